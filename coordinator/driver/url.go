@@ -1,0 +1,143 @@
+package driver
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Opener makes a driver from a URL, without I/O. Parameters that package
+// coordinator understands itself (ttl, identity) have been taken out of the URL.
+type Opener func(u *url.URL) (Driver, error)
+
+// Params reads the parameters of a URL once each and refuses what is unknown,
+// repeated or malformed. Values never appear in its errors, since they may be secrets.
+type Params struct {
+	values url.Values
+	known  []string
+	err    error
+}
+
+// NewParams parses the query of u.
+func NewParams(u *url.URL) *Params {
+	v, err := url.ParseQuery(u.RawQuery)
+	p := &Params{values: v}
+	if err != nil {
+		p.err = fmt.Errorf("%w: URL query cannot be parsed", ErrInvalid)
+	}
+	return p
+}
+
+// String returns the parameter, or def when it is absent.
+func (p *Params) String(name, def string) string {
+	p.known = append(p.known, name)
+	switch v := p.values[name]; len(v) {
+	case 0:
+		return def
+	case 1:
+		if v[0] == "" {
+			p.fail(name, "must not be empty")
+		}
+		return v[0]
+	default:
+		p.fail(name, "given more than once")
+		return def
+	}
+}
+
+// Duration returns the parameter as a positive duration such as "10s".
+func (p *Params) Duration(name string, def time.Duration) time.Duration {
+	s := p.String(name, "")
+	if s == "" {
+		return def
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		p.fail(name, "must be a positive duration such as 10s")
+		return def
+	}
+	return d
+}
+
+// Bool returns the parameter as true or false.
+func (p *Params) Bool(name string, def bool) bool {
+	s := p.String(name, "")
+	if s == "" {
+		return def
+	}
+	b, err := strconv.ParseBool(s)
+	if err != nil {
+		p.fail(name, "must be true or false")
+	}
+	return b
+}
+
+func (p *Params) fail(name, rule string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("%w: URL parameter %q %s", ErrInvalid, name, rule)
+	}
+}
+
+// Err returns the first rule broken, unknown parameters included. Call it after
+// all parameters were read.
+func (p *Params) Err() error {
+	if p.err != nil {
+		return p.err
+	}
+	for name := range p.values {
+		if !slices.Contains(p.known, name) {
+			slices.Sort(p.known)
+			return fmt.Errorf("%w: unknown URL parameter %q (known: %s)",
+				ErrInvalid, name, strings.Join(p.known, ", "))
+		}
+	}
+	return nil
+}
+
+// Hosts splits the host part of a URL, "h1:2379,h2:2379", and adds the default
+// port where there is none.
+func Hosts(u *url.URL, defaultPort string) ([]string, error) {
+	if u.Host == "" {
+		return nil, fmt.Errorf("%w: %s URL names no host; want %s://host:%s[,host...]/namespace",
+			ErrInvalid, u.Scheme, u.Scheme, defaultPort)
+	}
+	hosts := strings.Split(u.Host, ",")
+	for i, h := range hosts {
+		name, port := h, defaultPort
+		if j := strings.LastIndexByte(h, ':'); j > strings.LastIndexByte(h, ']') {
+			name, port = h[:j], h[j+1:]
+		}
+		if n, err := strconv.Atoi(port); name == "" || err != nil || n < 1 || n > 65535 {
+			return nil, fmt.Errorf("%w: host %q in %s URL; want host:port with a port from 1 to 65535",
+				ErrInvalid, h, u.Scheme)
+		}
+		hosts[i] = name + ":" + port
+	}
+	return hosts, nil
+}
+
+// Namespace checks the path of a URL as a namespace and returns it without
+// slashes at its ends: "/apps/orders" gives "apps/orders", "/" gives "".
+func Namespace(path string) (string, error) {
+	ns := strings.Trim(path, "/")
+	if ns == "" {
+		return "", nil
+	}
+	if len(ns) > 255 {
+		return "", fmt.Errorf("%w: namespace %q is longer than 255 bytes", ErrInvalid, ns)
+	}
+	for _, seg := range strings.Split(ns, "/") {
+		if seg == "" || seg == "." || seg == ".." {
+			return "", fmt.Errorf("%w: namespace %q has an empty, \".\" or \"..\" segment", ErrInvalid, ns)
+		}
+		for _, r := range seg {
+			if r <= ' ' || r > '~' {
+				return "", fmt.Errorf("%w: namespace %q: use visible ASCII characters", ErrInvalid, ns)
+			}
+		}
+	}
+	return ns, nil
+}
