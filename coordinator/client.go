@@ -1,0 +1,228 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Client is a process's connection to one service. Make one for each service and
+// share it: one session serves thousands of names. It is safe for concurrent use.
+type Client struct {
+	config
+	driver driver.Driver
+
+	ctx    context.Context // ends, with cause ErrClosed, when Close begins
+	cancel context.CancelCauseFunc
+
+	wg         sync.WaitGroup  // the closing of lost sessions
+	late       context.Context // ends when Close does not wait for them any longer
+	lateCancel context.CancelFunc
+
+	// opening is held, by sending to it, by whoever opens or closes a session. It is a
+	// channel because it is held across I/O and waited for under a context.
+	opening chan struct{}
+
+	mu      sync.Mutex // guards session and closed; never held across I/O
+	session *Session
+	closed  bool
+}
+
+// New returns a client on a driver. It does no I/O: the first use opens the
+// session. The client owns the driver and closes it.
+func New(d driver.Driver, opts ...Option) (*Client, error) {
+	if d == nil {
+		return nil, invalid("nil driver")
+	}
+	c := &Client{driver: d, opening: make(chan struct{}, 1)}
+	var err error
+	if c.config, err = newConfig(opts); err != nil {
+		return nil, err
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.late, c.lateCancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// String names the service, without secrets.
+func (c *Client) String() string { return c.driver.String() }
+
+// Identity is who this client is in listings.
+func (c *Client) Identity() string { return c.identity }
+
+// Log is the client's logger, for recipes.
+func (c *Client) Log() *slog.Logger { return c.log }
+
+// Observe tells the client's observers, for recipes.
+func (c *Client) Observe(e Event) {
+	for _, o := range c.observers {
+		o.Observe(e)
+	}
+}
+
+// Session returns the live session and opens one if there is none or the last one
+// was lost. While the service is away it tries until ctx ends; the error is then ErrUnavailable
+// together with the context's cause. ErrInvalid and ErrRefused come back at once, ErrClosed
+// after Close.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	s, err := c.live()
+	if s != nil || err != nil {
+		return s, err
+	}
+	ctx, stop := bind(ctx, c.ctx)
+	defer stop()
+	select {
+	case c.opening <- struct{}{}:
+		defer func() { <-c.opening }()
+	case <-ctx.Done():
+		return nil, c.notOpened(ctx, ErrUnavailable)
+	}
+	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
+		return s, err
+	}
+	if s, err = c.open(ctx); err != nil {
+		return nil, c.notOpened(ctx, err)
+	}
+	c.mu.Lock()
+	c.session = s
+	c.mu.Unlock()
+	return s, nil
+}
+
+// live returns the session if it is alive, ErrClosed after Close, and else nothing.
+func (c *Client) live() (*Session, error) {
+	c.mu.Lock()
+	s, closed := c.session, c.closed
+	c.mu.Unlock()
+	switch {
+	case closed:
+		return nil, &Error{Op: "session", Name: c.String(), Err: ErrClosed}
+	case s != nil && s.Err() == nil:
+		return s, nil
+	}
+	return nil, nil
+}
+
+// open opens a session, trying again while the service is unavailable. One attempt lasts no longer
+// than the TTL: after that its session could be over before it was used.
+func (c *Client) open(ctx context.Context) (*Session, error) {
+	var s *Session
+	began := time.Now()
+	err := c.retry.do(ctx, func() error {
+		attempt, cancel := context.WithTimeout(ctx, c.ttl)
+		defer cancel()
+		sent := time.Now()
+		ds, err := c.driver.Open(attempt, c.ttl)
+		switch {
+		case err == nil:
+			s, err = newSession(c, ds, sent)
+			return err
+		case attempt.Err() != nil && ctx.Err() == nil:
+			return driver.Wrap(ErrUnavailable, err)
+		}
+		return err
+	}, func(err error) {
+		c.log.Debug("baton: session cannot be opened, trying again", "service", c.String(), "error", err)
+		c.Observe(Event{Kind: EventRetried, Op: "session", Err: err})
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
+	c.Observe(Event{Kind: EventSessionOpened, Session: s.ID(), Duration: time.Since(began)})
+	return s, nil
+}
+
+// notOpened is the error of a Session call that failed with err.
+func (c *Client) notOpened(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		cause := context.Cause(ctx)
+		if errors.Is(cause, ErrClosed) {
+			err = ErrClosed
+		} else {
+			err = unavailable(err, cause)
+		}
+	}
+	return &Error{Op: "session", Name: c.String(), Err: err}
+}
+
+// Close gives back all that the client holds, at once and not after the TTL: contexts of holds end
+// with ErrClosed, waiters return ErrClosed, the session is ended at the service,
+// and everything that the client started has come to its end.
+//
+// When the service cannot be reached before ctx ends, the error says so; local
+// resources are released all the same, and what was held is free after the TTL. Calling Close
+// again does nothing.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
+		return nil
+	}
+	c.cancel(ErrClosed)
+	// Whoever is opening a session returns soon, since its context has just ended (clause
+	// G2), and can store no other session after this.
+	c.opening <- struct{}{}
+	defer func() { <-c.opening }()
+
+	var err error
+	c.mu.Lock()
+	s := c.session
+	c.mu.Unlock()
+	if s != nil {
+		err = s.close(ctx)
+	}
+	stop := context.AfterFunc(ctx, c.lateCancel)
+	c.wg.Wait()
+	stop()
+	c.lateCancel()
+	err = errors.Join(err, c.driver.Close(ctx))
+	if err != nil {
+		return &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
+	}
+	return nil
+}
+
+// later ends a lost session in the background, for at most its TTL, unless Close has
+// begun or has seen to it: then Close does it.
+func (c *Client) later(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || !s.closing.CompareAndSwap(false, true) {
+		return
+	}
+	c.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(c.late, s.TTL())
+		defer cancel()
+		if err := s.driver.Close(ctx); err != nil {
+			c.log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
+		}
+		s.wg.Wait()
+	})
+}
+
+// bind returns a context that ends with ctx or with life, whichever is first, and has
+// the values of ctx.
+func bind(ctx, life context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// unavailable is the error of a request that had no answer when the context ended
+// for cause. err is what the last attempt said.
+func unavailable(err, cause error) error {
+	if !errors.Is(err, ErrUnavailable) {
+		err = ErrUnavailable
+	}
+	return &both{kind: err, cause: cause}
+}

@@ -1,0 +1,105 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// The errors of Baton. All are found by errors.Is in what a call returns, next to
+// the service's own error, which errors.As finds.
+var (
+	// ErrUnavailable: the service did not answer before the context ended. Nothing
+	// is known to be held. What a call had begun is undone in the background as soon as
+	// the service answers. Try again later.
+	ErrUnavailable = driver.ErrUnavailable
+
+	// ErrTaken: somebody else holds the name, and the call was not to wait. Nothing was
+	// left in the line.
+	ErrTaken = driver.ErrTaken
+
+	// ErrSessionLost: the session is over, and everything held or waited for through
+	// it is gone. Stop the work that the hold covered, then start anew: the client opens a
+	// new session for the next call.
+	ErrSessionLost = driver.ErrSessionLost
+
+	// ErrRemoved: somebody deleted this one entry at the service, an operator for
+	// instance. The session lives on. Treat it like ErrSessionLost.
+	ErrRemoved = errors.New("entry was removed at the service")
+
+	// ErrRefused: the service answered and said no: permission, credentials, space.
+	// Nothing was applied.
+	ErrRefused = driver.ErrRefused
+
+	// ErrInvalid: an argument breaks a rule, which the message names. Nothing was sent.
+	ErrInvalid = driver.ErrInvalid
+
+	// ErrClosed: the client was closed. All it held was given back.
+	ErrClosed = errors.New("client is closed")
+
+	// ErrNotHeld: this handle holds nothing (any more), so there is nothing to release. Nothing was
+	// deleted.
+	ErrNotHeld = errors.New("not held")
+
+	// ErrReleased is the cause of a hold's context after its own release.
+	ErrReleased = errors.New("released")
+)
+
+// Error is what failed calls return: the operation, the name it was about, and
+// why.
+type Error struct {
+	Op   string // "lock", "unlock", "session", …
+	Name string // the recipe's name or the service
+	Err  error  // one of the errors above, with the service's own error behind it
+
+	// Maybe is true when the call may have changed the service nevertheless. What it
+	// changed is undone (a join) or finished (a release) in the background.
+	Maybe bool
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, e.Err)
+	if e.Maybe {
+		s += " (may have been applied)"
+	}
+	return s
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// MayHaveApplied reports whether the call that returned err may have changed the
+// service although it failed.
+func MayHaveApplied(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Maybe
+}
+
+// Describe gives err the operation and the name that a recipe's user knows, in place of those of
+// the step that failed. The cause of a context that has ended comes back untouched, and so does nil.
+func Describe(ctx context.Context, op, name string, err error) error {
+	var e *Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return err
+	}
+	return &Error{Op: op, Name: name, Err: err}
+}
+
+// invalid returns an ErrInvalid that names the value and the rule.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("baton: %w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// both is an error of two parts: what is true (errors.Is finds ErrUnavailable) and
+// which context ended the call (errors.Is finds context.DeadlineExceeded).
+type both struct{ kind, cause error }
+
+func (b *both) Error() string   { return b.kind.Error() + " (" + b.cause.Error() + ")" }
+func (b *both) Unwrap() []error { return []error{b.kind, b.cause} }

@@ -1,0 +1,128 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// call is one request on its way, at the service, and back. Its fields are
+// guarded by the service's mutex; err may also be read once done is closed.
+type call struct {
+	driver *Driver
+	op     Op
+	fate   Fate
+	apply  func(*call) // the step at the service; it calls reply, or lets a watch do so
+	watch  *watch      // registered at the service
+	told   driver.Token
+	over   bool // the caller has its answer or has gone
+	done   chan struct{}
+	err    error
+}
+
+// do sends a request and waits for the answer or the end of ctx. What apply
+// writes may be read when do returned nil and not otherwise: a request can be
+// applied after its caller has gone (G2).
+func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) (*call, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	req.Driver = d
+	c := &call{driver: d, op: req.Op, apply: apply, fate: d.svc.fate(req)}
+	if c.send() {
+		return c, c.err
+	}
+	select {
+	case <-c.done:
+		return c, c.err
+	case <-ctx.Done():
+		return c, c.abandon(ctx.Err())
+	}
+}
+
+// send starts the request on its way and reports whether the answer is there
+// already, which it is when nothing holds it up: then no channel is made, no timer
+// runs and the caller never waits.
+func (c *call) send() bool {
+	d := c.driver
+	d.svc.mu.Lock()
+	defer d.svc.mu.Unlock()
+	if d.closed {
+		c.finish(driver.Wrap(driver.ErrUnavailable, errClosed))
+		return true
+	}
+	d.calls[c] = struct{}{}
+	// From here on the request may outlive its caller: on a timer, in a queue, stranded.
+	d.requests.carry(d.svc, c.fate.DelayRequest, c.arrive)
+	if c.over {
+		return true
+	}
+	c.done = make(chan struct{})
+	return false
+}
+
+// arrive is the moment at which the service has the request.
+func (c *call) arrive() {
+	s := c.driver.svc
+	switch {
+	case c.fate.DropRequest: // no reply: the client's own side sees the break
+		c.finish(driver.Wrap(driver.ErrUnavailable, errReset))
+		return
+	case s.stopped:
+		c.reply(driver.Wrap(driver.ErrUnavailable, errStopped))
+		return
+	}
+	s.counts.requests[c.op]++
+	c.driver.counts.requests[c.op]++
+	if c.fate.Err != nil {
+		c.reply(classify(c.fate.Err))
+		return
+	}
+	c.apply(c)
+}
+
+// reply sends the outcome back. A dropped reply is a broken connection to the caller:
+// it learns that something failed, at the time at which the reply would have come.
+func (c *call) reply(err error) {
+	if c.fate.DropReply {
+		err = driver.Wrap(driver.ErrUnavailable, errReset)
+	}
+	d := c.driver
+	d.replies.carry(d.svc, c.fate.DelayReply, func() { c.finish(err) })
+}
+
+// finish hands the outcome to the caller, unless it has gone.
+func (c *call) finish(err error) {
+	if c.over {
+		return
+	}
+	c.over, c.err = true, err
+	delete(c.driver.calls, c)
+	if c.done != nil { // else send has not returned yet, and looks at over itself
+		close(c.done)
+	}
+}
+
+// abandon is the caller going away because its context ended. An answer that came at
+// the same moment wins: what it says is true, and useful.
+//
+// The withdrawal of a watch is a message like any other. If it overtakes its own Watch,
+// that one finds its caller gone and registers nothing.
+func (c *call) abandon(cause error) error {
+	d := c.driver
+	d.svc.mu.Lock()
+	defer d.svc.mu.Unlock()
+	if c.over {
+		return c.err
+	}
+	c.over, c.err = true, cause
+	delete(d.calls, c)
+	if c.op == OpWatch {
+		d.requests.carry(d.svc, 0, func() {
+			if c.watch != nil {
+				d.svc.unregister(c.watch)
+			}
+		})
+	}
+	return cause
+}

@@ -1,0 +1,97 @@
+package memory
+
+import (
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Op is a kind of request.
+type Op string
+
+// The requests of a driver, one for each method.
+const (
+	OpOpen   Op = "open"
+	OpRenew  Op = "renew"
+	OpJoin   Op = "join"
+	OpAhead  Op = "ahead"
+	OpWatch  Op = "watch"
+	OpLeave  Op = "leave"
+	OpForget Op = "forget"
+	OpList   Op = "list"
+	OpClose  Op = "close"
+)
+
+// Request is one request as it is sent, for the function given to [Service.OnRequest].
+type Request struct {
+	Op     Op
+	Driver *Driver // the client that sends it
+	// Session is the ID of the session; empty for OpOpen.
+	Session string
+	// Line and ID are the line and the contender it is about, where there is one.
+	Line driver.Line
+	ID   string
+}
+
+// Fate is what happens to one request. The zero Fate is to pass unharmed.
+type Fate struct {
+	// DelayRequest and DelayReply are added to the delays of the client's link. A
+	// request may arrive after its caller's context has ended, and is applied then
+	// as ever. The reply of a Watch is its notification.
+	DelayRequest, DelayReply time.Duration
+
+	// DropRequest breaks the connection before the request arrives: it is never
+	// applied, and the caller gets driver.ErrUnavailable.
+	DropRequest bool
+
+	// DropReply breaks the connection after the request was applied: the caller gets the
+	// same driver.ErrUnavailable and cannot know.
+	DropReply bool
+
+	// Err is the service's answer; nothing is applied. An error that is none of
+	// package driver's sentinels counts as driver.ErrRefused.
+	Err error
+}
+
+// OnRequest lets decide choose the fate of every request, from now on and for all
+// clients. Nil ends it. It is called in the goroutine of the caller before the request is sent,
+// by many at once and with no lock held: it may use all levers of the service.
+func (s *Service) OnRequest(decide func(Request) Fate) {
+	if decide == nil {
+		s.hook.Store(nil)
+		return
+	}
+	s.hook.Store(&decide)
+}
+
+func (s *Service) fate(req Request) Fate {
+	if decide := s.hook.Load(); decide != nil {
+		return (*decide)(req)
+	}
+	return Fate{}
+}
+
+// The service's own errors: what a client finds behind the sentinel.
+var (
+	errReset    = errors.New("memory: connection reset")
+	errStopped  = errors.New("memory: connection refused: service is stopped")
+	errClosed   = errors.New("memory: driver is closed")
+	errExpired  = errors.New("memory: session is over")
+	errNoEntry  = errors.New("memory: no such entry")
+	errNotEmpty = errors.New("memory: line is not empty")
+	errFenced   = errors.New("memory: join was overtaken by a later forget")
+)
+
+// classify makes sure that an injected error is one that G3 allows.
+func classify(err error) error {
+	for _, kind := range []error{
+		driver.ErrUnavailable, driver.ErrSessionLost, driver.ErrGone,
+		driver.ErrTaken, driver.ErrRefused, driver.ErrInvalid,
+	} {
+		if errors.Is(err, kind) {
+			return err
+		}
+	}
+	return driver.Wrap(driver.ErrRefused, err)
+}

@@ -1,0 +1,148 @@
+package memory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// line is the ordered entries of one name. It exists while it has any.
+type line struct {
+	name    driver.Line
+	entries []*entry // tokens rise
+	// places are those of entries, side by side: a view of 10,000 is one copy
+	// then, and not a walk through 10,000 entries.
+	places []driver.Place
+	byKey  map[string]*entry
+	byID   map[string]*entry
+	past   past
+}
+
+// entry is one contender's entry. A foreign one has no seat.
+type entry struct {
+	driver.Entry
+	line    *line
+	seat    *seat
+	watches []*watch // numbers rise
+}
+
+// watch is one registered Watch. It fires once, for the first of its entries that goes.
+type watch struct {
+	number  uint64
+	call    *call
+	seat    *seat
+	entries []*entry
+}
+
+// add puts an entry at the end of the line. The key is made of the token, so it
+// is never used for another entry: neither in this line nor in a later one of
+// the same name.
+func (s *Service) add(name driver.Line, st *seat, x driver.Entry) *entry {
+	l := s.lines[name]
+	if l == nil {
+		l = &line{name: name, byKey: map[string]*entry{}, byID: map[string]*entry{}}
+		s.lines[name] = l
+	}
+	s.revision++
+	s.entries++
+	x.Token = s.revision
+	x.Key = fmt.Sprintf("e%d", s.revision)
+	e := &entry{Entry: x, line: l, seat: st}
+	l.entries = append(l.entries, e)
+	l.places = append(l.places, e.Place)
+	l.byKey[e.Key] = e
+	if e.ID != "" {
+		l.byID[e.ID] = e
+	}
+	if st != nil {
+		st.entries[e] = struct{}{}
+	}
+	return e
+}
+
+// remove takes an entry out and fires its watches. The caller has raised the
+// revision, once for all that goes in one step.
+func (s *Service) remove(e *entry) {
+	l := e.line
+	i := l.ahead(e)
+	l.entries = slices.Delete(l.entries, i, i+1)
+	l.places = slices.Delete(l.places, i, i+1)
+	delete(l.byKey, e.Key)
+	delete(l.byID, e.ID)
+	if e.seat != nil {
+		delete(e.seat.entries, e)
+	}
+	s.entries--
+	if len(l.entries) == 0 {
+		delete(s.lines, l.name)
+	} else if s.stale != nil {
+		l.past.record(e.Entry, s.revision, l.entries[0].Token)
+	}
+	// Taken off first: unregister searches the entry's watches, which must not change
+	// under this loop.
+	fired := e.watches
+	e.watches = nil
+	for _, w := range fired {
+		s.unregister(w)
+		s.wake(w)
+	}
+}
+
+// ahead is the number of entries in front of e.
+func (l *line) ahead(e *entry) int {
+	i, _ := slices.BinarySearchFunc(l.entries, e.Token, func(x *entry, t driver.Token) int {
+		return cmp.Compare(x.Token, t)
+	})
+	return i
+}
+
+// find returns the entry of a place if it stands in the line.
+func (s *Service) find(name driver.Line, p driver.Place) *entry {
+	l := s.lines[name]
+	if l == nil {
+		return nil
+	}
+	return l.byKey[p.Key]
+}
+
+// register makes a watch of entries that all stand in their line.
+func (s *Service) register(st *seat, c *call, entries []*entry) *watch {
+	s.watched++
+	s.watches++
+	w := &watch{number: s.watched, call: c, seat: st, entries: entries}
+	for _, e := range entries {
+		e.watches = append(e.watches, w)
+	}
+	st.watches[w] = struct{}{}
+	c.driver.watches[w] = struct{}{}
+	c.watch = w
+	return w
+}
+
+// unregister takes a watch away from all its entries. Watches of one entry are
+// ordered by number, so 10,000 of them on one entry can go one by one.
+func (s *Service) unregister(w *watch) {
+	for _, e := range w.entries {
+		i, found := slices.BinarySearchFunc(e.watches, w.number, func(x *watch, n uint64) int {
+			return cmp.Compare(x.number, n)
+		})
+		if found {
+			e.watches = slices.Delete(e.watches, i, i+1)
+		}
+	}
+	delete(w.seat.watches, w)
+	delete(w.call.driver.watches, w)
+	w.call.watch = nil
+	s.watches--
+}
+
+// wake sends the notification of a watch that fired. What it tells is remembered as it
+// was sent: the session's later views must not be older (V1).
+func (s *Service) wake(w *watch) {
+	s.counts.wakeups++
+	w.call.driver.counts.wakeups++
+	w.call.told = s.revision
+	w.call.reply(nil)
+}

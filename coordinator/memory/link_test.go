@@ -1,0 +1,268 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// wired is a client that is hurt, and the service it is a client of.
+type wired struct {
+	svc *memory.Service
+	d   *memory.Driver
+	s   driver.Session
+}
+
+// bubble runs a test in virtual time, with a session open on a client.
+func bubble(t *testing.T, test func(t *testing.T, w wired)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		d := svc.Driver()
+		test(t, wired{svc, d, open(t, d)})
+	})
+}
+
+func TestCallsWithoutFaultsTakeNoTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		began := time.Now()
+		own := join(t, w.s)
+		must(t, w.s.Renew(t.Context()))
+		_, err := w.s.Ahead(t.Context(), line, own.Place)
+		must(t, err)
+		must(t, w.s.Leave(t.Context(), line, own.Place))
+		must(t, w.s.Watch(t.Context(), line, own.Place))
+		must(t, w.s.Forget(t.Context(), line, own.Place.ID))
+		must(t, w.s.Close(t.Context()))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("calls took %v of virtual time", took)
+		}
+	})
+}
+
+func TestDelayIsRequestPlusReply(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		w.d.Delay(time.Second, 2*time.Second)
+		done := start(func() error { return joinErr(t.Context(), w.s) })
+		time.Sleep(time.Second - 1)
+		synctest.Wait()
+		wantEntries(t, w.svc, 0)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		wantEntries(t, w.svc, 1)
+		pending(t, done)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		must(t, <-done)
+	})
+}
+
+func TestHeldRequestIsAppliedLate(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		w.d.Cut()
+		wantErr(t, joinErr(within(t, time.Second), w.s), context.DeadlineExceeded)
+		wantEntries(t, w.svc, 0)
+		w.d.Heal()
+		wantEntries(t, w.svc, 1) // although its caller has given up
+	})
+}
+
+func TestHeldReplyArrivesAfterHealing(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		w.d.HoldReplies()
+		done := start(func() error { return joinErr(t.Context(), w.s) })
+		synctest.Wait()
+		wantEntries(t, w.svc, 1)
+		pending(t, done)
+		w.d.Heal()
+		must(t, <-done)
+	})
+}
+
+func TestHeldRequestsPassInOrder(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		w.d.HoldRequests()
+		var want []string
+		for range 20 {
+			c := contender()
+			want = append(want, c.ID)
+			_ = start(func() error { _, err := w.s.Join(t.Context(), line, c); return err })
+			synctest.Wait()
+		}
+		w.d.Heal()
+		for i, x := range w.svc.Snapshot(line) {
+			if x.ID != want[i] {
+				t.Fatalf("place %d is %s, want %s", i, x.ID, want[i])
+			}
+		}
+		wantEntries(t, w.svc, len(want))
+	})
+}
+
+func TestResetLosesWhatIsUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		held := join(t, w.s)
+		watch := start(func() error { return w.s.Watch(t.Context(), line, held.Place) })
+		synctest.Wait()
+		w.d.Delay(time.Minute, 0)
+		delayed := start(func() error { return joinErr(t.Context(), w.s) })
+		synctest.Wait()
+		w.d.Delay(0, 0)
+		w.d.Cut()
+		cut := start(func() error { return joinErr(t.Context(), w.s) })
+		synctest.Wait()
+		if n := w.svc.Stats().Watches; n != 1 {
+			t.Fatalf("%d watches, want 1", n)
+		}
+		w.d.Reset()
+		for _, done := range []<-chan error{watch, delayed, cut} {
+			wantErr(t, <-done, driver.ErrUnavailable)
+		}
+		w.d.Heal()
+		time.Sleep(2 * time.Second)
+		wantEntries(t, w.svc, 1)
+		if n := w.svc.Stats().Watches; n != 0 {
+			t.Fatalf("%d watches after their connection broke", n)
+		}
+	})
+}
+
+func TestStrandedRequestIsOvertaken(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		w.d.HoldRequests()
+		stranded := start(func() error { return joinErr(t.Context(), w.s) })
+		synctest.Wait()
+		w.d.Strand()
+		wantErr(t, <-stranded, driver.ErrUnavailable)
+		second := join(t, w.s)
+		w.d.Deliver()
+		list := w.svc.Snapshot(line)
+		if len(list) != 2 || list[0].ID != second.Place.ID {
+			t.Fatalf("line %v, want the second request first", list)
+		}
+		w.d.Deliver() // nothing is left to arrive
+		wantEntries(t, w.svc, 2)
+	})
+}
+
+func TestForgetBeatsAJoinThatIsDelayed(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		slow := func(r memory.Request) (f memory.Fate) {
+			if r.Op == memory.OpJoin {
+				f.DelayRequest = 2 * time.Second
+			}
+			return f
+		}
+		w.svc.OnRequest(slow)
+		c, other := contender(), contender()
+		_, err := w.s.Join(within(t, time.Second), line, c)
+		wantErr(t, err, context.DeadlineExceeded)
+		bystander := start(func() error { _, err := w.s.Join(t.Context(), line, other); return err })
+		synctest.Wait()
+		must(t, w.s.Forget(t.Context(), line, c.ID))
+		time.Sleep(3 * time.Second)
+		wantErr(t, <-bystander, driver.ErrUnavailable) // F2 allows it; it joins again
+		wantEntries(t, w.svc, 0)
+		other.Again = true
+		_, err = w.s.Join(t.Context(), line, other)
+		must(t, err)
+		wantEntries(t, w.svc, 1)
+	})
+}
+
+func TestJoinCalledAfterForgetPassesEvenIfForgetIsSlow(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		w.d.Delay(time.Second, 0)
+		forget := start(func() error { return w.s.Forget(t.Context(), line, contender().ID) })
+		synctest.Wait()
+		w.d.Delay(2*time.Second, 0)
+		must(t, joinErr(t.Context(), w.s)) // arrives after the Forget that it was called after
+		must(t, <-forget)
+		wantEntries(t, w.svc, 1)
+	})
+}
+
+func TestFates(t *testing.T) {
+	own := errors.New("disk full")
+	for _, x := range []struct {
+		name    string
+		fate    memory.Fate
+		want    error
+		applied int
+		took    time.Duration
+	}{
+		{"unharmed", memory.Fate{}, nil, 1, 0},
+		{"dropped request", memory.Fate{DropRequest: true, DelayRequest: time.Second}, driver.ErrUnavailable, 0, time.Second},
+		{"dropped reply", memory.Fate{DropReply: true, DelayReply: time.Second}, driver.ErrUnavailable, 1, time.Second},
+		{"error of the service", memory.Fate{Err: own}, driver.ErrRefused, 0, 0},
+		{"cause of that error", memory.Fate{Err: own}, own, 0, 0},
+		{"error of the contract", memory.Fate{Err: driver.ErrUnavailable}, driver.ErrUnavailable, 0, 0},
+		{"delays", memory.Fate{DelayRequest: time.Second, DelayReply: time.Second}, nil, 1, 2 * time.Second},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w wired) {
+				w.svc.OnRequest(func(memory.Request) memory.Fate { return x.fate })
+				began := time.Now()
+				if err := joinErr(t.Context(), w.s); !errors.Is(err, x.want) || x.want == nil && err != nil {
+					t.Errorf("Join: %v, want %v", err, x.want)
+				}
+				if took := time.Since(began); took != x.took {
+					t.Errorf("Join took %v, want %v", took, x.took)
+				}
+				w.svc.OnRequest(nil)
+				wantEntries(t, w.svc, x.applied)
+				must(t, w.s.Renew(t.Context()))
+			})
+		})
+	}
+}
+
+func TestHookSeesTheRequest(t *testing.T) {
+	svc := memory.NewService()
+	d := svc.Driver()
+	var seen []memory.Request
+	svc.OnRequest(func(r memory.Request) memory.Fate {
+		_ = svc.Stats() // no lock is held
+		seen = append(seen, r)
+		return memory.Fate{}
+	})
+	s := open(t, d)
+	own := join(t, s)
+	must(t, s.Leave(t.Context(), line, own.Place))
+	want := []memory.Request{
+		{Op: memory.OpOpen, Driver: d},
+		{Op: memory.OpJoin, Driver: d, Session: s.ID(), Line: line, ID: own.Place.ID},
+		{Op: memory.OpLeave, Driver: d, Session: s.ID(), Line: line, ID: own.Place.ID},
+	}
+	if len(seen) != len(want) {
+		t.Fatalf("%d requests, want %d", len(seen), len(want))
+	}
+	for i := range want {
+		if seen[i] != want[i] {
+			t.Errorf("request %d: %+v, want %+v", i, seen[i], want[i])
+		}
+	}
+}
+
+func TestCloseOfADriverEndsItsCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		own := join(t, w.s)
+		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place) })
+		synctest.Wait()
+		must(t, w.d.Close(t.Context()))
+		wantErr(t, <-watch, driver.ErrUnavailable)
+		wantErr(t, joinErr(t.Context(), w.s), driver.ErrUnavailable)
+		_, err := w.d.Open(t.Context(), ttl)
+		wantErr(t, err, driver.ErrUnavailable)
+		must(t, w.d.Close(t.Context()))
+		wantEntries(t, w.svc, 1) // as after the death of a process
+		time.Sleep(ttl)
+		synctest.Wait()
+		wantEntries(t, w.svc, 0)
+	})
+}

@@ -1,0 +1,251 @@
+package memory_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+func TestStopKeepsDataAndStartGivesTheFullTTL(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		own := join(t, w.s)
+		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place) })
+		time.Sleep(ttl - time.Second)
+		w.svc.Stop()
+		wantErr(t, <-watch, driver.ErrUnavailable)
+		wantErr(t, w.s.Renew(t.Context()), driver.ErrUnavailable)
+		_, err := w.d.Open(t.Context(), ttl)
+		wantErr(t, err, driver.ErrUnavailable)
+		time.Sleep(time.Hour)
+		wantEntries(t, w.svc, 1)
+		w.svc.Start()
+		w.svc.Start() // starting what runs is nothing: the ttl is not given again
+		time.Sleep(ttl - 1)
+		synctest.Wait()
+		wantEntries(t, w.svc, 1)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		wantEntries(t, w.svc, 0)
+	})
+}
+
+func TestStoppedServiceCannotBeHeardOverACutLink(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		own := join(t, w.s)
+		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place) })
+		synctest.Wait()
+		w.d.Cut()
+		w.svc.Stop()
+		synctest.Wait()
+		pending(t, watch)
+		w.d.Heal()
+		wantErr(t, <-watch, driver.ErrUnavailable)
+	})
+}
+
+func TestOperatorLevers(t *testing.T) {
+	svc := memory.NewService()
+	s := open(t, svc.Driver())
+	byKey, byID := join(t, s), join(t, s)
+	foreign := svc.AddForeign(line)
+	if foreign.ID != "" || foreign.Session != "" || foreign.Key == "" {
+		t.Errorf("foreign place %+v, want a key and nothing else", foreign)
+	}
+	for _, x := range []struct {
+		what string
+		did  bool
+		want bool
+	}{
+		{"Remove by key", svc.Remove(line, byKey.Place.Key), true},
+		{"Remove again", svc.Remove(line, byKey.Place.Key), false},
+		{"Remove by ID", svc.Remove(line, byID.Place.ID), true},
+		{"Remove foreign", svc.Remove(line, foreign.Key), true},
+		{"Remove in an empty line", svc.Remove(line, "e1"), false},
+		{"Expire", svc.Expire(s.ID()), true},
+		{"Expire again", svc.Expire(s.ID()), false},
+	} {
+		if x.did != x.want {
+			t.Errorf("%s: %t, want %t", x.what, x.did, x.want)
+		}
+	}
+	if lines := svc.Lines(); len(lines) != 0 {
+		t.Errorf("lines %v are left", lines)
+	}
+}
+
+func TestForeignEntryStandsInLine(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		foreign := w.svc.AddForeign(line)
+		own := join(t, w.s)
+		if own.First {
+			t.Error("First behind a foreign entry")
+		}
+		places, err := w.s.Ahead(t.Context(), line, own.Place)
+		must(t, err)
+		if !slices.Equal(places, []driver.Place{foreign}) {
+			t.Errorf("ahead %v, want the foreign entry", places)
+		}
+		watch := start(func() error { return w.s.Watch(t.Context(), line, foreign) })
+		synctest.Wait()
+		pending(t, watch)
+		w.svc.Remove(line, foreign.Key)
+		must(t, <-watch)
+		wantErr(t, w.s.Leave(t.Context(), line, foreign), driver.ErrGone)
+	})
+}
+
+func TestStatsCountWhatArrived(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		other := w.svc.Driver()
+		ahead := join(t, open(t, other))
+		own := join(t, w.s)
+		watch := start(func() error { return w.s.Watch(t.Context(), line, ahead.Place) })
+		synctest.Wait()
+		want := memory.Stats{Watches: 1, Sessions: 1, Entries: 1, Requests: map[memory.Op]int{
+			memory.OpOpen: 1, memory.OpJoin: 1, memory.OpWatch: 1,
+		}}
+		wantStats(t, w.d.Stats(), want)
+		w.svc.Remove(line, ahead.Place.Key)
+		must(t, <-watch)
+		must(t, w.s.Watch(t.Context(), line, ahead.Place)) // answered at once: no wake-up
+		want.Watches, want.Wakeups, want.Requests[memory.OpWatch] = 0, 1, 2
+		wantStats(t, w.d.Stats(), want)
+
+		w.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{DropRequest: true} })
+		_ = w.s.Renew(t.Context())
+		w.svc.OnRequest(nil)
+		w.svc.Stop()
+		_ = w.s.Renew(t.Context())
+		w.svc.Start()
+		wantStats(t, w.d.Stats(), want)
+
+		want.Sessions = 2
+		want.Requests[memory.OpOpen], want.Requests[memory.OpJoin] = 2, 2
+		wantStats(t, w.svc.Stats(), want)
+		if got := w.svc.Stats().Total(); got != 6 {
+			t.Errorf("%d requests in all, want 6", got)
+		}
+		if list := w.svc.Snapshot(line); len(list) != 1 || list[0].Place != own.Place || list[0].Token != own.Token {
+			t.Errorf("snapshot %+v, want %+v", list, own)
+		}
+		wantStats(t, w.svc.Stats(), want) // looking is no request
+	})
+}
+
+func wantStats(t *testing.T, got, want memory.Stats) {
+	t.Helper()
+	for op, n := range want.Requests {
+		if got.Requests[op] != n {
+			t.Errorf("%d requests %s, want %d", got.Requests[op], op, n)
+		}
+	}
+	if len(got.Requests) != len(want.Requests) || got.Wakeups != want.Wakeups || got.Watches != want.Watches ||
+		got.Sessions != want.Sessions || got.Entries != want.Entries {
+		t.Errorf("stats %+v, want %+v", got, want)
+	}
+}
+
+func TestCallsStartNoGoroutines(t *testing.T) {
+	svc := memory.NewService()
+	before := runtime.NumGoroutine()
+	s := open(t, svc.Driver())
+	for range 100 {
+		join(t, s)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines more", after-before)
+	}
+}
+
+func TestAnswerThatIsThereWinsOverTheEndOfTheContext(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		for range 50 { // the caller picks at random from what is ready
+			ctx, cancel := context.WithCancel(t.Context())
+			w.d.HoldReplies()
+			done := start(func() error { return joinErr(ctx, w.s) })
+			synctest.Wait()
+			w.d.Heal()
+			cancel()
+			must(t, <-done)
+		}
+	})
+}
+
+func TestGivenUpWatchIsWithdrawn(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		own := join(t, w.s)
+		wantErr(t, w.s.Watch(within(t, time.Second), line, own.Place), context.DeadlineExceeded)
+		if n := w.svc.Stats().Watches; n != 0 {
+			t.Fatalf("%d watches after one was given up", n)
+		}
+		// Cut off, the withdrawal waits as everything does.
+		watch := start(func() error { return w.s.Watch(within(t, time.Second), line, own.Place) })
+		synctest.Wait()
+		w.d.Cut()
+		wantErr(t, <-watch, context.DeadlineExceeded)
+		if n := w.svc.Stats().Watches; n != 1 {
+			t.Fatalf("%d watches while the withdrawal is held, want 1", n)
+		}
+		w.d.Heal()
+		if n := w.svc.Stats().Watches; n != 0 {
+			t.Fatalf("%d watches after healing", n)
+		}
+		// A Watch that its own withdrawal has overtaken registers nothing.
+		w.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{DelayRequest: 2 * time.Second} })
+		wantErr(t, w.s.Watch(within(t, time.Second), line, own.Place), context.DeadlineExceeded)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := w.svc.Stats().Watches; n != 0 {
+			t.Fatalf("%d watches after a late Watch arrived", n)
+		}
+	})
+}
+
+func TestWatchTakesAPlaceTwiceAndRefusesNone(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		own := join(t, w.s)
+		wantErr(t, w.s.Watch(t.Context(), line), driver.ErrInvalid)
+		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place, own.Place) })
+		synctest.Wait()
+		must(t, w.s.Leave(t.Context(), line, own.Place))
+		must(t, <-watch)
+		if stats := w.svc.Stats(); stats.Wakeups != 1 || stats.Watches != 0 {
+			t.Errorf("stats %+v, want one wake-up and no watch", stats)
+		}
+	})
+}
+
+func TestOpenTakesNothingButTheScheme(t *testing.T) {
+	for _, good := range []string{"memory://", "memory:///"} {
+		d, err := memory.Open(parse(t, good))
+		must(t, err)
+		if d.String() != "memory://" {
+			t.Errorf("String: %q", d)
+		}
+		if d.(*memory.Driver).Service().Stats().Sessions != 0 {
+			t.Error("the service of a URL is not new")
+		}
+	}
+	for _, bad := range []string{
+		"memory://host", "memory://user@", "memory:///path", "memory://?x=1", "memory://#x", "memory:x", "etcd://h",
+	} {
+		if d, err := memory.Open(parse(t, bad)); !errors.Is(err, driver.ErrInvalid) || d != nil {
+			t.Errorf("Open(%q): %v, %v; want ErrInvalid", bad, d, err)
+		}
+	}
+}
+
+func parse(t *testing.T, s string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(s)
+	must(t, err)
+	return u
+}

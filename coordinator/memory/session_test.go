@@ -1,0 +1,235 @@
+package memory_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+func TestSessionEndsExactlyAtItsTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		s := open(t, svc.Driver())
+		join(t, s)
+		time.Sleep(ttl - 1)
+		synctest.Wait()
+		wantEntries(t, svc, 1)
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		wantEntries(t, svc, 0)
+		if !isDone(s) {
+			t.Error("Done is open after the session ended")
+		}
+	})
+}
+
+func TestRenewalCountsFromItsArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		d := svc.Driver()
+		s := open(t, d)
+		d.Delay(2*time.Second, 3*time.Second)
+		time.Sleep(7 * time.Second)
+		must(t, s.Renew(t.Context())) // arrives at 9 s, is answered at 12 s
+		if n := len(svc.Sessions()); n != 1 {
+			t.Fatalf("%d sessions, want the renewed one", n)
+		}
+		time.Sleep(7*time.Second - 1) // 19 s less a nanosecond
+		synctest.Wait()
+		if n := len(svc.Sessions()); n != 1 {
+			t.Fatalf("%d sessions before the ttl has passed since the arrival", n)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if n := len(svc.Sessions()); n != 0 {
+			t.Fatalf("%d sessions after the ttl", n)
+		}
+	})
+}
+
+func TestRenewalThatArrivesTooLateFindsTheSessionLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := memory.NewService().Driver()
+		s := open(t, d)
+		d.Delay(2*time.Second, 0)
+		time.Sleep(9 * time.Second)
+		wantErr(t, s.Renew(t.Context()), driver.ErrSessionLost)
+	})
+}
+
+func TestSlackEndsSessionsSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService(memory.WithSlack(3 * time.Second))
+		s := open(t, svc.Driver())
+		if s.Slack() != 3*time.Second || s.TTL() != ttl {
+			t.Fatalf("TTL %v, Slack %v", s.TTL(), s.Slack())
+		}
+		time.Sleep(ttl - 3*time.Second)
+		synctest.Wait()
+		if !isDone(s) {
+			t.Error("the session lives on after its ttl less the slack")
+		}
+	})
+}
+
+func TestDoneTravelsOverTheLink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		d := svc.Driver()
+		s := open(t, d)
+		d.Delay(0, time.Second)
+		svc.Expire(s.ID())
+		synctest.Wait()
+		if isDone(s) {
+			t.Fatal("Done is closed before word could arrive")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !isDone(s) {
+			t.Fatal("Done is open after word has arrived")
+		}
+
+		d.Delay(0, 0)
+		cut := open(t, d)
+		d.Cut()
+		svc.Expire(cut.ID())
+		if isDone(cut) {
+			t.Fatal("a client that is cut off was told")
+		}
+		d.Heal()
+		if !isDone(cut) {
+			t.Fatal("a client that was healed was not told")
+		}
+	})
+}
+
+func TestReconnectTellsOfSessionsThatEnded(t *testing.T) {
+	svc := memory.NewService()
+	d := svc.Driver()
+	s := open(t, d)
+	d.Cut()
+	svc.Expire(s.ID())
+	d.Reset() // the word that was held is lost
+	if isDone(s) {
+		t.Fatal("told over a link that is cut")
+	}
+	d.Heal()
+	if !isDone(s) {
+		t.Fatal("not told after the client had connected again")
+	}
+}
+
+func TestEndedSessionSendsNoRequests(t *testing.T) {
+	svc := memory.NewService()
+	s := open(t, svc.Driver())
+	svc.Expire(s.ID())
+	before := svc.Stats().Total()
+	wantErr(t, s.Renew(t.Context()), driver.ErrSessionLost)
+	wantErr(t, joinErr(t.Context(), s), driver.ErrSessionLost)
+	must(t, s.Close(t.Context()))
+	if after := svc.Stats().Total(); after != before {
+		t.Errorf("%d requests for a session that is known to be over", after-before)
+	}
+}
+
+func TestCloseMayBeRepeated(t *testing.T) {
+	svc := memory.NewService()
+	s := open(t, svc.Driver())
+	join(t, s)
+	for range 3 {
+		must(t, s.Close(t.Context()))
+	}
+	wantEntries(t, svc, 0)
+	if !isDone(s) {
+		t.Error("Done is open after Close")
+	}
+}
+
+func TestBubbleEndsWithOpenSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		d := svc.Driver()
+		d.Delay(time.Hour, time.Hour)
+		_ = start(func() error { _, err := d.Open(within(t, time.Minute), ttl); return err })
+		open(t, svc.Driver())
+		join(t, open(t, svc.Driver()))
+		time.Sleep(2 * time.Minute)
+		// Timers of sessions and of a request under way are left behind. A
+		// goroutine that waited for one would panic here.
+	})
+}
+
+func TestTTLOutsideTheRangeIsRefused(t *testing.T) {
+	svc := memory.NewService(memory.WithTTLRange(2*time.Second, time.Minute))
+	for _, x := range []struct {
+		ttl, granted time.Duration
+	}{{time.Second, 2 * time.Second}, {time.Hour, time.Minute}} {
+		_, err := svc.Driver().Open(t.Context(), x.ttl)
+		wantErr(t, err, driver.ErrInvalid)
+		for _, d := range []time.Duration{x.ttl, x.granted} {
+			if !strings.Contains(err.Error(), d.String()) {
+				t.Errorf("error %q does not name %v", err, d)
+			}
+		}
+	}
+	for _, bad := range []time.Duration{0, -time.Second} {
+		_, err := svc.Driver().Open(t.Context(), bad)
+		wantErr(t, err, driver.ErrInvalid)
+	}
+	if n := svc.Stats().Sessions; n != 0 {
+		t.Errorf("%d sessions were left behind", n)
+	}
+	for _, good := range []time.Duration{2 * time.Second, time.Minute} {
+		_, err := svc.Driver().Open(t.Context(), good)
+		must(t, err)
+	}
+}
+
+func TestJoinRefusesWhatBreaksTheRules(t *testing.T) {
+	s := open(t, memory.NewService().Driver())
+	good := driver.Contender{ID: strings.Repeat("a", 32), Mode: "p3", Value: make([]byte, 64<<10)}
+	for name, x := range map[string]func(l *driver.Line, c *driver.Contender){
+		"no name":         func(l *driver.Line, _ *driver.Contender) { *l = "m" },
+		"empty name":      func(l *driver.Line, _ *driver.Contender) { *l = "m/" },
+		"empty kind":      func(l *driver.Line, _ *driver.Contender) { *l = "/a" },
+		"dots":            func(l *driver.Line, _ *driver.Contender) { *l = "m/.." },
+		"three parts":     func(l *driver.Line, _ *driver.Contender) { *l = "m/a/b" },
+		"space":           func(l *driver.Line, _ *driver.Contender) { *l = "m/a b" },
+		"short ID":        func(_ *driver.Line, c *driver.Contender) { c.ID = "abc" },
+		"long ID":         func(_ *driver.Line, c *driver.Contender) { c.ID += "a" },
+		"upper-case ID":   func(_ *driver.Line, c *driver.Contender) { c.ID = strings.ToUpper(c.ID) },
+		"no mode":         func(_ *driver.Line, c *driver.Contender) { c.Mode = "" },
+		"long mode":       func(_ *driver.Line, c *driver.Contender) { c.Mode = "abcdefghi" },
+		"mode with dash":  func(_ *driver.Line, c *driver.Contender) { c.Mode = "a-b" },
+		"value too large": func(_ *driver.Line, c *driver.Contender) { c.Value = make([]byte, 64<<10+1) },
+	} {
+		l, c := line, good
+		x(&l, &c)
+		_, err := s.Join(t.Context(), l, c)
+		if wantErr(t, err, driver.ErrInvalid); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+	_, err := s.Join(t.Context(), "m/a.b-c_d~e%2Ff", good)
+	must(t, err)
+}
+
+func TestJoinKeepsItsOwnCopyOfTheValue(t *testing.T) {
+	svc := memory.NewService()
+	s := open(t, svc.Driver())
+	c := contender()
+	c.Value = []byte("host-1")
+	_, err := s.Join(t.Context(), line, c)
+	must(t, err)
+	c.Value[0] = 'X'
+	list, err := s.List(t.Context(), line, 0)
+	must(t, err)
+	list[0].Value[1] = 'X'
+	if got := string(svc.Snapshot(line)[0].Value); got != "host-1" {
+		t.Errorf("value %q, want host-1", got)
+	}
+}

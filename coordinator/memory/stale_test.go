@@ -1,0 +1,107 @@
+package memory_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// departures lets five contenders join ahead of one, and leave one by one. It returns, for
+// each leaving, the size of the view after it.
+func departures(t *testing.T, told bool, opts ...memory.Option) []int {
+	t.Helper()
+	svc := memory.NewService(opts...)
+	a, b := open(t, svc.Driver()), open(t, svc.Driver())
+	var all []driver.Place
+	for range 5 {
+		all = append(all, join(t, a).Place)
+	}
+	own := join(t, b)
+	var sizes []int
+	for left := 1; left <= len(all); left++ {
+		must(t, a.Leave(t.Context(), line, all[left-1]))
+		if told {
+			must(t, b.Watch(t.Context(), line, all[left-1]))
+		}
+		view, err := b.Ahead(t.Context(), line, own.Place)
+		must(t, err)
+		// Whatever its age, a view is the line as it was at one moment: here, a tail.
+		if !slices.Equal(view, all[len(all)-len(view):]) || len(view) < len(all)-left {
+			t.Fatalf("after %d leavings the view is %v, want a tail of %v", left, view, all)
+		}
+		sizes = append(sizes, len(view))
+	}
+	return sizes
+}
+
+func TestStaleViewsShowThoseWhoHaveLeft(t *testing.T) {
+	current := []int{4, 3, 2, 1, 0}
+	if got := departures(t, false); !slices.Equal(got, current) {
+		t.Errorf("views without the option have sizes %v, want %v", got, current)
+	}
+	stale := 0
+	for seed := range uint64(10) {
+		got := departures(t, false, memory.WithStaleViews(seed))
+		if !slices.Equal(got, current) {
+			stale++
+		}
+		if again := departures(t, false, memory.WithStaleViews(seed)); !slices.Equal(got, again) {
+			t.Errorf("seed %d gives views of sizes %v, then %v", seed, got, again)
+		}
+		if told := departures(t, true, memory.WithStaleViews(seed)); !slices.Equal(told, current) {
+			t.Errorf("seed %d: views after Watch has told have sizes %v, want %v", seed, told, current)
+		}
+	}
+	if stale < 8 {
+		t.Errorf("only %d of 10 seeds gave a stale view", stale)
+	}
+}
+
+func TestStaleViewsForgetWhatIsTooOld(t *testing.T) {
+	svc := memory.NewService(memory.WithStaleViews(1))
+	s := open(t, svc.Driver())
+	join(t, s) // stays, so that the line is never empty
+	var coming []driver.Joined
+	for range 500 {
+		coming = append(coming, join(t, s))
+	}
+	own := join(t, s)
+	for i, j := range coming {
+		must(t, s.Leave(t.Context(), line, j.Place))
+		view, err := s.Ahead(t.Context(), line, own.Place)
+		must(t, err)
+		if least := len(coming) - i; len(view) < least || len(view) > least+64 {
+			t.Fatalf("view of %d places, want %d to %d", len(view), least, least+64)
+		}
+	}
+}
+
+func TestStaleViewNeverLacksOneAhead(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			svc := memory.NewService(memory.WithStaleViews(seed))
+			s := open(t, svc.Driver())
+			var standing []driver.Joined
+			for i := range 200 {
+				if i%3 == 2 {
+					gone := (i * 7) % len(standing)
+					must(t, s.Leave(t.Context(), line, standing[gone].Place))
+					standing = slices.Delete(standing, gone, gone+1)
+					continue
+				}
+				own := join(t, s)
+				view, err := s.Ahead(t.Context(), line, own.Place)
+				must(t, err)
+				for _, j := range standing {
+					if !slices.Contains(view, j.Place) {
+						t.Fatalf("view of %s lacks %s", own.Place.ID, j.Place.ID)
+					}
+				}
+				standing = append(standing, own)
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package memory
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Stats are counters of a service, or of one client of it. Reading them is no request.
+type Stats struct {
+	// Requests that arrived, by operation. What was dropped, is still under way, or came
+	// while the service was stopped is not in it.
+	Requests map[Op]int
+	// Wakeups counts the notifications sent because a watched entry went. A Watch that
+	// is answered at once, or ended by a lost session, is none.
+	Wakeups int
+	// Watches, Sessions and Entries are there now.
+	Watches, Sessions, Entries int
+}
+
+// Total is the number of requests of all operations.
+func (s Stats) Total() int {
+	n := 0
+	for _, count := range s.Requests {
+		n += count
+	}
+	return n
+}
+
+// counts are what a service and each of its clients count as things happen.
+type counts struct {
+	requests map[Op]int
+	wakeups  int
+}
+
+func newCounts() counts { return counts{requests: map[Op]int{}} }
+
+// Stats returns the counters of the whole service.
+func (s *Service) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{
+		Requests: maps.Clone(s.counts.requests),
+		Wakeups:  s.counts.wakeups,
+		Watches:  s.watches,
+		Sessions: len(s.seats),
+		Entries:  s.entries,
+	}
+}
+
+// Stats returns the counters of this client: its own requests and notifications, and
+// the watches, live sessions and entries it has at the service.
+func (d *Driver) Stats() Stats {
+	d.svc.mu.Lock()
+	defer d.svc.mu.Unlock()
+	stats := Stats{
+		Requests: maps.Clone(d.counts.requests),
+		Wakeups:  d.counts.wakeups,
+		Watches:  len(d.watches),
+	}
+	for _, st := range d.svc.seats {
+		if st.client.driver == d {
+			stats.Sessions++
+			stats.Entries += len(st.entries)
+		}
+	}
+	return stats
+}
+
+// Snapshot returns the entries of a line in order, as they are at the service
+// now. It is no request, needs no session, and works while the service is stopped.
+func (s *Service) Snapshot(line driver.Line) []driver.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(line, 0)
+}
+
+// Lines returns the names of all lines that have entries, sorted.
+func (s *Service) Lines() []driver.Line {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.lines))
+}
+
+// Sessions returns the IDs of all live sessions, oldest first.
+func (s *Service) Sessions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.seats))
+}
+
+// seatsInOrder returns all live sessions, oldest first.
+func (s *Service) seatsInOrder() []*seat {
+	all := make([]*seat, 0, len(s.seats))
+	for _, id := range slices.Sorted(maps.Keys(s.seats)) {
+		all = append(all, s.seats[id])
+	}
+	return all
+}
+
+// list copies entries, values included: a caller may keep and change what it got.
+func (s *Service) list(line driver.Line, limit int) []driver.Entry {
+	l := s.lines[line]
+	if l == nil {
+		return nil
+	}
+	n := len(l.entries)
+	if limit > 0 {
+		n = min(n, limit)
+	}
+	entries := make([]driver.Entry, 0, n)
+	for _, e := range l.entries[:n] {
+		x := e.Entry
+		x.Value = bytes.Clone(x.Value)
+		entries = append(entries, x)
+	}
+	return entries
+}

@@ -1,0 +1,119 @@
+package memory
+
+import (
+	"context"
+	"errors"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Ahead returns the places ahead of own. See driver.Session and WithStaleViews.
+func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+	svc := s.driver.svc
+	svc.mu.Lock()
+	seen := s.seen // sent along, as a client of etcd sends the least revision it accepts
+	svc.mu.Unlock()
+	var places []driver.Place // of this call only: a late reply to an earlier one cannot touch it
+	_, err := s.do(ctx, Request{Op: OpAhead, Line: line, ID: own.ID}, func(*call) error {
+		e := svc.find(line, own)
+		if e == nil {
+			return driver.Wrap(driver.ErrGone, errNoEntry)
+		}
+		places = svc.view(e, seen)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return places, nil
+}
+
+// Watch waits until one of the places has left the line. See driver.Session.
+//
+// Looking and registering are one step at the service: an entry that goes in between,
+// the lost wake-up of services that need two requests, cannot happen.
+func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	if len(places) == 0 {
+		return driver.Wrap(driver.ErrInvalid, errors.New("memory: nothing to watch"))
+	}
+	svc := s.driver.svc
+	c, err := s.do(ctx, Request{Op: OpWatch, Line: line, ID: places[0].ID}, func(c *call) error {
+		entries := make([]*entry, 0, len(places))
+		seen := make(map[*entry]bool, len(places))
+		for _, p := range places {
+			e := svc.find(line, p)
+			if e == nil { // gone already: answered at once, and all before it is told
+				c.told = svc.revision
+				return nil
+			}
+			if !seen[e] {
+				seen[e] = true
+				entries = append(entries, e)
+			}
+		}
+		if !c.over { // a late Watch of a caller that has gone would never be withdrawn
+			svc.register(s.seat, c, entries)
+		}
+		return nil
+	})
+	if err == nil {
+		svc.mu.Lock()
+		s.seen = max(s.seen, c.told)
+		svc.mu.Unlock()
+	}
+	return err
+}
+
+// Leave removes exactly the entry of own: the key finds it, and the session and ID
+// must be its own too, so that nobody leaves for somebody else.
+func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	svc := s.driver.svc
+	_, err := s.do(ctx, Request{Op: OpLeave, Line: line, ID: own.ID}, func(*call) error {
+		e := svc.find(line, own)
+		if e == nil || e.seat != s.seat || e.ID != own.ID {
+			return driver.Wrap(driver.ErrGone, errNoEntry)
+		}
+		svc.revision++
+		svc.remove(e)
+		return nil
+	})
+	return err
+}
+
+// Forget removes the contender's entry, and raises the epoch so that no Join that was
+// called before is applied any more. The client counts first: a Join that is
+// called after this Forget carries the new epoch and passes, whichever arrives first.
+func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
+	epoch := s.epoch.Add(1)
+	svc := s.driver.svc
+	_, err := s.do(ctx, Request{Op: OpForget, Line: line, ID: id}, func(*call) error {
+		s.seat.epoch = max(s.seat.epoch, epoch)
+		l := svc.lines[line]
+		if l == nil {
+			return nil
+		}
+		if e := l.byID[id]; e != nil && e.seat == s.seat {
+			svc.revision++
+			svc.remove(e)
+		}
+		return nil
+	})
+	return err
+}
+
+// List reads the first limit entries. See driver.Session.
+func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+	if limit < 0 {
+		return nil, driver.Wrap(driver.ErrInvalid, errors.New("memory: limit is negative"))
+	}
+	svc := s.driver.svc
+	var entries []driver.Entry
+	_, err := s.do(ctx, Request{Op: OpList, Line: line}, func(*call) error {
+		entries = svc.list(line, limit)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return entries, nil
+}

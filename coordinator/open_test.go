@@ -1,0 +1,113 @@
+package coordinator_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// opened is what the opener of the scheme "probe" was called with last.
+var opened *url.URL
+
+func init() {
+	coordinator.Register("probe", func(u *url.URL) (driver.Driver, error) {
+		opened = u
+		p := driver.NewParams(u)
+		p.String("known", "")
+		if err := p.Err(); err != nil {
+			return nil, err
+		}
+		if _, err := driver.Hosts(u, "4242"); err != nil {
+			return nil, err
+		}
+		return nothing{}, nil
+	})
+}
+
+type nothing struct{ driver.Driver }
+
+func (nothing) String() string { return "probe://" }
+
+func TestOpenHandsHostsPathAndParametersToTheDriver(t *testing.T) {
+	for raw, want := range map[string]string{
+		"probe://h1:1,h2:2/ns?ttl=30s&known=x": "h1:1,h2:2|/ns|known=x",
+		"probe://[::1]:2181,h2/a/b":            "[::1]:2181,h2|/a/b|",
+		"probe://u:p%40ss@h1,h2:7":             "h1,h2:7||",
+	} {
+		if _, err := coordinator.Open(raw); err != nil {
+			t.Errorf("Open(%q): %v", raw, err)
+			continue
+		}
+		if got := opened.Host + "|" + opened.Path + "|" + opened.RawQuery; got != want {
+			t.Errorf("Open(%q) gave the driver %q, want %q", raw, got, want)
+		}
+	}
+	if pw, _ := opened.User.Password(); opened.User.Username() != "" && pw != "p@ss" {
+		t.Errorf("user and password came as %v", opened.User)
+	}
+}
+
+func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
+	for raw, rule := range map[string]string{
+		"":                            "no scheme",
+		"localhost:2379":              "no scheme",
+		"redis://h:1":                 `no driver for URL scheme "redis"`,
+		"probe://u:hunter2@h/%zz":     "cannot be parsed",
+		"probe://u:hunter2@h:99999/":  "port",
+		"probe://u:hunter2@":          "names no host",
+		"probe://h/#frag":             "fragment",
+		"probe://h?ttl=soon":          `"ttl" must be a positive duration`,
+		"probe://h?ttl=-5s":           `"ttl" must be a positive duration`,
+		"probe://h?ttl=1s&ttl=2s":     "more than once",
+		"probe://h?ttl=10ms":          "ttl 10ms is not between 1s and 24h",
+		"probe://h?identity=":         `"identity" must not be empty`,
+		"probe://h?password=hunter2":  `unknown URL parameter "password"`,
+		"probe://h?known=1;x=hunter2": "cannot be parsed",
+	} {
+		_, err := coordinator.Open(raw)
+		if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), rule) {
+			t.Errorf("Open(%q) = %v, want ErrInvalid with %q", raw, err, rule)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Open(%q) shows a secret: %v", raw, err)
+		}
+	}
+}
+
+func TestOptionsThatBreakARuleAreRefused(t *testing.T) {
+	for rule, opt := range map[string]coordinator.Option{
+		"nil option":           nil,
+		"nil logger":           coordinator.WithLogger(nil),
+		"nil observer":         coordinator.WithObserver(nil),
+		"ttl 0s":               coordinator.WithTTL(0),
+		"ttl -1s":              coordinator.WithTTL(-time.Second),
+		"ttl 25h0m0s":          coordinator.WithTTL(25 * time.Hour),
+		"identity \"\"":        coordinator.WithIdentity(""),
+		"control character":    coordinator.WithIdentity("a\nb"),
+		"jitter at most 1":     coordinator.WithRetry(coordinator.Retry{Jitter: 2}),
+		"above the longest":    coordinator.WithRetry(coordinator.Retry{Initial: time.Minute, Max: time.Second}),
+		"must not be negative": coordinator.WithRetry(coordinator.Retry{Initial: -1}),
+	} {
+		_, err := coordinator.New(nothing{}, opt)
+		if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), rule) {
+			t.Errorf("New = %v, want ErrInvalid with %q", err, rule)
+		}
+	}
+	if _, err := coordinator.New(nil); !errors.Is(err, coordinator.ErrInvalid) {
+		t.Errorf("New(nil) = %v", err)
+	}
+}
+
+func TestRegisterPanicsWhenASchemeIsTaken(t *testing.T) {
+	defer func() {
+		if r := recover(); r == nil || !strings.Contains(r.(string), "probe") {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	coordinator.Register("probe", func(*url.URL) (driver.Driver, error) { return nothing{}, nil })
+}

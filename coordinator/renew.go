@@ -1,0 +1,75 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// renew is the one renewal loop of a session: it asks every quarter of the TTL, counts from
+// the sending, and tries again soon after a failure. It ends with the session.
+//
+// A renewal without an answer is given up after a quarter of the TTL, so that one
+// request stuck on a silent member does not use up the time in which another could have
+// succeeded.
+func (s *Session) renew() {
+	interval := s.TTL() / renewalsPerTTL
+	pauses := s.client.retry.pauses()
+	timer := time.NewTimer(interval - time.Since(s.born))
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.driver.Done():
+			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
+			return
+		case <-timer.C:
+		}
+		sent := time.Now()
+		err := s.renewOnce(interval)
+		switch {
+		case err == nil && s.extend(sent):
+			s.renewed(time.Since(sent))
+			pauses.Reset()
+			timer.Reset(max(0, interval-time.Since(sent)))
+		case err == nil:
+			s.expire() // the answer came after the deadline; the next round ends the loop
+			timer.Reset(interval)
+		case errors.Is(err, ErrSessionLost):
+			s.end(err)
+			return
+		default:
+			s.suspended(err)
+			timer.Reset(min(pauses.NextBackOff(), interval))
+		}
+	}
+}
+
+// renewOnce sends one renewal and waits for its answer, for the given time at most.
+func (s *Session) renewOnce(bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(s.ctx, bound)
+	defer cancel()
+	return s.driver.Renew(ctx)
+}
+
+func (s *Session) renewed(took time.Duration) {
+	e := Event{Kind: EventSessionRenewed, Session: s.ID(), Duration: took, Margin: time.Until(s.Deadline())}
+	if s.become(Connected) {
+		s.client.log.Info("baton: session resumed", "service", s.client.String(), "session", s.ID())
+		s.client.Observe(Event{Kind: EventSessionResumed, Session: s.ID()})
+	}
+	s.client.Observe(e)
+}
+
+func (s *Session) suspended(err error) {
+	if !s.become(Suspended) {
+		return
+	}
+	left := time.Until(s.Deadline())
+	s.client.log.Warn("baton: session suspended: the service does not answer",
+		"service", s.client.String(), "session", s.ID(), "lost_in", left.Round(time.Millisecond), "error", err)
+	s.client.Observe(Event{Kind: EventSessionSuspended, Session: s.ID(), Margin: left, Err: err})
+}

@@ -1,0 +1,187 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// State is what a client knows of its session.
+type State int
+
+// The states of a session. Lost is final.
+const (
+	Connected State = iota + 1 // the last renewal was acknowledged
+	Suspended                  // the last renewal was not; the deadline stands
+	Lost                       // over, by the service's word, by the clock or by Close
+)
+
+func (s State) String() string {
+	switch s {
+	case Connected:
+		return "connected"
+	case Suspended:
+		return "suspended"
+	case Lost:
+		return "lost"
+	}
+	return fmt.Sprintf("State(%d)", int(s))
+}
+
+// Session is one session at the service, from its opening to its end. All holds of
+// a client stand on it. It is safe for concurrent use.
+type Session struct {
+	client *Client
+	driver driver.Session
+	margin time.Duration
+
+	ctx    context.Context // ends when the session does, with the cause
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup // renewal, and clean-up in the background
+
+	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
+	born     time.Time    // carries the monotonic clock
+	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
+
+	mu      sync.Mutex
+	alarm   *time.Timer // fires at the deadline
+	state   State
+	changed chan struct{} // closed and replaced at each change of state
+	strays  map[string]struct{}
+}
+
+// newSession starts the renewal of a driver's session that was asked for at sent.
+func newSession(c *Client, ds driver.Session, sent time.Time) (*Session, error) {
+	s := &Session{
+		client:  c,
+		driver:  ds,
+		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
+		born:    sent,
+		state:   Connected,
+		changed: make(chan struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	life := ds.TTL() - s.margin
+	s.deadline.Store(int64(life))
+	s.mu.Lock() // the alarm may fire at once, and then needs to see itself
+	s.alarm = time.AfterFunc(time.Until(sent.Add(life)), func() { _ = s.Err() })
+	s.mu.Unlock()
+	s.wg.Go(s.renew)
+	if err := s.Err(); err != nil { // the answer took longer than the session lives
+		s.wg.Wait()
+		return nil, driver.Wrap(ErrUnavailable, err)
+	}
+	return s, nil
+}
+
+// ID is the service's name of the session, in hex.
+func (s *Session) ID() string { return s.driver.ID() }
+
+// TTL is the time to live that the service granted.
+func (s *Session) TTL() time.Duration { return s.driver.TTL() }
+
+// Deadline is when the session counts as lost unless a renewal is acknowledged before.
+// It carries a monotonic clock reading.
+func (s *Session) Deadline() time.Time { return s.born.Add(time.Duration(s.deadline.Load())) }
+
+// Context ends when the session does, with ErrSessionLost or ErrClosed as its
+// cause. Its Err does not look at the clock; Session.Err does.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Err returns nil while the session is alive, and then why it ended. It looks at the
+// clock: after a pause of the process it knows of the loss before any timer has run.
+func (s *Session) Err() error {
+	if s.ctx.Err() == nil {
+		if time.Since(s.born) < time.Duration(s.deadline.Load()) {
+			return nil
+		}
+		s.expire()
+	}
+	return context.Cause(s.ctx)
+}
+
+// State returns the session's state, and a channel that is closed when it changes.
+// States that pass quickly may be missed; Lost never is.
+func (s *Session) State() (State, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, s.changed
+}
+
+// expire ends the session if its deadline has really passed: a renewal may have moved it
+// since the caller looked.
+func (s *Session) expire() {
+	s.mu.Lock()
+	late := time.Since(s.born) - time.Duration(s.deadline.Load())
+	s.mu.Unlock()
+	if late < 0 {
+		return
+	}
+	s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("no renewal acknowledged in time; the session counts as lost %v after the last acknowledged one was sent",
+		s.TTL()-s.margin)))
+}
+
+// extend moves the deadline after a renewal, sent at the given time, was acknowledged. An
+// acknowledgement that comes after the deadline is too late: the loss may have been seen.
+func (s *Session) extend(sent time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Since(s.born)
+	if s.ctx.Err() != nil || now >= time.Duration(s.deadline.Load()) {
+		return false
+	}
+	d := sent.Sub(s.born) + s.TTL() - s.margin
+	if d > time.Duration(s.deadline.Load()) {
+		s.deadline.Store(int64(d))
+		s.alarm.Reset(d - now)
+	}
+	return true
+}
+
+// become moves a living session to connected or suspended and reports whether that was a change.
+func (s *Session) become(to State) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == to || s.state == Lost {
+		return false
+	}
+	s.state = to
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return true
+}
+
+// end ends the session for the given cause, once, and has its rest cleared away.
+func (s *Session) end(cause error) {
+	if !s.become(Lost) {
+		return
+	}
+	s.alarm.Stop()
+	s.cancel(cause)
+	s.client.Observe(Event{Kind: EventSessionEnded, Session: s.ID(), Err: cause})
+	if errors.Is(cause, ErrClosed) {
+		return // close does the rest
+	}
+	s.client.log.Warn("baton: session lost; all holds on it are lost",
+		"service", s.client.String(), "session", s.ID(), "error", cause)
+	// The service may still have the session: by our clock it ends a margin earlier
+	// than there. Ending it there too frees the names sooner. The net below
+	// is the TTL.
+	s.client.later(s)
+}
+
+// close ends the session here and at the service, and waits for what it started.
+func (s *Session) close(ctx context.Context) error {
+	s.end(ErrClosed)
+	var err error
+	if s.closing.CompareAndSwap(false, true) {
+		err = s.driver.Close(ctx)
+	}
+	s.wg.Wait()
+	return err
+}
