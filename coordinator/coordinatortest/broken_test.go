@@ -1,0 +1,105 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// flaw is one way in which a driver can be wrong, and the cases that must find it.
+type flaw struct {
+	name  string
+	finds []string
+	// session breaks a session; driver breaks the driver itself. One of them is set.
+	session func(w *world, s *patched)
+	driver  func(w *world, d *patchedDriver)
+	opts    []memory.Option
+}
+
+func (f flaw) harness() Harness {
+	return memoryHarness(func(w *world, d driver.Driver) driver.Driver {
+		p := &patchedDriver{Driver: d}
+		if f.session != nil {
+			p.patch = func(s *patched) { f.session(w, s) }
+		}
+		if f.driver != nil {
+			f.driver(w, p)
+		}
+		return p
+	}, f.opts...).withDefaults()
+}
+
+func caseNamed(t *testing.T, name string) testCase {
+	t.Helper()
+	i := slices.IndexFunc(cases, func(c testCase) bool { return c.name == name })
+	if i < 0 {
+		t.Fatalf("there is no case %q", name)
+	}
+	return cases[i]
+}
+
+func TestBrokenDriversFailNamedCases(t *testing.T) {
+	for _, f := range flaws() {
+		for _, name := range f.finds {
+			t.Run(f.name+"/"+name, func(t *testing.T) {
+				c := caseNamed(t, name)
+				synctest.Test(t, func(t *testing.T) {
+					err := c.run(t, f.harness())
+					if _, found := errors.AsType[*failure](err); !found {
+						t.Errorf("the case returned %v, want a failure", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestEveryCaseFindsAFlaw: a case that no broken driver fails might check nothing.
+func TestEveryCaseFindsAFlaw(t *testing.T) {
+	used := map[string]bool{}
+	for _, f := range flaws() {
+		for _, name := range f.finds {
+			used[name] = true
+		}
+	}
+	for _, c := range cases {
+		if !used[c.name] {
+			t.Errorf("no broken driver is there to fail %q", c.name)
+		}
+	}
+}
+
+func flaws() []flaw {
+	return slices.Concat(joinFlaws(), viewFlaws(), watchFlaws(), leaveFlaws(), sessionFlaws(), callFlaws())
+}
+
+// errOpaque is an error that says nothing.
+var errOpaque = errors.New("something went wrong")
+
+func opaque(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errOpaque
+}
+
+// standing returns the live entry of an ID, looked up behind the driver's back.
+func (w *world) standing(line driver.Line, id string) (driver.Entry, bool) {
+	for _, x := range w.svc.Snapshot(line) {
+		if x.ID == id {
+			return x, true
+		}
+	}
+	return driver.Entry{}, false
+}
+
+// until blocks as a driver does that waits for something that never comes.
+func until(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}

@@ -1,0 +1,86 @@
+package coordinatortest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// similarNames joins alone in lines whose names contain, extend, escape or
+// spell each other: any that saw another's entry would be refused.
+func similarNames(e *env) {
+	s, id := e.open(), newID()
+	var lines []driver.Line
+	for _, name := range []string{"m/%sa", "m/%sa%%2Fb", "m/%saa", "m/%sA", "m/%sa.b", "m/%sa-", "m/%%61%s", "m/a%s", "s/%sa"} {
+		lines = append(lines, driver.Line(fmt.Sprintf(name, id)))
+	}
+	var all []driver.Joined
+	for _, line := range lines {
+		c := contender()
+		c.Alone = true
+		j, err := s.Join(e.soon(), line, c)
+		e.ok(err, fmt.Sprintf("Join alone in %s, with others in %v", line, lines[:len(all)]))
+		all = append(all, j)
+	}
+	for i, line := range lines {
+		e.same(e.standing(s, line), []string{all[i].Place.ID}, "List of "+string(line)+" has")
+		e.same(e.ahead(s, line, all[i].Place), []string{}, "Ahead in "+string(line)+" has")
+	}
+	last := len(lines) - 1
+	w := e.watch(s, lines[last], all[last].Place)
+	for i, line := range lines[:last] {
+		e.leave(s, line, all[i].Place)
+	}
+	e.quiet(w, "leavings in lines of similar names")
+	e.keeps(s, lines[last], all[last].Place.ID)
+}
+
+// modeShown: the mode decides who waits for whom, so a view that loses it admits wrongly.
+func modeShown(e *env) {
+	a, b := e.open(), e.open()
+	line := e.line()
+	var want []driver.Place
+	for _, mode := range []string{"x", "r", "p3", "abcdefgh", "12345678"} {
+		c := contender()
+		c.Mode = mode
+		j := e.joinAs(a, line, c)
+		if p := j.Place; p.ID != c.ID || p.Mode != mode || p.Session != a.ID() {
+			e.fail(fmt.Sprintf("ID %s, mode %s, session %s", c.ID, mode, a.ID()), "Join returned %+v", p)
+		}
+		want = append(want, j.Place)
+	}
+	own := e.join(b, line)
+	places, err := b.Ahead(e.soon(), line, own.Place)
+	e.ok(err, "Ahead")
+	if !slices.Equal(places, want) {
+		e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", places)
+	}
+	for i, x := range e.list(b, line)[:len(want)] {
+		if x.Place != want[i] {
+			e.fail(fmt.Sprintf("%+v, as Join returned it", want[i]), "List: %+v", x.Place)
+		}
+	}
+}
+
+// keyUnique: a key that comes back makes a stale Leave delete the entry of somebody else.
+func keyUnique(e *env) {
+	a, b := e.open(), e.open()
+	line, seen := e.line(), map[string]bool{}
+	c := contender()
+	for range 3 {
+		// The line is empty in between, and one ID comes back: keys made of
+		// counters or of IDs would repeat.
+		same, other := e.joinAs(a, line, c), e.join(b, line)
+		for _, p := range []driver.Place{same.Place, other.Place} {
+			if seen[p.Key] {
+				e.fail("a new key for each entry", "key %q is used again", p.Key)
+			}
+			seen[p.Key] = true
+		}
+		e.leave(a, line, same.Place)
+		e.leave(b, line, other.Place)
+		time.Sleep(e.Settle / 20) // services that clean up empty lines get a chance
+	}
+}

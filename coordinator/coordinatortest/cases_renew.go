@@ -1,0 +1,92 @@
+package coordinatortest
+
+import (
+	"context"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+var renewCases = []testCase{
+	{name: "R1/a renewal without the service fails", needs: []Lever{Hold}, body: renewNeedsService},
+	{name: "R2/an ended session stays ended", needs: []Lever{Expire}, body: endedStaysEnded},
+	{name: "R2/a closed session stays closed", body: closedStaysClosed},
+	{name: "Done/is closed once the service has said so", needs: []Lever{Expire}, body: doneCloses},
+}
+
+// renewNeedsService: a renewal that is answered from what the client remembers, or counted
+// when it was sent, lets a holder go on that the service gave up long ago.
+func renewNeedsService(e *env) {
+	c := e.connect()
+	s := e.openUntended(c)
+	e.ok(s.Renew(e.soon()), "Renew")
+	for what, hold := range map[string]func(){"request": c.Link.HoldRequests, "reply": c.Link.HoldReplies} {
+		hold()
+		if err := s.Renew(e.in(e.Settle)); err == nil {
+			e.fail("an error", "Renew succeeded although its %s did not pass", what)
+		}
+		c.Link.Heal()
+		e.ok(e.again(s.Renew), "Renew after healing")
+	}
+}
+
+// endedStaysEnded: some clients go on with a new session in silence. The old one's calls
+// must not be answered by it.
+func endedStaysEnded(e *env) {
+	c := e.connect()
+	s, other := e.openOn(c), e.open()
+	line := e.line()
+	stands := e.join(other, line)
+	own := e.join(s, line)
+	e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
+	e.lost(s)
+	e.dead(s, line, own.Place, stands.Place)
+	e.openOn(c) // the client goes on with a new one
+	e.dead(s, line, own.Place, stands.Place)
+	e.stands(other, line, stands.Place.ID)
+}
+
+// closedStaysClosed: the connection may live on for other sessions.
+func closedStaysClosed(e *env) {
+	s, other := e.open(), e.open()
+	line := e.line()
+	stands := e.join(other, line)
+	own := e.join(s, line)
+	e.ok(s.Close(e.soon()), "Close")
+	e.dead(s, line, own.Place, stands.Place)
+	e.stands(other, line, stands.Place.ID)
+}
+
+// dead checks that no call succeeds on a session that is over.
+func (e *env) dead(s driver.Session, line driver.Line, own, stands driver.Place) {
+	for name, call := range map[string]func(ctx context.Context) error{
+		"Renew":  s.Renew,
+		"Join":   func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err },
+		"Ahead":  func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own); return err },
+		"Watch":  func(ctx context.Context) error { return s.Watch(ctx, line, stands) },
+		"Leave":  func(ctx context.Context) error { return s.Leave(ctx, line, own) },
+		"Forget": func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },
+		"List":   func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err },
+	} {
+		if err := call(e.in(e.Patience)); err == nil {
+			e.fail("an error", "%s succeeded on a session that is over", name)
+		}
+	}
+}
+
+// doneCloses: Done is how holders hear of a loss that nobody asked about.
+func doneCloses(e *env) {
+	s := e.open()
+	select {
+	case <-s.Done():
+		e.fail("an open channel", "Done of a live session is closed")
+	default:
+	}
+	e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
+	e.lost(s)
+	select {
+	case <-s.Done():
+	case <-time.After(e.Patience):
+		e.fail("Done is closed", "Done is open, %v after Renew returned ErrSessionLost", e.Patience)
+	}
+}

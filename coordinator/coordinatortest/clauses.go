@@ -1,0 +1,77 @@
+package coordinatortest
+
+// clauses are the sentences of package driver that cases check, word for word; a
+// test compares them with driver.go. Keys are the clause numbers there; statements
+// without a number go by the name of what they describe.
+var clauses = map[string]string{
+	"G1": `Every method may be called by many goroutines at once.`,
+	"G2": `Every call ends soon after its context does, whatever the service does. A request in flight may still be applied afterwards.`,
+	"G3": `Every error says, by [errors.Is], which of the sentinels of this package it is, and carries the service's own error as a cause; or, when the call's context has ended, it may be the context's error.`,
+
+	"Token": `Tokens of one line rise strictly in the order in which contenders joined it, for as long as the service keeps its data.`,
+	"Line":  `Lines are told apart by the whole string only; "m/a" and "m/a%2Fb" have nothing in common.`,
+	"Mode":  `Every view shows it.`,
+	"Key":   `Key is the driver's own handle of the entry. It is never used for another entry.`,
+	"TTL":   `TTL is the time to live that the service granted.`,
+	"Done":  `Done is closed soon after the service says that the session is over.`,
+	"List":  `List reads the first limit entries of a line with their values, all of them if limit is 0, in order.`,
+	"Empty": `A line that nobody ever joined is empty, not an error.`,
+
+	"O1": `The session lives at the service for at least ttl after any moment at which Open or an acknowledged Renew was called, less Slack, and it ends soon after the ttl when it is not renewed.`,
+	"O2": `When the service does not grant exactly ttl, Open returns ErrInvalid with both values, and leaves no session behind.`,
+	"O3": `Each Open makes a new session with an ID that was never used before. A driver on a connection that it was given may instead adopt that connection's session, and returns ErrSessionLost from then on if it can get no other.`,
+	"O4": `A failed Open leaves nothing that outlives the ttl.`,
+
+	"R1": `nil means that the service had the session at some moment after the call began, and keeps it as O1 says.`,
+	"R2": `ErrSessionLost means that the session is over at the service. Once over it is over for ever: no call on it succeeds again, Close apart.`,
+
+	"J1": `The order of a line is the order in which the service applied the joins, and tokens rise strictly in that order, over sessions, clients and restarts.`,
+	"J2": `Join with an ID that stands in the line already (Again is set) returns that entry with its token. One ID never has two entries.`,
+	"J3": `Of the contenders in a line, exactly the first may see First.`,
+	"J4": `When Join fails with any error but ErrTaken, the entry may or may not be there, now or later. The coordinator then calls Join again with Again set, or Forget.`,
+	"J5": `A session that is over at the service can no longer join: ErrSessionLost, and nothing is left behind.`,
+	"J6": `With Alone set and the line not empty, Join returns ErrTaken, leaves no entry and no watch, and wakes nobody.`,
+
+	"V1": `The view is at least as new as own's join and as anything that this session was told before by Watch. It may show a contender who has left since; it never lacks one that stands ahead.`,
+	"V2": `When own is no longer in the line the error is ErrGone, or ErrSessionLost.`,
+
+	"W1": `It returns nil once the service has shown that one of them is gone: because it was left, forgotten or deleted, or because its session ended. If one is gone at the time of the call it returns nil at once. No leaving is missed, even over reconnects and compactions.`,
+	"W2": `Nothing but a leaving among the places, or an error, ends the wait: the comings and goings of others wake nobody.`,
+	"W3": `When ctx ends it returns the context's error and leaves at the service at most one watch for each place, which goes when the place does.`,
+	"W4": `ErrSessionLost when the service says that this session is over; ErrUnavailable when the service cannot be reached or a quorum is missing, and the coordinator tries again.`,
+
+	"L1": `After nil the entry is gone. Whoever is next can be admitted.`,
+	"L2": `When that entry is not there, the error is ErrGone, and nothing was deleted: not an entry of another contender, session or time.`,
+	"L3": `Calling Leave again after an unknown outcome is safe; the second call may say ErrGone.`,
+
+	"F1": `After nil, no Join of this ID on this session that was called before can still be applied, even if its request is still under way. Forgetting an ID that never joined is not an error.`,
+	"F2": `Other contenders of the same session and line keep their places; a Join of theirs that is under way may fail with ErrUnavailable.`,
+
+	"S1": `The list is at least as new as everything that this session finished before.`,
+
+	"C1": `After nil all entries of the session are gone, at once and not after the ttl, and requests that were under way are not applied any more.`,
+	"C2": `It releases what the session started in this process, also when the service does not answer, and then returns ErrUnavailable or the context's error.`,
+	"C3": `A driver on a connection or lease that it was given removes its own entries and leaves the connection or lease as it was.`,
+}
+
+// untestable are the clauses that have no case, with reasons.
+var untestable = map[string]string{
+	"J4": "it allows and promises nothing; what must hold after such an error is checked by J2 and F1",
+	"C3": "needs a connection or lease that was made outside the driver; a driver's own tests check it",
+}
+
+// cases are all cases, in the order in which they run.
+var cases = join(
+	generalCases, openCases, renewCases,
+	joinCases, aloneCases, viewCases,
+	leavingCases, watchCases,
+	leaveCases, forgetCases, listCases, closeCases,
+)
+
+func join(groups ...[]testCase) []testCase {
+	var all []testCase
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}

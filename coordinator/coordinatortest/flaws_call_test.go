@@ -1,0 +1,102 @@
+package coordinatortest
+
+import (
+	"context"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// endless is a driver whose Close waits for ever when its session was cut off.
+type endless struct {
+	driver.Driver
+	closed chan struct{}
+}
+
+// Close ignores ctx until it is called a second time, by the clean-up of the suite.
+func (d *endless) Close(ctx context.Context) error {
+	select {
+	case <-d.closed:
+		return d.Driver.Close(ctx)
+	default:
+		close(d.closed)
+		time.Sleep(11 * time.Second) // longer than the patience of a case, shorter than that of its clean-up
+		return nil
+	}
+}
+
+func callFlaws() []flaw {
+	const ends = "G2/calls end with their context while nothing passes"
+	never := context.Background()
+	flaws := []flaw{
+		{
+			name: "errors say nothing", finds: []string{"G3/every error is classified"},
+			session: func(_ *world, s *patched) {
+				s.leave = func(ctx context.Context, line driver.Line, own driver.Place) error {
+					return opaque(s.Session.Leave(ctx, line, own))
+				}
+			},
+		},
+		{
+			name: "Driver.Open ignores its context", finds: []string{ends},
+			driver: func(_ *world, d *patchedDriver) {
+				d.open = func(_ context.Context, ttl time.Duration) (driver.Session, error) { return d.Driver.Open(never, ttl) }
+			},
+		},
+		{
+			name: "Driver.Close ignores its context", finds: []string{ends},
+			driver: func(_ *world, d *patchedDriver) {
+				d.Driver = &endless{Driver: d.Driver, closed: make(chan struct{})}
+			},
+		},
+	}
+	for name, deaf := range deafMethods(never) {
+		flaws = append(flaws, flaw{
+			name: name + " ignores its context", finds: []string{ends},
+			session: func(_ *world, s *patched) { deaf(s) },
+		})
+	}
+	return flaws
+}
+
+// deafMethods make one method of a session ignore its context.
+func deafMethods(never context.Context) map[string]func(s *patched) {
+	return map[string]func(s *patched){
+		"Renew": func(s *patched) {
+			s.renew = func(context.Context) error { return s.Session.Renew(never) }
+		},
+		"Join": func(s *patched) {
+			s.join = func(_ context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+				return s.Session.Join(never, line, c)
+			}
+		},
+		"Ahead": func(s *patched) {
+			s.ahead = func(_ context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+				return s.Session.Ahead(never, line, own)
+			}
+		},
+		"Watch": func(s *patched) {
+			s.watch = func(_ context.Context, line driver.Line, places []driver.Place) error {
+				return s.Session.Watch(never, line, places...)
+			}
+		},
+		"Leave": func(s *patched) {
+			s.leave = func(_ context.Context, line driver.Line, own driver.Place) error {
+				return s.Session.Leave(never, line, own)
+			}
+		},
+		"Forget": func(s *patched) {
+			s.forget = func(_ context.Context, line driver.Line, id string) error {
+				return s.Session.Forget(never, line, id)
+			}
+		},
+		"List": func(s *patched) {
+			s.list = func(_ context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+				return s.Session.List(never, line, limit)
+			}
+		},
+		"Session.Close": func(s *patched) {
+			s.close = func(context.Context) error { return s.Session.Close(never) }
+		},
+	}
+}

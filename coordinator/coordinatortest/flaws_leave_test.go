@@ -1,0 +1,113 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func leaveFlaws() []flaw {
+	return append(forgetFlaws(), []flaw{
+		{
+			name:    "leave does nothing",
+			finds:   []string{"L1/after leave the entry is gone"},
+			session: left(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, _ error) error { return nil }, false),
+		},
+		{
+			name:  "leave of nothing succeeds",
+			finds: []string{"L2/a repeated leave deletes nothing", "L2/leave of a removed entry says so"},
+			session: left(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, err error) error {
+				if errors.Is(err, driver.ErrGone) {
+					return nil
+				}
+				return err
+			}, true),
+		},
+		{
+			name:  "leave goes by name",
+			finds: []string{"L2/a stale leave spares the same id joined later"},
+			session: left(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
+				return remove(w, line, own.ID)
+			}, false),
+		},
+		{
+			name:  "leave goes by key alone",
+			finds: []string{"L2/a foreign leave deletes nothing"},
+			session: left(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
+				return remove(w, line, own.Key)
+			}, false),
+		},
+		{
+			name:  "a repeated leave takes the first in line",
+			finds: []string{"L3/leave may be repeated after a lost reply", "L2/a repeated leave deletes nothing"},
+			session: left(func(w *world, _ *patched, line driver.Line, _ driver.Place, err error) error {
+				if entries := w.svc.Snapshot(line); errors.Is(err, driver.ErrGone) && len(entries) > 0 {
+					return remove(w, line, entries[0].Key)
+				}
+				return err
+			}, true),
+		},
+	}...)
+}
+
+// left replaces Leave, after the intact one was called if first is set.
+func left(broken func(w *world, s *patched, line driver.Line, own driver.Place, err error) error, first bool) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.leave = func(ctx context.Context, line driver.Line, own driver.Place) (err error) {
+			if first {
+				err = s.Session.Leave(ctx, line, own)
+			}
+			return broken(w, s, line, own, err)
+		}
+	}
+}
+
+func remove(w *world, line driver.Line, keyOrID string) error {
+	if !w.svc.Remove(line, keyOrID) {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// forgotten replaces Forget.
+func forgotten(broken func(ctx context.Context, w *world, s *patched, line driver.Line, id string) error) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.forget = func(ctx context.Context, line driver.Line, id string) error {
+			return broken(ctx, w, s, line, id)
+		}
+	}
+}
+
+func forgetFlaws() []flaw {
+	return []flaw{
+		{
+			name: "forget does nothing", finds: []string{"F1/forget removes the entry", "F1/forget after a lost reply leaves nothing"},
+			session: forgotten(func(context.Context, *world, *patched, driver.Line, string) error { return nil }),
+		},
+		{
+			name: "forget only deletes", finds: []string{"F1/forget beats a join under way"},
+			session: forgotten(func(_ context.Context, w *world, _ *patched, line driver.Line, id string) error {
+				_ = remove(w, line, id)
+				return nil
+			}),
+		},
+		{
+			name: "forgetting nothing is an error", finds: []string{"F1/forgetting what never joined is no error"},
+			session: forgotten(func(_ context.Context, w *world, _ *patched, line driver.Line, id string) error {
+				return remove(w, line, id)
+			}),
+		},
+		{
+			name: "forget takes all of the session", finds: []string{"F2/others keep their places"},
+			session: forgotten(func(_ context.Context, w *world, s *patched, line driver.Line, _ string) error {
+				for _, x := range w.svc.Snapshot(line) {
+					if x.Session == s.ID() {
+						_ = remove(w, line, x.Key)
+					}
+				}
+				return nil
+			}),
+		},
+	}
+}

@@ -1,0 +1,137 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+func sessionFlaws() []flaw {
+	none := time.Duration(0)
+	return append(openFlaws(), []flaw{
+		{
+			name: "slack is hidden",
+			finds: []string{
+				"O1/a session lives for its ttl after open", "O1/a session lives for its ttl after a renewal",
+			},
+			opts:    []memory.Option{memory.WithSlack(testTTL / 4)},
+			session: func(_ *world, s *patched) { s.slack = &none },
+		},
+		{
+			name:    "renewal is a dream",
+			finds:   []string{"R1/a renewal without the service fails", "O1/a session that is renewed lives on"},
+			session: func(_ *world, s *patched) { s.renew = func(context.Context) error { return nil } },
+		},
+		{
+			name:  "expiry is ignored",
+			finds: []string{"R2/an ended session stays ended", "Done/is closed once the service has said so"},
+			session: func(_ *world, s *patched) {
+				s.renew = func(ctx context.Context) error {
+					if err := s.Session.Renew(ctx); !errors.Is(err, driver.ErrSessionLost) {
+						return err
+					}
+					return nil
+				}
+			},
+		},
+		{
+			name:  "a session that is over still lists",
+			finds: []string{"R2/an ended session stays ended", "R2/a closed session stays closed"},
+			session: func(w *world, s *patched) {
+				s.list = func(_ context.Context, line driver.Line, _ int) ([]driver.Entry, error) {
+					return w.svc.Snapshot(line), nil
+				}
+			},
+		},
+		{
+			name:    "done stays open",
+			finds:   []string{"Done/is closed once the service has said so"},
+			session: func(_ *world, s *patched) { s.done = make(chan struct{}) },
+		},
+		{
+			name:    "close leaves entries",
+			finds:   []string{"C1/after close all entries are gone at once", "C2/close ends without the service"},
+			session: func(_ *world, s *patched) { s.close = func(context.Context) error { return nil } },
+		},
+		{
+			name:  "close deletes entries and lets the session run out",
+			finds: []string{"C1/a join under way is not applied after close"},
+			session: func(w *world, s *patched) {
+				s.close = func(context.Context) error {
+					for _, line := range w.svc.Lines() {
+						for _, x := range w.svc.Snapshot(line) {
+							if x.Session == s.ID() {
+								_ = remove(w, line, x.Key)
+							}
+						}
+					}
+					return nil
+				}
+			},
+		},
+	}...)
+}
+
+func openFlaws() []flaw {
+	return []flaw{
+		{
+			name: "ttl is not what was granted", finds: []string{"TTL/is what was asked for"},
+			session: func(_ *world, s *patched) { s.ttl = time.Hour },
+		},
+		{
+			name: "session ids repeat", finds: []string{"O3/session ids differ"},
+			session: func(_ *world, s *patched) { s.id = "1f" },
+		},
+		{
+			name: "sessions live long",
+			finds: []string{
+				"O1/a session that is not renewed ends", "O4/an open whose reply was lost leaves nothing",
+				"W1/a session that runs out is told",
+			},
+			driver: func(_ *world, d *patchedDriver) {
+				d.open = func(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+					s, err := d.Driver.Open(ctx, 100*ttl)
+					if err != nil {
+						return nil, err
+					}
+					return &patched{Session: s, ttl: ttl}, nil
+				}
+			},
+		},
+		{
+			name: "an odd ttl is rounded in silence", finds: []string{"O2/a ttl that is not granted is refused"},
+			driver: func(_ *world, d *patchedDriver) {
+				d.open = func(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+					return d.Driver.Open(ctx, max(ttl, time.Second))
+				}
+			},
+		},
+		{
+			name: "an odd ttl is refused without saying what would do", finds: []string{"O2/a ttl that is not granted is refused"},
+			driver: func(_ *world, d *patchedDriver) {
+				d.open = func(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+					s, err := d.Driver.Open(ctx, ttl)
+					if errors.Is(err, driver.ErrInvalid) {
+						err = driver.ErrInvalid
+					}
+					return s, err
+				}
+			},
+		},
+		{
+			name: "an odd ttl is found out too late", finds: []string{"O2/a refused open leaves no session"},
+			driver: func(_ *world, d *patchedDriver) {
+				d.open = func(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+					s, err := d.Driver.Open(ctx, max(ttl, time.Second))
+					if err == nil && s.TTL() != ttl {
+						return nil, driver.ErrInvalid
+					}
+					return s, err
+				}
+			},
+		},
+	}
+}

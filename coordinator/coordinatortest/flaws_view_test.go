@@ -1,0 +1,172 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// viewed changes what Ahead returns.
+func viewed(change func(own driver.Place, places []driver.Place) []driver.Place) func(*world, *patched) {
+	return func(_ *world, s *patched) {
+		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+			places, err := s.Session.Ahead(ctx, line, own)
+			if err != nil {
+				return nil, err
+			}
+			return change(own, places), nil
+		}
+	}
+}
+
+func viewFlaws() []flaw {
+	return []flaw{
+		{
+			name:  "order is forgotten",
+			finds: []string{"V1/a view shows those ahead in order"},
+			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
+				slices.Reverse(places)
+				return places
+			}),
+		},
+		{
+			name: "view lacks the one next ahead",
+			finds: []string{
+				"V1/a view shows those ahead in order", "V1/a view is as new as the own join",
+				"V1/a view never lacks one ahead while others come and go",
+				"G1/many goroutines share sessions and a line",
+			},
+			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
+				return places[:max(0, len(places)-1)]
+			}),
+		},
+		{
+			name:  "view shows those behind",
+			finds: []string{"L1/after leave the entry is gone"},
+			session: func(_ *world, s *patched) {
+				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+					entries, err := s.Session.List(ctx, line, 0)
+					places := []driver.Place{}
+					for _, x := range entries {
+						places = append(places, x.Place)
+					}
+					return places, err
+				}
+			},
+		},
+		{
+			name:    "view is cached",
+			finds:   []string{"V1/a view is as new as what watch has told"},
+			session: func(_ *world, s *patched) { s.ahead = aheadCached(s) },
+		},
+		{
+			name:  "view of nothing is empty",
+			finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
+			session: func(_ *world, s *patched) {
+				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+					places, err := s.Session.Ahead(ctx, line, own)
+					if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrSessionLost) {
+						return nil, nil
+					}
+					return places, err
+				}
+			},
+		},
+		{
+			name:  "view drops the mode",
+			finds: []string{"Mode/every view shows it"},
+			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
+				for i := range places {
+					places[i].Mode = "x"
+				}
+				return places
+			}),
+		},
+		{
+			name:  "list starts with the newest",
+			finds: []string{"J1/order of joins at the same time", "List/shows the first entries in order with their values"},
+			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
+				slices.Reverse(entries)
+				return entries
+			}),
+		},
+		{
+			name:  "list has no values",
+			finds: []string{"List/shows the first entries in order with their values"},
+			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
+				for i := range entries {
+					entries[i].Value = nil
+				}
+				return entries
+			}),
+		},
+		{
+			name:  "list shows the last entries",
+			finds: []string{"List/shows the first entries in order with their values"},
+			session: func(_ *world, s *patched) {
+				s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+					entries, err := s.Session.List(ctx, line, 0)
+					if limit > 0 && limit < len(entries) {
+						entries = entries[len(entries)-limit:]
+					}
+					return entries, err
+				}
+			},
+		},
+		{
+			name:  "an empty line is an error",
+			finds: []string{"Empty/a line that nobody joined is empty"},
+			session: func(_ *world, s *patched) {
+				s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+					entries, err := s.Session.List(ctx, line, limit)
+					if err == nil && len(entries) == 0 {
+						err = driver.ErrGone
+					}
+					return entries, err
+				}
+			},
+		},
+		{
+			name:    "list is a step behind",
+			finds:   []string{"S1/a list shows what the session has finished"},
+			session: func(_ *world, s *patched) { s.list = listBehind(s) },
+		},
+	}
+}
+
+func listed(change func(entries []driver.Entry, limit int) []driver.Entry) func(*world, *patched) {
+	return func(_ *world, s *patched) {
+		s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+			entries, err := s.Session.List(ctx, line, limit)
+			return change(entries, limit), err
+		}
+	}
+}
+
+// aheadCached asks once for each place.
+func aheadCached(s *patched) func(context.Context, driver.Line, driver.Place) ([]driver.Place, error) {
+	cache := map[string][]driver.Place{}
+	return func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+		if places, ok := cache[own.Key]; ok {
+			return places, nil
+		}
+		places, err := s.Session.Ahead(ctx, line, own)
+		if err == nil {
+			cache[own.Key] = places
+		}
+		return places, err
+	}
+}
+
+// listBehind returns the list before the present one.
+func listBehind(s *patched) func(context.Context, driver.Line, int) ([]driver.Entry, error) {
+	var before []driver.Entry
+	return func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+		entries, err := s.Session.List(ctx, line, limit)
+		stale := before
+		before = entries
+		return stale, err
+	}
+}

@@ -1,0 +1,156 @@
+package coordinatortest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func wakeFlaws() []flaw {
+	return []flaw{
+		{
+			name:    "only leaves are told",
+			finds:   []string{"W1/a close is told", "W1/an ended session is told", "W1/a session that runs out is told"},
+			session: watched(leavesOnly),
+		},
+		{
+			name:    "watch does not look first",
+			finds:   []string{"W1/a place that is gone already is told", "L1/after leave the entry is gone"},
+			session: watched(func(w *world, _ *patched, intact watchFunc) watchFunc { return fromNow(w, intact, 0) }),
+		},
+		{
+			name:  "watch looks and then registers",
+			finds: []string{"W1/a leaving at the time of the call is told"},
+			session: watched(func(w *world, _ *patched, intact watchFunc) watchFunc {
+				return fromNow(w, intact, 2*time.Millisecond)
+			}),
+		},
+		{
+			name:  "only the last place is watched",
+			finds: []string{"W1/one of several places is told"},
+			session: watched(func(_ *world, _ *patched, intact watchFunc) watchFunc {
+				return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+					return intact(ctx, line, places[len(places)-1:])
+				}
+			}),
+		},
+		{
+			name:    "a place has one watcher only",
+			finds:   []string{"W1/every watcher of a place is told"},
+			session: watched(oneWatcher),
+		},
+		{
+			name:  "watch wakes for nothing",
+			finds: []string{"W2/others who come and go wake nobody"},
+			session: watched(func(_ *world, _ *patched, intact watchFunc) watchFunc {
+				return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+					short, cancel := context.WithTimeout(ctx, time.Minute/200)
+					defer cancel()
+					if err := intact(short, line, places); ctx.Err() != nil || short.Err() == nil {
+						return err
+					}
+					return nil
+				}
+			}),
+		},
+		{
+			name:  "watch wakes for anything in the line",
+			finds: []string{"W2/others who come and go wake nobody"},
+			session: func(w *world, s *patched) {
+				s.watch = watchLine(w, s)
+			},
+		},
+		{
+			name:    "watch is notified of the whole line and keeps quiet",
+			finds:   []string{"W2/others who come and go are not even notified"},
+			session: watched(watchAll),
+		},
+		{
+			name:  "watches that were given up stay",
+			finds: []string{"W3/a watch that was given up leaves at most one"},
+			session: watched(func(_ *world, _ *patched, intact watchFunc) watchFunc {
+				return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+					fired := make(chan error, 1)
+					go func() { fired <- intact(context.Background(), line, places) }() // ends with the driver
+					select {
+					case err := <-fired:
+						return err
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+			}),
+		},
+	}
+}
+
+// leavesOnly hears of places that were left, and not of sessions that ended.
+func leavesOnly(w *world, _ *patched, intact watchFunc) watchFunc {
+	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+		err := intact(ctx, line, places)
+		if err == nil && !slices.Contains(w.svc.Sessions(), places[0].Session) {
+			return until(ctx)
+		}
+		return err
+	}
+}
+
+// fromNow hears of what happens after it was registered, which takes a while.
+func fromNow(w *world, intact watchFunc, while time.Duration) watchFunc {
+	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+		if while > 0 {
+			if _, there := w.standing(line, places[0].ID); !there {
+				return nil
+			}
+			sleep(ctx, while)
+		}
+		for _, p := range places {
+			if x, there := w.standing(line, p.ID); !there || x.Key != p.Key {
+				return until(ctx)
+			}
+		}
+		return intact(ctx, line, places)
+	}
+}
+
+// oneWatcher keeps watches in a table by place, as if there could be only one.
+func oneWatcher(_ *world, _ *patched, intact watchFunc) watchFunc {
+	var mu sync.Mutex
+	taken := map[string]bool{}
+	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+		mu.Lock()
+		before := taken[places[0].Key]
+		taken[places[0].Key] = true
+		mu.Unlock()
+		if before {
+			return until(ctx)
+		}
+		return intact(ctx, line, places)
+	}
+}
+
+// watchAll watches the whole line, and filters on the client's side.
+func watchAll(w *world, _ *patched, intact watchFunc) watchFunc {
+	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+		for {
+			for _, p := range places {
+				if _, there := w.standing(line, p.ID); !there {
+					return nil
+				}
+			}
+			var all []driver.Place
+			for _, x := range w.svc.Snapshot(line) {
+				all = append(all, x.Place)
+			}
+			short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
+			err := intact(short, line, all)
+			cancel()
+			if err != nil && short.Err() == nil || ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package coordinatortest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Harness is a service under test together with what the suite may do to it.
+// Start and TTL are required.
+type Harness struct {
+	// Start begins one case and returns the service and its levers. It may return
+	// the same service each time, since every case uses lines of its own. It runs inside
+	// the Bubble; what it opens is closed by t.Cleanup.
+	Start func(t *testing.T) Service
+
+	// TTL is a time to live that the service grants exactly. Some cases wait for it
+	// to pass. It must be several times Settle, and longer than a
+	// driver takes to connect again after a Reset: 2 to 6 seconds on real services.
+	TTL time.Duration
+
+	// OddTTL is a time to live that the service does not grant exactly, and
+	// GrantedTTL the one that it would grant in its place (lever OddTTL).
+	OddTTL, GrantedTTL time.Duration
+
+	// Patience is how long the suite waits for what must happen soon. The default is
+	// 10 seconds. It only matters when something fails.
+	Patience time.Duration
+
+	// Settle is how long the suite waits to see that something does not happen, or
+	// for bytes to reach the proxy. The default is 200 milliseconds.
+	Settle time.Duration
+
+	// Bubble runs each case; testing/synctest.Test for a driver without I/O. Nil
+	// calls it directly.
+	Bubble func(t *testing.T, f func(t *testing.T))
+
+	// Lacks names the levers that this harness does not have, with reasons.
+	Lacks map[Lever]string
+}
+
+// Service is one running service. A nil function is a lever that Harness.Lacks must name.
+type Service struct {
+	// Connect makes a client: a driver of its own, on a link of its own.
+	Connect func() (Client, error)
+
+	// Expire ends a session at the service as an operator would, and returns when the
+	// service has done it. The session's own client is not asked.
+	Expire func(ctx context.Context, s driver.Session) error
+
+	// Remove deletes the entry of a place as an operator would; its session lives on.
+	Remove func(ctx context.Context, line driver.Line, p driver.Place) error
+
+	// Restart stops the service and starts it again with its data.
+	Restart func(ctx context.Context) error
+
+	// Compact makes the service forget the history of its data up to now.
+	Compact func(ctx context.Context) error
+
+	// Watches counts the watches that are open at the service, of whatever client: nothing
+	// else may use the service during the run. The same goes for Sessions.
+	Watches func(ctx context.Context) (int, error)
+
+	// Sessions counts the sessions that are alive at the service, of whatever client.
+	Sessions func(ctx context.Context) (int, error)
+}
+
+// Client is one client of a service.
+type Client struct {
+	Driver driver.Driver
+
+	// Link is the network between this client and the service.
+	Link Link
+
+	// Events counts the notifications of watches that the service has sent to this
+	// client, heartbeats and replies apart. Nil is the lack of the lever Events.
+	Events func() int
+}
+
+// Link holds, breaks and heals what passes between one client and the service. See the
+// package comment for how a proxy does it.
+type Link interface {
+	// HoldRequests keeps back what the client sends from now on, until Heal.
+	HoldRequests()
+	// HoldReplies keeps back what the service sends from now on, until Heal.
+	HoldReplies()
+	// Heal ends both and passes on what was kept back, in order.
+	Heal()
+
+	// Reset breaks the client's connections; what was kept back is lost. New connections
+	// work, under the holds that are in force.
+	Reset()
+
+	// Strand breaks the client's connections for the client, but requests that were
+	// kept back stay under way. New connections work unheld.
+	Strand()
+	// Deliver lets what Strand left under way reach the service.
+	Deliver()
+}
+
+// Lever names something that a harness can do.
+type Lever string
+
+// The levers. Expire, Remove, Restart, Compact, Watches and Sessions are the functions
+// of Service, Events is that of Client.
+const (
+	Expire   Lever = "Expire"
+	Remove   Lever = "Remove"
+	Restart  Lever = "Restart"
+	Compact  Lever = "Compact"
+	Watches  Lever = "Watches"
+	Sessions Lever = "Sessions"
+	Events   Lever = "Events"
+	Hold     Lever = "Hold"   // Link: HoldRequests, HoldReplies, Heal
+	Reset    Lever = "Reset"  // Link: Reset
+	Strand   Lever = "Strand" // Link: Strand, Deliver
+	OddTTL   Lever = "OddTTL" // Harness.OddTTL and GrantedTTL
+)
+
+// check fails on a harness that lacks something without saying so, or says that it
+// lacks something it has: both would hide what was checked.
+func (h Harness) check(s Service, c Client) error {
+	if h.TTL <= 0 || s.Connect == nil || c.Driver == nil {
+		return fmt.Errorf("harness: TTL, Service.Connect and Client.Driver are required")
+	}
+	linked := c.Link != nil
+	has := map[Lever]bool{
+		Expire: s.Expire != nil, Remove: s.Remove != nil, Restart: s.Restart != nil,
+		Compact: s.Compact != nil, Watches: s.Watches != nil, Sessions: s.Sessions != nil,
+		Events: c.Events != nil, Hold: linked, Reset: linked, Strand: linked, OddTTL: h.OddTTL > 0,
+	}
+	for lever, there := range has {
+		why, lacks := h.Lacks[lever]
+		switch {
+		case !there && !lacks:
+			return fmt.Errorf("harness: lever %s is not there; name it in Lacks with the reason", lever)
+		case lacks && why == "":
+			return fmt.Errorf("harness: Lacks names lever %s without a reason", lever)
+		case there && lacks && lever != Hold && lever != Reset && lever != Strand:
+			return fmt.Errorf("harness: lever %s is there, yet Lacks names it", lever)
+		}
+	}
+	for lever := range h.Lacks {
+		if _, known := has[lever]; !known {
+			return fmt.Errorf("harness: Lacks names %q, which is no lever", lever)
+		}
+	}
+	return nil
+}
+
+// withDefaults fills in what was left out.
+func (h Harness) withDefaults() Harness {
+	if h.Patience <= 0 {
+		h.Patience = 10 * time.Second
+	}
+	if h.Settle <= 0 {
+		h.Settle = 200 * time.Millisecond
+	}
+	if h.Bubble == nil {
+		h.Bubble = func(t *testing.T, f func(t *testing.T)) { f(t) }
+	}
+	return h
+}

@@ -1,0 +1,155 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+const testTTL = 10 * time.Second
+
+// world is one memory service and what was done to its driver.
+type world struct {
+	svc  *memory.Service
+	wrap func(*world, driver.Driver) driver.Driver
+}
+
+// memoryHarness is the harness of the memory driver, which wrap may break. Each case has
+// a service of its own.
+func memoryHarness(wrap func(*world, driver.Driver) driver.Driver, opts ...memory.Option) Harness {
+	opts = append([]memory.Option{memory.WithTTLRange(time.Second, time.Hour)}, opts...)
+	return Harness{
+		TTL: testTTL, OddTTL: time.Millisecond, GrantedTTL: time.Second,
+		Bubble: synctest.Test,
+		Start: func(*testing.T) Service {
+			w := &world{svc: memory.NewService(opts...), wrap: wrap}
+			return w.service()
+		},
+	}
+}
+
+func (w *world) service() Service {
+	return Service{
+		Connect: func() (Client, error) {
+			d := w.svc.Driver()
+			c := Client{Driver: d, Link: d, Events: func() int { return d.Stats().Wakeups }}
+			if w.wrap != nil {
+				c.Driver = w.wrap(w, d)
+			}
+			return c, nil
+		},
+		Expire: func(_ context.Context, s driver.Session) error {
+			if !w.svc.Expire(s.ID()) {
+				return errors.New("no such session")
+			}
+			return nil
+		},
+		Remove: func(_ context.Context, line driver.Line, p driver.Place) error {
+			if !w.svc.Remove(line, p.ID) {
+				return errors.New("no such entry")
+			}
+			return nil
+		},
+		Restart: func(ctx context.Context) error {
+			w.svc.Stop()
+			defer w.svc.Start()
+			if !sleep(ctx, time.Second) {
+				return ctx.Err()
+			}
+			return nil
+		},
+		Compact:  func(context.Context) error { return nil }, // no history is kept
+		Watches:  func(context.Context) (int, error) { return w.svc.Stats().Watches, nil },
+		Sessions: func(context.Context) (int, error) { return w.svc.Stats().Sessions, nil },
+	}
+}
+
+func TestIntactMemoryDriverPassesAllCases(t *testing.T) {
+	Run(t, memoryHarness(nil))
+}
+
+// TestSuiteRunsWithoutLevers: a driver can be tried long before its proxy is written.
+func TestSuiteRunsWithoutLevers(t *testing.T) {
+	full := memoryHarness(nil)
+	bare := Harness{TTL: testTTL, Bubble: full.Bubble, Lacks: map[Lever]string{}}
+	bare.Start = func(t *testing.T) Service {
+		connect := full.Start(t).Connect
+		return Service{Connect: func() (Client, error) {
+			c, err := connect()
+			return Client{Driver: c.Driver}, err
+		}}
+	}
+	for _, c := range cases {
+		for _, lever := range c.needs {
+			bare.Lacks[lever] = "to see what is left"
+		}
+	}
+	Run(t, bare)
+}
+
+func TestHarnessMustSayWhatItLacks(t *testing.T) {
+	full := memoryHarness(nil)
+	synctest.Test(t, func(t *testing.T) {
+		svc := full.Start(t)
+		c, err := svc.Connect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := full.check(svc, c); err != nil {
+			t.Errorf("full harness: %v", err)
+		}
+		for _, x := range []struct {
+			name  string
+			lacks map[Lever]string
+			hurt  func(*Service, *Client)
+			want  string
+		}{
+			{"missing and not named", nil, func(s *Service, _ *Client) { s.Expire = nil }, "name it in Lacks"},
+			{"no link and not named", nil, func(_ *Service, c *Client) { c.Link = nil }, "name it in Lacks"},
+			{"named without a reason", map[Lever]string{Expire: ""}, func(s *Service, _ *Client) { s.Expire = nil }, "without a reason"},
+			{"named and there", map[Lever]string{Expire: "x"}, func(*Service, *Client) {}, "yet Lacks names it"},
+			{"unknown", map[Lever]string{"Expire ": "x"}, func(*Service, *Client) {}, "no lever"},
+			{"no way to connect", nil, func(s *Service, _ *Client) { s.Connect = nil }, "required"},
+		} {
+			h, svc, c := full, svc, c
+			h.Lacks = x.lacks
+			x.hurt(&svc, &c)
+			if err := h.check(svc, c); err == nil || !strings.Contains(err.Error(), x.want) {
+				t.Errorf("%s: %v, want an error with %q", x.name, err, x.want)
+			}
+		}
+	})
+}
+
+func TestMissingLeversAreReportedByClause(t *testing.T) {
+	h := memoryHarness(nil).withDefaults()
+	h.Lacks = map[Lever]string{Strand: "no proxy here", OddTTL: "every ttl is granted"}
+	got := coverage(h)
+	for _, want := range []string{
+		"clause O2: 0 of 2 cases ran", "harness lacks OddTTL: every ttl is granted",
+		"clause F1: 3 of 4 cases ran", "F1/forget beats a join under way",
+		"clause C3: no case: ",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("coverage lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "clause W1") {
+		t.Errorf("coverage complains about a clause that is checked in full:\n%s", got)
+	}
+}
+
+func TestReportQuotesTheClause(t *testing.T) {
+	c := testCase{name: "J3/claim"}
+	got := report(c, &failure{saw: "two firsts", want: "one first"})
+	want := "case J3/claim\nJ3: " + clauses["J3"] + "\nsaw:  two firsts\nwant: one first"
+	if got != want {
+		t.Errorf("report:\n%s\nwant:\n%s", got, want)
+	}
+}

@@ -1,0 +1,130 @@
+package coordinatortest
+
+import (
+	"context"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// patchedDriver is a driver with some methods replaced.
+type patchedDriver struct {
+	driver.Driver
+	open  func(ctx context.Context, ttl time.Duration) (driver.Session, error)
+	patch func(s *patched)
+}
+
+func (d *patchedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	open := d.Driver.Open
+	if d.open != nil {
+		open = d.open
+	}
+	s, err := open(ctx, ttl)
+	if err != nil || d.patch == nil {
+		return s, err
+	}
+	p := &patched{Session: s}
+	d.patch(p)
+	return p, nil
+}
+
+// patched is a session with some methods replaced; nil leaves a method as it is.
+type patched struct {
+	driver.Session
+	id     string
+	ttl    time.Duration
+	slack  *time.Duration
+	done   chan struct{}
+	renew  func(ctx context.Context) error
+	join   func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error)
+	ahead  func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error)
+	watch  func(ctx context.Context, line driver.Line, places []driver.Place) error
+	leave  func(ctx context.Context, line driver.Line, own driver.Place) error
+	forget func(ctx context.Context, line driver.Line, id string) error
+	list   func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
+	close  func(ctx context.Context) error
+}
+
+func (s *patched) ID() string {
+	if s.id != "" {
+		return s.id
+	}
+	return s.Session.ID()
+}
+
+func (s *patched) TTL() time.Duration {
+	if s.ttl != 0 {
+		return s.ttl
+	}
+	return s.Session.TTL()
+}
+
+func (s *patched) Slack() time.Duration {
+	if s.slack != nil {
+		return *s.slack
+	}
+	return s.Session.Slack()
+}
+
+func (s *patched) Done() <-chan struct{} {
+	if s.done != nil {
+		return s.done
+	}
+	return s.Session.Done()
+}
+
+func (s *patched) Renew(ctx context.Context) error {
+	if s.renew != nil {
+		return s.renew(ctx)
+	}
+	return s.Session.Renew(ctx)
+}
+
+func (s *patched) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	if s.join != nil {
+		return s.join(ctx, line, c)
+	}
+	return s.Session.Join(ctx, line, c)
+}
+
+func (s *patched) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+	if s.ahead != nil {
+		return s.ahead(ctx, line, own)
+	}
+	return s.Session.Ahead(ctx, line, own)
+}
+
+func (s *patched) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	if s.watch != nil {
+		return s.watch(ctx, line, places)
+	}
+	return s.Session.Watch(ctx, line, places...)
+}
+
+func (s *patched) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	if s.leave != nil {
+		return s.leave(ctx, line, own)
+	}
+	return s.Session.Leave(ctx, line, own)
+}
+
+func (s *patched) Forget(ctx context.Context, line driver.Line, id string) error {
+	if s.forget != nil {
+		return s.forget(ctx, line, id)
+	}
+	return s.Session.Forget(ctx, line, id)
+}
+
+func (s *patched) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+	if s.list != nil {
+		return s.list(ctx, line, limit)
+	}
+	return s.Session.List(ctx, line, limit)
+}
+
+func (s *patched) Close(ctx context.Context) error {
+	if s.close != nil {
+		return s.close(ctx)
+	}
+	return s.Session.Close(ctx)
+}

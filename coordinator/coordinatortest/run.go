@@ -1,0 +1,168 @@
+package coordinatortest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Run checks a driver against the contract in package driver: one subtest for each
+// case, named after the clause that it checks. A case that fails prints the clause, what was seen and
+// what was wanted. Cases whose levers the harness lacks are skipped, and
+// what was not checked is logged at the end.
+func Run(t *testing.T, h Harness) {
+	h = h.withDefaults()
+	if h.Start == nil {
+		t.Fatal("harness: Start is required")
+	}
+	usable := t.Run("harness", func(t *testing.T) {
+		h.Bubble(t, func(t *testing.T) {
+			if err := probe(t, h); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+	if !usable {
+		return
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if why := c.unable(h); why != "" {
+				t.Skip(why)
+			}
+			h.Bubble(t, func(t *testing.T) {
+				if err := c.run(t, h); err != nil {
+					t.Error(report(c, err))
+				}
+			})
+		})
+	}
+	t.Log(coverage(h))
+}
+
+// probe checks the harness itself before anything is concluded from it.
+func probe(t *testing.T, h Harness) error {
+	svc := h.Start(t)
+	if svc.Connect == nil {
+		return h.check(svc, Client{})
+	}
+	c, err := svc.Connect()
+	if err != nil {
+		return fmt.Errorf("harness: Connect: %w", err)
+	}
+	if err := h.check(svc, c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), h.Patience)
+	defer cancel()
+	return c.Driver.Close(ctx)
+}
+
+// testCase is one claim about a driver.
+type testCase struct {
+	// name is "clause/claim".
+	name  string
+	needs []Lever
+	// body makes the claim and fails through its env. It runs in one goroutine.
+	body func(e *env)
+}
+
+// clause is the key of the clause that the case checks.
+func (c testCase) clause() string {
+	key, _, _ := strings.Cut(c.name, "/")
+	return key
+}
+
+// unable says why a case cannot run with a harness; "" if it can.
+func (c testCase) unable(h Harness) string {
+	for _, lever := range c.needs {
+		if why, lacks := h.Lacks[lever]; lacks {
+			return fmt.Sprintf("not checked: harness lacks %s: %s", lever, why)
+		}
+	}
+	return ""
+}
+
+// run runs the case and returns what it found, rather than failing t: so the suite can
+// be tested with drivers that are broken on purpose.
+func (c testCase) run(t *testing.T, h Harness) (err error) {
+	e := newEnv(t, h)
+	defer func() {
+		// What the body found comes first: calls that hang are then a consequence.
+		if closing := e.close(); err == nil {
+			err = closing
+		}
+	}()
+	defer func() {
+		// A body stops at its first failure by panicking with it, as t.FailNow
+		// stops a test by Goexit. Every other panic goes on.
+		if p := recover(); p != nil {
+			f, ok := p.(*failure)
+			if !ok {
+				panic(p)
+			}
+			err = f
+		}
+	}()
+	c.body(e)
+	return nil
+}
+
+// failure is what a case found.
+type failure struct{ saw, want string }
+
+func (f *failure) Error() string { return fmt.Sprintf("saw:  %s\nwant: %s", f.saw, f.want) }
+
+func report(c testCase, err error) string {
+	return fmt.Sprintf("case %s\n%s: %s\n%v", c.name, c.clause(), clauses[c.clause()], err)
+}
+
+// coverage lists what a run with this harness leaves unchecked.
+func coverage(h Harness) string {
+	total, able := map[string]int{}, map[string]int{}
+	why := map[string][]string{}
+	for _, c := range cases {
+		total[c.clause()]++
+		if reason := c.unable(h); reason != "" {
+			why[c.clause()] = append(why[c.clause()], fmt.Sprintf("%q %s", c.name, reason))
+		} else {
+			able[c.clause()]++
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "conformance: %d cases", len(cases))
+	for _, key := range slices.Sorted(maps.Keys(why)) {
+		fmt.Fprintf(&b, "\nclause %s: %d of %d cases ran:\n\t%s",
+			key, able[key], total[key], strings.Join(why[key], "\n\t"))
+	}
+	for _, key := range slices.Sorted(maps.Keys(untestable)) {
+		fmt.Fprintf(&b, "\nclause %s: no case: %s", key, untestable[key])
+	}
+	return b.String()
+}
+
+// group owns the goroutines of a case.
+type group struct{ wg sync.WaitGroup }
+
+func (g *group) spawn(f func()) { g.wg.Go(f) }
+
+// wait waits for all of them, but not for ever: a driver that never returns must
+// fail its case and not hang the run.
+func (g *group) wait(patience time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		g.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
