@@ -1,0 +1,139 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+)
+
+// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these examples.
+func newClient(svc *memory.Service, identity string) *coordinator.Client {
+	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return c
+}
+
+func Example() {
+	ctx := context.Background()
+	client := newClient(memory.NewService(), "reporter")
+	defer client.Close(ctx)
+
+	m, err := mutex.New(client, "nightly-report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = m.Do(ctx, func(ctx context.Context) error {
+		fmt.Println("nobody else writes the report now")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// nobody else writes the report now
+	// <nil>
+}
+
+// The long way: a lock has a token for the resource, a context for the work, and is unlocked
+// even if ctx is dead by then.
+func ExampleMutex_Lock() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) // how long to wait for it
+	defer cancel()
+	client := newClient(memory.NewService(), "reporter")
+	defer client.Close(ctx)
+	m, err := mutex.New(client, "nightly-report")
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	lock, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	fmt.Println("token is positive:", lock.Token() > 0)
+	select {
+	case <-lock.Context().Done():
+		fmt.Println("lost:", context.Cause(lock.Context()))
+	default:
+		fmt.Println("held")
+	}
+	// Output:
+	// token is positive: true
+	// held
+}
+
+func ExampleMutex_TryLock() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	alice, bob := newClient(svc, "alice"), newClient(svc, "bob")
+	defer alice.Close(ctx)
+	defer bob.Close(ctx)
+	ma, _ := mutex.New(alice, "nightly-report")
+	mb, _ := mutex.New(bob, "nightly-report")
+
+	if _, err := ma.TryLock(ctx); err != nil {
+		log.Fatal(err)
+	}
+	_, err := mb.TryLock(ctx)
+	var taken *recipes.TakenError
+	if errors.As(err, &taken) {
+		fmt.Println("taken by", taken.Holder.Identity)
+	}
+	// Output:
+	// taken by alice
+}
+
+// A hold's context re-enters: functions that lock for themselves can call each other.
+func ExampleLock_Context() {
+	ctx := context.Background()
+	client := newClient(memory.NewService(), "reporter")
+	defer client.Close(ctx)
+	m, _ := mutex.New(client, "nightly-report")
+
+	outer, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	inner, err := m.Lock(outer.Context())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("same grant:", inner.Token() == outer.Token())
+	fmt.Println(inner.Unlock(ctx), outer.Unlock(ctx))
+	fmt.Println(outer.Unlock(ctx))
+	// Output:
+	// same grant: true
+	// <nil> <nil>
+	// baton: unlock "nightly-report": not held
+}
+
+func ExampleMutex_Contenders() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	alice := newClient(svc, "alice")
+	defer alice.Close(ctx)
+	m, _ := mutex.New(alice, "nightly-report", mutex.WithPayload([]byte("batch 7")))
+
+	lock, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lock.Unlock(ctx)
+	list, err := m.Contenders(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, c := range list {
+		fmt.Printf("%s: %s, holding %v\n", c.Identity, c.Payload, c.Holding)
+	}
+	// Output:
+	// alice: batch 7, holding true
+}

@@ -1,0 +1,163 @@
+// Package mutex is a fair, reentrant lock between processes.
+//
+//	m, err := mutex.New(client, "nightly-report")
+//	...
+//	err = m.Do(ctx, func(ctx context.Context) error {
+//		return report(ctx) // ctx ends if the lock is lost
+//	})
+//
+// # Guaranteed
+//
+// Holders take turns in the order in which they asked. At no moment do two live sessions hold the
+// lock, and the context of a hold ends before the service can give the lock to anyone
+// else. A holder that dies is succeeded when its session's TTL has run out, one
+// that closes its client at once. A release wakes one waiter. Tokens rise with every
+// grant. Goroutines of one process exclude each other like processes do.
+//
+// # Not guaranteed
+//
+// A process that was stopped, by SIGSTOP or a suspended machine, may go on with a write that
+// it had begun although its lock has passed to another. Hand [Lock.Token] to the
+// resource, and have it refuse smaller tokens than the greatest it has seen; in the process, look at
+// [Lock.Err] before each step that matters.
+//
+// # Reentrancy
+//
+// The hold is in the context: m.Lock(lock.Context()) re-enters, without a request, and so does
+// m.Lock(ctx) within Do. Each Lock wants its own Unlock; the last one frees the lock. A
+// context without the hold stands in line like everybody else, in the same
+// goroutine too.
+package mutex
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/recipes"
+)
+
+// The kind of a mutex's line, and the mode of its contenders.
+const (
+	kind = "mutex"
+	mode = "x"
+)
+
+// Mutex is a lock's name on a client. It has no state: two of the same name are
+// the same lock. It is safe for concurrent use.
+type Mutex struct {
+	line *recipes.Line
+}
+
+// Option changes a default of a Mutex.
+type Option func(*config)
+
+type config struct {
+	identity string
+	payload  []byte
+}
+
+// WithIdentity sets who holds or waits in listings: the client's identity by default.
+func WithIdentity(id string) Option { return func(c *config) { c.identity = id } }
+
+// WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
+func WithPayload(b []byte) Option { return func(c *config) { c.payload = b } }
+
+// New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
+func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
+	var cfg config
+	for _, o := range opts {
+		if o == nil {
+			return nil, fmt.Errorf("baton: %w: nil option for mutex %q", coordinator.ErrInvalid, name)
+		}
+		o(&cfg)
+	}
+	line, err := recipes.NewLine(c, kind, name, cfg.identity, cfg.payload)
+	if err != nil {
+		return nil, err
+	}
+	return &Mutex{line: line}, nil
+}
+
+// Name is the mutex's name.
+func (m *Mutex) Name() string { return m.line.Name() }
+
+// Lock waits until the mutex is held, in the order of asking.
+//
+// On success the lock is the caller's to unlock. On failure nothing is held, and the
+// place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
+// it ends while others hold; coordinator.ErrUnavailable, together with that cause, when it ends while
+// the service does not answer; ErrSessionLost when the session ended while waiting; ErrRemoved
+// when somebody deleted the place in line; ErrRefused; ErrClosed.
+func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
+	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Rule: recipes.Exclusive})
+}
+
+// TryLock is Lock that does not wait its turn: if somebody holds or waits, it returns a
+// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves nothing in the line and wakes nobody.
+// On ZooKeeper a follower that lags may still show a holder who has just left.
+func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
+	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Rule: recipes.Exclusive, Try: true, Alone: true})
+}
+
+func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
+	h, err := m.line.Acquire(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{hold: h, mutex: m}, nil
+}
+
+// Do locks, runs work, and unlocks, also when work panics. The context of work ends when
+// ctx does or when the lock is lost, with the cause; work must return soon after. Do
+// returns the error of Lock, or of work; if the lock was lost before work
+// returned or could not be given back, that is in the error as well.
+func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	return l.hold.Do(ctx, work)
+}
+
+// Contenders returns the holder and the waiters in order; it is empty when nobody holds. It
+// is what the service showed at one moment.
+func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
+	return m.line.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
+}
+
+// Lock is a held mutex: a handle that is unlocked once. It is safe for
+// concurrent use.
+type Lock struct {
+	hold  *recipes.Hold
+	mutex *Mutex
+}
+
+// Unlock gives the lock back; the next in line is admitted. It works with a ctx that is dead
+// already.
+//
+// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the lock was lost
+// before, the error says why, and nothing is deleted. When ctx ends before the service answers, the error is
+// ErrUnavailable, and the release goes on in the background until it is done or the session
+// has ended.
+func (l *Lock) Unlock(ctx context.Context) error {
+	return coordinator.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
+}
+
+// Token is the fencing token of this grant: strictly greater than those of all earlier
+// grants of this name. Re-entering gives the same token.
+func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
+
+// Context ends when the lock does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
+// ErrClosed), and before anyone else can hold it. It has the values of the context given to
+// Lock, but not its deadline. Given to Lock of the same mutex, it re-enters. After
+// re-entering, it ends when the last handle is unlocked.
+func (l *Lock) Context() context.Context { return l.hold.Context() }
+
+// Err returns nil while the lock is held, by the clock, and then why it is not.
+func (l *Lock) Err() error { return l.hold.Err() }
+
+// Deadline is when the lock is lost unless the session is renewed before. It moves on with every
+// renewal, and has a monotonic clock reading.
+func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

@@ -1,0 +1,74 @@
+package recipes
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// MaxPayload is the size of the largest payload, in bytes.
+const MaxPayload = 4096
+
+// Contender is one entry of a line, as listings show it.
+type Contender struct {
+	Identity string       // who: the client's identity, or the recipe's
+	Since    time.Time    // when it joined, by its own wall clock; zero if unknown
+	Token    driver.Token // the fencing token it has or will have
+	Session  string       // the session it belongs to
+	Mode     string       // the recipe's mark
+	Payload  []byte       // what it chose to show
+	Place    driver.Place // where it stands
+	Holding  bool         // admitted, by the rule and the list as it was read
+}
+
+// info is what a contender writes into its entry, as JSON: people read it with the service's
+// own tools, and other versions of Baton ignore fields they do not know.
+type info struct {
+	Identity string    `json:"identity"`
+	Since    time.Time `json:"since"`
+	Payload  []byte    `json:"payload,omitempty"`
+}
+
+func (i info) encode() ([]byte, error) {
+	b, err := json.Marshal(i)
+	if err != nil {
+		return nil, fmt.Errorf("baton: encode entry: %w", err)
+	}
+	return b, nil
+}
+
+// contender turns an entry into what listings show. A value that Baton did not write
+// leaves identity and time empty, and is itself shown as the payload.
+func contender(e driver.Entry) Contender {
+	c := Contender{Token: e.Token, Session: e.Session, Mode: e.Mode, Place: e.Place}
+	var i info
+	if err := json.Unmarshal(e.Value, &i); err != nil || i.Identity == "" {
+		c.Payload = e.Value
+		return c
+	}
+	c.Identity, c.Since, c.Payload = i.Identity, i.Since, i.Payload
+	return c
+}
+
+// TakenError says who has the name that a Try call did not get. errors.Is finds
+// [coordinator.ErrTaken] in it.
+type TakenError struct {
+	Op, Name string
+	// Holder is the first in line when the call looked. Its Identity is empty when
+	// the line was empty again by then, or the look failed: it is an extra for people.
+	Holder Contender
+}
+
+func (e *TakenError) Error() string {
+	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
+	if h := e.Holder; h.Identity != "" {
+		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, h.Since.Format(time.RFC3339), h.Token)
+	}
+	return s
+}
+
+// Unwrap returns [coordinator.ErrTaken].
+func (e *TakenError) Unwrap() error { return coordinator.ErrTaken }

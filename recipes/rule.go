@@ -1,0 +1,43 @@
+package recipes
+
+import "github.com/baton-go/baton/coordinator/driver"
+
+// Verdict is what a rule says of one contender in one view of its line.
+type Verdict struct {
+	// Admitted: the contender holds.
+	Admitted bool
+	// Watch are the places one of whose leaving may change the verdict. It is not empty unless
+	// Admitted.
+	Watch []driver.Place
+}
+
+// Rule decides, from the places ahead in the line, first in line first, whether a
+// contender holds, and if not, whom it waits for. Rules are pure.
+//
+// A rule must stay true when places ahead vanish: once admitted in some view, a
+// contender must be admitted in every later one. Places ahead can only vanish, so a view that is
+// older than the present, though not older than the contender's own entry, errs only on
+// the side of waiting. That is what makes reading without a quorum safe.
+type Rule func(ahead []driver.Place) Verdict
+
+// Exclusive admits the first in line and has everyone else wait for the one directly
+// ahead: mutex, write lock, election.
+func Exclusive(ahead []driver.Place) Verdict {
+	if len(ahead) == 0 {
+		return Verdict{Admitted: true}
+	}
+	return Verdict{Watch: ahead[len(ahead)-1:]}
+}
+
+// Shared admits a contender with no exclusive one ahead, and else has it wait for the
+// nearest exclusive one: read lock. All modes but shared are exclusive, foreign entries included.
+func Shared(shared string) Rule {
+	return func(ahead []driver.Place) Verdict {
+		for i := len(ahead) - 1; i >= 0; i-- {
+			if ahead[i].Mode != shared {
+				return Verdict{Watch: ahead[i : i+1]}
+			}
+		}
+		return Verdict{Admitted: true}
+	}
+}

@@ -1,0 +1,157 @@
+package recipes_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// kinds are the rules under test with what they promise: which contenders exclude
+// each other. A contender's rule depends on its mode alone.
+var kinds = []struct {
+	name     string
+	modes    string
+	rule     func(mode byte) recipes.Rule
+	conflict func(a, b byte) bool
+}{
+	{
+		name: "Exclusive", modes: "x",
+		rule:     func(byte) recipes.Rule { return recipes.Exclusive },
+		conflict: func(byte, byte) bool { return true },
+	},
+	{
+		name: "Shared", modes: "rw",
+		rule: func(m byte) recipes.Rule {
+			if m == 'r' {
+				return recipes.Shared("r")
+			}
+			return recipes.Exclusive
+		},
+		conflict: func(a, b byte) bool { return a == 'w' || b == 'w' },
+	},
+}
+
+const longest = 8
+
+// lines calls f with every line of up to longest contenders.
+func lines(modes string, f func(line string)) {
+	level := []string{""}
+	for range longest {
+		var next []string
+		for _, l := range level {
+			for _, m := range modes {
+				next = append(next, l+string(m))
+			}
+		}
+		for _, l := range next {
+			f(l)
+		}
+		level = next
+	}
+}
+
+// TestRulesAreRightOnEveryShortLine checks on every line, for its last contender and
+// every subset of those ahead: the admission is exactly "no conflict ahead"; once admitted,
+// admitted for ever; and nothing but a watched leaving can admit it.
+func TestRulesAreRightOnEveryShortLine(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			lines(k.modes, func(line string) {
+				me := line[len(line)-1]
+				ahead := standing(line[:len(line)-1])
+				rule := k.rule(me)
+				v := rule(ahead)
+				conflicts := 0
+				for i := range ahead {
+					if k.conflict(line[i], me) {
+						conflicts++
+					}
+				}
+				if v.Admitted != (conflicts == 0) {
+					t.Fatalf("line %q: admitted = %v with %d conflicting ahead", line, v.Admitted, conflicts)
+				}
+				if !v.Admitted && len(v.Watch) != 1 {
+					t.Fatalf("line %q: waits for %d places, want exactly one", line, len(v.Watch))
+				}
+				checkSubsets(t, line, ahead, rule, v)
+			})
+		})
+	}
+}
+
+// checkSubsets removes every subset of those ahead.
+func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.Rule, v recipes.Verdict) {
+	t.Helper()
+	for gone := range 1 << len(ahead) {
+		var left []driver.Place
+		watchedLeft := false
+		for i, p := range ahead {
+			if gone&(1<<i) == 0 {
+				left = append(left, p)
+			} else if !v.Admitted && p == v.Watch[0] {
+				watchedLeft = true
+			}
+		}
+		now := rule(left).Admitted
+		if v.Admitted && !now {
+			t.Fatalf("line %q: admission is taken back when %b leave", line, gone)
+		}
+		if !v.Admitted && now && !watchedLeft {
+			t.Fatalf("line %q: leaving of %b admits, but only %v is watched: a lost wake-up", line, gone, v.Watch)
+		}
+	}
+}
+
+// TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every line, for
+// every holder in it. (A waiting writer that gives up wakes all readers directly behind it, once;
+// that is no release.)
+func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			lines(k.modes, func(line string) {
+				for leaver := range len(line) {
+					woken, admitted := 0, 0
+					all := standing(line)
+					if !k.rule(line[leaver])(all[:leaver]).Admitted {
+						continue
+					}
+					for i := leaver + 1; i < len(line); i++ {
+						rule := k.rule(line[i])
+						v := rule(all[:i])
+						if v.Admitted || v.Watch[0] != all[leaver] {
+							continue
+						}
+						woken++
+						left := append(append([]driver.Place{}, all[:leaver]...), all[leaver+1:i]...)
+						if rule(left).Admitted {
+							admitted++
+						}
+					}
+					if woken > admitted+1 {
+						t.Fatalf("line %q: when %d leaves, %d wake and %d are admitted", line, leaver, woken, admitted)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestForeignEntriesExclude: an entry that Baton did not write has no mode that a
+// rule knows, so nobody may share with it.
+func TestForeignEntriesExclude(t *testing.T) {
+	foreign := []driver.Place{{Key: "somebody/else"}}
+	if recipes.Shared("r")(foreign).Admitted || recipes.Exclusive(foreign).Admitted {
+		t.Fatal("admitted beside a foreign entry")
+	}
+}
+
+// standing returns a line whose contenders have the given modes.
+func standing(modes string) []driver.Place {
+	p := make([]driver.Place, len(modes))
+	for i := range modes {
+		p[i] = driver.Place{Key: fmt.Sprint("k", i), ID: fmt.Sprint("id", i), Mode: string(modes[i])}
+	}
+	return p
+}
