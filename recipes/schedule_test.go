@@ -3,7 +3,6 @@ package recipes_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -147,7 +146,7 @@ func compare(t *testing.T, seed uint64, got, want []visit) {
 		}
 		if g.granted {
 			if g.token <= last {
-				t.Fatal(fmt.Sprintf("seed %d, contender %d: token %d after %d", seed, i, g.token, last))
+				t.Fatalf("seed %d, contender %d: token %d after %d", seed, i, g.token, last)
 			}
 			last = g.token
 		}
