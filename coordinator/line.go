@@ -22,7 +22,7 @@ const releasePatience = 2 * time.Second
 func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	var j driver.Joined
 	uncertain := false
-	err := s.request(ctx, "join", line, func(ctx context.Context) error {
+	err := s.request(ctx, "join", line, s.TTL()/2, func(ctx context.Context) error {
 		var err error
 		j, err = s.driver.Join(ctx, line, c)
 		if err != nil && !notApplied(err) {
@@ -43,30 +43,6 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return j, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
 }
 
-// stray remembers a contender that joined at the second attempt or later. Its place is known, but a
-// request of an earlier attempt may still be under way: delayed in a network that has healed since, it would
-// join again after the place was left, and stand in everybody's way until the session ends.
-// So such a place is not only left but forgotten as well, which no late request survives.
-func (s *Session) stray(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.strays == nil {
-		s.strays = make(map[string]struct{})
-	}
-	s.strays[id] = struct{}{}
-}
-
-// settle forgets a contender that has left, or was removed, if it is a stray.
-func (s *Session) settle(line driver.Line, id string) {
-	s.mu.Lock()
-	_, stray := s.strays[id]
-	delete(s.strays, id)
-	s.mu.Unlock()
-	if stray {
-		s.forget(line, id)
-	}
-}
-
 // notApplied says of a driver's error that the service surely changed nothing.
 func notApplied(err error) bool {
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrRefused) || errors.Is(err, ErrInvalid) ||
@@ -77,7 +53,7 @@ func notApplied(err error) bool {
 // is not in the line any more though the session lives.
 func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
 	var places []driver.Place
-	err := s.request(ctx, "look", line, func(ctx context.Context) error {
+	err := s.request(ctx, "look", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
 		var err error
 		places, err = s.driver.Ahead(ctx, line, own)
 		return err
@@ -117,7 +93,7 @@ func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 		defer cancel()
 	}
 	uncertain := false
-	err := s.request(ctx, "leave", line, func(ctx context.Context) error {
+	err := s.request(ctx, "leave", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, line, own)
 		if errors.Is(err, driver.ErrGone) && uncertain {
 			return nil // an earlier attempt did it and its reply was lost
@@ -138,103 +114,13 @@ func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 	return &Error{Op: "leave", Name: string(line), Err: err, Maybe: uncertain}
 }
 
-// Abandon removes an entry of this session in the background, until that is done or the
-// session has ended.
-func (s *Session) Abandon(line driver.Line, own driver.Place) {
-	s.background("leave", line, func(ctx context.Context) error {
-		err := s.driver.Leave(ctx, line, own)
-		if err == nil || errors.Is(err, driver.ErrGone) {
-			s.settle(line, own.ID)
-			return nil
-		}
-		return err
-	})
-}
-
-// forget undoes a Join whose outcome is not known.
-func (s *Session) forget(line driver.Line, id string) {
-	s.background("forget", line, func(ctx context.Context) error { return s.driver.Forget(ctx, line, id) })
-}
-
 // List reads the first limit entries of a line, all if limit is 0, in order.
 func (s *Session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 	var entries []driver.Entry
-	err := s.request(ctx, "list", line, func(ctx context.Context) error {
+	err := s.request(ctx, "list", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
 		var err error
 		entries, err = s.driver.List(ctx, line, limit)
 		return err
 	})
 	return entries, wrap("list", line, err)
-}
-
-// background runs a clean-up until it succeeds, is refused, or the session ends.
-func (s *Session) background(op string, line driver.Line, f func(context.Context) error) {
-	s.Go(func() {
-		err := s.retry(s.ctx, op, line, func() error { return f(s.ctx) })
-		s.client.Observe(Event{Kind: EventCleanedUp, Session: s.ID(), Op: op, Line: line, Err: err})
-		if err != nil && s.ctx.Err() == nil {
-			s.client.log.Warn("baton: clean-up failed; the entry stays until the session ends",
-				"op", op, "line", line, "session", s.ID(), "error", err)
-		}
-	})
-}
-
-// Go runs f in a goroutine that the session owns: closing waits for it, so f must end
-// soon after Context does. When the session is over already, f does not run: there is nothing
-// left to watch or to clean.
-func (s *Session) Go(f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state != Lost { // after that wg may be waited for
-		s.wg.Go(f)
-	}
-}
-
-// request runs one request with retries, bound to ctx and to the session's life, and
-// returns the error that is true then.
-func (s *Session) request(ctx context.Context, op string, line driver.Line, f func(context.Context) error) error {
-	if err := s.Err(); err != nil {
-		return err
-	}
-	bound, stop := bind(ctx, s.ctx)
-	defer stop()
-	err := s.retry(bound, op, line, func() error { return f(bound) })
-	if err == nil {
-		return nil
-	}
-	return s.outcome(bound, err)
-}
-
-// outcome is the error of an operation that failed with err: why the session ended, if it did; else
-// why the context ended, together with ErrUnavailable if an answer is owed; else err.
-func (s *Session) outcome(ctx context.Context, err error) error {
-	if errors.Is(err, ErrSessionLost) {
-		s.end(err)
-	}
-	if lost := s.Err(); lost != nil {
-		return lost
-	}
-	if ctx.Err() == nil {
-		return err
-	}
-	state, _ := s.State()
-	cause := context.Cause(ctx)
-	if state == Connected && !errors.Is(err, ErrUnavailable) && errors.Is(cause, context.Canceled) {
-		return cause // cancelled between a request and its answer, which is no news about the service
-	}
-	return unavailable(err, cause)
-}
-
-func (s *Session) retry(ctx context.Context, op string, line driver.Line, f func() error) error {
-	return s.client.retry.do(ctx, f, func(err error) {
-		s.client.Observe(Event{Kind: EventRetried, Session: s.ID(), Op: op, Line: line, Err: err})
-	})
-}
-
-// wrap adds the operation and the line to an error, nil excepted.
-func wrap(op string, line driver.Line, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &Error{Op: op, Name: string(line), Err: err}
 }

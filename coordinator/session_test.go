@@ -270,6 +270,42 @@ func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
 	})
 }
 
+// TestRequestStuckOnASilentMemberIsSentAgain: the first request goes to a member that has stopped, say; the
+// next one is answered. When the member wakes up, it must not find a ghost to make.
+func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		var stuck sync.Map // the operations that were stuck once
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if _, before := stuck.LoadOrStore(r.Op, true); !before && r.Op != memory.OpRenew && r.Op != memory.OpForget {
+				return memory.Fate{DelayRequest: time.Minute}
+			}
+			return memory.Fate{}
+		})
+		began := time.Now()
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := s.Ahead(w.Context(), line, j.Place); err != nil {
+			w.Error(err)
+		}
+		if _, err := s.List(w.Context(), line, 0); err != nil {
+			w.Error(err)
+		}
+		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+			w.Error(err)
+		}
+		if took := time.Since(began); took > 2*s.TTL() || s.Err() != nil {
+			w.Errorf("took %v; session %v", took, s.Err())
+		}
+		time.Sleep(2 * time.Minute)
+		if left := w.svc.Snapshot(line); len(left) != 0 {
+			w.Errorf("a request that arrived late left %v", left)
+		}
+	})
+}
+
 // TestJoinGivenUpLeavesNoGhost gives up a join in every state it can be in: not sent, under
 // way, applied, answered; and heals the link. Within a second nothing may be left, however late
 // the request arrives.

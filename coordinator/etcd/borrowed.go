@@ -1,0 +1,93 @@
+package etcd
+
+import (
+	"context"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// borrowed is a lease that FromSession was given. It can be adopted once: a
+// second Baton session would have the ID of the first (O3).
+type borrowed struct {
+	owner *concurrency.Session
+	// nonce is drawn once and not for each Open, so that an Open that is repeated
+	// after a lost reply writes the same sentinel and leaves nothing behind.
+	nonce string
+	lock  lock
+	used  bool // guarded by lock
+}
+
+func newBorrowed(s *concurrency.Session) *borrowed {
+	return &borrowed{owner: s, nonce: newNonce(), lock: newLock()}
+}
+
+// adopt starts the one session of a borrowed lease.
+func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Duration) (*session, error) {
+	b := d.lease
+	if err := b.lock.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer b.lock.release()
+	if b.used || b.owner.Ctx().Err() != nil {
+		return nil, driver.ErrSessionLost
+	}
+	lease, err := c.TimeToLive(withLeader(ctx), b.owner.Lease())
+	if err != nil {
+		return nil, wrap(ctx, err)
+	}
+	if lease.TTL <= 0 {
+		return nil, driver.ErrSessionLost
+	}
+	if granted := time.Duration(lease.GrantedTTL) * time.Second; granted != ttl {
+		return nil, invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
+	}
+	s := newSession(d, c, b.owner.Lease(), ttl)
+	s.joins.mine = make(map[string]bool)
+	s.borrowed = true
+	if err := s.begin(ctx, b.nonce); err != nil {
+		// The put may have been applied, and this lease may live for years. One
+		// attempt to take it back is made; a later Open would reuse the key.
+		if ctx.Err() == nil {
+			_, _ = c.Delete(withLeader(ctx), d.keys.sentinel(b.owner.Lease(), b.nonce))
+		}
+		return nil, err
+	}
+	b.used = true
+	// The owner may stop keeping the lease (Orphan) while it still has some TTL: from
+	// then on it is not ours to renew, so the session is over although etcd does not
+	// say so yet.
+	s.unhook = context.AfterFunc(b.owner.Ctx(), s.end)
+	return s, nil
+}
+
+// withdraw ends an adopted session: the sentinel goes and with it the epoch, so no
+// join under way can be applied any more, and in the same transaction go the
+// entries. Those that were ever asked for are known here, in doubt or not; the
+// lease's list of keys would not do, since the lease has keys of others, and since
+// a member may answer before it has applied the last join.
+//
+// A line may lose more contenders than a transaction takes (128 operations by default);
+// the rest follows in further ones, safe because nothing can be added.
+func (s *session) withdraw(ctx context.Context) error {
+	const most = 100
+	keys := s.joins.asked()
+	ops := []clientv3.Op{clientv3.OpDelete(s.sentinel.key)}
+	for {
+		n := min(len(keys), most)
+		for _, k := range keys[:n] {
+			ops = append(ops, clientv3.OpDelete(k, clientv3.WithPrefix()))
+		}
+		if _, err := s.c.Txn(withLeader(ctx)).Then(ops...).Commit(); err != nil {
+			return wrap(ctx, err)
+		}
+		s.joins.removed(keys[:n]...)
+		if keys = keys[n:]; len(keys) == 0 {
+			return nil
+		}
+		ops = ops[:0]
+	}
+}

@@ -1,0 +1,126 @@
+package etcd
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func lend(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
+	t.Helper()
+	owner, err := concurrency.NewSession(c, concurrency.WithTTL(ttl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Orphan)
+	return owner
+}
+
+// O2, O3
+func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
+	f, c := newFake(t)
+	owner := lend(t, c, 7)
+	d, err := FromSession(owner, Namespace("ns"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Open(t.Context(), 10*time.Second)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "10s") || !strings.Contains(err.Error(), "7s") {
+		t.Errorf("got %v, want both values", err)
+	}
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+	s, err := d.Open(t.Context(), 7*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.ID() != leaseHex(owner.Lease()) || s.TTL() != 7*time.Second {
+		t.Errorf("session %s, %v", s.ID(), s.TTL())
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("adopted twice: %v", err)
+	}
+}
+
+func TestOwnersEndIsTheEnd(t *testing.T) {
+	_, c := newFake(t)
+	owner := lend(t, c, 7)
+	d, _ := FromSession(owner)
+	s, err := d.Open(t.Context(), 7*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner.Orphan() // the lease is still there, and not ours to keep
+	select {
+	case <-s.Done():
+	case <-time.After(time.Second):
+		t.Fatal("nobody told")
+	}
+	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("Renew: %v", err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func TestLeaseThatIsOverIsNotAdopted(t *testing.T) {
+	f, c := newFake(t)
+	owner := lend(t, c, 7)
+	_, _ = c.Revoke(t.Context(), owner.Lease())
+	d, _ := FromSession(owner)
+	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("got %v", err)
+	}
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+}
+
+// An adopted session has no lease to revoke; closing it must find all its entries.
+func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
+	f, c := newFake(t)
+	owner := lend(t, c, 7)
+	d, _ := FromSession(owner, Namespace("ns"))
+	adopted, err := d.Open(t.Context(), 7*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, other := adopted.(*session), open(t, f, c)
+	f.watching(t, 1, s.sentinel.key)
+	for range 250 {
+		join(t, s, contender())
+	}
+	left := join(t, s, contender())
+	if err := s.Leave(t.Context(), line, left.Place); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.joins.mine); n != 250 {
+		t.Errorf("%d contenders are remembered", n)
+	}
+	stays := join(t, other, contender())
+	n := f.sent(func() {
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	if n != 3 {
+		t.Errorf("%d requests", n)
+	}
+	if got := ids(t, other); len(got) != 1 || got[0] != stays.Place.ID {
+		t.Errorf("line %q", got)
+	}
+	if f.leases[s.lease] == 0 || f.kvs[s.sentinel.key] != nil {
+		t.Error("the lease is gone or the sentinel is left")
+	}
+}

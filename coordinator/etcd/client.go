@@ -1,0 +1,163 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// clients gives the driver its etcd client.
+type clients interface {
+	get(ctx context.Context) (*clientv3.Client, error)
+	endpoints() []string
+	// explain adds to the error of a context why it took so long, if that is known.
+	explain(err error) error
+	close(ctx context.Context) error
+}
+
+// given is a client that belongs to someone else.
+type given struct{ c *clientv3.Client }
+
+func (g given) get(context.Context) (*clientv3.Client, error) { return g.c, nil }
+func (g given) endpoints() []string                           { return g.c.Endpoints() }
+func (g given) explain(err error) error                       { return err }
+func (g given) close(context.Context) error                   { return nil }
+
+// dialer makes the client when the first session needs it: with a user name,
+// clientv3.New fetches a token from the service, and a driver is made without I/O.
+type dialer struct {
+	cfg  *clientv3.Config
+	lock lock // guards client and closed
+
+	client *clientv3.Client
+	closed bool
+
+	// trouble is gRPC's last word on why there is no connection, nil while there is one.
+	trouble atomic.Pointer[string]
+}
+
+func newDialer(cfg *clientv3.Config) *dialer {
+	d := &dialer{cfg: cfg, lock: newLock()}
+	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(d.note))
+	return d
+}
+
+// note is a gRPC interceptor that keeps the reason for a missing connection. Requests wait for one, and
+// when their context ends the client returns the context's bare error. Who
+// has mistyped a port or trusts the wrong authority would never be told.
+func (d *dialer) note(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	if err == nil {
+		d.trouble.Store(nil)
+	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
+		// The reason exists as gRPC's text only. Should that change, it is missing again.
+		why = strings.TrimPrefix(why, "connection error: desc = ")
+		d.trouble.Store(&why)
+	}
+	return err
+}
+
+func (d *dialer) explain(err error) error {
+	why := d.trouble.Load()
+	var known *driver.Error
+	if why == nil || errors.As(err, &known) || errors.Is(err, driver.ErrInvalid) {
+		return err
+	}
+	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: no connection: %s", err, *why))
+}
+
+func (d *dialer) endpoints() []string { return slices.Clone(d.cfg.Endpoints) }
+
+func (d *dialer) get(ctx context.Context) (*clientv3.Client, error) {
+	if err := d.lock.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer d.lock.release()
+	if d.closed {
+		return nil, invalid("driver is closed")
+	}
+	if d.client != nil {
+		return d.client, nil
+	}
+	c, err := dial(ctx, *d.cfg)
+	if err == nil {
+		d.client = c
+	}
+	return c, err
+}
+
+// dial bounds clientv3.New by ctx although the client outlives it. New knows only
+// the context of the client's whole life, so that one ends with ctx while New is
+// at work, and is let go of afterwards. Running New in a goroutine instead would
+// leave it behind for as long as the service is away.
+func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
+	life, end := context.WithCancel(context.Background())
+	cfg.Context = life
+	stop := context.AfterFunc(ctx, end)
+	c, err := clientv3.New(cfg)
+	if err != nil {
+		stop()
+		end()
+		return nil, wrap(ctx, err)
+	}
+	if !stop() {
+		// ctx ended just now and life with it: the client is of no use.
+		end()
+		_ = c.Close()
+		return nil, context.Cause(ctx)
+	}
+	return c, nil
+}
+
+// close ends the client. clientv3's Close takes no context; it waits for
+// the client's own goroutines, which end as soon as they look.
+func (d *dialer) close(ctx context.Context) error {
+	if err := d.lock.acquire(ctx); err != nil {
+		return err
+	}
+	defer d.lock.release()
+	c := d.client
+	d.client, d.closed = nil, true
+	if c == nil {
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- c.Close() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return driver.Wrap(driver.ErrUnavailable, err)
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// lock is a mutex that can be waited for with a context, and so be held across
+// I/O: who waits behind a service that does not answer still ends by its own context.
+type lock chan struct{}
+
+func newLock() lock { return make(lock, 1) }
+
+func (l lock) acquire(ctx context.Context) error {
+	select {
+	case l <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (l lock) release() { <-l }

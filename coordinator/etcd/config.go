@@ -1,0 +1,206 @@
+package etcd
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+const (
+	// defaultDialTimeout is how long one attempt to connect to one member may take.
+	// gRPC's own 20 s would keep a client on an address that swallows packets for that long.
+	defaultDialTimeout = 2 * time.Second
+
+	// pingTime and pingTimeout find a connection whose peer is gone without a word.
+	// gRPC raises less than 10 s to 10 s, and etcd ends a connection that
+	// pings more often than every 5 s ("too_many_pings"). The timeout is also TCP's: data
+	// that is not acknowledged for so long ends the connection, and renewals provide data.
+	pingTime    = 10 * time.Second
+	pingTimeout = 2 * time.Second
+)
+
+// Open makes a driver from a URL:
+//
+//	etcd://h1:2379,h2:2379/namespace
+//	etcds://user:password@h1,h2,h3/namespace?cacert=/etc/ca.pem&cert=...&key=...
+//
+// The scheme etcds uses TLS, against the system's roots unless cacert names a file of
+// trusted certificates. cert and key name the client's certificate; they are
+// read again for each connection, so that a renewed certificate is used.
+// servername is the name to look for in the servers' certificates instead of
+// the host's. dial-timeout (2s) bounds one attempt to connect to one member.
+//
+// Open reads the files but does not talk to the service; the first session does that. It
+// tells about bad credentials with driver.ErrRefused, and if there is no connection
+// when its context ends, why: driver.ErrUnavailable with the context's cause and the
+// last failure. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's
+// String never show the password.
+func Open(u *url.URL) (driver.Driver, error) {
+	cfg, namespace, err := parseURL(u)
+	if err != nil {
+		return nil, err
+	}
+	return newService(namespace, newDialer(cfg)), nil
+}
+
+var _ driver.Opener = Open
+
+func parseURL(u *url.URL) (*clientv3.Config, string, error) {
+	if u == nil {
+		return nil, "", invalid("no URL")
+	}
+	if u.Scheme != "etcd" && u.Scheme != "etcds" {
+		return nil, "", invalid("scheme %q; want etcd or etcds", u.Scheme)
+	}
+	if u.Fragment != "" {
+		// A password with a bare # ends up here, so it is not shown.
+		return nil, "", invalid("%s URL has a fragment; write # as %%23", u.Scheme)
+	}
+	hosts, err := driver.Hosts(u, "2379")
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, err := driver.Namespace(u.Path)
+	if err != nil {
+		return nil, "", err
+	}
+	cfg := &clientv3.Config{}
+	if err := setUser(cfg, u.User); err != nil {
+		return nil, "", err
+	}
+	if err := setParams(cfg, u); err != nil {
+		return nil, "", err
+	}
+	scheme := "http://"
+	if cfg.TLS != nil {
+		scheme = "https://"
+	}
+	for _, h := range hosts {
+		cfg.Endpoints = append(cfg.Endpoints, scheme+h)
+	}
+	return cfg, namespace, nil
+}
+
+// setUser refuses half of a pair: the client would go on without credentials, and
+// the error would come from a server that does not know why.
+func setUser(cfg *clientv3.Config, user *url.Userinfo) error {
+	if user == nil {
+		return nil
+	}
+	password, _ := user.Password()
+	switch {
+	case user.Username() == "":
+		return invalid("URL has a password but no user name")
+	case password == "":
+		return invalid("URL has a user name but no password")
+	}
+	cfg.Username, cfg.Password = user.Username(), password
+	return nil
+}
+
+func setParams(cfg *clientv3.Config, u *url.URL) error {
+	p := driver.NewParams(u)
+	dial := p.Duration("dial-timeout", defaultDialTimeout)
+	files := tlsFiles{
+		ca:         p.String("cacert", ""),
+		cert:       p.String("cert", ""),
+		key:        p.String("key", ""),
+		serverName: p.String("servername", ""),
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if u.Scheme == "etcds" {
+		conf, err := files.config()
+		if err != nil {
+			return err
+		}
+		cfg.TLS = conf
+	} else if files != (tlsFiles{}) {
+		return invalid("cacert, cert, key and servername need the scheme etcds")
+	}
+
+	// No DialTimeout: in this client it bounds the authentication, which the
+	// context of the call bounds already.
+	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = pingTime, pingTimeout
+	// Pings without a stream are refused by etcd ("too_many_pings"), and an open session
+	// always has a stream.
+	cfg.PermitWithoutStream = false
+	cfg.Logger = zap.NewNop()
+	cfg.DialOptions = []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		// A member that returns is found within half a second. gRPC's own ceiling
+		// of two minutes is longer than any session lives.
+		Backoff: backoff.Config{
+			BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 400 * time.Millisecond,
+		},
+		MinConnectTimeout: dial,
+	})}
+	if files.serverName != "" {
+		// The client names each endpoint's own host to gRPC, which then overrides the
+		// name in the TLS configuration; only this overrides both.
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithAuthority(files.serverName))
+	}
+	return nil
+}
+
+// tlsFiles are the TLS parameters of a URL.
+type tlsFiles struct{ ca, cert, key, serverName string }
+
+func (f tlsFiles) config() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName}
+	if (f.cert == "") != (f.key == "") {
+		return nil, invalid("cert and key must be given together")
+	}
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, invalid("cacert: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, invalid("cacert: %s has no PEM certificate", f.ca)
+		}
+	}
+	if f.cert != "" {
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+			return &pair, err
+		}
+		if _, err := load(); err != nil {
+			return nil, invalid("cert and key: %w", err)
+		}
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	return conf, nil
+}
+
+// describe names a service for people: scheme, members, namespace. Whatever an
+// endpoint of a client that was given carries before an "@" is left out.
+func describe(endpoints []string, namespace string) string {
+	scheme, hosts := "etcd", make([]string, len(endpoints))
+	for i, e := range endpoints {
+		if strings.HasPrefix(e, "https://") || strings.HasPrefix(e, "unixs:") {
+			scheme = "etcds"
+		}
+		hosts[i] = e[strings.LastIndex(e, "@")+1:]
+		if _, host, ok := strings.Cut(hosts[i], "://"); ok {
+			hosts[i] = host
+		}
+	}
+	return scheme + "://" + strings.Join(hosts, ",") + "/" + namespace
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
+}

@@ -1,0 +1,211 @@
+package etcd
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+const secret = "s3cr3t"
+
+func parse(t *testing.T, s string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestOpenAcceptsURLs(t *testing.T) {
+	for _, c := range []struct {
+		url, name, namespace string
+		endpoints            []string
+	}{
+		{"etcd://h1", "etcd://h1:2379/", "", []string{"http://h1:2379"}},
+		{"etcd://h1:2379,h2:3379/", "etcd://h1:2379,h2:3379/", "", []string{"http://h1:2379", "http://h2:3379"}},
+		{"etcd://h1,h2/apps/orders?dial-timeout=1s", "etcd://h1:2379,h2:2379/apps/orders", "apps/orders", []string{"http://h1:2379", "http://h2:2379"}},
+		{"etcd://user:" + secret + "@h1/a", "etcd://h1:2379/a", "a", []string{"http://h1:2379"}},
+		{"etcds://[::1]:9/a?servername=x", "etcds://[::1]:9/a", "a", []string{"https://[::1]:9"}},
+	} {
+		u := parse(t, c.url)
+		d, err := Open(u)
+		if err != nil {
+			t.Errorf("%s: %v", c.url, err)
+			continue
+		}
+		if got := d.String(); got != c.name {
+			t.Errorf("%s: String is %s, want %s", c.url, got, c.name)
+		}
+		cfg, ns, _ := parseURL(u)
+		if ns != c.namespace || !slices.Equal(cfg.Endpoints, c.endpoints) {
+			t.Errorf("%s: namespace %q, endpoints %q", c.url, ns, cfg.Endpoints)
+		}
+		if u.User != nil && (cfg.Username != "user" || cfg.Password != secret) {
+			t.Errorf("%s: credentials are lost", c.url)
+		}
+		if (cfg.TLS != nil) != (u.Scheme == "etcds") {
+			t.Errorf("%s: TLS %v", c.url, cfg.TLS != nil)
+		}
+	}
+}
+
+func TestOpenRefusesURLs(t *testing.T) {
+	cert, key := certificate(t)
+	for _, c := range []struct{ url, want string }{
+		{"zk://h1", "scheme"},
+		{"etcd:///ns", "no host"},
+		{"etcd:h1", "no host"},
+		{"etcd://h1:99999", "port"},
+		{"etcd://h1,,h2", "host"},
+		{"etcd://h1/a//b", "namespace"},
+		{"etcd://h1/a/./b", "namespace"},
+		{"etcd://h1/a/..", "namespace"},
+		{"etcd://h1/a%20b", "namespace"},
+		{"etcd://h1/a#" + secret, "fragment"},
+		{"etcd://user@h1", "no password"},
+		{"etcd://user:@h1", "no password"},
+		{"etcd://:" + secret + "@h1", "no user name"},
+		{"etcd://h1?color=" + secret, "unknown URL parameter"},
+		{"etcd://h1?dial-timeout=" + secret, "dial-timeout"},
+		{"etcd://h1?dial-timeout=0s", "dial-timeout"},
+		{"etcd://h1?dial-timeout=1s&dial-timeout=2s", "more than once"},
+		{"etcd://h1?cacert=" + cert, "scheme etcds"},
+		{"etcd://h1?servername=x", "scheme etcds"},
+		{"etcds://h1?cert=" + cert, "together"},
+		{"etcds://h1?key=" + key, "together"},
+		{"etcds://h1?cacert=/nowhere/ca.pem", "/nowhere/ca.pem"},
+		{"etcds://h1?cacert=" + key, "no PEM certificate"},
+		{"etcds://h1?cert=" + key + "&key=" + cert, "cert and key"},
+		{"etcds://h1?cert=", "must not be empty"},
+	} {
+		d, err := Open(parse(t, c.url))
+		if !errors.Is(err, driver.ErrInvalid) || d != nil {
+			t.Errorf("%s: got %v, want ErrInvalid", c.url, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: error %q, want %q and no secret", c.url, err, c.want)
+		}
+	}
+	if _, err := Open(nil); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("nil URL: %v", err)
+	}
+}
+
+func TestStringHidesSecrets(t *testing.T) {
+	d, err := Open(parse(t, "etcd://user:"+secret+"@h1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{d.String(), fmt.Sprint(d), fmt.Sprintf("%+v", d)} {
+		if strings.Contains(s, secret) || strings.Contains(s, "user") {
+			t.Errorf("%s shows credentials", s)
+		}
+	}
+	if got := describe([]string{"https://u:" + secret + "@h:1", "h2:2"}, "n"); got != "etcds://h:1,h2:2/n" {
+		t.Error(got)
+	}
+}
+
+func TestTLSFilesAreUsed(t *testing.T) {
+	cert, key := certificate(t)
+	cfg, _, err := parseURL(parse(t, fmt.Sprintf("etcds://h1?cacert=%s&cert=%s&key=%s&servername=etcd.internal", cert, cert, key)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.TLS.ServerName != "etcd.internal" || cfg.TLS.RootCAs == nil || cfg.TLS.MinVersion < tls.VersionTLS12 {
+		t.Errorf("%+v", cfg.TLS)
+	}
+	if pair, err := cfg.TLS.GetClientCertificate(nil); err != nil || len(pair.Certificate) != 1 {
+		t.Errorf("client certificate: %v", err)
+	}
+	// The pair is read for each connection.
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cfg.TLS.GetClientCertificate(nil); err == nil {
+		t.Error("the certificate was kept")
+	}
+}
+
+// The client library names the endpoint's host to gRPC, which must not win.
+func TestServerNameReachesTheHandshake(t *testing.T) {
+	names := make(chan string, 10)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			names <- hello.ServerName
+			return nil, errors.New("seen enough")
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.(*tls.Conn).Handshake()
+			_ = conn.Close()
+		}
+	}()
+	d, err := Open(parse(t, fmt.Sprintf("etcds://%s/?servername=etcd.internal", listener.Addr())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := d.Open(ctx, 5*time.Second); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	_ = d.Close(t.Context())
+	if name := <-names; name != "etcd.internal" {
+		t.Errorf("asked for %q", name)
+	}
+}
+
+// certificate writes a certificate and its key and returns their paths.
+func certificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", keyDER)
+}

@@ -1,0 +1,74 @@
+// Package etcd lets Baton coordinate over an etcd cluster.
+//
+// [Open] makes a driver from a URL, [FromClient] from a client that exists
+// already, [FromSession] from a session of go.etcd.io/etcd/client/v3/concurrency.
+// None of them talks to the service; the first session does.
+//
+//	import _ "github.com/baton-go/baton/coordinator/etcd"
+//
+//	client, err := coordinator.Open("etcd://h1,h2,h3/apps/orders?ttl=10s")
+//
+// # Guarantees, and what is not guaranteed
+//
+// The order of a line is the order of etcd's create revisions, and the create
+// revision of an entry is its fencing token. It rises for as long as the cluster keeps
+// its data: restoring a snapshot takes revisions back unless it is restored with
+// --bump-revision, and tokens with them.
+//
+// A session is a lease. Its time to live is whole seconds, and etcd grants no less
+// than one and a half election timeouts (2 s with its defaults). A TTL
+// that is not granted exactly is refused, since a holder computes its deadline from it.
+//
+// A client that the driver makes itself has gRPC's keep-alive on, reconnects within
+// half a second of a member's return and logs nothing. gRPC pings no sooner than
+// every 10 s, so a member that is stopped rather than dead can keep those who wait on
+// it for about 12 s; an attempt that is given up sooner goes to the next member. A
+// client that was given keeps its own settings: set DialKeepAliveTime on it, or it
+// waits on a dead connection for as long as TCP does.
+//
+// With a user name and password every renewal costs an authentication, because the
+// client fetches a token for each stream it opens. Client certificates do not.
+//
+// # What it costs
+//
+//	Open     grant, one transaction, one watch
+//	Join     one transaction, refused or not; one more if a Forget of the same session crossed it
+//	Ahead    one serializable range, keys only
+//	Watch    one watch on a stream that the client's watches share, and one look at the key after
+//	         its creation unless nothing was written since the last Ahead; several places
+//	         take one watch on the line and one look
+//	Leave    one transaction
+//	Forget   one transaction
+//	Close    one revoke
+//
+// # One session
+//
+//	Grant ─► sentinel ─► standing ──Close──────────────► revoked
+//	                        │                               ▲
+//	                        └─ sentinel gone, or lease unknown: Done is closed
+//
+// The sentinel is an empty key bound to the lease. Its presence says that the session
+// lives, a watch on it tells of the end at once and not at the next renewal, and its
+// mod revision, the session's epoch, guards every join: each compares it, and Forget
+// raises it, after which no join that is still on its way can be applied.
+//
+// # Package concurrency
+//
+// etcd's own concurrency package serves where a program has a Session already and
+// wants Baton's locks to live and die with it (FromSession), and on a line that is shared with
+// it: a concurrency.Mutex or an etcdctl lock at the prefix of a line queues with Baton's
+// contenders, in the order of create revisions.
+//
+// It does not serve as the engine of this package, because
+//   - its Mutex derives the key from the session alone, so that two goroutines on one
+//     session both hold it;
+//   - it watches from the revision it has just read, which etcd serves in rounds of
+//     100 ms, so that a hand-over takes a hundred times what it needs;
+//   - Session.Done counts the TTL from the arrival of an answer and looks every half
+//     second, so it can close after the next owner was admitted. Renew, whose caller knows
+//     when it was sent, is the clock here, for adopted sessions too;
+//   - a waiter does not notice that its own session is over, and a reply that is
+//     lost leaves its key in the queue;
+//   - neither its keep-alive nor its watch asks for a leader, so both can hang on a
+//     member that is cut off.
+package etcd

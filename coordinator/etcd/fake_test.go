@@ -1,0 +1,345 @@
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// fake is as much of etcd as the driver uses, in memory: revisions, transactions, leases,
+// watches. What etcd really does is tested by the conformance suite on real servers;
+// this one makes the awkward interleavings happen at will.
+type fake struct {
+	pb.KVClient // panics on what is not implemented below
+
+	mu       sync.Mutex
+	rev      int64
+	kvs      map[string]*mvccpb.KeyValue
+	leases   map[clientv3.LeaseID]int64
+	watchers map[*watcher]bool
+	requests int
+
+	minTTL int64
+	behind *pb.RangeResponse                                   // answer to serializable reads, if set
+	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+}
+
+type watcher struct {
+	op  clientv3.Op
+	out chan clientv3.WatchResponse
+}
+
+func newFake(t *testing.T) (*fake, *clientv3.Client) {
+	t.Helper()
+	f := &fake{
+		rev: 1, kvs: map[string]*mvccpb.KeyValue{}, leases: map[clientv3.LeaseID]int64{},
+		watchers: map[*watcher]bool{},
+	}
+	c := clientv3.NewCtxClient(context.Background())
+	c.KV, c.Lease, c.Watcher = clientv3.NewKVFromKVClient(f, c), fakeLease{f: f}, fakeWatcher{f}
+	return f, c
+}
+
+// open starts a session that the test closes.
+func open(t *testing.T, f *fake, c *clientv3.Client) *session {
+	t.Helper()
+	d, err := FromClient(c, Namespace("ns"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Open(t.Context(), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	f.watching(t, 1, s.(*session).sentinel.key) // so that its look is not counted later
+	return s.(*session)
+}
+
+// lag makes serializable reads answer resp, which may be nil for the truth.
+func (f *fake) lag(resp *pb.RangeResponse) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.behind = resp
+}
+
+func contender() driver.Contender {
+	b := make([]byte, 8)
+	_, _ = rand.Read(b)
+	return driver.Contender{ID: hex.EncodeToString(b), Mode: "x", Value: []byte("v")}
+}
+
+func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
+	var kvs []*mvccpb.KeyValue
+	for k, kv := range f.kvs {
+		if k == string(key) || len(end) > 0 && k >= string(key) && k < string(end) {
+			kvs = append(kvs, &mvccpb.KeyValue{
+				Key: kv.Key, Value: kv.Value, Lease: kv.Lease,
+				CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision,
+			})
+		}
+	}
+	slices.SortFunc(kvs, func(a, b *mvccpb.KeyValue) int { return slices.Compare(a.Key, b.Key) })
+	return kvs
+}
+
+func (f *fake) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: f.rev} }
+
+func (f *fake) Range(_ context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	if r.Serializable && f.behind != nil {
+		return f.behind, nil
+	}
+	return f.get(r), nil
+}
+
+func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
+	kvs := f.inRange(r.Key, r.RangeEnd)
+	resp := &pb.RangeResponse{Header: f.header(), Count: int64(len(kvs))}
+	if r.CountOnly {
+		return resp
+	}
+	if r.SortTarget == pb.RangeRequest_CREATE {
+		byAge(kvs)
+	}
+	if r.MaxCreateRevision > 0 {
+		kvs = slices.DeleteFunc(kvs, func(kv *mvccpb.KeyValue) bool { return kv.CreateRevision > r.MaxCreateRevision })
+	}
+	if n := int(r.Limit); n > 0 && n < len(kvs) {
+		kvs = kvs[:n]
+	}
+	resp.Kvs = kvs
+	return resp
+}
+
+func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
+	if f.before != nil {
+		if err := f.before(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	at := f.rev + 1
+	resp, events, err := f.txn(r, at)
+	if err != nil {
+		return nil, err
+	}
+	if len(events) > 0 {
+		f.rev = at
+		f.tell(events)
+	}
+	resp.Header = f.header()
+	return resp, nil
+}
+
+func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Event, error) {
+	ops, ok := r.Success, true
+	for _, c := range r.Compare {
+		kvs := f.inRange(c.Key, c.RangeEnd)
+		if len(kvs) == 0 {
+			kvs = []*mvccpb.KeyValue{{}}
+		}
+		for _, kv := range kvs {
+			switch c.Target {
+			case pb.Compare_CREATE:
+				ok = ok && kv.CreateRevision == c.GetCreateRevision()
+			case pb.Compare_MOD:
+				ok = ok && kv.ModRevision == c.GetModRevision()
+			}
+		}
+	}
+	if !ok {
+		ops = r.Failure
+	}
+	resp, events := &pb.TxnResponse{Succeeded: ok}, []*clientv3.Event(nil)
+	for _, op := range ops {
+		one := &pb.ResponseOp{}
+		switch q := op.Request.(type) {
+		case *pb.RequestOp_RequestRange:
+			one.Response = &pb.ResponseOp_ResponseRange{ResponseRange: f.get(q.RequestRange)}
+		case *pb.RequestOp_RequestPut:
+			if f.leases[clientv3.LeaseID(q.RequestPut.Lease)] == 0 {
+				return nil, nil, rpctypes.ErrGRPCLeaseNotFound
+			}
+			kv := &mvccpb.KeyValue{
+				Key: q.RequestPut.Key, Value: q.RequestPut.Value, Lease: q.RequestPut.Lease,
+				CreateRevision: at, ModRevision: at,
+			}
+			if old := f.kvs[string(kv.Key)]; old != nil {
+				kv.CreateRevision = old.CreateRevision
+			}
+			f.kvs[string(kv.Key)] = kv
+			events = append(events, &clientv3.Event{Type: mvccpb.PUT, Kv: kv})
+		case *pb.RequestOp_RequestDeleteRange:
+			events = append(events, f.remove(f.inRange(q.RequestDeleteRange.Key, q.RequestDeleteRange.RangeEnd), at)...)
+		case *pb.RequestOp_RequestTxn:
+			inner, more, err := f.txn(q.RequestTxn, at)
+			if err != nil {
+				return nil, nil, err
+			}
+			one.Response = &pb.ResponseOp_ResponseTxn{ResponseTxn: inner}
+			events = append(events, more...)
+		}
+		resp.Responses = append(resp.Responses, one)
+	}
+	return resp, events, nil
+}
+
+func (f *fake) remove(kvs []*mvccpb.KeyValue, at int64) (events []*clientv3.Event) {
+	for _, kv := range kvs {
+		delete(f.kvs, string(kv.Key))
+		events = append(events, &clientv3.Event{
+			Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: kv.Key, ModRevision: at},
+		})
+	}
+	return events
+}
+
+// tell sends events to the watches they are for.
+func (f *fake) tell(events []*clientv3.Event) {
+	for w := range f.watchers {
+		resp := clientv3.WatchResponse{Header: f.header()}
+		for _, ev := range events {
+			k, end := string(ev.Kv.Key), string(w.op.RangeBytes())
+			hit := k == string(w.op.KeyBytes()) || end != "" && k >= string(w.op.KeyBytes()) && k < end
+			if hit && (ev.Type == mvccpb.DELETE || !w.op.IsFilterPut()) {
+				resp.Events = append(resp.Events, ev)
+			}
+		}
+		if len(resp.Events) > 0 {
+			w.out <- resp
+		}
+	}
+}
+
+// watching waits until there are n watches on keys that contain the given text.
+func (f *fake) watching(t *testing.T, n int, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
+		f.mu.Lock()
+		have := 0
+		for w := range f.watchers {
+			if strings.Contains(string(w.op.KeyBytes()), text) {
+				have++
+			}
+		}
+		f.mu.Unlock()
+		if have == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d watches on %q, want %d", have, text, n)
+		}
+	}
+}
+
+// sent counts the requests of do.
+func (f *fake) sent(do func()) int {
+	f.mu.Lock()
+	n := f.requests
+	f.mu.Unlock()
+	do()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests - n
+}
+
+type fakeLease struct {
+	clientv3.Lease
+	f *fake
+}
+
+func (l fakeLease) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.requests++
+	id := clientv3.LeaseID(1000 + len(l.f.leases))
+	l.f.leases[id] = max(ttl, l.f.minTTL)
+	return &clientv3.LeaseGrantResponse{ID: id, TTL: l.f.leases[id]}, nil
+}
+
+func (l fakeLease) Revoke(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.f.requests++
+	if l.f.leases[id] == 0 {
+		return nil, rpctypes.ErrLeaseNotFound
+	}
+	l.f.leases[id] = 0
+	var kvs []*mvccpb.KeyValue
+	for _, kv := range l.f.kvs {
+		if kv.Lease == int64(id) {
+			kvs = append(kvs, kv)
+		}
+	}
+	l.f.rev++
+	l.f.tell(l.f.remove(kvs, l.f.rev))
+	return &clientv3.LeaseRevokeResponse{}, nil
+}
+
+func (l fakeLease) KeepAliveOnce(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	if l.f.leases[id] == 0 {
+		return nil, rpctypes.ErrLeaseNotFound
+	}
+	return &clientv3.LeaseKeepAliveResponse{ID: id, TTL: l.f.leases[id]}, nil
+}
+
+func (l fakeLease) TimeToLive(
+	_ context.Context, id clientv3.LeaseID, _ ...clientv3.LeaseOption,
+) (*clientv3.LeaseTimeToLiveResponse, error) {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	if ttl := l.f.leases[id]; ttl > 0 {
+		return &clientv3.LeaseTimeToLiveResponse{ID: id, TTL: ttl, GrantedTTL: ttl}, nil
+	}
+	return &clientv3.LeaseTimeToLiveResponse{ID: id, TTL: -1}, nil
+}
+
+// KeepAlive never answers, which a concurrency.Session does not mind.
+func (l fakeLease) KeepAlive(ctx context.Context, _ clientv3.LeaseID) (<-chan *clientv3.LeaseKeepAliveResponse, error) {
+	answers := make(chan *clientv3.LeaseKeepAliveResponse)
+	context.AfterFunc(ctx, func() { close(answers) })
+	return answers, nil
+}
+
+type fakeWatcher struct{ f *fake }
+
+func (fakeWatcher) Close() error                          { return nil }
+func (fakeWatcher) RequestProgress(context.Context) error { return errors.New("not used") }
+
+func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	fw.f.mu.Lock()
+	defer fw.f.mu.Unlock()
+	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}
+	w.out <- clientv3.WatchResponse{Header: fw.f.header(), Created: true}
+	fw.f.watchers[w] = true
+	context.AfterFunc(ctx, func() {
+		fw.f.mu.Lock()
+		defer fw.f.mu.Unlock()
+		if fw.f.watchers[w] {
+			delete(fw.f.watchers, w)
+			close(w.out)
+		}
+	})
+	return w.out
+}

@@ -1,0 +1,328 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+const line = driver.Line("mutex/x")
+
+func join(t *testing.T, s *session, c driver.Contender) driver.Joined {
+	t.Helper()
+	j, err := s.Join(t.Context(), line, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func ids(t *testing.T, s *session) (ids []string) {
+	t.Helper()
+	entries, err := s.List(t.Context(), line, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+// J1, J2, J3, L1, L2
+func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	a, b := contender(), contender()
+	var first, second driver.Joined
+	if n := f.sent(func() { first = join(t, s, a) }); n != 1 {
+		t.Errorf("joining: %d requests", n)
+	}
+	second = join(t, other, b)
+	if !first.First || second.First || second.Token <= first.Token {
+		t.Errorf("first %+v, second %+v", first, second)
+	}
+	a.Again = true
+	if again := join(t, s, a); again != (driver.Joined{Place: first.Place, Token: first.Token}) {
+		t.Errorf("again: %+v, want %+v", again, first)
+	}
+	if err := other.Leave(t.Context(), line, first.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("another session's place: %v", err)
+	}
+	if err := s.Leave(t.Context(), "mutex/y", first.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("another line's place: %v", err)
+	}
+	n := f.sent(func() {
+		if err := s.Leave(t.Context(), line, first.Place); err != nil {
+			t.Error(err)
+		}
+	})
+	if n != 1 {
+		t.Errorf("leaving: %d requests", n)
+	}
+	if err := s.Leave(t.Context(), line, first.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("leaving twice: %v", err)
+	}
+	if got := ids(t, s); len(got) != 1 || got[0] != b.ID {
+		t.Errorf("line %q", got)
+	}
+}
+
+// J6
+func TestAloneLeavesNothingWhenTaken(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	alone := contender()
+	alone.Alone = true
+	if !join(t, s, alone).First {
+		t.Error("alone in an empty line, and not first")
+	}
+	second := contender()
+	second.Alone = true
+	rev := f.rev
+	n := f.sent(func() {
+		if _, err := s.Join(t.Context(), line, second); !errors.Is(err, driver.ErrTaken) {
+			t.Errorf("got %v", err)
+		}
+	})
+	if n != 1 || f.rev != rev {
+		t.Errorf("%d requests, revision %d to %d", n, rev, f.rev)
+	}
+	alone.Again = true // J2 wins over J6
+	if j := join(t, s, alone); j.Place.ID != alone.ID || !j.First {
+		t.Errorf("%+v", j)
+	}
+}
+
+// J5
+func TestJoinOfRevokedLeaseIsLost(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	f.before = func(ctx context.Context, _ *pb.TxnRequest) error { // just before it arrives
+		_, _ = c.Revoke(ctx, s.lease)
+		return nil
+	}
+	if _, err := s.Join(t.Context(), line, contender()); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("got %v", err)
+	}
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+}
+
+func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	for _, bad := range []driver.Contender{{}, {ID: "x", Mode: "x"}, {ID: someID}, {ID: someID, Mode: "a-b"}} {
+		if _, err := s.Join(t.Context(), line, bad); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+// F1: a join that is under way when it is forgotten is not applied, nor sent again.
+func TestForgetOvertakesJoin(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	me := contender()
+	arrived, release := hold(f, me.ID)
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.Join(t.Context(), line, me)
+		result <- err
+	}()
+	<-arrived
+	if err := s.Forget(t.Context(), line, me.ID); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	if err := <-result; !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if got := ids(t, s); len(got) != 0 {
+		t.Errorf("line %q", got)
+	}
+	if len(s.joins.calls) != 0 {
+		t.Errorf("calls are left: %v", s.joins.calls)
+	}
+}
+
+// F2: the join of another contender crosses any number of Forgets, at one request more.
+func TestJoinSurvivesForgetOfAnother(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	me := contender()
+	arrived, release := hold(f, me.ID)
+	result := make(chan error, 1)
+	n := f.sent(func() {
+		go func() {
+			_, err := s.Join(t.Context(), line, me)
+			result <- err
+		}()
+		<-arrived
+		for range 3 {
+			if err := s.Forget(t.Context(), line, contender().ID); err != nil {
+				t.Error(err)
+			}
+		}
+		close(release)
+		if err := <-result; err != nil {
+			t.Error(err)
+		}
+	})
+	if n != 3+2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// An alone join that only crosses a Forget was not refused because of the line.
+func TestAloneSurvivesForgetOfAnother(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	me := contender()
+	me.Alone = true
+	f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
+		f.before = nil
+		return s.Forget(ctx, line, someID)
+	}
+	if !join(t, s, me).First {
+		t.Error("alone, and not first")
+	}
+}
+
+// F1: the simple case.
+func TestForgetRemovesTheEntry(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	stays, goes := contender(), contender()
+	join(t, s, stays)
+	join(t, s, goes)
+	for range 2 {
+		n := f.sent(func() {
+			if err := s.Forget(t.Context(), line, goes.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		if n != 1 {
+			t.Errorf("%d requests", n)
+		}
+	}
+	if got := ids(t, s); len(got) != 1 || got[0] != stays.ID {
+		t.Errorf("line %q", got)
+	}
+}
+
+// The first request is delayed past the whole life of the entry that the second made.
+func TestLateJoinIsNotAppliedAfterAgain(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		me := contender()
+		me.Alone = alone
+		var late *pb.TxnRequest
+		f.before = func(_ context.Context, r *pb.TxnRequest) error {
+			late = r
+			return rpctypes.ErrGRPCTimeout
+		}
+		if _, err := s.Join(t.Context(), line, me); !errors.Is(err, driver.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		f.before = nil
+		me.Again = true
+		if alone { // someone else is faster, and me is told ErrTaken
+			winner := join(t, s, contender())
+			if _, err := s.Join(t.Context(), line, me); !errors.Is(err, driver.ErrTaken) {
+				t.Fatal(err)
+			}
+			_ = s.Leave(t.Context(), line, winner.Place)
+		} else {
+			_ = s.Leave(t.Context(), line, join(t, s, me).Place)
+		}
+		if _, err := f.Txn(t.Context(), late); err != nil {
+			t.Fatal(err)
+		}
+		if got := ids(t, s); len(got) != 0 {
+			t.Errorf("alone %v: a ghost in the line: %q", alone, got)
+		}
+	}
+}
+
+// After an outage all joins of a session are sent again at once. Each raises the epoch and
+// thereby refuses the others, so it must do that in its first attempt only.
+func TestJoinSentAgainRaisesTheEpochOnce(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	var raises []bool
+	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+		raises = append(raises, r.Failure[0].GetRequestTxn() != nil)
+		if len(raises) < 3 { // another raises it meanwhile, twice
+			before := f.before
+			f.before = nil
+			defer func() { f.before = before }()
+			return s.Forget(ctx, line, someID)
+		}
+		return nil
+	}
+	me := contender()
+	me.Again = true
+	join(t, s, me)
+	if !slices.Equal(raises, []bool{true, false, false}) {
+		t.Errorf("attempts that raise the epoch: %v", raises)
+	}
+}
+
+// A lost reply leaves an old epoch in memory; the next join learns the new one.
+func TestJoinAfterLostForget(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+		f.before = nil
+		_, _ = f.Txn(ctx, r)
+		return rpctypes.ErrGRPCTimeout
+	}
+	if err := s.Forget(t.Context(), line, someID); !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if n := f.sent(func() { join(t, s, contender()) }); n != 2 {
+		t.Errorf("%d requests", n)
+	}
+	if n := f.sent(func() { join(t, s, contender()) }); n != 1 {
+		t.Errorf("then %d requests", n)
+	}
+}
+
+func TestForgetOfLostSessionMakesNoSentinel(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	f.mu.Lock()
+	delete(f.kvs, s.sentinel.key) // the watch does not tell
+	f.mu.Unlock()
+	if err := s.Forget(t.Context(), line, someID); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("got %v", err)
+	}
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
+	}
+}
+
+// hold stops the first transaction that puts the contender until release is closed.
+func hold(f *fake, id string) (arrived, release chan struct{}) {
+	arrived, release = make(chan struct{}), make(chan struct{})
+	held := false
+	f.before = func(_ context.Context, r *pb.TxnRequest) error {
+		if !held && len(r.Success) > 0 && strings.Contains(string(r.Success[0].GetRequestPut().GetKey()), id) {
+			held = true
+			close(arrived)
+			<-release
+		}
+		return nil
+	}
+	return arrived, release
+}

@@ -1,0 +1,182 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func TestConstructorsRefuseNil(t *testing.T) {
+	_, c := newFake(t)
+	for name, make := range map[string]func() (driver.Driver, error){
+		"client":    func() (driver.Driver, error) { return FromClient(nil) },
+		"session":   func() (driver.Driver, error) { return FromSession(nil) },
+		"option":    func() (driver.Driver, error) { return FromClient(c, nil) },
+		"namespace": func() (driver.Driver, error) { return FromClient(c, Namespace("a/../b")) },
+	} {
+		if d, err := make(); !errors.Is(err, driver.ErrInvalid) || d != nil {
+			t.Errorf("%s: %v, %v", name, d, err)
+		}
+	}
+}
+
+func TestOpenRefusesTTLWithoutAsking(t *testing.T) {
+	f, c := newFake(t)
+	d, _ := FromClient(c)
+	for _, ttl := range []time.Duration{-time.Second, 0, time.Millisecond, 1500 * time.Millisecond, 1<<63 - 1} {
+		n := f.sent(func() {
+			if s, err := d.Open(t.Context(), ttl); !errors.Is(err, driver.ErrInvalid) || s != nil {
+				t.Errorf("%v: %v, %v", ttl, s, err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%v: %d requests", ttl, n)
+		}
+	}
+}
+
+// O2
+func TestOpenRefusesAnotherTTL(t *testing.T) {
+	f, c := newFake(t)
+	f.minTTL = 5
+	d, _ := FromClient(c)
+	_, err := d.Open(t.Context(), 2*time.Second)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "5s") {
+		t.Errorf("got %v, want both values", err)
+	}
+	if len(f.kvs) != 0 || f.leases[1000] != 0 {
+		t.Errorf("left behind: %v, %v", f.kvs, f.leases)
+	}
+}
+
+func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	f.watching(t, 1, "/sessions/")
+	_, _ = c.Revoke(t.Context(), s.lease)
+	select {
+	case <-s.Done():
+	case <-time.After(time.Second):
+		t.Fatal("nobody told")
+	}
+	line := driver.Line("m/x")
+	for name, call := range map[string]func() error{
+		"Renew":  func() error { return s.Renew(t.Context()) },
+		"Join":   func() error { _, err := s.Join(t.Context(), line, contender()); return err },
+		"Forget": func() error { return s.Forget(t.Context(), line, someID) },
+		"List":   func() error { _, err := s.List(t.Context(), line, 0); return err },
+		"Ahead":  func() error { _, err := s.Ahead(t.Context(), line, driver.Place{}); return err },
+		"Watch":  func() error { return s.Watch(t.Context(), line, driver.Place{}) },
+		"Leave":  func() error { return s.Leave(t.Context(), line, driver.Place{}) },
+	} {
+		if err := call(); !errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("%s: got %v, want ErrSessionLost", name, err)
+		}
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// The lease ends between the sentinel's put and its watch.
+func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
+	f, c := newFake(t)
+	d, _ := FromClient(c)
+	f.mu.Lock() // the watch cannot be created yet
+	s := newSession(d.(*service), c, 1, time.Second)
+	s.sentinel = entry{"ns/./sessions/gone", 1}
+	go s.watchSentinel(1)
+	f.rev++
+	f.mu.Unlock()
+	select {
+	case <-s.Done():
+	case <-time.After(time.Second):
+		t.Fatal("nobody told")
+	}
+}
+
+func TestRenewFindsTheLeaseGone(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	if err := s.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	f.leases[s.lease] = 0 // the watch does not tell
+	f.mu.Unlock()
+	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("got %v", err)
+	}
+	if s.life.Err() == nil {
+		t.Error("the session goes on")
+	}
+}
+
+func TestCloseReleasesWithoutTheService(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	c.Lease = refusingLease{c.Lease}
+	if err := s.Close(t.Context()); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	f.watching(t, 0, "")
+	select {
+	case <-s.stopped:
+	default:
+		t.Error("the session's goroutine is left")
+	}
+}
+
+type refusingLease struct{ clientv3.Lease }
+
+func (refusingLease) Revoke(context.Context, clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+	return nil, rpctypes.ErrNoLeader
+}
+
+func TestOpenEndsByItsContextAndSaysWhy(t *testing.T) {
+	for _, u := range []string{"etcd://127.0.0.1:1", "etcd://user:" + secret + "@127.0.0.1:1"} {
+		d, err := Open(parse(t, u))
+		if err != nil {
+			t.Fatal(err)
+		}
+		why := errors.New("why")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, why)
+		_, err = d.Open(ctx, 5*time.Second)
+		cancel()
+		if !errors.Is(err, why) || !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "127.0.0.1:1") {
+			t.Errorf("got %v, want the cause and the missing connection", err)
+		}
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%v shows the password", err)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if _, err := d.Open(t.Context(), 5*time.Second); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("closed driver: %v", err)
+		}
+	}
+}
+
+func TestDialerIsWaitedForWithContext(t *testing.T) {
+	d, err := Open(parse(t, "etcd://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = d.(*service).clients.(*dialer).lock.acquire(t.Context()) // another Open is at work
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := d.Open(ctx, 5*time.Second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open: %v", err)
+	}
+	if err := d.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close: %v", err)
+	}
+}

@@ -1,0 +1,235 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func watch(ctx context.Context, s *session, places ...driver.Place) <-chan error {
+	result := make(chan error, 1)
+	go func() { result <- s.Watch(ctx, line, places...) }()
+	return result
+}
+
+func told(t *testing.T, result <-chan error) error {
+	t.Helper()
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(time.Second):
+		t.Fatal("the wait goes on")
+		return nil
+	}
+}
+
+// V1, V2
+func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	first, me := join(t, s, contender()), join(t, s, contender())
+	join(t, s, contender()) // behind
+
+	f.lag(&pb.RangeResponse{Header: &pb.ResponseHeader{Revision: int64(me.Token) - 1}})
+	n := f.sent(func() {
+		places, err := s.Ahead(t.Context(), line, me.Place)
+		if err != nil || len(places) != 1 || places[0] != first.Place {
+			t.Errorf("%v, %v", places, err)
+		}
+	})
+	if n != 2 {
+		t.Errorf("member behind: %d requests", n)
+	}
+	f.lag(nil)
+	if n := f.sent(func() { _, _ = s.Ahead(t.Context(), line, me.Place) }); n != 1 {
+		t.Errorf("member at hand: %d requests", n)
+	}
+
+	// What Watch told must not come back.
+	stale := f.get(&pb.RangeRequest{
+		Key: []byte(s.keys.line(line)), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(s.keys.line(line))),
+		MaxCreateRevision: int64(me.Token),
+	})
+	_ = s.Leave(t.Context(), line, first.Place)
+	if err := s.Watch(t.Context(), line, first.Place); err != nil {
+		t.Fatal(err)
+	}
+	f.lag(stale)
+	if places, err := s.Ahead(t.Context(), line, me.Place); err != nil || len(places) != 0 {
+		t.Errorf("%v, %v", places, err)
+	}
+	f.lag(nil)
+	if _, err := s.Ahead(t.Context(), "mutex/y", me.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("another line: %v", err)
+	}
+	_ = s.Leave(t.Context(), line, me.Place)
+	if _, err := s.Ahead(t.Context(), line, me.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// W1, W2: one place, and several.
+func TestWatchTellsOfItsPlacesOnly(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	a, b, other := join(t, s, contender()), join(t, s, contender()), join(t, s, contender())
+	for _, more := range [][]driver.Place{nil, {a.Place}} {
+		places := append(more, b.Place)
+		result := watch(t.Context(), s, places...)
+		f.watching(t, 1, "/mutex/")
+		f.mu.Lock()
+		for w := range f.watchers {
+			if !w.op.IsFilterPut() {
+				t.Errorf("puts on %s are sent for nothing", w.op.KeyBytes())
+			}
+		}
+		f.mu.Unlock()
+		_ = s.Leave(t.Context(), line, other.Place)
+		other = join(t, s, contender())
+		select {
+		case err := <-result:
+			t.Fatalf("woken by another: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		_ = s.Leave(t.Context(), line, b.Place)
+		if err := told(t, result); err != nil {
+			t.Error(err)
+		}
+		f.watching(t, 0, "/mutex/")
+		if err := told(t, watch(t.Context(), s, places...)); err != nil {
+			t.Errorf("gone before: %v", err)
+		}
+		b = join(t, s, contender())
+	}
+}
+
+func TestWatchSavesTheLookAfterAFreshView(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	ahead, me := join(t, s, contender()), join(t, s, contender())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	places, _ := s.Ahead(ctx, line, me.Place)
+	n := f.sent(func() {
+		watch(ctx, s, places...)
+		f.watching(t, 1, "/mutex/")
+		time.Sleep(10 * time.Millisecond)
+	})
+	if n != 0 {
+		t.Errorf("%d requests after a view of the present", n)
+	}
+	_ = s.Leave(ctx, line, ahead.Place) // between view and watch
+	n = f.sent(func() {
+		if err := told(t, watch(ctx, s, places...)); err != nil {
+			t.Error(err)
+		}
+	})
+	if n != 1 {
+		t.Errorf("%d requests after an old view", n)
+	}
+}
+
+// W3, W4
+func TestWatchEnds(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	p := join(t, s, contender()).Place
+
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	result := watch(ctx, other, p)
+	f.watching(t, 1, "/mutex/")
+	cancel(why)
+	if err := told(t, result); err != why { //nolint:errorlint // the very value is promised
+		t.Errorf("got %v, want the cause", err)
+	}
+	f.watching(t, 0, "/mutex/")
+
+	result = watch(t.Context(), other, p)
+	f.watching(t, 1, "/mutex/")
+	_, _ = c.Revoke(t.Context(), other.lease)
+	if err := told(t, result); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("got %v", err)
+	}
+
+	for _, places := range [][]driver.Place{nil, {{}}, {{Key: "elsewhere@5"}}} {
+		if err := s.Watch(t.Context(), line, places...); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%v: %v", places, err)
+		}
+	}
+}
+
+// A watch may be cancelled by a compaction, and one of a foreign key may show older lives of it.
+func TestWatchSurvivesCompaction(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	p := join(t, s, contender()).Place
+	result := watch(t.Context(), s, p)
+	f.watching(t, 1, "/mutex/")
+	inject(f, clientv3.WatchResponse{Canceled: true, CompactRevision: 5})
+	f.watching(t, 1, "/mutex/")
+	e, _ := s.keys.entry(line, p)
+	inject(f, clientv3.WatchResponse{Events: []*clientv3.Event{
+		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.key), ModRevision: e.rev - 1}},
+	}})
+	select {
+	case err := <-result:
+		t.Fatalf("woken: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	_ = s.Leave(t.Context(), line, p)
+	if err := told(t, result); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
+	var st streams
+	caller := metadata.AppendToOutgoingContext(t.Context(), "trace", "1")
+	f, c := newFake(t)
+	s := open(t, f, c)
+	wctx, done := s.watchContext(caller, st.current())
+	defer done()
+	if md, _ := metadata.FromOutgoingContext(wctx); len(md) != 1 {
+		t.Errorf("metadata %v: a stream for each caller", md)
+	}
+	old := st.current()
+	st.failed(old, errors.New("another reason"))
+	if st.gen.Load() != 0 {
+		t.Error("moved on without need")
+	}
+	refused := errors.New("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token")
+	st.failed(old, refused)
+	st.failed(old, refused)
+	if st.gen.Load() != 1 || st.current().Get(streamKey)[0] != "1" {
+		t.Errorf("generation %d after two failures on one stream", st.gen.Load())
+	}
+	st.failed(st.current(), refused)
+	if st.gen.Load() != 2 {
+		t.Errorf("generation %d", st.gen.Load())
+	}
+}
+
+// inject sends a message to the one watch in a line, and forgets the watch if it ends it.
+func inject(f *fake, resp clientv3.WatchResponse) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	resp.Header = f.header()
+	for w := range f.watchers {
+		if strings.Contains(string(w.op.KeyBytes()), "/mutex/") {
+			w.out <- resp
+			if resp.Canceled {
+				delete(f.watchers, w)
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// request runs one request with retries, bound to ctx and to the session's life, and
+// returns the error that is true then.
+//
+// One attempt is given up after the time called patience, so that a request that is stuck on a silent member of
+// the service is sent to another one. A join has more of it than the rest: its repetition costs more, and
+// thousands that join at once may wait for each other.
+func (s *Session) request(
+	ctx context.Context, op string, line driver.Line, patience time.Duration, f func(context.Context) error,
+) error {
+	if err := s.Err(); err != nil {
+		return err
+	}
+	bound, stop := bind(ctx, s.ctx)
+	defer stop()
+	err := s.retry(bound, op, line, func() error {
+		attempt, cancel := context.WithTimeout(bound, patience)
+		defer cancel()
+		err := f(attempt)
+		if errors.Is(err, context.DeadlineExceeded) && bound.Err() == nil && !errors.Is(err, ErrUnavailable) {
+			return driver.Wrap(ErrUnavailable, err)
+		}
+		return err
+	})
+	if err == nil {
+		return nil
+	}
+	return s.outcome(bound, err)
+}
+
+// outcome is the error of an operation that failed with err: why the session ended, if it did; else
+// why the context ended, together with ErrUnavailable if an answer is owed; else err.
+func (s *Session) outcome(ctx context.Context, err error) error {
+	if errors.Is(err, ErrSessionLost) {
+		s.end(err)
+	}
+	if lost := s.Err(); lost != nil {
+		return lost
+	}
+	if ctx.Err() == nil {
+		return err
+	}
+	state, _ := s.State()
+	cause := context.Cause(ctx)
+	if state == Connected && !errors.Is(err, ErrUnavailable) && errors.Is(cause, context.Canceled) {
+		return cause // cancelled between a request and its answer, which is no news about the service
+	}
+	return unavailable(err, cause)
+}
+
+func (s *Session) retry(ctx context.Context, op string, line driver.Line, f func() error) error {
+	return s.client.retry.do(ctx, f, func(err error) {
+		s.client.Observe(Event{Kind: EventRetried, Session: s.ID(), Op: op, Line: line, Err: err})
+	})
+}
+
+// wrap adds the operation and the line to an error, nil excepted.
+func wrap(op string, line driver.Line, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Name: string(line), Err: err}
+}
