@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -101,5 +102,12 @@ func invalid(format string, args ...any) error {
 // which context ended the call (errors.Is finds context.DeadlineExceeded).
 type both struct{ kind, cause error }
 
-func (b *both) Error() string   { return b.kind.Error() + " (" + b.cause.Error() + ")" }
+func (b *both) Error() string {
+	kind, cause := b.kind.Error(), b.cause.Error()
+	if strings.Contains(kind, cause) {
+		return kind
+	}
+	return kind + " (" + cause + ")"
+}
+
 func (b *both) Unwrap() []error { return []error{b.kind, b.cause} }

@@ -93,10 +93,11 @@ func closeBeatsJoin(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
 	line := e.line()
+	stays := e.join(seer, line)
 	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err })
 	e.ok(e.again(s.Close), "Close")
 	c.Link.Deliver()
-	e.keeps(seer, line)
+	e.keeps(seer, line, stays.Place.ID)
 }
 
 // closeCutOff: a client that goes on pinging a session that nobody holds any more would

@@ -45,9 +45,9 @@ func forgetLostReply(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
 	line, x := e.line(), contender()
-	e.lostJoin(c, s, seer, line, x)
+	stays := e.lostJoin(c, s, seer, line, x)
 	e.forgetUntil(s, line, x.ID)
-	e.keeps(seer, line)
+	e.keeps(seer, line, stays)
 }
 
 // forgetBeatsJoin: the Join's bytes reach the service after the Forget was acknowledged.

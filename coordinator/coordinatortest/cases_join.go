@@ -165,11 +165,14 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 	_ = e.ends(o, e.Patience, "a call whose connection broke")
 }
 
-// lostJoin joins with a reply that is lost.
-func (e *env) lostJoin(c Client, s, seer driver.Session, line driver.Line, x driver.Contender) {
+// lostJoin joins behind another, with a reply that is lost. It returns the one who stays. Without that one the
+// line need not exist, and a driver may have to make it first: then the lost reply is not that of the join.
+func (e *env) lostJoin(c Client, s, seer driver.Session, line driver.Line, x driver.Contender) (stays string) {
+	stays = e.join(seer, line).Place.ID
 	e.lostReply(c,
 		func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err },
-		func() bool { return len(e.list(seer, line)) == 1 })
+		func() bool { return len(e.list(seer, line)) == 2 })
+	return stays
 }
 
 // joinAfterLostReply: a second entry would stand in line behind the first of the same
@@ -178,11 +181,11 @@ func joinAfterLostReply(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
 	line, x := e.line(), contender()
-	e.lostJoin(c, s, seer, line, x)
-	entry := e.list(seer, line)[0]
+	stays := e.lostJoin(c, s, seer, line, x)
+	entry := e.list(seer, line)[1]
 	x.Again = true
 	e.same2(e.joinUntil(s, line, x), driver.Joined{Place: entry.Place, Token: entry.Token})
-	e.keeps(seer, line, x.ID)
+	e.keeps(seer, line, stays, x.ID)
 }
 
 // joinOvertaken: the connection breaks while a Join is on it, and the bytes
@@ -191,15 +194,17 @@ func joinOvertaken(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
 	line, x := e.line(), contender()
+	stays := e.join(seer, line)
 	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err })
 	x.Again = true
 	own := e.joinUntil(s, line, x)
 	c.Link.Deliver()
-	e.keeps(seer, line, x.ID)
+	e.keeps(seer, line, stays.Place.ID, x.ID)
 	e.same2(e.joinUntil(s, line, x), own)
 }
 
-// strand runs a call whose request stays on the wire of a connection that the client has lost.
+// strand runs a call whose request stays on the wire of a connection that the client has lost. For a Join
+// somebody must stand in the line, see lostJoin.
 func (e *env) strand(c Client, call func(ctx context.Context) error) {
 	c.Link.HoldRequests()
 	o := e.start(func() error { return call(e.soon()) })

@@ -1,0 +1,184 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// This file has what a session on a given Conn needs: it has to look where others are told, and it
+// cannot take its entries with it when it ends.
+
+// lookInterval is how often a given Conn is looked at. Its events belong to whoever made it
+// and there is no second listener, but its state can be read, which costs two
+// loads.
+const lookInterval = 100 * time.Millisecond
+
+// lent is what a session has when its Conn belongs to somebody else.
+type lent struct {
+	chores *chores
+	wg     sync.WaitGroup // follow
+
+	mu     sync.Mutex
+	closed bool
+	made   map[entry]struct{} // what the session may have in lines
+}
+
+type entry struct {
+	line driver.Line
+	id   string
+}
+
+// look brings what the session knows of its Conn up to date.
+func (s *session) look() {
+	switch s.conn.SessionID() {
+	case s.id:
+		up := s.conn.State() == zk.StateHasSession
+		if up && !s.presence.now() {
+			s.watches.lapse() // before waiters hear of the connection and look
+		}
+		s.presence.set(up)
+	case 0:
+		s.finish(errExpired, true)
+	default:
+		s.finish(errMoved, true)
+	}
+}
+
+// follow looks at the Conn until the session is over. A connection that is lost and made again between
+// two looks stays unseen; waiters then rely on the library, which sets their watches again.
+func (s *session) follow() {
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			s.look()
+		case <-s.over:
+			return
+		}
+	}
+}
+
+// enlist notes a contender that may come to stand in a line. With a Conn of our own there is no
+// lent, and nothing to note: its session takes all entries with it.
+func (l *lent) enlist(line driver.Line, id string) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return driver.Wrap(driver.ErrSessionLost, errClosed)
+	}
+	l.made[entry{line, id}] = struct{}{}
+	return nil
+}
+
+// strike notes that a contender is in the line no more.
+func (l *lent) strike(line driver.Line, id string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.made, entry{line, id})
+}
+
+// close refuses further joins and returns what is left to remove.
+func (l *lent) close() []entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	var left []entry
+	for e := range l.made {
+		left = append(left, e)
+	}
+	return left
+}
+
+// undo removes what a join has made on a session that is not this one's: it was queued in the
+// Conn when that changed sessions. Nobody else would; the entry would stand in the line for as
+// long as the Conn has its new session. It runs in the join's goroutine, which nobody waits
+// for any more.
+func (s *session) undo(parent, id string) {
+	if done, ok := s.lent.chores.begin(); ok {
+		defer done()
+		s.sweep(parent, id)
+	}
+}
+
+// sweep removes the entries of a contender, trying until it has or the driver is closed. It asks the
+// Conn directly, whatever session that has by now.
+func (s *session) sweep(parent, id string) {
+	for {
+		_, err := s.conn.Sync(parent)
+		var names []string
+		if err == nil {
+			names, _, err = s.conn.Children(parent)
+		}
+		if errors.Is(err, zk.ErrNoNode) {
+			return
+		}
+		for _, name := range names {
+			if n, _ := parseNode(name); err == nil && n.ID == id && n.Session == s.hex {
+				if e := s.conn.Delete(parent+"/"+name, -1); !errors.Is(e, zk.ErrNoNode) {
+					err = e
+				}
+			}
+		}
+		if err == nil {
+			return
+		}
+		select {
+		case <-s.lent.chores.stop:
+			return
+		case <-time.After(lookInterval):
+		}
+	}
+}
+
+// sweepLater removes the entries of contenders in the background, after all their joins have landed.
+func (s *session) sweepLater(left []entry) {
+	done, ok := s.lent.chores.begin()
+	if !ok {
+		return
+	}
+	go func() {
+		defer done()
+		for _, e := range left {
+			for _, f := range s.joins.flights(e.id) {
+				select {
+				case <-f.landed:
+				case <-s.lent.chores.stop:
+					return
+				}
+			}
+			s.sweep(s.path(e.line), e.id)
+		}
+	}()
+}
+
+// giveBack is Close on a given Conn.
+func (s *session) giveBack(ctx context.Context) error {
+	var failed error
+	var left []entry
+	for _, e := range s.lent.close() {
+		err := s.Forget(ctx, e.line, e.id)
+		if err == nil || errors.Is(err, driver.ErrSessionLost) {
+			continue // gone, by us or with the session
+		}
+		failed, left = err, append(left, e)
+	}
+	s.finish(errClosed, false)
+	s.lent.wg.Wait()
+	if left != nil {
+		s.sweepLater(left)
+	}
+	return failed
+}

@@ -1,0 +1,137 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The client library knows no contexts: a request blocks until its reply comes or its
+// connection is lost. So each request runs in a goroutine of its own, and the caller waits for
+// the reply, its context, or the end of the session, whichever comes first. A
+// reply that comes later is dropped; the goroutine ends with it.
+
+// reply is the outcome of a request.
+type reply[T any] struct {
+	value T
+	err   error
+}
+
+var errBusy = errors.New("zookeeper: too many requests are waiting for an answer")
+
+// call sends a request and waits for its reply.
+func call[T any](ctx context.Context, s *session, request func() (T, error)) (T, error) {
+	out, err := start(ctx, s, s.slots, request)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return await(ctx, s, out)
+}
+
+// start sends a request. On failure nothing was and will be sent.
+func start[T any](ctx context.Context, s *session, slots chan struct{}, request func() (T, error)) (<-chan reply[T], error) {
+	if err := s.enter(ctx, slots); err != nil {
+		return nil, err
+	}
+	out := make(chan reply[T], 1) // with room, so that a late reply finds nobody and blocks nobody
+	s.run(slots, func() {
+		value, err := request()
+		out <- reply[T]{value, s.judge(err)}
+	})
+	return out, nil
+}
+
+// await waits for the reply to a request that was started.
+func await[T any](ctx context.Context, s *session, out <-chan reply[T]) (T, error) {
+	var err error
+	select {
+	case r := <-out:
+		return r.value, r.err
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-s.over:
+		err = s.reason()
+	}
+	select {
+	case r := <-out: // both at once: the reply says more
+		return r.value, r.err
+	default:
+		var zero T
+		return zero, err
+	}
+}
+
+// enter waits until a request can be sent and takes a place for it, which run gives back, or
+// leave. Requests are not handed to a Conn that is not connected: it has room for 16 and then blocks
+// its callers without end.
+func (s *session) enter(ctx context.Context, slots chan struct{}) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.lent != nil {
+		s.look()
+	}
+	select {
+	case <-s.presence.connected():
+	case <-ctx.Done():
+		return away(ctx, s.trouble())
+	case <-s.over:
+		return s.reason()
+	}
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return away(ctx, errBusy)
+	case <-s.over:
+		return s.reason()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause != nil { // who ends the session waits for what runs, so nothing may start now
+		<-slots
+		return s.cause
+	}
+	s.running.Add(1)
+	return nil
+}
+
+// leave gives back what enter took.
+func (s *session) leave(slots chan struct{}) {
+	<-slots
+	s.running.Done()
+}
+
+// run runs a request in the place that enter took.
+func (s *session) run(slots chan struct{}, request func()) {
+	answered := s.impatience()
+	go func() {
+		defer s.leave(slots)
+		defer answered()
+		request()
+	}()
+}
+
+// impatience gives a connection up on which a request stays unanswered for a quarter
+// of the TTL. The Conn notices silence after two thirds, and a server that still answers pings but
+// nothing else, because it lost its leader, it never notices. A quarter leaves time to
+// find another server before the session's user has to take it for lost.
+//
+// Nothing is given up too early by it: the request may be applied either way, and its
+// caller is told so.
+func (s *session) impatience() (answered func()) {
+	if s.own == nil {
+		return func() {} // somebody else's connection is not ours to drop
+	}
+	// If the socket is replaced meanwhile it is closed already, and closing it again is nothing.
+	t := time.AfterFunc(max(s.ttl/4, 200*time.Millisecond), s.own.link.current().drop)
+	return func() { t.Stop() }
+}
+
+// trouble is why there is no connection, as far as that is known.
+func (s *session) trouble() error {
+	if s.own == nil {
+		return nil
+	}
+	return s.own.link.why()
+}

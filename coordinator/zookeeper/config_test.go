@@ -1,0 +1,125 @@
+package zookeeper
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// parse makes a URL with several hosts, which url.Parse does not take.
+func parse(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	scheme, rest, _ := strings.Cut(raw, "://")
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	at := strings.LastIndexByte(rest[:end], '@')
+	u, err := url.Parse(scheme + "://" + rest[:at+1] + "hosts" + rest[end:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = rest[at+1 : end]
+	return u
+}
+
+func TestOpenReadsItsURL(t *testing.T) {
+	all := zk.WorldACL(zk.PermAll)
+	creator := zk.AuthACL(zk.PermAll)
+	for raw, want := range map[string]struct {
+		service
+		name string
+	}{
+		"zk://h1":           {service{servers: []string{"h1:2181"}, base: base{acl: all}}, "zk://h1:2181/"},
+		"zookeeper://h1/a/": {service{servers: []string{"h1:2181"}, base: base{acl: all, chroot: "a"}}, "zookeeper://h1:2181/a"},
+		"zk://h1:1,[::1]:2,h3/a/b?acl=open": {service{servers: []string{"h1:1", "[::1]:2", "h3:2181"},
+			base: base{acl: all, chroot: "a/b"}}, "zk://h1:1,[::1]:2,h3:2181/a/b"},
+		"zk://u:p%3A%40@h1/zookeeper2": {service{servers: []string{"h1:2181"}, digest: "u:p:@",
+			base: base{acl: creator, chroot: "zookeeper2"}}, "zk://h1:2181/zookeeper2"},
+		"zk://u:secret@h1?acl=creator-read": {service{servers: []string{"h1:2181"}, digest: "u:secret",
+			base: base{acl: append(creator, zk.WorldACL(zk.PermRead)...)}}, "zk://h1:2181/"},
+		"zk://u:secret@h1?acl=open":    {service{servers: []string{"h1:2181"}, digest: "u:secret", base: base{acl: all}}, "zk://h1:2181/"},
+		"zks://h1,h2:1?servername=srv": {service{servers: []string{"h1:2281", "h2:1"}, base: base{acl: all}}, "zks://h1:2281,h2:1/"},
+	} {
+		d, err := Open(parse(t, raw))
+		if err != nil {
+			t.Errorf("%s: %v", raw, err)
+			continue
+		}
+		got := d.(*service)
+		if strings.Join(got.servers, ",") != strings.Join(want.servers, ",") || got.chroot != want.chroot ||
+			got.digest != want.digest || len(got.acl) != len(want.acl) || got.acl[0] != want.acl[0] {
+			t.Errorf("%s: %+v", raw, *got)
+		}
+		if got.String() != want.name {
+			t.Errorf("%s: String() = %q; want %q", raw, got.String(), want.name)
+		}
+		if (got.tls != nil) != (got.scheme == "zks") {
+			t.Errorf("%s: TLS %v", raw, got.tls)
+		}
+	}
+}
+
+func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, raw := range []string{
+		"etcd://h1", "zk://", "zk://h1:0", "zk://h1:x", "zk://h1,,h2", "zk://:2181",
+		"zk://h1/zookeeper", "zk://h1/zookeeper/quota", "zk://h1//zookeeper", "zk://h1/a//b", "zk://h1/a/../b", "zk://h1/a%20b",
+		"zk://h1/" + strings.Repeat("a", 256), "zk://h1/a#b",
+		"zk://user@h1", "zk://:hunter2@h1", "zk://user:@h1", "zk://us%3Aer:hunter2@h1",
+		"zk://h1?acl=creator", "zk://h1?acl=creator-read", "zk://user:hunter2@h1?acl=hunter2", "zk://h1?acl=",
+		"zk://user:hunter2@h1?acl=open&acl=open", "zk://h1?unknown=hunter2", "zk://h1?%zz",
+		"zk://h1?cacert=/x", "zk://h1?servername=a", "zks://h1?cacert=" + filepath.Join(t.TempDir(), "none"),
+		"zks://h1?cacert=" + text, "zks://h1?cert=" + text, "zks://h1?key=" + text, "zks://h1?cert=" + text + "&key=" + text,
+	} {
+		d, err := Open(parse(t, raw))
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %v, %v; want ErrInvalid", raw, d, err)
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: the error shows a secret: %v", raw, err)
+		}
+	}
+	if _, err := Open(nil); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Open(nil): %v", err)
+	}
+}
+
+func TestFromConnChecksWhatItIsGiven(t *testing.T) {
+	conn := new(zk.Conn) // never asked anything
+	for what, err := range map[string]error{
+		"no connection":    second(FromConn(nil, time.Second)),
+		"no timeout":       second(FromConn(conn, 0)),
+		"odd timeout":      second(FromConn(conn, 1500*time.Microsecond)),
+		"nil option":       second(FromConn(conn, time.Second, nil)),
+		"reserved chroot":  second(FromConn(conn, time.Second, Chroot("/zookeeper/x"))),
+		"empty ACL":        second(FromConn(conn, time.Second, ACL(nil))),
+		"malformed chroot": second(FromConn(conn, time.Second, Chroot("/a//b"))),
+	} {
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %v; want ErrInvalid", what, err)
+		}
+	}
+	d, err := FromConn(conn, time.Second, Chroot("/a/b/"), ACL(zk.AuthACL(zk.PermAll)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := d.(*borrower); b.root() != "/a/b" || b.acl[0].Scheme != "auth" {
+		t.Errorf("options were not applied: %+v", b.base)
+	}
+	if _, err := d.Open(t.Context(), 2*time.Second); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("Open with another TTL: %v; want ErrInvalid", err)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }

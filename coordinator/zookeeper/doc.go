@@ -1,0 +1,80 @@
+// Package zookeeper lets Baton coordinate over a ZooKeeper ensemble.
+//
+// [Open] makes a driver from a URL, [FromConn] from a connection that exists
+// already. Neither talks to the service; the first session does. Importing the package makes the
+// schemes zk, zookeeper and zks known to coordinator.Open.
+//
+// # Guarantees, and what is not guaranteed
+//
+// The order of a line is the order of ZooKeeper's sequence numbers, read as what they are: 32 bits
+// that wrap. The fencing token is the czxid of the entry, which rises for as long as the
+// ensemble keeps its data; never the sequence number, which starts again when an empty line is
+// removed.
+//
+// A session's TTL is ZooKeeper's session timeout. Servers move what they are asked for into their
+// bounds, by default 2 to 20 ticks (4 s to 40 s). A TTL that is not granted exactly is refused, since
+// a holder computes its deadline from it.
+//
+// The client library pings by itself. So a session that nobody renews ends with its process or its
+// connection, and not already when the renewals stop; package coordinator closes a session
+// that it takes for lost.
+//
+// Each session has a connection of its own, to whichever server answers first. A lost connection is
+// replaced at once, then every 100 ms or so; a server on which a request stays
+// unanswered for a quarter of the TTL is left for another one. Nothing outlives a
+// session: what the client library would send on a new one, after an expiry, is not sent.
+//
+// # What it costs
+//
+//	Open     connect; one request more with a user and password
+//	Join     one transaction; with Alone one read before it, which is all if the line is taken.
+//	         The first join of a line that is not there creates it: two or three more
+//	Ahead    one listing of the line
+//	Watch    one read for each place, none if a watch on it is left from before
+//	Leave    one delete
+//	Forget   sync, listing, and a delete if there is something to delete
+//	List     one listing, and one read for each entry
+//	Renew    one sync
+//	Close    one connection, on which the session is ended
+//
+// A view after a reconnect costs one sync more, and a waiter then reads each of its places again.
+//
+// # One session
+//
+//	connect ─► HasSession ──────────────────── Close ─► closeSession on a new connection
+//	              │  ▲                           ▲
+//	       silent │  │ same session, any server  │ (any state)
+//	       or cut ▼  │                           │
+//	           reconnecting ─────────────────────┘
+//	              │
+//	              └─ "no such session": Done is closed, the Conn is retired
+//
+// # The tree
+//
+//	/chroot/kind/name/x_5f0c…_1000a2b3c4d5e6f_0000000007
+//	                  │ │     │               └ sequence number: the order
+//	                  │ │     └ session
+//	                  │ └ contender
+//	                  └ mode
+//
+// Lines and what is above them are container nodes, which the service removes when they have
+// been empty for a while; on servers before 3.5 they are plain nodes, and stay. Children of other
+// clients take part as places if they have a sequence number. A child without one makes
+// Ahead and List fail with driver.ErrRefused and its name.
+//
+// # Package zk
+//
+// The client is github.com/go-zookeeper/zk. Its Lock is not used, and its connection is
+// fenced in (link.go, socket.go), because
+//   - a request has no context, and blocks for as long as the service is away;
+//   - after an expiry it goes on with a new session by itself, and sends on that what was
+//     meant for the old one;
+//   - it hides the timeout that was granted;
+//   - it waits for a silent server six times the TTL, and a second before it connects again;
+//   - a write that fails can block it for ever, and its Close does not tell whether the service
+//     heard of it;
+//   - watches cannot be given up, and setting them again after a reconnect is a data race.
+//
+// A connection that was given to FromConn keeps these traits, except that its calls end
+// with their contexts and what lands on the wrong session is removed.
+package zookeeper

@@ -1,0 +1,211 @@
+package zookeeper
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// fake is a server that speaks as much of ZooKeeper's protocol as the tests script: it
+// grants sessions, answers what reply answers, and records what it was asked.
+type fake struct {
+	t        *testing.T
+	listener net.Listener
+
+	mu    sync.Mutex
+	grant func(asked hello) (answer hello, speak bool)
+	reply func(op int32) (code zk.ErrCode, body []byte, speak bool)
+	asked []hello // by each connect request
+	ops   map[int32]int
+	conns []net.Conn
+}
+
+const (
+	opDelete = 2
+	opGet    = 4
+	opSync   = 9
+	opPing   = 11
+	opAuth   = 100
+)
+
+// newFake starts a server that grants every session and answers every request with success.
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{t: t, listener: l, ops: make(map[int32]int)}
+	last := int64(0x1000)
+	f.grant = func(asked hello) (hello, bool) {
+		if asked.session == 0 {
+			last++
+			asked.session, asked.passwd = last, bytes.Repeat([]byte{7}, 16)
+		}
+		return asked, true
+	}
+	f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, make([]byte, 128), true }
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { f.serve(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		f.cut()
+		wg.Wait()
+	})
+	return f
+}
+
+func (f *fake) url() string { return "zk://" + f.listener.Addr().String() }
+
+// set changes the script.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// cut breaks all connections.
+func (f *fake) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		_ = c.Close()
+	}
+	f.conns = nil
+}
+
+// count is how many requests of a kind came.
+func (f *fake) count(op int32) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.ops[op]
+}
+
+// greeted returns the sessions that were asked for so far; 0 is a new one.
+func (f *fake) greeted() []int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var ids []int64
+	for _, h := range f.asked {
+		ids = append(ids, h.session)
+	}
+	return ids
+}
+
+func (f *fake) serve(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	f.set(func() { f.conns = append(f.conns, c) })
+	m, err := readMessage(c, maxHandshake)
+	if err != nil {
+		return
+	}
+	// The request is the answer with the last transaction seen in front of the timeout.
+	asked, err := parseHello(append(m[:8:8], m[16:]...))
+	if err != nil {
+		return
+	}
+	f.mu.Lock()
+	f.asked = append(f.asked, asked)
+	answer, speak := f.grant(asked)
+	f.mu.Unlock()
+	if speak {
+		b := answer.appendConnect(nil)
+		_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b)-12)), append(b[4:8:8], b[16:]...)...))
+	}
+	for {
+		m, err := readMessage(c, maxMessage)
+		if err != nil {
+			return
+		}
+		op := int32(binary.BigEndian.Uint32(m[8:]))
+		f.mu.Lock()
+		f.ops[op]++
+		code, body, speak := f.reply(op)
+		f.mu.Unlock()
+		if !speak {
+			continue
+		}
+		if code != 0 || op == opCloseSession {
+			body = nil
+		}
+		r := binary.BigEndian.AppendUint32(nil, uint32(16+len(body)))
+		r = append(append(r, m[4:8]...), 0, 0, 0, 0, 0, 0, 0, 9)
+		_, _ = c.Write(append(binary.BigEndian.AppendUint32(r, uint32(code)), body...))
+	}
+}
+
+// soon returns a context that ends after d, or with the test.
+func soon(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it did not happen: %s", what)
+		}
+	}
+}
+
+// openFake opens a session at a fake.
+func openFake(t *testing.T, f *fake, ttl time.Duration) *session {
+	t.Helper()
+	d, err := Open(parse(t, f.url()+"/app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Open(soon(t, 5*time.Second), ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(soon(t, time.Millisecond)) })
+	return s.(*session)
+}
+
+// TestMain fails when something of this package or of its client still runs at the end.
+func TestMain(m *testing.M) {
+	status := m.Run()
+	var left string
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if left = running(); left == "" {
+			break
+		}
+	}
+	if left != "" && status == 0 {
+		println("goroutines left behind:\n" + left)
+		status = 1
+	}
+	os.Exit(status)
+}
+
+func running() string {
+	buf := make([]byte, 1<<20)
+	var left []string
+	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(g, "go-zookeeper") || strings.Contains(g, "zookeeper.(*") {
+			left = append(left, g)
+		}
+	}
+	return strings.Join(left, "\n\n")
+}

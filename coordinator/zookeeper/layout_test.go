@@ -1,0 +1,166 @@
+package zookeeper
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+const testID = "0123456789abcdef0123456789abcdef"
+
+func TestNodeNamesComeBackOutOfNames(t *testing.T) {
+	for _, mode := range []string{"x", "r", "p3", "abcdefgh"} {
+		for _, id := range []string{testID, testID[:16]} {
+			for _, seq := range []int32{0, 7, 9999999, math.MaxInt32, math.MinInt32, -1, -5, -1000000000} {
+				// As the service makes it: the prefix and "%010d".
+				name := nodePrefix(driver.Contender{ID: id, Mode: mode}, "1000a2b3c4d5e6f") + fmt.Sprintf("%010d", seq)
+				want := node{driver.Place{Key: name, ID: id, Mode: mode, Session: "1000a2b3c4d5e6f"}, seq}
+				if got, ok := parseNode(name); !ok || got != want {
+					t.Errorf("parseNode(%q) = %+v, %v; want %+v", name, got, ok, want)
+				}
+			}
+		}
+	}
+}
+
+func TestForeignNodesArePlacesWithoutID(t *testing.T) {
+	const uuid = "_c_8a1f8b0e-6c1c-4b7e-9d3e-0f5b1f4f2a11-"
+	for name, want := range map[string]int32{
+		uuid + "lock-0000000012":              12,
+		uuid + "lock-2147483647":              math.MaxInt32,
+		uuid + "lock--2147483648":             math.MinInt32, // the counter has wrapped
+		uuid + "lock--000000005":              -5,
+		uuid + "__READ__0000000003":           3,
+		uuid + "__WRIT__-2147483648":          math.MinInt32,
+		testID + "__lock__0000000009":         9,
+		testID + "__lock__-1000000000":        -1000000000,
+		"0000000001":                          1,
+		"-2147483648":                         math.MinInt32,
+		"n0000000001":                         1,
+		"queue10000000002":                    2,  // the prefix ends in a digit
+		"x_" + testID + "_1a_00000000012":     12, // not the service's form of a sequence number
+		"X_" + testID + "_1a_0000000012":      12,
+		"x_" + testID[:15] + "_1a_0000000012": 12,
+	} {
+		n, ok := parseNode(name)
+		if !ok || n.seq != want || n.ID != "" || n.Mode != "" || n.Session != "" || n.Key != name {
+			t.Errorf("parseNode(%q) = %+v, %v; want only key and sequence %d", name, n, ok, want)
+		}
+	}
+}
+
+func TestStraysAreReportedByName(t *testing.T) {
+	strays := []string{"", "lock", "limit", "lease_holder", "_c_x", "n123", "a-12345678", "x_" + testID + "_1a_", "9999999999"}
+	for _, name := range strays {
+		if n, ok := parseNode(name); ok {
+			t.Errorf("parseNode(%q) = %+v; want no place", name, n)
+		}
+	}
+	nodes, found := parseChildren(append([]string{"n0000000002", "n0000000001"}, strays...))
+	if len(nodes) != 2 || nodes[0].seq != 1 || len(found) != len(strays) {
+		t.Errorf("parseChildren: nodes %+v, strays %q", nodes, found)
+	}
+	err := ambiguous("m/a", found)
+	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"lease_holder"`) || !strings.Contains(err.Error(), `"m/a"`) {
+		t.Errorf("ambiguous = %v; want ErrRefused that names the line and the strays", err)
+	}
+	if err := ambiguous("m/a", nil); err != nil {
+		t.Errorf("ambiguous without strays = %v", err)
+	}
+}
+
+// TestOrderSurvivesTheWrap tries all orders in which a listing may show a line
+// that stands across the place where the counter turns negative.
+func TestOrderSurvivesTheWrap(t *testing.T) {
+	for _, start := range []int32{0, 5, math.MaxInt32 - 1, math.MaxInt32 - 3, math.MinInt32, -2} {
+		line := make([]node, 5)
+		for i := range line {
+			line[i].seq = start + int32(i) // wraps, as the service's counter does
+			line[i].Key = fmt.Sprintf("n%010d", line[i].seq)
+		}
+		permute(slices.Clone(line), 0, func(p []node) {
+			got := slices.Clone(p)
+			if inOrder(got); !slices.Equal(got, line) {
+				t.Fatalf("from %d: %v in order is %v", start, p, got)
+			}
+		})
+	}
+	inOrder(nil) // must not panic
+}
+
+func permute(p []node, k int, f func([]node)) {
+	if k == len(p) {
+		f(p)
+		return
+	}
+	for i := k; i < len(p); i++ {
+		p[k], p[i] = p[i], p[k]
+		permute(p, k+1, f)
+		p[k], p[i] = p[i], p[k]
+	}
+}
+
+func TestLinesKeysAndContendersAreChecked(t *testing.T) {
+	root, below := &session{}, &session{root: "/app"}
+	for _, line := range []driver.Line{"", "a", "/a", "a/", "a/b/c", "./a", "a/..", "a b/c", "a/b\x00", "a/ü"} {
+		if err := below.checkLine(line); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("line %q: %v; want ErrInvalid", line, err)
+		}
+	}
+	if err := root.checkLine("zookeeper/a"); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("the service's own tree: %v; want ErrInvalid", err)
+	}
+	for _, line := range []driver.Line{"m/a", "m/a%2Fb", "m/.a", "m/~-._", "zookeeper/a"} {
+		if err := below.checkLine(line); err != nil {
+			t.Errorf("line %q: %v", line, err)
+		}
+	}
+	for _, key := range []string{"", ".", "..", "a/b", "/"} {
+		if err := checkKey("m/a", driver.Place{Key: key}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("key %q: %v; want ErrInvalid", key, err)
+		}
+	}
+	for _, c := range []driver.Contender{
+		{ID: testID[:15], Mode: "x"}, {ID: testID + "0", Mode: "x"}, {ID: strings.ToUpper(testID), Mode: "x"},
+		{ID: testID}, {ID: testID, Mode: "x_y"}, {ID: testID, Mode: "abcdefghi"},
+		{ID: testID, Mode: "x", Value: make([]byte, maxValue+1)},
+	} {
+		if err := checkContender(c); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("contender %q %q %d: %v; want ErrInvalid", c.ID, c.Mode, len(c.Value), err)
+		}
+	}
+	if err := checkContender(driver.Contender{ID: testID, Mode: "p3", Value: make([]byte, maxValue)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParseNode(f *testing.F) {
+	for _, name := range []string{"x_" + testID + "_1a_0000000012", "x_" + testID + "_1a_-2147483648", "_c_x", "lock--000000005", ""} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		n, ok := parseNode(name)
+		if n.Key != name {
+			t.Fatalf("parseNode(%q): key %q", name, n.Key)
+		}
+		switch {
+		case !ok && n.ID != "":
+			t.Fatalf("parseNode(%q) = %+v, false", name, n)
+		case n.ID != "":
+			made := nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session) + fmt.Sprintf("%010d", n.seq)
+			if made != name {
+				t.Fatalf("parseNode(%q) = %+v, which has the name %q", name, n, made)
+			}
+		case ok:
+			digits := strings.TrimLeft(fmt.Sprintf("%010d", n.seq), "-")
+			if !strings.HasSuffix(name, digits) {
+				t.Fatalf("parseNode(%q): sequence %d", name, n.seq)
+			}
+		}
+	})
+}

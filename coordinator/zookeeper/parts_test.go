@@ -1,0 +1,185 @@
+package zookeeper
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func TestLaterJoinsWaitForEarlierOnesOnly(t *testing.T) {
+	j := newJoins()
+	landed := func(f *flight) bool {
+		select {
+		case <-f.landed:
+			return true
+		default:
+			return false
+		}
+	}
+	first, earlier := j.begin("a")
+	if len(earlier) != 0 {
+		t.Errorf("flights before the first: %d", len(earlier))
+	}
+	j.extend(first)
+	j.end("a", first) // the call has returned, its request is under way
+	second, earlier := j.begin("a")
+	if len(earlier) != 1 || earlier[0] != first || landed(first) {
+		t.Error("the second join does not wait for the request of the first")
+	}
+	if other, earlier := j.begin("b"); len(earlier) != 0 {
+		t.Error("another contender's join waits")
+	} else {
+		j.end("b", other)
+	}
+	j.end("a", first)
+	if !landed(first) || landed(second) || len(j.flights("a")) != 1 {
+		t.Error("only the first has landed now")
+	}
+	j.end("a", second)
+	if !landed(second) || len(j.m) != 0 {
+		t.Error("landed flights are kept")
+	}
+}
+
+func TestSweepKeepsWatchesThatMayFire(t *testing.T) {
+	w := newWatches()
+	for i := range 10 * minSweep {
+		added, mine := w.add(fmt.Sprint("/", i))
+		if !mine {
+			t.Fatal("a new path has a watch")
+		}
+		fired := make(chan zk.Event, 1)
+		added.fired = fired
+		switch {
+		case i == 0: // being set
+		case i == 1: // set
+			close(added.ready)
+		case i%2 == 0: // fired, and nobody waited
+			fired <- zk.Event{Type: zk.EventNodeDeleted}
+			close(fired)
+			close(added.ready)
+		default: // could not be set
+			added.err = driver.ErrUnavailable
+			close(added.ready)
+		}
+	}
+	if w.find("/0") == nil || w.find("/1") == nil {
+		t.Error("a live watch was thrown out")
+	}
+	if n := len(w.m); n > 2*minSweep {
+		t.Errorf("%d watches are kept; 2 are alive", n)
+	}
+	if _, mine := w.add("/1"); mine {
+		t.Error("a watch is set twice")
+	}
+	if paths := w.lapse(); len(paths) < 2 || len(w.m) != 1 || w.find("/0") == nil {
+		t.Errorf("lapse returned %d paths and kept %d; want all, and the one that is being set", len(paths), len(w.m))
+	}
+}
+
+func TestChoresEndWithTheDriver(t *testing.T) {
+	c := newChores()
+	done, ok := c.begin()
+	if !ok {
+		t.Fatal("a chore is refused")
+	}
+	if err := c.close(soon(t, time.Millisecond)); !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("close = %v; want ErrUnavailable while a chore runs", err)
+	}
+	select {
+	case <-c.stop:
+	default:
+		t.Error("the chore is not told to stop")
+	}
+	if _, ok := c.begin(); ok {
+		t.Error("a chore began after close")
+	}
+	done()
+	if err := c.close(t.Context()); err != nil {
+		t.Errorf("close = %v after the last chore", err)
+	}
+}
+
+func TestPresenceAnnouncesEachConnectionOnce(t *testing.T) {
+	p := newPresence()
+	is := func(c <-chan struct{}) bool {
+		select {
+		case <-c:
+			return true
+		default:
+			return false
+		}
+	}
+	before := p.reconnected()
+	p.set(false)
+	if is(p.connected()) || is(before) || p.number() != 0 {
+		t.Error("connected before the first connection")
+	}
+	p.set(true)
+	after := p.reconnected()
+	p.set(true) // said twice
+	if !is(p.connected()) || !is(before) || is(after) || p.number() != 1 || !p.now() {
+		t.Error("the first connection is not announced, or twice")
+	}
+	p.set(false)
+	if is(p.connected()) || is(after) {
+		t.Error("the loss is not seen, or announced as a connection")
+	}
+	p.set(true)
+	if !is(after) || p.number() != 2 {
+		t.Error("the second connection is not announced")
+	}
+}
+
+// TestLostConnectionMakesEveryWatchFire: the notices must come after what was read, whole, and
+// before the error.
+func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
+	server, client := net.Pipe()
+	l := newLink(nil, nil, time.Second, func() []string { return []string{"/a", "/b/c"} })
+	s := newSocket(client, l, time.Now().Add(time.Second))
+	s.greeted = true
+	go func() {
+		_, _ = server.Write([]byte{0, 0, 0, 3, 'x', 'y', 'z'}) // a message
+		_, _ = server.Write([]byte{0, 0, 0, 9, 'l', 'o'})      // half of one
+		_ = server.Close()
+	}()
+	all, err := io.ReadAll(s)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("after the notices: %v; want the connection's error", err)
+	}
+	want := appendChanged(appendChanged([]byte{0, 0, 0, 3, 'x', 'y', 'z'}, "/a"), "/b/c")
+	if !bytes.Equal(all, want) {
+		t.Errorf("the Conn reads %q; want %q", all, want)
+	}
+}
+
+func TestMalformedHandshakesAreErrors(t *testing.T) {
+	good := hello{timeout: time.Second, session: 5, passwd: make([]byte, 16)}
+	b := good.appendConnect(nil)
+	answer := append(b[:8:8], b[16:]...)
+	if h, err := parseHello(answer); err != nil || h.session != 5 || h.timeout != time.Second || len(h.passwd) != 16 {
+		t.Errorf("parseHello = %+v, %v", h, err)
+	}
+	for n := range answer {
+		if _, err := parseHello(answer[:n]); err == nil {
+			t.Errorf("the first %d bytes are no error", n)
+		}
+	}
+	for _, length := range []uint32{17, 1 << 31, 1<<32 - 1} {
+		bad := append([]byte(nil), answer...)
+		binary.BigEndian.PutUint32(bad[20:], length)
+		if _, err := parseHello(bad); err == nil {
+			t.Errorf("a password of %d bytes is no error", length)
+		}
+	}
+}

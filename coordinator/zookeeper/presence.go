@@ -1,0 +1,62 @@
+package zookeeper
+
+import "sync"
+
+// presence is whether a Conn is connected, with its session, right now.
+type presence struct {
+	mu    sync.Mutex
+	up    chan struct{} // closed while connected
+	again chan struct{} // closed by the next connection
+	isUp  bool
+	count int // of connections so far
+}
+
+func newPresence() *presence {
+	return &presence{up: make(chan struct{}), again: make(chan struct{})}
+}
+
+// set reports a change; what is no change is ignored.
+func (p *presence) set(up bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.isUp == up {
+		return
+	}
+	p.isUp = up
+	if !up {
+		p.up = make(chan struct{})
+		return
+	}
+	p.count++
+	close(p.up)
+	close(p.again)
+	p.again = make(chan struct{})
+}
+
+// connected returns a channel that is closed when there is a connection.
+func (p *presence) connected() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.up
+}
+
+// reconnected returns a channel that is closed by the next new connection.
+func (p *presence) reconnected() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.again
+}
+
+// now tells whether there is a connection.
+func (p *presence) now() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.isUp
+}
+
+// number is the number of the latest connection, from 1; 0 before the first.
+func (p *presence) number() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count
+}

@@ -1,0 +1,346 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+const testTTL = 4 * time.Second
+
+func TestOpenRefusesAnotherTimeoutAndEndsThatSession(t *testing.T) {
+	f := newFake(t)
+	f.grant = func(asked hello) (hello, bool) {
+		return hello{timeout: 2 * time.Second, session: 0x77, passwd: make([]byte, 16)}, true
+	}
+	d, _ := Open(parse(t, f.url()))
+	_, err := d.Open(soon(t, 5*time.Second), testTTL)
+	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "4s") || !strings.Contains(err.Error(), "2s") {
+		t.Errorf("Open = %v; want ErrInvalid with both timeouts", err)
+	}
+	if got := f.greeted(); !slices.Equal(got, []int64{0, 0x77}) || f.count(opCloseSession) != 1 {
+		t.Errorf("sessions asked for %x, %d ended; want one new one, which is ended", got, f.count(opCloseSession))
+	}
+}
+
+func TestOpenRefusesTTLsThatCannotBeAskedFor(t *testing.T) {
+	d, _ := Open(parse(t, "zk://127.0.0.1:1"))
+	for _, ttl := range []time.Duration{-time.Second, 0, time.Microsecond, 1500 * time.Microsecond, 600 * time.Hour} {
+		if _, err := d.Open(t.Context(), ttl); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("Open with %v: %v; want ErrInvalid", ttl, err)
+		}
+	}
+}
+
+func TestOpenSaysWhyThereIsNoService(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.grant = func(hello) (hello, bool) { return hello{}, false } // accepts, and is silent
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	for raw, why := range map[string]string{
+		f.url():                          "accepted the connection and has not answered",
+		"zk://" + closed.Addr().String(): "refused",
+	} {
+		d, err := Open(parse(t, raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		patience := 100 * time.Millisecond
+		began := time.Now()
+		_, err = d.Open(soon(t, patience), testTTL)
+		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v; want ErrUnavailable and %q", raw, err, why)
+		}
+		if took := time.Since(began); took > patience+farewell {
+			t.Errorf("%s: Open with %v took %v", raw, patience, took)
+		}
+	}
+}
+
+// TestExpiredSessionIsNeverReplaced: what the client library does by itself would let
+// requests of the old session run on a new one.
+func TestExpiredSessionIsNeverReplaced(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	f.set(func() { f.grant = func(asked hello) (hello, bool) { return hello{timeout: asked.timeout}, true } })
+	f.cut()
+	select {
+	case <-s.Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("Done is not closed")
+	}
+	for what, err := range map[string]error{
+		"Renew":  s.Renew(t.Context()),
+		"Join":   second(s.Join(t.Context(), "m/a", driver.Contender{ID: testID, Mode: "x"})),
+		"Leave":  s.Leave(t.Context(), "m/a", driver.Place{Key: nodePrefix(driver.Contender{ID: testID, Mode: "x"}, s.hex) + "0000000001"}),
+		"Forget": s.Forget(t.Context(), "m/a", testID),
+		"Watch":  s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}),
+		"List":   second(s.List(t.Context(), "m/a", 0)),
+	} {
+		if !errors.Is(err, driver.ErrSessionLost) {
+			t.Errorf("%s = %v; want ErrSessionLost", what, err)
+		}
+	}
+	if err := s.Close(soon(t, time.Second)); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if got := f.greeted(); !slices.Equal(got, []int64{0, s.id}) {
+		t.Errorf("sessions asked for: %x; want a new one and then only that", got)
+	}
+}
+
+// TestReconnectRefusesAShorterTimeout: servers of one ensemble may be configured differently.
+func TestReconnectRefusesAShorterTimeout(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	grant := f.grant
+	f.set(func() {
+		f.grant = func(asked hello) (hello, bool) {
+			if len(f.asked) == 2 {
+				asked.timeout /= 2
+			}
+			return asked, true
+		}
+	})
+	f.cut()
+	eventually(t, "a third connection", func() bool { return len(f.greeted()) >= 3 })
+	f.set(func() { f.grant = grant })
+	eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
+	if s.reason() != nil {
+		t.Errorf("the session is over: %v", s.reason())
+	}
+}
+
+func TestCloseEndsTheSessionOnAConnectionOfItsOwn(t *testing.T) {
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	// The server has gone silent on the first connection. Close must not depend on it.
+	f.set(func() {
+		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, nil, op == opCloseSession }
+	})
+	left := make(chan error, 1)
+	go func() { left <- s.Renew(context.Background()) }()
+	eventually(t, "the renewal under way", func() bool { return f.count(opSync) == 1 })
+	if err := s.Close(soon(t, time.Second)); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if err := <-left; !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("a call under way = %v; want ErrSessionLost", err)
+	}
+	if got := f.greeted(); !slices.Equal(got, []int64{0, s.id}) || f.count(opCloseSession) != 1 {
+		t.Errorf("sessions asked for %x, %d ended", got, f.count(opCloseSession))
+	}
+	select {
+	case <-s.Done():
+	default:
+		t.Error("Done is open after the service confirmed the end")
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Errorf("second Close = %v", err)
+	}
+}
+
+func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	f.set(func() {
+		f.reply = func(int32) (zk.ErrCode, []byte, bool) { return 0, nil, false }
+		f.grant = func(hello) (hello, bool) { return hello{}, false }
+	})
+	for range 40 { // more than the Conn's queue has room for
+		go func() { _, _ = s.Join(context.Background(), "m/a", driver.Contender{ID: testID, Mode: "x"}) }()
+	}
+	eventually(t, "joins under way", func() bool { return f.count(14) > 0 })
+	began := time.Now()
+	err := s.Close(soon(t, 50*time.Millisecond))
+	if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) > 50*time.Millisecond+farewell {
+		t.Errorf("Close = %v after %v; want ErrUnavailable after 50ms", err, time.Since(began))
+	}
+	select {
+	case <-s.own.retired:
+	default:
+		t.Error("something of the session still runs")
+	}
+}
+
+// TestUnansweredRequestMovesTheSession: a server that answers pings and nothing else.
+func TestUnansweredRequestMovesTheSession(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := openFake(t, f, 800*time.Millisecond)
+	f.set(func() {
+		f.reply = func(op int32) (zk.ErrCode, []byte, bool) { return 0, make([]byte, 128), op != opSync || f.ops[op] > 1 }
+	})
+	began := time.Now()
+	if err := s.Renew(soon(t, 5*time.Second)); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("Renew = %v; want ErrUnavailable", err)
+	}
+	if took := time.Since(began); took < 200*time.Millisecond || took > 500*time.Millisecond {
+		t.Errorf("given up after %v; want a quarter of the TTL", took)
+	}
+	if err := s.Renew(soon(t, time.Second)); err != nil {
+		t.Errorf("Renew on the next connection = %v", err)
+	}
+}
+
+// TestCredentialsComeBeforeRequestsOnEveryConnection also breaks connections while the
+// credentials are under way, which can block the client library for ever.
+func TestCredentialsComeBeforeRequestsOnEveryConnection(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	d, _ := Open(parse(t, "zk://user:hunter2@"+f.listener.Addr().String()))
+	s, err := d.Open(soon(t, 5*time.Second), testTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.count(opAuth) != 1 {
+		t.Errorf("%d credentials were sent by Open; want 1", f.count(opAuth))
+	}
+	for range 3 {
+		f.cut()
+		connections := len(f.greeted())
+		eventually(t, "a renewal", func() bool { return s.Renew(soon(t, time.Second)) == nil })
+		if len(f.greeted()) == connections && f.count(opAuth) < len(f.greeted()) {
+			t.Errorf("%d credentials on %d connections", f.count(opAuth), len(f.greeted()))
+		}
+	}
+	if err := s.Close(soon(t, time.Second)); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+}
+
+func TestBadCredentialsAreRefused(t *testing.T) {
+	f := newFake(t)
+	f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
+		if op == opAuth {
+			return -115, nil, true
+		}
+		return 0, nil, true
+	}
+	d, _ := Open(parse(t, "zk://user:hunter2@"+f.listener.Addr().String()))
+	_, err := d.Open(soon(t, 5*time.Second), testTTL)
+	if !errors.Is(err, driver.ErrRefused) || !errors.Is(err, zk.ErrAuthFailed) {
+		t.Errorf("Open = %v; want ErrRefused", err)
+	}
+	if f.count(opCloseSession) != 1 {
+		t.Error("the session was left behind")
+	}
+}
+
+// TestWaiterLooksAgainAfterReconnectByItself: not because a watch of the time before fires. The
+// fake never lets one fire.
+func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	told := make(chan error, 2)
+	for range 2 { // they share one watch
+		go func() { told <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
+	}
+	eventually(t, "the watch", func() bool { return f.count(opGet) == 1 })
+	f.cut()
+	eventually(t, "the watch on the next connection", func() bool { return f.count(opGet) == 2 })
+	f.set(func() { // the node goes while there is no connection
+		f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
+			if op == opGet {
+				return -101, nil, true
+			}
+			return 0, nil, true
+		}
+	})
+	f.cut()
+	for range 2 {
+		if err := <-told; err != nil {
+			t.Errorf("Watch = %v", err)
+		}
+	}
+}
+
+// TestCallsWaitForTheConnection: requests handed to a Conn that is not connected would pile
+// up there and could run at any later time.
+func TestCallsWaitForTheConnection(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	f.set(func() { f.grant = func(hello) (hello, bool) { return hello{}, false } })
+	f.cut()
+	eventually(t, "the loss", func() bool {
+		select {
+		case <-s.presence.connected():
+			return false
+		default:
+			return true
+		}
+	})
+	for range 10 {
+		err := s.Renew(soon(t, 10*time.Millisecond))
+		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Renew = %v; want ErrUnavailable and the context's error", err)
+		}
+	}
+	if n := f.count(opSync); n != 0 || len(s.renewals) != 0 {
+		t.Errorf("%d requests came, %d wait in the process", n, len(s.renewals))
+	}
+}
+
+func TestLeaveOfAnotherSessionsEntryDeletesNothing(t *testing.T) {
+	f := newFake(t)
+	s := openFake(t, f, testTTL)
+	for _, key := range []string{"x_" + testID + "_abc_0000000001", "_c_x-lock-0000000001", "limit"} {
+		if err := s.Leave(t.Context(), "m/a", driver.Place{Key: key, Session: s.hex}); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Leave of %q = %v; want ErrGone", key, err)
+		}
+	}
+	if n := f.count(opDelete); n != 0 {
+		t.Errorf("%d deletes were sent", n)
+	}
+}
+
+// TestOldServersGetPlainNodes: before 3.5 there are no containers, which a server says by closing the
+// connection after its answer.
+func TestOldServersGetPlainNodes(t *testing.T) {
+	const opCreate, opCreateContainer, unimplemented = 1, 19, -6
+	f, l, made := newFake(t), &oneLine{}, false
+	f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
+		switch op {
+		case opCreateContainer:
+			return unimplemented, nil, true
+		case opCreate:
+			made = true
+		case opMulti:
+			if !made {
+				return -101, nil, true
+			}
+		}
+		return l.reply(op)
+	}
+	s := openFake(t, f, testTTL)
+	l.set(func() { l.session = s.ID() })
+	for _, line := range []driver.Line{"m/a", "m/b"} {
+		made = false
+		if _, err := s.Join(soon(t, time.Second), line, driver.Contender{ID: testID, Mode: "x"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := f.count(opCreateContainer); n != 1 {
+		t.Errorf("a container was asked for %d times; want once", n)
+	}
+	if n := f.count(opCreate); n != 2 {
+		t.Errorf("%d plain nodes; want 2", n)
+	}
+}

@@ -1,0 +1,132 @@
+package zookeeper
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// The client library hides what a session needs to know of itself: the timeout that the
+// service granted, and the password with which it can be continued or ended on
+// another connection. Both are in the answer to the connect request, so this
+// file reads that one message, and writes the two that end a session. (For the notice of a
+// change, see socket.fill.)
+
+const (
+	opCloseSession    = -11
+	codeExpired       = -112
+	maxHandshake      = 1 << 10 // an answer has about 40 bytes
+	closeXid          = 1
+	maxSessionTimeout = 1<<31 - 1 // milliseconds
+)
+
+// hello is what the service answers to a connect request. A session of 0 means that the
+// session asked for is over.
+type hello struct {
+	timeout time.Duration
+	session int64
+	passwd  []byte
+}
+
+// readMessage reads one message with its length before it.
+func readMessage(r io.Reader, most int) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if int64(n) > int64(most) {
+		return nil, fmt.Errorf("zookeeper: message of %d bytes; is this a ZooKeeper server?", n)
+	}
+	message := make([]byte, 4+int(n))
+	copy(message, size[:])
+	if _, err := io.ReadFull(r, message[4:]); err != nil {
+		return nil, err
+	}
+	return message, nil
+}
+
+// appendChanged appends the notice that a node has changed, as the service sends it to those
+// who watch the node.
+func appendChanged(b []byte, path string) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(path)))
+	b = binary.BigEndian.AppendUint32(b, 1<<32-1) // xid -1: a notice
+	b = binary.BigEndian.AppendUint64(b, 1<<64-1) // of no transaction
+	b = binary.BigEndian.AppendUint32(b, 0)       // no error
+	b = binary.BigEndian.AppendUint32(b, uint32(zk.EventNodeDataChanged))
+	b = binary.BigEndian.AppendUint32(b, uint32(zk.StateSyncConnected))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(path)))
+	return append(b, path...)
+}
+
+// parseHello reads the answer to a connect request: version, timeout, session, password,
+// and from some servers whether they are read-only.
+func parseHello(m []byte) (hello, error) {
+	const fixed = 4 + 4 + 4 + 8 + 4
+	if len(m) < fixed {
+		return hello{}, errors.New("zookeeper: handshake message is too short")
+	}
+	h := hello{
+		timeout: time.Duration(int32(binary.BigEndian.Uint32(m[8:]))) * time.Millisecond,
+		session: int64(binary.BigEndian.Uint64(m[12:])),
+	}
+	n := int64(int32(binary.BigEndian.Uint32(m[20:])))
+	if n < 0 || n > int64(len(m)-fixed) {
+		return hello{}, errors.New("zookeeper: handshake message is malformed")
+	}
+	h.passwd = append(h.passwd, m[fixed:fixed+n]...)
+	return h, nil
+}
+
+// appendConnect appends the request to continue the session.
+func (h hello) appendConnect(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+8+4+len(h.passwd)))
+	b = binary.BigEndian.AppendUint32(b, 0) // version
+	// "I have seen nothing yet": a server that lags is good enough for ending a session,
+	// which its leader decides.
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(h.timeout.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(h.session))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(h.passwd)))
+	return append(b, h.passwd...)
+}
+
+// end ends the session over a fresh connection. After nil the session is over at the
+// service and its nodes are gone.
+func (h hello) end(conn io.ReadWriter) error {
+	if _, err := conn.Write(h.appendConnect(nil)); err != nil {
+		return err
+	}
+	message, err := readMessage(conn, maxHandshake)
+	if err != nil {
+		return err
+	}
+	answer, err := parseHello(message)
+	if err != nil {
+		return err
+	}
+	if answer.session == 0 {
+		return nil // over already
+	}
+	request := binary.BigEndian.AppendUint32(nil, 8)
+	request = binary.BigEndian.AppendUint32(request, closeXid)
+	if _, err := conn.Write(binary.BigEndian.AppendUint32(request, 1<<32+opCloseSession)); err != nil {
+		return err
+	}
+	// The first message on this connection can only be the reply: xid, zxid, error.
+	message, err = readMessage(conn, maxHandshake)
+	if err != nil {
+		return err
+	}
+	if len(message) < 20 || binary.BigEndian.Uint32(message[4:]) != closeXid {
+		return errors.New("zookeeper: unexpected reply to the end of a session")
+	}
+	if code := int32(binary.BigEndian.Uint32(message[16:])); code != 0 && code != codeExpired {
+		return fmt.Errorf("zookeeper: ending the session failed with code %d", code)
+	}
+	return nil
+}
