@@ -1,0 +1,93 @@
+# Two modules: the root one is the library, integration/ has everything that needs a server.
+# Both are always checked; `cd integration` in a recipe says which one is meant.
+
+# The linter, pinned. One that is installed is taken instead of compiling it.
+GOLANGCI_LINT_VERSION := v2.15.0
+GOLANGCI_LINT ?= $(shell command -v golangci-lint || ls "$$(go env GOPATH)/bin/golangci-lint" 2>/dev/null || echo go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION))
+
+# Seconds for each fuzz target.
+FUZZTIME ?= 10s
+
+ROOT_DEPS := integration/testdata/root-deps.golden
+
+# Stamping needs a working git and is of no use in tests.
+export GOFLAGS += -buildvcs=false
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Compile both modules
+	go build ./...
+	cd integration && go build ./...
+
+.PHONY: test
+test: ## Run everything, on real etcd and real ZooKeeper; install what is missing where allowed
+	.ci/deps
+	go test -race ./...
+	.ci/test-integration
+
+.PHONY: test-short
+test-short: ## Run the root module's tests: seconds, no server
+	go test ./...
+
+.PHONY: demo
+demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181
+	cd integration && go run ./cmd/demo
+
+.PHONY: quickstart
+quickstart: ## Run the smallest example, without any server
+	go run ./examples/quickstart
+
+.PHONY: check
+check: fmt-check vet tidy-check ## Static checks that need nothing but Go
+
+.PHONY: fmt-check
+fmt-check: ## Fail if a file is not gofmt'ed
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not gofmt'ed:"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## Run go vet on both modules
+	go vet ./...
+	cd integration && go vet ./...
+
+.PHONY: lint
+lint: ## Run golangci-lint on both modules; compiles it first if it is not installed (minutes)
+	$(GOLANGCI_LINT) run ./...
+	cd integration && $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+
+.PHONY: tidy-check
+tidy-check: ## Fail if a go.mod is not tidy or the library's direct dependencies changed
+	go mod tidy -diff
+	cd integration && go mod tidy -diff
+	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}}{{end}}' all | sort | diff -u $(ROOT_DEPS) - \
+		|| { echo "the library's direct dependencies changed: if each one is wanted, run make tidy-accept"; exit 1; }
+
+.PHONY: tidy-accept
+tidy-accept: ## Write down the library's direct dependencies as they are now
+	go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}}{{end}}' all | sort > $(ROOT_DEPS)
+
+.PHONY: cover
+cover: ## Measure what the root module's own tests cover; report in build/cover.html
+	@mkdir -p build
+	go test -coverpkg=./... -coverprofile=build/cover.out ./...
+	go tool cover -html=build/cover.out -o build/cover.html
+	@go tool cover -func=build/cover.out | tail -1
+
+.PHONY: fuzz-short
+fuzz-short: ## Fuzz each target of both modules for FUZZTIME (10s)
+	@set -e; for dir in . integration; do \
+		for pkg in $$(cd $$dir && go list ./...); do \
+			for target in $$(cd $$dir && go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+				echo "$$pkg $$target"; \
+				(cd $$dir && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg); \
+			done; \
+		done; \
+	done
+
+.PHONY: clean
+clean: ## Delete what make built here
+	rm -rf build
