@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -15,7 +16,7 @@ import (
 func (s *Session) Abandon(line driver.Line, own driver.Place) {
 	s.background("leave", line, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, line, own)
-		if err == nil || errors.Is(err, driver.ErrGone) {
+		if err == nil || errors.Is(err, errGone) {
 			s.settle(line, own.ID)
 			return nil
 		}
@@ -52,14 +53,30 @@ func (s *Session) settle(line driver.Line, id string) {
 	}
 }
 
-// background runs a clean-up until it succeeds, is refused, or the session ends.
+// background runs a clean-up until it succeeds or the session ends. A refusal does not end it: whoever
+// took a permission away may give it back, and until then the entry blocks the name.
 func (s *Session) background(op string, line driver.Line, f func(context.Context) error) {
 	s.Go(func() {
-		err := s.request(s.ctx, op, line, s.TTL()/renewalsPerTTL, f)
-		s.client.Observe(Event{Kind: EventCleanedUp, Session: s.ID(), Op: op, Line: line, Err: err})
-		if err != nil && s.ctx.Err() == nil {
-			s.client.log.Warn("baton: clean-up failed; the entry stays until the session ends",
-				"op", op, "line", line, "session", s.ID(), "error", err)
+		pause := time.NewTimer(0)
+		defer pause.Stop()
+		warned := false
+		for {
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-pause.C:
+			}
+			err := s.request(s.ctx, op, line, s.TTL()/renewalsPerTTL, f)
+			s.client.Observe(Event{Kind: EventCleanedUp, Session: s.ID(), Op: op, Line: line, Err: err})
+			if err == nil || s.ctx.Err() != nil {
+				return
+			}
+			if !warned {
+				s.client.log.Warn("baton: clean-up fails; until it succeeds the entry stays, at most as long as the session",
+					"op", op, "line", line, "session", s.ID(), "error", err)
+				warned = true
+			}
+			pause.Reset(s.TTL() / renewalsPerTTL)
 		}
 	})
 }

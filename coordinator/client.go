@@ -27,9 +27,11 @@ type Client struct {
 	// channel because it is held across I/O and waited for under a context.
 	opening chan struct{}
 
-	mu      sync.Mutex // guards session and closed; never held across I/O
+	mu      sync.Mutex // guards what follows; never held across I/O
 	session *Session
 	closed  bool
+	done    chan struct{} // closed when the first Close has come to its end
+	result  error         // of the first Close
 }
 
 // New returns a client on a driver. It does no I/O: the first use opens the
@@ -38,7 +40,7 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 	if d == nil {
 		return nil, invalid("nil driver")
 	}
-	c := &Client{driver: d, opening: make(chan struct{}, 1)}
+	c := &Client{driver: d, opening: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if c.config, err = newConfig(opts); err != nil {
 		return nil, err
@@ -73,24 +75,36 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if s != nil || err != nil {
 		return s, err
 	}
-	ctx, stop := bind(ctx, c.ctx)
+	bound, stop := bind(ctx, c.ctx)
 	defer stop()
 	select {
 	case c.opening <- struct{}{}:
 		defer func() { <-c.opening }()
-	case <-ctx.Done():
+	case <-bound.Done():
 		return nil, c.notOpened(ctx, ErrUnavailable)
 	}
 	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
 		return s, err
 	}
-	if s, err = c.open(ctx); err != nil {
+	c.bury()
+	if s, err = c.open(bound); err != nil {
 		return nil, c.notOpened(ctx, err)
 	}
 	c.mu.Lock()
 	c.session = s
 	c.mu.Unlock()
 	return s, nil
+}
+
+// bury sees to it that the lost session is ended before another one takes its place: after that
+// nobody would know of it.
+func (c *Client) bury() {
+	c.mu.Lock()
+	s := c.session
+	c.mu.Unlock()
+	if s != nil {
+		c.later(s)
+	}
 }
 
 // live returns the session if it is alive, ErrClosed after Close, and else nothing.
@@ -112,16 +126,11 @@ func (c *Client) live() (*Session, error) {
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
-	err := c.retry.do(ctx, func() error {
+	err := c.retry.do(ctx, func() (err error) {
 		attempt, cancel := context.WithTimeout(ctx, c.ttl)
 		defer cancel()
-		sent := time.Now()
-		ds, err := c.driver.Open(attempt, c.ttl)
-		switch {
-		case err == nil:
-			s, err = newSession(c, ds, sent)
-			return err
-		case attempt.Err() != nil && ctx.Err() == nil:
+		s, err = c.openOnce(attempt)
+		if err != nil && attempt.Err() != nil && ctx.Err() == nil {
 			return driver.Wrap(ErrUnavailable, err)
 		}
 		return err
@@ -137,15 +146,28 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
+func (c *Client) openOnce(ctx context.Context) (*Session, error) {
+	sent := time.Now()
+	ds, err := c.driver.Open(ctx, c.ttl)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(c, ds, sent)
+	if time.Until(s.Deadline()) <= 0 { // by the clock it is lost before it was used
+		_ = ds.Close(ctx)
+		return nil, driver.Wrap(ErrUnavailable, errors.New("the service took longer to open a session than the session lives"))
+	}
+	s.start()
+	return s, nil
+}
+
 // notOpened is the error of a Session call that failed with err.
 func (c *Client) notOpened(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		cause := context.Cause(ctx)
-		if errors.Is(cause, ErrClosed) {
-			err = ErrClosed
-		} else {
-			err = unavailable(err, cause)
-		}
+	switch {
+	case c.ctx.Err() != nil:
+		err = ErrClosed
+	case ctx.Err() != nil && !definite(err):
+		err = unavailable(err, context.Cause(ctx))
 	}
 	return &Error{Op: "session", Name: c.String(), Err: err}
 }
@@ -155,17 +177,35 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 // and everything that the client started has come to its end.
 //
 // When the service cannot be reached before ctx ends, the error says so; local
-// resources are released all the same, and what was held is free after the TTL. Calling Close
-// again does nothing.
+// resources are released all the same, and what was held is free after the TTL. With a context
+// that was dead before the call, Close still tries for up to two seconds. Called again,
+// it waits for the first call and returns its error.
 func (c *Client) Close(ctx context.Context) error {
+	ctx, stop := afterDeath(ctx)
+	defer stop()
 	c.mu.Lock()
-	closed := c.closed
+	again := c.closed
 	c.closed = true
 	c.mu.Unlock()
-	if closed {
-		return nil
+	if !again {
+		c.cancel(ErrClosed)
+		err := c.close(ctx)
+		if err != nil {
+			err = &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
+		}
+		c.result = err
+		close(c.done)
 	}
-	c.cancel(ErrClosed)
+	select {
+	case <-c.done:
+		return c.result
+	case <-ctx.Done():
+		return &Error{Op: "close", Name: c.String(), Err: unavailable(nil, context.Cause(ctx)), Maybe: true}
+	}
+}
+
+// close is Close, once.
+func (c *Client) close(ctx context.Context) error {
 	// Whoever is opening a session returns soon, since its context has just ended (clause
 	// G2), and can store no other session after this.
 	c.opening <- struct{}{}
@@ -182,11 +222,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.wg.Wait()
 	stop()
 	c.lateCancel()
-	err = errors.Join(err, c.driver.Close(ctx))
-	if err != nil {
-		return &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
-	}
-	return nil
+	return errors.Join(err, c.driver.Close(ctx))
 }
 
 // later ends a lost session in the background, for at most its TTL, unless Close has
@@ -205,24 +241,4 @@ func (c *Client) later(s *Session) {
 		}
 		s.wg.Wait()
 	})
-}
-
-// bind returns a context that ends with ctx or with life, whichever is first, and has
-// the values of ctx.
-func bind(ctx, life context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
-// unavailable is the error of a request that had no answer when the context ended
-// for cause. err is what the last attempt said.
-func unavailable(err, cause error) error {
-	if !errors.Is(err, ErrUnavailable) {
-		err = ErrUnavailable
-	}
-	return &both{kind: err, cause: cause}
 }

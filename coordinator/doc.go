@@ -35,9 +35,11 @@
 //
 // # What is not promised
 //
-// A process that is stopped (SIGSTOP, a long GC pause, a suspended machine) can
+// A process that is stopped (SIGSTOP, a long pause of the scheduler) can
 // not watch its clock. When it goes on, the contexts of its holds are dead at the
-// first look, but a write that it had already begun goes out. Give the fencing
+// first look, but a write that it had already begun goes out. After the suspension of a whole machine
+// even that look comes too early: Linux's monotonic clock stands still meanwhile, so the hold
+// looks alive until the service has answered the next renewal. Give the fencing
 // token of the hold to the resource and let the resource refuse smaller ones.
 //
 // # Errors

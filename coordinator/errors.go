@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -79,19 +80,27 @@ func MayHaveApplied(err error) bool {
 }
 
 // Describe gives err the operation and the name that a recipe's user knows, in place of those of
-// the step that failed. The cause of a context that has ended comes back untouched, and so does nil.
+// the step that failed. The cause of ctx, if that is what err is, comes back untouched, and so does nil.
 func Describe(ctx context.Context, op, name string, err error) error {
 	var e *Error
 	switch {
 	case err == nil:
 		return nil
+	case ctx.Err() != nil && same(err, context.Cause(ctx)):
+		return err
 	case errors.As(err, &e):
 		return &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
-	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
-		return err
 	}
 	return &Error{Op: op, Name: name, Err: err}
 }
+
+// same reports whether two errors are one. errors.Is would also find it behind others.
+func same(a, b error) bool {
+	return reflect.TypeOf(a).Comparable() && a == b //nolint:errorlint // identity is meant
+}
+
+// errGone is for the drivers' ears only: users get ErrNotHeld or ErrRemoved.
+var errGone = driver.ErrGone
 
 // invalid returns an ErrInvalid that names the value and the rule.
 func invalid(format string, args ...any) error {

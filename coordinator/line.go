@@ -3,17 +3,12 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // This file has what recipes need of a session: joining a line, looking ahead, waiting,
 // leaving. Users of Baton's own recipes do not call it.
-
-// releasePatience is how long Leave tries with a context that is dead already, before it goes
-// on in the background.
-const releasePatience = 2 * time.Second
 
 // Join puts a contender into a line. While the service is unavailable it tries
 // again, until ctx or the session ends. When it fails, the contender is removed in the
@@ -43,12 +38,6 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return j, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
 }
 
-// notApplied says of a driver's error that the service surely changed nothing.
-func notApplied(err error) bool {
-	return errors.Is(err, ErrTaken) || errors.Is(err, ErrRefused) || errors.Is(err, ErrInvalid) ||
-		errors.Is(err, ErrSessionLost)
-}
-
 // Ahead returns the places ahead of own; see [driver.Session]. The error is ErrRemoved when own
 // is not in the line any more though the session lives.
 func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
@@ -58,7 +47,7 @@ func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 		places, err = s.driver.Ahead(ctx, line, own)
 		return err
 	})
-	if errors.Is(err, driver.ErrGone) {
+	if errors.Is(err, errGone) {
 		err = ErrRemoved
 	}
 	return places, wrap("look", line, err)
@@ -73,44 +62,41 @@ func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.
 	if err == nil {
 		return nil
 	}
-	if state, _ := s.State(); bound.Err() != nil && s.ctx.Err() == nil && state == Connected &&
-		!errors.Is(err, ErrUnavailable) {
+	if state, _ := s.State(); ctx.Err() != nil && s.Err() == nil && state == Connected &&
+		!errors.Is(err, ErrUnavailable) && !definite(err) {
 		return context.Cause(ctx)
 	}
-	return wrap("await", line, s.outcome(bound, err))
+	return wrap("await", line, s.outcome(ctx, err))
 }
 
 // Leave removes an entry of this session. ErrNotHeld means that it was not there any
 // more, and that nothing was deleted.
 //
-// When ctx ends first, the error is ErrUnavailable with Maybe set, and the removal goes on in the background
+// When ctx ends first, or the service refuses, the error says so, and the removal goes on in the background
 // until it is done or the session, and with it the entry, has ended. With a context that
 // was dead before the call, Leave still tries for up to two seconds.
 func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
-		defer cancel()
-	}
-	uncertain := false
+	ctx, stop := afterDeath(ctx)
+	defer stop()
+	uncertain, gone := false, false
 	err := s.request(ctx, "leave", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, line, own)
-		if errors.Is(err, driver.ErrGone) && uncertain {
+		gone = errors.Is(err, errGone)
+		if gone && uncertain {
 			return nil // an earlier attempt did it and its reply was lost
 		}
-		uncertain = uncertain || err != nil && !notApplied(err)
+		uncertain = uncertain || err != nil && !definite(err)
 		return err
 	})
 	switch {
 	case err == nil:
 		s.settle(line, own.ID)
 		return nil
-	case errors.Is(err, driver.ErrGone):
+	case gone:
 		s.settle(line, own.ID)
 		return wrap("leave", line, ErrNotHeld)
-	case s.ctx.Err() == nil && !notApplied(err):
-		s.Abandon(line, own)
 	}
+	s.Abandon(line, own)
 	return &Error{Op: "leave", Name: string(line), Err: err, Maybe: uncertain}
 }
 

@@ -25,7 +25,7 @@ func CheckName(name string) error {
 		return invalid("name %.20q… has %d bytes; at most %d are allowed", name, len(name), MaxName)
 	case !utf8.ValidString(name):
 		return invalid("name %q is not valid UTF-8", name)
-	case strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }):
+	case strings.ContainsFunc(name, unicode.IsControl):
 		return invalid("name %q has a control character", name)
 	}
 	for i, seg := range strings.Split(name, "/") {
@@ -46,6 +46,9 @@ func CheckName(name string) error {
 // LineOf returns the line of a recipe's name: kind is the recipe's own ("mutex"), so
 // that two recipes on one name do not meet in one line.
 func LineOf(kind, name string) (driver.Line, error) {
+	if kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
+		return "", invalid("kind %q of a line: want letters a to z and \"-\"", kind)
+	}
 	if err := CheckName(name); err != nil {
 		return "", err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // renew is the one renewal loop of a session: it asks every quarter of the TTL, counts from
@@ -22,9 +20,6 @@ func (s *Session) renew() {
 	for {
 		select {
 		case <-s.ctx.Done():
-			return
-		case <-s.driver.Done():
-			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
 			return
 		case <-timer.C:
 		}

@@ -34,11 +34,12 @@ func (s *Session) request(
 	if err == nil {
 		return nil
 	}
-	return s.outcome(bound, err)
+	return s.outcome(ctx, err)
 }
 
-// outcome is the error of an operation that failed with err: why the session ended, if it did; else
-// why the context ended, together with ErrUnavailable if an answer is owed; else err.
+// outcome is the error of an operation that failed with err, a driver's: the service's answer, if it is
+// one; else why the session ended, if it did; else why ctx ended, together with ErrUnavailable if
+// an answer is owed; else err.
 func (s *Session) outcome(ctx context.Context, err error) error {
 	if errors.Is(err, ErrSessionLost) {
 		s.end(err)
@@ -46,12 +47,12 @@ func (s *Session) outcome(ctx context.Context, err error) error {
 	if lost := s.Err(); lost != nil {
 		return lost
 	}
-	if ctx.Err() == nil {
+	if definite(err) || ctx.Err() == nil {
 		return err
 	}
 	state, _ := s.State()
 	cause := context.Cause(ctx)
-	if state == Connected && !errors.Is(err, ErrUnavailable) && errors.Is(cause, context.Canceled) {
+	if state == Connected && !errors.Is(err, ErrUnavailable) && errors.Is(ctx.Err(), context.Canceled) {
 		return cause // cancelled between a request and its answer, which is no news about the service
 	}
 	return unavailable(err, cause)

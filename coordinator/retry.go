@@ -16,7 +16,7 @@ import (
 type Retry struct {
 	// Initial is the first pause: 50 ms by default.
 	Initial time.Duration
-	// Max is the longest pause: 500 ms by default, so that clean-up is done
+	// Max is the longest pause, before jitter: 500 ms by default, so that clean-up is done
 	// within a second of the service's return.
 	Max time.Duration
 	// Jitter spreads each pause by ± this share of it, 0 to 1: 0.5 by default. Negative
@@ -28,17 +28,22 @@ func (r Retry) check() error {
 	if r.Initial < 0 || r.Max < 0 || r.Jitter > 1 {
 		return invalid("retry %+v: pauses must not be negative, and jitter at most 1", r)
 	}
-	if r.Max != 0 && r.Initial > r.Max {
-		return invalid("retry: initial pause %v is above the longest, %v", r.Initial, r.Max)
+	if initial, longest := or(r.Initial, initialPause), or(r.Max, longestPause); initial > longest {
+		return invalid("retry: initial pause %v is above the longest, %v", initial, longest)
 	}
 	return nil
 }
 
+const (
+	initialPause = 50 * time.Millisecond
+	longestPause = 500 * time.Millisecond
+)
+
 // pauses returns a fresh sequence of pauses.
 func (r Retry) pauses() *backoff.ExponentialBackOff {
 	b := backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(or(r.Initial, 50*time.Millisecond)),
-		backoff.WithMaxInterval(or(r.Max, 500*time.Millisecond)),
+		backoff.WithInitialInterval(or(r.Initial, initialPause)),
+		backoff.WithMaxInterval(or(r.Max, longestPause)),
 		backoff.WithMultiplier(2),
 		backoff.WithRandomizationFactor(max(0, or(r.Jitter, 0.5))),
 		backoff.WithMaxElapsedTime(0),

@@ -49,14 +49,16 @@ type Session struct {
 	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
 
 	mu      sync.Mutex
-	alarm   *time.Timer // fires at the deadline
+	alarm   *time.Timer // fires at the deadline; guard listens
 	state   State
 	changed chan struct{} // closed and replaced at each change of state
 	strays  map[string]struct{}
+	hooks   map[*func()]struct{} // what OnEnd was given
 }
 
-// newSession starts the renewal of a driver's session that was asked for at sent.
-func newSession(c *Client, ds driver.Session, sent time.Time) (*Session, error) {
+// newSession returns the session that the driver's one, asked for at sent, is to users. Its clock
+// counts from then; nothing runs before start.
+func newSession(c *Client, ds driver.Session, sent time.Time) *Session {
 	s := &Session{
 		client:  c,
 		driver:  ds,
@@ -66,17 +68,31 @@ func newSession(c *Client, ds driver.Session, sent time.Time) (*Session, error) 
 		changed: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	life := ds.TTL() - s.margin
-	s.deadline.Store(int64(life))
-	s.mu.Lock() // the alarm may fire at once, and then needs to see itself
-	s.alarm = time.AfterFunc(time.Until(sent.Add(life)), func() { _ = s.Err() })
-	s.mu.Unlock()
+	s.deadline.Store(int64(ds.TTL() - s.margin))
+	s.alarm = time.NewTimer(time.Until(s.Deadline()))
+	return s
+}
+
+// start starts the two goroutines of a session: one renews it, the other ends it.
+func (s *Session) start() {
 	s.wg.Go(s.renew)
-	if err := s.Err(); err != nil { // the answer took longer than the session lives
-		s.wg.Wait()
-		return nil, driver.Wrap(ErrUnavailable, err)
+	s.wg.Go(s.guard)
+}
+
+// guard ends the session when the service says that it is over, or the clock. It listens
+// while a renewal waits for its answer.
+func (s *Session) guard() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.driver.Done():
+			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
+			return
+		case <-s.alarm.C:
+			s.expire() // if the deadline was moved meanwhile, the alarm was set again
+		}
 	}
-	return s, nil
 }
 
 // ID is the service's name of the session, in hex.
@@ -156,23 +172,61 @@ func (s *Session) become(to State) bool {
 	return true
 }
 
-// end ends the session for the given cause, once, and has its rest cleared away.
+// end ends the session for the given cause, once, tells everybody, and has its rest cleared
+// away.
+//
+// The context ends before anything else: whoever sees any sign of the end must not be told
+// by Err that the session is alive.
 func (s *Session) end(cause error) {
+	s.cancel(cause)
 	if !s.become(Lost) {
 		return
 	}
 	s.alarm.Stop()
-	s.cancel(cause)
+	cause = context.Cause(s.ctx) // of two that end it at once, the first
 	s.client.Observe(Event{Kind: EventSessionEnded, Session: s.ID(), Err: cause})
+	if !errors.Is(cause, ErrClosed) {
+		s.client.log.Warn("baton: session lost; all holds on it are lost",
+			"service", s.client.String(), "session", s.ID(), "error", cause)
+	}
+	s.mu.Lock()
+	hooks := s.hooks
+	s.hooks = nil
+	s.mu.Unlock()
+	for hook := range hooks {
+		(*hook)()
+	}
 	if errors.Is(cause, ErrClosed) {
 		return // close does the rest
 	}
-	s.client.log.Warn("baton: session lost; all holds on it are lost",
-		"service", s.client.String(), "session", s.ID(), "error", cause)
 	// The service may still have the session: by our clock it ends a margin earlier
 	// than there. Ending it there too frees the names sooner. The net below
 	// is the TTL.
 	s.client.later(s)
+}
+
+// OnEnd has f called when the session ends, by the goroutine that ends it, at once if
+// it is over already. stop takes that back and reports whether it did: f was not called and will not be.
+func (s *Session) OnEnd(f func()) (stop func() bool) {
+	s.mu.Lock()
+	over := s.state == Lost
+	if !over {
+		if s.hooks == nil {
+			s.hooks = make(map[*func()]struct{})
+		}
+		s.hooks[&f] = struct{}{}
+	}
+	s.mu.Unlock()
+	if over {
+		f()
+	}
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		_, there := s.hooks[&f]
+		delete(s.hooks, &f)
+		return there
+	}
 }
 
 // close ends the session here and at the service, and waits for what it started.

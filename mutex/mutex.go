@@ -8,7 +8,7 @@
 //
 // # Guaranteed
 //
-// Holders take turns in the order in which they asked. At no moment do two live sessions hold the
+// Holders take turns in the order in which the service heard of them. At no moment do two live sessions hold the
 // lock, and the context of a hold ends before the service can give the lock to anyone
 // else. A holder that dies is succeeded when its session's TTL has run out, one
 // that closes its client at once. A release wakes one waiter. Tokens rise with every
@@ -87,8 +87,8 @@ func (m *Mutex) Name() string { return m.line.Name() }
 //
 // On success the lock is the caller's to unlock. On failure nothing is held, and the
 // place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
-// it ends while others hold; coordinator.ErrUnavailable, together with that cause, when it ends while
-// the service does not answer; ErrSessionLost when the session ended while waiting; ErrRemoved
+// it ends while waiting behind others; coordinator.ErrUnavailable, together with that cause, when it ends while
+// the service owes an answer; ErrSessionLost when the session ended while waiting; ErrRemoved
 // when somebody deleted the place in line; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Rule: recipes.Exclusive})
@@ -114,6 +114,9 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 // returns the error of Lock, or of work; if the lock was lost before work
 // returned or could not be given back, that is in the error as well.
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
+	if work == nil {
+		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
+	}
 	l, err := m.Lock(ctx)
 	if err != nil {
 		return err
@@ -138,8 +141,8 @@ type Lock struct {
 // already.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the lock was lost
-// before, the error says why, and nothing is deleted. When ctx ends before the service answers, the error is
-// ErrUnavailable, and the release goes on in the background until it is done or the session
+// before, the error says why, and nothing is deleted. When ctx ends before the service answers, or the service
+// refuses, the error says so, and the release goes on in the background until it is done or the session
 // has ended.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return coordinator.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
@@ -157,6 +160,9 @@ func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while the lock is held, by the clock, and then why it is not.
 func (l *Lock) Err() error { return l.hold.Err() }
+
+// Session is the ID of the session that holds, as Contenders shows it.
+func (l *Lock) Session() string { return l.hold.Session() }
 
 // Deadline is when the lock is lost unless the session is renewed before. It moves on with every
 // renewal, and has a monotonic clock reading.

@@ -355,23 +355,6 @@ func TestLostHoldEndsBeforeTheNextIsGranted(t *testing.T) {
 	})
 }
 
-// TestLossIsSeenByTheClockBeforeAnyTimerRuns: a paused process wakes up after the deadline and looks at once. The
-// deadline is the very moment here, when the timer has not run yet.
-func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
-	parties(t, func(a, _ party) {
-		l := a.lock()
-		work, cancel := context.WithCancel(l.Context())
-		defer cancel()
-		a.link.Cut()
-		// This sleep was set before the session's alarm last was, for the same moment: it comes first.
-		time.Sleep(time.Until(l.Deadline()))
-		if l.Err() == nil || l.Context().Err() == nil || work.Err() == nil {
-			a.Errorf("at its deadline: Err %v, context %v, derived %v", l.Err(), l.Context().Err(), work.Err())
-		}
-		a.link.Heal()
-	})
-}
-
 func TestRemovedEntryEndsTheHoldOnly(t *testing.T) {
 	parties(t, func(a, b party) {
 		l := a.lock()

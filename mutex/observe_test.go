@@ -55,6 +55,7 @@ func TestObserverIsToldOfTheLifeOfALock(t *testing.T) {
 		a.unlock(inner)
 		time.Sleep(time.Minute)
 		a.unlock(l)
+		synctest.Wait() // for what might be told late
 		kinds, e := r.take()
 		want := []coordinator.EventKind{coordinator.EventSessionOpened, coordinator.EventJoined, coordinator.EventGranted,
 			coordinator.EventReentered, coordinator.EventReleased}
@@ -93,6 +94,7 @@ func TestLostHoldIsNeverSilent(t *testing.T) {
 		p := join(t, svc, coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 		l := p.lock()
 		p.unlock(l)
+		synctest.Wait() // for what might be logged late
 		if out.Len() != 0 {
 			t.Errorf("an ordinary lock was logged at Warn: %s", out.String())
 		}

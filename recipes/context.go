@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -23,6 +24,16 @@ type holdContext struct {
 	context.Context
 	values context.Context
 	grant  *grant
+	bound  context.Context // has the deadline to show, if any; nil for a hold's own context
+}
+
+// Deadline is that of Do's caller. A hold's own context shows none: its end moves with each
+// renewal, which a context's must not.
+func (c *holdContext) Deadline() (time.Time, bool) {
+	if c.bound == nil {
+		return time.Time{}, false
+	}
+	return c.bound.Deadline()
 }
 
 // Err looks at the clock first.
@@ -43,25 +54,28 @@ func (c *holdContext) Value(key any) any {
 }
 
 // Do runs work while h holds, and then releases h, also when work panics. The context of
-// work has the values of h's and ends when the hold does or when ctx does, each with its
+// work has the values of h's and the deadline of ctx; it ends when the hold does or when ctx does, each with its
 // cause.
 //
 // Do returns the error of work. If the hold was lost before work returned, or if it could not
 // be released, the error says that as well: work that returned nil may have run without
-// protection.
+// protection. If h does not hold, work does not run.
 func (h *Hold) Do(ctx context.Context, work func(context.Context) error) (err error) {
+	if err := h.Err(); err != nil {
+		return errors.Join(err, h.Release(ctx))
+	}
 	inner, cancel := context.WithCancelCause(h.ctx)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
-		released := h.Release(ctx)
+		released := h.grant.line.describe(context.Background(), "unlock", h.Release(ctx))
 		cancel(nil)
 		switch {
 		case err == nil:
-			err = coordinator.Describe(context.Background(), "unlock", h.grant.line.name, released)
+			err = released
 		case released != nil:
-			err = errors.Join(err, coordinator.Describe(context.Background(), "unlock", h.grant.line.name, released))
+			err = errors.Join(err, released)
 		}
 	}()
-	return work(&holdContext{Context: inner, values: context.Background(), grant: h.grant})
+	return work(&holdContext{Context: inner, values: context.Background(), grant: h.grant, bound: ctx})
 }

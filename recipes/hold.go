@@ -23,6 +23,7 @@ type grant struct {
 	session *coordinator.Session
 	place   driver.Place
 	token   driver.Token
+	mode    string
 	since   time.Time
 
 	ctx    context.Context // ends when the grant does, with the cause
@@ -31,7 +32,7 @@ type grant struct {
 	mu    sync.Mutex
 	count int         // holds that are not released; 0 is final
 	watch *time.Timer // starts the watch on the own entry
-	quiet func() bool // takes back the report of the loss
+	quiet func() bool // takes back the report of a loss with the session
 }
 
 // Hold is one handle of a grant: whoever re-enters gets a handle of its own, with the same
@@ -43,11 +44,11 @@ type Hold struct {
 	released atomic.Bool
 }
 
-func newHold(ctx context.Context, l *Line, s *coordinator.Session, j driver.Joined) *Hold {
-	g := &grant{line: l, session: s, place: j.Place, token: j.Token, since: time.Now(), count: 1}
+func newHold(ctx context.Context, l *Line, s *coordinator.Session, j driver.Joined, mode string) *Hold {
+	g := &grant{line: l, session: s, place: j.Place, token: j.Token, mode: mode, since: time.Now(), count: 1}
 	g.ctx, g.cancel = context.WithCancelCause(s.Context())
 	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
-	g.quiet = context.AfterFunc(g.ctx, g.lost)
+	g.quiet = s.OnEnd(g.lost)
 	g.mu.Lock() // watchSelf may run at once
 	g.watch = time.AfterFunc(selfWatchAfter, g.watchSelf)
 	g.mu.Unlock()
@@ -61,20 +62,44 @@ func (g *grant) handle(ctx context.Context) *Hold {
 }
 
 // reenter returns one more handle of the grant that ctx carries, if it is of this line and not
-// over. Otherwise the caller stands in line like everybody else.
-func (l *Line) reenter(ctx context.Context) *Hold {
+// over. Otherwise the caller stands in line like everybody else. A grant of another mode is not
+// the same thing, and waiting for oneself would never end: that is refused.
+func (l *Line) reenter(ctx context.Context, mode string) (*Hold, error) {
 	g, _ := ctx.Value(holdKey{l.client, l.line}).(*grant)
 	if g == nil || g.err() != nil {
-		return nil
+		return nil, nil
 	}
+	if g.mode != mode {
+		return nil, invalid("held in mode %q by the caller's context, which cannot enter in mode %q", g.mode, mode)
+	}
+	if !g.enter() {
+		return nil, nil // released meanwhile
+	}
+	l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: g.session.ID(), Line: l.line, Token: g.token})
+	return g.handle(ctx), nil
+}
+
+// enter counts one more handle, unless the last one is released already.
+func (g *grant) enter() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.count == 0 {
-		return nil // released meanwhile
+		return false
 	}
 	g.count++
-	l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: g.session.ID(), Line: l.line, Token: g.token})
-	return g.handle(ctx)
+	return true
+}
+
+// leave counts one handle less and reports whether it was the last.
+func (g *grant) leave() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.count--
+	if g.count > 0 {
+		return false
+	}
+	g.watch.Stop()
+	return true
 }
 
 // err returns nil while the grant holds, by the clock and not only by its timers, and then
@@ -97,13 +122,16 @@ func (g *grant) watchSelf() {
 		return
 	}
 	g.session.Go(func() {
-		if err := g.session.Await(g.ctx, g.line.line, g.place); err == nil {
-			g.cancel(coordinator.ErrRemoved)
+		if g.session.Await(g.ctx, g.line.line, g.place) != nil || !g.quiet() {
+			return // released, or lost with the session, which is reported as that
 		}
+		g.cancel(coordinator.ErrRemoved)
+		g.lost()
 	})
 }
 
-// lost reports the end of a grant that was not released.
+// lost reports the end of a grant that was not released. Whoever took g.quiet back calls it, or the
+// session's end does: never both.
 func (g *grant) lost() {
 	cause := context.Cause(g.ctx)
 	held := time.Since(g.since)
@@ -122,7 +150,7 @@ func (h *Hold) Token() driver.Token { return h.grant.token }
 // which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed). It has the values of the
 // context given to the call that made this hold, but not its deadline. Its Err looks at the
 // clock, so that a process which was paused sees the loss at once; contexts derived
-// from it see it when their timers have run.
+// from it see it when their timers have run. After re-entering it ends with the last handle.
 //
 // Given to a call on the same line, it re-enters the hold.
 func (h *Hold) Context() context.Context { return h.ctx }
@@ -148,32 +176,26 @@ func (h *Hold) Session() string { return h.grant.session.ID() }
 //
 // A handle is released once; after that Release returns ErrNotHeld and does nothing.
 // When the hold was lost before, the error says why, and nothing is deleted. When ctx
-// ends first, the error is ErrUnavailable with Maybe set, and the release goes on in
-// the background until it is done or the session has ended.
+// ends first, or the service refuses, the error says so, with Maybe set if it may have been applied, and the
+// release goes on in the background until it is done or the session has ended.
 func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
 	g := h.grant
-	g.mu.Lock()
-	g.count--
-	last := g.count == 0
-	if last {
-		g.watch.Stop()
-	}
-	g.mu.Unlock()
-	err := g.err()
+	last, err := g.leave(), g.err()
 	if last && errors.Is(err, coordinator.ErrRemoved) {
 		g.session.Abandon(g.line.line, g.place) // nothing is left to leave, but a late request may be to come
 	}
 	if err != nil || !last {
 		return err
 	}
-	g.quiet()
+	if !g.quiet() {
+		_ = g.session.Err() // it is ending, or the entry was removed, this very moment
+	}
 	g.cancel(coordinator.ErrReleased)
 	if cause := context.Cause(g.ctx); !errors.Is(cause, coordinator.ErrReleased) {
-		g.lost() // between the two looks
-		return cause
+		return cause // lost between the two looks
 	}
 	held := time.Since(g.since)
 	err = g.session.Leave(ctx, g.line.line, g.place)

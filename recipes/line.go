@@ -26,7 +26,7 @@ type Line struct {
 // means the client's.
 func NewLine(c *coordinator.Client, kind, name, identity string, payload []byte) (*Line, error) {
 	if c == nil {
-		return nil, fmt.Errorf("baton: %w: nil client", coordinator.ErrInvalid)
+		return nil, invalid("nil client")
 	}
 	line, err := coordinator.LineOf(kind, name)
 	if err != nil {
@@ -39,8 +39,7 @@ func NewLine(c *coordinator.Client, kind, name, identity string, payload []byte)
 		return nil, err
 	}
 	if len(payload) > MaxPayload {
-		return nil, fmt.Errorf("baton: %w: payload has %d bytes; at most %d are allowed",
-			coordinator.ErrInvalid, len(payload), MaxPayload)
+		return nil, invalid("payload has %d bytes; at most %d are allowed", len(payload), MaxPayload)
 	}
 	return &Line{client: c, name: name, line: line, identity: identity, payload: append([]byte(nil), payload...)}, nil
 }
@@ -67,11 +66,14 @@ type Request struct {
 // context.Cause(ctx).
 func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	began := time.Now()
-	if ctx.Err() != nil {
+	switch {
+	case r.Rule == nil || r.Mode == "":
+		return nil, invalid("%s %q: a request wants a rule and a mode", r.Op, l.name)
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	if h := l.reenter(ctx); h != nil {
-		return h, nil
+	if h, err := l.reenter(ctx, r.Mode); h != nil || err != nil {
+		return h, l.describe(ctx, r.Op, err)
 	}
 	h, sess, err := l.acquire(ctx, r, began)
 	if err != nil {
@@ -86,11 +88,14 @@ func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 
 // describe names the operation and the line in an error that does not do so yet.
 func (l *Line) describe(ctx context.Context, op string, err error) error {
-	var taken *TakenError
-	if errors.As(err, &taken) {
+	if taken, ok := err.(*TakenError); ok && taken.Name == l.name && taken.Op == op { //nolint:errorlint // ours, not one in ctx's cause
 		return taken
 	}
 	return coordinator.Describe(ctx, op, l.name, err)
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("baton: %w: %s", coordinator.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // acquire is Acquire without re-entry. It also returns the session's ID, for the observer.
@@ -103,10 +108,8 @@ func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, st
 	switch {
 	case s == nil:
 		return nil, "", err
-	case errors.Is(err, coordinator.ErrTaken):
-		return nil, s.ID(), l.taken(ctx, s, r)
 	case err != nil:
-		return nil, s.ID(), err
+		return nil, s.ID(), l.taken(ctx, s, r, err)
 	}
 	if err = l.wait(ctx, s, r, j); err == nil {
 		// The last look: a session that ended between the grant's request and now, while this
@@ -115,12 +118,9 @@ func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, st
 	}
 	if err != nil {
 		s.Abandon(l.line, j.Place)
-		if errors.Is(err, coordinator.ErrTaken) {
-			err = l.taken(ctx, s, r)
-		}
-		return nil, s.ID(), err
+		return nil, s.ID(), l.taken(ctx, s, r, err)
 	}
-	return newHold(ctx, l, s, j), s.ID(), nil
+	return newHold(ctx, l, s, j, r.Mode), s.ID(), nil
 }
 
 // join puts a contender into the line. When the service answers that the session was over before, this
@@ -180,11 +180,20 @@ func (l *Line) wouldAdmit(ctx context.Context, s *coordinator.Session, r Request
 	return nil
 }
 
-// taken is the error of a Try that found the name taken, with the first in line if one more
-// request tells who that is.
-func (l *Line) taken(ctx context.Context, s *coordinator.Session, r Request) error {
+// askWho bounds the request that finds out who has the name, for an error message.
+const askWho = time.Second
+
+// taken makes the error of a Try that found the name taken, with the first in line if one more
+// short request tells who that is. Other errors it leaves alone, and so it does when ctx has ended, for its cause
+// may be the ErrTaken of somebody else.
+func (l *Line) taken(ctx context.Context, s *coordinator.Session, r Request, err error) error {
+	if !r.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) {
+		return err
+	}
+	ask, cancel := context.WithTimeout(ctx, askWho)
+	defer cancel()
 	e := &TakenError{Op: r.Op, Name: l.name}
-	if first, err := s.List(ctx, l.line, 1); err == nil && len(first) > 0 {
+	if first, err := s.List(ask, l.line, 1); err == nil && len(first) > 0 {
 		e.Holder = contender(first[0])
 		e.Holder.Holding = true
 	}

@@ -1,0 +1,141 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+// TestWaitCancelledWithOneOfOurErrorsReturnsThatErrorItself: an errgroup hands the first error of its members to the
+// others, as their contexts' cause.
+func TestWaitCancelledWithOneOfOurErrorsReturnsThatErrorItself(t *testing.T) {
+	for _, cause := range []error{
+		&recipes.TakenError{Op: "try-lock", Name: "jobs"},
+		&coordinator.Error{Op: "unlock", Name: "jobs", Err: coordinator.ErrNotHeld, Maybe: true},
+		coordinator.ErrSessionLost, coordinator.ErrUnavailable, coordinator.ErrRemoved,
+	} {
+		parties(t, func(a, b party) {
+			l := a.lock()
+			ctx, cancel := context.WithCancelCause(b.Context())
+			time.AfterFunc(time.Second, func() { cancel(cause) })
+			before := a.svc.Stats().Requests[memory.OpList]
+			if _, err := b.m.Lock(ctx); err != cause { //nolint:errorlint // itself
+				b.Errorf("Lock = %v, want %v itself", err, cause)
+			}
+			synctest.Wait()
+			if n := len(a.svc.Snapshot(line)); n != 1 || a.svc.Stats().Requests[memory.OpList] != before {
+				b.Errorf("%v: %d in line; the failed Lock asked who has it", cause, n)
+			}
+			if err := b.session().Err(); err != nil {
+				b.Errorf("%v: session %v", cause, err)
+			}
+			a.unlock(l)
+		})
+	}
+}
+
+// TestLossOfOneClientDoesNotReachAnother: the hold of one client is the context of a Lock on another.
+func TestLossOfOneClientDoesNotReachAnother(t *testing.T) {
+	parties(t, func(a, b party) {
+		l := a.lock()
+		keep, err := b.client.Session(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.link.Delay(time.Second, time.Second)
+		time.AfterFunc(500*time.Millisecond, func() { a.svc.Expire(l.Session()) })
+		if _, err := b.m.Lock(l.Context()); err == nil {
+			b.Error("Lock went on without its context")
+		}
+		time.Sleep(5 * time.Second)
+		if keep.Err() != nil {
+			b.Errorf("the other client's session: %v", keep.Err())
+		}
+		if n := len(a.svc.Snapshot(line)); n != 0 {
+			b.Errorf("%d in line", n)
+		}
+	})
+}
+
+func TestTryLockDoesNotWaitToLearnWhoHasIt(t *testing.T) {
+	parties(t, func(a, b party) {
+		a.lock()
+		b.session()
+		b.svc.OnRequest(func(r memory.Request) memory.Fate {
+			return memory.Fate{DropRequest: r.Op == memory.OpList}
+		})
+		began := time.Now()
+		if _, err := b.m.TryLock(b.Context()); !errors.Is(err, coordinator.ErrTaken) {
+			b.Errorf("TryLock = %v", err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			b.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestWaiterWhoseEntryWasRemovedIsTold(t *testing.T) {
+	parties(t, func(a, b party) {
+		l := a.lock()
+		got := make(chan error, 1)
+		go func() {
+			_, err := b.m.Lock(b.Context())
+			got <- err
+		}()
+		synctest.Wait()
+		a.svc.Remove(line, a.svc.Snapshot(line)[1].Key)
+		a.unlock(l)
+		if err := <-got; !errors.Is(err, coordinator.ErrRemoved) {
+			b.Errorf("Lock = %v", err)
+		}
+	})
+}
+
+// TestLockWaitsBehindAnEntryThatBatonDidNotWrite: another program that shares the line is never overtaken.
+func TestLockWaitsBehindAnEntryThatBatonDidNotWrite(t *testing.T) {
+	parties(t, func(a, _ party) {
+		foreign := a.svc.AddForeign(line)
+		if _, err := a.m.TryLock(a.Context()); !errors.Is(err, coordinator.ErrTaken) {
+			a.Errorf("TryLock = %v", err)
+		}
+		list, err := a.m.Contenders(a.Context())
+		if err != nil || len(list) != 1 || list[0].Identity != "" || !list[0].Holding {
+			a.Errorf("listed as %+v, %v", list, err)
+		}
+		began := time.Now()
+		time.AfterFunc(time.Minute, func() { a.svc.Remove(line, foreign.Key) })
+		a.unlock(a.lock())
+		if time.Since(began) != time.Minute {
+			a.Errorf("granted after %v", time.Since(began))
+		}
+	})
+}
+
+func TestWorkSeesItsCallersDeadline(t *testing.T) {
+	parties(t, func(a, _ party) {
+		want := time.Now().Add(time.Minute)
+		ctx, cancel := context.WithDeadline(a.Context(), want)
+		defer cancel()
+		err := a.m.Do(ctx, func(ctx context.Context) error {
+			if d, ok := ctx.Deadline(); !ok || !d.Equal(want) {
+				a.Errorf("Deadline = %v, %v", d, ok)
+			}
+			if derived, ok := context.WithoutCancel(ctx).Deadline(); ok {
+				a.Errorf("WithoutCancel has the deadline %v", derived)
+			}
+			return nil
+		})
+		if err != nil {
+			a.Error(err)
+		}
+		if err := a.m.Do(a.Context(), nil); !errors.Is(err, coordinator.ErrInvalid) {
+			a.Errorf("Do(nil) = %v", err)
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+// shared runs a test with a line of readers and writers on two clients.
+func shared(t *testing.T, f func(t *testing.T, a, b *recipes.Line)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		var lines [2]*recipes.Line
+		for i := range lines {
+			c, err := coordinator.New(svc.Driver())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			if lines[i], err = recipes.NewLine(c, "test", "line", "", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f(t, lines[0], lines[1])
+	})
+}
+
+var (
+	read  = recipes.Request{Op: "read", Mode: "r", Rule: recipes.Shared("r")}
+	write = recipes.Request{Op: "write", Mode: "w", Rule: recipes.Exclusive}
+)
+
+func try(r recipes.Request) recipes.Request { r.Try = true; return r }
+
+// TestHoldIsNotReenteredInAnotherMode: a reader that wants to write would wait for itself, or
+// worse, be taken for a writer.
+func TestHoldIsNotReenteredInAnotherMode(t *testing.T) {
+	shared(t, func(t *testing.T, a, _ *recipes.Line) {
+		h, err := a.Acquire(t.Context(), read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Acquire(h.Context(), write); !errors.Is(err, coordinator.ErrInvalid) {
+			t.Errorf("write within read = %v", err)
+		}
+		inner, err := a.Acquire(h.Context(), read)
+		if err != nil || inner.Token() != h.Token() {
+			t.Errorf("read within read = %v, %v", inner, err)
+		}
+	})
+}
+
+// TestTryOnASharedLineLooksBeforeItJoins: what would not be admitted is not written at all.
+func TestTryOnASharedLineLooksBeforeItJoins(t *testing.T) {
+	shared(t, func(t *testing.T, a, b *recipes.Line) {
+		r1, err := a.Acquire(t.Context(), try(read))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r2, err := b.Acquire(t.Context(), try(read))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var taken *recipes.TakenError
+		if _, err := b.Acquire(t.Context(), try(write)); !errors.As(err, &taken) {
+			t.Errorf("write beside readers = %v", err)
+		}
+		for _, h := range []*recipes.Hold{r1, r2} {
+			if err := h.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		w, err := b.Acquire(t.Context(), try(write))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Acquire(t.Context(), try(read)); !errors.Is(err, coordinator.ErrTaken) {
+			t.Errorf("read beside a writer = %v", err)
+		}
+		if err := w.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRequestsAndLinesThatBreakARuleAreRefused(t *testing.T) {
+	shared(t, func(t *testing.T, a, _ *recipes.Line) {
+		for _, r := range []recipes.Request{{Op: "x", Mode: "x"}, {Op: "x", Rule: recipes.Exclusive}} {
+			if _, err := a.Acquire(t.Context(), r); !errors.Is(err, coordinator.ErrInvalid) {
+				t.Errorf("Acquire(%+v) = %v", r, err)
+			}
+		}
+	})
+	c, err := coordinator.New(memory.NewService().Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"", "a/b", "..", "A"} {
+		if _, err := recipes.NewLine(c, kind, "name", "", nil); !errors.Is(err, coordinator.ErrInvalid) {
+			t.Errorf("NewLine of kind %q = %v", kind, err)
+		}
+	}
+}
