@@ -106,7 +106,7 @@ func closeCutOff(e *env) {
 	c, seer := e.connect(), e.open()
 	s := e.openUntended(c)
 	line := e.line()
-	e.join(s, line)
+	e.stands(seer, line, e.join(s, line).Place.ID)
 	c.Link.HoldRequests()
 	c.Link.HoldReplies()
 	ctx := e.in(e.Settle)

@@ -45,11 +45,12 @@ func leaveRepeated(e *env) {
 func leaveStale(e *env) {
 	s, other := e.open(), e.open()
 	line, c := e.line(), contender()
+	keeper := e.join(other, line) // an empty line might be cleaned away, and count anew
 	old := e.joinAs(s, line, c)
 	e.leave(s, line, old.Place)
 	behind := e.join(other, line)
 	e.joinAs(s, line, c)
-	e.gone(s, line, old.Place, "Leave of an earlier entry of the same ID", behind.Place.ID, c.ID)
+	e.gone(s, line, old.Place, "Leave of an earlier entry of the same ID", keeper.Place.ID, behind.Place.ID, c.ID)
 	e.fires(e.watch(other, line, old.Place), "the earlier entry of the same ID had left")
 }
 
@@ -79,6 +80,7 @@ func leaveLostReply(e *env) {
 	s, seer := e.openOn(c), e.open()
 	line := e.line()
 	own := e.join(s, line)
+	e.stands(seer, line, own.Place.ID)
 	e.lostReply(c,
 		func(ctx context.Context) error { return s.Leave(ctx, line, own.Place) },
 		func() bool { return len(e.list(seer, line)) == 0 })

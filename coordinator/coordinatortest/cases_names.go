@@ -68,19 +68,26 @@ func modeShown(e *env) {
 func keyUnique(e *env) {
 	a, b := e.open(), e.open()
 	line, seen := e.line(), map[string]bool{}
-	c := contender()
-	for range 3 {
-		// The line is empty in between, and one ID comes back: keys made of
-		// counters or of IDs would repeat.
-		same, other := e.joinAs(a, line, c), e.join(b, line)
-		for _, p := range []driver.Place{same.Place, other.Place} {
-			if seen[p.Key] {
-				e.fail("a new key for each entry", "key %q is used again", p.Key)
-			}
-			seen[p.Key] = true
+	fresh := func(p driver.Place) {
+		if seen[p.Key] {
+			e.fail("a new key for each entry", "key %q is used again", p.Key)
 		}
-		e.leave(a, line, same.Place)
+		seen[p.Key] = true
+	}
+	for range 3 {
+		// The line is empty in between: keys made of counters would repeat.
+		one, other := e.join(a, line), e.join(b, line)
+		fresh(one.Place)
+		fresh(other.Place)
+		e.leave(a, line, one.Place)
 		e.leave(b, line, other.Place)
 		time.Sleep(e.Settle / 20) // services that clean up empty lines get a chance
+	}
+	// One ID comes back to a line that somebody keeps: keys made of IDs would repeat.
+	e.join(b, line)
+	for c := contender(); len(seen) < 9; {
+		again := e.joinAs(a, line, c)
+		fresh(again.Place)
+		e.leave(a, line, again.Place)
 	}
 }

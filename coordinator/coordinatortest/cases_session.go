@@ -28,15 +28,16 @@ func ttlGranted(e *env) {
 }
 
 // untended joins a line with a session that nobody renews, and cuts it off once
-// it was opened, or renewed. The cut also silences clients that ping on their own. It
+// it was opened, or renewed, and seer has seen it. The cut also silences clients that ping on their own. It
 // returns when the last acknowledged call began, and when it ended.
-func untended(e *env, renew bool) (s driver.Session, line driver.Line, began, ended time.Time) {
+func untended(e *env, seer driver.Session, renew bool) (s driver.Session, line driver.Line, began, ended time.Time) {
 	c := e.connect()
 	began = time.Now()
 	s = e.openUntended(c)
 	line = e.line()
-	e.join(s, line)
+	own := e.join(s, line)
 	ended = time.Now()
+	e.stands(seer, line, own.Place.ID) // only from now on does its absence say anything
 	if renew {
 		time.Sleep(e.TTL / 2)
 		began = time.Now()
@@ -66,7 +67,7 @@ func empties(e *env, seer driver.Session, line driver.Line, limit time.Time) tim
 // lifetime: a list that came back without the entry proves that the session was over by then.
 func lifetime(e *env, renew bool) {
 	seer := e.open()
-	s, line, began, ended := untended(e, renew)
+	s, line, began, ended := untended(e, seer, renew)
 	gone := empties(e, seer, line, ended.Add(e.TTL+e.Patience))
 	if lived := gone.Sub(began); lived < e.TTL-s.Slack() {
 		e.fail(fmt.Sprintf("at least the ttl of %v less the slack of %v", e.TTL, s.Slack()),
@@ -78,7 +79,7 @@ func lifetime(e *env, renew bool) {
 // ttl.
 func unrenewedEnds(e *env) {
 	seer := e.open()
-	_, line, _, ended := untended(e, true)
+	_, line, _, ended := untended(e, seer, true)
 	empties(e, seer, line, ended.Add(e.TTL+e.Patience))
 }
 
@@ -88,6 +89,7 @@ func renewedLives(e *env) {
 	seer, s := e.open(), e.open()
 	line := e.line()
 	own := e.join(s, line)
+	e.stands(seer, line, own.Place.ID)
 	for end := time.Now().Add(2*e.TTL + e.TTL/2); time.Now().Before(end); time.Sleep(e.TTL / 8) {
 		e.same(e.standing(seer, line), []string{own.Place.ID}, "the renewed session's entry stands:")
 	}

@@ -136,6 +136,13 @@ func watchesGo(e *env) {
 	e.eventually(fmt.Sprintf("%d watches, as before, once the place has left", before), func() bool {
 		return e.watches() <= before
 	})
+	// Some services can watch what is not there, for ever.
+	third := e.join(d.ahead, d.line)
+	e.leave(d.ahead, d.line, third.Place)
+	e.fires(e.watch(d.behind, d.line, third.Place), "the place had left")
+	e.eventually(fmt.Sprintf("%d watches, as before, after the watch of a place that had left", before), func() bool {
+		return e.watches() <= before
+	})
 }
 
 // watchOfLost: the service says so at the latest in answer to the next renewal.

@@ -47,7 +47,8 @@ type Line string
 // Contender is one attempt to stand in a line.
 type Contender struct {
 	// ID tells this contender from all others for ever: 16 to 32 lower-case hex
-	// digits, chosen at random by the coordinator.
+	// digits, chosen at random by the coordinator, which does not use it again for
+	// a line that has been empty since its contender left.
 	ID string
 	// Mode is the recipe's mark, 1 to 8 characters of a-z and 0-9 ("x", "r", "p3").
 	// Every view shows it.

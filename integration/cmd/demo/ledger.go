@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// errStale is what the ledger answers to a token that is older than one it has seen.
+var errStale = errors.New("the token is old")
+
+// record is one line of the ledger.
+type record struct {
+	Worker int    `json:"worker"`
+	Token  int64  `json:"token"`
+	Kind   string `json:"kind"` // begin, work, end, or refused
+	At     int64  `json:"at"`   // nanoseconds of the wall clock: all workers are on one machine
+}
+
+// ledger is the shared resource that the workers take turns at: a file which all of them
+// append to. It does what any resource should do with a fencing token: it refuses
+// tokens smaller than the greatest it has seen, and writes down that it did.
+//
+// The file lock only makes one append atomic; it is not what keeps the workers apart.
+type ledger struct{ path string }
+
+// append adds one record if its token is not old.
+func (l ledger) append(r record) error {
+	f, err := os.OpenFile(l.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return fmt.Errorf("lock %s: %w", l.path, err)
+	}
+	records, err := decode(f)
+	if err != nil {
+		return err
+	}
+	var newest int64
+	for _, old := range records {
+		newest = max(newest, old.Token)
+	}
+	stale := r.Token < newest
+	if stale {
+		r.Kind = "refused"
+	}
+	r.At = time.Now().UnixNano()
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	if stale {
+		return fmt.Errorf("%w: %d, when %d has been here", errStale, r.Token, newest)
+	}
+	return nil
+}
+
+// free reports whether nobody is in the middle of an append, or will not be soon.
+func (l ledger) free() bool {
+	f, err := os.OpenFile(l.path, os.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for range 20 {
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			return true // closing unlocks
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return false
+}
+
+// read returns all records.
+func (l ledger) read() ([]record, error) {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return decode(f)
+}
+
+func decode(r io.Reader) ([]record, error) {
+	var all []record
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		var rec record
+		if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
+			return nil, fmt.Errorf("ledger line %d: %w", len(all)+1, err)
+		}
+		all = append(all, rec)
+	}
+	return all, lines.Err()
+}
+
+// audit is what the ledger shows when all is over.
+type audit struct {
+	grants   map[int]int     // by worker
+	tokens   map[int][]int64 // by worker, in order
+	refused  map[int]int     // by worker
+	overlaps int             // a record of one turn between begin and end of another
+	disorder int             // a turn with a token that is not greater than the one before
+	gaps     []time.Duration // from an end to the next begin
+}
+
+// check goes through the ledger. A turn whose worker was killed or stopped in it has no
+// end; whatever it still writes after the next begin would be an overlap.
+func check(records []record, interrupted map[int64]bool) audit {
+	a := audit{grants: map[int]int{}, tokens: map[int][]int64{}, refused: map[int]int{}}
+	var open, last int64 // token of the turn that is going on, and of the latest begin
+	var ended int64
+	for _, r := range records {
+		switch {
+		case r.Kind == "refused":
+			a.refused[r.Worker]++
+			continue
+		case r.Kind == "begin":
+			if open != 0 && !interrupted[open] {
+				a.overlaps++
+			}
+			if r.Token <= last {
+				a.disorder++
+			}
+			if ended != 0 {
+				a.gaps = append(a.gaps, time.Duration(r.At-ended))
+			}
+			open, last = r.Token, r.Token
+			a.grants[r.Worker]++
+			a.tokens[r.Worker] = append(a.tokens[r.Worker], r.Token)
+		case r.Token != open:
+			a.overlaps++
+		}
+		ended = 0
+		if r.Kind == "end" {
+			open, ended = 0, r.At
+		}
+	}
+	return a
+}

@@ -1,0 +1,160 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/integration/internal/child"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+// etcdHarness starts an etcd. Its election timeout is etcd's default of a second: leases are then
+// granted for two seconds at least, which makes a second an odd TTL that only the server knows
+// to be one.
+func etcdHarness(t *testing.T, nodes int) coordinatortest.Harness {
+	o := etcdserver.Options{Nodes: nodes, Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"}}
+	e := etcdLevers{servers.NewEtcd(t, o)}
+	return coordinatortest.Harness{
+		Start: e.start, TTL: 3 * time.Second,
+		OddTTL: time.Second, GrantedTTL: 2 * time.Second,
+	}
+}
+
+// etcdLevers are the hands of an operator.
+type etcdLevers struct{ *etcdserver.Cluster }
+
+func (e etcdLevers) start(t *testing.T) coordinatortest.Service {
+	return coordinatortest.Service{
+		Connect:  func() (coordinatortest.Client, error) { return e.connect(t) },
+		Expire:   e.expire,
+		Remove:   e.remove,
+		Restart:  e.restart,
+		Compact:  e.compact,
+		Watches:  func(ctx context.Context) (int, error) { return atRest(ctx, e.watches) },
+		Sessions: e.sessions,
+	}
+}
+
+func (e etcdLevers) connect(t *testing.T) (coordinatortest.Client, error) {
+	counter := &watchCounter{}
+	link := newCable(t, e.Endpoints(), netproxy.WithSniffer(counter.sniffer))
+	d, err := etcd.Open(&url.URL{Scheme: "etcd", Host: strings.Join(link.addrs(), ","), Path: "/conformance"})
+	return coordinatortest.Client{Driver: d, Link: link, Events: counter.events}, err
+}
+
+// as makes a client for one request. One that was kept would have to find its way back after each restart.
+func (e etcdLevers) as(do func(*clientv3.Client) error) error {
+	c, err := e.Client()
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(c), c.Close())
+}
+
+func (e etcdLevers) expire(ctx context.Context, s driver.Session) error {
+	lease, err := strconv.ParseUint(s.ID(), 16, 64)
+	if err != nil {
+		return err
+	}
+	return e.as(func(c *clientv3.Client) error {
+		_, err := c.Revoke(ctx, clientv3.LeaseID(lease))
+		return err
+	})
+}
+
+// remove deletes the key of a place, whose handle is "key@revision".
+func (e etcdLevers) remove(ctx context.Context, _ driver.Line, p driver.Place) error {
+	key := p.Key[:max(0, strings.LastIndexByte(p.Key, '@'))]
+	return e.as(func(c *clientv3.Client) error {
+		resp, err := c.Delete(ctx, key)
+		if err == nil && resp.Deleted != 1 {
+			err = fmt.Errorf("there is no key %q", key)
+		}
+		return err
+	})
+}
+
+func (e etcdLevers) restart(ctx context.Context) error {
+	var members []*child.Server
+	for _, n := range e.Nodes() {
+		members = append(members, n.Server)
+	}
+	return restart(ctx, members)
+}
+
+func (e etcdLevers) compact(ctx context.Context) error {
+	return e.as(func(c *clientv3.Client) error {
+		now, err := c.Get(ctx, "/")
+		if err == nil {
+			_, err = c.Compact(ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+		}
+		return err
+	})
+}
+
+// sessions counts leases at one member, after a read by quorum there: it knows all that was granted or
+// revoked before.
+func (e etcdLevers) sessions(ctx context.Context) (n int, err error) {
+	c, err := e.Client(e.Node(0))
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	if _, err := c.Get(ctx, "/"); err != nil {
+		return 0, err
+	}
+	resp, err := c.Leases(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return len(resp.Leases), nil
+}
+
+// watches asks each member for its gauge of open watches. Each session has one for itself.
+func (e etcdLevers) watches(ctx context.Context) (int, error) {
+	sum := 0
+	for _, addr := range e.Endpoints() {
+		n, err := gauge(ctx, addr, "etcd_debugging_mvcc_watcher_total")
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// gauge reads one of a member's metrics.
+func gauge(ctx context.Context, addr, name string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Close = true // the member may be restarted before the next question
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			n, err := strconv.ParseFloat(value, 64)
+			return int(n), err
+		}
+	}
+	return 0, fmt.Errorf("%s has no metric %s", addr, name)
+}

@@ -1,0 +1,158 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/child"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/integration/internal/zkwire"
+)
+
+// zooKeeperHarness starts a ZooKeeper. It removes empty containers all the time instead of once a minute, so that lines
+// vanish, and begin to count anew, whenever a case leaves one empty for a moment.
+func zooKeeperHarness(t *testing.T, nodes int) coordinatortest.Harness {
+	const longest = 40 * time.Second // granted to who asks for more
+	z := zooKeeperLevers{servers.NewZooKeeper(t, zkserver.Options{
+		Nodes: nodes, MaxSessionTimeout: longest,
+		JVM: []string{"-Dznode.container.checkIntervalMs=5", "-Dznode.container.maxPerMinute=1000000"},
+	})}
+	return coordinatortest.Harness{
+		Start: z.start, TTL: 4 * time.Second,
+		OddTTL: longest + 20*time.Second, GrantedTTL: longest,
+		Lacks: map[coordinatortest.Lever]string{
+			coordinatortest.Compact: "ZooKeeper keeps no history for clients that could be compacted",
+		},
+	}
+}
+
+// zooKeeperLevers are the hands of an operator.
+type zooKeeperLevers struct{ *zkserver.Cluster }
+
+func (z zooKeeperLevers) start(t *testing.T) coordinatortest.Service {
+	var mu sync.Mutex
+	var clients []*zkwire.Counter // of the case
+	return coordinatortest.Service{
+		Connect: func() (coordinatortest.Client, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			counter := zkwire.NewCounter()
+			clients = append(clients, counter)
+			return z.connect(t, counter)
+		},
+		Expire: func(ctx context.Context, s driver.Session) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return z.expire(ctx, clients, s)
+		},
+		Remove:   z.remove,
+		Restart:  z.restart,
+		Watches:  func(ctx context.Context) (int, error) { return atRest(ctx, z.watches) },
+		Sessions: z.sessions,
+	}
+}
+
+func (z zooKeeperLevers) connect(t *testing.T, counter *zkwire.Counter) (coordinatortest.Client, error) {
+	link := newCable(t, z.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
+	d, err := zookeeper.Open(&url.URL{Scheme: "zk", Host: strings.Join(link.addrs(), ","), Path: "/" + chroot})
+	events := func() int { return counter.Snapshot().Notifications }
+	return coordinatortest.Client{Driver: d, Link: link, Events: events}, err
+}
+
+const chroot = "conformance"
+
+// expire finds the session's password at the wire of its client and ends the session over another connection.
+// The owner's own is closed by that, and it may be quick enough to take the session back in between. Then
+// the server hangs up on the other, with or without having ended the session: asking again tells.
+func (z zooKeeperLevers) expire(ctx context.Context, clients []*zkwire.Counter, s driver.Session) error {
+	id, err := strconv.ParseUint(s.ID(), 16, 64)
+	if err != nil {
+		return err
+	}
+	for _, counter := range clients {
+		for _, known := range counter.Sessions() {
+			if known.ID == int64(id) {
+				return kill(ctx, known, z.Endpoints()[0])
+			}
+		}
+	}
+	return fmt.Errorf("no client was granted session %s", s.ID())
+}
+
+func kill(ctx context.Context, s zkwire.Session, addr string) error {
+	err := s.Kill(ctx, addr)
+	for again := 0; err != nil && again < 10; again++ {
+		if err = s.Kill(ctx, addr); errors.Is(err, zkwire.ErrSessionGone) {
+			return nil // by an earlier attempt
+		}
+	}
+	return err
+}
+
+// remove deletes the node of a place. The session that it takes ends with it, so that it is
+// not among those that are counted.
+func (z zooKeeperLevers) remove(_ context.Context, line driver.Line, p driver.Place) error {
+	c := zooKeeperConn(z.Endpoints()...)
+	defer c.Close()
+	return c.Delete("/"+chroot+"/"+string(line)+"/"+p.Key, -1)
+}
+
+func (z zooKeeperLevers) restart(ctx context.Context) error {
+	var members []*child.Server
+	for _, n := range z.Nodes() {
+		members = append(members, n.Server)
+	}
+	return restart(ctx, members)
+}
+
+// watches sums up over the members: a session's watches are at the one that it is connected to.
+func (z zooKeeperLevers) watches(ctx context.Context) (int, error) {
+	sum := 0
+	for _, addr := range z.Endpoints() {
+		sessions, err := zkserver.Watches(ctx, addr)
+		if err != nil {
+			return 0, err
+		}
+		for _, paths := range sessions {
+			sum += len(paths)
+		}
+	}
+	return sum, nil
+}
+
+// sessions asks the leader, which knows them all.
+func (z zooKeeperLevers) sessions(ctx context.Context) (int, error) {
+	leader, err := z.Leader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	dump, err := zkserver.Sessions(ctx, leader.Endpoint())
+	return len(dump.Sessions), err
+}
+
+// zooKeeperConn is a plain connection, not the one under test, without a log.
+func zooKeeperConn(addrs ...string) *zk.Conn {
+	c, _, err := zk.Connect(addrs, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	if err != nil {
+		panic(err) // only for want of addresses
+	}
+	return c
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}

@@ -1,0 +1,295 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+)
+
+func init() {
+	proc.Register("increment", incrementWorker)
+	proc.Register("hold", holdWorker)
+}
+
+// increment adds to a number in a file, n times, reading and writing it apart: without a lock around it, additions
+// are lost and the marker is met.
+func increment(ctx context.Context, m *mutex.Mutex, path string, n int) error {
+	for range n {
+		err := m.Do(ctx, func(context.Context) error {
+			marker, err := os.OpenFile(path+".busy", os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return fmt.Errorf("two at once: %w", err)
+			}
+			_ = marker.Close()
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			v, err := strconv.Atoi(string(b))
+			if err != nil {
+				return err
+			}
+			time.Sleep(200 * time.Microsecond)
+			if err := os.WriteFile(path, []byte(strconv.Itoa(v+1)), 0o600); err != nil {
+				return err
+			}
+			return os.Remove(path + ".busy")
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// incrementWorker is increment in a process of its own: url, name, path, n.
+func incrementWorker(ctx context.Context, io *proc.IO, args []string) error {
+	c, err := coordinator.Open(args[0], silent)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	m, err := mutex.New(c, args[1])
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(args[3])
+	if err != nil {
+		return err
+	}
+	if err := increment(ctx, m, args[2], n); err != nil {
+		return err
+	}
+	return io.Send("done")
+}
+
+// TestExclusionInAllPairings: goroutines of one client, clients of one process, processes; and all of them
+// together.
+func TestExclusionInAllPairings(t *testing.T) {
+	const turns = 25
+	each(t, func(t *testing.T, s site) {
+		name, path := servers.Name(t), filepath.Join(t.TempDir(), "number")
+		if err := os.WriteFile(path, []byte("0"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		expect := func(t *testing.T, added int) {
+			want += added
+			if b, err := os.ReadFile(path); err != nil || string(b) != strconv.Itoa(want) {
+				t.Fatalf("the number is %s, want %d: %v", b, want, err)
+			}
+		}
+		inProcess := func(t *testing.T, mutexes ...*mutex.Mutex) {
+			var wg sync.WaitGroup
+			for _, m := range mutexes {
+				wg.Go(func() {
+					if err := increment(context.Background(), m, path, turns); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+		}
+		start := func(t *testing.T) *proc.Child {
+			return proc.Start(t, "increment", s.url(10*time.Second), name, path, strconv.Itoa(turns))
+		}
+		finish := func(c *proc.Child) { var done string; c.Recv(&done) }
+		a, b := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
+
+		t.Run("goroutines", func(t *testing.T) {
+			m := newMutex(t, a, name)
+			inProcess(t, m, m, m)
+			expect(t, 3*turns)
+		})
+		t.Run("sessions", func(t *testing.T) {
+			inProcess(t, newMutex(t, a, name), newMutex(t, b, name))
+			expect(t, 2*turns)
+		})
+		t.Run("processes", func(t *testing.T) {
+			p, q := start(t), start(t)
+			finish(p)
+			finish(q)
+			expect(t, 2*turns)
+		})
+		t.Run("all", func(t *testing.T) {
+			p, q := start(t), start(t)
+			inProcess(t, newMutex(t, a, name), newMutex(t, a, name), newMutex(t, b, name))
+			finish(p)
+			finish(q)
+			expect(t, 5*turns)
+		})
+	})
+}
+
+// held is what a holding worker tells.
+type held struct {
+	Token int64
+	Err   string // of a hold that ended
+	// Blind is for how long after a pause the hold still looked alive.
+	Blind time.Duration
+}
+
+// holdWorker locks, tells so, and looks at its hold all the time: url, name. Told anything, it closes its client.
+func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
+	c, err := coordinator.Open(args[0], silent)
+	if err != nil {
+		return err
+	}
+	m, err := mutex.New(c, args[1])
+	if err != nil {
+		return err
+	}
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	if err := io.Send(held{Token: int64(l.Token())}); err != nil {
+		return err
+	}
+	go func() {
+		var word string
+		_ = io.Recv(ctx, &word)
+		_ = c.Close(ctx)
+		_ = io.Send("closed")
+	}()
+	var blind time.Duration
+	for last := time.Now(); ; {
+		now := time.Now()
+		if l.Err() != nil || l.Context().Err() != nil {
+			return errors.Join(io.Send(held{Err: l.Err().Error(), Blind: blind}), waitForEnd(ctx))
+		}
+		if gap := now.Sub(last); gap > time.Second {
+			blind = gap // a pause that was not seen by the first look after it
+		}
+		last = now
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func waitForEnd(ctx context.Context) error { <-ctx.Done(); return nil }
+
+func TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds(t *testing.T) {
+	const ttl = 3 * time.Second
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		holder := proc.Start(t, "hold", s.url(ttl), name)
+		var h held
+		holder.Recv(&h)
+		m := newMutex(t, s.client(t, ttl), name)
+		got := make(chan *mutex.Lock, 1)
+		go func() {
+			if l, err := m.Lock(context.Background()); err == nil {
+				got <- l
+			}
+		}()
+		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		killed := time.Now()
+		holder.Kill()
+		select {
+		case l := <-got:
+			t.Logf("succeeded %v after the kill", time.Since(killed).Round(time.Millisecond))
+			if int64(l.Token()) <= h.Token {
+				t.Errorf("token %d after %d", l.Token(), h.Token)
+			}
+			unlock(t, l)
+		case <-time.After(ttl + 2*time.Second):
+			t.Fatalf("not succeeded within the TTL of %v and 2 s", ttl)
+		}
+	})
+}
+
+func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		holder := proc.Start(t, "hold", s.url(30*time.Second), name)
+		var h held
+		holder.Recv(&h)
+		m := newMutex(t, s.client(t, 30*time.Second), name)
+		got := wait(context.Background(), m)
+		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		holder.Send("close")
+		select {
+		case err := <-got:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(5 * time.Second): // with a TTL of 30 s
+			t.Error("the next holder is still waiting")
+		}
+	})
+}
+
+// TestPausedHolderSeesItsLossAtTheFirstLook stops a holder for longer than its TTL.
+func TestPausedHolderSeesItsLossAtTheFirstLook(t *testing.T) {
+	const ttl = 2 * time.Second
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		holder := proc.Start(t, "hold", s.url(ttl), name)
+		var h held
+		holder.Recv(&h)
+		if err := holder.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		m := newMutex(t, s.client(t, ttl), name)
+		l := lock(t, m)
+		if int64(l.Token()) <= h.Token {
+			t.Errorf("token %d after %d", l.Token(), h.Token)
+		}
+		if err := holder.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		holder.Recv(&h)
+		if h.Err == "" || !strings.Contains(h.Err, "lost") || h.Blind != 0 {
+			t.Errorf("after the pause the holder saw %+v", h)
+		}
+		if l.Err() != nil || inLine(t, m) != 1 {
+			t.Errorf("the next holder was disturbed: %v", l.Err())
+		}
+		unlock(t, l)
+	})
+}
+
+// TestHolderCutOffIsToldBeforeTheNextIsGranted is promise P2 on real servers, a few times in
+// different phases of the renewal.
+func TestHolderCutOffIsToldBeforeTheNextIsGranted(t *testing.T) {
+	const ttl = 2 * time.Second
+	each(t, func(t *testing.T, s site) {
+		for i := range 3 {
+			c, name := s.link(t, ttl), servers.Name(t)
+			l := lock(t, newMutex(t, c.Client, name))
+			told := make(chan time.Time, 1)
+			context.AfterFunc(l.Context(), func() { told <- time.Now() })
+			next := newMutex(t, s.client(t, ttl), name)
+			time.Sleep(time.Duration(i) * ttl / 12)
+			c.proxy.Cut()
+			n := lock(t, next)
+			granted := time.Now()
+			select {
+			case at := <-told:
+				t.Logf("told %v before the next was granted", granted.Sub(at).Round(time.Millisecond))
+			default:
+				t.Errorf("granted while the old holder believes: %v", l.Err())
+			}
+			c.proxy.Heal()
+			if err := l.Unlock(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrSessionLost) {
+				t.Errorf("Unlock of the lost lock = %v", err)
+			}
+			if n.Err() != nil || inLine(t, next) != 1 {
+				t.Errorf("the next holder was disturbed: %v", n.Err())
+			}
+			unlock(t, n)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package child_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/child"
+)
+
+func sleeper(t *testing.T) *child.Process {
+	t.Helper()
+	p, err := child.Start(exec.Command("sleep", "1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+func TestKillEndsEvenAPausedProcess(t *testing.T) {
+	p := sleeper(t)
+	if err := p.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if !p.Running() {
+		t.Fatal("a paused process does not count as running")
+	}
+	p.Kill()
+	if p.Running() {
+		t.Fatal("still running after Kill")
+	}
+	var exit *exec.ExitError
+	if !errors.As(p.Wait(), &exit) {
+		t.Fatalf("Wait: %v, want an exit error", p.Wait())
+	}
+	if err := p.Pause(); !errors.Is(err, child.ErrNotRunning) {
+		t.Fatalf("Pause after the end: %v", err)
+	}
+	p.Kill() // twice is harmless
+}
+
+func TestPausedProcessStandsStillUntilResumed(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	p, err := child.Start(exec.Command("sh", "-c", "while :; do echo x >>"+count+"; done"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	size := func() int64 {
+		info, err := os.Stat(count)
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	grows := func(from int64) bool {
+		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if size() > from {
+				return true
+			}
+		}
+		return false
+	}
+	if !grows(0) {
+		t.Fatal("the counter does not run")
+	}
+	if err := p.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	before := size()
+	time.Sleep(50 * time.Millisecond)
+	if after := size(); after != before {
+		t.Fatalf("wrote %d bytes while paused", after-before)
+	}
+	if err := p.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if !grows(before) {
+		t.Fatal("stands still after Resume")
+	}
+}
+
+func TestServerThatEndsBeforeItServesShowsItsLog(t *testing.T) {
+	s := child.NewServer("broken", filepath.Join(t.TempDir(), "log"),
+		func() *exec.Cmd { return exec.Command("sh", "-c", "echo no such luck; exit 3") },
+		func(context.Context) error { return errors.New("not yet") })
+	if err := s.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	err := s.AwaitReady(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no such luck") || !strings.Contains(err.Error(), "exit status 3") {
+		t.Fatalf("AwaitReady: %v", err)
+	}
+}
+
+func TestServerRestartsUnderTheSameNameWithANewProcess(t *testing.T) {
+	s := child.NewServer("sleep", filepath.Join(t.TempDir(), "log"),
+		func() *exec.Cmd { return exec.Command("sleep", "1000") },
+		func(context.Context) error { return nil })
+	t.Cleanup(s.Kill)
+	if err := s.Pause(); !errors.Is(err, child.ErrNotRunning) {
+		t.Fatalf("Pause before the start: %v", err)
+	}
+	if err := s.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Launch(); err == nil {
+		t.Fatal("started twice")
+	}
+	first := s.PID()
+	if err := s.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID() == first || !s.Running() {
+		t.Fatalf("process %d after process %d, running %v", s.PID(), first, s.Running())
+	}
+}
+
+// The claim of the package comment: children go when the test process is killed, though
+// no deferred function runs then. A second run of this test binary is the victim.
+func TestChildDiesWithItsParent(t *testing.T) {
+	if os.Getenv("CHILD_TEST_VICTIM") != "" {
+		p, err := child.Start(exec.Command("sleep", "1000"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Printf("child %d\n", p.PID())
+		select {} // until killed
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills children with their parent")
+	}
+	victim := exec.Command(os.Args[0], "-test.run=^TestChildDiesWithItsParent$")
+	victim.Env = append(os.Environ(), "CHILD_TEST_VICTIM=1")
+	out, err := victim.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscanf(out, "child %d\n", &pid); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Process.Kill()
+	_ = victim.Wait()
+	for deadline := time.Now().Add(5 * time.Second); alive(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d outlived its parent", pid)
+		}
+	}
+}
+
+// alive is false for a process that is gone or waits only to be reaped.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}

@@ -1,0 +1,58 @@
+package child
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// dieWithParent makes the kernel kill the child when the thread that starts it ends.
+func dieWithParent(cmd *exec.Cmd) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+}
+
+// awaitStopped waits until every thread of the process is in state T. SIGSTOP is
+// asynchronous: without this a "paused" server could still answer one more request.
+func awaitStopped(pid int) error {
+	deadline := time.Now().Add(5 * time.Second)
+	for time.Now().Before(deadline) {
+		if stopped, err := allStopped(pid); err != nil || stopped {
+			return err
+		}
+		time.Sleep(200 * time.Microsecond)
+	}
+	return fmt.Errorf("child: process %d did not stop", pid)
+}
+
+func allStopped(pid int) (bool, error) {
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil {
+		return false, err
+	}
+	if len(stats) == 0 {
+		return false, ErrNotRunning
+	}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // that thread has just ended
+		}
+		if err != nil {
+			return false, err
+		}
+		// "pid (name) S ...": the name may hold anything, so look behind its last bracket.
+		i := bytes.LastIndexByte(stat, ')')
+		if i < 0 || i+2 >= len(stat) || stat[i+2] != 'T' {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,73 @@
+package etcdserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"go.etcd.io/etcd/api/v3/version"
+)
+
+// Binary is the path of the etcd server's program. The first call on a machine builds it, which
+// takes a minute from nothing and seconds when the Go build cache has its packages; others, in
+// this process and in others, wait for that one.
+//
+// It has to run somewhere inside this module, as `go test` does.
+func Binary(ctx context.Context) (string, error) {
+	if path := os.Getenv("BATON_ETCD"); path != "" {
+		return exec.LookPath(path)
+	}
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, fmt.Sprintf("etcd-%s-%s-%s", version.Version, runtime.GOARCH, runtime.Version()))
+	unlock, err := lock(path + ".lock")
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	// Renamed when it is complete: a build that was interrupted must not count as one.
+	partial := path + ".partial"
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", partial, "go.etcd.io/etcd/server/v3")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("etcdserver: %v: %w\n%s", build, err, out)
+	}
+	if err := os.Rename(partial, path); err != nil {
+		return "", fmt.Errorf("etcdserver: %w", err)
+	}
+	return path, nil
+}
+
+// cacheDir is the user's cache directory, or a temporary one for users who have no home.
+func cacheDir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir()
+	}
+	dir := filepath.Join(base, "baton-integration")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("etcdserver: %w", err)
+	}
+	return dir, nil
+}
+
+// lock waits for the lock on a file. The kernel lets go of it when its holder dies.
+func lock(path string) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("etcdserver: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("etcdserver: lock %s: %w", path, err)
+	}
+	return func() { _ = f.Close() }, nil
+}

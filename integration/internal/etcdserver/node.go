@@ -1,0 +1,127 @@
+package etcdserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/child"
+	"github.com/baton-go/baton/integration/internal/freeport"
+)
+
+// probeTimeout bounds one look at a node. A node in start-up or paused takes the connection and is silent.
+const probeTimeout = time.Second
+
+// Node is one member. Its levers are those of [child.Server]: Kill, Pause, Resume, Restart, Launch,
+// AwaitReady, Running, Log.
+type Node struct {
+	*child.Server
+	addr    string
+	peerURL string
+	dataDir string
+	binary  string
+	args    []string
+}
+
+func newNode(name, dir string, clientPort, peerPort int) *Node {
+	n := &Node{
+		addr:    freeport.Addr(clientPort),
+		peerURL: "http://" + freeport.Addr(peerPort),
+		dataDir: filepath.Join(dir, name),
+	}
+	command := func() *exec.Cmd {
+		cmd := exec.Command(n.binary, n.args...)
+		cmd.Env = environment()
+		return cmd
+	}
+	n.Server = child.NewServer(name, filepath.Join(dir, name+".log"), command, n.healthy)
+	return n
+}
+
+// environment is ours without ETCD_…: etcd reads such variables as flags.
+func environment() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if len(v) < 5 || v[:5] != "ETCD_" {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// arguments are those in which nodes differ.
+func (n *Node) arguments() []string {
+	return []string{
+		"--name=" + n.Name(), "--data-dir=" + n.dataDir,
+		"--listen-client-urls=http://" + n.addr, "--advertise-client-urls=http://" + n.addr,
+		"--listen-peer-urls=" + n.peerURL, "--initial-advertise-peer-urls=" + n.peerURL,
+	}
+}
+
+// Endpoint is the node's client address, "127.0.0.1:port".
+func (n *Node) Endpoint() string { return n.addr }
+
+// Wipe kills the node and deletes its data. A single node that is started again after it is a new, empty
+// cluster; a member of three has to be removed and added first.
+func (n *Node) Wipe() error {
+	n.Kill()
+	return os.RemoveAll(n.dataDir)
+}
+
+// healthy asks over plain HTTP, for a refused gRPC dial would not be tried again for a
+// second. The server makes a linearizable read to answer.
+func (n *Node) healthy(ctx context.Context) error {
+	var health struct {
+		Health string `json:"health"`
+		Reason string `json:"reason"`
+	}
+	if err := n.ask(ctx, "/health", &health); err != nil {
+		return err
+	}
+	if health.Health != "true" {
+		return fmt.Errorf("etcdserver: %s: unhealthy: %s", n.Name(), health.Reason)
+	}
+	return nil
+}
+
+func (n *Node) version(ctx context.Context) (string, error) {
+	var v struct {
+		Server string `json:"etcdserver"`
+	}
+	err := n.ask(ctx, "/version", &v)
+	return v.Server, err
+}
+
+// leads asks the node itself whether it is the leader; a paused one does not answer.
+func (n *Node) leads(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	client, err := NewClient(n.addr)
+	if err != nil {
+		return false
+	}
+	defer client.Close()
+	status, err := client.Status(ctx, n.addr)
+	return err == nil && status.Leader != 0 && status.Leader == status.Header.MemberId
+}
+
+func (n *Node) ask(ctx context.Context, path string, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.addr+path, nil)
+	if err != nil {
+		return err
+	}
+	req.Close = true // the node may be paused or killed between two questions
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	return json.NewDecoder(resp.Body).Decode(answer)
+}

@@ -1,0 +1,178 @@
+package netproxy_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/baton-go/baton/integration/internal/netproxy"
+)
+
+// Every test closes its proxy, and no goroutine of any may be left.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo is a server that returns each byte and remembers all it was sent.
+type echo struct {
+	ln   net.Listener
+	name string // said first on each connection, if not empty
+
+	mu  sync.Mutex
+	got strings.Builder
+	how []error // how each connection ended
+
+	conns []net.Conn
+}
+
+func startEcho(t *testing.T, name string) *echo {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{ln: ln, name: name}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { e.serve(conn) })
+		}
+	})
+	// Registered before the proxy's Close, so it runs after it: connections have ended by then.
+	t.Cleanup(func() { _ = ln.Close(); running.Wait() })
+	return e
+}
+
+func (e *echo) serve(conn net.Conn) {
+	defer conn.Close()
+	e.mu.Lock()
+	e.conns = append(e.conns, conn)
+	e.mu.Unlock()
+	_, _ = io.WriteString(conn, e.name)
+	buf := make([]byte, 1<<10)
+	for {
+		n, err := conn.Read(buf)
+		e.mu.Lock()
+		e.got.Write(buf[:n])
+		if err != nil {
+			e.how = append(e.how, err)
+		}
+		e.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if _, err := conn.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func (e *echo) addr() string { return e.ln.Addr().String() }
+
+// hangUp closes all connections from the server's side.
+func (e *echo) hangUp() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, conn := range e.conns {
+		_ = conn.Close()
+	}
+}
+
+func (e *echo) received() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.got.String()
+}
+
+func (e *echo) endings() []error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]error(nil), e.how...)
+}
+
+func startProxy(t *testing.T, targets ...string) *netproxy.Proxy {
+	t.Helper()
+	p, err := netproxy.New(targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func dial(t *testing.T, p *netproxy.Proxy) *net.TCPConn {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.(*net.TCPConn)
+}
+
+func send(t *testing.T, conn net.Conn, s string) {
+	t.Helper()
+	if _, err := io.WriteString(conn, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expect reads exactly s.
+func expect(t *testing.T, conn net.Conn, s string) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	buf := make([]byte, len(s))
+	if _, err := io.ReadFull(conn, buf); err != nil || string(buf) != s {
+		t.Fatalf("read %q, %v; want %q", buf, err, s)
+	}
+}
+
+// silent fails if anything, an end included, arrives within a moment.
+func silent(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(60 * time.Millisecond))
+	n, err := conn.Read(make([]byte, 64))
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("read %d bytes, %v; want silence", n, err)
+	}
+}
+
+func expectReset(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+	n, err := conn.Read(make([]byte, 64))
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("read %d bytes, %v; want a reset", n, err)
+	}
+}
+
+// expectTurnedAway makes a connection that is reset at once; the reset may be so quick that it fails the dial.
+func expectTurnedAway(t *testing.T, p *netproxy.Proxy) {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	if err == nil {
+		expectReset(t, conn)
+		_ = conn.Close()
+	} else if !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("dial: %v, want a reset", err)
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 5 s: %s", what)
+		}
+	}
+}

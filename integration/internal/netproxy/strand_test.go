@@ -1,0 +1,100 @@
+package netproxy_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/netproxy"
+)
+
+// strandRequest leaves a request under way that the client has given up.
+func strandRequest(t *testing.T, server *echo, p *netproxy.Proxy) {
+	t.Helper()
+	conn := dial(t, p)
+	send(t, conn, "early ")
+	expect(t, conn, "early ")
+	p.CutUp()
+	send(t, conn, "late ")
+	eventually(t, "the request is held", func() bool { return p.Stats().HeldUp == int64(len("late ")) })
+	p.Strand()
+	expectReset(t, conn)
+	if got := server.received(); got != "early " {
+		t.Fatalf("the server received %q of a request that was stranded", got)
+	}
+}
+
+func TestStrandedRequestArrivesWhenItIsDelivered(t *testing.T) {
+	server := startEcho(t, "")
+	p := startProxy(t, server.addr())
+	strandRequest(t, server, p)
+	if how := server.endings(); len(how) != 0 {
+		t.Fatalf("the server saw an end: %v", how)
+	}
+	again := dial(t, p) // unheld
+	send(t, again, "between ")
+	expect(t, again, "between ")
+	p.CutUp() // holds what comes from now on, and not what was stranded
+	send(t, again, "held")
+	p.Deliver()
+	eventually(t, "the request arrives", func() bool { return server.received() == "early between late " })
+	// A second later that connection ends in order, and the new one lives.
+	eventually(t, "the old connection ends", func() bool { return len(server.endings()) == 1 })
+	if how := server.endings(); !errors.Is(how[0], io.EOF) {
+		t.Errorf("it ended with %v", how[0])
+	}
+	p.Deliver() // once is enough
+	p.Heal()
+	expect(t, again, "held")
+	if got := server.received(); got != "early between late held" {
+		t.Errorf("the server received %q", got)
+	}
+}
+
+func TestDeliverToAServerThatHasHungUpIsNoError(t *testing.T) {
+	server := startEcho(t, "")
+	p := startProxy(t, server.addr())
+	strandRequest(t, server, p)
+	server.hangUp()
+	eventually(t, "the server has hung up", func() bool { return len(server.endings()) == 1 })
+	p.Deliver()
+	if got := server.received(); got != "early " {
+		t.Errorf("the server received %q", got)
+	}
+}
+
+func TestStrandedRequestStaysThroughResetsAndGoesWithClose(t *testing.T) {
+	server := startEcho(t, "")
+	p := startProxy(t, server.addr())
+	strandRequest(t, server, p)
+	p.Reset()
+	p.Strand()
+	if open := p.Stats().Open; open != 0 {
+		t.Errorf("%d connections open", open)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if how := server.endings(); len(how) != 0 {
+		t.Fatalf("the server saw an end: %v", how)
+	}
+	p.Close()
+	eventually(t, "the server sees the end", func() bool { return len(server.endings()) == 1 })
+	if got := server.received(); got != "early " {
+		t.Errorf("the server received %q", got)
+	}
+}
+
+func TestConnectionThatNeverReachedTheServerIsNotStranded(t *testing.T) {
+	server := startEcho(t, "")
+	p := startProxy(t, server.addr())
+	p.CutUp()
+	conn := dial(t, p)
+	send(t, conn, "lost")
+	p.Strand()
+	expectReset(t, conn)
+	p.Deliver()
+	time.Sleep(50 * time.Millisecond)
+	if got := server.received(); got != "" {
+		t.Errorf("the server received %q", got)
+	}
+}

@@ -1,0 +1,178 @@
+// Package servers gives tests real servers: shared ones, started when a test of a package first asks and
+// ended after the last, and private ones for tests that break things.
+//
+//	func TestMain(m *testing.M) { servers.Main(m) }
+//
+//	func TestSomething(t *testing.T) {
+//		cluster := servers.Etcd(t)                                     // shared, one node: do not break it
+//		trio := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})    // its own: break it
+//		proxy := servers.Proxy(t, trio.Endpoints())                    // its own network
+//	}
+//
+// Tests that share a server keep apart by using different names; Name makes one. A server that cannot be
+// started fails the test: a missing server is never a skip. When a test fails, the
+// end of its servers' logs is shown.
+//
+// What ran is appended to the file BATON_SUMMARY, if that is set, for `make test` to print.
+package servers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+// startTimeout includes building etcd on a machine that never did.
+const startTimeout = 10 * time.Minute
+
+// Main runs the package's tests, ends the shared servers and exits. In a process that was started as a worker
+// it runs the worker instead (see package proc). Nothing else needs to be in TestMain.
+func Main(m *testing.M) {
+	proc.Main()
+	status := m.Run()
+	for _, s := range []closer{&etcdOne, &etcdThree, &zooKeeperOne, &zooKeeperThree} {
+		s.close()
+	}
+	os.Exit(status)
+}
+
+// Etcd is the package's shared etcd of one node.
+func Etcd(t testing.TB) *etcdserver.Cluster { t.Helper(); return etcdOne.get(t) }
+
+// EtcdCluster is the package's shared etcd of three nodes.
+func EtcdCluster(t testing.TB) *etcdserver.Cluster { t.Helper(); return etcdThree.get(t) }
+
+// ZooKeeper is the package's shared ZooKeeper of one node.
+func ZooKeeper(t testing.TB) *zkserver.Cluster { t.Helper(); return zooKeeperOne.get(t) }
+
+// ZooKeeperCluster is the package's shared ZooKeeper of three nodes.
+func ZooKeeperCluster(t testing.TB) *zkserver.Cluster { t.Helper(); return zooKeeperThree.get(t) }
+
+// NewEtcd starts an etcd for this test alone.
+func NewEtcd(t testing.TB, o etcdserver.Options) *etcdserver.Cluster {
+	t.Helper()
+	return private(t, func(ctx context.Context) (*etcdserver.Cluster, error) { return startEtcd(ctx, o) })
+}
+
+// NewZooKeeper starts a ZooKeeper for this test alone.
+func NewZooKeeper(t testing.TB, o zkserver.Options) *zkserver.Cluster {
+	t.Helper()
+	return private(t, func(ctx context.Context) (*zkserver.Cluster, error) { return startZooKeeper(ctx, o) })
+}
+
+// Proxy starts a proxy for this test alone.
+func Proxy(t testing.TB, targets []string, options ...netproxy.Option) *netproxy.Proxy {
+	t.Helper()
+	p, err := netproxy.New(targets, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// cluster is what both kinds of servers have in common.
+type cluster interface {
+	comparable
+	Log() string
+	Close() error
+}
+
+func private[C cluster](t testing.TB, start func(context.Context) (C, error)) C {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	defer cancel()
+	c, err := start(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		showLog(t, c.Log)
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func showLog(t testing.TB, log func() string) {
+	if t.Failed() {
+		t.Logf("server logs:\n%s", log())
+	}
+}
+
+// shared is a cluster that all tests of a package use. It is started once; a failure to start
+// fails each test that asks, with the same message.
+type shared[C cluster] struct {
+	start func(context.Context) (C, error)
+	once  sync.Once
+	c     C
+	err   error
+}
+
+type closer interface{ close() }
+
+var (
+	etcdOne = shared[*etcdserver.Cluster]{start: func(ctx context.Context) (*etcdserver.Cluster, error) {
+		return startEtcd(ctx, etcdserver.Options{Nodes: 1})
+	}}
+	etcdThree = shared[*etcdserver.Cluster]{start: func(ctx context.Context) (*etcdserver.Cluster, error) {
+		return startEtcd(ctx, etcdserver.Options{Nodes: 3})
+	}}
+	zooKeeperOne = shared[*zkserver.Cluster]{start: func(ctx context.Context) (*zkserver.Cluster, error) {
+		return startZooKeeper(ctx, zkserver.Options{Nodes: 1})
+	}}
+	zooKeeperThree = shared[*zkserver.Cluster]{start: func(ctx context.Context) (*zkserver.Cluster, error) {
+		return startZooKeeper(ctx, zkserver.Options{Nodes: 3})
+	}}
+)
+
+func (s *shared[C]) get(t testing.TB) C {
+	t.Helper()
+	s.once.Do(func() {
+		// Not the test's context: the server outlives the test that happens to start it.
+		ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+		defer cancel()
+		s.c, s.err = s.start(ctx)
+	})
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	t.Cleanup(func() { showLog(t, s.c.Log) })
+	return s.c
+}
+
+// close is called when no test runs any more.
+func (s *shared[C]) close() {
+	var none C
+	if s.c == none {
+		return
+	}
+	if err := s.c.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+}
+
+func startEtcd(ctx context.Context, o etcdserver.Options) (*etcdserver.Cluster, error) {
+	c, err := etcdserver.Start(ctx, o)
+	if err == nil {
+		summarize("etcd", c.Version(), len(c.Nodes()))
+	}
+	return c, err
+}
+
+func startZooKeeper(ctx context.Context, o zkserver.Options) (*zkserver.Cluster, error) {
+	c, err := zkserver.Start(ctx, o)
+	if err == nil {
+		summarize("ZooKeeper", c.Version(), len(c.Nodes()))
+	}
+	return c, err
+}

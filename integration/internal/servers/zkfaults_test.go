@@ -1,0 +1,165 @@
+package servers_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkwire"
+)
+
+// The infrastructure's own acceptance tests: each lever does to ZooKeeper what its comment says.
+
+func zkCreate(conn *zk.Conn, path string, flags int32) error {
+	_, err := conn.Create(path, nil, flags, zk.WorldACL(zk.PermAll))
+	return err
+}
+
+func zkExists(t *testing.T, conn *zk.Conn, path string) bool {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		var found bool
+		if found, _, err = conn.Exists(path); err == nil {
+			return found
+		}
+	}
+	t.Fatalf("exists %s: %v", path, err)
+	return false
+}
+
+func TestZooKeeperLostReplyIsAppliedAndTheClientSeesAnError(t *testing.T) {
+	cluster := servers.ZooKeeper(t)
+	counter := zkwire.NewCounter()
+	proxy := servers.Proxy(t, cluster.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
+	direct, _ := zkClient(t, 10*time.Second, cluster.Endpoints()...)
+	victim, _ := zkClient(t, 10*time.Second, proxy.Addr())
+	path := "/" + servers.Name(t)
+
+	trap := proxy.LoseReply(netproxy.Named("create"))
+	if zkExists(t, victim, path) { // must not spring the trap
+		t.Fatal("the node is there")
+	}
+	start := time.Now()
+	err := zkCreate(victim, path, zk.FlagEphemeral)
+	if err == nil {
+		t.Fatal("the client saw the reply")
+	}
+	t.Logf("after %v: %v", time.Since(start), err)
+	if err := trap.Wait(within(t, time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if !zkExists(t, direct, path) {
+		t.Fatal("the create was not applied")
+	}
+	if !zkExists(t, victim, path) {
+		t.Fatal("the client does not see its own node after it came back")
+	}
+	if got := counter.Snapshot(); got.Requests["create"] != 1 || got.Connects != 2 || len(counter.Sessions()) != 1 {
+		t.Errorf("counted %+v, %d sessions; want 1 create and 2 connects of 1 session", got, len(counter.Sessions()))
+	}
+}
+
+func TestZooKeeperLostRequestIsNotApplied(t *testing.T) {
+	cluster := servers.ZooKeeper(t)
+	proxy := servers.Proxy(t, cluster.Endpoints(), netproxy.WithSniffer(zkwire.NewCounter().Sniffer))
+	victim, _ := zkClient(t, 10*time.Second, proxy.Addr())
+	path := "/" + servers.Name(t)
+	proxy.LoseRequest(netproxy.Named("create"))
+	if err := zkCreate(victim, path, 0); err == nil {
+		t.Fatal("the client saw a reply")
+	}
+	if zkExists(t, victim, path) {
+		t.Fatal("the create was applied")
+	}
+}
+
+func TestZooKeeperRequestsAndNotificationsAreCounted(t *testing.T) {
+	counter := zkwire.NewCounter()
+	proxy := servers.Proxy(t, servers.ZooKeeper(t).Endpoints(), netproxy.WithSniffer(counter.Sniffer))
+	conn, _ := zkClient(t, 600*time.Millisecond, proxy.Addr()) // with a ping every 200 ms
+	path := "/" + servers.Name(t)
+	before := counter.Snapshot()
+	_, _, event, err := conn.ExistsW(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := zkCreate(conn, path, 0); err != nil {
+		t.Fatal(err)
+	}
+	<-event
+	if _, err := conn.Multi(&zk.SetDataRequest{Path: path, Version: -1}, &zk.DeleteRequest{Path: path, Version: -1}); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); counter.Snapshot().Pings == before.Pings; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no ping was counted")
+		}
+	}
+	got := counter.Snapshot().Since(before)
+	if got.Total() != 3 || got.Requests["exists"] != 1 || got.Requests["create"] != 1 || got.Requests["multi"] != 1 ||
+		got.Notifications != 1 || got.Connects != 0 {
+		t.Errorf("counted %+v", got)
+	}
+}
+
+func TestZooKeeperSessionIsKilledFromOutside(t *testing.T) {
+	cluster := servers.ZooKeeper(t)
+	counter := zkwire.NewCounter()
+	proxy := servers.Proxy(t, cluster.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
+	direct, _ := zkClient(t, 10*time.Second, cluster.Endpoints()...)
+	victim, events := zkClient(t, 10*time.Second, proxy.Addr())
+	path := "/" + servers.Name(t)
+	if err := zkCreate(victim, path, zk.FlagEphemeral); err != nil {
+		t.Fatal(err)
+	}
+	session := counter.Session()
+	if session.ID != victim.SessionID() || session.Timeout != 10*time.Second {
+		t.Fatalf("the proxy saw session %#x of %v, the client has %#x", session.ID, session.Timeout, victim.SessionID())
+	}
+	start := time.Now()
+	if err := session.Kill(within(t, 20*time.Second), cluster.Endpoints()[0]); err != nil {
+		t.Fatal(err)
+	}
+	killed := time.Since(start)
+	if zkExists(t, direct, path) {
+		t.Fatal("the ephemeral node outlived its session")
+	}
+	await(t, events, zk.StateExpired)
+	t.Logf("killed in %v, the client knew after %v", killed, time.Since(start))
+	if err := session.Kill(within(t, 20*time.Second), cluster.Endpoints()[0]); !errors.Is(err, zkwire.ErrSessionGone) {
+		t.Errorf("killed again: %v", err)
+	}
+}
+
+func TestZooKeeperSessionExpiresBehindACut(t *testing.T) {
+	cluster := servers.ZooKeeperCluster(t)
+	proxy := servers.Proxy(t, cluster.Endpoints())
+	direct, _ := zkClient(t, 10*time.Second, cluster.Endpoints()...)
+	victim, events := zkClient(t, time.Second, proxy.Addr())
+	path := "/" + servers.Name(t)
+	if err := zkCreate(victim, path, zk.FlagEphemeral); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := direct.Sync(path); err != nil {
+		t.Fatal(err)
+	}
+	found, _, gone, err := direct.ExistsW(path)
+	if err != nil || !found {
+		t.Fatalf("exists %v, %v", found, err)
+	}
+	proxy.Cut()
+	start := time.Now()
+	select {
+	case <-gone:
+		t.Logf("a session of 1 s was gone %v after the cut", time.Since(start))
+	case <-time.After(20 * time.Second):
+		t.Fatal("the session outlives the cut")
+	}
+	proxy.Heal()
+	await(t, events, zk.StateExpired)
+}

@@ -1,0 +1,111 @@
+package zkserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/baton-go/baton/integration/internal/child"
+	"github.com/baton-go/baton/integration/internal/freeport"
+)
+
+// Node is one server. Its levers are those of [child.Server]: Kill, Pause, Resume, Restart, Launch,
+// AwaitReady, Running, Log.
+type Node struct {
+	*child.Server
+	addr    string
+	dataDir string
+}
+
+// newNode writes the node's files and describes its process.
+func newNode(where installation, o Options, dir string, id, clientPort int, members []string) (*Node, error) {
+	name := "zk" + strconv.Itoa(id)
+	n := &Node{addr: freeport.Addr(clientPort), dataDir: filepath.Join(dir, name, "data")}
+	config := filepath.Join(dir, name, "zoo.cfg")
+	if err := n.prepare(id); err != nil {
+		return nil, err
+	}
+	lines := append(n.config(o, clientPort), members...)
+	lines = append(lines, o.Config...)
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		return nil, fmt.Errorf("zkserver: %w", err)
+	}
+	args := append(jvmArguments(o), o.JVM...)
+	args = append(args, "-cp", where.classPath, mainClass, config)
+	command := func() *exec.Cmd {
+		cmd := exec.Command(where.java, args...)
+		cmd.Dir = filepath.Dir(config) // where some releases put their own logs
+		return cmd
+	}
+	n.Server = child.NewServer(name, filepath.Join(dir, name, "log"), command, n.serves)
+	return n, nil
+}
+
+// prepare makes the data directory with the member's number in it.
+func (n *Node) prepare(id int) error {
+	if err := os.MkdirAll(n.dataDir, 0o700); err != nil {
+		return fmt.Errorf("zkserver: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(n.dataDir, "myid"), []byte(strconv.Itoa(id)), 0o600); err != nil {
+		return fmt.Errorf("zkserver: %w", err)
+	}
+	return nil
+}
+
+// config is the node's zoo.cfg but for the members.
+func (n *Node) config(o Options, clientPort int) []string {
+	return []string{
+		fmt.Sprintf("tickTime=%d", o.TickTime.Milliseconds()),
+		"initLimit=20",
+		"syncLimit=10",
+		"dataDir=" + n.dataDir,
+		"clientPortAddress=127.0.0.1",
+		fmt.Sprintf("clientPort=%d", clientPort),
+		"maxClientCnxns=0",         // the default of 60 for an address is soon reached on loopback
+		"admin.enableServer=false", // else every node wants port 8080
+		fmt.Sprintf("minSessionTimeout=%d", o.MinSessionTimeout.Milliseconds()),
+		fmt.Sprintf("maxSessionTimeout=%d", o.MaxSessionTimeout.Milliseconds()),
+	}
+}
+
+// jvmArguments keep a server small and its start short, and turn on what tests need.
+func jvmArguments(o Options) []string {
+	forceSync := "no"
+	if o.Fsync {
+		forceSync = "yes"
+	}
+	return []string{
+		"-Xms16m", "-Xmx128m", "-Xss256k", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"-XX:-UsePerfData", "-XX:ReservedCodeCacheSize=32m", "-XX:MaxMetaspaceSize=64m", "-Xshare:auto",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-Dzookeeper.extendedTypesEnabled=true", // TTL nodes
+		"-Dznode.container.checkIntervalMs=500", // empty containers go soon
+		"-Dzookeeper.preAllocSize=1024",         // KiB; the default of 64 MiB is written at each start
+		"-Dzookeeper.4lw.commands.whitelist=*",
+		"-Dzookeeper.forceSync=" + forceSync,
+	}
+}
+
+// Endpoint is the node's client address, "127.0.0.1:port".
+func (n *Node) Endpoint() string { return n.addr }
+
+// Wipe kills the node and deletes its data, its number apart. A single node that is started again after it is
+// empty; a member of three fetches all from the others.
+func (n *Node) Wipe() error {
+	n.Kill()
+	return os.RemoveAll(filepath.Join(n.dataDir, "version-2"))
+}
+
+// Status asks the node for its mode and version.
+func (n *Node) Status(ctx context.Context) (Status, error) { return Stat(ctx, n.addr) }
+
+// serves fails until the node has a mode: in start-up it takes connections and is silent, or says that it is not
+// serving.
+func (n *Node) serves(ctx context.Context) error {
+	_, err := n.Status(ctx)
+	return err
+}

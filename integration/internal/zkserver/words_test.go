@@ -1,0 +1,56 @@
+package zkserver
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestStatusIsReadFromEveryRelease(t *testing.T) {
+	for answer, want := range map[string]Status{
+		"Zookeeper version: 3.8.0-${mvngit.commit.id}, built on 2024-12-29 17:54 UTC\nConnections: 2\n" +
+			"Zxid: 0x100000002\nMode: standalone\nNode count: 6\n": {
+			Version: "3.8.0", Mode: "standalone", Zxid: 1<<32 + 2, Connections: 2, Nodes: 6,
+		},
+		"Zookeeper version: 3.9.3, built on 2024\nMode: follower\n": {Version: "3.9.3", Mode: "follower"},
+		"Zookeeper version: 3.10.0\n":                               {Version: "3.10.0"},
+		"":                                                          {},
+	} {
+		if got := parseStatus(answer); got != want {
+			t.Errorf("%q: %+v, want %+v", answer, got, want)
+		}
+	}
+}
+
+func TestDumpIsReadBySession(t *testing.T) {
+	got := parseDump(`SessionTracker dump:
+Session Sets (2)/(2):
+1 expire at Sat Nov 21 10:22:52 UTC 2026:
+	0x10000256f330000
+1 expire at Sat Nov 21 10:22:53 UTC 2026:
+	0xf0000256f330001
+ephemeral nodes dump:
+Sessions with Ephemerals (1):
+0xf0000256f330001:
+	/a
+	/a/b c
+Connections dump:
+Connections Sets (1)/(1):
+1 expire at Sat Nov 21 10:22:55 UTC 2026:
+	ip: /127.0.0.1:45194 sessionId: 0x10000256f330000
+`)
+	const high = 0xf0000256f330001
+	want := Dump{
+		Sessions:   []int64{0x10000256f330000, high},
+		Ephemerals: map[int64][]string{high: {"/a", "/a/b c"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if id, ok := sessionID("0xffffffffffffffff"); !ok || id != -1 {
+		t.Errorf("sessionID: %d, %v", id, ok)
+	}
+	watches := bySession("0x10000256f330000\n\t/a\n\t/b\n\n")
+	if want := map[int64][]string{0x10000256f330000: {"/a", "/b"}}; !reflect.DeepEqual(watches, want) {
+		t.Errorf("watches %v, want %v", watches, want)
+	}
+}

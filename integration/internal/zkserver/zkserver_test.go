@@ -1,0 +1,230 @@
+package zkserver_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// containerFlag is the create mode of a container node, which the client library does not name.
+const containerFlag = 4
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// connect makes a session, with the library's own behaviour and without its log.
+func connect(t *testing.T, timeout time.Duration, endpoints ...string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(endpoints, timeout, zk.WithLogger(quiet{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn
+			}
+		case <-deadline:
+			t.Fatal("no session within 20 s")
+		}
+	}
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
+	t.Helper()
+	if _, err := conn.Create(path, nil, flags, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatalf("create %s: %v", path, err)
+	}
+}
+
+// insist repeats a call that an election may disturb.
+func insist(t *testing.T, what string, call func() error) {
+	t.Helper()
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if err = call(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: %v", what, err)
+}
+
+func TestSingleNodeKeepsDataOverKillUntilWiped(t *testing.T) {
+	cluster := servers.NewZooKeeper(t, zkserver.Options{})
+	node := cluster.Node(0)
+	conn := connect(t, 10*time.Second, cluster.Endpoints()...)
+	create(t, conn, "/a", 0)
+
+	if err := node.Restart(within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	insist(t, "exists after a restart", func() error {
+		found, _, err := conn.Exists("/a")
+		if err == nil && !found {
+			t.Fatal("the restart lost the data")
+		}
+		return err
+	})
+	conn.Close()
+
+	if err := node.Wipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Restart(within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if found, _, err := connect(t, 10*time.Second, cluster.Endpoints()...).Exists("/a"); err != nil || found {
+		t.Fatalf("exists %v, %v on an empty server", found, err)
+	}
+}
+
+func TestWordsTellSessionsEphemeralsAndWatches(t *testing.T) {
+	cluster := servers.ZooKeeper(t)
+	addr := cluster.Endpoints()[0]
+	conn := connect(t, 10*time.Second, addr)
+	path := "/" + servers.Name(t)
+	create(t, conn, path, zk.FlagEphemeral)
+	if _, _, _, err := conn.ExistsW(path + "-absent"); err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 20*time.Second)
+
+	dump, err := zkserver.Sessions(ctx, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := conn.SessionID(); !slices.Contains(dump.Sessions, id) || !slices.Contains(dump.Ephemerals[id], path) {
+		t.Errorf("session %#x is not in %+v", id, dump)
+	}
+	watches, err := zkserver.Watches(ctx, addr)
+	if err != nil || !slices.Contains(watches[conn.SessionID()], path+"-absent") {
+		t.Errorf("watches %v, %v", watches, err)
+	}
+	monitor, err := zkserver.Monitor(ctx, addr)
+	if err != nil || monitor["watch_count"] < 1 || monitor["ephemerals_count"] < 1 {
+		t.Errorf("watch_count %d, ephemerals_count %d, %v", monitor["watch_count"], monitor["ephemerals_count"], err)
+	}
+	status, err := zkserver.Stat(ctx, addr)
+	if err != nil || status.Mode != "standalone" || status.Version != cluster.Version() || status.Zxid == 0 {
+		t.Errorf("status %+v, %v", status, err)
+	}
+}
+
+func TestEmptyContainerIsReapedSoon(t *testing.T) {
+	conn := connect(t, 10*time.Second, servers.ZooKeeper(t).Endpoints()...)
+	path := "/" + servers.Name(t)
+	if _, err := conn.CreateContainer(path, nil, containerFlag, zk.WorldACL(zk.PermAll)); err != nil {
+		t.Fatal(err)
+	}
+	create(t, conn, path+"/child", 0)
+	if err := conn.Delete(path+"/child", -1); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	insist(t, "the container goes", func() error {
+		if found, _, err := conn.Exists(path); err != nil || found {
+			return errors.Join(errors.New("it is there"), err)
+		}
+		return nil
+	})
+	t.Logf("reaped after %v", time.Since(start))
+}
+
+func TestPausedNodeIsSilentUntilResumed(t *testing.T) {
+	cluster := servers.NewZooKeeper(t, zkserver.Options{})
+	node := cluster.Node(0)
+	if err := node.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := node.Status(t.Context()); err == nil {
+		t.Fatalf("a paused server answered: %+v", status)
+	}
+	if err := node.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := node.AwaitReady(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestThreeNodesLiveWithoutTheirLeader(t *testing.T) {
+	cluster := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
+	// The library gives a handshake six times the session's timeout, and a paused server takes connections: a
+	// short session keeps that short.
+	conn := connect(t, 2*time.Second, cluster.Endpoints()...)
+	create(t, conn, "/a", 0)
+	set := func(value string) time.Duration {
+		start := time.Now()
+		insist(t, "set "+value, func() error { _, err := conn.Set("/a", []byte(value), -1); return err })
+		return time.Since(start)
+	}
+	leader := func() *zkserver.Node {
+		node, err := cluster.Leader(within(t, 20*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return node
+	}
+
+	killed := leader()
+	killed.Kill()
+	t.Logf("writes %v after kill -9 of the leader", set("killed"))
+	if err := killed.Restart(within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+
+	paused := leader()
+	if err := paused.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("writes %v after the leader was paused", set("paused"))
+	if next := leader(); next == paused {
+		t.Fatal("the paused node is said to lead")
+	}
+	if err := paused.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range cluster.Nodes() {
+		if err := node.AwaitReady(within(t, 30*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		own := connect(t, 10*time.Second, node.Endpoint())
+		if _, err := own.Sync("/a"); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := own.Get("/a"); err != nil || string(got) != "paused" {
+			t.Errorf("%s: got %q, %v", node.Name(), got, err)
+		}
+	}
+	if _, err := cluster.Follower(within(t, 20*time.Second)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServerThatRefusesItsConfigurationShowsWhy(t *testing.T) {
+	_, err := zkserver.Start(within(t, time.Minute), zkserver.Options{Config: []string{"syncLimit=none"}})
+	if err == nil {
+		t.Fatal("started")
+	}
+	t.Log(err)
+}

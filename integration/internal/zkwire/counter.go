@@ -1,0 +1,122 @@
+// Package zkwire reads ZooKeeper's client protocol as it passes a proxy.
+//
+// It counts requests where nobody can forget one, at the wire, learns session ids and
+// passwords, tells netproxy's traps which bytes are which request, and ends a
+// session from outside as an operator or another process would:
+//
+//	counter := zkwire.NewCounter()
+//	proxy, err := netproxy.New(cluster.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
+//	...
+//	before := counter.Snapshot()
+//	... lock, unlock ...
+//	spent := counter.Snapshot().Since(before) // spent.Requests: map[multi:2 delete:1]
+//	err = counter.Session().Kill(ctx, cluster.Endpoints()[0])
+//
+// Bytes that are not ZooKeeper's protocol (four-letter words, TLS) are passed over.
+package zkwire
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/baton-go/baton/integration/internal/netproxy"
+)
+
+// Counts is what one or more connections have carried.
+type Counts struct {
+	// Requests counts by operation name ("multi", "create2", "getChildren2") what the client asked
+	// for. What its library sends on its own account is counted apart, below.
+	Requests map[string]int
+	// Connects counts session handshakes, reconnects included.
+	Connects int
+	// Pings, Auths and SetWatches (re-registration of watches after a reconnect) are housekeeping.
+	Pings, Auths, SetWatches int
+	// Notifications counts watch events sent to the client.
+	Notifications int
+}
+
+// Total is the number of requests without housekeeping.
+func (c Counts) Total() int {
+	total := 0
+	for _, n := range c.Requests {
+		total += n
+	}
+	return total
+}
+
+// Since is what was counted after an earlier snapshot. Operations that did not happen are absent.
+func (c Counts) Since(earlier Counts) Counts {
+	d := Counts{
+		Requests:      map[string]int{},
+		Connects:      c.Connects - earlier.Connects,
+		Pings:         c.Pings - earlier.Pings,
+		Auths:         c.Auths - earlier.Auths,
+		SetWatches:    c.SetWatches - earlier.SetWatches,
+		Notifications: c.Notifications - earlier.Notifications,
+	}
+	for op, n := range c.Requests {
+		if n > earlier.Requests[op] {
+			d.Requests[op] = n - earlier.Requests[op]
+		}
+	}
+	return d
+}
+
+// Counter counts over all connections whose sniffers it made. Its methods may be called concurrently.
+type Counter struct {
+	mu       sync.Mutex
+	counts   Counts
+	sessions []Session
+}
+
+// NewCounter returns a counter that has counted nothing.
+func NewCounter() *Counter {
+	return &Counter{counts: Counts{Requests: map[string]int{}}}
+}
+
+// Sniffer makes the sniffer of one connection: the argument for netproxy.WithSniffer.
+func (c *Counter) Sniffer() netproxy.Sniffer { return &sniffer{counter: c} }
+
+// Snapshot is a copy of the counts so far.
+func (c *Counter) Snapshot() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counts := c.counts
+	counts.Requests = maps.Clone(counts.Requests)
+	return counts
+}
+
+// Sessions are the sessions that servers granted over these connections, oldest first, each once.
+func (c *Counter) Sessions() []Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Session(nil), c.sessions...)
+}
+
+// Session is the session that was granted last, or the zero Session when there was none.
+func (c *Counter) Session() Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sessions) == 0 {
+		return Session{}
+	}
+	return c.sessions[len(c.sessions)-1]
+}
+
+func (c *Counter) count(change func(*Counts)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.counts)
+}
+
+// granted remembers a session. A reconnect shows the same one again.
+func (c *Counter) granted(s Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, known := range c.sessions {
+		if known.ID == s.ID {
+			return
+		}
+	}
+	c.sessions = append(c.sessions, s)
+}

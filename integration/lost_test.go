@@ -1,0 +1,194 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/mutex"
+)
+
+func TestLostReplyToLockMakesOneContender(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c := s.link(t, 10*time.Second)
+		name := servers.Name(t)
+		m := newMutex(t, c.Client, name)
+		unlock(t, lock(t, m))
+		trap := c.proxy.LoseReply(c.join)
+		l := lock(t, m)
+		if err := trap.Wait(within(t, time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if n := inLine(t, newMutex(t, s.client(t, 10*time.Second), name)); n != 1 {
+			t.Errorf("%d contenders after a lost reply", n)
+		}
+		unlock(t, l)
+	})
+}
+
+// TestLockGivenUpAfterALostReplyLeavesNoGhost: the join was applied, its reply is lost, the service stays
+// away, the caller gives up. A second after the service is back there is nothing in the line.
+func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
+		name := servers.Name(t)
+		m, probe := newMutex(t, c.Client, name), newMutex(t, other, name)
+		unlock(t, lock(t, m))
+		trap := c.proxy.HoldReply(c.join)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		got := wait(ctx, m)
+		if err := trap.Wait(within(t, time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		c.proxy.Cut() // what undoes the join cannot pass either
+		err := <-got
+		if !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !coordinator.MayHaveApplied(err) {
+			t.Errorf("Lock = %v, want unavailable, deadline exceeded, may have been applied", err)
+		}
+		if n := inLine(t, probe); n != 1 {
+			t.Fatalf("%d contenders while the reply is held: the test shows nothing", n)
+		}
+		c.proxy.DropHeld()
+		eventually(t, time.Second, "the ghost gone after the network's return", func() bool { return inLine(t, probe) == 0 })
+		unlock(t, lock(t, m)) // on the same session
+	})
+}
+
+// TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn cancels a waiter that cannot reach
+// the service.
+func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
+		name := servers.Name(t)
+		probe := newMutex(t, other, name)
+		l := lock(t, probe)
+		ctx, cancel := context.WithCancel(context.Background())
+		got := wait(ctx, newMutex(t, c.Client, name))
+		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, probe) == 2 })
+		c.proxy.Refuse()
+		c.proxy.Reset()
+		time.Sleep(500 * time.Millisecond) // let it notice
+		cancel()
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock = %v", err)
+		}
+		time.Sleep(time.Second)
+		if n := inLine(t, probe); n != 2 {
+			t.Fatalf("%d in line while the service is away: the test shows nothing", n)
+		}
+		if err := c.proxy.Admit(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, time.Second, "the cancelled waiter gone after the return", func() bool { return inLine(t, probe) == 1 })
+		unlock(t, l)
+	})
+}
+
+// TestCancelledWhileTheServerIsDown is the same with a server that really is down and comes back with its data.
+func TestCancelledWhileTheServerIsDown(t *testing.T) {
+	type node interface {
+		Kill()
+		Restart(context.Context) error
+	}
+	run := func(t *testing.T, s site, n node) {
+		c := s.client(t, 20*time.Second)
+		name := servers.Name(t)
+		m := newMutex(t, c, name)
+		l := lock(t, m)
+		ctx, cancel := context.WithCancel(context.Background())
+		got := wait(ctx, m)
+		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		n.Kill()
+		time.Sleep(300 * time.Millisecond)
+		cancel()
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			t.Errorf("Lock = %v", err)
+		}
+		if err := n.Restart(within(t, 30*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		back := time.Now()
+		eventually(t, 5*time.Second, "only the holder in line", func() bool { return inLine(t, m) == 1 })
+		t.Logf("gone %v after the server was back", time.Since(back).Round(time.Millisecond))
+		if took := time.Since(back); took > time.Second {
+			t.Errorf("took %v", took)
+		}
+		if l.Err() != nil {
+			t.Errorf("the holder, on the same session: %v", l.Err())
+		}
+		unlock(t, l)
+	}
+	t.Run("etcd", func(t *testing.T) {
+		cluster := servers.NewEtcd(t, etcdserver.Options{Nodes: 1})
+		run(t, site{"etcd", cluster.Endpoints()}, cluster.Node(0))
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		cluster := servers.NewZooKeeper(t, zkserver.Options{Nodes: 1})
+		run(t, site{"zk", cluster.Endpoints()}, cluster.Node(0))
+	})
+}
+
+// TestNothingHangsWhenNoServerAnswers calls everything against an address where nobody listens, and against
+// one that accepts and stays silent.
+func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		for _, kind := range []string{"refused", "silent"} {
+			t.Run(kind, func(t *testing.T) {
+				proxy := servers.Proxy(t, s.endpoints)
+				if kind == "silent" {
+					proxy.Cut()
+				} else {
+					proxy.Refuse()
+				}
+				c := s.client(t, 10*time.Second, proxy.Addr())
+				m := newMutex(t, c, servers.Name(t))
+				for op, call := range map[string]func(context.Context) error{
+					"Session":    func(ctx context.Context) error { _, err := c.Session(ctx); return err },
+					"Lock":       func(ctx context.Context) error { _, err := m.Lock(ctx); return err },
+					"TryLock":    func(ctx context.Context) error { _, err := m.TryLock(ctx); return err },
+					"Contenders": func(ctx context.Context) error { _, err := m.Contenders(ctx); return err },
+					"Do": func(ctx context.Context) error {
+						return m.Do(ctx, func(context.Context) error { t.Error("work ran"); return nil })
+					},
+				} {
+					began := time.Now()
+					err := call(within(t, 700*time.Millisecond))
+					if !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("%s = %v, want unavailable and deadline exceeded", op, err)
+					}
+					if took := time.Since(began); took > 2*time.Second {
+						t.Errorf("%s took %v with 0.7 s to go", op, took)
+					}
+				}
+				began := time.Now()
+				_ = c.Close(within(t, 700*time.Millisecond))
+				if took := time.Since(began); took > 3*time.Second {
+					t.Errorf("Close took %v", took)
+				}
+			})
+		}
+	})
+}
+
+// within is a context with a bound, for the rest of the test.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// wait locks in the background and tells the error of it.
+func wait(ctx context.Context, m *mutex.Mutex) <-chan error {
+	got := make(chan error, 1)
+	go func() {
+		_, err := m.Lock(ctx)
+		got <- err
+	}()
+	return got
+}

@@ -1,0 +1,155 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/mutex"
+)
+
+func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c := s.meter(t, 10*time.Second)
+		m := newMutex(t, c.Client, servers.Name(t))
+		unlock(t, lock(t, m)) // opens the session and makes the parent
+		const pairs = 20
+		before := c.requests()
+		for range pairs {
+			l := lock(t, m)
+			inner, err := m.Lock(l.Context()) // free
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock(t, inner)
+			unlock(t, l)
+		}
+		if spent := c.requests() - before; spent != 2*pairs {
+			t.Errorf("%d pairs of Lock and Unlock, re-entered once each, took %d requests, want %d", pairs, spent, 2*pairs)
+		}
+	})
+}
+
+func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		holder, waiter := s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
+		c := s.meter(t, 10*time.Second)
+		name := servers.Name(t)
+		l := lock(t, newMutex(t, holder, name))
+		waiting := make(chan *mutex.Lock, 1)
+		m := newMutex(t, waiter.Client, name)
+		go func() {
+			if l, err := m.Lock(context.Background()); err == nil {
+				waiting <- l
+			}
+		}()
+		eventually(t, 10*time.Second, "a waiter behind the holder", func() bool { return inLine(t, m) == 2 && waiter.watches() > 0 })
+		probe := newMutex(t, c.Client, name)
+		if n := inLine(t, probe); n != 2 { // opens the session, too
+			t.Fatalf("%d in line", n)
+		}
+		watches, events := s.watches(t, c), waiter.events()
+		for range 10 {
+			if _, err := probe.TryLock(context.Background()); !errors.Is(err, coordinator.ErrTaken) {
+				t.Fatalf("TryLock = %v", err)
+			}
+		}
+		if n := inLine(t, probe); n != 2 {
+			t.Errorf("%d in line after failed TryLocks, want 2", n)
+		}
+		if n := s.watches(t, c); n != watches {
+			t.Errorf("%d watches before the failed TryLocks, %d after", watches, n)
+		}
+		if n := waiter.events() - events; n != 0 {
+			t.Errorf("failed TryLocks woke a waiter %d times", n)
+		}
+		unlock(t, l)
+		unlock(t, <-waiting)
+	})
+}
+
+// watches is how many watches a client has set: ever on etcd, by its own count; now and of all
+// clients on ZooKeeper, by the servers' word.
+func (s site) watches(t *testing.T, c meter) (n int) {
+	t.Helper()
+	if s.service == "etcd" {
+		return c.watches()
+	}
+	for _, addr := range s.endpoints {
+		sessions, err := zkserver.Watches(within(t, 5*time.Second), addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, paths := range sessions {
+			n += len(paths)
+		}
+	}
+	return n
+}
+
+// TestReleaseWakesExactlyOneOfAThousand counts the watch events that all clients get while a line of a
+// thousand is served: one for each release, and nobody out of turn.
+func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
+	const clients, waitersEach = 4, 250
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		first := s.meter(t, 30*time.Second)
+		l := lock(t, newMutex(t, first.Client, name))
+		var all []meter
+		var mu sync.Mutex
+		var tokens []coordinator.Token
+		var wg sync.WaitGroup
+		for range clients {
+			c := s.meter(t, 30*time.Second)
+			all = append(all, c)
+			m := newMutex(t, c.Client, name)
+			for range waitersEach {
+				wg.Go(func() {
+					l, err := m.Lock(context.Background())
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					tokens = append(tokens, l.Token())
+					mu.Unlock()
+					if err := l.Unlock(context.Background()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		sum := func(f func(meter) int) (n int) {
+			for _, c := range all {
+				n += f(c)
+			}
+			return n
+		}
+		eventually(t, 2*time.Minute, "a thousand waiters, each watching", func() bool {
+			return sum(func(c meter) int { return c.watches() }) >= clients*waitersEach && inLine(t, newMutex(t, first.Client, name)) == 1+clients*waitersEach
+		})
+		joined := sum(func(c meter) int { return c.requests() })
+		before := sum(func(c meter) int { return c.events() })
+		unlock(t, l)
+		wg.Wait()
+		events := sum(func(c meter) int { return c.events() }) - before
+		t.Logf("%d waiters: %.1f requests each to join, %.2f watch events and %.1f requests each to be served", clients*waitersEach,
+			float64(joined)/(clients*waitersEach), float64(events)/(clients*waitersEach), float64(sum(func(c meter) int { return c.requests() })-joined)/(clients*waitersEach))
+		if events > clients*waitersEach {
+			t.Errorf("%d watch events for %d releases: a herd", events, clients*waitersEach)
+		}
+		if len(tokens) != clients*waitersEach {
+			t.Fatalf("%d served", len(tokens))
+		}
+		for i := 1; i < len(tokens); i++ {
+			if tokens[i] <= tokens[i-1] {
+				t.Fatalf("token %d was served after %d", tokens[i], tokens[i-1])
+			}
+		}
+	})
+}

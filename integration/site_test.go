@@ -1,0 +1,198 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/etcd"
+	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/etcdcount"
+	"github.com/baton-go/baton/integration/internal/h2wire"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkwire"
+	"github.com/baton-go/baton/mutex"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// site is a service that tests run against.
+type site struct {
+	service   string // etcd or zk
+	endpoints []string
+}
+
+// each runs a test against both services, single and with three nodes.
+func each(t *testing.T, test func(t *testing.T, s site)) {
+	t.Helper()
+	for _, c := range []struct {
+		name, service string
+		endpoints     func(testing.TB) []string
+	}{
+		{"etcd", "etcd", func(t testing.TB) []string { return servers.Etcd(t).Endpoints() }},
+		{"etcd-3", "etcd", func(t testing.TB) []string { return servers.EtcdCluster(t).Endpoints() }},
+		{"zookeeper", "zk", func(t testing.TB) []string { return servers.ZooKeeper(t).Endpoints() }},
+		{"zookeeper-3", "zk", func(t testing.TB) []string { return servers.ZooKeeperCluster(t).Endpoints() }},
+	} {
+		t.Run(c.name, func(t *testing.T) { test(t, site{c.service, c.endpoints(t)}) })
+	}
+}
+
+// url is the URL of the site, or of other addresses of the same service.
+func (s site) url(ttl time.Duration, addrs ...string) string {
+	if len(addrs) == 0 {
+		addrs = s.endpoints
+	}
+	return fmt.Sprintf("%s://%s/baton-test?ttl=%v", s.service, strings.Join(addrs, ","), ttl)
+}
+
+// client opens a client and closes it at the end of the test.
+func (s site) client(t *testing.T, ttl time.Duration, addrs ...string) *coordinator.Client {
+	t.Helper()
+	c, err := coordinator.Open(s.url(ttl, addrs...), logTo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, c)
+	return c
+}
+
+func closeAtEnd(t *testing.T, c *coordinator.Client) {
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = c.Close(ctx) // its server may be gone by design
+	})
+}
+
+// logTo shows a client's log when the test fails.
+func logTo(t *testing.T) coordinator.Option {
+	return coordinator.WithLogger(slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
+}
+
+var silent = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+
+// link is a client whose network the test has in its hand.
+type link struct {
+	*coordinator.Client
+	proxy   *netproxy.Proxy
+	counter *zkwire.Counter // on ZooKeeper
+	// join and leave match the requests that enter and leave a line.
+	join, leave netproxy.Match
+}
+
+// link opens a client through a proxy of its own.
+func (s site) link(t *testing.T, ttl time.Duration) link {
+	t.Helper()
+	sniffer, join, leave := h2wire.NewSniffer, "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/Txn"
+	counter := zkwire.NewCounter()
+	if s.service == "zk" {
+		sniffer, join, leave = counter.Sniffer, "multi", "delete"
+	}
+	proxy := servers.Proxy(t, s.endpoints, netproxy.WithSniffer(sniffer))
+	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), netproxy.Named(leave)}
+}
+
+// meter is a client whose requests are counted.
+type meter struct {
+	*coordinator.Client
+	requests func() int // renewals and pings excluded, watches included
+	watches  func() int // that were ever set
+	events   func() int // watch events that came
+}
+
+// meter opens a counted client: at gRPC's interceptors on etcd, at the wire on ZooKeeper.
+func (s site) meter(t *testing.T, ttl time.Duration) meter {
+	t.Helper()
+	if s.service == "zk" {
+		counter := zkwire.NewCounter()
+		proxy := servers.Proxy(t, s.endpoints, netproxy.WithSniffer(counter.Sniffer))
+		return meter{
+			Client: s.client(t, ttl, proxy.Addr()),
+			// The session's renewals are syncs.
+			requests: func() int { c := counter.Snapshot(); return c.Total() - c.Requests["sync"] },
+			watches:  func() int { return counter.Snapshot().Requests["getData"] },
+			events:   func() int { return counter.Snapshot().Notifications },
+		}
+	}
+	counter := etcdcount.New()
+	ec, err := clientv3.New(clientv3.Config{Endpoints: s.endpoints, DialOptions: counter.DialOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ec.Close() })
+	d, err := etcd.FromClient(ec, etcd.Namespace("baton-test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := coordinator.New(d, coordinator.WithTTL(ttl), logTo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, c)
+	return meter{
+		Client:   c,
+		requests: func() int { return counter.Snapshot().Total() },
+		watches:  func() int { return counter.Snapshot().WatchCreates },
+		events:   func() int { return counter.Snapshot().WatchEvents },
+	}
+}
+
+func newMutex(t testing.TB, c *coordinator.Client, name string) *mutex.Mutex {
+	t.Helper()
+	m, err := mutex.New(c, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func lock(t testing.TB, m *mutex.Mutex) *mutex.Lock {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	l, err := m.Lock(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func unlock(t testing.TB, l *mutex.Lock) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := l.Unlock(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// inLine is how many contenders a name has.
+func inLine(t testing.TB, m *mutex.Mutex) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	list, err := m.Contenders(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// eventually waits for a condition and fails the test if it does not come true in time.
+func eventually(t testing.TB, bound time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(bound); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", bound, what)
+		}
+	}
+}

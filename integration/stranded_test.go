@@ -1,0 +1,127 @@
+package integration_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+// Nothing in the conformance suite shows that what a harness delivers late has any effect. These
+// tests do, with plain requests.
+
+// strand sends a write through a cable and strands it there.
+func strand(t *testing.T, c *cable, write func() error) {
+	t.Helper()
+	c.HoldRequests()
+	wrote := make(chan error, 1)
+	go func() { wrote <- write() }()
+	eventually(t, 5*time.Second, "the write is held", func() bool { return c.heldUp() > c.held })
+	time.Sleep(50 * time.Millisecond) // all of it
+	c.Strand()
+	if err := <-wrote; err == nil {
+		t.Fatal("the write was acknowledged")
+	}
+}
+
+func TestStrandedPutIsAppliedByEtcdWhenItIsDelivered(t *testing.T) {
+	run := func(t *testing.T, cluster *etcdserver.Cluster) {
+		c := newCable(t, cluster.Endpoints())
+		victim, witness := plainEtcd(t, c.addrs()...), plainEtcd(t, cluster.Endpoints()...)
+		key := servers.Name(t)
+		there := func(client *clientv3.Client) bool {
+			resp, err := client.Get(within(t, 20*time.Second), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(resp.Kvs) > 0
+		}
+		if there(victim) {
+			t.Fatal("the key is there before it was put")
+		}
+		strand(t, c, func() error { _, err := victim.Put(within(t, 20*time.Second), key, ""); return err })
+		if there(victim) || there(witness) {
+			t.Fatal("the put was applied before it was delivered")
+		}
+		c.Deliver()
+		eventually(t, 5*time.Second, "the put is applied", func() bool { return there(witness) })
+	}
+	t.Run("etcd", func(t *testing.T) { run(t, servers.Etcd(t)) })
+	t.Run("etcd-3", func(t *testing.T) { run(t, servers.EtcdCluster(t)) })
+}
+
+func plainEtcd(t *testing.T, addrs ...string) *clientv3.Client {
+	t.Helper()
+	client, err := etcdserver.NewClient(addrs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// On ZooKeeper a write belongs to a session, and the session to one connection. The delivered write
+// is applied as long as the client has not taken its session to another connection, and never after that: this
+// is what the driver's Forget and Close rely on.
+func TestStrandedCreateIsAppliedByZooKeeperUnlessTheSessionHasMoved(t *testing.T) {
+	run := func(t *testing.T, cluster *zkserver.Cluster, moves bool) {
+		c := newCable(t, cluster.Endpoints())
+		victim, witness := plainZooKeeper(t, c.addrs()...), plainZooKeeper(t, cluster.Endpoints()...)
+		node := "/" + servers.Name(t)
+		there := func() bool {
+			_, err := witness.Sync(node)
+			found := false
+			if err == nil {
+				found, _, err = witness.Exists(node)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		if !moves {
+			c.each((*netproxy.Proxy).Refuse) // new connections; the one that is there lives on
+		}
+		strand(t, c, func() error {
+			_, err := victim.Create(node, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+			return err
+		})
+		if moves {
+			eventually(t, 10*time.Second, "the client is back", func() bool { _, err := victim.Sync("/"); return err == nil })
+		}
+		if there() {
+			t.Fatal("the create was applied before it was delivered")
+		}
+		c.Deliver()
+		if !moves {
+			eventually(t, 5*time.Second, "the create is applied", there)
+			return
+		}
+		time.Sleep(500 * time.Millisecond) // it did not happen
+		if there() {
+			t.Error("the create was applied after its session had moved")
+		}
+	}
+	for _, moves := range []bool{false, true} {
+		name := map[bool]string{false: "/stays", true: "/moves"}[moves]
+		t.Run("zookeeper"+name, func(t *testing.T) { run(t, servers.ZooKeeper(t), moves) })
+		t.Run("zookeeper-3"+name, func(t *testing.T) { run(t, servers.ZooKeeperCluster(t), moves) })
+	}
+}
+
+// plainZooKeeper is a connection that has a session already.
+func plainZooKeeper(t *testing.T, addrs ...string) *zk.Conn {
+	t.Helper()
+	c := zooKeeperConn(addrs...)
+	t.Cleanup(c.Close)
+	if _, err := c.Sync("/"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
