@@ -125,9 +125,18 @@ func watchCancelled(e *env) {
 func watchesGo(e *env) {
 	d := e.duel()
 	before := e.watches()
-	for range 10 {
+	for i := range 10 {
+		// Every second one is given up before the client can know that the service has it.
+		slow := i%2 == 1 && e.has(Hold)
+		if slow {
+			d.client.Link.HoldReplies()
+		}
 		err := d.behind.Watch(e.in(e.Settle/10), d.line, d.first.Place)
 		e.is(err, "Watch that timed out", context.DeadlineExceeded)
+		if slow {
+			d.client.Link.Heal()
+			time.Sleep(e.Settle / 10) // for what was held
+		}
 	}
 	e.eventually(fmt.Sprintf("at most one watch more than the %d before", before), func() bool {
 		return e.watches() <= before+1

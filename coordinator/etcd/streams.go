@@ -9,18 +9,13 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// watchContext is the context of a watch: it ends with the session and with ctx.
+// watchContext is the context of a watch: it ends with the session, and when the watch is given up.
 //
 // The client puts all watches whose contexts have the same outgoing metadata on
 // one stream, which keeps the values of the context that came first. So it
 // is derived from the session and has nothing of the caller's, neither metadata nor a trace.
-func (s *session) watchContext(ctx context.Context, md metadata.MD) (context.Context, func()) {
-	wctx, cancel := context.WithCancel(metadata.NewOutgoingContext(s.life, md))
-	stop := context.AfterFunc(ctx, cancel)
-	return wctx, func() {
-		stop()
-		cancel()
-	}
+func (s *session) watchContext(md metadata.MD) (context.Context, context.CancelFunc) {
+	return context.WithCancel(metadata.NewOutgoingContext(s.life, md))
 }
 
 // streams chooses the gRPC stream that a client's watches share.

@@ -59,7 +59,7 @@ func (s *session) wait(line driver.Line, places []driver.Place) (*wait, error) {
 	return w, nil
 }
 
-// Watch waits on the caller's own goroutine. When ctx ends, the client tells the server
+// Watch waits on the caller's own goroutine, once the watch is there. When ctx ends, the client tells the server
 // to drop the watch (W3).
 //
 // While the service cannot be reached at all the client goes on trying by itself, and so does
@@ -94,13 +94,12 @@ func (s *session) await(ctx context.Context, w *wait) error {
 
 func (s *session) awaitOnce(ctx context.Context, w *wait) error {
 	stream := s.streams.current()
-	wctx, cancel := s.watchContext(ctx, stream)
-	defer cancel()
-	opts := []clientv3.OpOption{clientv3.WithCreatedNotify(), clientv3.WithFilterPut()}
-	if w.end != "" {
-		opts = append(opts, clientv3.WithRange(w.end))
+	wctx, cancel := s.watchContext(stream)
+	events := s.openWatch(ctx, wctx, cancel, w)
+	if events == nil {
+		return s.watchFailed(ctx, errWatchEnded)
 	}
-	events := s.c.Watch(wctx, w.key, opts...)
+	defer cancel()
 	for {
 		select {
 		case resp, ok := <-events:
@@ -113,16 +112,47 @@ func (s *session) awaitOnce(ctx context.Context, w *wait) error {
 				s.streams.failed(stream, err)
 				return s.watchFailed(ctx, err)
 			}
-			gone, err := s.told(wctx, w, resp)
+			gone, err := s.told(ctx, w, resp)
 			if err != nil {
 				return s.watchFailed(ctx, err)
 			}
 			if gone {
 				return nil
 			}
+		case <-ctx.Done():
+			return s.watchFailed(ctx, errWatchEnded)
 		case <-wctx.Done():
 			return s.watchFailed(ctx, errWatchEnded)
 		}
+	}
+}
+
+// openWatch asks for a watch and waits until the server says that it is there, or returns nil when ctx or the
+// session ends first.
+//
+// A watch may be cancelled only after that. The client forgets one that is cancelled before
+// and sends no cancel, since it has no number yet; the server, which makes it all the same, then keeps it until the key
+// changes. Callers with little patience that come again and again would pile them up there. So
+// a goroutine waits for the answer, and gives the watch to the caller or cancels it.
+func (s *session) openWatch(ctx, wctx context.Context, cancel func(), w *wait) clientv3.WatchChan {
+	opts := []clientv3.OpOption{clientv3.WithCreatedNotify(), clientv3.WithFilterPut()}
+	if w.end != "" {
+		opts = append(opts, clientv3.WithRange(w.end))
+	}
+	opened := make(chan clientv3.WatchChan)
+	go func() { // ends with the session at the latest, whose context is above wctx
+		events := s.c.Watch(wctx, w.key, opts...)
+		select {
+		case opened <- events:
+		case <-ctx.Done():
+			cancel()
+		}
+	}()
+	select {
+	case events := <-opened:
+		return events
+	case <-ctx.Done():
+		return nil
 	}
 }
 

@@ -194,13 +194,12 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 
 func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
 	var st streams
-	caller := metadata.AppendToOutgoingContext(t.Context(), "trace", "1")
 	f, c := newFake(t)
 	s := open(t, f, c)
-	wctx, done := s.watchContext(caller, st.current())
+	wctx, done := s.watchContext(st.current())
 	defer done()
 	if md, _ := metadata.FromOutgoingContext(wctx); len(md) != 1 {
-		t.Errorf("metadata %v: a stream for each caller", md)
+		t.Errorf("metadata %v: a stream of its own", md)
 	}
 	old := st.current()
 	st.failed(old, errors.New("another reason"))
