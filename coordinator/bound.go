@@ -3,15 +3,17 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 )
 
 // afterwards is how long Leave and Close try with a context that is dead already.
 const afterwards = 2 * time.Second
 
-// afterDeath returns ctx, or, if it has ended already, one that lives for a little while: giving back
-// must work in the clean-up of a cancelled operation, which is where it is mostly called.
-func afterDeath(ctx context.Context) (context.Context, context.CancelFunc) {
+// Afterwards is for recipes that give something back: it returns ctx, or, if that has ended already, one that
+// lives for two seconds more. Giving back must work in the clean-up of a cancelled operation, which is where it is
+// mostly called.
+func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}
 	}
@@ -43,7 +45,7 @@ func definite(err error) bool {
 
 // notApplied says of a driver's error that the service surely changed nothing.
 func notApplied(err error) bool {
-	return errors.Is(err, ErrTaken) || errors.Is(err, ErrRefused) || errors.Is(err, ErrInvalid) ||
+	return errors.Is(err, ErrTaken) || errors.Is(err, ErrStale) || errors.Is(err, ErrRefused) || errors.Is(err, ErrInvalid) ||
 		errors.Is(err, ErrSessionLost)
 }
 
@@ -53,5 +55,23 @@ func unavailable(err, cause error) error {
 	if !errors.Is(err, ErrUnavailable) {
 		err = ErrUnavailable
 	}
-	return &both{kind: err, cause: cause}
+	return &both{kind: &answerless{err}, cause: cause}
+}
+
+// answerless is a driver's ErrUnavailable without the end of the context that the driver was given. That one is ours, and is
+// cancelled when the caller's has timed out: who asks errors.Is(err, context.Canceled) wants to know about his own.
+type answerless struct{ error }
+
+func (e *answerless) Is(target error) bool {
+	return target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.error, target)
+}
+
+func (e *answerless) As(target any) bool { return errors.As(e.error, target) }
+
+func (e *answerless) Error() string {
+	s := e.error.Error()
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		s = strings.ReplaceAll(s, ": "+ended.Error(), "")
+	}
+	return s
 }

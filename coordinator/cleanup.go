@@ -82,12 +82,14 @@ func (s *Session) background(op string, line driver.Line, f func(context.Context
 }
 
 // Go runs f in a goroutine that the session owns: closing waits for it, so f must end
-// soon after Context does. When the session is over already, f does not run: there is nothing
+// soon after Context does. When the session is over already, f does not run and Go returns false: there is nothing
 // left to watch or to clean.
-func (s *Session) Go(f func()) {
+func (s *Session) Go(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state != Lost { // after that wg may be waited for
-		s.wg.Go(f)
+	if s.state == Lost { // then wg may be waited for
+		return false
 	}
+	s.wg.Go(f)
+	return true
 }

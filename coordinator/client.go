@@ -126,6 +126,7 @@ func (c *Client) live() (*Session, error) {
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
+	warned := false
 	err := c.retry.do(ctx, func() (err error) {
 		attempt, cancel := context.WithTimeout(ctx, c.ttl)
 		defer cancel()
@@ -135,7 +136,11 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 		}
 		return err
 	}, func(err error) {
-		c.log.Debug("baton: session cannot be opened, trying again", "service", c.String(), "error", err)
+		level := slog.LevelDebug
+		if !warned { // once for each outage that somebody waits for
+			level, warned = slog.LevelWarn, true
+		}
+		c.log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
 		c.Observe(Event{Kind: EventRetried, Op: "session", Err: err})
 	})
 	if err != nil {
@@ -176,12 +181,12 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 // with ErrClosed, waiters return ErrClosed, the session is ended at the service,
 // and everything that the client started has come to its end.
 //
-// When the service cannot be reached before ctx ends, the error says so; local
+// When the service cannot be reached before ctx ends, or within the TTL, the error says so; local
 // resources are released all the same, and what was held is free after the TTL. With a context
 // that was dead before the call, Close still tries for up to two seconds. Called again,
 // it waits for the first call and returns its error.
 func (c *Client) Close(ctx context.Context) error {
-	ctx, stop := afterDeath(ctx)
+	ctx, stop := Afterwards(ctx)
 	defer stop()
 	c.mu.Lock()
 	again := c.closed
@@ -216,7 +221,12 @@ func (c *Client) close(ctx context.Context) error {
 	s := c.session
 	c.mu.Unlock()
 	if s != nil {
-		err = s.close(ctx)
+		within, cancel := context.WithTimeout(ctx, s.TTL()) // after that there is nothing left to give back
+		defer cancel()
+		if err = s.close(within); err != nil && within.Err() != nil && ctx.Err() == nil {
+			err = unavailable(err, errors.New("no answer within the TTL"))
+		}
+		ctx = within
 	}
 	stop := context.AfterFunc(ctx, c.lateCancel)
 	c.wg.Wait()

@@ -18,9 +18,13 @@ var (
 	// the service answers. Try again later.
 	ErrUnavailable = driver.ErrUnavailable
 
-	// ErrTaken: somebody else holds the name, and the call was not to wait. Nothing was
+	// ErrTaken: somebody else holds the name or waits for it, and the call was not to wait. Nothing was
 	// left in the line.
 	ErrTaken = driver.ErrTaken
+
+	// ErrStale: the record of a line has another version than the caller knows. For authors of
+	// recipes.
+	ErrStale = driver.ErrStale
 
 	// ErrSessionLost: the session is over, and everything held or waited for through
 	// it is gone. Stop the work that the hold covered, then start anew: the client opens a
@@ -35,7 +39,8 @@ var (
 	// Nothing was applied.
 	ErrRefused = driver.ErrRefused
 
-	// ErrInvalid: an argument breaks a rule, which the message names. Nothing was sent.
+	// ErrInvalid: an argument breaks a rule, which the message names. Nothing was applied; who stood in line
+	// already, when the rule changed, has been withdrawn.
 	ErrInvalid = driver.ErrInvalid
 
 	// ErrClosed: the client was closed. All it held was given back.
@@ -80,7 +85,7 @@ func MayHaveApplied(err error) bool {
 }
 
 // Describe gives err the operation and the name that a recipe's user knows, in place of those of
-// the step that failed. The cause of ctx, if that is what err is, comes back untouched, and so does nil.
+// the step that failed, and of the steps behind that. The cause of ctx, if that is what err is, comes back untouched, and so does nil.
 func Describe(ctx context.Context, op, name string, err error) error {
 	var e *Error
 	switch {
@@ -89,14 +94,21 @@ func Describe(ctx context.Context, op, name string, err error) error {
 	case ctx.Err() != nil && same(err, context.Cause(ctx)):
 		return err
 	case errors.As(err, &e):
-		return &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
+		said := &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
+		for {
+			inner, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
+			if !ok {
+				return said
+			}
+			said.Err, said.Maybe = inner.Err, said.Maybe || inner.Maybe
+		}
 	}
 	return &Error{Op: op, Name: name, Err: err}
 }
 
 // same reports whether two errors are one. errors.Is would also find it behind others.
 func same(a, b error) bool {
-	return reflect.TypeOf(a).Comparable() && a == b //nolint:errorlint // identity is meant
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
 }
 
 // errGone is for the drivers' ears only: users get ErrNotHeld or ErrRemoved.

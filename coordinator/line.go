@@ -28,6 +28,9 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	if err == nil {
 		if uncertain {
 			s.stray(c.ID)
+			// It may be true by now and not have been when it joined. Recipes conclude from it what those behind
+			// can see.
+			j.First = false
 		}
 		s.client.Observe(Event{Kind: EventJoined, Session: s.ID(), Line: line, Token: j.Token})
 		return j, nil
@@ -38,27 +41,29 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return j, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
 }
 
-// Ahead returns the places ahead of own; see [driver.Session]. The error is ErrRemoved when own
+// Ahead shows the line from where own stands; see [driver.Session]. The error is ErrRemoved when own
 // is not in the line any more though the session lives.
-func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
-	var places []driver.Place
+func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	var view driver.View
 	err := s.request(ctx, "look", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
 		var err error
-		places, err = s.driver.Ahead(ctx, line, own)
-		return err
+		view, err = s.driver.Ahead(ctx, line, own)
+		return removed(err)
 	})
-	if errors.Is(err, errGone) {
-		err = ErrRemoved
-	}
-	return places, wrap("look", line, err)
+	return view, wrap("look", line, err)
 }
 
 // Await waits until one of the places has left the line. A context that ends while the
 // session is connected comes back as context.Cause(ctx), untouched.
 func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	return s.wait(ctx, "await", line, func(ctx context.Context) error { return s.driver.Watch(ctx, line, places...) })
+}
+
+// wait runs a request that is answered when something happens, and not before.
+func (s *Session) wait(ctx context.Context, op string, line driver.Line, f func(context.Context) error) error {
 	bound, stop := bind(ctx, s.ctx)
 	defer stop()
-	err := s.retry(bound, "await", line, func() error { return s.driver.Watch(bound, line, places...) })
+	err := s.retry(bound, op, line, func() error { return f(bound) })
 	if err == nil {
 		return nil
 	}
@@ -66,7 +71,7 @@ func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.
 		!errors.Is(err, ErrUnavailable) && !definite(err) {
 		return context.Cause(ctx)
 	}
-	return wrap("await", line, s.outcome(ctx, err))
+	return wrap(op, line, s.outcome(ctx, err))
 }
 
 // Leave removes an entry of this session. ErrNotHeld means that it was not there any
@@ -76,7 +81,7 @@ func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.
 // until it is done or the session, and with it the entry, has ended. With a context that
 // was dead before the call, Leave still tries for up to two seconds.
 func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	ctx, stop := afterDeath(ctx)
+	ctx, stop := Afterwards(ctx)
 	defer stop()
 	uncertain, gone := false, false
 	err := s.request(ctx, "leave", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
@@ -109,4 +114,12 @@ func (s *Session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 		return err
 	})
 	return entries, wrap("list", line, err)
+}
+
+// removed is ErrRemoved for a driver's word that an entry is not in the line.
+func removed(err error) error {
+	if errors.Is(err, errGone) {
+		return ErrRemoved
+	}
+	return err
 }

@@ -33,6 +33,7 @@ const (
 	EventJoined                                // Line, Token: stands in the line
 	EventGranted                               // Line, Token; Duration: from call to grant
 	EventReentered                             // Line, Token
+	EventConverted                             // Line, Token; Op: the new mode; Err if refused, and not tried again
 	EventNotGranted                            // Line, Err; Duration: from call to error
 	EventReleased                              // Line, Token, Err; Duration: how long it was held
 	EventLost                                  // Line, Token, Err; Duration: how long it was held

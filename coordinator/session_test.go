@@ -277,7 +277,7 @@ func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
 		s := w.session()
 		var stuck sync.Map // the operations that were stuck once
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if _, before := stuck.LoadOrStore(r.Op, true); !before && r.Op != memory.OpRenew && r.Op != memory.OpForget {
+			if _, before := stuck.LoadOrStore(r.Op, true); !before && r.Op != memory.OpRenew && r.Op != memory.OpForget && r.Op != memory.OpClose {
 				return memory.Fate{DelayRequest: time.Minute}
 			}
 			return memory.Fate{}

@@ -80,6 +80,7 @@ func TestTryLockDoesNotWaitToLearnWhoHasIt(t *testing.T) {
 	})
 }
 
+// TestWaiterWhoseEntryWasRemovedIsTold: FIELD 17: it is told, and not sent to the end of the line in silence.
 func TestWaiterWhoseEntryWasRemovedIsTold(t *testing.T) {
 	parties(t, func(a, b party) {
 		l := a.lock()
@@ -97,7 +98,8 @@ func TestWaiterWhoseEntryWasRemovedIsTold(t *testing.T) {
 	})
 }
 
-// TestLockWaitsBehindAnEntryThatBatonDidNotWrite: another program that shares the line is never overtaken.
+// TestLockWaitsBehindAnEntryThatBatonDidNotWrite: FIELD 38 and 39. Another program that shares the line is never overtaken, and
+// its entry may have no value.
 func TestLockWaitsBehindAnEntryThatBatonDidNotWrite(t *testing.T) {
 	parties(t, func(a, _ party) {
 		foreign := a.svc.AddForeign(line)

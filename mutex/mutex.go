@@ -51,29 +51,17 @@ type Mutex struct {
 }
 
 // Option changes a default of a Mutex.
-type Option func(*config)
-
-type config struct {
-	identity string
-	payload  []byte
-}
+type Option = recipes.Option
 
 // WithIdentity sets who holds or waits in listings: the client's identity by default.
-func WithIdentity(id string) Option { return func(c *config) { c.identity = id } }
+func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
-func WithPayload(b []byte) Option { return func(c *config) { c.payload = b } }
+func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
-	var cfg config
-	for _, o := range opts {
-		if o == nil {
-			return nil, fmt.Errorf("baton: %w: nil option for mutex %q", coordinator.ErrInvalid, name)
-		}
-		o(&cfg)
-	}
-	line, err := recipes.NewLine(c, kind, name, cfg.identity, cfg.payload)
+	line, err := recipes.LineFor(c, kind, name, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +109,7 @@ func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error 
 	if err != nil {
 		return err
 	}
-	return l.hold.Do(ctx, work)
+	return l.hold.Do(ctx, "unlock", work)
 }
 
 // Contenders returns the holder and the waiters in order; it is empty when nobody holds. It

@@ -90,6 +90,7 @@ func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
 	})
 }
 
+// TestGoroutinesOfOneClientExcludeEachOther: FIELD 26.
 func TestGoroutinesOfOneClientExcludeEachOther(t *testing.T) {
 	parties(t, func(a, b party) {
 		a.link.Delay(3*time.Millisecond, 2*time.Millisecond)
@@ -122,6 +123,7 @@ func TestGoroutinesOfOneClientExcludeEachOther(t *testing.T) {
 	})
 }
 
+// TestReenteringCostsNoRequestAndCounts: FIELD 32: as many unlocks as locks.
 func TestReenteringCostsNoRequestAndCounts(t *testing.T) {
 	parties(t, func(a, b party) {
 		outer := a.lock()
@@ -221,6 +223,7 @@ func TestHoldOfOneMutexDoesNotReenterAnother(t *testing.T) {
 	})
 }
 
+// TestTryLockThatFailsSaysWhoAndLeavesNothing: FIELD 31.
 func TestTryLockThatFailsSaysWhoAndLeavesNothing(t *testing.T) {
 	parties(t, func(a, b party) {
 		a.lock()
@@ -251,6 +254,7 @@ func (p party) session() *coordinator.Session {
 	return s
 }
 
+// TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine: FIELD 9, 31 and 34: what ended the wait is never swallowed.
 func TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine(t *testing.T) {
 	mine := errors.New("mine")
 	parties(t, func(a, b party) {
@@ -307,6 +311,7 @@ func TestBoundOfTheWaitDoesNotBoundTheHold(t *testing.T) {
 	})
 }
 
+// TestUnlockWithADeadContext: FIELD 14.
 func TestUnlockWithADeadContext(t *testing.T) {
 	parties(t, func(a, b party) {
 		ctx, cancel := context.WithCancel(a.Context())
@@ -355,6 +360,7 @@ func TestLostHoldEndsBeforeTheNextIsGranted(t *testing.T) {
 	})
 }
 
+// TestRemovedEntryEndsTheHoldOnly: FIELD 12: to unlock what an operator has removed is an error that says so, and deletes nothing.
 func TestRemovedEntryEndsTheHoldOnly(t *testing.T) {
 	parties(t, func(a, b party) {
 		l := a.lock()
@@ -388,6 +394,7 @@ func TestRemovedEntryEndsTheHoldOnly(t *testing.T) {
 	})
 }
 
+// TestWaiterOfALostSessionReturnsAndNeverWins: FIELD 6.
 func TestWaiterOfALostSessionReturnsAndNeverWins(t *testing.T) {
 	parties(t, func(a, b party) {
 		l := a.lock()
@@ -428,6 +435,7 @@ func TestLockThatFindsItsSessionOverUsesANewOne(t *testing.T) {
 	})
 }
 
+// TestGrantThatArrivesAfterTheSessionEndedIsNone: FIELD 5 and 6.
 func TestGrantThatArrivesAfterTheSessionEndedIsNone(t *testing.T) {
 	parties(t, func(a, b party) {
 		b.session()
@@ -446,6 +454,7 @@ func TestGrantThatArrivesAfterTheSessionEndedIsNone(t *testing.T) {
 	})
 }
 
+// TestCancelledWaiterInTheMiddleKeepsTheOrder: FIELD 29.
 func TestCancelledWaiterInTheMiddleKeepsTheOrder(t *testing.T) {
 	parties(t, func(a, b party) {
 		l := a.lock()
@@ -477,6 +486,7 @@ func TestCancelledWaiterInTheMiddleKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// TestReleaseWakesOneOfAThousand: FIELD 29.
 func TestReleaseWakesOneOfAThousand(t *testing.T) {
 	parties(t, func(a, b party) {
 		const n = 1000

@@ -59,8 +59,8 @@ func (c *holdContext) Value(key any) any {
 //
 // Do returns the error of work. If the hold was lost before work returned, or if it could not
 // be released, the error says that as well: work that returned nil may have run without
-// protection. If h does not hold, work does not run.
-func (h *Hold) Do(ctx context.Context, work func(context.Context) error) (err error) {
+// protection. If h does not hold, work does not run. undo names the release in errors: "unlock".
+func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
 	if err := h.Err(); err != nil {
 		return errors.Join(err, h.Release(ctx))
 	}
@@ -68,7 +68,7 @@ func (h *Hold) Do(ctx context.Context, work func(context.Context) error) (err er
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
-		released := h.grant.line.describe(context.Background(), "unlock", h.Release(ctx))
+		released := h.grant.line.describe(context.Background(), undo, h.Release(ctx))
 		cancel(nil)
 		switch {
 		case err == nil:

@@ -2,10 +2,8 @@ package recipes
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -20,6 +18,7 @@ type Line struct {
 	line     driver.Line
 	identity string
 	payload  []byte
+	record   atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
 }
 
 // NewLine returns the line of a recipe's kind and a name. It does no I/O. An empty identity
@@ -50,11 +49,23 @@ func (l *Line) Name() string { return l.name }
 // Request is what a recipe asks of a line.
 type Request struct {
 	Op   string // for errors: "lock", "read-lock", …
-	Mode string // the contender's mark in the line
-	Rule Rule
+	Mode string // the contender's mark in the line; or Terms.Mode
+	Rule Rule   // or Terms, which give one
+	// Terms are what all contenders of the line must agree on.
+	Terms *Terms
 	// Try: do not wait. Alone, with Try: the rule admits nobody but the only one in line, so
 	// that the service itself can refuse without an entry being made.
 	Try, Alone bool
+	// Held is the mode to which an entry is converted that is admitted while somebody stands behind
+	// it, or has been for a while. Empty: it keeps Mode.
+	Held string
+	// Lesser is a mode that excludes less, in which a hold of this request can be entered as well (see
+	// Acquire), and to which it is converted when only such are left. Empty: there is none.
+	Lesser string
+	// Fresh: stand in line also when the context carries a hold.
+	Fresh bool
+	// Payload is shown by listings, instead of the line's.
+	Payload []byte
 }
 
 // Acquire joins the line and waits until the rule admits. A context that carries a live hold
@@ -67,13 +78,18 @@ type Request struct {
 func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	began := time.Now()
 	switch {
-	case r.Rule == nil || r.Mode == "":
-		return nil, invalid("%s %q: a request wants a rule and a mode", r.Op, l.name)
+	case r.Rule == nil == (r.Terms == nil) || r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
+		return nil, invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
+	case len(r.Payload) > MaxPayload:
+		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	}
-	if h, err := l.reenter(ctx, r.Mode); h != nil || err != nil {
-		return h, l.describe(ctx, r.Op, err)
+	if h, err := l.reenter(ctx, r); h != nil {
+		l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: h.Session(), Line: l.line, Token: h.Token()})
+		return h, nil
+	} else if err != nil {
+		return nil, l.describe(ctx, r.Op, err)
 	}
 	h, sess, err := l.acquire(ctx, r, began)
 	if err != nil {
@@ -98,116 +114,14 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %s", coordinator.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// acquire is Acquire without re-entry. It also returns the session's ID, for the observer.
-func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, string, error) {
-	value, err := info{Identity: l.identity, Since: now.UTC().Round(time.Millisecond), Payload: l.payload}.encode()
-	if err != nil {
-		return nil, "", err
-	}
-	s, j, err := l.join(ctx, r, value)
-	switch {
-	case s == nil:
-		return nil, "", err
-	case err != nil:
-		return nil, s.ID(), l.taken(ctx, s, r, err)
-	}
-	if err = l.wait(ctx, s, r, j); err == nil {
-		// The last look: a session that ended between the grant's request and now, while this
-		// process was paused say, has no grant to give. Whoever comes next may have it.
-		err = s.Err()
-	}
-	if err != nil {
-		s.Abandon(l.line, j.Place)
-		return nil, s.ID(), l.taken(ctx, s, r, err)
-	}
-	return newHold(ctx, l, s, j, r.Mode), s.ID(), nil
-}
-
-// join puts a contender into the line. When the service answers that the session was over before, this
-// attempt has not stood in line yet, and is made once more on a new session.
-func (l *Line) join(ctx context.Context, r Request, value []byte) (s *coordinator.Session, j driver.Joined, err error) {
-	for range 2 {
-		if s, err = l.client.Session(ctx); err != nil {
-			return nil, j, err
-		}
-		if r.Try && !r.Alone {
-			err = l.wouldAdmit(ctx, s, r)
-		}
-		if err == nil {
-			j, err = s.Join(ctx, l.line, driver.Contender{ID: newID(), Mode: r.Mode, Value: value, Alone: r.Try && r.Alone})
-		}
-		if !errors.Is(err, coordinator.ErrSessionLost) || coordinator.MayHaveApplied(err) || ctx.Err() != nil {
-			break
-		}
-	}
-	return s, j, err
-}
-
-// wait returns nil once the rule admits the contender. After each leaving among those it
-// watches it looks again, since the one ahead may have left without ever holding.
-func (l *Line) wait(ctx context.Context, s *coordinator.Session, r Request, j driver.Joined) error {
-	if j.First && r.Rule(nil).Admitted {
-		return nil
-	}
-	for {
-		ahead, err := s.Ahead(ctx, l.line, j.Place)
-		if err != nil {
-			return err
-		}
-		v := r.Rule(ahead)
-		switch {
-		case v.Admitted:
-			return nil
-		case r.Try:
-			return coordinator.ErrTaken
-		}
-		if err := s.Await(ctx, l.line, v.Watch...); err != nil {
-			return err
-		}
-	}
-}
-
-// wouldAdmit returns ErrTaken if the rule would not admit a contender that joined
-// now, so that a Try that fails has not touched the line.
-func (l *Line) wouldAdmit(ctx context.Context, s *coordinator.Session, r Request) error {
-	entries, err := s.List(ctx, l.line, 0)
-	if err != nil {
-		return err
-	}
-	if !r.Rule(places(entries)).Admitted {
-		return coordinator.ErrTaken
-	}
-	return nil
-}
-
-// askWho bounds the request that finds out who has the name, for an error message.
-const askWho = time.Second
-
-// taken makes the error of a Try that found the name taken, with the first in line if one more
-// short request tells who that is. Other errors it leaves alone, and so it does when ctx has ended, for its cause
-// may be the ErrTaken of somebody else.
-func (l *Line) taken(ctx context.Context, s *coordinator.Session, r Request, err error) error {
-	if !r.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) {
-		return err
-	}
-	ask, cancel := context.WithTimeout(ctx, askWho)
-	defer cancel()
-	e := &TakenError{Op: r.Op, Name: l.name}
-	if first, err := s.List(ask, l.line, 1); err == nil && len(first) > 0 {
-		e.Holder = contender(first[0])
-		e.Holder.Holding = true
-	}
-	return e
-}
-
 // List returns all contenders in order. rule tells, from those ahead of each, whether it is
 // holding. It asks the service; a session is opened if there is none.
 func (l *Line) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
-	s, err := l.client.Session(ctx)
-	if err != nil {
-		return nil, coordinator.Describe(ctx, "list", l.name, err)
-	}
-	entries, err := s.List(ctx, l.line, 0)
+	var entries []driver.Entry
+	err := l.onSession(ctx, func(s *coordinator.Session) (err error) {
+		entries, err = s.List(ctx, l.line, 0)
+		return err
+	})
 	if err != nil {
 		return nil, coordinator.Describe(ctx, "list", l.name, err)
 	}
@@ -226,13 +140,4 @@ func places(entries []driver.Entry) []driver.Place {
 		p[i] = e.Place
 	}
 	return p
-}
-
-// newID returns a contender's ID: 96 random bits. It is not made from the session, since two
-// goroutines on one session are two contenders, nor from a counter, since a lost join must
-// stay distinguishable over restarts.
-func newID() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand aborts the process instead
-	return hex.EncodeToString(b[:])
 }

@@ -18,7 +18,7 @@ func shared(t *testing.T, f func(t *testing.T, a, b *recipes.Line)) {
 		svc := memory.NewService()
 		var lines [2]*recipes.Line
 		for i := range lines {
-			c, err := coordinator.New(svc.Driver())
+			c, err := coordinator.New(svc.Driver(), quiet)
 			if err != nil {
 				t.Fatal(err)
 			}

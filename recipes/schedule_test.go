@@ -20,6 +20,7 @@ import (
 type visit struct {
 	mode             byte
 	join, hold, wait time.Duration // wait is its patience
+	stay             time.Duration // for how long a writer goes on as a reader
 	client           int
 
 	granted bool
@@ -27,9 +28,10 @@ type visit struct {
 	token   coordinator.Token
 }
 
-// TestLineFollowsTheReferenceModel runs generated schedules of joins, holds and lost
+// TestLineFollowsTheReferenceModel runs generated schedules of joins, holds, conversions and lost
 // patience on several clients, in virtual time and on a service without delay, and compares
-// every grant, its moment and its token's order with a model of a few lines.
+// every grant, its moment and its token's order with a model of a few lines. Half of the services show lines as they were
+// a while ago.
 func TestLineFollowsTheReferenceModel(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -38,7 +40,11 @@ func TestLineFollowsTheReferenceModel(t *testing.T) {
 					got := generate(rand.New(rand.NewPCG(seed, 1)), k.modes)
 					want := append([]visit(nil), got...)
 					model(want, k.conflict)
-					run(t, got, k.rule)
+					var opts []memory.Option
+					if seed%2 == 1 {
+						opts = append(opts, memory.WithStaleViews(seed))
+					}
+					run(t, memory.NewService(opts...), got, k.rule)
 					compare(t, seed, got, want)
 				})
 			}
@@ -61,35 +67,42 @@ func generate(r *rand.Rand, modes string) []visit {
 		if r.IntN(4) == 0 {
 			v[i].wait = time.Duration(1 + r.Int64N(int64(10*time.Second)))
 		}
+		if v[i].mode == 'w' && r.IntN(3) == 0 {
+			v[i].stay = time.Duration(1 + r.Int64N(int64(5*time.Second)))
+		}
 	}
 	return v
 }
 
 // model is the reference: first come first served means that a contender is granted
-// when the last conflicting one before it has left, unless its patience ends first.
+// when the last conflicting one before it has left, or has been converted to what does not conflict, unless its patience
+// ends first.
 func model(visits []visit, conflict func(a, b byte) bool) {
-	left := make([]time.Duration, len(visits))
+	left, lowered := make([]time.Duration, len(visits)), make([]time.Duration, len(visits))
 	for i := range visits {
 		v := &visits[i]
 		v.at = v.join
 		for j := range i {
-			if conflict(visits[j].mode, v.mode) {
+			switch {
+			case conflict(visits[j].mode, v.mode) && (visits[j].stay == 0 || conflict('r', v.mode)):
 				v.at = max(v.at, left[j])
+			case conflict(visits[j].mode, v.mode):
+				v.at = max(v.at, lowered[j])
 			}
 		}
 		v.granted = v.at < v.join+v.wait
 		if v.granted {
-			left[i] = v.at + v.hold
+			lowered[i] = v.at + v.hold
+			left[i] = lowered[i] + v.stay
 		} else {
 			v.at = v.join + v.wait
-			left[i] = v.at
+			left[i], lowered[i] = v.at, v.at
 		}
 	}
 }
 
 // run plays a schedule for real.
-func run(t *testing.T, visits []visit, rule func(byte) recipes.Rule) {
-	svc := memory.NewService()
+func run(t *testing.T, svc *memory.Service, visits []visit, rule func(byte) recipes.Rule) {
 	var clients []*coordinator.Client
 	for range 4 {
 		c, err := coordinator.New(svc.Driver(), coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
@@ -120,7 +133,11 @@ func play(t *testing.T, start time.Time, c *coordinator.Client, v *visit, rule f
 	time.Sleep(time.Until(start.Add(v.join)))
 	ctx, cancel := context.WithTimeout(context.Background(), v.wait)
 	defer cancel()
-	h, err := l.Acquire(ctx, recipes.Request{Op: "test", Mode: string(v.mode), Rule: rule(v.mode)})
+	r := recipes.Request{Op: "test", Mode: string(v.mode), Rule: rule(v.mode)}
+	if v.stay > 0 {
+		r.Lesser = "r"
+	}
+	h, err := l.Acquire(ctx, r)
 	v.at, v.granted = time.Since(start), err == nil
 	if err != nil {
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, coordinator.ErrUnavailable) {
@@ -130,6 +147,16 @@ func play(t *testing.T, start time.Time, c *coordinator.Client, v *visit, rule f
 	}
 	v.token = h.Token()
 	time.Sleep(v.hold)
+	if v.stay > 0 {
+		upper := h
+		if h, err = l.Acquire(upper.Context(), recipes.Request{Op: "test", Mode: "r", Rule: rule('r')}); err != nil {
+			t.Error(err)
+		}
+		if err := upper.Release(context.Background()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(v.stay)
+	}
 	if err := h.Release(context.Background()); err != nil {
 		t.Error(err)
 	}

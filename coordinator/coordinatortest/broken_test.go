@@ -3,9 +3,11 @@ package coordinatortest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -75,7 +77,12 @@ func TestEveryCaseFindsAFlaw(t *testing.T) {
 }
 
 func flaws() []flaw {
-	return slices.Concat(joinFlaws(), viewFlaws(), watchFlaws(), leaveFlaws(), sessionFlaws(), callFlaws())
+	return slices.Concat(
+		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), watchFlaws(),
+		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
+		headFlaws(), recordFlaws(), setRecordFlaws(),
+		leaveFlaws(), sessionFlaws(), callFlaws(),
+	)
 }
 
 // errOpaque is an error that says nothing.
@@ -96,6 +103,28 @@ func (w *world) standing(line driver.Line, id string) (driver.Entry, bool) {
 		}
 	}
 	return driver.Entry{}, false
+}
+
+// print is all there is in a line.
+func (w *world) print(line driver.Line) string { return fmt.Sprint(w.svc.Snapshot(line)) }
+
+// seer is a session of nobody under test, on a link that is never hurt.
+func (w *world) seer() driver.Session {
+	w.once.Do(func() {
+		w.spare, _ = w.svc.Driver().Open(context.Background(), time.Hour) // the longest that the harness grants
+	})
+	return w.spare
+}
+
+// later repeats what failed, in the background and behind the caller's back: what package driver forbids, and what late
+// requests come to.
+func later(err error, repeat func(ctx context.Context)) {
+	if errors.Is(err, driver.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		go func() {
+			time.Sleep(100 * time.Millisecond) // when the case has gone on, and before it has settled
+			repeat(context.Background())
+		}()
+	}
 }
 
 // until blocks as a driver does that waits for something that never comes.

@@ -3,88 +3,19 @@ package coordinatortest
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
-	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 var generalCases = []testCase{
-	{name: "G1/many goroutines share sessions and a line", body: manyGoroutines},
+	{name: "G1/many goroutines share sessions and a line", body: func(e *env) { manyGoroutines(e) }},
+	{name: "G1/many goroutines share a line and convert while they wait", body: func(e *env) { manyGoroutines(e, "r", "x") }},
+	{name: "G1/many goroutines convert, write and count in a record", body: manyWriters},
 	{name: "G2/calls end with their context while nothing passes", needs: []Lever{Hold}, body: callsEnd},
 	{name: "G3/every error is classified", needs: []Lever{Hold, Reset}, body: errorsClassified},
 	{name: "Line/similar names do not see each other", body: similarNames},
 	{name: "Mode/every view shows it", body: modeShown},
 	{name: "Key/is never used for another entry", body: keyUnique},
-}
-
-// contest is a plain mutex over one line, as the recipes do it.
-type contest struct {
-	e      *env
-	line   driver.Line
-	inside atomic.Int32
-	last   atomic.Int64
-}
-
-// take joins, waits for its turn and leaves.
-func (c *contest) take(s driver.Session) error {
-	own, err := s.Join(c.e.soon(), c.line, contender())
-	if err != nil {
-		return fmt.Errorf("Join: %w", err)
-	}
-	for {
-		places, err := s.Ahead(c.e.soon(), c.line, own.Place)
-		if err != nil {
-			return fmt.Errorf("Ahead: %w", err)
-		}
-		if len(places) == 0 {
-			break
-		}
-		err = c.e.again(func(ctx context.Context) error {
-			return s.Watch(ctx, c.line, places[len(places)-1])
-		})
-		if err != nil {
-			return fmt.Errorf("Watch: %w", err)
-		}
-	}
-	if n := c.inside.Add(1); n != 1 {
-		return fmt.Errorf("%d contenders saw nobody ahead at once", n)
-	}
-	if before := c.last.Swap(int64(own.Token)); before >= int64(own.Token) {
-		return fmt.Errorf("token %d was admitted after %d", own.Token, before)
-	}
-	runtime.Gosched()
-	c.inside.Add(-1)
-	if err := s.Leave(c.e.soon(), c.line, own.Place); err != nil {
-		return fmt.Errorf("Leave: %w", err)
-	}
-	return nil
-}
-
-// manyGoroutines runs a mutex as recipes do: whatever is not safe for many callers, or
-// wrong about who is ahead, lets two in at once or leaves one waiting.
-func manyGoroutines(e *env) {
-	shared := e.connect()
-	sessions := []driver.Session{e.openOn(shared), e.openOn(shared), e.open()}
-	c := &contest{e: e, line: e.line()}
-	var running []*outcome
-	for i := range 24 {
-		s := sessions[i%len(sessions)]
-		running = append(running, e.start(func() error {
-			for range 2 {
-				if err := c.take(s); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-	}
-	for _, o := range running {
-		// Each waits for all others: many turns, so more than one patience.
-		e.ok(e.ends(o, 3*e.Patience, "a goroutine that joins, waits and leaves"), "a goroutine that joins, waits and leaves")
-	}
-	e.stands(sessions[0], c.line)
 }
 
 // callsEnd: with both directions held no call can be answered. Clients that queue requests
@@ -106,6 +37,11 @@ func callsEnd(e *env) {
 		{"Join", func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err }},
 		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own.Place); return err }},
 		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, line, first.Place) }},
+		{"Convert", func(ctx context.Context) error { _, err := s.Convert(ctx, line, own, "r", nil); return err }},
+		{"Write", func(ctx context.Context) error { return s.Write(ctx, line, own.Place, []byte("value")) }},
+		{"Head", func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err }},
+		{"Record", func(ctx context.Context) error { _, err := s.Record(ctx, line, driver.Any); return err }},
+		{"SetRecord", func(ctx context.Context) error { _, err := s.SetRecord(ctx, line, []byte("value"), 0); return err }},
 		{"List", func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err }},
 		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, line, newID()) }},
 		{"Leave", func(ctx context.Context) error { return s.Leave(ctx, line, own.Place) }},
@@ -138,6 +74,15 @@ func errorsClassified(e *env) {
 	e.classified(e.ctx, s.Leave(e.soon(), line, own.Place), "Leave repeated")
 	_, err = s.Ahead(e.soon(), line, own.Place)
 	e.classified(e.ctx, err, "Ahead of a place that was left")
+	_, err = s.Convert(e.soon(), line, own, "r", nil)
+	e.classified(e.ctx, err, "Convert of a place that was left")
+	e.classified(e.ctx, s.Write(e.soon(), line, own.Place, nil), "Write to a place that was left")
+	_, err = s.SetRecord(e.soon(), line, []byte("value"), e.setRecord(s, e.line(), "value", 0))
+	e.classified(e.ctx, err, "SetRecord with another version")
+	_, err = s.Head(dead, line, driver.Any)
+	e.classified(dead, err, "Head with a context that had ended")
+	_, err = s.Record(dead, line, driver.Any)
+	e.classified(dead, err, "Record with a context that had ended")
 	if e.has(OddTTL) {
 		_, err = c.Driver.Open(e.soon(), e.OddTTL)
 		e.classified(e.ctx, err, "Open with a ttl that is not granted")
@@ -166,5 +111,5 @@ func (e *env) classified(ctx context.Context, err error, what string) {
 		return
 	}
 	e.is(err, what, driver.ErrUnavailable, driver.ErrSessionLost, driver.ErrGone,
-		driver.ErrTaken, driver.ErrRefused, driver.ErrInvalid)
+		driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid)
 }

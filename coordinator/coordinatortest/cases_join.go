@@ -153,28 +153,6 @@ func (e *env) same2(got, want driver.Joined) {
 	}
 }
 
-// lostReply runs a call whose request is applied and whose reply is lost with the connection. applied
-// says when the service has done it.
-func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied func() bool) {
-	c.Link.HoldReplies()
-	o := e.start(func() error { return call(e.soon()) })
-	e.eventually("the request is applied while its reply is held", applied)
-	e.waits(o, "HoldReplies")
-	c.Link.Reset()
-	c.Link.Heal()
-	_ = e.ends(o, e.Patience, "a call whose connection broke")
-}
-
-// lostJoin joins behind another, with a reply that is lost. It returns the one who stays. Without that one the
-// line need not exist, and a driver may have to make it first: then the lost reply is not that of the join.
-func (e *env) lostJoin(c Client, s, seer driver.Session, line driver.Line, x driver.Contender) (stays string) {
-	stays = e.join(seer, line).Place.ID
-	e.lostReply(c,
-		func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err },
-		func() bool { return len(e.list(seer, line)) == 2 })
-	return stays
-}
-
 // joinAfterLostReply: a second entry would stand in line behind the first of the same
 // contender, which waits for itself for as long as the session lives.
 func joinAfterLostReply(e *env) {
@@ -201,26 +179,6 @@ func joinOvertaken(e *env) {
 	c.Link.Deliver()
 	e.keeps(seer, line, stays.Place.ID, x.ID)
 	e.same2(e.joinUntil(s, line, x), own)
-}
-
-// strand runs a call whose request stays on the wire of a connection that the client has lost. For a Join
-// somebody must stand in the line, see lostJoin.
-func (e *env) strand(c Client, call func(ctx context.Context) error) {
-	c.Link.HoldRequests()
-	o := e.start(func() error { return call(e.soon()) })
-	e.settle()
-	e.waits(o, "HoldRequests")
-	c.Link.Strand()
-	_ = e.ends(o, e.Patience, "a call whose connection broke")
-}
-
-// waits makes sure that a lever held a call up: else the case would check nothing.
-func (e *env) waits(o *outcome, lever string) {
-	select {
-	case <-o.done:
-		e.fail("the harness holds the call up", "the call returned %v in spite of %s", o.err, lever)
-	default:
-	}
 }
 
 // onlyFirst: First is a licence to enter without a look, so a wrong one is two holders.

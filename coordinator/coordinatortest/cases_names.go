@@ -42,7 +42,7 @@ func modeShown(e *env) {
 	a, b := e.open(), e.open()
 	line := e.line()
 	var want []driver.Place
-	for _, mode := range []string{"x", "r", "p3", "abcdefgh", "12345678"} {
+	for _, mode := range []string{"x", "r", "p3", "abcdefghijklmnop", "1234567890123456"} {
 		c := contender()
 		c.Mode = mode
 		j := e.joinAs(a, line, c)
@@ -52,10 +52,8 @@ func modeShown(e *env) {
 		want = append(want, j.Place)
 	}
 	own := e.join(b, line)
-	places, err := b.Ahead(e.soon(), line, own.Place)
-	e.ok(err, "Ahead")
-	if !slices.Equal(places, want) {
-		e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", places)
+	if view := e.view(b, line, own.Place); !slices.Equal(view.Ahead, want) {
+		e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", view.Ahead)
 	}
 	for i, x := range e.list(b, line)[:len(want)] {
 		if x.Place != want[i] {

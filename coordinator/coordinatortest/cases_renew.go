@@ -59,18 +59,31 @@ func closedStaysClosed(e *env) {
 
 // dead checks that no call succeeds on a session that is over.
 func (e *env) dead(s driver.Session, line driver.Line, own, stands driver.Place) {
+	joined := driver.Joined{Place: own}
 	for name, call := range map[string]func(ctx context.Context) error{
-		"Renew":  s.Renew,
-		"Join":   func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err },
-		"Ahead":  func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own); return err },
-		"Watch":  func(ctx context.Context) error { return s.Watch(ctx, line, stands) },
-		"Leave":  func(ctx context.Context) error { return s.Leave(ctx, line, own) },
-		"Forget": func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },
-		"List":   func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err },
+		"Renew":           s.Renew,
+		"Join":            func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err },
+		"Ahead":           func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own); return err },
+		"Watch":           func(ctx context.Context) error { return s.Watch(ctx, line, stands) },
+		"Leave":           func(ctx context.Context) error { return s.Leave(ctx, line, own) },
+		"Forget":          func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },
+		"List":            func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err },
+		"Ahead of nobody": func(ctx context.Context) error { _, err := s.Ahead(ctx, line, nowhere); return err },
+		"Convert":         func(ctx context.Context) error { _, err := s.Convert(ctx, line, joined, "r", nil); return err },
+		"Write":           func(ctx context.Context) error { return s.Write(ctx, line, own, []byte("dead")) },
+		"Head":            func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err },
+		"Record":          func(ctx context.Context) error { _, err := s.Record(ctx, line, driver.Any); return err },
+		"SetRecord": func(ctx context.Context) error {
+			_, err := s.SetRecord(ctx, line, []byte("dead"), 0)
+			return err
+		},
 	} {
-		if err := call(e.in(e.Patience)); err == nil {
+		ctx := e.in(e.Patience)
+		err := call(ctx)
+		if err == nil {
 			e.fail("an error", "%s succeeded on a session that is over", name)
 		}
+		e.classified(ctx, err, name+" on a session that is over")
 	}
 }
 

@@ -16,6 +16,12 @@ var clauses = map[string]string{
 	"Done":  `Done is closed soon after the service says that the session is over.`,
 	"List":  `List reads the first limit entries of a line with their values, all of them if limit is 0, in order.`,
 	"Empty": `A line that nobody ever joined is empty, not an error.`,
+	"Last":  `Last is true when the view shows nobody behind.`,
+
+	"Version":   `Version tells one state of a value from all others of that value. Only equality means something. Zero is that of a value that is not there.`,
+	"Head":      `Head waits until the first entry of the line is in another state than known, and returns it. It returns at once if known is Any.`,
+	"Record":    `Record waits until the line's record is in another version than known, and returns it. It returns at once if known is Any.`,
+	"SetRecord": `SetRecord writes the line's record if its version is known, and returns the new version. The value has 1 byte to 64 KiB. A zero version means that there must be no record.`,
 
 	"O1": `The session lives at the service for at least ttl after any moment at which Open or an acknowledged Renew was called, less Slack, and it ends soon after the ttl when it is not renewed.`,
 	"O2": `When the service does not grant exactly ttl, Open returns ErrInvalid with both values, and leaves no session behind.`,
@@ -28,17 +34,28 @@ var clauses = map[string]string{
 	"J1": `The order of a line is the order in which the service applied the joins, and tokens rise strictly in that order, over sessions, clients and restarts.`,
 	"J2": `Join with an ID that stands in the line already (Again is set) returns that entry with its token. One ID never has two entries.`,
 	"J3": `Of the contenders in a line, exactly the first may see First.`,
-	"J4": `When Join fails with any error but ErrTaken, the entry may or may not be there, now or later. The coordinator then calls Join again with Again set, or Forget.`,
+	"J4": `When Join fails with any error but ErrTaken and ErrStale, the entry may or may not be there, now or later. The coordinator then calls Join again with Again set, or Forget.`,
 	"J5": `A session that is over at the service can no longer join: ErrSessionLost, and nothing is left behind.`,
 	"J6": `With Alone set and the line not empty, Join returns ErrTaken, leaves no entry and no watch, and wakes nobody.`,
+	"J7": `With Record set and the line's record in another version at the moment of joining, Join returns ErrStale, leaves no entry and no watch, and wakes nobody. With Alone set as well and both against it, it may be either error.`,
 
 	"V1": `The view is at least as new as own's join and as anything that this session was told before by Watch. It may show a contender who has left since; it never lacks one that stands ahead.`,
-	"V2": `When own is no longer in the line the error is ErrGone, or ErrSessionLost.`,
+	"V2": `When own is no longer in the line the error is ErrGone, or ErrSessionLost. A place that was converted is not in the line.`,
+	"V3": `Last is true only if nobody stood behind own at the moment that the view shows.`,
+	"V4": `With the zero Place for own it shows the whole line, as if own came next, at least as new as everything that this session finished before. Last is true.`,
 
-	"W1": `It returns nil once the service has shown that one of them is gone: because it was left, forgotten or deleted, or because its session ended. If one is gone at the time of the call it returns nil at once. No leaving is missed, even over reconnects and compactions.`,
+	"W1": `It returns nil once the service has shown that one of them is gone: because it was left, forgotten, converted or deleted, or because its session ended. If one is gone at the time of the call it returns nil at once. No leaving is missed, even over reconnects and compactions.`,
 	"W2": `Nothing but a leaving among the places, or an error, ends the wait: the comings and goings of others wake nobody.`,
-	"W3": `When ctx ends it returns the context's error and leaves at the service at most one watch for each place, which goes when the place does.`,
+	"W3": `When ctx ends it returns the context's error and leaves at the service at most one watch for each place, which goes when the place does, or one for the line, which goes when the line changes.`,
 	"W4": `ErrSessionLost when the service says that this session is over; ErrUnavailable when the service cannot be reached or a quorum is missing, and the coordinator tries again.`,
+
+	"M1": `It happens in one step. ID, session, token and place in the line stay. A view shows the old entry or the new one, never both and never neither.`,
+	"M2": `To Watch, the old place has left.`,
+	"M3": `When own is not in the line the error is ErrGone, and nothing is made. Calling again with the same arguments after an unknown outcome is safe: it returns the new place. A mode that own has already is ErrInvalid.`,
+	"M4": `A conversion that is late makes nothing once the contender has left or was forgotten.`,
+
+	"P1": `After nil, List and Head show the value, and no Write of this entry that was called before is applied any more. Calls for one entry do not overlap.`,
+	"P2": `When own is not in the line the error is ErrGone, and nothing is made, also later.`,
 
 	"L1": `After nil the entry is gone. Whoever is next can be admitted.`,
 	"L2": `When that entry is not there, the error is ErrGone, and nothing was deleted: not an entry of another contender, session or time.`,
@@ -48,6 +65,15 @@ var clauses = map[string]string{
 	"F2": `Other contenders of the same session and line keep their places; a Join of theirs that is under way may fail with ErrUnavailable.`,
 
 	"S1": `The list is at least as new as everything that this session finished before.`,
+
+	"H1": `The state is at least as new as everything that this session finished before, and as what Head returned before. Of several changes in a row all but the last may be skipped; the last is never missed, even over reconnects and compactions.`,
+	"H2": `It waits for the first entry alone: the comings, goings and writes of others wake nobody. While the line is empty it waits for somebody to join.`,
+	"H3": `When ctx ends it returns the context's error and leaves at the service at most one watch, which goes when what it watched changes. W4 holds for it too.`,
+
+	"D1": `The record is at least as new as everything that this session finished before. The last of several changes is never missed, even over reconnects and compactions.`,
+	"D2": `H3 holds for it too.`,
+	"D3": `With another version, Any included, the error is ErrStale, and nothing is written. When the same call is repeated after an unknown outcome, ErrStale may also mean that the first one was applied.`,
+	"D4": `A record is no contender: a line with a record and nobody in it is empty. A record stays when contenders leave and sessions end.`,
 
 	"C1": `After nil all entries of the session are gone, at once and not after the ttl, and requests that were under way are not applied any more.`,
 	"C2": `It releases what the session started in this process, also when the service does not answer, and then returns ErrUnavailable or the context's error.`,
@@ -63,9 +89,13 @@ var untestable = map[string]string{
 // cases are all cases, in the order in which they run.
 var cases = join(
 	generalCases, openCases, renewCases,
-	joinCases, aloneCases, viewCases,
+	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
-	leaveCases, forgetCases, listCases, closeCases,
+	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
+	leaveCases, forgetCases, listCases,
+	headCases, headChangeCases, headToldCases, headWaitCases,
+	recordCases, recordToldCases, setRecordCases,
+	closeCases,
 )
 
 func join(groups ...[]testCase) []testCase {

@@ -71,13 +71,38 @@ func deafMethods(never context.Context) map[string]func(s *patched) {
 			}
 		},
 		"Ahead": func(s *patched) {
-			s.ahead = func(_ context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+			s.ahead = func(_ context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 				return s.Session.Ahead(never, line, own)
 			}
 		},
 		"Watch": func(s *patched) {
 			s.watch = func(_ context.Context, line driver.Line, places []driver.Place) error {
 				return s.Session.Watch(never, line, places...)
+			}
+		},
+		"Convert": func(s *patched) {
+			s.convert = func(_ context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+				return s.Session.Convert(never, line, own, mode, value)
+			}
+		},
+		"Write": func(s *patched) {
+			s.write = func(_ context.Context, line driver.Line, own driver.Place, value []byte) error {
+				return s.Session.Write(never, line, own, value)
+			}
+		},
+		"Head": func(s *patched) {
+			s.head = func(_ context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+				return s.Session.Head(never, line, known)
+			}
+		},
+		"Record": func(s *patched) {
+			s.record = func(_ context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+				return s.Session.Record(never, line, known)
+			}
+		},
+		"SetRecord": func(s *patched) {
+			s.setRecord = func(_ context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+				return s.Session.SetRecord(never, line, value, known)
 			}
 		},
 		"Leave": func(s *patched) {

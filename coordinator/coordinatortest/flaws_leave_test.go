@@ -11,7 +11,7 @@ func leaveFlaws() []flaw {
 	return append(forgetFlaws(), []flaw{
 		{
 			name:    "leave does nothing",
-			finds:   []string{"L1/after leave the entry is gone"},
+			finds:   []string{"L1/after leave the entry is gone", "L1/a converted entry can be left"},
 			session: left(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, _ error) error { return nil }, false),
 		},
 		{
@@ -25,8 +25,11 @@ func leaveFlaws() []flaw {
 			}, true),
 		},
 		{
-			name:  "leave goes by name",
-			finds: []string{"L2/a stale leave spares the same id joined later"},
+			name: "leave goes by name",
+			finds: []string{
+				"L2/a stale leave spares the same id joined later",
+				"L2/leave with the place before a conversion deletes nothing",
+			},
 			session: left(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
 				return remove(w, line, own.ID)
 			}, false),
@@ -90,6 +93,16 @@ func forgetFlaws() []flaw {
 			session: forgotten(func(_ context.Context, w *world, _ *patched, line driver.Line, id string) error {
 				_ = remove(w, line, id)
 				return nil
+			}),
+		},
+		{
+			name:  "forget knows the first mode only",
+			finds: []string{"F1/forget removes a converted entry", "F1/forget removes what a lost conversion has made"},
+			session: forgotten(func(ctx context.Context, w *world, s *patched, line driver.Line, id string) error {
+				if x, there := w.standing(line, id); there && x.Mode != "x" {
+					return nil
+				}
+				return s.Session.Forget(ctx, line, id)
 			}),
 		},
 		{

@@ -103,13 +103,13 @@ func joinFlaws() []flaw {
 			},
 		},
 		{
-			name:    "a refused alone leaves a watch",
-			finds:   []string{"J6/a refused alone leaves no watch"},
+			name:    "a refused join leaves a watch",
+			finds:   []string{"J6/a refused alone leaves no watch", "J7/a refused join leaves no watch"},
 			session: func(w *world, s *patched) { s.join = joinAndWatch(w, s) },
 		},
 		{
 			name:    "names are folded and unescaped",
-			finds:   []string{"Line/similar names do not see each other"},
+			finds:   []string{"Line/similar names do not see each other", "Line/records of similar names do not see each other"},
 			session: func(_ *world, s *patched) { s.renameLines(func(l string) string { return strings.ToLower(l) }) },
 		},
 		{
@@ -169,7 +169,7 @@ func joinAndLook(s *patched) joinFunc {
 func joinAndWatch(w *world, s *patched) joinFunc {
 	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 		j, err := s.Session.Join(ctx, line, c)
-		if errors.Is(err, driver.ErrTaken) {
+		if errors.Is(err, driver.ErrTaken) || errors.Is(err, driver.ErrStale) {
 			first := w.svc.Snapshot(line)[0].Place
 			go func() { _ = s.Session.Watch(context.Background(), line, first) }() // ends with the driver
 		}
@@ -180,9 +180,8 @@ func joinAndWatch(w *world, s *patched) joinFunc {
 // watchLine returns when anything in the line changes.
 func watchLine(w *world, s *patched) func(context.Context, driver.Line, []driver.Place) error {
 	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
-		before := len(w.svc.Snapshot(line))
-		for sleep(ctx, 100*time.Microsecond) {
-			if len(w.svc.Snapshot(line)) != before {
+		for before := w.print(line); sleep(ctx, 100*time.Microsecond); {
+			if w.print(line) != before {
 				return nil
 			}
 		}
@@ -196,7 +195,7 @@ func (s *patched) renameLines(to func(string) string) {
 	s.join = func(ctx context.Context, l driver.Line, c driver.Contender) (driver.Joined, error) {
 		return s.Session.Join(ctx, name(l), c)
 	}
-	s.ahead = func(ctx context.Context, l driver.Line, own driver.Place) ([]driver.Place, error) {
+	s.ahead = func(ctx context.Context, l driver.Line, own driver.Place) (driver.View, error) {
 		return s.Session.Ahead(ctx, name(l), own)
 	}
 	s.leave = func(ctx context.Context, l driver.Line, own driver.Place) error {
@@ -204,5 +203,11 @@ func (s *patched) renameLines(to func(string) string) {
 	}
 	s.list = func(ctx context.Context, l driver.Line, limit int) ([]driver.Entry, error) {
 		return s.Session.List(ctx, name(l), limit)
+	}
+	s.record = func(ctx context.Context, l driver.Line, known driver.Version) (driver.Record, error) {
+		return s.Session.Record(ctx, name(l), known)
+	}
+	s.setRecord = func(ctx context.Context, l driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+		return s.Session.SetRecord(ctx, name(l), value, known)
 	}
 }

@@ -57,8 +57,10 @@ func sessionFlaws() []flaw {
 			session: func(_ *world, s *patched) { s.close = func(context.Context) error { return nil } },
 		},
 		{
-			name:  "close deletes entries and lets the session run out",
-			finds: []string{"C1/a join under way is not applied after close"},
+			name: "close deletes entries and lets the session run out",
+			finds: []string{
+				"C1/a join under way is not applied after close", "C1/requests under way are not applied after close",
+			},
 			session: func(w *world, s *patched) {
 				s.close = func(context.Context) error {
 					for _, line := range w.svc.Lines() {
@@ -77,6 +79,15 @@ func sessionFlaws() []flaw {
 
 func openFlaws() []flaw {
 	return []flaw{
+		{
+			name:  "a session that is over still reads records",
+			finds: []string{"R2/an ended session stays ended", "R2/a closed session stays closed"},
+			session: func(w *world, s *patched) {
+				s.record = func(_ context.Context, line driver.Line, _ driver.Version) (driver.Record, error) {
+					return w.svc.Record(line), nil
+				}
+			},
+		},
 		{
 			name: "ttl is not what was granted", finds: []string{"TTL/is what was asked for"},
 			session: func(_ *world, s *patched) { s.ttl = time.Hour },

@@ -11,12 +11,12 @@ import (
 // viewed changes what Ahead returns.
 func viewed(change func(own driver.Place, places []driver.Place) []driver.Place) func(*world, *patched) {
 	return func(_ *world, s *patched) {
-		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
-			places, err := s.Session.Ahead(ctx, line, own)
-			if err != nil {
-				return nil, err
+		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+			view, err := s.Session.Ahead(ctx, line, own)
+			if err == nil {
+				view.Ahead = change(own, view.Ahead)
 			}
-			return change(own, places), nil
+			return view, err
 		}
 	}
 }
@@ -46,13 +46,13 @@ func viewFlaws() []flaw {
 			name:  "view shows those behind",
 			finds: []string{"L1/after leave the entry is gone"},
 			session: func(_ *world, s *patched) {
-				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 					entries, err := s.Session.List(ctx, line, 0)
 					places := []driver.Place{}
 					for _, x := range entries {
 						places = append(places, x.Place)
 					}
-					return places, err
+					return driver.View{Ahead: places}, err
 				}
 			},
 		},
@@ -65,12 +65,12 @@ func viewFlaws() []flaw {
 			name:  "view of nothing is empty",
 			finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
 			session: func(_ *world, s *patched) {
-				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
-					places, err := s.Session.Ahead(ctx, line, own)
+				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+					view, err := s.Session.Ahead(ctx, line, own)
 					if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrSessionLost) {
-						return nil, nil
+						return driver.View{}, nil
 					}
-					return places, err
+					return view, err
 				}
 			},
 		},
@@ -146,17 +146,17 @@ func listed(change func(entries []driver.Entry, limit int) []driver.Entry) func(
 }
 
 // aheadCached asks once for each place.
-func aheadCached(s *patched) func(context.Context, driver.Line, driver.Place) ([]driver.Place, error) {
-	cache := map[string][]driver.Place{}
-	return func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
-		if places, ok := cache[own.Key]; ok {
-			return places, nil
+func aheadCached(s *patched) func(context.Context, driver.Line, driver.Place) (driver.View, error) {
+	cache := map[string]driver.View{}
+	return func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+		if view, ok := cache[own.Key]; ok {
+			return view, nil
 		}
-		places, err := s.Session.Ahead(ctx, line, own)
+		view, err := s.Session.Ahead(ctx, line, own)
 		if err == nil {
-			cache[own.Key] = places
+			cache[own.Key] = view
 		}
-		return places, err
+		return view, err
 	}
 }
 

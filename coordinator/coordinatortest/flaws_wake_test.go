@@ -57,8 +57,11 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name:  "watch wakes for anything in the line",
-			finds: []string{"W2/others who come and go wake nobody"},
+			name: "watch wakes for anything in the line",
+			finds: []string{
+				"W2/others who come and go wake nobody", "W2/writes and conversions of others wake nobody",
+				"W2/a write is told to who follows the head and not to who waits for its leaving",
+			},
 			session: func(w *world, s *patched) {
 				s.watch = watchLine(w, s)
 			},

@@ -28,21 +28,34 @@ func (d *patchedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Ses
 	return p, nil
 }
 
+type (
+	convertFunc   = func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error)
+	writeFunc     = func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error
+	headFunc      = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error)
+	recordFunc    = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error)
+	setRecordFunc = func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error)
+)
+
 // patched is a session with some methods replaced; nil leaves a method as it is.
 type patched struct {
 	driver.Session
-	id     string
-	ttl    time.Duration
-	slack  *time.Duration
-	done   chan struct{}
-	renew  func(ctx context.Context) error
-	join   func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error)
-	ahead  func(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error)
-	watch  func(ctx context.Context, line driver.Line, places []driver.Place) error
-	leave  func(ctx context.Context, line driver.Line, own driver.Place) error
-	forget func(ctx context.Context, line driver.Line, id string) error
-	list   func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
-	close  func(ctx context.Context) error
+	id        string
+	ttl       time.Duration
+	slack     *time.Duration
+	done      chan struct{}
+	convert   convertFunc
+	write     writeFunc
+	head      headFunc
+	record    recordFunc
+	setRecord setRecordFunc
+	renew     func(ctx context.Context) error
+	join      func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error)
+	ahead     func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error)
+	watch     func(ctx context.Context, line driver.Line, places []driver.Place) error
+	leave     func(ctx context.Context, line driver.Line, own driver.Place) error
+	forget    func(ctx context.Context, line driver.Line, id string) error
+	list      func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
+	close     func(ctx context.Context) error
 }
 
 func (s *patched) ID() string {
@@ -87,7 +100,7 @@ func (s *patched) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return s.Session.Join(ctx, line, c)
 }
 
-func (s *patched) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+func (s *patched) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	if s.ahead != nil {
 		return s.ahead(ctx, line, own)
 	}
@@ -99,6 +112,20 @@ func (s *patched) Watch(ctx context.Context, line driver.Line, places ...driver.
 		return s.watch(ctx, line, places)
 	}
 	return s.Session.Watch(ctx, line, places...)
+}
+
+func (s *patched) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	if s.convert != nil {
+		return s.convert(ctx, line, own, mode, value)
+	}
+	return s.Session.Convert(ctx, line, own, mode, value)
+}
+
+func (s *patched) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+	if s.write != nil {
+		return s.write(ctx, line, own, value)
+	}
+	return s.Session.Write(ctx, line, own, value)
 }
 
 func (s *patched) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
@@ -120,6 +147,27 @@ func (s *patched) List(ctx context.Context, line driver.Line, limit int) ([]driv
 		return s.list(ctx, line, limit)
 	}
 	return s.Session.List(ctx, line, limit)
+}
+
+func (s *patched) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+	if s.head != nil {
+		return s.head(ctx, line, known)
+	}
+	return s.Session.Head(ctx, line, known)
+}
+
+func (s *patched) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+	if s.record != nil {
+		return s.record(ctx, line, known)
+	}
+	return s.Session.Record(ctx, line, known)
+}
+
+func (s *patched) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+	if s.setRecord != nil {
+		return s.setRecord(ctx, line, value, known)
+	}
+	return s.Session.SetRecord(ctx, line, value, known)
 }
 
 func (s *patched) Close(ctx context.Context) error {

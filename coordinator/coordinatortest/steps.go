@@ -27,9 +27,13 @@ func (e *env) leave(s driver.Session, line driver.Line, p driver.Place) {
 
 // ahead returns the IDs ahead of a place.
 func (e *env) ahead(s driver.Session, line driver.Line, own driver.Place) []string {
-	places, err := s.Ahead(e.soon(), line, own)
+	return ids(e.view(s, line, own).Ahead)
+}
+
+func (e *env) view(s driver.Session, line driver.Line, own driver.Place) driver.View {
+	view, err := s.Ahead(e.soon(), line, own)
 	e.ok(err, "Ahead")
-	return ids(places)
+	return view
 }
 
 // list returns all entries.
@@ -129,9 +133,14 @@ func (e *env) watch(s driver.Session, line driver.Line, places ...driver.Place) 
 // quiet fails if the watch ends although nothing has happened to its places.
 func (e *env) quiet(w *outcome, while string) {
 	e.settle()
+	e.waiting(w, "Watch", while)
+}
+
+// waiting fails if a call has returned that has to wait.
+func (e *env) waiting(o *outcome, what, while string) {
 	select {
-	case <-w.done:
-		e.fail("Watch goes on waiting", "Watch returned %v after %s", w.err, while)
+	case <-o.done:
+		e.fail(what+" goes on waiting", "%s returned %v after %s", what, o.err, while)
 	default:
 	}
 }

@@ -50,7 +50,7 @@ type Contender struct {
 	// digits, chosen at random by the coordinator, which does not use it again for
 	// a line that has been empty since its contender left.
 	ID string
-	// Mode is the recipe's mark, 1 to 8 characters of a-z and 0-9 ("x", "r", "p3").
+	// Mode is the recipe's mark, 1 to 16 characters of a-z and 0-9 ("x", "r", "p3").
 	// Every view shows it.
 	Mode string
 	// Value is shown by List. It is at most 64 KiB.
@@ -59,7 +59,17 @@ type Contender struct {
 	Alone bool
 	// Again says that an earlier Join with this ID may have been applied.
 	Again bool
+	// Record asks to join only if the line's record has this version, unless it is
+	// zero. See J7.
+	Record Version
 }
+
+// Version tells one state of a value from all others of that value. Only equality means
+// something. Zero is that of a value that is not there.
+type Version int64
+
+// Any stands for knowing nothing, in place of the version that a caller knows.
+const Any Version = -1
 
 // Place is a contender's place in a line, as one view of the line shows it.
 type Place struct {
@@ -80,11 +90,32 @@ type Joined struct {
 	First bool
 }
 
+// View is what a contender sees of its line.
+type View struct {
+	// Ahead are the places ahead of its own, first in line first.
+	Ahead []Place
+	// Last is true when the view shows nobody behind.
+	Last bool
+}
+
 // Entry is a place together with what List reads of it.
 type Entry struct {
 	Place
 	Token Token
 	Value []byte
+}
+
+// Head is the first entry of a line in one of its states. That of an empty line is zero.
+type Head struct {
+	Entry
+	Version Version
+}
+
+// Record is a value that belongs to a line itself. It outlives contenders and sessions. A
+// line that has none shows a zero one.
+type Record struct {
+	Value   []byte
+	Version Version
 }
 
 // Driver is one coordination service as one client sees it: its addresses,
@@ -152,7 +183,7 @@ type Session interface {
 	//
 	// J3: Of the contenders in a line, exactly the first may see First.
 	//
-	// J4: When Join fails with any error but ErrTaken, the entry may or may not
+	// J4: When Join fails with any error but ErrTaken and ErrStale, the entry may or may not
 	// be there, now or later. The coordinator then calls Join again with Again set,
 	// or Forget.
 	//
@@ -161,21 +192,31 @@ type Session interface {
 	//
 	// J6: With Alone set and the line not empty, Join returns ErrTaken, leaves
 	// no entry and no watch, and wakes nobody.
+	//
+	// J7: With Record set and the line's record in another version at the moment of
+	// joining, Join returns ErrStale, leaves no entry and no watch, and wakes nobody. With
+	// Alone set as well and both against it, it may be either error.
 	Join(ctx context.Context, line Line, c Contender) (Joined, error)
 
-	// Ahead returns the places ahead of own, first in line first.
+	// Ahead shows the line as it was at one moment, from where own stands.
 	//
 	// V1: The view is at least as new as own's join and as anything that this
 	// session was told before by Watch. It may show a contender who has left since;
 	// it never lacks one that stands ahead.
 	//
-	// V2: When own is no longer in the line the error is ErrGone, or ErrSessionLost.
-	Ahead(ctx context.Context, line Line, own Place) ([]Place, error)
+	// V2: When own is no longer in the line the error is ErrGone, or ErrSessionLost. A place
+	// that was converted is not in the line.
+	//
+	// V3: Last is true only if nobody stood behind own at the moment that the view shows.
+	//
+	// V4: With the zero Place for own it shows the whole line, as if own came next, at least as new
+	// as everything that this session finished before. Last is true.
+	Ahead(ctx context.Context, line Line, own Place) (View, error)
 
 	// Watch waits until at least one of the places has left the line.
 	//
 	// W1: It returns nil once the service has shown that one of them is gone: because
-	// it was left, forgotten or deleted, or because its session ended. If one is gone
+	// it was left, forgotten, converted or deleted, or because its session ended. If one is gone
 	// at the time of the call it returns nil at once. No leaving is missed, even
 	// over reconnects and compactions.
 	//
@@ -183,12 +224,37 @@ type Session interface {
 	// goings of others wake nobody.
 	//
 	// W3: When ctx ends it returns the context's error and leaves at the service at
-	// most one watch for each place, which goes when the place does.
+	// most one watch for each place, which goes when the place does, or one for the line,
+	// which goes when the line changes.
 	//
 	// W4: ErrSessionLost when the service says that this session is over;
 	// ErrUnavailable when the service cannot be reached or a quorum is missing, and the
 	// coordinator tries again.
 	Watch(ctx context.Context, line Line, places ...Place) error
+
+	// Convert gives the place of own to an entry with another mode and a new value. own is what Join
+	// returned, with the place that an earlier Convert returned, if there was one.
+	//
+	// M1: It happens in one step. ID, session, token and place in the line stay. A view
+	// shows the old entry or the new one, never both and never neither.
+	//
+	// M2: To Watch, the old place has left.
+	//
+	// M3: When own is not in the line the error is ErrGone, and nothing is made. Calling
+	// again with the same arguments after an unknown outcome is safe: it returns the new
+	// place. A mode that own has already is ErrInvalid.
+	//
+	// M4: A conversion that is late makes nothing once the contender has left or was forgotten.
+	Convert(ctx context.Context, line Line, own Joined, mode string, value []byte) (Place, error)
+
+	// Write changes the value of own's entry. Nobody who waits with Watch is woken.
+	//
+	// P1: After nil, List and Head show the value, and no Write of this entry that was called
+	// before is applied any more. Calls for one entry do not overlap.
+	//
+	// P2: When own is not in the line the error is ErrGone, and nothing is made, also
+	// later.
+	Write(ctx context.Context, line Line, own Place, value []byte) error
 
 	// Leave removes exactly the entry of own.
 	//
@@ -218,6 +284,39 @@ type Session interface {
 	//
 	// S1: The list is at least as new as everything that this session finished before.
 	List(ctx context.Context, line Line, limit int) ([]Entry, error)
+
+	// Head waits until the first entry of the line is in another state than known, and
+	// returns it. It returns at once if known is Any.
+	//
+	// H1: The state is at least as new as everything that this session finished before,
+	// and as what Head returned before. Of several changes in a row all but the last may be
+	// skipped; the last is never missed, even over reconnects and compactions.
+	//
+	// H2: It waits for the first entry alone: the comings, goings and writes of
+	// others wake nobody. While the line is empty it waits for somebody to join.
+	//
+	// H3: When ctx ends it returns the context's error and leaves at the service at most one
+	// watch, which goes when what it watched changes. W4 holds for it too.
+	Head(ctx context.Context, line Line, known Version) (Head, error)
+
+	// Record waits until the line's record is in another version than known, and
+	// returns it. It returns at once if known is Any.
+	//
+	// D1: The record is at least as new as everything that this session finished
+	// before. The last of several changes is never missed, even over reconnects and compactions.
+	//
+	// D2: H3 holds for it too.
+	Record(ctx context.Context, line Line, known Version) (Record, error)
+
+	// SetRecord writes the line's record if its version is known, and returns the new
+	// version. The value has 1 byte to 64 KiB. A zero version means that there must be no record.
+	//
+	// D3: With another version, Any included, the error is ErrStale, and nothing is written. When the same call is
+	// repeated after an unknown outcome, ErrStale may also mean that the first one was applied.
+	//
+	// D4: A record is no contender: a line with a record and nobody in it is empty.
+	// A record stays when contenders leave and sessions end.
+	SetRecord(ctx context.Context, line Line, value []byte, known Version) (Version, error)
 
 	// Close ends the session.
 	//

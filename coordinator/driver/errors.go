@@ -17,6 +17,9 @@ var (
 	// ErrTaken: the line is not empty, and the contender asked to be alone.
 	ErrTaken = errors.New("taken")
 
+	// ErrStale: the line's record has another version than the caller knows.
+	ErrStale = errors.New("stale version")
+
 	// ErrRefused: the service answered and said no: no permission, no space, bad
 	// credentials. Nothing was applied. Trying again does not help by itself.
 	ErrRefused = errors.New("refused by the service")

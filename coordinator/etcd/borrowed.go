@@ -64,8 +64,8 @@ func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Durati
 	return s, nil
 }
 
-// withdraw ends an adopted session: the sentinel goes and with it the epoch, so no
-// join under way can be applied any more, and in the same transaction go the
+// withdraw ends an adopted session: the sentinel goes and with it the epoch, so nothing that
+// compares it and is under way can be applied any more, and in the same transaction go the
 // entries. Those that were ever asked for are known here, in doubt or not; the
 // lease's list of keys would not do, since the lease has keys of others, and since
 // a member may answer before it has applied the last join.

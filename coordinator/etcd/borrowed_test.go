@@ -105,6 +105,13 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	if err := s.Leave(t.Context(), line, left.Place); err != nil {
 		t.Fatal(err)
 	}
+	taken, stale := contender(), contender()
+	taken.Alone, stale.Record = true, 1
+	for _, refused := range []driver.Contender{taken, stale} {
+		if _, err := s.Join(t.Context(), line, refused); err == nil {
+			t.Error("joined")
+		}
+	}
 	if n := len(s.joins.mine); n != 250 {
 		t.Errorf("%d contenders are remembered", n)
 	}

@@ -31,15 +31,22 @@
 //
 // # What it costs
 //
-//	Open     grant, one transaction, one watch
-//	Join     one transaction, refused or not; one more if a Forget of the same session crossed it
-//	Ahead    one serializable range, keys only
-//	Watch    one watch on a stream that the client's watches share, and one look at the key after
-//	         its creation unless nothing was written since the last Ahead; several places
-//	         take one watch on the line and one look
-//	Leave    one transaction
-//	Forget   one transaction
-//	Close    one revoke
+//	Open       grant, one transaction, one watch
+//	Join       one transaction, refused or not; one more if a Forget of the same session crossed it
+//	Ahead      one serializable read, keys only
+//	Watch      one watch on a stream that the client's watches share, and one look at the key after
+//	           its creation unless nothing was written since the last Ahead; several places
+//	           take one watch on the line and one look
+//	Convert    one transaction
+//	Write      one transaction; one more if the reply to an earlier one was lost
+//	Leave      one transaction
+//	Forget     one transaction
+//	List       one read
+//	Head       one read, for which the member sorts the whole line; then, to wait, one watch and
+//	           one look unless nothing was written in between, and one read when another entry is the first
+//	Record     one read; to wait, one watch before it
+//	SetRecord  one transaction
+//	Close      one revoke
 //
 // # One session
 //
@@ -51,6 +58,15 @@
 // lives, a watch on it tells of the end at once and not at the next renewal, and its
 // mod revision, the session's epoch, guards every join: each compares it, and Forget
 // raises it, after which no join that is still on its way can be applied.
+//
+// # Records and converted entries
+//
+// A line's record is a key beside the line, without a lease: nobody removes it.
+//
+// A conversion deletes the contender's key and makes another, whose name has the place in the line that its
+// create revision lacks. Baton's own views read both. Others who share the line go by
+// create revisions: to them the contender has left and stands at the end. So a line on
+// which contenders are converted must not be shared.
 //
 // # Package concurrency
 //

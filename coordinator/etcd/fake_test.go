@@ -1,10 +1,11 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -34,8 +35,14 @@ type fake struct {
 	requests int
 
 	minTTL int64
-	behind *pb.RangeResponse                                   // answer to serializable reads, if set
+	held   []held                                              // what a member that is behind has not told yet
+	past   *fake                                               // what the member at hand has, if it is behind
 	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+}
+
+type held struct {
+	events []*clientv3.Event
+	rev    int64
 }
 
 type watcher struct {
@@ -70,11 +77,29 @@ func open(t *testing.T, f *fake, c *clientv3.Client) *session {
 	return s.(*session)
 }
 
-// lag makes serializable reads answer resp, which may be nil for the truth.
-func (f *fake) lag(resp *pb.RangeResponse) {
+// lag makes the member at hand, which answers serializable reads and has the watches, stay as it is, and the
+// function that it returns lets it catch up.
+func (f *fake) lag() (catchUp func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.behind = resp
+	f.past = &fake{rev: f.rev, kvs: maps.Clone(f.kvs)}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		held := f.past.held
+		f.past = nil
+		for _, h := range held {
+			f.tell(h.events, h.rev)
+		}
+	}
+}
+
+// member is what answers serializable reads and serves watches.
+func (f *fake) member() *fake {
+	if f.past != nil {
+		return f.past
+	}
+	return f
 }
 
 func contender() driver.Contender {
@@ -103,8 +128,8 @@ func (f *fake) Range(_ context.Context, r *pb.RangeRequest, _ ...grpc.CallOption
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
-	if r.Serializable && f.behind != nil {
-		return f.behind, nil
+	if r.Serializable {
+		return f.member().get(r), nil
 	}
 	return f.get(r), nil
 }
@@ -116,7 +141,7 @@ func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
 		return resp
 	}
 	if r.SortTarget == pb.RangeRequest_CREATE {
-		byAge(kvs)
+		slices.SortFunc(kvs, func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
 	}
 	if r.MaxCreateRevision > 0 {
 		kvs = slices.DeleteFunc(kvs, func(kv *mvccpb.KeyValue) bool { return kv.CreateRevision > r.MaxCreateRevision })
@@ -137,16 +162,22 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
+	member := f
+	if !slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(op *pb.RequestOp) bool {
+		return !op.GetRequestRange().GetSerializable()
+	}) {
+		member = f.member()
+	}
 	at := f.rev + 1
-	resp, events, err := f.txn(r, at)
+	resp, events, err := member.txn(r, at)
 	if err != nil {
 		return nil, err
 	}
 	if len(events) > 0 {
 		f.rev = at
-		f.tell(events)
+		f.tell(events, at)
 	}
-	resp.Header = f.header()
+	resp.Header = member.header()
 	return resp, nil
 }
 
@@ -176,7 +207,7 @@ func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Eve
 		case *pb.RequestOp_RequestRange:
 			one.Response = &pb.ResponseOp_ResponseRange{ResponseRange: f.get(q.RequestRange)}
 		case *pb.RequestOp_RequestPut:
-			if f.leases[clientv3.LeaseID(q.RequestPut.Lease)] == 0 {
+			if lease := clientv3.LeaseID(q.RequestPut.Lease); lease != 0 && f.leases[lease] == 0 {
 				return nil, nil, rpctypes.ErrGRPCLeaseNotFound
 			}
 			kv := &mvccpb.KeyValue{
@@ -214,13 +245,17 @@ func (f *fake) remove(kvs []*mvccpb.KeyValue, at int64) (events []*clientv3.Even
 }
 
 // tell sends events to the watches they are for.
-func (f *fake) tell(events []*clientv3.Event) {
+func (f *fake) tell(events []*clientv3.Event, rev int64) {
+	if f.past != nil {
+		f.past.held = append(f.past.held, held{events, rev})
+		return
+	}
 	for w := range f.watchers {
-		resp := clientv3.WatchResponse{Header: f.header()}
+		resp := clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: rev}}
 		for _, ev := range events {
 			k, end := string(ev.Kv.Key), string(w.op.RangeBytes())
 			hit := k == string(w.op.KeyBytes()) || end != "" && k >= string(w.op.KeyBytes()) && k < end
-			if hit && (ev.Type == mvccpb.DELETE || !w.op.IsFilterPut()) {
+			if hit && (ev.Type == mvccpb.DELETE && !w.op.IsFilterDelete() || ev.Type == mvccpb.PUT && !w.op.IsFilterPut()) {
 				resp.Events = append(resp.Events, ev)
 			}
 		}
@@ -260,86 +295,4 @@ func (f *fake) sent(do func()) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.requests - n
-}
-
-type fakeLease struct {
-	clientv3.Lease
-	f *fake
-}
-
-func (l fakeLease) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	l.f.requests++
-	id := clientv3.LeaseID(1000 + len(l.f.leases))
-	l.f.leases[id] = max(ttl, l.f.minTTL)
-	return &clientv3.LeaseGrantResponse{ID: id, TTL: l.f.leases[id]}, nil
-}
-
-func (l fakeLease) Revoke(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	l.f.requests++
-	if l.f.leases[id] == 0 {
-		return nil, rpctypes.ErrLeaseNotFound
-	}
-	l.f.leases[id] = 0
-	var kvs []*mvccpb.KeyValue
-	for _, kv := range l.f.kvs {
-		if kv.Lease == int64(id) {
-			kvs = append(kvs, kv)
-		}
-	}
-	l.f.rev++
-	l.f.tell(l.f.remove(kvs, l.f.rev))
-	return &clientv3.LeaseRevokeResponse{}, nil
-}
-
-func (l fakeLease) KeepAliveOnce(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	if l.f.leases[id] == 0 {
-		return nil, rpctypes.ErrLeaseNotFound
-	}
-	return &clientv3.LeaseKeepAliveResponse{ID: id, TTL: l.f.leases[id]}, nil
-}
-
-func (l fakeLease) TimeToLive(
-	_ context.Context, id clientv3.LeaseID, _ ...clientv3.LeaseOption,
-) (*clientv3.LeaseTimeToLiveResponse, error) {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	if ttl := l.f.leases[id]; ttl > 0 {
-		return &clientv3.LeaseTimeToLiveResponse{ID: id, TTL: ttl, GrantedTTL: ttl}, nil
-	}
-	return &clientv3.LeaseTimeToLiveResponse{ID: id, TTL: -1}, nil
-}
-
-// KeepAlive never answers, which a concurrency.Session does not mind.
-func (l fakeLease) KeepAlive(ctx context.Context, _ clientv3.LeaseID) (<-chan *clientv3.LeaseKeepAliveResponse, error) {
-	answers := make(chan *clientv3.LeaseKeepAliveResponse)
-	context.AfterFunc(ctx, func() { close(answers) })
-	return answers, nil
-}
-
-type fakeWatcher struct{ f *fake }
-
-func (fakeWatcher) Close() error                          { return nil }
-func (fakeWatcher) RequestProgress(context.Context) error { return errors.New("not used") }
-
-func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	fw.f.mu.Lock()
-	defer fw.f.mu.Unlock()
-	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}
-	w.out <- clientv3.WatchResponse{Header: fw.f.header(), Created: true}
-	fw.f.watchers[w] = true
-	context.AfterFunc(ctx, func() {
-		fw.f.mu.Lock()
-		defer fw.f.mu.Unlock()
-		if fw.f.watchers[w] {
-			delete(fw.f.watchers, w)
-			close(w.out)
-		}
-	})
-	return w.out
 }

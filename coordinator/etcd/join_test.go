@@ -120,7 +120,7 @@ func TestJoinOfRevokedLeaseIsLost(t *testing.T) {
 func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
-	for _, bad := range []driver.Contender{{}, {ID: "x", Mode: "x"}, {ID: someID}, {ID: someID, Mode: "a-b"}} {
+	for _, bad := range []driver.Contender{{}, {ID: "x", Mode: "x"}, {ID: someID}, {ID: someID, Mode: "a-b"}, {ID: someID, Mode: "12345678901234567"}} {
 		if _, err := s.Join(t.Context(), line, bad); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}

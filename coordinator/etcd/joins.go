@@ -29,7 +29,10 @@ type joins struct {
 	mu    sync.Mutex
 	epoch int64
 	calls map[string]*call // by the prefix of the contender's key
-	// mine has all contenders that may have an entry, for a session that cannot
+	// unheard has, by the same, those with an attempt of this epoch that had no answer, and may be applied late.
+	// One of an earlier epoch may not.
+	unheard map[string]bool
+	// mine has the prefixes of all keys that contenders may have, for a session that cannot
 	// remove them by revoking its lease. Otherwise it is nil.
 	mine map[string]bool
 }
@@ -55,10 +58,27 @@ func (j *joins) enter(contender string, alive func() error) (*call, error) {
 		j.calls[contender] = c
 	}
 	c.n++
-	if j.mine != nil {
-		j.mine[contender] = true
-	}
+	j.note(contender)
 	return c, nil
+}
+
+// expect says that a contender may get a key of another prefix, as that of one who is converted. The
+// check of alive is there for the same reason as in enter.
+func (j *joins) expect(prefix string, alive func() error) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err := alive(); err != nil {
+		return err
+	}
+	j.note(prefix)
+	return nil
+}
+
+// note is called with the mutex held.
+func (j *joins) note(prefix string) {
+	if j.mine != nil {
+		j.mine[prefix] = true
+	}
 }
 
 func (j *joins) exit(contender string, c *call) {
@@ -79,14 +99,32 @@ func (j *joins) take(c *call) (int64, error) {
 	return j.epoch, nil
 }
 
-// forget marks the calls of the contender that are under way. Later ones start anew.
+// forget marks the calls of the contender that are under way. Later ones start anew. They count as not answered,
+// since nobody waits for their answers.
 func (j *joins) forget(contender string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if c := j.calls[contender]; c != nil {
 		c.forgotten = true
 		delete(j.calls, contender)
+		j.unheard[contender] = true
 	}
+}
+
+// lost says that an attempt had no answer.
+func (j *joins) lost(contender string, c *call, epoch int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if epoch == j.epoch && !c.forgotten { // who is forgotten is counted already, and may have been settled since
+		j.unheard[contender] = true
+	}
+}
+
+// late reports whether a join of the contender may be applied yet.
+func (j *joins) late(contender string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.unheard[contender] || j.calls[contender] != nil
 }
 
 // raise learns an epoch. Answers may arrive in any order, so the newest wins; an
@@ -94,21 +132,24 @@ func (j *joins) forget(contender string) {
 func (j *joins) raise(epoch int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.epoch = max(j.epoch, epoch)
+	if epoch > j.epoch {
+		j.epoch = epoch
+		clear(j.unheard)
+	}
 }
 
-// asked lists the contenders that may have an entry.
+// asked lists the prefixes below which there may be an entry.
 func (j *joins) asked() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Sorted(maps.Keys(j.mine))
 }
 
-// removed says that these contenders have no entry and cannot get one.
-func (j *joins) removed(contenders ...string) {
+// removed says that there is no entry below these prefixes and that none can come.
+func (j *joins) removed(prefixes ...string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, c := range contenders {
-		delete(j.mine, c)
+	for _, p := range prefixes {
+		delete(j.mine, p)
 	}
 }

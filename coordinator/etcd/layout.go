@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -13,21 +12,31 @@ import (
 
 // The keys of one namespace:
 //
-//	<namespace>/./<kind>/<name>/<id>-<lease>-<mode>   a contender, value as given
-//	<namespace>/./sessions/<lease>-<nonce>            a session's sentinel, empty
+//	<namespace>/./<kind>/<name>/<id>-<lease>-<mode>          a contender, value as given
+//	<namespace>/./<kind>/<name>/+<id>-<lease>-<mode>-<rank>  one that was converted
+//	<namespace>/./<kind>/<name>+record                       the line's record
+//	<namespace>/./sessions/<lease>-<nonce>                   a session's sentinel, empty
 //
 // The segment "." ends the namespace. No namespace can contain it (driver.Namespace
 // refuses it), hence no namespace's keys lie below another's, although "a" is a
 // prefix of "a/b". A word such as "baton" would need a rule that reserves it.
 //
 // A line is the range of all keys below "<kind>/<name>/". Lines have exactly two
-// segments, neither with a slash, so no line's range contains another's, nor a sentinel,
-// which has one segment less.
+// segments, neither with a slash, so no line's range contains another's, nor a sentinel or a record,
+// which have one segment less. A "+" occurs in neither segment, so no line, session
+// or record has another's key.
 //
 // The contender's key is unique by its ID: two contenders of one session never
 // share a key. Lease and mode are in the name so that a listing without values shows
 // whose the entry is and what it wants. The ID comes before the mode because
 // Forget knows only the ID and deletes the range "<id>-<lease>-".
+//
+// A conversion makes a new key, since the watches of others are on the old one and must tell
+// that it went. The new key's create revision says nothing about the place in the line, so its
+// name has the one that counts: the rank, the token that the contender got when it joined. All
+// that were converted lie in a range of their own, which is short because only who was
+// admitted is ever converted. So a view can have all of them in addition to those that
+// etcd itself selects by create revision.
 type layout struct {
 	base string // "<namespace>/./"
 }
@@ -42,9 +51,28 @@ func newLayout(namespace string) layout {
 // line is the prefix of all keys of a line.
 func (l layout) line(line driver.Line) string { return l.base + string(line) + "/" }
 
-// contender is the prefix of the one key that the contender can have.
+// record is the key of the line's record. It is not below the line, which is empty without contenders (D4).
+func (l layout) record(line driver.Line) string { return l.base + string(line) + "+record" }
+
+// contender is the prefix of the one key that the contender can have before it is converted.
 func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID) string {
 	return l.line(line) + id + "-" + leaseHex(lease) + "-"
+}
+
+// moved begins the names of converted entries. It sorts before all hex digits.
+const moved = "+"
+
+// converted is the prefix of the one key that a contender can have after it was converted,
+// given the prefix before that.
+func converted(contender string) string {
+	i := strings.LastIndexByte(contender, '/') + 1
+	return contender[:i] + moved + contender[i:]
+}
+
+// allConverted is the range of all converted entries of a line. Others may have put keys there, too.
+func (l layout) allConverted(line driver.Line) (key, end string) {
+	key = l.line(line) + moved
+	return key, clientv3.GetPrefixRangeEnd(key)
 }
 
 // sentinel is the key of a session. The nonce keeps two sessions apart that adopt
@@ -57,61 +85,51 @@ func (l layout) sentinel(lease clientv3.LeaseID, nonce string) string {
 // hence the conversion: "-5" would look like a separator.
 func leaseHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%016x", uint64(lease)) }
 
-// parseName splits the last part of a contender's key. Names written by others,
-// such as the bare lease of etcd's concurrency package, are not ok.
-func parseName(name string) (id, lease, mode string, ok bool) {
-	id, rest, _ := strings.Cut(name, "-")
-	lease, mode, _ = strings.Cut(rest, "-")
-	if !isID(id) || len(lease) != 16 || !isHex(lease) || !isMode(mode) {
-		return "", "", "", false
+// name is the last part of a contender's key.
+type name struct {
+	id, lease, mode string
+	rank            int64 // the token of a converted entry; zero of one that has its own create revision
+}
+
+func (n name) String() string {
+	s := n.id + "-" + n.lease + "-" + n.mode
+	if n.rank > 0 {
+		return fmt.Sprintf("%s%s-%016x", moved, s, n.rank)
 	}
-	return id, lease, mode, true
+	return s
+}
+
+// parseName reads the last part of a contender's key. Names written by others,
+// such as the bare lease of etcd's concurrency package, are not ok.
+func parseName(s string) (name, bool) {
+	s, isMoved := strings.CutPrefix(s, moved)
+	parts := strings.Split(s, "-")
+	want := 3
+	if isMoved {
+		want = 4
+	}
+	if len(parts) != want || !isID(parts[0]) || !isLong(parts[1]) || !isMode(parts[2]) {
+		return name{}, false
+	}
+	n := name{id: parts[0], lease: parts[1], mode: parts[2]}
+	if isMoved {
+		rank, err := strconv.ParseInt(parts[3], 16, 64)
+		if err != nil || rank <= 0 || !isLong(parts[3]) {
+			return name{}, false
+		}
+		n.rank = rank
+	}
+	return n, true
 }
 
 func isID(s string) bool { return len(s) >= 16 && len(s) <= 32 && isHex(s) }
 
+// isLong says whether s is a 64-bit number as leaseHex writes it.
+func isLong(s string) bool { return len(s) == 16 && isHex(s) }
+
 func isHex(s string) bool { return strings.Trim(s, "0123456789abcdef") == "" }
 
 func isMode(s string) bool {
-	return len(s) >= 1 && len(s) <= 8 &&
+	return len(s) >= 1 && len(s) <= 16 &&
 		strings.Trim(s, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
-}
-
-// entry is one key in one of its lives. A foreign client may delete a key and
-// make it again; that is another entry, later in the line, so the key
-// alone does not identify a contender.
-type entry struct {
-	key string
-	rev int64 // its create revision
-}
-
-// handle is the entry as Place.Key.
-func (e entry) handle() string { return e.key + "@" + strconv.FormatInt(e.rev, 10) }
-
-// entry reads the handle of a place back. What is no handle, or one of another line, stands for nothing
-// that could be in this line.
-func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
-	i := strings.LastIndexByte(p.Key, '@')
-	if i < 0 || !strings.HasPrefix(p.Key[:i], l.line(line)) {
-		return entry{}, false
-	}
-	rev, err := strconv.ParseInt(p.Key[i+1:], 10, 64)
-	if err != nil || rev <= 0 {
-		return entry{}, false
-	}
-	return entry{p.Key[:i], rev}, true
-}
-
-// place shows a key of a line. An entry that Baton did not write keeps its place without an ID.
-// etcd's own clients name theirs after the lease alone, which tells whose it is;
-// the lease that the service reports would do better, but views without values lack it.
-func (l layout) place(line driver.Line, kv *mvccpb.KeyValue) driver.Place {
-	p := driver.Place{Key: entry{string(kv.Key), kv.CreateRevision}.handle()}
-	name := strings.TrimPrefix(string(kv.Key), l.line(line))
-	if id, lease, mode, ok := parseName(name); ok {
-		p.ID, p.Session, p.Mode = id, lease, mode
-	} else if n := len(name); n > 0 && n <= 16 && isHex(name) {
-		p.Session = strings.Repeat("0", 16-n) + name
-	}
-	return p
 }

@@ -1,11 +1,12 @@
 package etcd
 
 import (
+	"cmp"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -16,35 +17,71 @@ const someID = "0123456789abcdef"
 func TestContenderKeyRoundTrip(t *testing.T) {
 	for _, id := range []string{someID, someID + someID} {
 		for _, lease := range []clientv3.LeaseID{1, math.MaxInt64, -5} {
-			for _, mode := range []string{"x", "r", "p3", "abcdefg8"} {
-				l, line := newLayout("a/b"), driver.Line("mutex/x%2Fy")
-				key := l.contender(line, id, lease) + mode
-				p := l.place(line, &mvccpb.KeyValue{Key: []byte(key), CreateRevision: 7})
-				if p.ID != id || p.Session != leaseHex(lease) || p.Mode != mode {
-					t.Errorf("%s reads back as %+v", key, p)
-				}
-				if e, ok := l.entry(line, p); !ok || e != (entry{key, 7}) {
-					t.Errorf("handle %s reads back as %v, %v", p.Key, e, ok)
+			for _, mode := range []string{"x", "r", "p3", "abcdefghijklmn16"} {
+				for _, rank := range []int64{0, 5, math.MaxInt64 - 1} {
+					checkRoundTrip(t, name{id, leaseHex(lease), mode, rank})
 				}
 			}
 		}
 	}
 }
 
+func checkRoundTrip(t *testing.T, n name) {
+	t.Helper()
+	l, line := newLayout("a/b"), driver.Line("mutex/x%2Fy")
+	key := l.line(line) + n.String()
+	lease, _ := strconv.ParseUint(n.lease, 16, 64)
+	prefix := l.contender(line, n.id, clientv3.LeaseID(lease))
+	if n.rank > 0 {
+		prefix = converted(prefix)
+	}
+	if !strings.HasPrefix(key, prefix) {
+		t.Errorf("%s is not below %s", key, prefix)
+	}
+	if from, to := l.allConverted(line); (from <= key && key < to) != (n.rank > 0) {
+		t.Errorf("%s: rank %d, and the converted are from %s to %s", key, n.rank, from, to)
+	}
+	own := entry{key, math.MaxInt64}
+	p := l.place(line, own)
+	if p.ID != n.id || p.Session != n.lease || p.Mode != n.mode {
+		t.Errorf("%s reads back as %+v", key, p)
+	}
+	if want := cmp.Or(n.rank, own.rev); l.rank(line, own) != want {
+		t.Errorf("%s has rank %d, want %d", key, l.rank(line, own), want)
+	}
+	if e, ok := l.entry(line, p); !ok || e != own {
+		t.Errorf("handle %s reads back as %v, %v", p.Key, e, ok)
+	}
+}
+
 func TestForeignKeysKeepTheirPlace(t *testing.T) {
 	l, line := newLayout(""), driver.Line("mutex/x")
 	for name, session := range map[string]string{
-		"5b1a1fda4375804":            "05b1a1fda4375804", // as etcdctl lock writes it
-		"":                           "",
-		"stray":                      "",
-		"deeper/key":                 "",
-		"odd@5":                      "",
-		someID + "-" + someID + "-X": "",
-		someID + "-" + someID + "-":  "",
-		someID + "-1-x":              "",
-		"-" + someID + "-x":          "",
+		"5b1a1fda4375804":                    "05b1a1fda4375804", // as etcdctl lock writes it
+		"":                                   "",
+		"stray":                              "",
+		"deeper/key":                         "",
+		"odd@5":                              "",
+		someID + "-" + someID + "-X":         "",
+		someID + "-" + someID + "-":          "",
+		someID + "-1-x":                      "",
+		"-" + someID + "-x":                  "",
+		"+":                                  "",
+		"+" + someID:                         "",
+		"+" + someID + "-" + someID + "-x":   "",
+		"+" + someID + "-" + someID + "-x-5": "",
+		"+" + someID + "-" + someID + "-x-0000000000000009":  "", // not before its own creation
+		"+" + someID + "-" + someID + "-x-0000000000000000":  "",
+		"+" + someID + "-" + someID + "-x-8000000000000001":  "",
+		"+" + someID + "-" + someID + "-x-+000000000000001":  "",
+		someID + "-" + someID + "-x-0000000000000001":        "",
+		"++" + someID + "-" + someID + "-x-0000000000000001": "",
 	} {
-		p := l.place(line, &mvccpb.KeyValue{Key: []byte(l.line(line) + name), CreateRevision: 9})
+		own := entry{l.line(line) + name, 9}
+		p := l.place(line, own)
+		if rank := l.rank(line, own); rank != 9 {
+			t.Errorf("%q has rank %d", name, rank)
+		}
 		if p.ID != "" || p.Mode != "" || p.Session != session {
 			t.Errorf("%q: %+v", name, p)
 		}
@@ -64,6 +101,11 @@ func TestNoRangeContainsAnother(t *testing.T) {
 		for _, p := range prefixes {
 			if s := l.sentinel(1, someID); strings.HasPrefix(s, p) {
 				t.Errorf("sentinel %s is in line %s", s, p)
+			}
+			for _, line := range []driver.Line{"m/x", "b/m", "sessions/x"} {
+				if r := l.record(line); strings.HasPrefix(r, p) {
+					t.Errorf("record %s is in line %s", r, p)
+				}
 			}
 		}
 	}
@@ -92,16 +134,17 @@ func FuzzParseName(f *testing.F) {
 	f.Add(someID + "-" + someID + "-x")
 	f.Add("5b1a1fda4375804")
 	f.Add("--")
-	f.Fuzz(func(t *testing.T, name string) {
-		id, lease, mode, ok := parseName(name)
+	f.Add("+" + someID + "-" + someID + "-x-0000000000000001")
+	f.Fuzz(func(t *testing.T, s string) {
+		n, ok := parseName(s)
 		if !ok {
-			if id+lease+mode != "" {
-				t.Errorf("%q is not ok but gives %q, %q, %q", name, id, lease, mode)
+			if n != (name{}) {
+				t.Errorf("%q is not ok but gives %+v", s, n)
 			}
 			return
 		}
-		if id+"-"+lease+"-"+mode != name || !isID(id) || !isMode(mode) || len(lease) != 16 {
-			t.Errorf("%q gives %q, %q, %q", name, id, lease, mode)
+		if n.String() != s || !isID(n.id) || !isMode(n.mode) || len(n.lease) != 16 || n.rank < 0 {
+			t.Errorf("%q gives %+v", s, n)
 		}
 	})
 }

@@ -29,7 +29,8 @@ type session struct {
 	unhook  func() bool   // stops waiting for the owner of a borrowed lease
 	stopped chan struct{} // closed when watchSentinel has returned
 
-	joins joins
+	joins  joins
+	writes writes
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
 	// nearest is who stood directly ahead in the last view, for Watch to save its look.
@@ -42,6 +43,8 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 		unhook: func() bool { return true }, stopped: make(chan struct{}),
 	}
 	s.joins.calls = make(map[string]*call)
+	s.joins.unheard = make(map[string]bool)
+	s.writes.last = make(map[string]written)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -129,7 +132,7 @@ func (s *session) watchSentinel(shown int64) {
 	w := newWait(s.sentinel)
 	w.shown = shown
 	for s.life.Err() == nil {
-		if s.await(s.life, w) == nil {
+		if s.awaitLeaving(s.life, w) == nil {
 			s.end()
 			return
 		}

@@ -75,6 +75,14 @@ func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
 		"Ahead":  func() error { _, err := s.Ahead(t.Context(), line, driver.Place{}); return err },
 		"Watch":  func() error { return s.Watch(t.Context(), line, driver.Place{}) },
 		"Leave":  func() error { return s.Leave(t.Context(), line, driver.Place{}) },
+		"Convert": func() error {
+			_, err := s.Convert(t.Context(), line, driver.Joined{}, "x", nil)
+			return err
+		},
+		"Write":     func() error { return s.Write(t.Context(), line, driver.Place{}, nil) },
+		"Head":      func() error { _, err := s.Head(t.Context(), line, driver.Any); return err },
+		"Record":    func() error { _, err := s.Record(t.Context(), line, driver.Any); return err },
+		"SetRecord": func() error { _, err := s.SetRecord(t.Context(), line, []byte("r"), 0); return err },
 	} {
 		if err := call(); !errors.Is(err, driver.ErrSessionLost) {
 			t.Errorf("%s: got %v, want ErrSessionLost", name, err)

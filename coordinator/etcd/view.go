@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"cmp"
 	"context"
 	"slices"
 
@@ -23,54 +22,55 @@ type sighting struct {
 // ahead, and not older than what Watch told, or the caller waits for one whose leaving
 // it knows (V1).
 //
-// Entries behind own are left out by the server.
-func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+// Entries behind own are left out by the server, except those that were converted: they are few, and
+// their create revisions do not tell on which side they stand. The count is of all.
+func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	if err := s.alive(); err != nil {
-		return nil, err
+		return driver.View{}, err
+	}
+	if own == (driver.Place{}) {
+		return s.whole(ctx, line)
 	}
 	me, ok := s.keys.entry(line, own)
 	if !ok {
-		return nil, driver.ErrGone
+		return driver.View{}, driver.ErrGone
 	}
-	resp, err := s.read(ctx, max(me.rev, s.seen.Load()), s.keys.line(line),
-		clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(me.rev))
+	ops := s.lineOps(line, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(s.keys.rank(line, me)))
+	r, err := s.read(ctx, max(me.rev, s.seen.Load()), ops...)
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return driver.View{}, s.failed(ctx, err)
 	}
-	kvs := resp.Kvs
-	byAge(kvs)
-	last := len(kvs) - 1
-	if last < 0 || string(kvs[last].Key) != me.key || kvs[last].CreateRevision != me.rev {
-		return nil, driver.ErrGone
+	standing := s.keys.inOrder(line, r.kvs)
+	i := slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == me.handle() })
+	if i < 0 {
+		return driver.View{}, driver.ErrGone
 	}
-	places := make([]driver.Place, last)
-	for i, kv := range kvs[:last] {
-		places[i] = s.keys.place(line, kv)
+	v := driver.View{Ahead: make([]driver.Place, i), Last: r.count == int64(i)+1}
+	for j, h := range standing[:i] {
+		v.Ahead[j] = h.Place
 	}
-	if last > 0 {
-		s.nearest.Store(&sighting{places[last-1].Key, resp.Header.Revision})
+	if i > 0 {
+		s.nearest.Store(&sighting{v.Ahead[i-1].Key, r.rev})
 	}
-	return places, nil
+	return v, nil
 }
 
-// read gets a view that is at least as new as revision floor: from the member at hand if it
-// has come that far, as the revision in its answer says, and by quorum
-// otherwise. Asking it for the very revision would do, too, but fails once that
-// is compacted.
-func (s *session) read(
-	ctx context.Context, floor int64, key string, opts ...clientv3.OpOption,
-) (*clientv3.GetResponse, error) {
-	ctx = withLeader(ctx)
-	resp, err := s.c.Get(ctx, key, append(slices.Clip(opts), clientv3.WithSerializable())...)
-	if err == nil && resp.Header.Revision < floor {
-		return s.c.Get(ctx, key, opts...)
+// whole reads all places by quorum (V4).
+func (s *session) whole(ctx context.Context, line driver.Line) (driver.View, error) {
+	r, err := s.get(ctx, clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+	if err != nil {
+		return driver.View{}, s.failed(ctx, err)
 	}
-	return resp, err
+	standing := s.keys.inOrder(line, r.kvs)
+	v := driver.View{Ahead: make([]driver.Place, len(standing)), Last: true}
+	for i, h := range standing {
+		v.Ahead[i] = h.Place
+	}
+	return v, nil
 }
 
 // List reads by quorum, which makes it as new as anything that anybody finished
-// before (S1). With a limit the server sorts, so that only what is wanted travels; outside
-// a transaction that work is done once and off the apply path.
+// before (S1).
 func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 	if err := s.alive(); err != nil {
 		return nil, err
@@ -78,29 +78,90 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	if limit < 0 {
 		return nil, invalid("limit %d", limit)
 	}
-	opts := []clientv3.OpOption{clientv3.WithPrefix()}
-	if limit > 0 {
-		opts = append(opts, clientv3.WithLimit(int64(limit)),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
-	}
-	resp, err := s.c.Get(withLeader(ctx), s.keys.line(line), opts...)
+	r, err := s.get(ctx, s.firstOps(line, limit)...)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
-	byAge(resp.Kvs)
-	entries := make([]driver.Entry, len(resp.Kvs))
-	for i, kv := range resp.Kvs {
-		entries[i] = driver.Entry{
-			Place: s.keys.place(line, kv), Token: driver.Token(kv.CreateRevision), Value: kv.Value,
-		}
+	standing := s.keys.inOrder(line, r.kvs)
+	if limit > 0 {
+		standing = standing[:min(limit, len(standing))]
+	}
+	entries := make([]driver.Entry, len(standing))
+	for i, h := range standing {
+		entries[i] = h.Entry
 	}
 	return entries, nil
 }
 
-// byAge sorts keys in the order of the line. Equal create revisions come only from a
-// foreign transaction that made several keys; their names settle it.
-func byAge(kvs []*mvccpb.KeyValue) {
-	slices.SortFunc(kvs, func(a, b *mvccpb.KeyValue) int {
-		return cmp.Or(cmp.Compare(a.CreateRevision, b.CreateRevision), slices.Compare(a.Key, b.Key))
-	})
+// firstOps reads the first limit entries of a line with their values, and maybe others; all of
+// them if limit is 0.
+//
+// With a limit the server sorts, so that only what is wanted travels; that work is done once and
+// off the apply path, since a transaction that only reads is not applied. It sorts by create revision.
+// One that was not converted is no further back by that than in the line, since a
+// conversion only raises the create revision, of another. So none of the first is missed.
+func (s *session) firstOps(line driver.Line, limit int) []clientv3.Op {
+	if limit == 0 {
+		return []clientv3.Op{clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix())}
+	}
+	return s.lineOps(line, clientv3.WithLimit(int64(limit)),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+}
+
+// lineOps reads what the options select of a line, and in any case all that was converted.
+func (s *session) lineOps(line driver.Line, opts ...clientv3.OpOption) []clientv3.Op {
+	key, end := s.keys.allConverted(line)
+	var values []clientv3.OpOption
+	all := clientv3.OpGet(s.keys.line(line), append(opts, clientv3.WithPrefix())...)
+	if all.IsKeysOnly() {
+		values = append(values, clientv3.WithKeysOnly())
+	}
+	return []clientv3.Op{all, clientv3.OpGet(key, append(values, clientv3.WithRange(end))...)}
+}
+
+// reading is what one request read, all of it at one revision.
+type reading struct {
+	rev   int64
+	kvs   []*mvccpb.KeyValue // of all ranges that it asked for
+	count int64              // of all keys in the first range, those that options left out included
+}
+
+// read gets a view that is at least as new as revision floor: from the member at hand if it
+// has come that far, as the revision in its answer says, and by quorum
+// otherwise. Asking it for the very revision would do, too, but fails once that
+// is compacted.
+func (s *session) read(ctx context.Context, floor int64, ops ...clientv3.Op) (reading, error) {
+	local := slices.Clone(ops)
+	for i := range local {
+		clientv3.WithSerializable()(&local[i])
+	}
+	r, err := s.get(ctx, local...)
+	if err == nil && r.rev < floor {
+		return s.get(ctx, ops...)
+	}
+	return r, err
+}
+
+// get reads ranges in one request: by quorum, unless all of them ask for less. A transaction of reads
+// is answered from one revision. For a single range it is not needed, and the client repeats a plain
+// read by itself when a connection breaks.
+func (s *session) get(ctx context.Context, ops ...clientv3.Op) (reading, error) {
+	ctx = withLeader(ctx)
+	if len(ops) == 1 {
+		resp, err := s.c.Do(ctx, ops[0])
+		if err != nil {
+			return reading{}, err
+		}
+		r := resp.Get()
+		return reading{r.Header.Revision, r.Kvs, r.Count}, nil
+	}
+	resp, err := s.c.Txn(ctx).Then(ops...).Commit()
+	if err != nil {
+		return reading{}, err
+	}
+	r := reading{rev: resp.Header.Revision, count: resp.Responses[0].GetResponseRange().Count}
+	for _, one := range resp.Responses {
+		r.kvs = append(r.kvs, one.GetResponseRange().Kvs...)
+	}
+	return r, nil
 }

@@ -2,16 +2,12 @@ package etcd
 
 import (
 	"context"
-	"errors"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
-
-var errWatchEnded = errors.New("etcd: the watch ended")
 
 // wait is what one call of Watch waits for.
 type wait struct {
@@ -72,88 +68,23 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	if err != nil || w == nil {
 		return err
 	}
-	return s.await(ctx, w)
+	return s.awaitLeaving(ctx, w)
 }
 
-// await returns nil when one of the places is gone.
-//
-// The watch starts from now, not from the revision of the view that showed the places:
-// etcd serves a start that has passed in rounds of 100 ms. A leaving between the view
-// and the watch is found by looking, once the server says that the watch is there.
-//
-// A compaction cancels a watch that was resumed, after a reconnect, from before it. A
-// new one from now, and a look, miss nothing.
-func (s *session) await(ctx context.Context, w *wait) error {
-	for {
-		err := s.awaitOnce(ctx, w)
-		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) {
-			return err
-		}
-	}
+// awaitLeaving returns nil when one of the places is gone. Puts are not sent: they say nothing of a leaving.
+func (s *session) awaitLeaving(ctx context.Context, w *wait) error {
+	opts := append(w.span(), clientv3.WithFilterPut())
+	return s.await(ctx, w.key, opts, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+		return s.told(ctx, w, resp)
+	})
 }
 
-func (s *session) awaitOnce(ctx context.Context, w *wait) error {
-	stream := s.streams.current()
-	wctx, cancel := s.watchContext(stream)
-	events := s.openWatch(ctx, wctx, cancel, w)
-	if events == nil {
-		return s.watchFailed(ctx, errWatchEnded)
-	}
-	defer cancel()
-	for {
-		select {
-		case resp, ok := <-events:
-			if !ok {
-				// The client ends a watch without a word when it is closed itself. Watching
-				// again at once would spin, so the coordinator decides.
-				return s.watchFailed(ctx, errWatchEnded)
-			}
-			if err := resp.Err(); err != nil {
-				s.streams.failed(stream, err)
-				return s.watchFailed(ctx, err)
-			}
-			gone, err := s.told(ctx, w, resp)
-			if err != nil {
-				return s.watchFailed(ctx, err)
-			}
-			if gone {
-				return nil
-			}
-		case <-ctx.Done():
-			return s.watchFailed(ctx, errWatchEnded)
-		case <-wctx.Done():
-			return s.watchFailed(ctx, errWatchEnded)
-		}
-	}
-}
-
-// openWatch asks for a watch and waits until the server says that it is there, or returns nil when ctx or the
-// session ends first.
-//
-// A watch may be cancelled only after that. The client forgets one that is cancelled before
-// and sends no cancel, since it has no number yet; the server, which makes it all the same, then keeps it until the key
-// changes. Callers with little patience that come again and again would pile them up there. So
-// a goroutine waits for the answer, and gives the watch to the caller or cancels it.
-func (s *session) openWatch(ctx, wctx context.Context, cancel func(), w *wait) clientv3.WatchChan {
-	opts := []clientv3.OpOption{clientv3.WithCreatedNotify(), clientv3.WithFilterPut()}
-	if w.end != "" {
-		opts = append(opts, clientv3.WithRange(w.end))
-	}
-	opened := make(chan clientv3.WatchChan)
-	go func() { // ends with the session at the latest, whose context is above wctx
-		events := s.c.Watch(wctx, w.key, opts...)
-		select {
-		case opened <- events:
-		case <-ctx.Done():
-			cancel()
-		}
-	}()
-	select {
-	case events := <-opened:
-		return events
-	case <-ctx.Done():
+// span makes a watch or a read of w.key one of all that w is on.
+func (w *wait) span() []clientv3.OpOption {
+	if w.end == "" {
 		return nil
 	}
+	return []clientv3.OpOption{clientv3.WithRange(w.end)}
 }
 
 // told handles one message of the watch.
@@ -176,26 +107,26 @@ func (s *session) told(ctx context.Context, w *wait, resp clientv3.WatchResponse
 // Without it a leaving just before the watch would never be told. The client's own
 // resuming relies on it as well: it starts again at that revision, not at the one from
 // which the server's watch really counted, which may be a little older.
+//
+// The member that serves the watch may be behind the one that showed the places, and not have
+// all of them yet. To it they are not gone, so the look is no older than the newest of them.
 func (s *session) look(ctx context.Context, w *wait, since int64) (gone bool, err error) {
 	if w.shown >= since {
 		return false, nil // nothing happened in between
 	}
-	opts := []clientv3.OpOption{clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.newest)}
-	if w.end != "" {
-		opts = append(opts, clientv3.WithRange(w.end))
-	}
-	resp, err := s.read(ctx, since, w.key, opts...)
+	opts := append(w.span(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.newest))
+	r, err := s.read(ctx, max(since, w.newest), clientv3.OpGet(w.key, opts...))
 	if err != nil {
 		return false, err
 	}
 	standing := 0
-	for _, kv := range resp.Kvs {
+	for _, kv := range r.kvs {
 		if rev, ok := w.places[string(kv.Key)]; ok && rev == kv.CreateRevision {
 			standing++
 		}
 	}
 	if standing < len(w.places) {
-		s.learn(resp.Header.Revision)
+		s.learn(r.rev)
 		return true, nil
 	}
 	return false, nil
@@ -208,16 +139,4 @@ func (s *session) learn(rev int64) {
 			return
 		}
 	}
-}
-
-// watchFailed says why a wait ended: because ctx did, because the session did, or
-// because of the service.
-func (s *session) watchFailed(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case s.alive() != nil:
-		return driver.ErrSessionLost
-	}
-	return s.failed(ctx, err)
 }

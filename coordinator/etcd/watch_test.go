@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
@@ -29,51 +28,6 @@ func told(t *testing.T, result <-chan error) error {
 	case <-time.After(time.Second):
 		t.Fatal("the wait goes on")
 		return nil
-	}
-}
-
-// V1, V2
-func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	first, me := join(t, s, contender()), join(t, s, contender())
-	join(t, s, contender()) // behind
-
-	f.lag(&pb.RangeResponse{Header: &pb.ResponseHeader{Revision: int64(me.Token) - 1}})
-	n := f.sent(func() {
-		places, err := s.Ahead(t.Context(), line, me.Place)
-		if err != nil || len(places) != 1 || places[0] != first.Place {
-			t.Errorf("%v, %v", places, err)
-		}
-	})
-	if n != 2 {
-		t.Errorf("member behind: %d requests", n)
-	}
-	f.lag(nil)
-	if n := f.sent(func() { _, _ = s.Ahead(t.Context(), line, me.Place) }); n != 1 {
-		t.Errorf("member at hand: %d requests", n)
-	}
-
-	// What Watch told must not come back.
-	stale := f.get(&pb.RangeRequest{
-		Key: []byte(s.keys.line(line)), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(s.keys.line(line))),
-		MaxCreateRevision: int64(me.Token),
-	})
-	_ = s.Leave(t.Context(), line, first.Place)
-	if err := s.Watch(t.Context(), line, first.Place); err != nil {
-		t.Fatal(err)
-	}
-	f.lag(stale)
-	if places, err := s.Ahead(t.Context(), line, me.Place); err != nil || len(places) != 0 {
-		t.Errorf("%v, %v", places, err)
-	}
-	f.lag(nil)
-	if _, err := s.Ahead(t.Context(), "mutex/y", me.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("another line: %v", err)
-	}
-	_ = s.Leave(t.Context(), line, me.Place)
-	if _, err := s.Ahead(t.Context(), line, me.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -118,7 +72,8 @@ func TestWatchSavesTheLookAfterAFreshView(t *testing.T) {
 	ahead, me := join(t, s, contender()), join(t, s, contender())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	places, _ := s.Ahead(ctx, line, me.Place)
+	v, _ := s.Ahead(ctx, line, me.Place)
+	places := v.Ahead
 	n := f.sent(func() {
 		watch(ctx, s, places...)
 		f.watching(t, 1, "/mutex/")
@@ -135,6 +90,31 @@ func TestWatchSavesTheLookAfterAFreshView(t *testing.T) {
 	})
 	if n != 1 {
 		t.Errorf("%d requests after an old view", n)
+	}
+}
+
+// W1: the member that serves the watch has not even heard of the places yet.
+func TestWatchOnAMemberThatIsBehind(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	for _, several := range []bool{false, true} {
+		catchUp := f.lag()
+		a, b := join(t, s, contender()), join(t, s, contender())
+		places := []driver.Place{a.Place, b.Place}
+		if !several {
+			places = places[:1]
+		}
+		result := watch(t.Context(), s, places...)
+		select {
+		case err := <-result:
+			t.Fatalf("woken: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		_ = s.Leave(t.Context(), line, a.Place)
+		catchUp()
+		if err := told(t, result); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -175,10 +155,10 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	p := join(t, s, contender()).Place
 	result := watch(t.Context(), s, p)
 	f.watching(t, 1, "/mutex/")
-	inject(f, clientv3.WatchResponse{Canceled: true, CompactRevision: 5})
+	inject(f, "/mutex/", clientv3.WatchResponse{Canceled: true, CompactRevision: 5})
 	f.watching(t, 1, "/mutex/")
 	e, _ := s.keys.entry(line, p)
-	inject(f, clientv3.WatchResponse{Events: []*clientv3.Event{
+	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
 		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.key), ModRevision: e.rev - 1}},
 	}})
 	select {
@@ -218,13 +198,13 @@ func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
 	}
 }
 
-// inject sends a message to the one watch in a line, and forgets the watch if it ends it.
-func inject(f *fake, resp clientv3.WatchResponse) {
+// inject sends a message to the watches on keys that contain the given text, and forgets them if it ends them.
+func inject(f *fake, text string, resp clientv3.WatchResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	resp.Header = f.header()
 	for w := range f.watchers {
-		if strings.Contains(string(w.op.KeyBytes()), "/mutex/") {
+		if strings.Contains(string(w.op.KeyBytes()), text) {
 			w.out <- resp
 			if resp.Canceled {
 				delete(f.watchers, w)

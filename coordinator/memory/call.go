@@ -106,8 +106,8 @@ func (c *call) finish(err error) {
 // abandon is the caller going away because its context ended. An answer that came at
 // the same moment wins: what it says is true, and useful.
 //
-// The withdrawal of a watch is a message like any other. If it overtakes its own Watch,
-// that one finds its caller gone and registers nothing.
+// The withdrawal of a watch is a message like any other. If it overtakes its own Watch, Head
+// or Record, that one finds its caller gone and registers nothing.
 func (c *call) abandon(cause error) error {
 	d := c.driver
 	d.svc.mu.Lock()
@@ -117,7 +117,7 @@ func (c *call) abandon(cause error) error {
 	}
 	c.over, c.err = true, cause
 	delete(d.calls, c)
-	if c.op == OpWatch {
+	if c.op == OpWatch || c.op == OpHead || c.op == OpRecord {
 		d.requests.carry(d.svc, 0, func() {
 			if c.watch != nil {
 				d.svc.unregister(c.watch)

@@ -7,7 +7,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// maxValue is the largest Value of a contender that package driver allows.
+// maxValue is the largest value of a contender or record that package driver allows.
 const maxValue = 64 << 10
 
 const (
@@ -18,16 +18,34 @@ const (
 
 // check applies the rules of package driver to what a Join is given.
 func check(line driver.Line, c driver.Contender) error {
-	kind, name, ok := strings.Cut(string(line), "/")
-	switch {
-	case !ok || !segment(kind) || !segment(name):
-		return invalid("line %q; want kind/name, each of unreserved URL characters and percent escapes", line)
-	case len(c.ID) < 16 || len(c.ID) > 32 || !only(c.ID, hexDigits):
+	if err := checkLine(line); err != nil {
+		return err
+	}
+	if len(c.ID) < 16 || len(c.ID) > 32 || !only(c.ID, hexDigits) {
 		return invalid("contender ID %q; want 16 to 32 lower-case hex digits", c.ID)
-	case len(c.Mode) < 1 || len(c.Mode) > 8 || !only(c.Mode, modeChars):
-		return invalid("mode %q; want 1 to 8 characters of a-z and 0-9", c.Mode)
-	case len(c.Value) > maxValue:
-		return invalid("value of %d bytes; want at most %d", len(c.Value), maxValue)
+	}
+	return checkEntry(c.Mode, c.Value)
+}
+
+// checkLine is for what can have an effect in a line where nobody has joined.
+func checkLine(line driver.Line) error {
+	kind, name, ok := strings.Cut(string(line), "/")
+	if !ok || !segment(kind) || !segment(name) {
+		return invalid("line %q; want kind/name, each of unreserved URL characters and percent escapes", line)
+	}
+	return nil
+}
+
+func checkEntry(mode string, value []byte) error {
+	if len(mode) < 1 || len(mode) > 16 || !only(mode, modeChars) {
+		return invalid("mode %q; want 1 to 16 characters of a-z and 0-9", mode)
+	}
+	return checkValue(value)
+}
+
+func checkValue(value []byte) error {
+	if len(value) > maxValue {
+		return invalid("value of %d bytes; want at most %d", len(value), maxValue)
 	}
 	return nil
 }

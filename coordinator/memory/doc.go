@@ -31,6 +31,10 @@
 // ErrUnavailable. It costs one number for each session, whatever the number of
 // contenders forgotten, and a real service can do the same with one guarded key.
 //
+// Write (clause P1) is guarded in the same way: the client numbers its calls, and an entry refuses a
+// number below the latest that it has seen. Convert needs no number. The key of a place is never used
+// again, so a conversion that is late finds nothing to convert (M4).
+//
 // # Time
 //
 // There are only channels and timers, and no lock is held over a wait, so a service
@@ -52,12 +56,12 @@
 //
 // # Levers
 //
-//	an operator's hand   Service.Expire, Remove, AddForeign
+//	an operator's hand   Service.Expire, Remove, RemoveRecord, AddForeign
 //	the whole service    Service.Stop, Start
 //	one client's link    Driver.Cut, HoldRequests, HoldReplies, Heal, Delay, Reset, Strand, Deliver
 //	one request          Service.OnRequest
 //	a lagging replica    WithStaleViews
-//	what it cost         Service.Stats, Driver.Stats; Service.Snapshot, Lines, Sessions look and cost nothing
+//	what it cost         Service.Stats, Driver.Stats; Service.Snapshot, Record, Lines, Sessions look and cost nothing
 //
 // # Not guaranteed
 //

@@ -21,13 +21,13 @@ func Example() {
 	second, _ := b.Join(ctx, line, driver.Contender{ID: "bbbbbbbbbbbbbbbb", Mode: "x"})
 	fmt.Println("a is first:", first.First)
 
-	ahead, _ := b.Ahead(ctx, line, second.Place)
-	fmt.Println("b waits for:", ahead[0].ID)
+	view, _ := b.Ahead(ctx, line, second.Place)
+	fmt.Println("b waits for:", view.Ahead[0].ID)
 	go func() { _ = a.Leave(ctx, line, first.Place) }()
-	_ = b.Watch(ctx, line, ahead...)
+	_ = b.Watch(ctx, line, view.Ahead...)
 
-	ahead, _ = b.Ahead(ctx, line, second.Place)
-	fmt.Println("ahead of b now:", len(ahead))
+	view, _ = b.Ahead(ctx, line, second.Place)
+	fmt.Println("ahead of b now:", len(view.Ahead))
 	fmt.Println("b's token is higher:", second.Token > first.Token)
 	// Output:
 	// a is first: true

@@ -12,15 +12,20 @@ type Op string
 
 // The requests of a driver, one for each method.
 const (
-	OpOpen   Op = "open"
-	OpRenew  Op = "renew"
-	OpJoin   Op = "join"
-	OpAhead  Op = "ahead"
-	OpWatch  Op = "watch"
-	OpLeave  Op = "leave"
-	OpForget Op = "forget"
-	OpList   Op = "list"
-	OpClose  Op = "close"
+	OpOpen      Op = "open"
+	OpRenew     Op = "renew"
+	OpJoin      Op = "join"
+	OpAhead     Op = "ahead"
+	OpWatch     Op = "watch"
+	OpConvert   Op = "convert"
+	OpWrite     Op = "write"
+	OpLeave     Op = "leave"
+	OpForget    Op = "forget"
+	OpList      Op = "list"
+	OpHead      Op = "head"
+	OpRecord    Op = "record"
+	OpSetRecord Op = "set-record"
+	OpClose     Op = "close"
 )
 
 // Request is one request as it is sent, for the function given to [Service.OnRequest].
@@ -38,7 +43,7 @@ type Request struct {
 type Fate struct {
 	// DelayRequest and DelayReply are added to the delays of the client's link. A
 	// request may arrive after its caller's context has ended, and is applied then
-	// as ever. The reply of a Watch is its notification.
+	// as ever. The reply of a Watch, or of a Head or Record that waited, is its notification.
 	DelayRequest, DelayReply time.Duration
 
 	// DropRequest breaks the connection before the request arrives: it is never
@@ -81,13 +86,15 @@ var (
 	errNoEntry  = errors.New("memory: no such entry")
 	errNotEmpty = errors.New("memory: line is not empty")
 	errFenced   = errors.New("memory: join was overtaken by a later forget")
+	errVersion  = errors.New("memory: the record has another version")
+	errLate     = errors.New("memory: write was overtaken by a later one")
 )
 
 // classify makes sure that an injected error is one that G3 allows.
 func classify(err error) error {
 	for _, kind := range []error{
 		driver.ErrUnavailable, driver.ErrSessionLost, driver.ErrGone,
-		driver.ErrTaken, driver.ErrRefused, driver.ErrInvalid,
+		driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid,
 	} {
 		if errors.Is(err, kind) {
 			return err

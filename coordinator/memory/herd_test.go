@@ -15,11 +15,11 @@ import (
 // queue is a plain mutex on one line: each waiter watches the one ahead.
 func queue(ctx context.Context, s driver.Session, own driver.Joined) error {
 	for {
-		places, err := s.Ahead(ctx, line, own.Place)
-		if err != nil || len(places) == 0 {
+		view, err := s.Ahead(ctx, line, own.Place)
+		if err != nil || len(view.Ahead) == 0 {
 			return err
 		}
-		if err := s.Watch(ctx, line, places[len(places)-1]); err != nil {
+		if err := s.Watch(ctx, line, view.Ahead[len(view.Ahead)-1]); err != nil {
 			return err
 		}
 	}

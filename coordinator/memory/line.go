@@ -25,15 +25,22 @@ type entry struct {
 	driver.Entry
 	line    *line
 	seat    *seat
-	watches []*watch // numbers rise
+	made    driver.Token   // the revision that made it: Token, or that of its conversion
+	version driver.Version // of its value
+	written uint64         // the client's number of the latest Write
+	watches []*watch       // numbers rise
 }
 
-// watch is one registered Watch. It fires once, for the first of its entries that goes.
+// watch is one registered wait. That of a Watch fires once, for the first of its entries that
+// goes. That of a Head or Record has no entries, and fires when ready says so after a
+// change of the line.
 type watch struct {
 	number  uint64
 	call    *call
 	seat    *seat
 	entries []*entry
+	line    driver.Line
+	ready   func() bool
 }
 
 // add puts an entry at the end of the line. The key is made of the token, so it
@@ -49,7 +56,7 @@ func (s *Service) add(name driver.Line, st *seat, x driver.Entry) *entry {
 	s.entries++
 	x.Token = s.revision
 	x.Key = fmt.Sprintf("e%d", s.revision)
-	e := &entry{Entry: x, line: l, seat: st}
+	e := &entry{Entry: x, line: l, seat: st, made: s.revision, version: driver.Version(s.revision)}
 	l.entries = append(l.entries, e)
 	l.places = append(l.places, e.Place)
 	l.byKey[e.Key] = e
@@ -78,8 +85,32 @@ func (s *Service) remove(e *entry) {
 	if len(l.entries) == 0 {
 		delete(s.lines, l.name)
 	} else if s.stale != nil {
-		l.past.record(e.Entry, s.revision, l.entries[0].Token)
+		l.past.record(e, s.revision, l.entries[0].Token)
 	}
+	s.fire(e)
+}
+
+// convert puts an entry in the place of e: the same in all but key, mode and value.
+func (s *Service) convert(e *entry, mode string, value []byte) *entry {
+	s.revision++
+	l, i := e.line, e.line.ahead(e)
+	x := e.Entry
+	x.Key, x.Mode, x.Value = fmt.Sprintf("e%d", s.revision), mode, value
+	to := &entry{Entry: x, line: l, seat: e.seat, made: s.revision, version: driver.Version(s.revision)}
+	l.entries[i], l.places[i] = to, to.Place
+	delete(l.byKey, e.Key)
+	l.byKey[to.Key], l.byID[to.ID] = to, to
+	delete(e.seat.entries, e)
+	e.seat.entries[to] = struct{}{}
+	if s.stale != nil {
+		l.past.record(e, s.revision, l.entries[0].Token)
+	}
+	s.fire(e)
+	return to
+}
+
+// fire wakes those who watch an entry that has gone.
+func (s *Service) fire(e *entry) {
 	// Taken off first: unregister searches the entry's watches, which must not change
 	// under this loop.
 	fired := e.watches
@@ -115,10 +146,37 @@ func (s *Service) register(st *seat, c *call, entries []*entry) *watch {
 	for _, e := range entries {
 		e.watches = append(e.watches, w)
 	}
-	st.watches[w] = struct{}{}
-	c.driver.watches[w] = struct{}{}
-	c.watch = w
+	s.track(w)
 	return w
+}
+
+// await makes a watch that fires when ready, which looks at the line or its record, says so.
+func (s *Service) await(st *seat, c *call, name driver.Line, ready func() bool) {
+	s.watched++
+	s.watches++
+	w := &watch{number: s.watched, call: c, seat: st, line: name, ready: ready}
+	if s.waits[name] == nil {
+		s.waits[name] = map[*watch]struct{}{}
+	}
+	s.waits[name][w] = struct{}{}
+	s.track(w)
+}
+
+func (s *Service) track(w *watch) {
+	w.seat.watches[w] = struct{}{}
+	w.call.driver.watches[w] = struct{}{}
+	w.call.watch = w
+}
+
+// changed wakes those who wait for a head or record and have what they wait for. It is called after each
+// change to a line or its record, when all of the change is done.
+func (s *Service) changed(name driver.Line) {
+	for _, w := range inOrder(s.waits[name]) {
+		if w.ready() {
+			s.unregister(w)
+			s.wake(w)
+		}
+	}
 }
 
 // unregister takes a watch away from all its entries. Watches of one entry are
@@ -131,6 +189,9 @@ func (s *Service) unregister(w *watch) {
 		if found {
 			e.watches = slices.Delete(e.watches, i, i+1)
 		}
+	}
+	if delete(s.waits[w.line], w); w.ready != nil && len(s.waits[w.line]) == 0 {
+		delete(s.waits, w.line)
 	}
 	delete(w.seat.watches, w)
 	delete(w.call.driver.watches, w)

@@ -69,8 +69,12 @@ func (s *Service) end(st *seat) {
 		w.call.reply(driver.Wrap(driver.ErrSessionLost, errExpired))
 	}
 	s.revision++
-	for _, e := range st.entriesInOrder() {
+	left := st.entriesInOrder()
+	for _, e := range left {
 		s.remove(e)
+	}
+	for _, e := range left {
+		s.changed(e.line.name)
 	}
 	st.client.tell()
 }

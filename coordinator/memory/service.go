@@ -27,6 +27,8 @@ type Service struct {
 	stopped  bool
 	seats    map[string]*seat
 	lines    map[driver.Line]*line
+	records  map[driver.Line]driver.Record
+	waits    map[driver.Line]map[*watch]struct{} // for a head or a record
 	watches  int
 	entries  int
 	counts   counts
@@ -64,6 +66,9 @@ func NewService(opts ...Option) *Service {
 		seats:  map[string]*seat{},
 		lines:  map[driver.Line]*line{},
 		counts: newCounts(),
+
+		records: map[driver.Line]driver.Record{},
+		waits:   map[driver.Line]map[*watch]struct{}{},
 	}
 	for _, opt := range opts {
 		opt(s)
@@ -149,6 +154,7 @@ func (s *Service) Remove(line driver.Line, keyOrID string) bool {
 	}
 	s.revision++
 	s.remove(e)
+	s.changed(line)
 	return true
 }
 
@@ -158,7 +164,9 @@ func (s *Service) Remove(line driver.Line, keyOrID string) bool {
 func (s *Service) AddForeign(line driver.Line) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.add(line, nil, driver.Entry{}).Place
+	place := s.add(line, nil, driver.Entry{}).Place
+	s.changed(line)
+	return place
 }
 
 // sessionID gives each session a name that was never used before. Counting,

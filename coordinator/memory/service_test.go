@@ -88,10 +88,10 @@ func TestForeignEntryStandsInLine(t *testing.T) {
 		if own.First {
 			t.Error("First behind a foreign entry")
 		}
-		places, err := w.s.Ahead(t.Context(), line, own.Place)
+		view, err := w.s.Ahead(t.Context(), line, own.Place)
 		must(t, err)
-		if !slices.Equal(places, []driver.Place{foreign}) {
-			t.Errorf("ahead %v, want the foreign entry", places)
+		if !slices.Equal(view.Ahead, []driver.Place{foreign}) {
+			t.Errorf("ahead %v, want the foreign entry", view.Ahead)
 		}
 		watch := start(func() error { return w.s.Watch(t.Context(), line, foreign) })
 		synctest.Wait()

@@ -21,6 +21,8 @@ type session struct {
 	// Guarded by the service's mutex.
 	ended bool
 	seen  driver.Token // the newest revision that a Watch has told
+
+	writes atomic.Uint64 // numbers the calls of Write
 }
 
 var _ driver.Session = (*session)(nil)
@@ -129,11 +131,14 @@ func (s *Service) join(st *seat, epoch uint64, name driver.Line, x driver.Conten
 		return driver.Joined{}, driver.Wrap(driver.ErrInvalid,
 			fmt.Errorf("memory: contender %s belongs to session %s", x.ID, e.Session))
 	case e != nil: // J2: found again, also by an Alone
+	case x.Record != 0 && x.Record != s.records[name].Version:
+		return driver.Joined{}, driver.Wrap(driver.ErrStale, errVersion)
 	case x.Alone && l != nil:
 		return driver.Joined{}, driver.Wrap(driver.ErrTaken, errNotEmpty)
 	default:
 		place := driver.Place{ID: x.ID, Mode: x.Mode, Session: st.id}
 		e = s.add(name, st, driver.Entry{Place: place, Value: x.Value})
+		s.changed(name)
 	}
 	return driver.Joined{Place: e.Place, Token: e.Token, First: e.line.ahead(e) == 0}, nil
 }

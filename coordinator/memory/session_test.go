@@ -191,7 +191,7 @@ func TestTTLOutsideTheRangeIsRefused(t *testing.T) {
 
 func TestJoinRefusesWhatBreaksTheRules(t *testing.T) {
 	s := open(t, memory.NewService().Driver())
-	good := driver.Contender{ID: strings.Repeat("a", 32), Mode: "p3", Value: make([]byte, 64<<10)}
+	good := driver.Contender{ID: strings.Repeat("a", 32), Mode: "abcdefghijklmno3", Value: make([]byte, 64<<10)}
 	for name, x := range map[string]func(l *driver.Line, c *driver.Contender){
 		"no name":         func(l *driver.Line, _ *driver.Contender) { *l = "m" },
 		"empty name":      func(l *driver.Line, _ *driver.Contender) { *l = "m/" },
@@ -203,7 +203,7 @@ func TestJoinRefusesWhatBreaksTheRules(t *testing.T) {
 		"long ID":         func(_ *driver.Line, c *driver.Contender) { c.ID += "a" },
 		"upper-case ID":   func(_ *driver.Line, c *driver.Contender) { c.ID = strings.ToUpper(c.ID) },
 		"no mode":         func(_ *driver.Line, c *driver.Contender) { c.Mode = "" },
-		"long mode":       func(_ *driver.Line, c *driver.Contender) { c.Mode = "abcdefghi" },
+		"long mode":       func(_ *driver.Line, c *driver.Contender) { c.Mode = "abcdefghijklmnopq" },
 		"mode with dash":  func(_ *driver.Line, c *driver.Contender) { c.Mode = "a-b" },
 		"value too large": func(_ *driver.Line, c *driver.Contender) { c.Value = make([]byte, 64<<10+1) },
 	} {

@@ -19,17 +19,20 @@ type past struct {
 	floor driver.Token
 }
 
+// departure is an entry that was there from one revision to another. joined is its rank in
+// the line; it is made later than that if it is a conversion.
 type departure struct {
 	place  driver.Place
 	joined driver.Token
+	made   driver.Token
 	left   driver.Token
 }
 
 // record adds an entry that left at a revision. What left before the oldest entry
 // of the line joined can never be shown again: a view is at least as new as its
 // asker's own entry.
-func (p *past) record(e driver.Entry, left, oldest driver.Token) {
-	p.departed = append(p.departed, departure{e.Place, e.Token, left})
+func (p *past) record(e *entry, left, oldest driver.Token) {
+	p.departed = append(p.departed, departure{e.Place, e.Token, e.made, left})
 	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool { return d.left < oldest })
 	if over := len(p.departed) - keep; over > 0 {
 		p.floor = p.departed[over-1].left
@@ -37,33 +40,40 @@ func (p *past) record(e driver.Entry, left, oldest driver.Token) {
 	}
 }
 
-// view returns the places ahead of own. seen is the revision below which the
+// view returns the line as own sees it. seen is the revision below which the
 // asker must not be shown the line.
 //
 // A stale view is the line as it was at one revision, from the newest that the
 // asker is entitled to up to now. Joins are never missed by it, since
 // those ahead of own joined before own did.
-func (s *Service) view(own *entry, seen driver.Token) []driver.Place {
+func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.line
 	n := l.ahead(own)
 	if s.stale == nil || len(l.past.departed) == 0 {
-		return slices.Clone(l.places[:n])
+		return driver.View{Ahead: slices.Clone(l.places[:n]), Last: n+1 == len(l.places)}
 	}
-	oldest := max(own.Token, seen, l.past.floor)
+	oldest := max(own.made, seen, l.past.floor)
 	at := oldest + driver.Token(s.stale.Int64N(int64(s.revision-oldest)+1))
-	shown := make([]departure, 0, n)
-	for _, e := range l.entries[:n] {
-		shown = append(shown, departure{place: e.Place, joined: e.Token})
-	}
-	for _, d := range l.past.departed {
-		if d.joined < own.Token && d.left > at {
+	shown, last := make([]departure, 0, n), true
+	show := func(d departure) {
+		switch {
+		case d.made > at || d.left <= at || d.joined == own.Token:
+		case d.joined > own.Token:
+			last = false
+		default:
 			shown = append(shown, d)
 		}
 	}
-	slices.SortFunc(shown, func(a, b departure) int { return cmp.Compare(a.joined, b.joined) })
-	places := make([]driver.Place, 0, len(shown))
-	for _, d := range shown {
-		places = append(places, d.place)
+	for _, e := range l.entries {
+		show(departure{place: e.Place, joined: e.Token, made: e.made, left: s.revision + 1})
 	}
-	return places
+	for _, d := range l.past.departed {
+		show(d)
+	}
+	slices.SortFunc(shown, func(a, b departure) int { return cmp.Compare(a.joined, b.joined) })
+	view := driver.View{Ahead: make([]driver.Place, 0, len(shown)), Last: last}
+	for _, d := range shown {
+		view.Ahead = append(view.Ahead, d.place)
+	}
+	return view
 }

@@ -26,8 +26,9 @@ func departures(t *testing.T, told bool, opts ...memory.Option) []int {
 		if told {
 			must(t, b.Watch(t.Context(), line, all[left-1]))
 		}
-		view, err := b.Ahead(t.Context(), line, own.Place)
+		v, err := b.Ahead(t.Context(), line, own.Place)
 		must(t, err)
+		view := v.Ahead
 		// Whatever its age, a view is the line as it was at one moment: here, a tail.
 		if !slices.Equal(view, all[len(all)-len(view):]) || len(view) < len(all)-left {
 			t.Fatalf("after %d leavings the view is %v, want a tail of %v", left, view, all)
@@ -71,8 +72,9 @@ func TestStaleViewsForgetWhatIsTooOld(t *testing.T) {
 	own := join(t, s)
 	for i, j := range coming {
 		must(t, s.Leave(t.Context(), line, j.Place))
-		view, err := s.Ahead(t.Context(), line, own.Place)
+		v, err := s.Ahead(t.Context(), line, own.Place)
 		must(t, err)
+		view := v.Ahead
 		if least := len(coming) - i; len(view) < least || len(view) > least+64 {
 			t.Fatalf("view of %d places, want %d to %d", len(view), least, least+64)
 		}
@@ -93,8 +95,9 @@ func TestStaleViewNeverLacksOneAhead(t *testing.T) {
 					continue
 				}
 				own := join(t, s)
-				view, err := s.Ahead(t.Context(), line, own.Place)
+				v, err := s.Ahead(t.Context(), line, own.Place)
 				must(t, err)
+				view := v.Ahead
 				for _, j := range standing {
 					if !slices.Contains(view, j.Place) {
 						t.Fatalf("view of %s lacks %s", own.Place.ID, j.Place.ID)

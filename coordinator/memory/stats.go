@@ -13,10 +13,11 @@ type Stats struct {
 	// Requests that arrived, by operation. What was dropped, is still under way, or came
 	// while the service was stopped is not in it.
 	Requests map[Op]int
-	// Wakeups counts the notifications sent because a watched entry went. A Watch that
-	// is answered at once, or ended by a lost session, is none.
+	// Wakeups counts the notifications sent because a watched entry went, or a head or
+	// record changed that was waited for. A wait that is answered at once, or ended by a lost
+	// session, is none.
 	Wakeups int
-	// Watches, Sessions and Entries are there now.
+	// Watches, those of heads and records among them, Sessions and Entries are there now.
 	Watches, Sessions, Entries int
 }
 

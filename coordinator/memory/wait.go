@@ -3,29 +3,37 @@ package memory
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Ahead returns the places ahead of own. See driver.Session and WithStaleViews.
-func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
+// Ahead returns a view of the line. See driver.Session and WithStaleViews.
+func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	svc := s.driver.svc
 	svc.mu.Lock()
 	seen := s.seen // sent along, as a client of etcd sends the least revision it accepts
 	svc.mu.Unlock()
-	var places []driver.Place // of this call only: a late reply to an earlier one cannot touch it
+	var view driver.View // of this call only: a late reply to an earlier one cannot touch it
 	_, err := s.do(ctx, Request{Op: OpAhead, Line: line, ID: own.ID}, func(*call) error {
+		if own == (driver.Place{}) {
+			view.Last = true
+			if l := svc.lines[line]; l != nil {
+				view.Ahead = slices.Clone(l.places)
+			}
+			return nil
+		}
 		e := svc.find(line, own)
 		if e == nil {
 			return driver.Wrap(driver.ErrGone, errNoEntry)
 		}
-		places = svc.view(e, seen)
+		view = svc.view(e, seen)
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return driver.View{}, err
 	}
-	return places, nil
+	return view, nil
 }
 
 // Watch waits until one of the places has left the line. See driver.Session.
@@ -75,6 +83,7 @@ func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 		}
 		svc.revision++
 		svc.remove(e)
+		svc.changed(line)
 		return nil
 	})
 	return err
@@ -95,6 +104,7 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 		if e := l.byID[id]; e != nil && e.seat == s.seat {
 			svc.revision++
 			svc.remove(e)
+			svc.changed(line)
 		}
 		return nil
 	})

@@ -26,7 +26,8 @@ type lent struct {
 
 	mu     sync.Mutex
 	closed bool
-	made   map[entry]struct{} // what the session may have in lines
+	made   map[entry]bool // what the session may have in lines; true after a conversion, which changes the name
+	wrote  bool           // a record, perhaps
 }
 
 type entry struct {
@@ -76,7 +77,20 @@ func (l *lent) enlist(line driver.Line, id string) error {
 	if l.closed {
 		return driver.Wrap(driver.ErrSessionLost, errClosed)
 	}
-	l.made[entry{line, id}] = struct{}{}
+	if e := (entry{line, id}); !l.made[e] {
+		l.made[e] = false
+	}
+	return nil
+}
+
+// enlistConverted notes that a contender may stand in a line under another name than its place says.
+func (l *lent) enlistConverted(line driver.Line, id string) error {
+	if err := l.enlist(line, id); l == nil || err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.made[entry{line, id}] = true
 	return nil
 }
 
@@ -90,16 +104,41 @@ func (l *lent) strike(line driver.Line, id string) {
 	delete(l.made, entry{line, id})
 }
 
+// strikeGone notes that a place of a contender is not in the line. One that was converted may have another.
+func (l *lent) strikeGone(line driver.Line, id string) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.made[entry{line, id}] {
+		delete(l.made, entry{line, id})
+	}
+}
+
+// write notes that a record may be written.
+func (l *lent) write() error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return driver.Wrap(driver.ErrSessionLost, errClosed)
+	}
+	l.wrote = true
+	return nil
+}
+
 // close refuses further joins and returns what is left to remove.
-func (l *lent) close() []entry {
+func (l *lent) close() (left []entry, wrote bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	var left []entry
 	for e := range l.made {
 		left = append(left, e)
 	}
-	return left
+	return left, l.wrote
 }
 
 // undo removes what a join has made on a session that is not this one's: it was queued in the
@@ -164,16 +203,38 @@ func (s *session) sweepLater(left []entry) {
 	}()
 }
 
+// settleRecords makes sure that no request that writes a record can be applied any more, for the reasons that
+// Forget gives. It waits even if the session is lost: what is queued the Conn sends on the next one.
+func (s *session) settleRecords(ctx context.Context) error {
+	for _, f := range s.joins.flights(recordFlight) {
+		select {
+		case <-f.landed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if err := s.sync(ctx, s.top()); !errors.Is(err, driver.ErrSessionLost) {
+		return err
+	}
+	return nil
+}
+
 // giveBack is Close on a given Conn.
 func (s *session) giveBack(ctx context.Context) error {
 	var failed error
 	var left []entry
-	for _, e := range s.lent.close() {
+	made, wrote := s.lent.close()
+	for _, e := range made {
 		err := s.Forget(ctx, e.line, e.id)
 		if err == nil || errors.Is(err, driver.ErrSessionLost) {
 			continue // gone, by us or with the session
 		}
 		failed, left = err, append(left, e)
+	}
+	if wrote {
+		if err := s.settleRecords(ctx); err != nil {
+			failed = err
+		}
 	}
 	s.finish(errClosed, false)
 	s.lent.wg.Wait()

@@ -9,7 +9,7 @@
 // The order of a line is the order of ZooKeeper's sequence numbers, read as what they are: 32 bits
 // that wrap. The fencing token is the czxid of the entry, which rises for as long as the
 // ensemble keeps its data; never the sequence number, which starts again when an empty line is
-// removed.
+// removed. An entry that was converted keeps its token in its name, since its node is a new one.
 //
 // A session's TTL is ZooKeeper's session timeout. Servers move what they are asked for into their
 // bounds, by default 2 to 20 ticks (4 s to 40 s). A TTL that is not granted exactly is refused, since
@@ -26,18 +26,24 @@
 //
 // # What it costs
 //
-//	Open     connect; one request more with a user and password
-//	Join     one transaction; with Alone one read before it, which is all if the line is taken.
-//	         The first join of a line that is not there creates it: two or three more
-//	Ahead    one listing of the line
-//	Watch    one read for each place, none if a watch on it is left from before
-//	Leave    one delete
-//	Forget   sync, listing, and a delete if there is something to delete
-//	List     one listing, and one read for each entry
-//	Renew    one sync
-//	Close    one connection, on which the session is ended
+//	Open       connect; one request more with a user and password
+//	Join       one transaction; with Alone one read before it, which is all if the line is taken.
+//	           The first join of a line that is not there creates it: two or three more
+//	Ahead      one listing of the line
+//	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes
+//	Convert    one transaction
+//	Write      one write, and the next in line reads again
+//	Leave      one delete
+//	Forget     sync, listing, and a delete if there is something to delete
+//	List       one listing, and one read for each entry
+//	Head       a listing and a read; a read when the head was written to, while it is followed
+//	Record     one read
+//	SetRecord  one write
+//	Renew      one sync
+//	Close      one connection, on which the session is ended
 //
-// A view after a reconnect costs one sync more, and a waiter then reads each of its places again.
+// A wait costs nothing if a watch is left from one before. A view after a reconnect costs one sync more, and a
+// waiter then looks again.
 //
 // # One session
 //
@@ -56,11 +62,15 @@
 //	                  │ │     └ session
 //	                  │ └ contender
 //	                  └ mode
+//	/chroot/kind/name/r_5f0c…_1000a2b3c4d5e6f_00000001000002a7_1_0000000007
+//	                                          │                └ first conversion
+//	                                          └ token
+//	/chroot/kind/name+record
 //
 // Lines and what is above them are container nodes, which the service removes when they have
-// been empty for a while; on servers before 3.5 they are plain nodes, and stay. Children of other
-// clients take part as places if they have a sequence number. A child without one makes
-// Ahead and List fail with driver.ErrRefused and its name.
+// been empty for a while; on servers before 3.5 they are plain nodes, and stay. A record is a plain node, which
+// stays until an operator deletes it. Children of other clients take part as places if they have a sequence
+// number. A child without one makes Ahead, List and Head fail with driver.ErrRefused and its name.
 //
 // # Package zk
 //

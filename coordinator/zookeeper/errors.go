@@ -42,6 +42,8 @@ func translate(err error) error {
 		return driver.Wrap(driver.ErrSessionLost, err)
 	case errors.Is(err, zk.ErrNoNode):
 		return driver.Wrap(driver.ErrGone, err)
+	case errors.Is(err, zk.ErrBadVersion):
+		return driver.Wrap(driver.ErrStale, err)
 	case errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrShortBuffer):
 		return driver.Wrap(driver.ErrInvalid, err) // found before anything was sent
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL),

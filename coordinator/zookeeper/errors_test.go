@@ -25,6 +25,7 @@ func TestErrorsOfTheLibraryGetTheirKinds(t *testing.T) {
 		{unknown(-2), driver.ErrUnavailable},
 		{zk.ErrSessionExpired, driver.ErrSessionLost},
 		{zk.ErrNoNode, driver.ErrGone},
+		{zk.ErrBadVersion, driver.ErrStale},
 		{zk.ErrNoAuth, driver.ErrRefused},
 		{zk.ErrAuthFailed, driver.ErrRefused},
 		{zk.ErrInvalidACL, driver.ErrRefused},

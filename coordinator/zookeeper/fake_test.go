@@ -24,6 +24,7 @@ type fake struct {
 	mu    sync.Mutex
 	grant func(asked hello) (answer hello, speak bool)
 	reply func(op int32) (code zk.ErrCode, body []byte, speak bool)
+	tree  *tree   // answers instead of reply, if there is one
 	asked []hello // by each connect request
 	ops   map[int32]int
 	conns []net.Conn
@@ -121,10 +122,16 @@ func (f *fake) serve(c net.Conn) {
 	if err != nil {
 		return
 	}
+	p := &peer{Conn: c}
 	f.mu.Lock()
 	f.asked = append(f.asked, asked)
 	answer, speak := f.grant(asked)
+	tree := f.tree
 	f.mu.Unlock()
+	p.session = answer.session
+	if tree != nil {
+		defer tree.leave(p)
+	}
 	if speak {
 		b := answer.appendConnect(nil)
 		_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b)-12)), append(b[4:8:8], b[16:]...)...))
@@ -135,20 +142,41 @@ func (f *fake) serve(c net.Conn) {
 			return
 		}
 		op := int32(binary.BigEndian.Uint32(m[8:]))
-		f.mu.Lock()
-		f.ops[op]++
-		code, body, speak := f.reply(op)
-		f.mu.Unlock()
-		if !speak {
+		f.set(func() { f.ops[op]++ })
+		if tree != nil {
+			tree.answer(p, op, m)
 			continue
 		}
-		if code != 0 || op == opCloseSession {
-			body = nil
+		f.mu.Lock()
+		code, body, speak := f.reply(op)
+		f.mu.Unlock()
+		if speak {
+			p.answer(op, m, code, body)
 		}
-		r := binary.BigEndian.AppendUint32(nil, uint32(16+len(body)))
-		r = append(append(r, m[4:8]...), 0, 0, 0, 0, 0, 0, 0, 9)
-		_, _ = c.Write(append(binary.BigEndian.AppendUint32(r, uint32(code)), body...))
 	}
+}
+
+// peer is the server's end of a connection.
+type peer struct {
+	net.Conn
+	session int64
+	mu      sync.Mutex
+}
+
+// answer sends the reply to request m.
+func (p *peer) answer(op int32, m []byte, code zk.ErrCode, body []byte) {
+	if code != 0 || op == opCloseSession {
+		body = nil
+	}
+	r := binary.BigEndian.AppendUint32(nil, uint32(16+len(body)))
+	r = append(append(r, m[4:8]...), 0, 0, 0, 0, 0, 0, 0, 9)
+	p.send(append(binary.BigEndian.AppendUint32(r, uint32(code)), body...))
+}
+
+func (p *peer) send(m []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, _ = p.Write(m)
 }
 
 // soon returns a context that ends after d, or with the test.

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// joins are the joins of a session that may still be applied, by contender.
+// joins are the joins and conversions of a session that may still be applied, by contender.
 type joins struct {
 	mu sync.Mutex
 	m  map[string][]*flight
 }
 
-// flight is one call of Join, together with the requests that it sent and did not wait for.
+// flight is one call of Join or Convert, together with the requests that it sent and did not wait for.
 type flight struct {
 	parts  int           // the call and its requests
 	landed chan struct{} // closed when there are none left

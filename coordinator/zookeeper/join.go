@@ -1,10 +1,12 @@
 package zookeeper
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -23,7 +25,8 @@ const maxTries = 5
 // nothing. Both happen in one transaction, so the answer to the second half, the
 // parent's Stat, tells about the first: the transaction's number, which is the node's czxid,
 // and how many children there are. The library can ask for no Stat of a new node,
-// and a listing would cost one more request and grow with the line.
+// and a listing would cost one more request and grow with the line. With c.Record the version of the record's node is
+// checked in the same transaction.
 //
 // With c.Again the node may be there already, and is looked for. Listing comes after a
 // sync: the follower that this session has moved to may not have heard of a node that was
@@ -32,6 +35,7 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	if err := cmp.Or(s.checkLine(line), checkContender(c)); err != nil {
 		return driver.Joined{}, err
 	}
+	c.Value = bytes.Clone(c.Value) // a request may outlive the call
 	// In flight for as long as this call, or a request that it has left behind, may still make the
 	// node. Forget waits for it, and so does a later Join with Again.
 	f, earlier := s.joins.begin(c.ID)
@@ -58,6 +62,10 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		j, err := s.add(ctx, line, c, f)
 		if err == nil {
 			return s.settle(ctx, line, c, j)
+		}
+		if errors.Is(err, driver.ErrStale) {
+			s.lent.strike(line, c.ID)
+			return driver.Joined{}, err
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
 			return driver.Joined{}, err
@@ -101,27 +109,42 @@ func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contend
 // add sends the request that joins.
 func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender, f *flight) (driver.Joined, error) {
 	parent := s.path(line)
+	var ops []any
+	if c.Record != 0 {
+		// First, so that no line is made for a join that the record refuses.
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.record(line), Version: dataVersion(c.Record)})
+	}
+	ops = append(ops,
+		&zk.CreateRequest{
+			Path: parent + "/" + nodePrefix(c, s.hex), Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential,
+		},
+		&zk.SetDataRequest{Path: parent, Version: -1})
 	s.joins.extend(f)
 	out, err := start(ctx, s, s.slots, func() (driver.Joined, error) {
 		defer s.joins.end(c.ID, f)
-		results, err := s.conn.Multi(
-			&zk.CreateRequest{
-				Path: parent + "/" + nodePrefix(c, s.hex), Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential,
-			},
-			&zk.SetDataRequest{Path: parent, Version: -1})
+		results, err := s.conn.Multi(ops...)
 		if s.lent != nil && s.conn.SessionID() != s.id {
 			s.undo(parent, c.ID)
 		}
-		if err != nil {
-			return driver.Joined{}, err
+		switch {
+		case err == nil:
+			return joined(results[len(ops)-2:])
+		case c.Record != 0 && failed(results) == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
+			return driver.Joined{}, driver.Wrap(driver.ErrStale, err)
 		}
-		return joined(results)
+		return driver.Joined{}, err
 	})
 	if err != nil {
 		s.joins.end(c.ID, f)
 		return driver.Joined{}, err
 	}
 	return await(ctx, s, out)
+}
+
+// failed tells which operation of a transaction has failed, -1 if the reply does not say. Those before it
+// have no error, since they would have succeeded; those after it have one that says that they were not tried.
+func failed(results []zk.MultiResponse) int {
+	return slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil })
 }
 
 // joined reads the reply.

@@ -2,25 +2,26 @@ package zookeeper
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
-	"strconv"
+	"math"
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the layout of a line and the order of its nodes:
+// This file has where things are, and what may be put there:
 //
-//	<chroot>/<kind>/<name>/<mode>_<id>_<session>_<sequence>
+//	<chroot>/<kind>/<name>/…        the line and its contenders, see names.go
+//	<chroot>/<kind>/<name>+record   the line's record
 //
-// All four parts of a node's name are readable in one listing, so nobody has to read the
-// nodes to know who stands where. The session is in the name because a
-// connection may go on with a new session without asking (see FromConn): whose entry it
-// is must not be concluded from who is connected.
+// The record stands beside the line, not in it: a line has no children but contenders, whose number
+// a join is told, and the service removes it when it has none. No line is called like a record, since
+// "+" is not among the characters of their names.
 
 // path is where a line is.
 func (s *session) path(line driver.Line) string { return s.root + "/" + string(line) }
+
+// record is where a line's record is.
+func (s *session) record(line driver.Line) string { return s.path(line) + "+record" }
 
 // checkLine refuses what is not "kind/name" in safe characters. The coordinator never
 // sends such a line; a driver that is called directly must not turn one into a
@@ -57,17 +58,41 @@ func checkContender(c driver.Contender) error {
 	if !within(c.ID, 16, 32, isHex) {
 		return invalid("contender ID %q: want 16 to 32 lower-case hex digits", c.ID)
 	}
-	if !within(c.Mode, 1, 8, isMode) {
-		return invalid("contender mode %q: want 1 to 8 characters of a-z and 0-9", c.Mode)
-	}
-	if len(c.Value) > maxValue {
-		return invalid("contender value of %d bytes: at most %d", len(c.Value), maxValue)
+	return cmp.Or(checkMode(c.Mode), checkValue(c.Value))
+}
+
+func checkMode(mode string) error {
+	if !within(mode, 1, maxMode, isMode) {
+		return invalid("contender mode %q: want 1 to %d characters of a-z and 0-9", mode, maxMode)
 	}
 	return nil
 }
 
-// maxValue is the contract's bound. The send buffer holds more, see sendBuffer.
-const maxValue = 64 << 10
+func checkValue(value []byte) error {
+	if len(value) > maxValue {
+		return invalid("value of %d bytes: at most %d", len(value), maxValue)
+	}
+	return nil
+}
+
+// The contract's bounds. The send buffer holds more than the largest value, see sendBuffer.
+const (
+	maxMode  = 16
+	maxValue = 64 << 10
+)
+
+// version is the contract's version of a node's data. The service counts the changes of the data from 0, which in the
+// contract stands for a record that is not there.
+func version(data int32) driver.Version { return driver.Version(data) + 1 }
+
+// dataVersion is the service's number for a version: -2, which no node has, for what is not the version of a
+// node. (The service takes -1 for any version.)
+func dataVersion(v driver.Version) int32 {
+	if v < 1 || v > math.MaxInt32 {
+		return -2
+	}
+	return int32(v - 1)
+}
 
 func within(s string, least, most int, ok func(byte) bool) bool {
 	if len(s) < least || len(s) > most {
@@ -84,113 +109,3 @@ func within(s string, least, most int, ok func(byte) bool) bool {
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 func isHex(b byte) bool   { return isDigit(b) || b >= 'a' && b <= 'f' }
 func isMode(b byte) bool  { return isDigit(b) || b >= 'a' && b <= 'z' }
-
-// node is one child of a line.
-type node struct {
-	driver.Place
-	seq int32
-}
-
-// nodePrefix is what the service appends a sequence number to.
-func nodePrefix(c driver.Contender, session string) string {
-	return c.Mode + "_" + c.ID + "_" + session + "_"
-}
-
-// parseNode reads a child's name. A child that Baton did not write has an empty ID, yet it is
-// a place if it has a sequence number; ok is false if it has none.
-func parseNode(name string) (n node, ok bool) {
-	n.Key = name
-	parts := strings.Split(name, "_")
-	if len(parts) == 4 && within(parts[0], 1, 8, isMode) && within(parts[1], 16, 32, isHex) &&
-		within(parts[2], 1, 16, isHex) {
-		if n.seq, ok = sequence(parts[3]); ok {
-			n.Mode, n.ID, n.Session = parts[0], parts[1], parts[2]
-			return n, true
-		}
-	}
-	n.seq, ok = foreignSequence(name)
-	return n, ok
-}
-
-// sequence reads a sequence number, in the form in which the service writes it and no other:
-// "%010d". (Printing it again to compare would cost most of the time that a long listing takes.)
-func sequence(s string) (int32, bool) {
-	v, err := strconv.ParseInt(s, 10, 32)
-	switch {
-	case err != nil || s[0] == '+':
-		return 0, false
-	case v <= -1_000_000_000:
-		return int32(v), len(s) == 11
-	default:
-		return int32(v), len(s) == 10 && (s[0] == '-') == (v < 0)
-	}
-}
-
-// foreignSequence reads the sequence number at the end of a name whose prefix is not known.
-//
-// The service writes "%010d" of a signed number: ten digits, or a minus with nine or ten.
-// Prefixes of other clients may end in "-" themselves ("lock-"), so a minus before
-// ten digits counts as a sign only after another separator, or when the number would not
-// fit without it.
-func foreignSequence(name string) (int32, bool) {
-	start := len(name)
-	for start > 0 && isDigit(name[start-1]) {
-		start--
-	}
-	minus := start > 0 && name[start-1] == '-'
-	digits := name[start:]
-	switch {
-	case len(digits) == 9 && minus:
-		digits = "-" + digits
-	case len(digits) == 10 && minus && (start > 1 && strings.ContainsRune("-_", rune(name[start-2])) || digits > "2147483647"):
-		digits = "-" + digits
-	case len(digits) >= 10:
-		digits = digits[len(digits)-10:] // the prefix ends in digits
-	default:
-		return 0, false
-	}
-	return sequence(digits)
-}
-
-// inOrder sorts the nodes of one line, first in line first.
-//
-// The sequence number of a line counts its joins in 32 bits and wraps: after 2147483647
-// comes -2147483648. The signed distance to a fixed node is right on both sides of the wrap, as long as
-// fewer than 2^31 joins lie between two nodes that are there at once. Comparing strings or plain
-// integers is wrong at the wrap: a newcomer would overtake the holder.
-func inOrder(nodes []node) {
-	if len(nodes) == 0 {
-		return
-	}
-	pivot := nodes[0].seq // which node does not matter
-	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })
-}
-
-// parseChildren reads the children of a line. Strays are those without a sequence number.
-func parseChildren(names []string) (nodes []node, strays []string) {
-	nodes = make([]node, 0, len(names))
-	for _, name := range names {
-		if n, ok := parseNode(name); ok {
-			nodes = append(nodes, n)
-		} else {
-			strays = append(strays, strconv.Quote(name))
-		}
-	}
-	inOrder(nodes)
-	return nodes, strays
-}
-
-// ambiguous is the error for a line with strays, nil if there are none.
-//
-// A stray stands nowhere. Leaving it out could admit two contenders if it belongs to a
-// client that counts it, and waiting for it could take for ever; so it is reported
-// by name, and somebody has to remove it.
-func ambiguous(line driver.Line, strays []string) error {
-	if len(strays) == 0 {
-		return nil
-	}
-	slices.Sort(strays)
-	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"line %q has children without a sequence number, which have no place in it: %s",
-		line, strings.Join(strays, ", ")))
-}

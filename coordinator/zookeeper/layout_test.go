@@ -14,12 +14,12 @@ import (
 const testID = "0123456789abcdef0123456789abcdef"
 
 func TestNodeNamesComeBackOutOfNames(t *testing.T) {
-	for _, mode := range []string{"x", "r", "p3", "abcdefgh"} {
+	for _, mode := range []string{"x", "r", "p3", "abcdefgh12345678"} {
 		for _, id := range []string{testID, testID[:16]} {
 			for _, seq := range []int32{0, 7, 9999999, math.MaxInt32, math.MinInt32, -1, -5, -1000000000} {
 				// As the service makes it: the prefix and "%010d".
 				name := nodePrefix(driver.Contender{ID: id, Mode: mode}, "1000a2b3c4d5e6f") + fmt.Sprintf("%010d", seq)
-				want := node{driver.Place{Key: name, ID: id, Mode: mode, Session: "1000a2b3c4d5e6f"}, seq}
+				want := node{Place: driver.Place{Key: name, ID: id, Mode: mode, Session: "1000a2b3c4d5e6f"}, seq: seq}
 				if got, ok := parseNode(name); !ok || got != want {
 					t.Errorf("parseNode(%q) = %+v, %v; want %+v", name, got, ok, want)
 				}
@@ -46,6 +46,12 @@ func TestForeignNodesArePlacesWithoutID(t *testing.T) {
 		"x_" + testID + "_1a_00000000012":     12, // not the service's form of a sequence number
 		"X_" + testID + "_1a_0000000012":      12,
 		"x_" + testID[:15] + "_1a_0000000012": 12,
+		// Not the form of a conversion.
+		"x_" + testID + "_1a_0000000000000000_1_0000000012": 12,
+		"x_" + testID + "_1a_8000000000000000_1_0000000012": 12,
+		"x_" + testID + "_1a_000000000000007_1_0000000012":  12,
+		"x_" + testID + "_1a_0000000000000007_0_0000000012": 12,
+		"x_" + testID + "_1a_0000000000000007_0000000012":   12,
 	} {
 		n, ok := parseNode(name)
 		if !ok || n.seq != want || n.ID != "" || n.Mode != "" || n.Session != "" || n.Key != name {
@@ -127,7 +133,7 @@ func TestLinesKeysAndContendersAreChecked(t *testing.T) {
 	}
 	for _, c := range []driver.Contender{
 		{ID: testID[:15], Mode: "x"}, {ID: testID + "0", Mode: "x"}, {ID: strings.ToUpper(testID), Mode: "x"},
-		{ID: testID}, {ID: testID, Mode: "x_y"}, {ID: testID, Mode: "abcdefghi"},
+		{ID: testID}, {ID: testID, Mode: "x_y"}, {ID: testID, Mode: "abcdefgh123456789"},
 		{ID: testID, Mode: "x", Value: make([]byte, maxValue+1)},
 	} {
 		if err := checkContender(c); !errors.Is(err, driver.ErrInvalid) {
@@ -140,7 +146,7 @@ func TestLinesKeysAndContendersAreChecked(t *testing.T) {
 }
 
 func FuzzParseNode(f *testing.F) {
-	for _, name := range []string{"x_" + testID + "_1a_0000000012", "x_" + testID + "_1a_-2147483648", "_c_x", "lock--000000005", ""} {
+	for _, name := range []string{"x_" + testID + "_1a_0000000012", "x_" + testID + "_1a_-2147483648", "r_" + testID + "_1a_0000000000000007_f_0000000012", "_c_x", "lock--000000005", ""} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -153,6 +159,11 @@ func FuzzParseNode(f *testing.F) {
 			t.Fatalf("parseNode(%q) = %+v, false", name, n)
 		case n.ID != "":
 			made := nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session) + fmt.Sprintf("%010d", n.seq)
+			if n.turn > 0 {
+				before := n
+				before.turn--
+				made = before.converted(n.Mode, n.token).Key
+			}
 			if made != name {
 				t.Fatalf("parseNode(%q) = %+v, which has the name %q", name, n, made)
 			}

@@ -22,9 +22,15 @@ func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	err := s.remove(ctx, s.path(line)+"/"+own.Key)
-	if err == nil || errors.Is(err, driver.ErrGone) {
+	node := s.path(line) + "/" + own.Key
+	err := s.remove(ctx, node)
+	switch {
+	case err == nil:
+		s.written.drop(node)
 		s.lent.strike(line, own.ID)
+	case errors.Is(err, driver.ErrGone):
+		s.written.drop(node)
+		s.lent.strikeGone(line, own.ID)
 	}
 	return err
 }
@@ -37,7 +43,7 @@ func (s *session) remove(ctx context.Context, node string) error {
 }
 
 // Forget deletes whatever nodes a contender of this session has in a line, after making sure that
-// no more can appear. A request to join is in one of four places:
+// no more can appear. A request to join, or to convert, is in one of four places:
 //
 //   - In this process: waiting for the connection, queued in the Conn, or sent and unanswered.
 //     The Conn sends what is queued even after a reconnect, so Forget waits until the
@@ -51,6 +57,9 @@ func (s *session) remove(ctx context.Context, node string) error {
 //     this session is connected to. The sync queues behind it at the leader and its answer
 //     comes to this server after it.
 //   - Applied, then, and in the listing.
+//
+// A conversion that is called while Forget runs may give the node another name after the listing. Then the delete
+// finds nothing, and Forget lists again. Once a delete has found the node, no conversion does any more.
 func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
 	if err := s.checkLine(line); err != nil {
 		return err
@@ -58,13 +67,23 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	if !within(id, 16, 32, isHex) {
 		return invalid("contender ID %q: want 16 to 32 lower-case hex digits", id)
 	}
-	nodes, _, err := s.mine(ctx, line, id, s.joins.flights(id))
-	if err != nil {
-		return err
-	}
-	for _, n := range nodes {
-		if err := s.remove(ctx, s.path(line)+"/"+n.Key); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	joins := s.joins.flights(id)
+	for missed := true; missed; {
+		nodes, _, err := s.mine(ctx, line, id, joins)
+		if err != nil {
 			return err
+		}
+		missed, joins = false, nil
+		for _, n := range nodes {
+			node := s.path(line) + "/" + n.Key
+			err := s.remove(ctx, node)
+			if errors.Is(err, zk.ErrNoNode) {
+				missed, err = true, nil
+			}
+			if err != nil {
+				return err
+			}
+			s.written.drop(node)
 		}
 	}
 	s.lent.strike(line, id)

@@ -86,7 +86,7 @@ func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	defer d.mu.Unlock()
 	s := newSession(ttl, d.base)
 	s.conn = d.conn
-	s.lent = &lent{chores: d.chores, made: make(map[entry]struct{})}
+	s.lent = &lent{chores: d.chores, made: make(map[entry]bool)}
 	s.identify(d.conn.SessionID())
 	if d.last != nil && d.last.id == s.id && d.last.reason() == nil {
 		return nil, driver.Wrap(driver.ErrSessionLost, errors.New("zookeeper: the connection's session is in use, and it has no other"))

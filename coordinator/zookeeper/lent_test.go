@@ -205,7 +205,7 @@ func TestGivenConnThatGoesOnWithAnotherSession(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}) }()
 	eventually(t, "the watch", func() bool { // and its answer
-		w := s.watches.find("/app/m/a/n0000000001")
+		w := s.watches.find(watchKey{onPlace, "/app/m/a/n0000000001"})
 		if w == nil {
 			return false
 		}

@@ -20,7 +20,7 @@ type link struct {
 	servers []string
 	tls     *tls.Config // nil: without TLS
 	ttl     time.Duration
-	lapse   func() []string // called when a connection is lost, returns what was watched
+	lapse   func() []notice // called when a connection is lost, returns what makes all watches fire
 
 	ctx    context.Context // ends when the link is retired
 	cancel context.CancelFunc
@@ -38,7 +38,7 @@ type link struct {
 
 var errRetired = errors.New("zookeeper: session has ended")
 
-func newLink(servers []string, conf *tls.Config, ttl time.Duration, lapse func() []string) *link {
+func newLink(servers []string, conf *tls.Config, ttl time.Duration, lapse func() []notice) *link {
 	l := &link{servers: servers, tls: conf, ttl: ttl, lapse: lapse, hosts: newRotation(servers), idle: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l

@@ -130,8 +130,8 @@ func (s *session) abandon(ctx context.Context, err error) error {
 }
 
 // lapse is called when a connection is lost, before the Conn knows: from then on requests wait here for
-// the next connection, and not in the Conn's queue. It returns what was watched.
-func (s *session) lapse() []string {
+// the next connection, and not in the Conn's queue. It returns the notices that make all watches fire.
+func (s *session) lapse() []notice {
 	s.presence.set(false)
 	return s.watches.lapse()
 }

@@ -54,7 +54,7 @@ func TestLaterJoinsWaitForEarlierOnesOnly(t *testing.T) {
 func TestSweepKeepsWatchesThatMayFire(t *testing.T) {
 	w := newWatches()
 	for i := range 10 * minSweep {
-		added, mine := w.add(fmt.Sprint("/", i))
+		added, mine := w.add(placeKey(i), fmt.Sprint("/", i))
 		if !mine {
 			t.Fatal("a new path has a watch")
 		}
@@ -73,17 +73,42 @@ func TestSweepKeepsWatchesThatMayFire(t *testing.T) {
 			close(added.ready)
 		}
 	}
-	if w.find("/0") == nil || w.find("/1") == nil {
+	if w.find(placeKey(0)) == nil || w.find(placeKey(1)) == nil {
 		t.Error("a live watch was thrown out")
 	}
 	if n := len(w.m); n > 2*minSweep {
 		t.Errorf("%d watches are kept; 2 are alive", n)
 	}
-	if _, mine := w.add("/1"); mine {
+	if _, mine := w.add(placeKey(1), "/1"); mine {
 		t.Error("a watch is set twice")
 	}
-	if paths := w.lapse(); len(paths) < 2 || len(w.m) != 1 || w.find("/0") == nil {
-		t.Errorf("lapse returned %d paths and kept %d; want all, and the one that is being set", len(paths), len(w.m))
+	if notices := w.lapse(); len(notices) < 2 || len(w.m) != 1 || w.find(placeKey(0)) == nil {
+		t.Errorf("lapse returned %d notices and kept %d; want all, and the one that is being set", len(notices), len(w.m))
+	}
+}
+
+func placeKey(i int) watchKey { return watchKey{onPlace, fmt.Sprint("/", i)} }
+
+// TestLapseMakesEveryKindOfWatchFire: the Conn fires a watch only for a notice of its kind.
+func TestLapseMakesEveryKindOfWatchFire(t *testing.T) {
+	w := newWatches()
+	want := map[notice]bool{}
+	for kind, event := range map[watchKind]zk.EventType{
+		onPlace: zk.EventNodeDataChanged, onLine: zk.EventNodeChildrenChanged, onHead: zk.EventNodeDataChanged,
+		onRecord: zk.EventNodeDataChanged, onAbsence: zk.EventNodeDataChanged,
+	} {
+		node := fmt.Sprint("/", kind)
+		w.add(watchKey{kind, "/key"}, node)
+		want[notice{node, event}] = true
+	}
+	for _, n := range w.lapse() {
+		if !want[n] {
+			t.Errorf("unexpected notice %+v", n)
+		}
+		delete(want, n)
+	}
+	if len(want) != 0 {
+		t.Errorf("no notice for %v", want)
 	}
 }
 
@@ -145,7 +170,8 @@ func TestPresenceAnnouncesEachConnectionOnce(t *testing.T) {
 // before the error.
 func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 	server, client := net.Pipe()
-	l := newLink(nil, nil, time.Second, func() []string { return []string{"/a", "/b/c"} })
+	notices := []notice{{"/a", zk.EventNodeDataChanged}, {"/b/c", zk.EventNodeChildrenChanged}}
+	l := newLink(nil, nil, time.Second, func() []notice { return notices })
 	s := newSocket(client, l, time.Now().Add(time.Second))
 	s.greeted = true
 	go func() {
@@ -157,7 +183,7 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("after the notices: %v; want the connection's error", err)
 	}
-	want := appendChanged(appendChanged([]byte{0, 0, 0, 3, 'x', 'y', 'z'}, "/a"), "/b/c")
+	want := notices[1].append(notices[0].append([]byte{0, 0, 0, 3, 'x', 'y', 'z'}))
 	if !bytes.Equal(all, want) {
 		t.Errorf("the Conn reads %q; want %q", all, want)
 	}

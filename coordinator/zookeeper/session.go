@@ -30,6 +30,7 @@ type session struct {
 	presence *presence
 	watches  *watches
 	joins    *joins
+	written  *written
 	synced   atomic.Int64 // the number of the connection on which fresh has synced
 
 	slots    chan struct{} // a place for each running request
@@ -62,6 +63,7 @@ func newSession(ttl time.Duration, base base) *session {
 		presence: newPresence(),
 		watches:  newWatches(),
 		joins:    newJoins(),
+		written:  newWritten(),
 		slots:    make(chan struct{}, maxRunning),
 		renewals: make(chan struct{}, maxRenewing),
 		over:     make(chan struct{}),
@@ -151,6 +153,21 @@ func (s *session) fresh(ctx context.Context, path string) error {
 	}
 	s.synced.Store(n) // a reconnect meanwhile has a higher number, and is synced by the next view
 	return nil
+}
+
+// freshly reads what is at least as new as all that this session was told before it was called. A read that went over
+// a newer connection than the one that was synced is repeated.
+func freshly[T any](ctx context.Context, s *session, path string, read func() (T, error)) (T, error) {
+	for {
+		n := s.presence.number()
+		if err := s.fresh(ctx, path); err != nil {
+			var zero T
+			return zero, err
+		}
+		if value, err := read(); err != nil || s.presence.number() == n {
+			return value, err
+		}
+	}
 }
 
 // finish ends the session for this process, for the first cause given. Done tells of it

@@ -82,13 +82,22 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("Done is not closed")
 	}
+	own := driver.Place{Key: nodePrefix(driver.Contender{ID: testID, Mode: "x"}, s.hex) + "0000000001"}
 	for what, err := range map[string]error{
-		"Renew":  s.Renew(t.Context()),
-		"Join":   second(s.Join(t.Context(), "m/a", driver.Contender{ID: testID, Mode: "x"})),
-		"Leave":  s.Leave(t.Context(), "m/a", driver.Place{Key: nodePrefix(driver.Contender{ID: testID, Mode: "x"}, s.hex) + "0000000001"}),
-		"Forget": s.Forget(t.Context(), "m/a", testID),
-		"Watch":  s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}),
-		"List":   second(s.List(t.Context(), "m/a", 0)),
+		"Renew":             s.Renew(t.Context()),
+		"Join":              second(s.Join(t.Context(), "m/a", driver.Contender{ID: testID, Mode: "x"})),
+		"Leave":             s.Leave(t.Context(), "m/a", own),
+		"Forget":            s.Forget(t.Context(), "m/a", testID),
+		"Watch":             s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}),
+		"List":              second(s.List(t.Context(), "m/a", 0)),
+		"Watch of several":  s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}, driver.Place{Key: "n0000000002"}),
+		"Convert":           second(s.Convert(t.Context(), "m/a", driver.Joined{Place: own, Token: 1}, "y", nil)),
+		"Write":             s.Write(t.Context(), "m/a", own, nil),
+		"Head":              second(s.Head(t.Context(), "m/a", driver.Any)),
+		"Head that waits":   second(s.Head(t.Context(), "m/a", 0)),
+		"Record":            second(s.Record(t.Context(), "m/a", driver.Any)),
+		"Record that waits": second(s.Record(t.Context(), "m/a", 0)),
+		"SetRecord":         second(s.SetRecord(t.Context(), "m/a", []byte("5"), 0)),
 	} {
 		if !errors.Is(err, driver.ErrSessionLost) {
 			t.Errorf("%s = %v; want ErrSessionLost", what, err)
@@ -298,23 +307,34 @@ func TestCallsWaitForTheConnection(t *testing.T) {
 	}
 }
 
-func TestLeaveOfAnotherSessionsEntryDeletesNothing(t *testing.T) {
+func TestEntriesOfAnotherSessionAreNotTouched(t *testing.T) {
 	f := newFake(t)
 	s := openFake(t, f, testTTL)
 	for _, key := range []string{"x_" + testID + "_abc_0000000001", "_c_x-lock-0000000001", "limit"} {
 		if err := s.Leave(t.Context(), "m/a", driver.Place{Key: key, Session: s.hex}); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("Leave of %q = %v; want ErrGone", key, err)
 		}
+		if err := s.Write(t.Context(), "m/a", driver.Place{Key: key, Session: s.hex}, nil); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Write of %q = %v; want ErrGone", key, err)
+		}
+		own := driver.Joined{Place: driver.Place{Key: key, Session: s.hex}, Token: 1}
+		if _, err := s.Convert(t.Context(), "m/a", own, "y", nil); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Convert of %q = %v; want ErrGone", key, err)
+		}
 	}
-	if n := f.count(opDelete); n != 0 {
-		t.Errorf("%d deletes were sent", n)
-	}
+	f.set(func() {
+		for op, n := range f.ops {
+			if op != opPing {
+				t.Errorf("%d requests with code %d were sent", n, op)
+			}
+		}
+	})
 }
 
 // TestOldServersGetPlainNodes: before 3.5 there are no containers, which a server says by closing the
 // connection after its answer.
 func TestOldServersGetPlainNodes(t *testing.T) {
-	const opCreate, opCreateContainer, unimplemented = 1, 19, -6
+	const unimplemented = -6
 	f, l, made := newFake(t), &oneLine{}, false
 	f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
 		switch op {

@@ -45,8 +45,8 @@ func (s *socket) Read(p []byte) (int, error) {
 
 // fill gets the next message.
 //
-// When the connection is lost the Conn is first told, as if the service had said so, that all nodes it
-// watches have changed. Waiters then look again, on the next connection, and the Conn has no watches
+// When the connection is lost the Conn is first told, as if the service had said so, that all it
+// watches has changed. Waiters then look again, on the next connection, and the Conn has no watches
 // that it would have to set again there. Left to itself it does that badly: it reads the number of
 // the last transaction in one goroutine while another one writes it, which is a data race; it does not tell
 // when setting them has failed, which would be a lost wake-up; and watches for
@@ -64,8 +64,8 @@ func (s *socket) fill() (err error) {
 	}
 	// Whole messages are what makes this safe: nothing was begun that this could end up inside.
 	s.lost, s.rest = err, nil
-	for _, path := range s.link.lapse() {
-		s.rest = appendChanged(s.rest, path)
+	for _, n := range s.link.lapse() {
+		s.rest = n.append(s.rest)
 	}
 	if len(s.rest) == 0 {
 		return s.lost

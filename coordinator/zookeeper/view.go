@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,43 +13,58 @@ import (
 // Ahead lists the line, in one request.
 //
 // What one session reads never goes back behind what it wrote, so the view has everybody who
-// stood in the line when own joined and has not left since, without asking the leader.
-func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) ([]driver.Place, error) {
-	if err := cmp.Or(s.checkLine(line), checkKey(line, own)); err != nil {
-		return nil, err
+// stood in the line when own joined and has not left since, without asking the leader. For one who stands nowhere, with
+// the zero Place, everybody is ahead.
+func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	whole := own == driver.Place{}
+	if err := s.checkLine(line); err != nil {
+		return driver.View{}, err
+	}
+	if err := checkKey(line, own); err != nil && !whole {
+		return driver.View{}, err
 	}
 	nodes, strays, err := s.children(ctx, line)
 	if err != nil {
-		return nil, err
+		return driver.View{}, err
 	}
-	i := slices.IndexFunc(nodes, func(n node) bool { return n.Key == own.Key })
+	i := len(nodes)
+	if !whole {
+		i = slices.IndexFunc(nodes, func(n node) bool { return n.Key == own.Key })
+	}
 	if i < 0 {
-		return nil, driver.ErrGone
+		return driver.View{}, driver.ErrGone
 	}
 	if err := ambiguous(line, strays); err != nil {
-		return nil, err
+		return driver.View{}, err
 	}
-	places := make([]driver.Place, i)
+	v := driver.View{Ahead: make([]driver.Place, i), Last: i >= len(nodes)-1}
 	for j, n := range nodes[:i] {
-		places[j] = n.Place
+		v.Ahead[j] = n.Place
 	}
-	return places, nil
+	return v, nil
 }
 
 // children reads a line, in order. A line that is not there is empty.
 func (s *session) children(ctx context.Context, line driver.Line) (nodes []node, strays []string, err error) {
-	if err := s.fresh(ctx, s.path(line)); err != nil {
-		return nil, nil, err
-	}
-	names, err := call(ctx, s, func() ([]string, error) {
-		names, _, err := s.conn.Children(s.path(line))
-		return names, err
-	})
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
+	path := s.path(line)
+	names, err := freshly(ctx, s, path, func() ([]string, error) { return s.names(ctx, path) })
+	if err != nil {
 		return nil, nil, err
 	}
 	nodes, strays = parseChildren(names)
 	return nodes, strays, nil
+}
+
+// names reads the names of the children of a line as this connection's server knows them.
+func (s *session) names(ctx context.Context, path string) ([]string, error) {
+	names, err := call(ctx, s, func() ([]string, error) {
+		names, _, err := s.conn.Children(path)
+		return names, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return names, err
 }
 
 // mine lists this session's nodes of one contender, and tells whether the first of them has nobody
@@ -84,28 +98,33 @@ func (s *session) mine(ctx context.Context, line driver.Line, id string, joins [
 
 // find looks for the node that one of the earlier joins of this contender may have made.
 func (s *session) find(ctx context.Context, line driver.Line, id string, earlier []*flight) (j driver.Joined, found bool, err error) {
-	mine, first, err := s.mine(ctx, line, id, earlier)
-	if err != nil || len(mine) == 0 {
-		return driver.Joined{}, false, err
-	}
-	n := mine[0]
-	czxid, err := call(ctx, s, func() (int64, error) {
-		exists, stat, err := s.conn.Exists(s.path(line) + "/" + n.Key)
-		if err == nil && !exists {
-			err = zk.ErrNoNode
+	for {
+		mine, first, err := s.mine(ctx, line, id, earlier)
+		if err != nil || len(mine) == 0 {
+			return driver.Joined{}, false, err
 		}
-		if err != nil {
-			return 0, err
+		n := mine[0]
+		j := driver.Joined{Place: n.Place, Token: n.token, First: first}
+		if n.turn > 0 {
+			return j, true, nil
 		}
-		return stat.Czxid, nil
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return driver.Joined{}, false, nil // somebody has removed it: join anew
+		stat, err := s.stat(ctx, s.path(line)+"/"+n.Key)
+		switch {
+		case err == nil:
+			j.Token = driver.Token(stat.Czxid)
+			return j, true, nil
+		case !errors.Is(err, zk.ErrNoNode):
+			return driver.Joined{}, false, err
+		}
+		earlier = nil // somebody has removed it meanwhile, or it has another name: look again
 	}
-	return driver.Joined{Place: n.Place, Token: driver.Token(czxid), First: first}, err == nil, err
 }
 
 // List reads the names in one request and each entry in one more, all under way at once.
+//
+// An entry that is not there any more may have left, or stand in its place under another name: to read on with
+// the next would then leave out somebody who never left. So the names are listed again, and what was read
+// already is not read again, until there is an entry for each. The result is the line as it was at the last listing.
 func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 	if err := s.checkLine(line); err != nil {
 		return nil, err
@@ -113,58 +132,67 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	if limit < 0 {
 		return nil, invalid("limit %d: want 0 or more", limit)
 	}
-	nodes, strays, err := s.children(ctx, line)
-	if err == nil {
-		err = ambiguous(line, strays)
-	}
-	if err != nil {
-		return nil, err
-	}
-	entries := []driver.Entry{}
-	for len(nodes) > 0 && (limit == 0 || len(entries) < limit) {
-		// Those that went while it read are made up for by the next in line, so that a
-		// leader who steps down does not make the line look empty.
-		n := len(nodes)
-		if limit > 0 {
-			n = min(n, limit-len(entries))
+	known := make(map[string]driver.Entry)
+	for {
+		nodes, strays, err := s.children(ctx, line)
+		if err == nil {
+			err = ambiguous(line, strays)
 		}
-		read, err := s.read(ctx, line, nodes[:n])
 		if err != nil {
 			return nil, err
 		}
-		entries, nodes = append(entries, read...), nodes[n:]
+		if limit > 0 {
+			nodes = nodes[:min(limit, len(nodes))]
+		}
+		all, err := s.read(ctx, line, nodes, known)
+		if err != nil {
+			return nil, err
+		}
+		if !all {
+			continue
+		}
+		entries := make([]driver.Entry, len(nodes))
+		for i, n := range nodes {
+			entries[i] = known[n.Key]
+		}
+		return entries, nil
 	}
-	// The same order, by the service's own word.
-	slices.SortFunc(entries, func(a, b driver.Entry) int { return cmp.Compare(a.Token, b.Token) })
-	return entries, nil
 }
 
-// read reads nodes and leaves out those that are gone.
-func (s *session) read(ctx context.Context, line driver.Line, nodes []node) ([]driver.Entry, error) {
-	replies := make([]<-chan reply[driver.Entry], len(nodes))
-	for i, n := range nodes {
-		var err error
-		replies[i], err = start(ctx, s, s.slots, func() (driver.Entry, error) {
+// read reads the nodes that are not known, and tells whether they were all there.
+func (s *session) read(ctx context.Context, line driver.Line, nodes []node, known map[string]driver.Entry) (all bool, err error) {
+	var replies []<-chan reply[driver.Entry]
+	for _, n := range nodes {
+		if _, ok := known[n.Key]; ok {
+			continue
+		}
+		r, err := start(ctx, s, s.slots, func() (driver.Entry, error) {
 			value, stat, err := s.conn.Get(s.path(line) + "/" + n.Key)
 			if err != nil {
 				return driver.Entry{}, err
 			}
-			return driver.Entry{Place: n.Place, Token: driver.Token(stat.Czxid), Value: value}, nil
+			return entryOf(n, value, stat.Czxid), nil
 		})
 		if err != nil {
-			return nil, err
+			return false, err
 		}
+		replies = append(replies, r)
 	}
-	var entries []driver.Entry
+	all = true
 	for _, r := range replies {
 		e, err := await(ctx, s, r)
-		if errors.Is(err, zk.ErrNoNode) {
-			continue
+		switch {
+		case err == nil:
+			known[e.Key] = e
+		case errors.Is(err, zk.ErrNoNode):
+			all = false
+		default:
+			return false, err
 		}
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, e)
 	}
-	return entries, nil
+	return all, nil
+}
+
+func entryOf(n node, value []byte, czxid int64) driver.Entry {
+	return driver.Entry{Place: n.Place, Token: n.tokenOr(czxid), Value: value}
 }

@@ -3,121 +3,18 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"maps"
-	"reflect"
-	"slices"
-	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// watches are the watches of a session that are set or being set, by path.
+// Watch waits for the first of the places to go: one place with a watch on its node, several with one on the
+// line. The caller's own goroutine waits.
 //
-// The client library has no way to give up a watch: a channel stays in the Conn until the node
-// changes. So a waiter that leaves lets its watch stand, and the next waiter on the same node takes it
-// over: one watch for each node, which goes when the node or the connection goes,
-// whoever waits and however often.
-type watches struct {
-	mu    sync.Mutex
-	m     map[string]*watch
-	sweep int // when m has grown to this, watches that fired unseen are thrown out
-}
-
-type watch struct {
-	ready chan struct{} // closed when the two below are set
-	fired <-chan zk.Event
-	err   error
-}
-
-// minSweep is the size from which sweeping is worth it.
-const minSweep = 64
-
-func newWatches() *watches { return &watches{m: make(map[string]*watch), sweep: minSweep} }
-
-func (w *watches) find(path string) *watch {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.m[path]
-}
-
-// add returns the watch on a path, and whether the caller is the one to set it.
-func (w *watches) add(path string) (*watch, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if found := w.m[path]; found != nil {
-		return found, false
-	}
-	if len(w.m) >= w.sweep {
-		for p, old := range w.m {
-			if old.spent() {
-				delete(w.m, p)
-			}
-		}
-		w.sweep = max(minSweep, 2*len(w.m)) // so that sweeping costs no more than adding
-	}
-	added := &watch{ready: make(chan struct{})}
-	w.m[path] = added
-	return added, true
-}
-
-// spent tells whether the watch has fired or failed. It may take the event away from
-// a waiter, who finds the channel closed then, and looks at the node.
-func (w *watch) spent() bool {
-	select {
-	case <-w.ready:
-	default:
-		return false
-	}
-	if w.err != nil {
-		return true
-	}
-	select {
-	case <-w.fired:
-		return true
-	default:
-		return false
-	}
-}
-
-// drop removes a watch that is of no more use.
-func (w *watches) drop(path string, old *watch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.m[path] == old {
-		delete(w.m, path)
-	}
-}
-
-// lapse returns the paths of all watches and forgets those that are set. It comes with the loss
-// of a connection, where socket.fill makes them fire. Of those that are being set the requests may be
-// queued, to be sent on the next connection.
-//
-// For a given Conn it does come with the new connection. There the library has set the watches
-// again, and for a node that has gone meanwhile the server fires at once. But whether it
-// worked it does not say, so waiters set theirs anew.
-func (w *watches) lapse() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	paths := slices.Collect(maps.Keys(w.m))
-	maps.DeleteFunc(w.m, func(_ string, old *watch) bool {
-		select {
-		case <-old.ready:
-			return true
-		default:
-			return false
-		}
-	})
-	w.sweep = max(minSweep, 2*len(w.m))
-	return paths
-}
-
-// Watch waits for the first of the places to go, with one data watch on each. The caller's own
-// goroutine waits.
-//
-// A data watch is set by reading the node, so reading and watching are one request with no gap in
-// between, and on a node that is gone it leaves nothing behind; an exists watch would.
+// For one, which is what nearly all wait for, the comings and goings of others are not even sent. A watch on each of
+// several would be a request and a watch at the service for each; the one on the line is told of everybody who comes
+// and goes, and then lists the line again, but those who wait for several are few.
 //
 // A lost connection does not end the wait. It goes on with the next connection, or ends
 // with ctx or the session.
@@ -133,111 +30,101 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 			return err
 		}
 	}
+	if path := s.path(line); len(places) > 1 {
+		return s.wait(ctx, func(zk.Event) (*watch, error) {
+			return freshly(ctx, s, path, func() (*watch, error) { return s.lookForAll(ctx, path, places) })
+		})
+	}
+	node := s.path(line) + "/" + places[0].Key
+	return s.wait(ctx, func(told zk.Event) (*watch, error) {
+		if told.Type == zk.EventNodeDeleted {
+			return nil, nil
+		}
+		// A data watch is set by reading the node, so reading and watching are one request with no gap in
+		// between, and on a node that is gone it leaves nothing behind; an exists watch would. When the
+		// node is written to it fires too, and is set again.
+		w, _, err := s.watch(ctx, watchKey{onPlace, node}, node)
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		return w, err
+	})
+}
+
+// lookForAll returns a watch on the line while all of the places are in it, and nothing when one is not.
+//
+// A watch that stands from before shows who is in the line without a request. On a Conn of our own it also shows
+// who is not. A given Conn may have reconnected unseen (see follow), and by now this session may know of somebody
+// who came meanwhile; that one must not be taken for gone.
+func (s *session) lookForAll(ctx context.Context, path string, places []driver.Place) (*watch, error) {
+	for {
+		w, mine, err := s.watch(ctx, watchKey{onLine, path}, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, nil // all are gone, and the line after them
+		case err != nil || hasAll(w.seen.names, places):
+			return w, err
+		case mine || s.lent == nil:
+			return nil, nil
+		}
+		names, err := s.names(ctx, path)
+		if err != nil || !hasAll(names, places) {
+			return nil, err
+		}
+		s.watches.lapse() // as they have, unseen
+	}
+}
+
+// hasAll tells whether all of the places are among the children.
+func hasAll(names []string, places []driver.Place) bool {
+	missing := make(map[string]struct{}, len(places))
+	for _, p := range places {
+		missing[p.Key] = struct{}{}
+	}
+	for _, name := range names {
+		delete(missing, name)
+	}
+	return len(missing) == 0
+}
+
+// wait looks, and waits for the watch that the look returns, until one returns none. A look is told what the
+// watch before has said, if that has fired.
+func (s *session) wait(ctx context.Context, look func(told zk.Event) (*watch, error)) error {
+	var told zk.Event
 	for {
 		again := s.presence.reconnected() // before looking, so that none is missed
-		set, gone, err := s.set(ctx, line, places)
+		w, err := look(told)
 		switch {
-		case gone:
-			return nil
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
 		case s.own != nil && errors.Is(err, zk.ErrConnectionClosed):
+			told = zk.Event{}
 			continue // enter waits for the next one; a given Conn may have been closed for good
-		case err != nil:
+		case err != nil || w == nil:
 			return err
 		}
-		if gone, err := s.attend(ctx, line, places, set, again); gone || err != nil {
+		if told, err = s.attend(ctx, w, again); err != nil {
 			return err
 		}
 	}
 }
 
-// set sees to it that a watch is on each place, or finds one gone. It sends all requests before it
-// waits for the first answer.
-func (s *session) set(ctx context.Context, line driver.Line, places []driver.Place) (set []*watch, gone bool, err error) {
-	set = make([]*watch, len(places))
-	for i, p := range places {
-		if set[i], err = s.watch(ctx, s.path(line)+"/"+p.Key); err != nil {
-			return nil, false, err
+// attend waits for what happens first. If that is a new connection, the event is zero.
+func (s *session) attend(ctx context.Context, w *watch, again <-chan struct{}) (zk.Event, error) {
+	select {
+	case <-ctx.Done():
+		return zk.Event{}, context.Cause(ctx)
+	case <-s.over:
+		return zk.Event{}, s.reason()
+	case <-again:
+		return zk.Event{}, nil
+	case e := <-w.fired: // zero if somebody else took the event: looking again tells
+		s.watches.drop(w)
+		if e.Type == zk.EventNotWatching { // the Conn has lost its session, or was closed
+			if err := s.judge(e.Err); err != nil {
+				return zk.Event{}, err
+			}
 		}
+		return e, nil
 	}
-	for _, w := range set {
-		select {
-		case <-w.ready:
-		case <-ctx.Done():
-			return nil, false, context.Cause(ctx)
-		case <-s.over:
-			return nil, false, s.reason()
-		}
-		if errors.Is(w.err, zk.ErrNoNode) {
-			return nil, true, nil
-		}
-		if w.err != nil {
-			return nil, false, w.err
-		}
-	}
-	return set, false, nil
-}
-
-// watch returns the watch on a path, which it begins to set if there is none.
-func (s *session) watch(ctx context.Context, path string) (*watch, error) {
-	if w := s.watches.find(path); w != nil {
-		return w, nil
-	}
-	if err := s.enter(ctx, s.slots); err != nil {
-		return nil, err
-	}
-	w, mine := s.watches.add(path)
-	if !mine {
-		s.leave(s.slots)
-		return w, nil
-	}
-	// Not bound to ctx: others may be waiting for this one by now.
-	s.run(s.slots, func() {
-		_, _, fired, err := s.conn.GetW(path)
-		if w.fired, w.err = fired, s.judge(err); w.err != nil {
-			s.watches.drop(path, w)
-		}
-		close(w.ready)
-	})
-	return w, nil
-}
-
-// attend waits for what happens first. Without a result the caller looks again.
-func (s *session) attend(ctx context.Context, line driver.Line, places []driver.Place, set []*watch, again <-chan struct{}) (gone bool, err error) {
-	const ended, over, reconnected, first = 0, 1, 2, 3
-	cases := make([]reflect.SelectCase, first, first+len(set))
-	cases[ended] = receive(ctx.Done())
-	cases[over] = receive(s.over)
-	cases[reconnected] = receive(again)
-	for _, w := range set {
-		cases = append(cases, receive(w.fired))
-	}
-	chosen, value, _ := reflect.Select(cases)
-	switch chosen {
-	case ended:
-		return false, context.Cause(ctx)
-	case over:
-		return false, s.reason()
-	case reconnected:
-		return false, nil
-	}
-	i := chosen - first
-	s.watches.drop(s.path(line)+"/"+places[i].Key, set[i])
-	switch e := value.Interface().(zk.Event); e.Type {
-	case zk.EventNodeDeleted:
-		return true, nil
-	case zk.EventNotWatching:
-		// The Conn has lost its session, or was closed.
-		if err := s.judge(e.Err); err != nil {
-			return false, err
-		}
-	}
-	// The node was written to, which is no leaving; or the channel was closed, because
-	// somebody else took the event: looking again tells.
-	return false, nil
-}
-
-func receive[T any](c <-chan T) reflect.SelectCase {
-	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(c)}
 }

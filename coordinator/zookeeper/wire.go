@@ -50,17 +50,22 @@ func readMessage(r io.Reader, most int) ([]byte, error) {
 	return message, nil
 }
 
-// appendChanged appends the notice that a node has changed, as the service sends it to those
-// who watch the node.
-func appendChanged(b []byte, path string) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(path)))
+// notice is what the service sends to those who watch a node.
+type notice struct {
+	path string
+	kind zk.EventType
+}
+
+// append appends the notice as a message.
+func (n notice) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(n.path)))
 	b = binary.BigEndian.AppendUint32(b, 1<<32-1) // xid -1: a notice
 	b = binary.BigEndian.AppendUint64(b, 1<<64-1) // of no transaction
 	b = binary.BigEndian.AppendUint32(b, 0)       // no error
-	b = binary.BigEndian.AppendUint32(b, uint32(zk.EventNodeDataChanged))
+	b = binary.BigEndian.AppendUint32(b, uint32(n.kind))
 	b = binary.BigEndian.AppendUint32(b, uint32(zk.StateSyncConnected))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(path)))
-	return append(b, path...)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(n.path)))
+	return append(b, n.path...)
 }
 
 // parseHello reads the answer to a connect request: version, timeout, session, password,

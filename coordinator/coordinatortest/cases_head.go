@@ -1,0 +1,212 @@
+package coordinatortest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+var (
+	headToldCases = headSubject.toldCases("H1")
+	headWaitCases = headSubject.waitCases("H3")
+)
+
+var headCases = []testCase{
+	{name: "Head/any returns at once what is there", body: headAny},
+	{name: "Head/a state that has passed ends the wait at once", body: headPassed},
+	{name: "Version/each state of a head has its own", body: headVersions},
+	{name: "H1/a head shows what the session has finished", body: headFresh},
+	{name: "H1/the first is first although it was converted", body: headConverted},
+	{name: "H1/a head is never nobody while somebody always stands", body: headNeverNobody},
+	{name: "H1/a line that hands on is followed to its end", body: headRelay},
+}
+
+// isHead checks a head that Head returned.
+func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
+	if !sameEntry(head.Entry, own, value) || head.Version == 0 || head.Version == driver.Any {
+		e.fail(fmt.Sprintf("Head is %+v with token %d and value %q, and has a version", own.Place, own.Token, value),
+			"%s Head is %s, version %d", when, sprintEntries([]driver.Entry{head.Entry}), head.Version)
+	}
+}
+
+// isNobody checks the head of an empty line.
+func (e *env) isNobody(head driver.Head, when string) {
+	if head.Place != (driver.Place{}) || head.Token != 0 || head.Version != 0 || len(head.Value) != 0 {
+		e.fail("a zero Head", "%s Head is %+v", when, head)
+	}
+}
+
+// headAny: whoever asks who leads must hear at once, also that nobody does.
+func headAny(e *env) {
+	a, b := e.open(), e.open()
+	line, c := e.line(), contender()
+	e.isNobody(e.head(a, line), "in a line that nobody joined")
+	c.Value = []byte("host-1")
+	first := e.joinAs(a, line, c)
+	second := e.join(b, line)
+	e.isHead(e.head(b, line), first, "host-1", "behind the first")
+	e.leave(a, line, first.Place)
+	e.isHead(e.head(a, line), second, "", "after the first has left")
+	e.leave(b, line, second.Place)
+	e.isNobody(e.head(b, line), "after all have left")
+}
+
+// headPassed: it may be long ago that the caller saw that state.
+func headPassed(e *env) {
+	a, b := e.open(), e.open()
+	line := e.line()
+	first := e.join(a, line)
+	versions := []driver.Version{0, e.head(a, line).Version}
+	e.write(a, line, first.Place, "written")
+	versions = append(versions, e.head(a, line).Version)
+	e.leave(a, line, first.Place)
+	second := e.join(a, line)
+	wait := func(known driver.Version) driver.Head {
+		head, err := a.Head(e.soon(), line, known)
+		e.ok(err, "Head that knows a state that has passed")
+		return head
+	}
+	for _, known := range versions {
+		e.isHead(wait(known), second, "", "for one who knows the past")
+	}
+	versions = append(versions, e.head(a, line).Version)
+	e.leave(a, line, second.Place)
+	for _, known := range versions[1:] {
+		e.isNobody(wait(known), "for one who knows the past")
+	}
+	third := e.join(b, line) // and another session
+	for _, known := range versions {
+		head, err := b.Head(e.soon(), line, known)
+		e.ok(err, "Head that knows a state that has passed")
+		e.isHead(head, third, "", "for one who knows the past")
+	}
+}
+
+// headVersions: two states with one version cannot be told apart, and who knows the first waits
+// for ever for the second.
+func headVersions(e *env) {
+	s := e.open()
+	line := e.line()
+	seen := map[driver.Version]string{0: "nobody", driver.Any: "any"}
+	note := func(what string) {
+		head := e.head(s, line)
+		if before, again := seen[head.Version]; again {
+			e.fail("a version of its own", "the state %q has version %d, as the state %q", what, head.Version, before)
+		}
+		seen[head.Version] = what
+	}
+	for i := range 3 {
+		own := e.join(s, line)
+		note(fmt.Sprint("joined ", i))
+		for _, value := range []string{"a", "b", "a"} {
+			e.write(s, line, own.Place, value)
+			note(fmt.Sprintf("%q written %d", value, len(seen)))
+		}
+		own = e.convert(s, line, own, "r", "a")
+		note(fmt.Sprint("converted ", i))
+		own = e.convert(s, line, own, "x", "a")
+		note(fmt.Sprint("converted back ", i))
+		e.write(s, line, own.Place, "b")
+		note(fmt.Sprint("converted and written ", i))
+		e.leave(s, line, own.Place)
+	}
+}
+
+// headFresh: replicas may lag, but not behind what their own client has done.
+func headFresh(e *env) {
+	s := e.open()
+	line := e.line()
+	for i := range 8 {
+		own, next := e.join(s, line), e.join(s, line)
+		e.isHead(e.head(s, line), own, "", "after a join")
+		value := fmt.Sprint(i)
+		e.write(s, line, own.Place, value)
+		e.isHead(e.head(s, line), own, value, "after a write")
+		own = e.convert(s, line, own, "r", "converted")
+		e.isHead(e.head(s, line), own, "converted", "after a conversion")
+		e.leave(s, line, own.Place)
+		e.isHead(e.head(s, line), next, "", "after a leave")
+		e.ok(s.Forget(e.soon(), line, next.Place.ID), "Forget")
+		e.isNobody(e.head(s, line), "after a forget")
+	}
+}
+
+// headConverted: services that make a new entry put it where the newest stand.
+func headConverted(e *env) {
+	q := e.queue()
+	q.own = e.convert(q.s, q.line, q.own, "r", "own")
+	q.first = e.convert(q.ahead, q.line, q.first, "r", "first")
+	e.isHead(e.head(q.ahead, q.line), q.first, "first", "after the first was converted")
+	e.leave(q.ahead, q.line, q.first.Place)
+	e.isHead(e.head(q.ahead, q.line), q.own, "own", "when the first has left and the next one was converted")
+}
+
+// headRelay: each becomes the first only to leave, so whoever looks up the first and then its value finds
+// it gone, time and again.
+func headRelay(e *env) {
+	a, b, seer := e.open(), e.open(), e.open()
+	line, last := e.line(), contender()
+	own := e.join(a, line)
+	last.Value = []byte("last")
+	var readers []*outcome
+	for _, s := range []driver.Session{seer, seer, b} {
+		readers = append(readers, headSubject.reach(e, s, line, driver.Any, "last"))
+	}
+	for i := range 20 {
+		next := e.join([]driver.Session{b, a}[i%2], line)
+		e.leave([]driver.Session{a, b}[i%2], line, own.Place)
+		own = next
+		sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/50))))
+	}
+	e.leave(a, line, own.Place) // there may be nobody, too
+	final := e.joinAs(a, line, last)
+	for _, o := range readers {
+		e.reached(o, "Head", "a relay")
+	}
+	e.isHead(e.head(seer, line), final, "last", "after a relay")
+}
+
+// headNeverNobody: whoever is the first is converted, and leaves only when the next one stands. The tokens of
+// the heads that are shown rise.
+func headNeverNobody(e *env) {
+	a, b, seer := e.open(), e.open(), e.open()
+	line := e.line()
+	own := e.join(a, line)
+	e.stands(seer, line, own.Place.ID)
+	pause := func() { sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100)))) }
+	relay := e.start(func() error {
+		for i := range 20 {
+			s, other := []driver.Session{a, b}[i%2], []driver.Session{b, a}[i%2]
+			next, err := other.Join(e.soon(), line, contender())
+			if err != nil {
+				return fmt.Errorf("Join: %w", err)
+			}
+			pause()
+			if own.Place, err = s.Convert(e.soon(), line, own, "r", nil); err != nil {
+				return fmt.Errorf("Convert: %w", err)
+			}
+			pause()
+			if err := s.Leave(e.soon(), line, own.Place); err != nil {
+				return fmt.Errorf("Leave: %w", err)
+			}
+			own = next
+		}
+		return nil
+	})
+	var latest driver.Token
+	for running := true; running; pause() {
+		select {
+		case <-relay.done:
+			running = false
+		default:
+		}
+		head := e.head(seer, line)
+		if head.Token < latest || head.Token == 0 {
+			e.fail(fmt.Sprintf("a head with a token of %d at least", latest), "Head is %+v with token %d", head.Place, head.Token)
+		}
+		latest = head.Token
+	}
+	e.ok(relay.err, "a relay")
+}

@@ -1,0 +1,138 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// convertedFlaws are wrong about what can be converted, and about what was.
+func convertedFlaws() []flaw {
+	return []flaw{
+		{
+			name: "conversion makes what is not there",
+			finds: []string{
+				"M3/a place that is gone is not converted", "M3/of a leave and a conversion at once exactly one succeeds",
+			},
+			session: converted(func(_ *world, s *patched, intact convertFunc) convertFunc { return convertOrJoin(s, intact) }),
+		},
+		{
+			name:  "conversion goes by ID",
+			finds: []string{"M3/an older place of its own is not converted", "M3/a stale conversion spares the same id joined later"},
+			session: converted(func(w *world, _ *patched, intact convertFunc) convertFunc {
+				return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+					if x, there := w.standing(line, own.Place.ID); there {
+						own.Place, own.Token = x.Place, x.Token
+					}
+					return intact(ctx, line, own, mode, value)
+				}
+			}),
+		},
+		{
+			name:    "conversion goes by key alone",
+			finds:   []string{"M3/a foreign place is not converted"},
+			session: converted(func(w *world, s *patched, intact convertFunc) convertFunc { return convertByKey(w, s, intact) }),
+		},
+		{
+			name: "a repeated conversion finds nothing",
+			finds: []string{
+				"M3/a conversion may be repeated after a lost reply", "M3/a conversion that was given up may be repeated",
+			},
+			session: converted(func(w *world, _ *patched, intact convertFunc) convertFunc { return convertOnce(w, intact) }),
+		},
+		{
+			name: "a conversion that failed is made later",
+			finds: []string{
+				"M4/forget beats a conversion under way", "M4/leave beats a conversion under way",
+				"M3/a conversion under way of a removed entry makes nothing", "M3/a late conversion does not undo a later one",
+				"M4/a late conversion spares the same id joined later",
+				"M4/forget beats a conversion that was given up while cut off",
+			},
+			session: converted(func(w *world, s *patched, intact convertFunc) convertFunc { return convertLater(w, s, intact) }),
+		},
+		{
+			name:  "joining again looks for the mode, too",
+			finds: []string{"J2/joining again finds the converted entry"},
+			session: func(w *world, s *patched) {
+				s.join = func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+					if x, there := w.standing(line, c.ID); there && x.Mode != c.Mode {
+						c.ID = newID()
+					}
+					return s.Session.Join(ctx, line, c)
+				}
+			},
+		},
+		{
+			name:    "converted entries do not count",
+			finds:   []string{"J3/nobody is first behind a converted entry", "J6/a converted entry keeps others from being alone"},
+			session: func(w *world, s *patched) { s.join = countUnconverted(w, s) },
+		},
+	}
+}
+
+// convertOnce does not know its own work again. Its replies are slow.
+func convertOnce(w *world, intact convertFunc) convertFunc {
+	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		if x, there := w.standing(line, own.Place.ID); there && x.Key != own.Place.Key {
+			return driver.Place{}, driver.ErrGone
+		}
+		place, err := intact(ctx, line, own, mode, value)
+		if !sleep(ctx, 5*time.Millisecond) {
+			return driver.Place{}, ctx.Err()
+		}
+		return place, err
+	}
+}
+
+func convertOrJoin(s *patched, intact convertFunc) convertFunc {
+	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		place, err := intact(ctx, line, own, mode, value)
+		if errors.Is(err, driver.ErrGone) {
+			var j driver.Joined
+			j, err = s.Session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+			place = j.Place
+		}
+		return place, err
+	}
+}
+
+// convertByKey converts for whomever the entry belongs to.
+func convertByKey(w *world, s *patched, intact convertFunc) convertFunc {
+	w.open.Store(s.ID(), s.Session)
+	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		for _, x := range w.svc.Snapshot(line) {
+			if owner, ok := w.open.Load(x.Session); ok && x.Key == own.Place.Key {
+				return owner.(driver.Session).Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
+			}
+		}
+		return intact(ctx, line, own, mode, value)
+	}
+}
+
+func convertLater(w *world, s *patched, intact convertFunc) convertFunc {
+	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		place, err := intact(ctx, line, own, mode, value)
+		later(err, func(ctx context.Context) {
+			if x, there := w.standing(line, own.Place.ID); there {
+				_, _ = intact(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
+			} else {
+				_, _ = s.Session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+			}
+		})
+		return place, err
+	}
+}
+
+// countUnconverted takes a line for empty that has converted entries only.
+func countUnconverted(w *world, s *patched) joinFunc {
+	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+		empty := !slices.ContainsFunc(w.svc.Snapshot(line), func(x driver.Entry) bool { return x.Mode == "x" })
+		c.Alone = c.Alone && !empty
+		j, err := s.Session.Join(ctx, line, c)
+		j.First = j.First || empty && err == nil
+		return j, err
+	}
+}

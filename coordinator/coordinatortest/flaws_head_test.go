@@ -1,0 +1,69 @@
+package coordinatortest
+
+import (
+	"context"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func headFlaws() []flaw {
+	r := reader[driver.Head]{
+		told: "H1", wait: "H3",
+		read:    func(s driver.Session) readFunc[driver.Head] { return s.Head },
+		patch:   func(s *patched, broken readFunc[driver.Head]) { s.head = broken },
+		version: func(h driver.Head) driver.Version { return h.Version },
+		changes: []string{
+			"H1/the next one is told when the first leaves", "H1/the next one is told when the session of the first ends",
+			"H1/the next one is told when the first is removed", "H1/a conversion of the first is told",
+			"H1/a line that hands on is followed to its end", "H2/an empty line is left when somebody joins",
+		},
+		any:    []string{"Head/any returns at once what is there"},
+		passed: []string{"Head/a state that has passed ends the wait at once"},
+		fresh:  []string{"H1/a head shows what the session has finished"},
+		quiet:  []string{"H2/others who come, go and write wake nobody"},
+	}
+	return append(r.flaws("head"),
+		flaw{
+			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/a head is never nobody while somebody always stands"},
+			session: r.broken(func(w *world, _ *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
+				return func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+					head, err := intact(ctx, line, known)
+					sleep(ctx, time.Millisecond) // the round trip of the second request
+					if x, _ := w.standing(line, head.ID); x.Key != head.Key {
+						return driver.Head{}, err
+					}
+					return head, err
+				}
+			}),
+		},
+		flaw{
+			name: "head: versions are tokens", finds: []string{"Version/each state of a head has its own"},
+			session: r.mapped(func(_ context.Context, h driver.Head, err error) (driver.Head, error) {
+				h.Version = driver.Version(h.Token)
+				return h, err
+			}),
+		},
+		flaw{
+			name: "head: is notified of the whole line and keeps quiet", finds: []string{"H2/others who come, go and write are not even notified"},
+			session: r.broken(func(w *world, s *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
+				return func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+					for {
+						if got, now := r.now(w, line); now != known {
+							return got, nil
+						}
+						var all []driver.Place
+						for _, x := range w.svc.Snapshot(line) {
+							all = append(all, x.Place)
+						}
+						short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
+						err := s.Session.Watch(short, line, all...)
+						cancel()
+						if err != nil && short.Err() == nil || ctx.Err() != nil {
+							return driver.Head{}, err
+						}
+					}
+				}
+			}),
+		})
+}

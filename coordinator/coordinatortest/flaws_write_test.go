@@ -1,0 +1,175 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// written replaces Write by a function that gets the intact one.
+func written(broken func(w *world, s *patched, intact writeFunc) writeFunc) func(*world, *patched) {
+	return func(w *world, s *patched) { s.write = broken(w, s, s.Session.Write) }
+}
+
+func writeFlaws() []flaw {
+	return []flaw{
+		{
+			name:  "write does nothing",
+			finds: []string{"P1/a write is shown by list and head"},
+			session: written(func(_ *world, _ *patched, _ writeFunc) writeFunc {
+				return func(context.Context, driver.Line, driver.Place, []byte) error { return nil }
+			}),
+		},
+		{
+			name:    "a repeated write finds nothing",
+			finds:   []string{"P1/a write may be repeated after a lost reply"},
+			session: written(func(_ *world, _ *patched, intact writeFunc) writeFunc { return writeOnce(intact) }),
+		},
+		{
+			name:  "write goes by ID",
+			finds: []string{"P2/a stale write spares the same id joined later"},
+			session: written(func(w *world, _ *patched, intact writeFunc) writeFunc {
+				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+					if x, there := w.standing(line, own.ID); there {
+						own = x.Place
+					}
+					return intact(ctx, line, own, value)
+				}
+			}),
+		},
+		{
+			name:  "write makes what is not there",
+			finds: []string{"P2/a place that is gone is not written"},
+			session: written(func(_ *world, s *patched, intact writeFunc) writeFunc {
+				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+					err := intact(ctx, line, own, value)
+					if errors.Is(err, driver.ErrGone) {
+						_, err = s.Session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
+					}
+					return err
+				}
+			}),
+		},
+	}
+}
+
+// lateWriteFlaws are wrong about writes that take long, and about what a write is to others.
+func lateWriteFlaws() []flaw {
+	return []flaw{
+		{
+			name:    "write goes by key alone",
+			finds:   []string{"P2/a foreign place is not written"},
+			session: written(func(w *world, s *patched, intact writeFunc) writeFunc { return writeByKey(w, s, intact) }),
+		},
+		{
+			name: "a write that failed is made later",
+			finds: []string{
+				"P1/a late write does not overwrite a later one",
+				"P1/a write that was given up while cut off does not overwrite a later one",
+				"P2/a late write brings nobody back who has left",
+				"P2/a late write brings nobody back who was forgotten", "P2/a late write spares the same id joined later",
+				"P2/a late write does not change the converted entry",
+			},
+			session: written(func(w *world, s *patched, intact writeFunc) writeFunc { return writeLater(w, s, intact) }),
+		},
+		{
+			name:    "a write goes on when its caller has gone",
+			finds:   []string{"P1/a write that was given up does not overwrite a later one"},
+			session: written(func(_ *world, _ *patched, intact writeFunc) writeFunc { return writeOn(intact) }),
+		},
+		{
+			name:    "a written entry belongs to another session",
+			finds:   []string{"P1/a written entry goes with its session", "C1/after close written entries are gone"},
+			session: written(func(w *world, s *patched, _ writeFunc) writeFunc { return writtenByAnother(w, s) }),
+		},
+		{
+			name:  "write makes a new entry",
+			finds: []string{"W2/writes and conversions of others wake nobody", "P1/a write is shown by list and head"},
+			session: written(func(w *world, s *patched, _ writeFunc) writeFunc {
+				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+					x, _ := w.standing(line, own.ID)
+					_, err := s.Session.Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value)
+					return err
+				}
+			}),
+		},
+	}
+}
+
+// writeOnce compares with what it has written before it knows whether it has.
+func writeOnce(intact writeFunc) writeFunc {
+	var mu sync.Mutex
+	failed := map[string]bool{}
+	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if failed[own.Key] {
+			return driver.ErrGone
+		}
+		err := intact(ctx, line, own, value)
+		failed[own.Key] = errors.Is(err, driver.ErrUnavailable)
+		return err
+	}
+}
+
+// writeOn sends each write after a while. Every second one overtakes the one before it.
+func writeOn(intact writeFunc) writeFunc {
+	var calls atomic.Int32
+	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+		delay := 5 * time.Millisecond
+		if calls.Add(1)%2 == 0 {
+			delay = time.Microsecond
+		}
+		sent := make(chan error, 1)
+		go func() {
+			time.Sleep(delay)
+			sent <- intact(context.Background(), line, own, value)
+		}()
+		select {
+		case err := <-sent:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// writtenByAnother puts the value without the tie to the session that the entry had.
+func writtenByAnother(w *world, s *patched) writeFunc {
+	convert := ofAnother(w, s)
+	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+		_, err := convert(ctx, line, driver.Joined{Place: own}, own.Mode, value)
+		return err
+	}
+}
+
+// writeByKey writes for whomever the entry belongs to.
+func writeByKey(w *world, s *patched, intact writeFunc) writeFunc {
+	w.open.Store(s.ID(), s.Session)
+	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+		for _, x := range w.svc.Snapshot(line) {
+			if owner, ok := w.open.Load(x.Session); ok && x.Key == own.Key {
+				return owner.(driver.Session).Write(ctx, line, x.Place, value)
+			}
+		}
+		return intact(ctx, line, own, value)
+	}
+}
+
+func writeLater(w *world, s *patched, intact writeFunc) writeFunc {
+	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+		err := intact(ctx, line, own, value)
+		later(err, func(ctx context.Context) {
+			if x, there := w.standing(line, own.ID); there {
+				_ = intact(ctx, line, x.Place, value)
+			} else {
+				_, _ = s.Session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
+			}
+		})
+		return err
+	}
+}

@@ -1,0 +1,118 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+var errWatchEnded = errors.New("etcd: the watch ended")
+
+// teller handles one message of a watch. done ends the wait.
+type teller func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error)
+
+// await watches a key, or the range that opts make of it, until told says that it is done.
+//
+// The watch starts from now, not from the revision of the view before it:
+// etcd serves a start that has passed in rounds of 100 ms. A change between the view
+// and the watch is found by looking, once the server says that the watch is there: with its
+// first message, which is Created.
+//
+// A compaction cancels a watch that was resumed, after a reconnect, from before it. A
+// new one from now, and a look, miss nothing.
+func (s *session) await(ctx context.Context, key string, opts []clientv3.OpOption, told teller) error {
+	opts = append(opts, clientv3.WithCreatedNotify())
+	for {
+		err := s.awaitOnce(ctx, key, opts, told)
+		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) {
+			return err
+		}
+	}
+}
+
+func (s *session) awaitOnce(ctx context.Context, key string, opts []clientv3.OpOption, told teller) error {
+	stream := s.streams.current()
+	wctx, cancel := s.watchContext(stream)
+	events := openWatch(ctx, cancel, func() clientv3.WatchChan { return s.c.Watch(wctx, key, opts...) })
+	if events == nil {
+		return s.watchFailed(ctx, errWatchEnded)
+	}
+	defer cancel()
+	for {
+		select {
+		case resp, ok := <-events:
+			if !ok {
+				// The client ends a watch without a word when it is closed itself. Watching
+				// again at once would spin, so the coordinator decides.
+				return s.watchFailed(ctx, errWatchEnded)
+			}
+			if err := resp.Err(); err != nil {
+				s.streams.failed(stream, err)
+				return s.watchFailed(ctx, err)
+			}
+			done, err := told(ctx, resp)
+			if err != nil {
+				return s.watchFailed(ctx, err)
+			}
+			if done {
+				return nil
+			}
+		case <-ctx.Done():
+			return s.watchFailed(ctx, errWatchEnded)
+		case <-wctx.Done():
+			return s.watchFailed(ctx, errWatchEnded)
+		}
+	}
+}
+
+// openWatch asks for a watch and waits until the server says that it is there, or returns nil when ctx or the
+// session ends first.
+//
+// A watch may be cancelled only after that. The client forgets one that is cancelled before
+// and sends no cancel, since it has no number yet; the server, which makes it all the same, then keeps it until the key
+// changes. Callers with little patience that come again and again would pile them up there. So
+// a goroutine waits for the answer, and gives the watch to the caller or cancels it.
+func openWatch(ctx context.Context, cancel func(), open func() clientv3.WatchChan) clientv3.WatchChan {
+	opened := make(chan clientv3.WatchChan)
+	go func() { // ends with the session at the latest, whose context is above that of the watch
+		events := open()
+		select {
+		case opened <- events:
+		case <-ctx.Done():
+			cancel()
+		}
+	}()
+	select {
+	case events := <-opened:
+		return events
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// newest is the revision that a message of a watch tells of.
+func newest(resp clientv3.WatchResponse) (rev int64) {
+	if resp.Created {
+		return resp.Header.Revision
+	}
+	for _, ev := range resp.Events {
+		rev = max(rev, ev.Kv.ModRevision)
+	}
+	return rev
+}
+
+// watchFailed says why a wait ended: because ctx did, because the session did, or
+// because of the service.
+func (s *session) watchFailed(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case s.alive() != nil:
+		return driver.ErrSessionLost
+	}
+	return s.failed(ctx, err)
+}

@@ -1,0 +1,89 @@
+package etcd
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// entry is one key in one of its lives. A foreign client may delete a key and
+// make it again, and so does Baton for a contender that is converted there and back; that is
+// another entry, so the key alone does not identify one.
+type entry struct {
+	key string
+	rev int64 // its create revision
+}
+
+// handle is the entry as Place.Key.
+func (e entry) handle() string { return e.key + "@" + strconv.FormatInt(e.rev, 10) }
+
+// entry reads the handle of a place back. What is no handle, or one of another line, stands for nothing
+// that could be in this line.
+func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
+	i := strings.LastIndexByte(p.Key, '@')
+	if i < 0 || !strings.HasPrefix(p.Key[:i], l.line(line)) {
+		return entry{}, false
+	}
+	rev, err := strconv.ParseInt(p.Key[i+1:], 10, 64)
+	if err != nil || rev <= 0 {
+		return entry{}, false
+	}
+	return entry{p.Key[:i], rev}, true
+}
+
+// name reads what the entry's key says of its contender. An entry is converted after it joined, so a
+// rank that is not below the create revision is none of ours.
+func (l layout) name(line driver.Line, e entry) (name, bool) {
+	n, ok := parseName(strings.TrimPrefix(e.key, l.line(line)))
+	if !ok || n.rank >= e.rev {
+		return name{}, false
+	}
+	return n, true
+}
+
+// rank is where the entry stands in its line, and its token.
+func (l layout) rank(line driver.Line, e entry) int64 {
+	n, _ := l.name(line, e)
+	return cmp.Or(n.rank, e.rev)
+}
+
+// place shows an entry of a line. One that Baton did not write keeps its place without an ID.
+// etcd's own clients name theirs after the lease alone, which tells whose it is;
+// the lease that the service reports would do better, but views without values lack it.
+func (l layout) place(line driver.Line, e entry) driver.Place {
+	p := driver.Place{Key: e.handle()}
+	if n, ok := l.name(line, e); ok {
+		p.ID, p.Session, p.Mode = n.id, n.lease, n.mode
+		return p
+	}
+	bare := strings.TrimPrefix(e.key, l.line(line))
+	if k := len(bare); k > 0 && k <= 16 && isHex(bare) {
+		p.Session = strings.Repeat("0", 16-k) + bare
+	}
+	return p
+}
+
+// inOrder shows keys of a line in its order, each once: a key may have been read twice, at one
+// revision. Equal ranks come only from a foreign transaction that made several keys; their
+// names settle it.
+func (l layout) inOrder(line driver.Line, kvs []*mvccpb.KeyValue) []driver.Head {
+	states := make([]driver.Head, len(kvs))
+	for i, kv := range kvs {
+		e := entry{string(kv.Key), kv.CreateRevision}
+		states[i] = driver.Head{
+			Entry: driver.Entry{
+				Place: l.place(line, e), Token: driver.Token(l.rank(line, e)), Value: kv.Value,
+			},
+			Version: driver.Version(kv.ModRevision),
+		}
+	}
+	slices.SortFunc(states, func(a, b driver.Head) int {
+		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))
+	})
+	return slices.CompactFunc(states, func(a, b driver.Head) bool { return a.Key == b.Key })
+}

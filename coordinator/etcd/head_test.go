@@ -1,0 +1,286 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func headOf(t *testing.T, s *session) driver.Head {
+	t.Helper()
+	h, err := s.Head(t.Context(), line, driver.Any)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func waitHead(ctx context.Context, s *session, known driver.Version) <-chan outcome[driver.Head] {
+	result := make(chan outcome[driver.Head], 1)
+	go func() {
+		h, err := s.Head(ctx, line, known)
+		result <- outcome[driver.Head]{h, err}
+	}()
+	return result
+}
+
+// is compares a state with what an entry should look like.
+func is(h driver.Head, own driver.Joined, value string) bool {
+	return h.Place == own.Place && h.Token == own.Token && string(h.Value) == value && h.Version != 0
+}
+
+// H1, H2
+func TestHeadTellsOfTheFirstEntryOnly(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	first, second := join(t, other, contender()), join(t, other, contender())
+	h := headOf(t, s)
+	if !is(h, first, "v") {
+		t.Errorf("%+v", h)
+	}
+
+	var result <-chan outcome[driver.Head]
+	sleeping := func() {
+		t.Helper()
+		result = waitHead(t.Context(), s, h.Version)
+		f.watching(t, 1, "/mutex/")
+		third := join(t, other, contender())
+		write(t, other, second.Place, "w")
+		third.Place = convert(t, other, third, "y")
+		if err := other.Leave(t.Context(), line, third.Place); err != nil {
+			t.Fatal(err)
+		}
+		asleep(t, result)
+	}
+	woken := func(what string, own driver.Joined, value string) {
+		t.Helper()
+		o := ended(t, result)
+		if o.err != nil || !is(o.got, own, value) || o.got.Version == h.Version {
+			t.Errorf("%s: %+v", what, o)
+		}
+		h = o.got
+		f.watching(t, 0, "/mutex/")
+	}
+	sleeping()
+	write(t, other, first.Place, "two")
+	woken("written", first, "two")
+
+	sleeping()
+	first.Place = convert(t, other, first, "y")
+	woken("converted", first, "as y")
+
+	sleeping()
+	write(t, other, first.Place, "three")
+	woken("written again", first, "three")
+
+	sleeping()
+	if err := other.Leave(t.Context(), line, first.Place); err != nil {
+		t.Fatal(err)
+	}
+	woken("left", second, "w")
+}
+
+// H1, H2: an empty line is watched for whoever comes.
+func TestHeadOfAnEmptyLine(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	if h := headOf(t, s); h.Version != 0 || h.Place != (driver.Place{}) || h.Token != 0 {
+		t.Errorf("%+v", h)
+	}
+	result := waitHead(t.Context(), s, 0)
+	f.watching(t, 1, "/mutex/")
+	f.mu.Lock()
+	for w := range f.watchers {
+		if text := string(w.op.KeyBytes()); text == s.keys.line(line) && !w.op.IsFilterDelete() {
+			t.Error("leavings are sent for nothing")
+		}
+	}
+	f.mu.Unlock()
+	setRecord(t, s, "record", 0)
+	catchUp := f.lag()
+	_ = s.Leave(t.Context(), line, join(t, s, contender()).Place) // comes and goes
+	catchUp()
+	asleep(t, result)
+	own := join(t, s, contender())
+	o := ended(t, result)
+	if o.err != nil || !is(o.got, own, "v") {
+		t.Errorf("%+v", o)
+	}
+	result = waitHead(t.Context(), s, o.got.Version)
+	f.watching(t, 1, "/mutex/")
+	_ = s.Leave(t.Context(), line, own.Place)
+	if o := ended(t, result); o.err != nil || o.got.Version != 0 || o.got.Key != "" {
+		t.Errorf("empty again: %+v", o)
+	}
+	if o := ended(t, waitHead(t.Context(), s, o.got.Version)); o.err != nil || o.got.Version != 0 {
+		t.Errorf("a head that left long ago: %+v", o)
+	}
+}
+
+// A wait costs a read and the watch while nobody writes; to hear of a new value then costs nothing,
+// and of another first entry a read.
+func TestHeadSavesRequests(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	own := join(t, s, contender())
+	known := headOf(t, s).Version
+	var result <-chan outcome[driver.Head]
+	if n := f.sent(func() {
+		result = waitHead(t.Context(), s, known)
+		f.watching(t, 1, "/mutex/")
+		asleep(t, result)
+	}); n != 1 {
+		t.Errorf("%d requests to wait", n)
+	}
+	if n := f.sent(func() {
+		write(t, s, own.Place, "w")
+		known = ended(t, result).got.Version
+	}); n != 1 {
+		t.Errorf("%d requests for a write and a wake-up", n)
+	}
+	result = waitHead(t.Context(), s, known)
+	f.watching(t, 1, "/mutex/")
+	asleep(t, result)
+	if n := f.sent(func() {
+		_ = s.Leave(t.Context(), line, own.Place)
+		ended(t, result)
+	}); n != 2 {
+		t.Errorf("%d requests for a leaving and a wake-up", n)
+	}
+}
+
+// H1: a key that is made again is not the first entry, although the watch is on it.
+func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	key := s.keys.line(line) + "foreign"
+	put(t, c, key)
+	second := join(t, s, contender())
+	result := waitHead(t.Context(), s, headOf(t, s).Version)
+	f.watching(t, 1, "/mutex/")
+	catchUp := f.lag()
+	if _, err := c.Txn(t.Context()).Then(clientv3.OpDelete(key)).Commit(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, key)
+	f.mu.Lock() // a watch that was resumed tells of both at once
+	held := f.past.held
+	f.past.held = held[:1]
+	f.past.held[0].events = append(held[0].events, held[1].events...)
+	f.past.held[0].rev = held[1].rev
+	f.mu.Unlock()
+	catchUp()
+	if o := ended(t, result); o.err != nil || !is(o.got, second, "v") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// H1: the member at hand neither brings back the past nor hides the present.
+func TestHeadDoesNotGoBack(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	own := join(t, s, contender())
+	old := headOf(t, s)
+	catchUp := f.lag()
+	write(t, s, own.Place, "one")
+	now := headOf(t, s)
+	if !is(now, own, "one") {
+		t.Errorf("%+v", now)
+	}
+	if o := ended(t, waitHead(t.Context(), s, old.Version)); o.err != nil || !is(o.got, own, "one") {
+		t.Errorf("%+v", o)
+	}
+	result := waitHead(t.Context(), s, now.Version)
+	f.watching(t, 1, "/mutex/")
+	catchUp() // which tells of what is known
+	asleep(t, result)
+	catchUp = f.lag()
+	write(t, s, own.Place, "two")
+	asleep(t, result)
+	catchUp()
+	if o := ended(t, result); o.err != nil || !is(o.got, own, "two") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// H1: one member tells of a change, and another that has not heard of it yet is asked for the head.
+func TestHeadReadsNoOlderThanWhatWokeIt(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	own := join(t, s, contender())
+	result := waitHead(t.Context(), s, headOf(t, s).Version)
+	f.watching(t, 1, "/mutex/")
+	f.lag()
+	e, _ := s.keys.entry(line, own.Place)
+	own.Place = convert(t, s, own, "y")
+	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
+		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.key), ModRevision: f.rev}},
+	}})
+	if o := ended(t, result); o.err != nil || !is(o.got, own, "as y") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// H1: the first entry changes after it was read and before its watch is there.
+func TestHeadLooksOnceItsWatchIsThere(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	own := join(t, s, contender())
+	known := headOf(t, s).Version
+	c.Watcher = late{c.Watcher, func() { write(t, s, own.Place, "w") }}
+	if o := ended(t, waitHead(t.Context(), s, known)); o.err != nil || !is(o.got, own, "w") {
+		t.Errorf("%+v", o)
+	}
+}
+
+// late does something just before a watch is made.
+type late struct {
+	clientv3.Watcher
+	do func()
+}
+
+func (l late) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	l.do()
+	return l.Watcher.Watch(ctx, key, opts...)
+}
+
+// H1, H3
+func TestWaitForAHeadEnds(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	own := join(t, other, contender())
+	known := headOf(t, s).Version
+	ctx, cancel := context.WithCancel(t.Context())
+	result := waitHead(ctx, s, known)
+	f.watching(t, 1, "/mutex/")
+	cancel()
+	if o := ended(t, result); !errors.Is(o.err, context.Canceled) || o.got.Version != 0 {
+		t.Errorf("got %+v", o)
+	}
+	f.watching(t, 0, "/mutex/")
+
+	result = waitHead(t.Context(), s, known)
+	f.watching(t, 1, "/mutex/")
+	inject(f, "/mutex/", clientv3.WatchResponse{Canceled: true, CompactRevision: 5})
+	f.watching(t, 1, "/mutex/")
+	inject(f, "/mutex/", clientv3.WatchResponse{}) // as somebody's request for progress makes it
+	asleep(t, result)
+	write(t, other, own.Place, "w")
+	o := ended(t, result)
+	if o.err != nil || !is(o.got, own, "w") {
+		t.Errorf("after a compaction: %+v", o)
+	}
+
+	result = waitHead(t.Context(), s, o.got.Version)
+	f.watching(t, 1, "/mutex/")
+	_, _ = c.Revoke(t.Context(), s.lease)
+	if o := ended(t, result); !errors.Is(o.err, driver.ErrSessionLost) {
+		t.Errorf("got %+v", o)
+	}
+	f.watching(t, 0, "/mutex/")
+}

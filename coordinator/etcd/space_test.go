@@ -1,0 +1,260 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// puts says whether a transaction may put something, which an etcd without space refuses.
+func puts(r *pb.TxnRequest) bool {
+	return slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(op *pb.RequestOp) bool {
+		return op.GetRequestPut() != nil || op.GetRequestTxn() != nil && puts(op.GetRequestTxn())
+	})
+}
+
+// fill refuses puts from now on. The first, if it crosses the quota, is applied all the same, as etcd does.
+func (f *fake) fill(crossing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+		if !puts(r) {
+			return nil
+		}
+		f.mu.Lock()
+		before, apply := f.before, crossing
+		crossing = false
+		f.mu.Unlock()
+		if apply {
+			f.before = nil
+			_, _ = f.Txn(ctx, r)
+			f.before = before
+		}
+		return rpctypes.ErrGRPCNoSpace
+	}
+}
+
+// TestReleaseWorksWithoutSpace: the conversion of what is held is refused, and so would be an epoch. What a recipe
+// does then depends on whether an attempt had no answer.
+func TestReleaseWorksWithoutSpace(t *testing.T) {
+	for _, crossing := range []bool{false, true} {
+		f, c := newFake(t)
+		d, err := FromClient(c, Namespace("ns"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := coordinator.New(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := client.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, release := range map[string]func(context.Context, driver.Place) error{
+			"leave":    func(ctx context.Context, p driver.Place) error { return s.Leave(ctx, line, p) },
+			"withdraw": func(ctx context.Context, p driver.Place) error { return s.Withdraw(ctx, line, p.ID) },
+		} {
+			own, err := s.Join(t.Context(), line, contender())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.fill(crossing)
+			place, err := s.Convert(t.Context(), line, own, "y", nil)
+			if errors.Is(err, coordinator.ErrRefused) == crossing || coordinator.MayHaveApplied(err) {
+				t.Errorf("Convert = %v", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			if err := release(ctx, place); err != nil {
+				t.Errorf("%s, crossing %v: %v", name, crossing, err)
+			}
+			cancel()
+			f.mu.Lock()
+			f.before = nil
+			if len(f.kvs) != 1 { // the sentinel
+				t.Errorf("%s, crossing %v: left %v", name, crossing, f.kvs)
+			}
+			f.mu.Unlock()
+		}
+		if err := client.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRequestThatCrossesTheQuotaIsFound: it was applied, whatever its answer said.
+func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	f.fill(true)
+	j, err := s.Join(t.Context(), line, contender())
+	if err != nil || j.First {
+		t.Fatalf("%+v, %v", j, err)
+	}
+	if _, err := s.Join(t.Context(), line, contender()); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("the next one: %v", err)
+	}
+	f.fill(true)
+	p, err := s.Convert(t.Context(), line, j, "y", nil)
+	if err != nil || p.Mode != "y" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	j.Place = p
+	if _, err := s.Convert(t.Context(), line, j, "z", nil); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("the next one: %v", err)
+	}
+	if v := ahead(t, s, p); len(v.Ahead) != 0 || !v.Last {
+		t.Errorf("%+v", v)
+	}
+	if err := s.Leave(t.Context(), line, p); err != nil {
+		t.Error(err)
+	}
+}
+
+// F1 without space: whether nothing can come late is known, or another try is wanted. F2: nobody else is touched.
+func TestForgetWithoutSpace(t *testing.T) {
+	fail := func(f *fake) (late **pb.TxnRequest) {
+		late = new(*pb.TxnRequest)
+		f.before = func(_ context.Context, r *pb.TxnRequest) error {
+			*late = r
+			return rpctypes.ErrGRPCTimeout
+		}
+		return late
+	}
+	for name, c := range map[string]struct {
+		before func(t *testing.T, f *fake, s *session, me driver.Contender) (late **pb.TxnRequest)
+		nil    bool
+	}{
+		"never joined": {func(*testing.T, *fake, *session, driver.Contender) **pb.TxnRequest { return nil }, true},
+		"joined": {func(t *testing.T, _ *fake, s *session, me driver.Contender) **pb.TxnRequest {
+			join(t, s, me)
+			return nil
+		}, true},
+		"a late conversion": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
+			j := join(t, s, me)
+			late := fail(f)
+			_, _ = s.Convert(t.Context(), line, j, "y", nil)
+			return late
+		}, true},
+		"a late conversion back": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
+			j := join(t, s, me)
+			j.Place = convert(t, s, j, "y")
+			late := fail(f)
+			_, _ = s.Convert(t.Context(), line, j, "z", nil)
+			return late
+		}, true},
+		"a late join": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
+			late := fail(f)
+			_, _ = s.Join(t.Context(), line, me)
+			return late
+		}, false},
+		"a late join, fenced off": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
+			late := fail(f)
+			_, _ = s.Join(t.Context(), line, me)
+			f.before = nil
+			me.Again = true
+			join(t, s, me)
+			return late
+		}, true},
+		"a join refused": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
+			f.fill(false)
+			_, _ = s.Join(t.Context(), line, me)
+			return nil
+		}, true},
+		"a join given up": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(driver.ErrRefused) // which is not the service's word
+			late := new(*pb.TxnRequest)
+			f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+				*late = r
+				return ctx.Err()
+			}
+			_, _ = s.Join(ctx, line, me)
+			return late
+		}, false},
+	} {
+		for _, borrowed := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, borrowed), func(t *testing.T) {
+				f, client := newFake(t)
+				s := open(t, f, client)
+				if borrowed {
+					d, _ := FromSession(lend(t, client, 7), Namespace("ns"))
+					adopted, err := d.Open(t.Context(), 7*time.Second)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s = adopted.(*session)
+					defer func() { _ = s.Close(context.Background()) }()
+				}
+				me, other := contender(), contender()
+				join(t, s, other)
+				late := c.before(t, f, s, me)
+				f.fill(false)
+				err := s.Forget(t.Context(), line, me.ID)
+				if c.nil && err != nil || !c.nil && !errors.Is(err, driver.ErrUnavailable) {
+					t.Errorf("Forget = %v", err)
+				}
+				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
+					t.Errorf("line %q", got)
+				}
+				f.before = nil
+				if !c.nil { // there is space again
+					if err := s.Forget(t.Context(), line, me.ID); err != nil {
+						t.Error(err)
+					}
+				}
+				if late != nil {
+					if _, err := f.Txn(t.Context(), *late); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
+					t.Errorf("a ghost in the line: %q", got)
+				}
+				if len(s.joins.unheard) != 0 || len(s.joins.calls) != 0 || borrowed && len(s.joins.mine) != 1 {
+					t.Errorf("remembered: %+v", &s.joins)
+				}
+			})
+		}
+	}
+}
+
+// TestForgetWithoutSpaceDuringAJoin: its answer may still come.
+func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	me := contender()
+	arrived, release := hold(f, me.ID)
+	result := make(chan error, 1)
+	go func() {
+		_, err := s.Join(t.Context(), line, me)
+		result <- err
+	}()
+	<-arrived
+	f.fill(false)
+	for range 2 {
+		if err := s.Forget(t.Context(), line, me.ID); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("Forget = %v", err)
+		}
+	}
+	close(release)
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	f.before = nil
+	if err := s.Forget(t.Context(), line, me.ID); err != nil {
+		t.Error(err)
+	}
+	if got := ids(t, s); len(got) != 0 || len(s.joins.unheard) != 0 {
+		t.Errorf("line %q, remembered %v", got, s.joins.unheard)
+	}
+}

@@ -1,0 +1,172 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func ahead(t *testing.T, s *session, own driver.Place) driver.View {
+	t.Helper()
+	v, err := s.Ahead(t.Context(), line, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// V1, V2
+func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	first := join(t, s, contender())
+	catchUp := f.lag()
+	me := join(t, s, contender())
+	join(t, s, contender()) // behind
+
+	n := f.sent(func() {
+		if v := ahead(t, s, me.Place); !slices.Equal(v.Ahead, []driver.Place{first.Place}) {
+			t.Errorf("%+v", v)
+		}
+	})
+	if n != 2 {
+		t.Errorf("member behind: %d requests", n)
+	}
+	catchUp()
+	if n := f.sent(func() { ahead(t, s, me.Place) }); n != 1 {
+		t.Errorf("member at hand: %d requests", n)
+	}
+
+	// What Watch told must not come back.
+	catchUp = f.lag()
+	_ = s.Leave(t.Context(), line, first.Place)
+	s.learn(f.rev)
+	if v := ahead(t, s, me.Place); len(v.Ahead) != 0 {
+		t.Errorf("%+v", v)
+	}
+	catchUp()
+	if _, err := s.Ahead(t.Context(), "mutex/y", me.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("another line: %v", err)
+	}
+	_ = s.Leave(t.Context(), line, me.Place)
+	if _, err := s.Ahead(t.Context(), line, me.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// V3
+func TestLastIsWhoHasNobodyBehind(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	a := join(t, s, contender())
+	if !ahead(t, s, a.Place).Last {
+		t.Error("alone, and not last")
+	}
+	b := join(t, s, contender())
+	if ahead(t, s, a.Place).Last || !ahead(t, s, b.Place).Last {
+		t.Error("two in line: the first is last or the second is not")
+	}
+	b.Place = convert(t, s, b, "y")
+	if ahead(t, s, a.Place).Last || !ahead(t, s, b.Place).Last {
+		t.Error("the second, converted, is not counted")
+	}
+	put(t, c, s.keys.line(line)+"stray")
+	if ahead(t, s, b.Place).Last {
+		t.Error("the foreign entry is not counted")
+	}
+}
+
+// V1, M1, S1: a line with foreign keys, some of them where converted entries lie, against the
+// order in which all of them joined.
+func TestConvertedStandWhereTheyStood(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	f, c := newFake(t)
+	s := open(t, f, c)
+	var want []driver.Joined
+	for step := range 200 {
+		switch k := rng.IntN(8); {
+		case k == 0 && len(want) < 12:
+			name := fmt.Sprintf("%c%x", "!+-azZ0"[rng.IntN(7)], step)
+			rev := put(t, c, s.keys.line(line)+name)
+			p := s.keys.place(line, entry{s.keys.line(line) + name, rev})
+			want = append(want, driver.Joined{Place: p, Token: driver.Token(rev)})
+		case k <= 3 && len(want) < 12:
+			want = append(want, join(t, s, contender()))
+		case len(want) == 0:
+		default:
+			i := rng.IntN(len(want))
+			switch own := &want[i]; {
+			case own.Place.ID == "":
+			case k <= 5:
+				own.Place = convert(t, s, *own, fmt.Sprintf("m%d", step))
+			default:
+				if err := s.Leave(t.Context(), line, own.Place); err != nil {
+					t.Fatal(err)
+				}
+				want = slices.Delete(want, i, i+1)
+			}
+		}
+		checkLine(t, s, want)
+	}
+}
+
+func checkLine(t *testing.T, s *session, want []driver.Joined) {
+	t.Helper()
+	var places []driver.Place
+	for _, j := range want {
+		places = append(places, j.Place)
+	}
+	for i, j := range want {
+		v := ahead(t, s, j.Place)
+		if !slices.Equal(v.Ahead, places[:i]) || v.Last != (i == len(want)-1) {
+			t.Fatalf("%s sees %+v, want %v", j.Place.Key, v, places[:i])
+		}
+	}
+	for limit := range len(want) + 2 {
+		entries, err := s.List(t.Context(), line, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := len(want)
+		if limit > 0 {
+			n = min(limit, n)
+		}
+		if len(entries) != n {
+			t.Fatalf("limit %d: %d of %d entries", limit, len(entries), len(want))
+		}
+		for i, e := range entries {
+			if e.Place != want[i].Place || e.Token != want[i].Token {
+				t.Fatalf("limit %d, entry %d: %+v, want %+v", limit, i, e, want[i])
+			}
+		}
+	}
+	h, err := s.Head(t.Context(), line, driver.Any)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) == 0 {
+		if h.Version != 0 || h.Key != "" {
+			t.Fatalf("head of an empty line: %+v", h)
+		}
+	} else if h.Place != want[0].Place || h.Token != want[0].Token || h.Version == 0 {
+		t.Fatalf("head %+v, want %+v", h, want[0])
+	}
+}
+
+// put makes a foreign key and returns its create revision.
+func put(t *testing.T, c *clientv3.Client, key string) int64 {
+	t.Helper()
+	resp, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "foreign")).Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Header.Revision
+}

@@ -1,0 +1,193 @@
+package memory_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// history is a line after each change, oldest first.
+type history struct {
+	svc    *memory.Service
+	states [][]driver.Place
+}
+
+func (h *history) note() {
+	var places []driver.Place
+	for _, x := range h.svc.Snapshot(line) {
+		places = append(places, x.Place)
+	}
+	h.states = append(h.states, places)
+}
+
+// shows returns which states a view may be of, as numbers of the states.
+func (h *history) shows(own driver.Place, view driver.View) (of []int) {
+	for i, state := range h.states {
+		at := slices.Index(state, own)
+		if at >= 0 && slices.Equal(view.Ahead, state[:at]) && view.Last == (at == len(state)-1) {
+			of = append(of, i)
+		}
+	}
+	return of
+}
+
+// crowd is some contenders who stand in the line, of one session each.
+type crowd struct {
+	sessions []driver.Session
+	standing []driver.Joined
+	of       []int // the session of each
+}
+
+// step lets one of them join, leave or convert.
+func (c *crowd) step(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	i := 0
+	if len(c.standing) > 0 {
+		i = random.IntN(len(c.standing))
+	}
+	switch n := random.IntN(6); {
+	case len(c.standing) < 3 || n == 0:
+		s := random.IntN(len(c.sessions))
+		c.standing, c.of = append(c.standing, join(t, c.sessions[s])), append(c.of, s)
+	case n == 1 && len(c.standing) > 4:
+		must(t, c.sessions[c.of[i]].Leave(t.Context(), line, c.standing[i].Place))
+		c.standing, c.of = slices.Delete(c.standing, i, i+1), slices.Delete(c.of, i, i+1)
+	default:
+		mode := map[string]string{"x": "r", "r": "x"}[c.standing[i].Place.Mode]
+		place, err := c.sessions[c.of[i]].Convert(t.Context(), line, c.standing[i], mode, nil)
+		must(t, err)
+		c.standing[i].Place = place
+	}
+}
+
+func TestStaleViewShowsTheLineAsItWasAtOneMoment(t *testing.T) {
+	old := 0
+	for seed := range uint64(100) {
+		svc := memory.NewService(memory.WithStaleViews(seed))
+		random := rand.New(rand.NewPCG(seed, 7))
+		c, h := &crowd{}, &history{svc: svc}
+		for range 3 {
+			c.sessions = append(c.sessions, open(t, svc.Driver()))
+		}
+		for range 60 {
+			c.step(t, random)
+			h.note()
+			for i, own := range c.standing {
+				view, err := c.sessions[c.of[i]].Ahead(t.Context(), line, own.Place)
+				must(t, err)
+				of := h.shows(own.Place, view)
+				if len(of) == 0 {
+					t.Fatalf("seed %d: the view of %+v was never so: %+v\nnow: %+v", seed, own.Place, view, h.states[len(h.states)-1])
+				}
+				if of[len(of)-1] < len(h.states)-1 {
+					old++
+				}
+			}
+		}
+	}
+	if old < 1000 {
+		t.Errorf("only %d views were of the past", old)
+	}
+}
+
+func TestStaleViewIsAsNewAsWhatWatchHasToldOfAConversion(t *testing.T) {
+	for seed := range uint64(50) {
+		svc := memory.NewService(memory.WithStaleViews(seed))
+		a, b := open(t, svc.Driver()), open(t, svc.Driver())
+		first, own := join(t, a), join(t, b)
+		for _, mode := range []string{"r", "x", "r"} {
+			older := first.Place
+			place, err := a.Convert(t.Context(), line, first, mode, nil)
+			must(t, err)
+			first.Place = place
+			must(t, b.Watch(t.Context(), line, older))
+			view, err := b.Ahead(t.Context(), line, own.Place)
+			must(t, err)
+			if !slices.Equal(view.Ahead, []driver.Place{place}) {
+				t.Fatalf("seed %d: told of the conversion to %+v, the view shows %+v", seed, place, view.Ahead)
+			}
+		}
+	}
+}
+
+func TestRepeatedConversionLeavesTheValueAndCostsNoRevision(t *testing.T) {
+	svc := memory.NewService()
+	s := open(t, svc.Driver())
+	own := join(t, s)
+	place, err := s.Convert(t.Context(), line, own, "r", []byte("first"))
+	must(t, err)
+	again, err := s.Convert(t.Context(), line, own, "r", []byte("second"))
+	must(t, err)
+	if x := svc.Snapshot(line)[0]; again != place || string(x.Value) != "first" || x.Token != own.Token {
+		t.Errorf("repeated: %+v, then the line has %+v", again, x)
+	}
+	if next := join(t, s); next.Token != own.Token+2 {
+		t.Errorf("token %d after a join, a conversion and its repetition, want %d", next.Token, own.Token+2)
+	}
+}
+
+func TestEntryCallsRefuseWhatBreaksTheRules(t *testing.T) {
+	svc := memory.NewService()
+	s := open(t, svc.Driver())
+	own, big := join(t, s), make([]byte, 64<<10+1)
+	for name, call := range map[string]func() error{
+		"same mode":      func() error { _, err := s.Convert(t.Context(), line, own, own.Place.Mode, nil); return err },
+		"no mode":        func() error { _, err := s.Convert(t.Context(), line, own, "", nil); return err },
+		"long mode":      func() error { _, err := s.Convert(t.Context(), line, own, "abcdefghijklmnopq", nil); return err },
+		"big conversion": func() error { _, err := s.Convert(t.Context(), line, own, "r", big); return err },
+		"big write":      func() error { return s.Write(t.Context(), line, own.Place, big) },
+		"big record":     func() error { _, err := s.SetRecord(t.Context(), line, big, 0); return err },
+		"empty record":   func() error { _, err := s.SetRecord(t.Context(), line, nil, 0); return err },
+		"record of none": func() error { _, err := s.SetRecord(t.Context(), "m", []byte("x"), 0); return err },
+		"record wait":    func() error { _, err := s.Record(t.Context(), "m/a/b", 0); return err },
+		"head wait":      func() error { _, err := s.Head(t.Context(), "m/", 0); return err },
+	} {
+		before := svc.Stats().Total()
+		wantErr(t, call(), driver.ErrInvalid)
+		if svc.Stats().Total() != before {
+			t.Errorf("%s: a request was sent", name)
+		}
+	}
+	if x := svc.Snapshot(line)[0]; x.Place != own.Place || svc.Record("m").Version != 0 {
+		t.Errorf("something was applied: %+v", x)
+	}
+	must(t, s.Write(t.Context(), line, own.Place, big[1:]))
+}
+
+func TestEntryCallsKeepCopiesOfTheirOwn(t *testing.T) {
+	svc := memory.NewService()
+	s := open(t, svc.Driver())
+	own, value := join(t, s), []byte("value")
+	spoil := func() {
+		copy(value, "XXXXX")
+		head, err := s.Head(t.Context(), line, driver.Any)
+		must(t, err)
+		clear(head.Value)
+		r, err := s.Record(t.Context(), line, driver.Any)
+		must(t, err)
+		clear(r.Value)
+		clear(svc.Record(line).Value)
+	}
+	want := func(what string, got []byte) {
+		t.Helper()
+		if !bytes.Equal(got, []byte("value")) {
+			t.Errorf("%s: %q, want value", what, got)
+		}
+		copy(value, "value")
+	}
+	must(t, s.Write(t.Context(), line, own.Place, value))
+	spoil()
+	want("written", svc.Snapshot(line)[0].Value)
+	_, err := s.Convert(t.Context(), line, own, "r", value)
+	must(t, err)
+	spoil()
+	want("converted", svc.Snapshot(line)[0].Value)
+	_, err = s.SetRecord(t.Context(), line, value, 0)
+	must(t, err)
+	spoil()
+	want("record", svc.Record(line).Value)
+}

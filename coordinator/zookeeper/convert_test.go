@@ -1,0 +1,295 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// testJoin puts the n-th contender of a test into line m/a.
+func testJoin(t *testing.T, s *session, n int, mode string) driver.Joined {
+	t.Helper()
+	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: mode, Value: []byte("joined")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func testConvert(t *testing.T, s *session, own driver.Joined, mode string) driver.Joined {
+	t.Helper()
+	p, err := s.Convert(soon(t, 5*time.Second), "m/a", own, mode, []byte("converted"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.Place = p
+	return own
+}
+
+func testList(t *testing.T, s *session, limit int) []driver.Entry {
+	t.Helper()
+	entries, err := s.List(soon(t, 5*time.Second), "m/a", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entries
+}
+
+func TestConvertedNamesKeepWhatStays(t *testing.T) {
+	for _, seq := range []int32{0, 7, math.MaxInt32, math.MinInt32, -5, -1000000000} {
+		name := nodePrefix(driver.Contender{ID: testID, Mode: "w"}, "1000a2b3c4d5e6f") + fmt.Sprintf("%010d", seq)
+		n, _ := parseNode(name)
+		seen := map[string]bool{name: true}
+		for i, mode := range []string{"r", "w", "r", "w", "abcdefgh12345678"} {
+			to := n.converted(mode, 1<<62+7)
+			if again := n.converted(mode, 1<<62+7); again != to {
+				t.Errorf("asked again: %+v, then %+v", to, again)
+			}
+			if got, ok := parseNode(to.Key); !ok || got != to {
+				t.Errorf("parseNode(%q) = %+v; want %+v", to.Key, got, to)
+			}
+			if to.seq != seq || to.ID != testID || to.Session != n.Session || to.Mode != mode || to.tokenOr(5) != 1<<62+7 {
+				t.Errorf("conversion %d of %q: %+v", i, name, to)
+			}
+			if seen[to.Key] {
+				t.Errorf("conversion %d has the name %q, which was used", i, to.Key)
+			}
+			seen[to.Key] = true
+			n = to
+		}
+	}
+}
+
+func TestConvertKeepsPlaceAndToken(t *testing.T) {
+	f, tr, s := openTree(t)
+	first, second, third := testJoin(t, s, 1, "r"), testJoin(t, s, 2, "w"), testJoin(t, s, 3, "r")
+	before := f.count(opMulti)
+	second = testConvert(t, s, second, "r")
+	second = testConvert(t, s, second, "w")
+	second = testConvert(t, s, second, "r")
+	if n := f.count(opMulti) - before; n != 3 {
+		t.Errorf("3 conversions took %d transactions", n)
+	}
+	entries := testList(t, s, 0)
+	want := []driver.Entry{
+		{Place: first.Place, Token: first.Token, Value: []byte("joined")},
+		{Place: second.Place, Token: second.Token, Value: []byte("converted")},
+		{Place: third.Place, Token: third.Token, Value: []byte("joined")},
+	}
+	if !slices.EqualFunc(entries, want, sameEntry) {
+		t.Errorf("List = %+v; want %+v", entries, want)
+	}
+	v, err := s.Ahead(soon(t, time.Second), "m/a", third.Place)
+	if err != nil || !slices.Equal(v.Ahead, []driver.Place{first.Place, second.Place}) || !v.Last {
+		t.Errorf("Ahead of the third = %+v, %v", v, err)
+	}
+	if v, err = s.Ahead(soon(t, time.Second), "m/a", second.Place); err != nil || len(v.Ahead) != 1 || v.Last {
+		t.Errorf("Ahead of the second = %+v, %v; want one, and not the last", v, err)
+	}
+	for _, line := range []driver.Line{"m/a", "m/none"} { // V4
+		want := map[driver.Line][]driver.Place{"m/a": {first.Place, second.Place, third.Place}}[line]
+		if v, err = s.Ahead(soon(t, time.Second), line, driver.Place{}); err != nil || !slices.Equal(v.Ahead, want) || !v.Last {
+			t.Errorf("Ahead of nobody in %s = %+v, %v", line, v, err)
+		}
+	}
+	// J2: a join that is repeated finds the entry as it is now.
+	again, err := s.Join(soon(t, time.Second), "m/a", driver.Contender{ID: second.Place.ID, Mode: "w", Again: true, Record: 77})
+	if err != nil || again.Place != second.Place || again.Token != second.Token {
+		t.Errorf("Join again = %+v, %v; want %+v", again, err, second)
+	}
+	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); err != nil {
+		t.Errorf("Leave = %v", err)
+	}
+	if n := len(tr.below("/app/m/a")); n != 2 {
+		t.Errorf("%d nodes are left; want 2", n)
+	}
+}
+
+func sameEntry(a, b driver.Entry) bool {
+	return a.Place == b.Place && a.Token == b.Token && string(a.Value) == string(b.Value)
+}
+
+func TestConvertRefusesWhatItCannotDo(t *testing.T) {
+	f, _, s := openTree(t)
+	own := testJoin(t, s, 1, "w")
+	converted := testConvert(t, s, own, "r")
+	before := f.count(opMulti)
+	for what, err := range map[string]error{
+		"the same mode":      convertErr(s, converted, "r", nil),
+		"a bad mode":         convertErr(s, converted, "R", nil),
+		"a long mode":        convertErr(s, converted, "abcdefgh123456789", nil),
+		"a long value":       convertErr(s, converted, "w", make([]byte, maxValue+1)),
+		"no token":           convertErr(s, driver.Joined{Place: own.Place}, "r", nil),
+		"another token":      convertErr(s, driver.Joined{Place: converted.Place, Token: own.Token + 1}, "w", nil),
+		"a key with a slash": convertErr(s, driver.Joined{Place: driver.Place{Key: "a/b"}, Token: 1}, "w", nil),
+	} {
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("Convert with %s = %v; want ErrInvalid", what, err)
+		}
+	}
+	if n := f.count(opMulti) - before; n != 0 {
+		t.Errorf("%d transactions were sent", n)
+	}
+}
+
+func convertErr(s *session, own driver.Joined, mode string, value []byte) error {
+	_, err := s.Convert(context.Background(), "m/a", own, mode, value)
+	return err
+}
+
+// TestConvertWithUnknownOutcome: the reply is lost, or the request is.
+func TestConvertWithUnknownOutcome(t *testing.T) {
+	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
+		t.Run(what, func(t *testing.T) {
+			_, tr, s := openTree(t)
+			own := testJoin(t, s, 1, "w")
+			once := false
+			tr.on(func(op int32, _ string) treeFate {
+				if op == opMulti && !once {
+					once = true
+					return fate
+				}
+				return treeFate{}
+			})
+			if err := convertErr(s, own, "r", nil); !errors.Is(err, driver.ErrUnavailable) {
+				t.Fatalf("Convert = %v; want ErrUnavailable", err)
+			}
+			to := testConvert(t, s, own, "r")
+			if names := tr.below("/app/m/a"); len(names) != 1 || names[0] != to.Place.Key {
+				t.Errorf("in the line: %q; want %q", names, to.Place.Key)
+			}
+		})
+	}
+}
+
+func TestConvertOfAPlaceThatIsGoneMakesNothing(t *testing.T) {
+	_, tr, s := openTree(t)
+	own := testJoin(t, s, 1, "w")
+	converted := testConvert(t, s, own, "r")
+	if err := convertErr(s, own, "x", nil); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Convert of the old place to a third mode = %v; want ErrGone", err)
+	}
+	if err := s.Leave(soon(t, time.Second), "m/a", converted.Place); err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range []driver.Joined{own, converted} {
+		if err := convertErr(s, j, "y", nil); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Convert after the leave = %v; want ErrGone", err)
+		}
+	}
+	if names := tr.below("/app/m/a"); len(names) != 0 {
+		t.Errorf("in the line: %q", names)
+	}
+}
+
+// TestForgetWaitsForConversions: one that is still queued in the process would make a node after Forget has listed.
+func TestForgetWaitsForConversions(t *testing.T) {
+	_, tr, s := openTree(t)
+	own := testJoin(t, s, 1, "w")
+	arrived, release := make(chan struct{}), make(chan struct{})
+	tr.on(func(op int32, _ string) treeFate {
+		if op == opMulti {
+			close(arrived)
+			<-release
+		}
+		return treeFate{}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-arrived; cancel() }()
+	if _, err := s.Convert(ctx, "m/a", own, "r", nil); !errors.Is(err, context.Canceled) {
+		t.Fatalf("Convert = %v", err)
+	}
+	if len(s.joins.flights(own.Place.ID)) != 1 {
+		t.Error("the conversion is not in flight")
+	}
+	forgotten := make(chan error, 1)
+	go func() { forgotten <- s.Forget(context.Background(), "m/a", own.Place.ID) }()
+	select {
+	case err := <-forgotten:
+		t.Errorf("Forget = %v while a conversion is under way", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if err := <-forgotten; err != nil {
+		t.Errorf("Forget = %v", err)
+	}
+	if names := tr.below("/app/m/a"); len(names) != 0 {
+		t.Errorf("in the line: %q", names)
+	}
+}
+
+// TestForgetFollowsAConversion that is applied between its listing and its delete.
+func TestForgetFollowsAConversion(t *testing.T) {
+	_, tr, s := openTree(t)
+	own := testJoin(t, s, 1, "w")
+	n, _ := parseNode(own.Place.Key)
+	to := n.converted("r", own.Token)
+	tr.on(func(op int32, node string) treeFate {
+		if op == opDelete && node == "/app/m/a/"+own.Place.Key {
+			tr.cutDown(node)
+			tr.put("/app/m/a/"+to.Key, "")
+		}
+		return treeFate{}
+	})
+	if err := s.Forget(soon(t, time.Second), "m/a", own.Place.ID); err != nil {
+		t.Errorf("Forget = %v", err)
+	}
+	if names := tr.below("/app/m/a"); len(names) != 0 {
+		t.Errorf("in the line: %q", names)
+	}
+}
+
+// TestListMissesNobodyWhoIsConvertedMeanwhile: between the listing and the read a node may get another name.
+func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
+	_, tr, s := openTree(t)
+	first, second := testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")
+	n, _ := parseNode(first.Place.Key)
+	to := n.converted("r", first.Token)
+	for _, limit := range []int{0, 1} {
+		tr.on(func(op int32, node string) treeFate {
+			if op == opGet && node == "/app/m/a/"+first.Place.Key {
+				tr.cutDown(node)
+				tr.put("/app/m/a/"+to.Key, "converted")
+			}
+			return treeFate{}
+		})
+		entries := testList(t, s, limit)
+		if len(entries) == 0 || entries[0].Place != to.Place || entries[0].Token != first.Token {
+			t.Errorf("List with limit %d = %+v; want %+v first", limit, entries, to.Place)
+		}
+		if limit == 0 && (len(entries) != 2 || entries[1].Place != second.Place) {
+			t.Errorf("List = %+v; want two entries", entries)
+		}
+		tr.on(nil)
+		tr.cutDown("/app/m/a/" + to.Key)
+		tr.put("/app/m/a/"+first.Place.Key, "joined")
+	}
+}
+
+// TestGivenConnForgetsWhatMayHaveBeenConverted: Leave finds the old name gone, which does not say that nobody stands.
+func TestGivenConnForgetsWhatMayHaveBeenConverted(t *testing.T) {
+	f := newFake(t)
+	tr := plant(f)
+	_, _, s := lendTo(t, f, &oneLine{})
+	own := testJoin(t, s, 1, "w")
+	tr.on(func(op int32, _ string) treeFate { return treeFate{cut: op == opMulti} })
+	if err := convertErr(s, own, "r", nil); err == nil {
+		t.Fatal("Convert succeeded without an answer")
+	}
+	tr.on(nil)
+	eventually(t, "Leave says that the old place is gone", func() bool {
+		return errors.Is(s.Leave(soon(t, time.Second), "m/a", own.Place), driver.ErrGone)
+	})
+	if err := s.Close(soon(t, 5*time.Second)); err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if names := tr.below("/app/m/a"); len(names) != 0 {
+		t.Errorf("left in the line: %q", names)
+	}
+}

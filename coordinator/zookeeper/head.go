@@ -1,0 +1,180 @@
+package zookeeper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Head waits with a data watch on the node of the first entry. The version is the node's mzxid: the number of the
+// transaction that made it, or wrote to it last, which no other state of a head shares.
+//
+// Nobody comes to stand ahead of whoever is first, so as long as the node is there it is the first, and the line
+// need not be listed: one who follows a line hears of each write by one notice and one read, and lists
+// only when the head has gone. In an empty line it waits for the children to change; and where the
+// line itself is not there, which is what becomes of one that is empty for a while, for its coming.
+func (s *session) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+	if err := s.checkLine(line); err != nil {
+		return driver.Head{}, err
+	}
+	read := func() (driver.Head, error) { return s.readHead(ctx, line) }
+	if known == driver.Any {
+		return freshly(ctx, s, s.path(line), read)
+	}
+	var head driver.Head
+	first := "" // the first node, while that is known
+	err := s.wait(ctx, func(told zk.Event) (*watch, error) {
+		if told.Type == zk.EventNodeDeleted {
+			first = ""
+		}
+		return freshly(ctx, s, s.path(line), func() (w *watch, err error) {
+			head, w, err = s.lookAtHead(ctx, line, known, first)
+			if w != nil && w.key.kind == onHead {
+				first = w.node
+			}
+			return w, err
+		})
+	})
+	if err != nil {
+		return driver.Head{}, err
+	}
+	return head, nil
+}
+
+// readHead reads the first entry of a line.
+func (s *session) readHead(ctx context.Context, line driver.Line) (driver.Head, error) {
+	for {
+		n, found, err := s.first(ctx, line)
+		if err != nil || !found {
+			return driver.Head{}, err
+		}
+		h, err := call(ctx, s, func() (driver.Head, error) {
+			value, stat, err := s.conn.Get(s.path(line) + "/" + n.Key)
+			if err != nil {
+				return driver.Head{}, err
+			}
+			return headOf(n, value, stat), nil
+		})
+		// One that is gone meanwhile may have been converted, and be the first still.
+		if !errors.Is(err, zk.ErrNoNode) {
+			return h, err
+		}
+	}
+}
+
+// first lists a line for its first node.
+func (s *session) first(ctx context.Context, line driver.Line) (n node, found bool, err error) {
+	nodes, strays, err := s.children(ctx, line)
+	if err == nil {
+		err = ambiguous(line, strays)
+	}
+	if err != nil || len(nodes) == 0 {
+		return node{}, false, err
+	}
+	return nodes[0], true, nil
+}
+
+func headOf(n node, value []byte, stat *zk.Stat) driver.Head {
+	return driver.Head{Entry: entryOf(n, value, stat.Czxid), Version: driver.Version(stat.Mzxid)}
+}
+
+// lookAtHead returns the head if it is in another state than known, else the watch to wait for. First is the path of the
+// first node, if that is known.
+func (s *session) lookAtHead(ctx context.Context, line driver.Line, known driver.Version, first string) (driver.Head, *watch, error) {
+	if known == 0 {
+		return s.lookForAny(ctx, line)
+	}
+	for {
+		w, mine, err := s.watchFirst(ctx, line, first)
+		if err != nil || w == nil {
+			return driver.Head{}, nil, err // empty now
+		}
+		n, _ := parseNode(path.Base(w.node))
+		h := headOf(n, bytes.Clone(w.seen.value), &w.seen.stat)
+		if h.Version == known {
+			return h, w, nil
+		}
+		if mine || s.lent == nil {
+			return h, nil, nil
+		}
+		// A given Conn may have reconnected unseen since that watch was set: see follow.
+		if h, err = s.readHead(ctx, line); err != nil || h.Version != known {
+			return h, nil, err
+		}
+		s.watches.lapse()
+	}
+}
+
+// watchFirst returns the watch on the first node of a line, nothing if the line is empty; mine tells that it was
+// set by this call. A watch that stands from before is on the first node still.
+func (s *session) watchFirst(ctx context.Context, line driver.Line, first string) (w *watch, mine bool, err error) {
+	key := watchKey{onHead, s.path(line)}
+	for {
+		if w, err = s.standing(ctx, key); w != nil || err != nil {
+			return w, false, err
+		}
+		if first == "" {
+			n, found, err := s.first(ctx, line)
+			if err != nil || !found {
+				return nil, false, err
+			}
+			first = s.path(line) + "/" + n.Key
+		}
+		w, mine, err = s.watch(ctx, key, first)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return w, mine, err
+		}
+		first = ""
+	}
+}
+
+// lookForAny returns the head if there is one, else a watch that fires when somebody joins.
+//
+// It lists before it watches, since a watch on the children of a line that is not empty is told of the comings and goings
+// of others. (When somebody joins between the two, it leaves one that is told of the next of them.) While it waits the line may be removed, being empty, and made anew. The watch on its children fires for
+// that, and the next look waits for the line itself, so no join is missed.
+func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head, *watch, error) {
+	path := s.path(line)
+	for {
+		w, err := s.standing(ctx, watchKey{onAbsence, path})
+		if err != nil || w != nil && !w.seen.there {
+			return driver.Head{}, w, err
+		}
+		w, err = s.standing(ctx, watchKey{onLine, path})
+		if err != nil || w != nil && len(w.seen.names) == 0 {
+			return driver.Head{}, w, err
+		}
+		h, err := s.readHead(ctx, line)
+		if err != nil || h.Version != 0 {
+			return h, nil, err
+		}
+		w, mine, err := s.watch(ctx, watchKey{onLine, path}, path)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			if w, err = s.watchAbsent(ctx, path); w != nil || err != nil {
+				return driver.Head{}, w, err
+			}
+		case err != nil || len(w.seen.names) == 0:
+			return driver.Head{}, w, err
+		case !mine && s.lent != nil: // see lookAtHead
+			s.watches.lapse()
+		}
+	}
+}
+
+// watchAbsent returns a watch that fires when a node comes, nothing if it is there.
+func (s *session) watchAbsent(ctx context.Context, node string) (*watch, error) {
+	w, mine, err := s.watch(ctx, watchKey{onAbsence, node}, node)
+	if err != nil || !w.seen.there {
+		return w, err
+	}
+	if !mine && s.lent != nil { // see lookAtHead
+		s.watches.lapse()
+	}
+	return nil, nil
+}

@@ -1,0 +1,181 @@
+package zookeeper
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// This file has the names of the nodes in a line, and their order:
+//
+//	<mode>_<id>_<session>_<sequence>                one that joined
+//	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
+//
+// All parts are readable in one listing, so nobody has to read the nodes to know who stands where. The
+// session is in the name because a connection may go on with a new session without asking
+// (see FromConn): whose entry it is must not be concluded from who is connected.
+//
+// A conversion makes a new node, which has a zxid of its own and would get a sequence number at the end of
+// the line. So it is made under a name that says what stays: the sequence number, which is the
+// place in the line, and the token, which for one that joined is the node's czxid. The number of the conversion
+// makes the name one that was never used, also when a mode comes back.
+
+// node is one child of a line.
+type node struct {
+	driver.Place
+	seq   int32
+	turn  uint32       // how many conversions it has seen
+	token driver.Token // if there were any; else the node's czxid is the token
+}
+
+// nodePrefix is what the service appends a sequence number to.
+func nodePrefix(c driver.Contender, session string) string {
+	return c.Mode + "_" + c.ID + "_" + session + "_"
+}
+
+// converted is n with another mode. Asked again it gives the same.
+func (n node) converted(mode string, token driver.Token) node {
+	n.Mode, n.token = mode, token
+	n.turn++
+	n.Key = fmt.Sprintf("%s%016x_%x_%010d", nodePrefix(driver.Contender{ID: n.ID, Mode: mode}, n.Session), uint64(token), n.turn, n.seq)
+	return n
+}
+
+// tokenOr is the node's token, if czxid is its czxid.
+func (n node) tokenOr(czxid int64) driver.Token {
+	if n.turn > 0 {
+		return n.token
+	}
+	return driver.Token(czxid)
+}
+
+// parseNode reads a child's name. A child that Baton did not write has an empty ID, yet it is
+// a place if it has a sequence number; ok is false if it has none.
+func parseNode(name string) (n node, ok bool) {
+	if n, ok = parseOwn(name); ok {
+		return n, true
+	}
+	n = node{Place: driver.Place{Key: name}}
+	n.seq, ok = foreignSequence(name)
+	return n, ok
+}
+
+// parseOwn reads the name of a child that Baton wrote.
+func parseOwn(name string) (n node, ok bool) {
+	parts := strings.Split(name, "_")
+	switch len(parts) {
+	case 4:
+	case 6:
+		if n.token, n.turn, ok = conversion(parts[3], parts[4]); !ok {
+			return node{}, false
+		}
+	default:
+		return node{}, false
+	}
+	if !within(parts[0], 1, maxMode, isMode) || !within(parts[1], 16, 32, isHex) || !within(parts[2], 1, 16, isHex) {
+		return node{}, false
+	}
+	n.Place = driver.Place{Key: name, ID: parts[1], Mode: parts[0], Session: parts[2]}
+	n.seq, ok = sequence(parts[len(parts)-1])
+	return n, ok
+}
+
+// conversion reads the parts that a conversion adds, in the form in which they are written and no other.
+func conversion(token, turn string) (driver.Token, uint32, bool) {
+	if !within(token, 16, 16, isHex) || !within(turn, 1, 8, isHex) || turn[0] == '0' {
+		return 0, 0, false
+	}
+	t, err := strconv.ParseUint(token, 16, 63)
+	if err != nil || t == 0 {
+		return 0, 0, false
+	}
+	n, err := strconv.ParseUint(turn, 16, 32)
+	return driver.Token(t), uint32(n), err == nil
+}
+
+// sequence reads a sequence number, in the form in which the service writes it and no other:
+// "%010d". (Printing it again to compare would cost most of the time that a long listing takes.)
+func sequence(s string) (int32, bool) {
+	v, err := strconv.ParseInt(s, 10, 32)
+	switch {
+	case err != nil || s[0] == '+':
+		return 0, false
+	case v <= -1_000_000_000:
+		return int32(v), len(s) == 11
+	default:
+		return int32(v), len(s) == 10 && (s[0] == '-') == (v < 0)
+	}
+}
+
+// foreignSequence reads the sequence number at the end of a name whose prefix is not known.
+//
+// The service writes "%010d" of a signed number: ten digits, or a minus with nine or ten.
+// Prefixes of other clients may end in "-" themselves ("lock-"), so a minus before
+// ten digits counts as a sign only after another separator, or when the number would not
+// fit without it.
+func foreignSequence(name string) (int32, bool) {
+	start := len(name)
+	for start > 0 && isDigit(name[start-1]) {
+		start--
+	}
+	minus := start > 0 && name[start-1] == '-'
+	digits := name[start:]
+	switch {
+	case len(digits) == 9 && minus:
+		digits = "-" + digits
+	case len(digits) == 10 && minus && (start > 1 && strings.ContainsRune("-_", rune(name[start-2])) || digits > "2147483647"):
+		digits = "-" + digits
+	case len(digits) >= 10:
+		digits = digits[len(digits)-10:] // the prefix ends in digits
+	default:
+		return 0, false
+	}
+	return sequence(digits)
+}
+
+// inOrder sorts the nodes of one line, first in line first.
+//
+// The sequence number of a line counts its joins and conversions in 32 bits and wraps: after 2147483647
+// comes -2147483648. The signed distance to a fixed node is right on both sides of the wrap, as long as
+// fewer than 2^31 of them lie between two nodes that are there at once. Comparing strings or plain
+// integers is wrong at the wrap: a newcomer would overtake the holder.
+func inOrder(nodes []node) {
+	if len(nodes) == 0 {
+		return
+	}
+	pivot := nodes[0].seq // which node does not matter
+	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })
+}
+
+// parseChildren reads the children of a line. Strays are those without a sequence number.
+func parseChildren(names []string) (nodes []node, strays []string) {
+	nodes = make([]node, 0, len(names))
+	for _, name := range names {
+		if n, ok := parseNode(name); ok {
+			nodes = append(nodes, n)
+		} else {
+			strays = append(strays, strconv.Quote(name))
+		}
+	}
+	inOrder(nodes)
+	return nodes, strays
+}
+
+// ambiguous is the error for a line with strays, nil if there are none.
+//
+// A stray stands nowhere. Leaving it out could admit two contenders if it belongs to a
+// client that counts it, and waiting for it could take for ever; so it is reported
+// by name, and somebody has to remove it.
+func ambiguous(line driver.Line, strays []string) error {
+	if len(strays) == 0 {
+		return nil
+	}
+	slices.Sort(strays)
+	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
+		"line %q has children without a sequence number, which have no place in it: %s",
+		line, strings.Join(strays, ", ")))
+}

@@ -1,0 +1,270 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func testSetRecord(t *testing.T, s *session, value string, known driver.Version) driver.Version {
+	t.Helper()
+	v, err := s.SetRecord(soon(t, 5*time.Second), "m/a", []byte(value), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestRecordIsWrittenByWhoKnowsItsVersion(t *testing.T) {
+	f, tr, s := openTree(t)
+	if r, err := s.Record(soon(t, time.Second), "m/a", driver.Any); err != nil || r.Value != nil || r.Version != 0 {
+		t.Errorf("Record of a line that has none = %+v, %v", r, err)
+	}
+	for _, known := range []driver.Version{driver.Any, 1, 7, 1 << 40} {
+		if _, err := s.SetRecord(soon(t, time.Second), "m/a", []byte("5"), known); !errors.Is(err, driver.ErrStale) {
+			t.Errorf("SetRecord with version %d of none = %v; want ErrStale", known, err)
+		}
+	}
+	before := f.count(opCreate)
+	v := testSetRecord(t, s, "5", 0)
+	if n := f.count(opCreate) - before; v == 0 || n != 1 {
+		t.Errorf("SetRecord = %d with %d requests", v, n)
+	}
+	for _, known := range []driver.Version{0, driver.Any, v + 1, v + 1<<32, v - 1<<32} {
+		if _, err := s.SetRecord(soon(t, time.Second), "m/a", []byte("6"), known); !errors.Is(err, driver.ErrStale) {
+			t.Errorf("SetRecord with version %d of %d = %v; want ErrStale", known, v, err)
+		}
+	}
+	next := testSetRecord(t, s, "7", v)
+	if r, err := s.Record(soon(t, time.Second), "m/a", v); err != nil || string(r.Value) != "7" || r.Version != next || next == v {
+		t.Errorf("Record = %+v, %v; want 7 in version %d", r, err, next)
+	}
+	for _, value := range [][]byte{nil, make([]byte, maxValue+1)} {
+		if _, err := s.SetRecord(soon(t, time.Second), "m/a", value, next); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("SetRecord of %d bytes = %v; want ErrInvalid", len(value), err)
+		}
+	}
+	if names := tr.below("/app/m"); len(names) != 1 || names[0] != "a+record" {
+		t.Errorf("beside the line: %q", names)
+	}
+	if entries := testList(t, s, 0); len(entries) != 0 {
+		t.Errorf("a line with a record has the entries %+v", entries)
+	}
+}
+
+func TestRecordMakesWhatIsAbove(t *testing.T) {
+	_, tr, s := openTree(t)
+	if _, err := s.SetRecord(soon(t, time.Second), "other/b", []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if names := tr.below("/app/other"); len(names) != 1 {
+		t.Errorf("made: %q", names)
+	}
+}
+
+func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
+	f, tr, s := openTree(t)
+	join := func(n int, record driver.Version) (driver.Joined, error) {
+		c := driver.Contender{ID: testID[:31] + string(rune('0'+n)), Mode: "p2", Record: record}
+		return s.Join(soon(t, time.Second), "m/a", c)
+	}
+	if _, err := join(1, 1); !errors.Is(err, driver.ErrStale) || errors.Is(err, driver.ErrGone) {
+		t.Errorf("Join with a version of no record = %v; want ErrStale", err)
+	}
+	if names := tr.below("/app/m"); len(names) != 0 || f.count(opMulti) != 1 {
+		t.Errorf("a join that was refused sent %d transactions and left %q", f.count(opMulti), names)
+	}
+	v := testSetRecord(t, s, "5", 0)
+	if j, err := join(2, v); err != nil || !j.First { // makes the line
+		t.Errorf("Join = %+v, %v", j, err)
+	}
+	before := f.count(opMulti)
+	if j, err := join(3, v); err != nil || j.First {
+		t.Errorf("Join = %+v, %v", j, err)
+	}
+	if n := f.count(opMulti) - before; n != 1 {
+		t.Errorf("a join that checks took %d transactions", n)
+	}
+	next := testSetRecord(t, s, "6", v)
+	for _, record := range []driver.Version{v, next + 1, driver.Any, next + 1<<32} {
+		if _, err := join(4, record); !errors.Is(err, driver.ErrStale) {
+			t.Errorf("Join with version %d of %d = %v; want ErrStale", record, next, err)
+		}
+	}
+	if names := tr.below("/app/m/a"); len(names) != 2 {
+		t.Errorf("in the line: %q; want 2", names)
+	}
+}
+
+// TestJoinThatTheRecordRefusesIsNotToBeCleanedUp on a given Conn, where contenders are noted.
+func TestJoinThatTheRecordRefusesIsNotToBeCleanedUp(t *testing.T) {
+	f := newFake(t)
+	plant(f)
+	_, _, s := lendTo(t, f, &oneLine{})
+	if _, err := s.Join(soon(t, time.Second), "m/a", driver.Contender{ID: testID, Mode: "x", Record: 3}); !errors.Is(err, driver.ErrStale) {
+		t.Errorf("Join = %v; want ErrStale", err)
+	}
+	if len(s.lent.made) != 0 {
+		t.Errorf("noted: %v", s.lent.made)
+	}
+}
+
+// startRecord follows a record until ctx ends.
+func startRecord(ctx context.Context, s *session, known driver.Version) (<-chan driver.Record, <-chan error) {
+	seen, done := make(chan driver.Record, 16), make(chan error, 1)
+	go func() {
+		for {
+			r, err := s.Record(ctx, "m/a", known)
+			if err != nil {
+				done <- err
+				return
+			}
+			known = r.Version
+			seen <- r
+		}
+	}()
+	return seen, done
+}
+
+func TestRecordWaitsForTheNextVersion(t *testing.T) {
+	_, tr, s := openTree(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	seen, done := startRecord(ctx, s, 0)
+	eventually(t, "a watch for a record to come", func() bool { return tr.watched() == 1 })
+	tr.put("/app/m/b+record", "another line's")
+	tr.put("/app/m/a", "") // the line comes
+	if tr.told() != 0 {
+		t.Error("it was told of others")
+	}
+	for _, value := range []string{"1", "2", "3"} {
+		tr.put("/app/m/a+record", value)
+		if r := <-seen; string(r.Value) != value {
+			t.Errorf("Record = %q; want %q", r.Value, value)
+		}
+		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
+	}
+	tr.cutDown("/app/m/a+record")
+	if r := <-seen; r.Version != 0 {
+		t.Errorf("Record = %+v after an operator deleted it", r)
+	}
+	tr.put("/app/m/a+record", "4")
+	if r := <-seen; string(r.Value) != "4" {
+		t.Errorf("Record = %+v; want 4", r)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Record = %v", err)
+	}
+}
+
+// TestRecordThatChangesWhileThereIsNoConnection is told, whether it was there before or not.
+func TestRecordThatChangesWhileThereIsNoConnection(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		f, tr, s := openTree(t)
+		known := driver.Version(0)
+		if there {
+			known = testSetRecord(t, s, "1", 0)
+		}
+		seen, _ := startRecord(t.Context(), s, known)
+		eventually(t, "a watch", func() bool { return tr.watched() == 1 })
+		grant := f.grant
+		f.set(func() { f.grant = func(hello) (hello, bool) { return hello{}, false } })
+		f.cut()
+		eventually(t, "the watch is gone", func() bool { return tr.watched() == 0 })
+		tr.put("/app/m/a+record", "2")
+		f.set(func() { f.grant = grant })
+		f.cut()
+		if r := <-seen; string(r.Value) != "2" {
+			t.Errorf("Record = %+v; want 2", r)
+		}
+	}
+}
+
+// TestWaitersWhoComeAndGoLeaveOneWatch and send nothing when they come back.
+func TestWaitersWhoComeAndGoLeaveOneWatch(t *testing.T) {
+	f, tr, s := openTree(t)
+	record := testSetRecord(t, s, "5", 0)
+	own, behind := testJoin(t, s, 1, "x"), testJoin(t, s, 2, "x")
+	head, err := s.Head(soon(t, time.Second), "m/a", driver.Any)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, wait := range map[string]func(ctx context.Context) error{
+		"Head":         func(ctx context.Context) error { return second(s.Head(ctx, "m/a", head.Version)) },
+		"Head, empty":  func(ctx context.Context) error { return second(s.Head(ctx, "m/empty", 0)) },
+		"Head, none":   func(ctx context.Context) error { return second(s.Head(ctx, "m/none", 0)) },
+		"Record":       func(ctx context.Context) error { return second(s.Record(ctx, "m/a", record)) },
+		"Record, none": func(ctx context.Context) error { return second(s.Record(ctx, "m/none", 0)) },
+		"Watch":        func(ctx context.Context) error { return s.Watch(ctx, "m/a", own.Place) },
+		"Watch of two": func(ctx context.Context) error { return s.Watch(ctx, "m/a", own.Place, behind.Place) },
+	} {
+		tr.put("/app/m/empty", "")
+		f.cut()
+		eventually(t, "a new connection", func() bool { return s.Renew(soon(t, time.Second)) == nil && tr.watched() == 0 })
+		var asked int
+		for i := range 20 {
+			if err := wait(soon(t, 5*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s = %v", what, err)
+			}
+			if i == 9 { // even on a busy machine the first is set by now
+				asked = f.requests()
+			}
+		}
+		if n := tr.watched(); n != 1 {
+			t.Errorf("%s: %d watches are left; want 1", what, n)
+		}
+		if n := f.requests() - asked; n != 0 {
+			t.Errorf("%s: %d requests were sent by those who came later", what, n)
+		}
+		tr.cutDown("/app/m/empty")
+	}
+}
+
+// requests is how many came, pings apart.
+func (f *fake) requests() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for op, count := range f.ops {
+		if op != opPing {
+			n += count
+		}
+	}
+	return n
+}
+
+// TestGivenConnWritesNoRecordAfterClose: what is queued in the Conn would be sent at any later time.
+func TestGivenConnWritesNoRecordAfterClose(t *testing.T) {
+	f := newFake(t)
+	tr := plant(f)
+	_, _, s := lendTo(t, f, &oneLine{})
+	arrived, release := make(chan struct{}), make(chan struct{})
+	tr.on(func(op int32, _ string) treeFate {
+		if op == opCreate {
+			close(arrived)
+			<-release
+		}
+		return treeFate{}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-arrived; cancel() }()
+	if _, err := s.SetRecord(ctx, "m/a", []byte("5"), 0); !errors.Is(err, context.Canceled) {
+		t.Fatalf("SetRecord = %v", err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close(context.Background()) }()
+	select {
+	case err := <-closed:
+		t.Errorf("Close = %v while a record is being written", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(release)
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v", err)
+	}
+	if _, err := s.SetRecord(t.Context(), "m/a", []byte("6"), 1); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("SetRecord after Close = %v; want ErrSessionLost", err)
+	}
+}

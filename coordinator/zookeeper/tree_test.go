@@ -1,0 +1,246 @@
+package zookeeper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// tree is a small ZooKeeper behind a fake: nodes with versions, transactions, sequence numbers, and watches that
+// fire once, before the answer to any later request. Sessions do not end here.
+type tree struct {
+	mu      sync.Mutex
+	zxid    int64
+	nodes   map[string]treeNode
+	watches map[spot]map[*peer]bool
+	notices []notice                             // that were sent
+	script  func(op int32, node string) treeFate // called before a request is applied, without the lock
+	late    []func()
+}
+
+type treeNode struct {
+	data         []byte
+	czxid, mzxid int64
+	version      int32
+	creates      int32 // of children
+}
+
+// spot is what a watch is on: a node, or its children.
+type spot struct {
+	node     string
+	children bool
+}
+
+// treeFate is what becomes of a request.
+type treeFate struct {
+	lost bool // it is not applied
+	cut  bool // its connection breaks, without an answer
+	late bool // it is not applied until deliver
+}
+
+// plant puts a tree behind a fake, with the nodes above the lines of kind m.
+func plant(f *fake) *tree {
+	tr := &tree{nodes: map[string]treeNode{"": {}, "/app": {}, "/app/m": {}}, watches: map[spot]map[*peer]bool{}}
+	f.set(func() { f.tree = tr })
+	return tr
+}
+
+// openTree opens a session at a server with a tree.
+func openTree(t *testing.T) (*fake, *tree, *session) {
+	t.Helper()
+	f := newFake(t)
+	tr := plant(f)
+	return f, tr, openFake(t, f, testTTL)
+}
+
+func (tr *tree) on(script func(op int32, node string) treeFate) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.script = script
+}
+
+// put makes a node, or writes to it; cutDown deletes one. They are what another client does.
+func (tr *tree) put(node, data string) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	tr.zxid++
+	if n, ok := tr.nodes[node]; ok {
+		n.data, n.version, n.mzxid = []byte(data), n.version+1, tr.zxid
+		tr.nodes[node] = n
+		tr.tell(notice{node, zk.EventNodeDataChanged})
+		return
+	}
+	if _, code := tr.create(node, []byte(data), 0); code != 0 {
+		panic(fmt.Sprint("put ", node, ": ", code))
+	}
+	tr.tell(notice{node, zk.EventNodeCreated}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
+}
+
+func (tr *tree) cutDown(node string) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if _, ok := tr.nodes[node]; !ok {
+		return
+	}
+	tr.zxid++
+	delete(tr.nodes, node)
+	tr.tell(notice{node, zk.EventNodeDeleted}, notice{path.Dir(node), zk.EventNodeChildrenChanged})
+}
+
+// below returns the names of the children of a node.
+func (tr *tree) below(node string) []string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return tr.children(node)
+}
+
+func (tr *tree) children(node string) []string {
+	var names []string
+	for _, p := range slices.Sorted(maps.Keys(tr.nodes)) {
+		if name, ok := strings.CutPrefix(p, node+"/"); ok && !strings.Contains(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// watched is how many watches there are; told how many notices were sent.
+func (tr *tree) watched() (n int) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for _, peers := range tr.watches {
+		n += len(peers)
+	}
+	return n
+}
+
+func (tr *tree) told() int {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return len(tr.notices)
+}
+
+func (tr *tree) leave(p *peer) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for _, peers := range tr.watches {
+		delete(peers, p)
+	}
+}
+
+// tell fires watches.
+func (tr *tree) tell(notices ...notice) {
+	for _, n := range notices {
+		for _, s := range []spot{{n.path, false}, {n.path, true}} {
+			if s.children && n.kind != zk.EventNodeChildrenChanged && n.kind != zk.EventNodeDeleted ||
+				!s.children && n.kind == zk.EventNodeChildrenChanged {
+				continue
+			}
+			for p := range tr.watches[s] {
+				p.send(n.append(nil))
+				tr.notices = append(tr.notices, n)
+			}
+			delete(tr.watches, s)
+		}
+	}
+}
+
+// watch sets one.
+func (tr *tree) watch(p *peer, s spot, wanted bool) {
+	if !wanted {
+		return
+	}
+	if tr.watches[s] == nil {
+		tr.watches[s] = map[*peer]bool{}
+	}
+	tr.watches[s][p] = true
+}
+
+// answer does what request m asks for. It answers before anything else happens: a watch that it set must not
+// fire before the answer.
+func (tr *tree) answer(p *peer, op int32, m []byte) {
+	r := &fields{m[12:]}
+	var fate treeFate
+	tr.mu.Lock()
+	script := tr.script
+	tr.mu.Unlock()
+	if script != nil && op != opPing && op != opCloseSession && op != opSetWatches {
+		node := ""
+		if op != opMulti {
+			node = (&fields{m[12:]}).text()
+		}
+		fate = script(op, node)
+	}
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	var code zk.ErrCode
+	var body []byte
+	switch {
+	case fate.late:
+		tr.late = append(tr.late, func() { tr.apply(p, op, r) })
+	case !fate.lost:
+		code, body = tr.apply(p, op, r)
+	}
+	if fate.cut {
+		_ = p.Close()
+	}
+	if fate == (treeFate{}) {
+		p.answer(op, m, code, body)
+	}
+}
+
+// deliver applies the requests that are late.
+func (tr *tree) deliver() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for _, apply := range tr.late {
+		apply()
+	}
+	tr.late = nil
+}
+
+func (tr *tree) apply(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
+	switch op {
+	case opPing, opCloseSession, opSetWatches: // the last is sent for those that were just set, if ever
+		return 0, nil
+	case opSync:
+		return 0, appendText(nil, r.text())
+	case opMulti:
+		return 0, tr.multi(r)
+	case opExists, opGet, opChildren:
+		return tr.look(p, op, r)
+	}
+	tr.zxid++
+	body, notices, code := tr.change(op, r)
+	tr.tell(notices...)
+	return code, body
+}
+
+func (tr *tree) look(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
+	node := r.text()
+	n, ok := tr.nodes[node]
+	if wanted := r.flag(); ok || op == opExists {
+		tr.watch(p, spot{node, op == opChildren}, wanted)
+	}
+	switch {
+	case !ok:
+		return noNode, nil
+	case op == opExists:
+		return 0, tr.stat(node)
+	case op == opGet:
+		return 0, append(appendText(nil, string(n.data)), tr.stat(node)...)
+	}
+	names := tr.children(node)
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(names)))
+	for _, name := range names {
+		b = appendText(b, name)
+	}
+	return 0, append(b, tr.stat(node)...)
+}

@@ -1,0 +1,192 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestLeavingIsToldWithoutAnotherRequest: the hand-over waits for it.
+func TestLeavingIsToldWithoutAnotherRequest(t *testing.T) {
+	f, tr, s := openTree(t)
+	own := testJoin(t, s, 1, "x")
+	told := make(chan error, 1)
+	go func() { told <- s.Watch(t.Context(), "m/a", own.Place) }()
+	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
+	if err := s.Leave(soon(t, time.Second), "m/a", own.Place); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-told; err != nil || f.count(opGet) != 1 {
+		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opGet))
+	}
+}
+
+// TestWatchThatFiredUnseenShowsNothing: what it saw is old, and lacks those who came since.
+func TestWatchThatFiredUnseenShowsNothing(t *testing.T) {
+	_, tr, s := openTree(t)
+	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
+	if err := s.Watch(soon(t, 50*time.Millisecond), "m/a", first, second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	third := testJoin(t, s, 3, "x").Place
+	if tr.watched() != 0 {
+		t.Fatal("the watch has not fired")
+	}
+	if err := s.Watch(soon(t, 50*time.Millisecond), "m/a", first, third); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Watch = %v; both stand", err)
+	}
+}
+
+// TestViewIsOfAConnectionThatWasSynced: the connection may be lost between the sync and the read.
+func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
+	f, _, s := openTree(t)
+	reads := 0
+	_, err := freshly(soon(t, 5*time.Second), s, "/app/m/a", func() (int, error) {
+		if reads++; reads < 3 {
+			n := s.presence.number()
+			f.cut()
+			eventually(t, "the next connection", func() bool { return s.presence.number() > n })
+		}
+		return reads, nil
+	})
+	if err != nil || reads != 3 || f.count(opSync) != 2 {
+		t.Errorf("%v after %d reads and %d syncs; want 3 reads on 3 connections, and 2 syncs", err, reads, f.count(opSync))
+	}
+}
+
+func TestWatchOfSeveralEndsWithTheFirstToLeave(t *testing.T) {
+	_, tr, s := openTree(t)
+	var places []driver.Place
+	for i := range 4 {
+		places = append(places, testJoin(t, s, i, "x").Place)
+	}
+	told := make(chan error, 2)
+	for range cap(told) {
+		go func() { told <- s.Watch(t.Context(), "m/a", places[0], places[2]) }()
+	}
+	eventually(t, "one watch for both", func() bool { return tr.watched() == 1 })
+	// Others come and go, and places are written to.
+	testJoin(t, s, 7, "x")
+	for _, change := range []func() error{
+		func() error { return s.Leave(soon(t, time.Second), "m/a", places[1]) },
+		func() error { return s.Forget(soon(t, time.Second), "m/a", places[3].ID) },
+		func() error { return s.Write(soon(t, time.Second), "m/a", places[0], []byte("new")) },
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the watch is set again", func() bool { return tr.watched() == 1 })
+	}
+	select {
+	case err := <-told:
+		t.Fatalf("Watch = %v while both stand", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	if err := s.Leave(soon(t, time.Second), "m/a", places[2]); err != nil {
+		t.Fatal(err)
+	}
+	for range cap(told) {
+		if err := <-told; err != nil {
+			t.Errorf("Watch = %v", err)
+		}
+	}
+	// One that is gone at the time of the call, with the watch that stands and without.
+	for range 3 {
+		if err := s.Watch(soon(t, time.Second), "m/a", places[0], places[2]); err != nil {
+			t.Errorf("Watch of one that is gone = %v", err)
+		}
+	}
+	if n := tr.watched(); n != 1 {
+		t.Errorf("%d watches; want 1", n)
+	}
+	tr.cutDown("/app/m/a/" + places[0].Key)
+	tr.cutDown("/app/m/a")
+	if err := s.Renew(soon(t, time.Second)); err != nil { // now the notices have come
+		t.Fatal(err)
+	}
+	if err := s.Watch(soon(t, time.Second), "m/a", places[0], places[1]); err != nil {
+		t.Errorf("Watch in a line that is gone = %v", err)
+	}
+}
+
+// TestWatchOfSeveralIsToldOfAConversion: the old place has left.
+func TestWatchOfSeveralIsToldOfAConversion(t *testing.T) {
+	for _, n := range []int{1, 2} {
+		_, tr, s := openTree(t)
+		all := []driver.Joined{testJoin(t, s, 1, "w"), testJoin(t, s, 2, "w")}
+		var places []driver.Place
+		for _, j := range all[:n] {
+			places = append(places, j.Place)
+		}
+		told := make(chan error, 1)
+		go func() { told <- s.Watch(t.Context(), "m/a", places...) }()
+		eventually(t, "the watch", func() bool { return tr.watched() == 1 })
+		testConvert(t, s, all[0], "r")
+		if err := <-told; err != nil {
+			t.Errorf("Watch of %d = %v", n, err)
+		}
+	}
+}
+
+func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
+	f, tr, s := openTree(t)
+	places := []driver.Place{testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place}
+	told := make(chan error, 1)
+	go func() { told <- s.Watch(t.Context(), "m/a", places...) }()
+	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
+	grant := f.grant
+	for _, leaves := range []bool{false, true} {
+		f.set(func() { f.grant = func(hello) (hello, bool) { return hello{}, false } })
+		f.cut()
+		eventually(t, "the watch is gone", func() bool { return tr.watched() == 0 })
+		if leaves {
+			tr.cutDown("/app/m/a/" + places[1].Key)
+		}
+		f.set(func() { f.grant = grant })
+		f.cut()
+		if !leaves {
+			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
+		}
+	}
+	if err := <-told; err != nil {
+		t.Errorf("Watch = %v", err)
+	}
+}
+
+// TestWatchOnGivenConnTakesNobodyForGoneByAnOldWatch: such a Conn may reconnect unseen, and its watch is set again a
+// little later. By then this session may know of somebody who has come.
+func TestWatchOnGivenConnTakesNobodyForGoneByAnOldWatch(t *testing.T) {
+	f := newFake(t)
+	tr := plant(f)
+	_, _, s := lendTo(t, f, &oneLine{})
+	first := testJoin(t, s, 1, "x")
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan error, 1)
+	go func() { told <- s.Watch(ctx, "m/a", first.Place, first.Place) }()
+	eventually(t, "the watch", func() bool {
+		w := s.watches.find(watchKey{onLine, "/app/m/a"})
+		return w != nil && tr.watched() == 1
+	})
+	cancel()
+	<-told
+	// What the watch has seen is made old behind its back.
+	w := s.watches.find(watchKey{onLine, "/app/m/a"})
+	<-w.ready
+	second := driver.Place{Key: "n0000000007"}
+	tr.mu.Lock()
+	tr.nodes["/app/m/a/"+second.Key] = treeNode{}
+	tr.mu.Unlock()
+	if err := s.Watch(soon(t, 20*time.Millisecond), "m/a", first.Place, second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Watch = %v; both stand", err)
+	}
+	if w := s.watches.find(watchKey{onLine, "/app/m/a"}); w == nil || !slices.Contains(w.seen.names, second.Key) {
+		t.Error("the old watch is still believed")
+	}
+	if err := s.Watch(soon(t, time.Second), "m/a", first.Place, driver.Place{Key: "n0000000009"}); err != nil {
+		t.Errorf("Watch of one who is not there = %v", err)
+	}
+}

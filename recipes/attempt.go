@@ -1,0 +1,169 @@
+package recipes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// attempt is one contender on its way from Acquire to a hold.
+type attempt struct {
+	Request
+	line    *Line
+	session *coordinator.Session
+	info    info
+	value   []byte
+	record  driver.Version // of the terms that Rule comes from
+	joined  driver.Joined
+	last    bool // nobody could be behind it and take it for a waiter
+
+	// What it knows of the record; see Terms.
+	remembered bool // it is from an earlier attempt
+	slept      bool // it may have changed since, unheard
+	moved      bool // it has changed since the contender joined
+}
+
+// acquire is Acquire without re-entry. It also returns the session's ID, for the observer.
+func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, string, error) {
+	if r.Payload == nil {
+		r.Payload = l.payload
+	}
+	a := &attempt{Request: r, line: l, info: info{
+		Identity: l.identity, Since: now.UTC().Round(time.Millisecond), Payload: r.Payload}}
+	var err error
+	if a.value, err = a.info.encode(); err != nil {
+		return nil, "", err
+	}
+	err = a.join(ctx)
+	switch {
+	case a.session == nil:
+		return nil, "", err
+	case err != nil:
+		return nil, a.session.ID(), a.taken(ctx, err)
+	}
+	if err = a.wait(ctx); err == nil {
+		// The last look: a session that ended between the grant's request and now, while this
+		// process was paused say, has no grant to give. Whoever comes next may have it.
+		err = a.session.Err()
+	}
+	if err != nil {
+		a.session.Abandon(l.line, a.joined.Place)
+		return nil, a.session.ID(), a.taken(ctx, err)
+	}
+	return newHold(ctx, a), a.session.ID(), nil
+}
+
+// join puts a contender into the line. When the service answers that the session was over before, this
+// attempt has not stood in line yet, and is made once more on a new session. When the record has changed since this line
+// read it, it is read again.
+func (a *attempt) join(ctx context.Context) (err error) {
+	for sessions := 0; ; {
+		if a.session, err = a.line.client.Session(ctx); err != nil {
+			return err
+		}
+		if err = a.agree(ctx); err == nil && a.Try && !a.Alone {
+			err = a.wouldAdmit(ctx)
+		}
+		if err == nil {
+			if a.Terms != nil && a.Terms.Mode != nil {
+				a.Mode = a.Terms.Mode(a.record)
+			}
+			a.joined, err = a.session.Join(ctx, a.line.line, driver.Contender{
+				ID: newID(), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record})
+		}
+		switch {
+		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
+			a.line.record.Store(nil)
+		case errors.Is(err, coordinator.ErrSessionLost) && sessions == 0 && !coordinator.MayHaveApplied(err) && ctx.Err() == nil:
+			sessions++
+		default:
+			return err
+		}
+	}
+}
+
+// wait returns nil once the rule admits the contender. After each leaving among those it
+// watches it looks again, since the one ahead may have left without ever holding.
+func (a *attempt) wait(ctx context.Context) error {
+	if a.joined.First && a.Rule(nil).Admitted {
+		a.last = true // whoever is behind sees it first in line
+		return nil
+	}
+	for {
+		view, err := a.look(ctx)
+		if err != nil {
+			return err
+		}
+		v := a.Rule(view.Ahead)
+		if v.Admitted {
+			same, err := a.confirm(ctx)
+			if err != nil {
+				return err
+			}
+			if !same {
+				continue
+			}
+			a.last = view.Last && !a.moved // the view can be older than the change, which others behind may not know of
+			return nil
+		}
+		if a.Try {
+			return coordinator.ErrTaken
+		}
+		if err := a.await(ctx, v); err != nil {
+			return err
+		}
+	}
+}
+
+// wouldAdmit returns ErrTaken if the rule would not admit a contender that joined
+// now, so that a Try that fails has not touched the line.
+func (a *attempt) wouldAdmit(ctx context.Context) error {
+	view, err := a.session.Ahead(ctx, a.line.line, driver.Place{})
+	if err != nil {
+		return err
+	}
+	all := view.Ahead
+	if !a.Rule(all).Admitted && a.remembered { // nothing else would ever tell that the terms have changed
+		if err := a.ask(ctx); err != nil {
+			return err
+		}
+	}
+	if !a.Rule(all).Admitted {
+		return coordinator.ErrTaken
+	}
+	return nil
+}
+
+// askWho bounds the request that finds out who has the name, for an error message.
+const askWho = time.Second
+
+// taken makes the error of a Try that found the name taken, with the first in line if one more
+// short request tells who that is. Other errors it leaves alone, and so it does when ctx has ended, for its cause
+// may be the ErrTaken of somebody else.
+func (a *attempt) taken(ctx context.Context, err error) error {
+	if !a.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) {
+		return err
+	}
+	ask, cancel := context.WithTimeout(ctx, askWho)
+	defer cancel()
+	e := &TakenError{Op: a.Op, Name: a.line.name}
+	if first, err := a.session.List(ask, a.line.line, 1); err == nil && len(first) > 0 {
+		e.Holder = contender(first[0])
+		e.Holder.Holding = true
+	}
+	return e
+}
+
+// newID returns a contender's ID: 96 random bits. It is not made from the session, since two
+// goroutines on one session are two contenders, nor from a counter, since a lost join must
+// stay distinguishable over restarts.
+func newID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand aborts the process instead
+	return hex.EncodeToString(b[:])
+}

@@ -1,0 +1,235 @@
+package recipes_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+func TestConversionsFollowEachOther(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.on(memory.OpConvert, func(n int) memory.Fate {
+			if n == 0 { // the first one takes longer than the second would
+				return memory.Fate{DelayRequest: time.Second}
+			}
+			return memory.Fate{}
+		})
+		var wg sync.WaitGroup
+		for _, mode := range []string{"v", "u", "t"} {
+			wg.Go(func() { wantErr(w.T, h.Convert(w.Context(), mode)) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		w.wantModes("t")
+		if e := w.svc.Snapshot(name)[0]; e.Token != h.Token() || e.ID != h.ID() || e.Session != h.Session() {
+			w.Errorf("converted to %+v", e)
+		}
+		w.release(h)
+	})
+}
+
+func TestConversionToTheSameModeIsNoRequest(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		wantErr(w.T, h.Convert(w.Context(), "r"))
+		before := w.svc.Stats().Total()
+		wantErr(w.T, h.Convert(w.Context(), "r"))
+		if n := w.svc.Stats().Total() - before; n != 0 {
+			w.Errorf("%d requests", n)
+		}
+		w.release(h)
+	})
+}
+
+func TestConversionToABadModeIsRefusedAndHarmless(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		wantErr(w.T, h.Convert(w.Context(), "no mode"), coordinator.ErrInvalid)
+		wantErr(w.T, h.Err())
+		w.wantModes("w")
+		wantErr(w.T, h.Convert(w.Context(), "r"))
+		w.wantModes("r")
+		w.release(h)
+	})
+}
+
+func TestConversionOfWhatIsNotHeldIsNone(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.release(h)
+		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrReleased)
+		h = w.hold(w.a, w.Context(), write)
+		w.svc.Expire(h.Session())
+		synctest.Wait()
+		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrSessionLost)
+		h = w.hold(w.a, w.Context(), write)
+		w.svc.Remove(name, h.ID())
+		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrRemoved)
+		wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved)
+		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
+		synctest.Wait() // for what the release looks after in the background
+		w.wantModes("")
+	})
+}
+
+// TestConversionWhoseReplyIsLostIsFoundAgain with either of the two places that the entry may have by then.
+func TestConversionWhoseReplyIsLostIsFoundAgain(t *testing.T) {
+	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayRequest: 20 * time.Second}, {DelayReply: 20 * time.Second}} {
+		inWorld(t, func(w world) {
+			h := w.hold(w.a, w.Context(), write)
+			w.on(memory.OpConvert, func(n int) memory.Fate {
+				if n < 2 {
+					return fate
+				}
+				return memory.Fate{}
+			})
+			wantErr(w.T, h.Convert(w.Context(), "r"))
+			w.wantModes("r")
+			time.Sleep(time.Minute)
+			wantErr(w.T, h.Err())
+			w.wantModes("r")
+			w.release(h)
+		})
+	}
+}
+
+// TestOwnConversionIsNotTakenForARemoval: the watch of one's own entry fires when it is converted. The hold goes on, and
+// watches the new entry.
+func TestOwnConversionIsNotTakenForARemoval(t *testing.T) {
+	inWorld(t, func(w world) {
+		w.a.link.Delay(time.Millisecond, time.Millisecond) // the watch and the conversion are answered at one moment
+		var wg sync.WaitGroup
+		for i := range 4 {
+			l, err := recipes.NewLine(w.a.client, "test", fmt.Sprint("line", i), "", nil)
+			if err != nil {
+				w.Fatal(err)
+			}
+			wg.Go(func() {
+				h := w.hold(party{line: l}, w.Context(), write)
+				time.Sleep(300 * time.Millisecond)
+				for i := range 600 {
+					wantErr(w.T, h.Convert(w.Context(), fmt.Sprint("m", i)))
+					time.Sleep(4 * time.Millisecond)
+				}
+				wantErr(w.T, h.Err())
+				w.release(h)
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestConvertedHoldWatchesItsNewEntry(t *testing.T) {
+	for _, held := range []time.Duration{0, time.Second} { // converted before, and after, the hold has begun to watch itself
+		inWorld(t, func(w world) {
+			upper, lower := w.both()
+			time.Sleep(held)
+			w.release(upper)
+			time.Sleep(time.Second)
+			wantErr(w.T, lower.Err())
+			w.svc.Remove(name, w.svc.Snapshot(name)[0].Key)
+			synctest.Wait()
+			wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrRemoved)
+			wantErr(w.T, lower.Release(w.Context()), coordinator.ErrRemoved)
+			wantErr(w.T, w.session(w.a).Err())
+			synctest.Wait()
+		})
+	}
+}
+
+// TestEntryRemovedDuringAConversionIsMissed removes the old or the new entry while the conversion has no answer.
+func TestEntryRemovedDuringAConversionIsMissed(t *testing.T) {
+	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayRequest: time.Second, DropReply: true}} {
+		inWorld(t, func(w world) {
+			upper, lower := w.both()
+			time.Sleep(time.Second)
+			w.on(memory.OpConvert, func(n int) memory.Fate {
+				if n == 0 {
+					return fate
+				}
+				return memory.Fate{}
+			})
+			got := make(chan error, 1)
+			go func() { got <- upper.Release(context.Background()) }()
+			time.Sleep(500 * time.Millisecond)
+			w.svc.Remove(name, lower.ID())
+			err := <-got
+			if fate.DelayReply == 0 { // else the answer was a true yes when it was given
+				wantErr(w.T, err, coordinator.ErrRemoved)
+			}
+			time.Sleep(time.Minute)
+			wantErr(w.T, lower.Err(), coordinator.ErrRemoved)
+			wantErr(w.T, lower.Release(w.Context()), coordinator.ErrRemoved)
+			w.wantModes("")
+			synctest.Wait()
+		})
+	}
+}
+
+// TestSessionLostDuringAConversionIsTold, by the service's word and by the clock.
+func TestSessionLostDuringAConversionIsTold(t *testing.T) {
+	for _, lose := range []func(w world){
+		func(w world) { w.svc.Expire(w.session(w.a).ID()) },
+		func(w world) { w.a.link.Cut() },
+	} {
+		inWorld(t, func(w world) {
+			upper, lower := w.both()
+			w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Hour} })
+			got := make(chan error, 1)
+			go func() { got <- upper.Release(context.Background()) }()
+			synctest.Wait()
+			lose(w)
+			wantErr(w.T, <-got, coordinator.ErrSessionLost)
+			wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrSessionLost)
+			wantErr(w.T, context.Cause(upper.Context()), coordinator.ErrReleased) // it was given back before
+			wantErr(w.T, lower.Release(w.Context()), coordinator.ErrSessionLost)
+			w.a.link.Reset()
+			w.a.link.Heal()
+			time.Sleep(2 * time.Hour)
+			w.wantModes("")
+		})
+	}
+}
+
+// TestHeldModeIsTakenWhenTheHoldLasts, or at once when somebody stands behind.
+func TestHeldModeIsTakenWhenTheHoldLasts(t *testing.T) {
+	inWorld(t, func(w world) {
+		r := write
+		r.Held = "h"
+		h := w.hold(w.a, w.Context(), r)
+		time.Sleep(249 * time.Millisecond)
+		w.wantModes("w")
+		time.Sleep(2 * time.Millisecond)
+		w.wantModes("h")
+		wantErr(w.T, h.Err())
+
+		ctx, cancel := context.WithCancel(w.Context())
+		next := make(chan *recipes.Hold, 1)
+		go func() {
+			h, _ := w.b.line.Acquire(w.Context(), r)
+			next <- h
+		}()
+		synctest.Wait()
+		gone := make(chan error, 1)
+		go func() {
+			_, err := w.a.line.Acquire(ctx, write)
+			gone <- err
+		}()
+		synctest.Wait()
+		w.release(h)
+		h = <-next
+		synctest.Wait()
+		w.wantModes("hw")
+		cancel()
+		wantErr(w.T, <-gone, context.Canceled)
+		w.release(h)
+	})
+}

@@ -1,0 +1,212 @@
+package recipes
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// settleAfter is how long a hold lasts before it is worth more than its grant: then it is converted to
+// the mode that says that it holds, if it has one, and watches its own entry. The watch tells
+// at once when somebody deletes the entry at the service. A hold that is shorter
+// would pay requests for what it does not need. Session loss needs no
+// such watch.
+const settleAfter = 250 * time.Millisecond
+
+// grant is one entry that was admitted, shared by the holds that re-entered it.
+type grant struct {
+	line    *Line
+	session *coordinator.Session
+	id      string
+	token   driver.Token
+	since   time.Time
+
+	ctx     context.Context // ends when the grant does, with the cause
+	cancel  context.CancelCauseFunc
+	quiet   func() bool   // takes back the report of a loss with the session
+	writing chan struct{} // held, by sending to it, by whoever writes the entry's value
+
+	mu       sync.Mutex
+	info     info
+	top, low *level       // low is nil unless the request has a Lesser mode
+	place    driver.Place // as the last conversion that is known to have succeeded left it
+	value    []byte
+	held     string      // the mode to convert to when the hold has lasted; empty if there is none, or it is done
+	settle   *time.Timer // runs settled
+	turn     *turn       // the latest conversion; nil if there was none
+}
+
+// level is the holds of a grant that have one mode in common. When the last one of the top level is released and
+// there are others, the entry is converted to their mode.
+type level struct {
+	mode   string
+	count  int                     // holds that are not released
+	ctx    context.Context         // that of the grant, or
+	cancel context.CancelCauseFunc // one of the level's own, which ends with its last hold; else nil
+}
+
+// newHold returns the first hold of the grant that an attempt has won.
+func newHold(ctx context.Context, a *attempt) *Hold {
+	g := &grant{
+		line: a.line, session: a.session, id: a.joined.Place.ID, token: a.joined.Token, since: time.Now(),
+		place: a.joined.Place, info: a.info, value: a.value, held: a.Held, writing: make(chan struct{}, 1),
+	}
+	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
+	g.top = &level{mode: a.Mode, ctx: g.ctx}
+	if a.Lesser != "" { // then either level may end before the grant does
+		g.low = &level{mode: a.Lesser}
+	}
+	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
+	g.quiet = a.session.OnEnd(g.lost)
+	g.mu.Lock() // settled may run at once
+	defer g.mu.Unlock()
+	g.settle = time.AfterFunc(settleAfter, g.settled)
+	if g.held != "" && !a.last {
+		g.convert(g.held)
+	}
+	return g.handle(ctx, g.top)
+}
+
+// handle counts one more handle, whose context has the values of ctx, but not its end: a ctx that
+// bounded the wait must not bound the hold. The caller holds g.mu.
+func (g *grant) handle(ctx context.Context, l *level) *Hold {
+	if g.low != nil && l.count == 0 {
+		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
+	}
+	l.count++
+	return &Hold{grant: g, level: l,
+		ctx: &holdContext{Context: l.ctx, values: context.WithoutCancel(ctx), grant: g}}
+}
+
+// holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
+func (g *grant) holds() int {
+	if g.low == nil {
+		return g.top.count
+	}
+	return g.top.count + g.low.count
+}
+
+// ErrOtherMode says that the context carries a hold of the line, but in a mode that cannot be
+// entered in the one asked for.
+var ErrOtherMode = fmt.Errorf("%w: the line is held by the caller's context in another mode", coordinator.ErrInvalid)
+
+// reenter returns one more handle of the grant that ctx carries, if it is of this line and not
+// over. Otherwise the caller stands in line like everybody else. A grant whose mode does not include the one asked for
+// is refused: waiting for oneself would never end.
+func (l *Line) reenter(ctx context.Context, r Request) (*Hold, error) {
+	g, _ := ctx.Value(holdKey{l.client, l.line}).(*grant)
+	if g == nil || r.Fresh || g.err() != nil {
+		return nil, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.holds() == 0:
+		return nil, nil // released meanwhile
+	case r.Mode == g.top.mode && g.top.count > 0:
+		return g.handle(ctx, g.top), nil
+	case g.low != nil && r.Mode == g.low.mode:
+		return g.handle(ctx, g.low), nil
+	}
+	return nil, ErrOtherMode
+}
+
+// leave counts one handle less. last: it was the last of all. When it was the last of the top level, and the grant
+// goes on in the lesser mode, leave begins the conversion, unless the grant is over. Both in one step:
+// between them others could give back the rest, and the conversion would meet an entry on its way out.
+func (g *grant) leave(l *level, over bool) (last bool, t *turn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l.count--
+	if l.count == 0 && l.cancel != nil {
+		l.cancel(coordinator.ErrReleased)
+	}
+	switch {
+	case g.holds() == 0:
+		g.settle.Stop()
+		return true, nil
+	case l == g.top && l.count == 0 && !over:
+		return false, g.convert(g.low.mode)
+	}
+	return false, nil
+}
+
+// err returns nil while the grant holds, by the clock and not only by its timers, and then
+// why it ended.
+func (g *grant) err() error {
+	if g.ctx.Err() == nil {
+		_ = g.session.Err() // ends the session, and with it g.ctx, if its deadline has passed
+	}
+	if g.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(g.ctx)
+}
+
+// settled is called when the hold has lasted for a while.
+func (g *grant) settled() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.holds() == 0 || g.ctx.Err() != nil {
+		return
+	}
+	if g.held != "" {
+		g.convert(g.held)
+	}
+	g.session.Go(g.watchSelf)
+}
+
+// watchSelf waits for the entry to be removed by somebody else.
+func (g *grant) watchSelf() {
+	for {
+		place := g.standing() // not while it is being converted: the watch would be told of that
+		if g.session.Await(g.ctx, g.line.line, place) != nil {
+			return // released, or lost with the session, which is reported as that
+		}
+		if g.standing() == place {
+			g.removed()
+			return
+		}
+	}
+}
+
+// removed ends a grant whose entry is not in the line any more. Nothing is left to leave, but a late request to
+// join may be to come, and whoever is told to stop may never release what he has lost.
+func (g *grant) removed() {
+	if !g.over(coordinator.ErrRemoved) {
+		return
+	}
+	g.mu.Lock()
+	place := g.place
+	g.mu.Unlock()
+	g.session.Abandon(g.line.line, place)
+	g.lost()
+}
+
+// over ends a grant for a cause, and reports whether it was the first to do so: the session's end may have been
+// quicker.
+func (g *grant) over(cause error) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := g.quiet()
+	if first {
+		g.cancel(cause)
+	}
+	return first
+}
+
+// lost reports the end of a grant that was not released. Whoever took g.quiet back calls it, or the
+// session's end does: never both.
+func (g *grant) lost() {
+	cause := context.Cause(g.ctx)
+	held := time.Since(g.since)
+	c := g.line.client
+	c.Log().Warn("baton: hold lost", "line", g.line.line, "token", g.token, "session", g.session.ID(),
+		"held", held, "error", cause)
+	c.Observe(coordinator.Event{Kind: coordinator.EventLost, Session: g.session.ID(), Line: g.line.line,
+		Token: g.token, Duration: held, Err: cause})
+}

@@ -1,0 +1,238 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+// follow collects what a follower shows, until ctx ends: a payload for each contender, "-" for nobody.
+func follow(ctx context.Context, l *recipes.Line) <-chan []string {
+	got := make(chan []string, 1)
+	f := l.Follow()
+	go func() {
+		var seen []string
+		for {
+			c, ok, err := f.Next(ctx)
+			switch {
+			case err != nil:
+				got <- append(seen, fmt.Sprint(err))
+				return
+			case !ok:
+				seen = append(seen, "-")
+			default:
+				seen = append(seen, string(c.Payload))
+			}
+		}
+	}()
+	return got
+}
+
+// follows runs a test with a follower on the second client, and compares what it has shown.
+func follows(t *testing.T, f func(w world), want ...string) {
+	t.Helper()
+	inWorld(t, func(w world) {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		got := follow(ctx, w.b.line)
+		synctest.Wait()
+		f(w)
+		synctest.Wait()
+		cancel(errors.New("end"))
+		if seen := <-got; !slices.Equal(seen, append(want, "end")) {
+			t.Errorf("shown: %q, want %q", seen, want)
+		}
+	})
+}
+
+// show is a request that holds, with something to show.
+func show(payload string) recipes.Request { w := write; w.Payload = []byte(payload); return w }
+
+func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
+	follows(t, func(w world) {
+		h := w.hold(w.a, w.Context(), show("one"))
+		synctest.Wait()
+		wantErr(w.T, h.Write(w.Context(), []byte("two")))
+		synctest.Wait()
+		before := w.svc.Stats()
+		ctx, cancel := context.WithCancel(w.Context())
+		go func() { _, _ = w.a.line.Acquire(ctx, show("waiter")) }()
+		synctest.Wait()
+		cancel() // comings and goings behind are nobody's business
+		synctest.Wait()
+		if after := w.svc.Stats(); after.Wakeups != before.Wakeups || after.Requests[memory.OpHead] != before.Requests[memory.OpHead] {
+			w.Errorf("a waiter woke the follower: %+v, then %+v", before, after)
+		}
+		w.release(h)
+		synctest.Wait()
+		w.release(w.hold(w.a, w.Context(), show("three")))
+	}, "-", "one", "two", "-", "three", "-")
+}
+
+// TestFollowerThatIsSlowSkipsToTheLast: it does not listen while its caller is busy.
+func TestFollowerThatIsSlowSkipsToTheLast(t *testing.T) {
+	inWorld(t, func(w world) {
+		f := w.b.line.Follow()
+		_, ok, err := f.Next(w.Context())
+		if ok || err != nil {
+			w.Fatalf("nobody: %v, %v", ok, err)
+		}
+		for range 10 {
+			w.release(w.hold(w.a, w.Context(), write))
+		}
+		h := w.hold(w.a, w.Context(), show("last"))
+		if c, ok, err := f.Next(w.Context()); !ok || err != nil || string(c.Payload) != "last" || c.Token != h.Token() {
+			w.Errorf("then: %+v, %v, %v", c, ok, err)
+		}
+		w.release(h)
+	})
+}
+
+func TestFollowerOutlivesSessionsAndOutages(t *testing.T) {
+	follows(t, func(w world) {
+		h := w.hold(w.a, w.Context(), show("one"))
+		synctest.Wait()
+		w.svc.Expire(w.session(w.b).ID())
+		time.Sleep(time.Second)
+		w.svc.Stop()
+		time.Sleep(3 * time.Second)
+		w.svc.Start()
+		time.Sleep(time.Second)
+		w.b.link.Cut()
+		time.Sleep(time.Minute) // its session is lost by the clock, and it cannot get another one
+		w.release(h)
+		h = w.hold(w.a, w.Context(), show("two"))
+		w.b.link.Reset()
+		w.b.link.Heal()
+		time.Sleep(2 * time.Second)
+		w.release(h)
+	}, "-", "one", "two", "-")
+}
+
+func TestFollowerEndsWhenItsClientIsClosed(t *testing.T) {
+	inWorld(t, func(w world) {
+		got := follow(context.Background(), w.b.line)
+		synctest.Wait()
+		if err := w.b.client.Close(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		if seen := <-got; len(seen) != 2 || seen[1] != `baton: observe "line": client is closed` {
+			w.Errorf("shown: %q", seen)
+		}
+	})
+}
+
+func TestFollowersWatchOneEntryEach(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), show("one"))
+		ctx, cancel := context.WithCancel(w.Context())
+		var all []<-chan []string
+		for range 100 {
+			all = append(all, follow(ctx, w.b.line))
+		}
+		synctest.Wait()
+		if st := w.svc.Stats(); st.Watches != 100 || st.Requests[memory.OpHead] != 200 {
+			w.Errorf("100 followers: %+v", st)
+		}
+		w.release(h)
+		synctest.Wait()
+		cancel()
+		for _, got := range all {
+			if seen := <-got; len(seen) != 3 {
+				w.Errorf("shown: %q", seen)
+			}
+		}
+	})
+}
+
+// past is a driver whose sessions show the heads of a script, one script after the other, as replicas that lag
+// can. At the end of a script its session is lost; at the end of the last nothing changes any more.
+type past struct {
+	*memory.Driver
+	scripts [][]driver.Head
+}
+
+type pastSession struct {
+	driver.Session
+	of     *past
+	script []driver.Head
+}
+
+func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	script := d.scripts[0]
+	d.scripts = d.scripts[1:]
+	return &pastSession{s, d, script}, nil
+}
+
+func (s *pastSession) Head(ctx context.Context, _ driver.Line, known driver.Version) (driver.Head, error) {
+	for len(s.script) > 0 {
+		h := s.script[0]
+		s.script = s.script[1:]
+		if h.Version != known {
+			return h, nil
+		}
+	}
+	if len(s.of.scripts) > 0 {
+		s.of.Service().Expire(s.ID())
+	}
+	<-ctx.Done()
+	return driver.Head{}, ctx.Err()
+}
+
+func TestFollowerShowsNoLeaderOfThePast(t *testing.T) {
+	at := func(token int64, version int64, value string) driver.Head {
+		return driver.Head{Entry: driver.Entry{Token: driver.Token(token), Value: []byte(value)}, Version: driver.Version(version)}
+	}
+	var empty driver.Head
+	a, a2, b, c := at(5, 5, "a"), at(5, 6, "a2"), at(7, 7, "b"), at(9, 9, "c")
+	for _, tt := range []struct {
+		name    string
+		scripts [][]driver.Head
+		want    []string
+	}{
+		{"a replica that is behind, and catches up", [][]driver.Head{{a, b, c}, {a, b, c}}, []string{"a", "b", "c"}},
+		{"the one who has left, or has not", [][]driver.Head{{a, empty}, {a, empty, b}}, []string{"a", "-", "a", "-", "b"}},
+		{"the one who has not left, by three sessions", [][]driver.Head{{a}, {empty}, {a}}, []string{"a", "-", "a"}},
+		{"two sessions behind, and the next token is the next number", [][]driver.Head{{a, empty}, {a, empty, at(6, 6, "next")}},
+			[]string{"a", "-", "a", "-", "next"}},
+		{"an emptiness of the past", [][]driver.Head{{a}, {empty, a}}, []string{"a", "-", "a"}},
+		{"an emptiness of the past, and the one who was there before it", [][]driver.Head{{b}, {a, empty, b, empty, c}}, []string{"b", "-", "b", "-", "c"}},
+		{"another payload", [][]driver.Head{{a}, {a2}}, []string{"a", "a2"}},
+		{"nothing new", [][]driver.Head{{a}, {a}, {a, a2}, {a2}}, []string{"a", "a2"}},
+		{"nobody, for long", [][]driver.Head{{empty}, {empty}, {empty, a}}, []string{"-", "a"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &past{memory.NewService().Driver(), tt.scripts}
+				client, err := coordinator.New(d, quiet)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := recipes.NewLine(client, "test", "line", "", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("end"))
+				defer cancel()
+				if seen := <-follow(ctx, l); !slices.Equal(seen, append(tt.want, "end")) {
+					t.Errorf("shown: %q, want %q", seen, tt.want)
+				}
+				if err := client.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,212 @@
+package recipes_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// version is that of the record by which the contender goes that is asked about.
+const version = 7
+
+// asking is the mode of one who came by the same record.
+func asking(n int) string { return recipes.Asking(n, version) }
+
+// What can stand ahead of a contender for permits. One came by an older record; the last is no contender of a
+// semaphore: it has no number that means anything.
+var permitModes = []string{asking(1), asking(2), asking(3), recipes.Asking(1, version-1), "h1", "h2", "h3", ""}
+
+// becomes are the modes that an entry can have later, with "-" for having left.
+func becomes(mode string) []string {
+	c, ok := recipes.PermitsOf(mode)
+	later := []string{mode, "-"}
+	if !ok {
+		return later
+	}
+	if !c.Held {
+		later = append(later, recipes.Holding(c.N))
+	}
+	for k := 1; k < c.N; k++ {
+		later = append(later, recipes.Holding(k))
+	}
+	return later
+}
+
+// permitLines calls f with every line of up to three ahead, every limit from 1 to 5 and every number
+// asked for within it. What such lines show holds for longer ones: the rule sums up what stands ahead.
+func permitLines(f func(modes []string, limit, n int)) {
+	level := [][]string{nil}
+	for range 4 {
+		var next [][]string
+		for _, modes := range level {
+			for limit := 1; limit <= 5; limit++ {
+				for n := 1; n <= min(limit, 3); n++ {
+					f(modes, limit, n)
+				}
+			}
+			for _, m := range permitModes {
+				next = append(next, append(slices.Clone(modes), m))
+			}
+		}
+		level = next
+	}
+}
+
+// permitPlaces returns those who have not left. An entry that is converted is another place.
+func permitPlaces(modes []string) []driver.Place {
+	var ahead []driver.Place
+	for i, m := range modes {
+		if m != "-" {
+			ahead = append(ahead, driver.Place{Key: fmt.Sprint(i, m), Mode: m})
+		}
+	}
+	return ahead
+}
+
+// sumOf is what those ahead have or wait for; who is foreign has everything.
+func sumOf(modes []string, limit int) (sum int) {
+	for _, m := range modes {
+		if c, ok := recipes.PermitsOf(m); ok {
+			sum += c.N
+		} else if m != "-" {
+			sum += limit
+		}
+	}
+	return sum
+}
+
+// futures calls f with all that a line can become.
+func futures(modes []string, f func(later []string)) {
+	later := slices.Clone(modes)
+	var at func(i int)
+	at = func(i int) {
+		if i == len(modes) {
+			f(later)
+			return
+		}
+		for _, m := range becomes(modes[i]) {
+			later[i] = m
+			at(i + 1)
+		}
+	}
+	at(0)
+}
+
+// other says of a mode whether its contender asks by another record.
+func other(mode string) bool {
+	c, ok := recipes.PermitsOf(mode)
+	return ok && !c.Held && c.Version != version
+}
+
+// TestPermitsAreAdmittedExactlyIfTheSumFits and nobody ahead asks by another record, in every short line. It checks, too, who is
+// watched if not.
+func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
+	permitLines(func(modes []string, limit, n int) {
+		ahead := permitPlaces(modes)
+		v := recipes.Permits(limit, version, n)(ahead)
+		fits := sumOf(modes, limit)+n <= limit && !slices.ContainsFunc(modes, other)
+		if v.Admitted != fits {
+			t.Fatalf("%q, %d of %d: admitted = %v", modes, n, limit, v.Admitted)
+		}
+		if v.Admitted {
+			return
+		}
+		// Everybody behind the first who waits hears of the one who waits and is nearest; the first hears of all.
+		waiting := -1
+		for i, m := range modes {
+			if other(m) || !recipes.HoldsPermits(m) && sumOf(modes[:i+1], limit) > limit {
+				waiting = i
+			}
+		}
+		switch {
+		case waiting >= 0 && (len(v.Watch) != 1 || v.Watch[0] != ahead[waiting] || v.Record):
+			t.Fatalf("%q, %d of %d: watches %v instead of %v", modes, n, limit, v, ahead[waiting])
+		case waiting < 0 && (!slices.Equal(v.Watch, ahead) || !v.Record):
+			t.Fatalf("%q, %d of %d: the first who waits watches %v", modes, n, limit, v)
+		}
+	})
+}
+
+// TestPermitsOnceAdmittedStayAdmitted whoever ahead leaves, gives a part back or says that it holds.
+func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
+	permitLines(func(modes []string, limit, n int) {
+		rule := recipes.Permits(limit, version, n)
+		if !rule(permitPlaces(modes)).Admitted {
+			return
+		}
+		futures(modes, func(later []string) {
+			if !rule(permitPlaces(later)).Admitted {
+				t.Fatalf("%q, %d of %d: the admission is taken back when that becomes %q", modes, n, limit, later)
+			}
+		})
+	})
+}
+
+// TestPermitsHearOfWhatAdmitsThem: who is not admitted and is later, in any future of the line, was told: one of those it watches
+// has left or was converted; or it watches one who waits, and who is admitted by then and so converts himself.
+// (That the conversion comes is the protocol's part: package semaphore's tests have a model of it.)
+func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
+	permitLines(func(modes []string, limit, n int) {
+		rule := recipes.Permits(limit, version, n)
+		v := rule(permitPlaces(modes))
+		if v.Admitted {
+			return
+		}
+		futures(modes, func(later []string) {
+			now := permitPlaces(later)
+			if !rule(now).Admitted {
+				return
+			}
+			for _, w := range v.Watch {
+				if !slices.Contains(now, w) {
+					return
+				}
+			}
+			i := slices.Index(now, v.Watch[0])
+			c, _ := recipes.PermitsOf(v.Watch[0].Mode)
+			if len(v.Watch) != 1 || c.Held || !recipes.Permits(limit, version, c.N)(now[:i]).Admitted {
+				t.Fatalf("%q, %d of %d: admitted when that becomes %q, but only %v is watched", modes, n, limit, later, v.Watch)
+			}
+		})
+	})
+}
+
+// TestPermitsWakeAtMostOneWhenAHolderLeaves: of all contenders only the first who waits watches a holder. Only
+// a holder by another record, which looks like a waiter, is watched by all who fit behind it, too.
+func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
+	permitLines(func(modes []string, limit, n int) {
+		if i := slices.IndexFunc(modes, func(m string) bool { return m[:min(1, len(m))] == "p" && !other(m) }); i >= 0 && slices.ContainsFunc(modes[i:], other) {
+			return // nobody comes by an older record than one ahead
+		}
+		all := permitPlaces(append(slices.Clone(modes), asking(n), asking(1), asking(2)))
+		for leaver := range all {
+			c, ok := recipes.PermitsOf(all[leaver].Mode)
+			if !ok || !c.Held && !recipes.Permits(limit, c.Version, c.N)(all[:leaver]).Admitted {
+				continue
+			}
+			woken, fit := 0, 0
+			for i := leaver + 1; i < len(all); i++ {
+				c, ok := recipes.PermitsOf(all[i].Mode)
+				if !ok || c.Held {
+					continue
+				}
+				if v := recipes.Permits(limit, c.Version, c.N)(all[:i]); !v.Admitted && slices.Contains(v.Watch, all[leaver]) {
+					woken++
+					var ahead []string
+					for _, p := range slices.Concat(all[:leaver], all[leaver+1:i]) {
+						ahead = append(ahead, p.Mode)
+					}
+					if other(all[leaver].Mode) && sumOf(ahead, limit)+c.N <= limit {
+						fit++
+					}
+				}
+			}
+			if woken > fit+1 {
+				t.Fatalf("%v, limit %d: %d are woken, of whom %d fit, when %d leaves", all, limit, woken, fit, leaver)
+			}
+		}
+	})
+}

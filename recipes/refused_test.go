@@ -1,0 +1,140 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+var refusal = driver.Wrap(driver.ErrRefused, errors.New("no permission"))
+
+// TestRefusedConversionIsToldAtOnceAndTriedAgain: it is a matter of permission, which somebody may give back.
+func TestRefusedConversionIsToldAtOnceAndTriedAgain(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		w.on(memory.OpConvert, func(n int) memory.Fate {
+			if n < 3 {
+				return memory.Fate{Err: refusal}
+			}
+			return memory.Fate{}
+		})
+		began := time.Now()
+		err := upper.Release(w.bounded(time.Hour))
+		wantErr(w.T, err, coordinator.ErrRefused)
+		if !coordinator.MayHaveApplied(err) || time.Since(began) > time.Second {
+			w.Errorf("%v after %v", err, time.Since(began))
+		}
+		w.wantModes("w")
+		time.Sleep(20 * time.Second)
+		w.wantModes("r")
+		wantErr(w.T, lower.Err())
+		w.release(lower)
+	})
+}
+
+func TestReleaseDoesNotWaitForARefusedConversion(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+		go func() { _ = upper.Release(context.Background()) }()
+		synctest.Wait()
+		began := time.Now()
+		w.release(lower)
+		if took := time.Since(began); took != 0 {
+			w.Errorf("released after %v", took)
+		}
+		w.wantModes("")
+	})
+}
+
+// TestReleaseAfterARefusalNeedsNoEpoch: a service without space lets entries be removed, but refuses to make sure that
+// none comes later, as a conversion that was refused does not. One with an unknown outcome might.
+func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
+	inWorld(t, func(w world) {
+		var forgets int
+		for _, modes := range [][]string{{"r"}, {"v", "r"}} {
+			h := w.hold(w.a, w.Context(), write)
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				switch r.Op {
+				case memory.OpConvert:
+					return memory.Fate{Err: refusal}
+				case memory.OpForget:
+					forgets++
+					return memory.Fate{DropRequest: true}
+				}
+				return memory.Fate{}
+			})
+			for _, mode := range modes {
+				wantErr(w.T, h.Convert(w.Context(), mode), coordinator.ErrRefused)
+			}
+			time.Sleep(20 * time.Second)
+			began := time.Now()
+			w.release(h)
+			if took := time.Since(began); took != 0 || forgets != 0 {
+				w.Errorf("released after %v, with %d requests to forget", took, forgets)
+			}
+			w.wantModes("")
+			w.svc.OnRequest(nil)
+		}
+
+		h := w.hold(w.a, w.Context(), write)
+		w.on(memory.OpConvert, func(n int) memory.Fate {
+			if n == 0 {
+				return memory.Fate{DelayRequest: 9 * time.Second} // arrives after the second one was refused
+			}
+			return memory.Fate{Err: refusal}
+		})
+		wantErr(w.T, h.Convert(w.Context(), "v"), coordinator.ErrRefused)
+		wantErr(w.T, h.Convert(w.Context(), "r"), coordinator.ErrRefused)
+		time.Sleep(10 * time.Second)
+		w.wantModes("v")
+		w.release(h)
+		w.wantModes("")
+	})
+}
+
+// TestReleaseEndsAllConversions: those that wait for an earlier one, and the earlier one, which would be tried for ever.
+func TestReleaseEndsAllConversions(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+		for _, mode := range []string{"v", "u", "r"} {
+			began := time.Now()
+			wantErr(w.T, h.Convert(w.Context(), mode), coordinator.ErrRefused) // also of those behind the one that is refused
+			if took := time.Since(began); took != 0 {
+				w.Errorf("told after %v", took)
+			}
+		}
+		w.release(h)
+		before := w.svc.Stats().Requests[memory.OpConvert]
+		time.Sleep(time.Minute)
+		if n := w.svc.Stats().Requests[memory.OpConvert] - before; n != 0 {
+			w.Errorf("%d requests to convert what has left", n)
+		}
+	})
+}
+
+// TestJoinThatArrivesAfterARemovalLeavesNoGhost: the first request is stranded in a broken connection, the second one joins, an
+// operator removes the entry, and then the first arrives.
+func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
+	inWorld(t, func(w world) {
+		w.session(w.a)
+		w.a.link.HoldRequests()
+		time.AfterFunc(time.Second, w.a.link.Strand)
+		h := w.hold(w.a, w.Context(), write)
+		time.Sleep(time.Second)
+		w.svc.Remove(name, h.ID())
+		synctest.Wait()
+		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
+		synctest.Wait()
+		w.a.link.Deliver()
+		time.Sleep(time.Second)
+		w.wantModes("")
+	})
+}

@@ -1,0 +1,244 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+const agreed = driver.Line("test/agreed")
+
+var errNoTerms = errors.New("these are no terms")
+
+// agreement is a service with two clients whose contenders agree on how many may hold, which the record tells as a
+// number. While it is 0, nobody may.
+type agreement struct {
+	*testing.T
+	svc  *memory.Service
+	a, b *recipes.Line
+}
+
+func inAgreement(t *testing.T, f func(w agreement)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := agreement{T: t, svc: memory.NewService()}
+		for _, l := range []**recipes.Line{&w.a, &w.b} {
+			c, err := coordinator.New(w.svc.Driver(), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := c.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+			if *l, err = recipes.NewLine(c, "test", "agreed", "", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f(w)
+		synctest.Wait()
+		if s := w.svc.Stats(); s.Entries != 0 || s.Watches != 0 {
+			t.Errorf("left behind: %+v", s)
+		}
+	})
+}
+
+// terms follow the record; asked counts how often they were asked for, by whether the contender had joined.
+func terms(initial string, asked *[2]int) *recipes.Terms {
+	return &recipes.Terms{Initial: []byte(initial), Rule: func(record driver.Record, joined bool) (recipes.Rule, error) {
+		n, err := strconv.Atoi(string(record.Value))
+		if asked != nil {
+			if asked[0]++; joined {
+				asked[1]++
+			}
+		}
+		return func(ahead []driver.Place) recipes.Verdict {
+			switch {
+			case n == 0:
+				return recipes.Verdict{Record: true}
+			case len(ahead) < n:
+				return recipes.Verdict{Admitted: true}
+			}
+			return recipes.Verdict{Watch: ahead, Record: true}
+		}, errors.Join(err, map[bool]error{true: errNoTerms}[n < 0])
+	}}
+}
+
+func (w agreement) request(initial string) recipes.Request {
+	return recipes.Request{Op: "test", Mode: "x", Terms: terms(initial, nil)}
+}
+
+func (w agreement) set(value string) {
+	w.Helper()
+	if err := w.a.SetRecord(w.Context(), []byte(value), w.svc.Record(agreed).Version); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// begin starts an Acquire and returns how it will end.
+func (w agreement) begin(ctx context.Context, l *recipes.Line) chan error {
+	done := make(chan error, 1)
+	go func() {
+		h, err := l.Acquire(ctx, w.request(""))
+		if err == nil {
+			err = h.Release(context.WithoutCancel(ctx))
+		}
+		done <- err
+	}()
+	synctest.Wait()
+	return done
+}
+
+func TestTermsAreAgreedOnBeforeJoining(t *testing.T) {
+	inAgreement(t, func(w agreement) {
+		for _, r := range []recipes.Request{w.request(""), {Op: "test", Mode: "x", Try: true, Terms: terms("", nil)}} {
+			if _, err := w.a.Acquire(w.Context(), r); !errors.Is(err, recipes.ErrNoRecord) {
+				t.Errorf("without a record: %v", err)
+			}
+		}
+		if _, err := w.a.Acquire(w.Context(), w.request("-1")); !errors.Is(err, errNoTerms) { // written, and not agreed on
+			t.Errorf("with terms that are none: %v", err)
+		}
+		if n := w.svc.Stats().Requests[memory.OpJoin]; n != 0 {
+			t.Errorf("%d joins", n)
+		}
+		w.set("1")
+		for _, l := range []*recipes.Line{w.a, w.b} { // one has written it, the other reads it
+			if h, err := l.Acquire(w.Context(), w.request("7")); err != nil {
+				t.Error(err)
+			} else if err := h.Release(w.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if r, err := w.b.Record(w.Context()); err != nil || string(r.Value) != "1" {
+			t.Errorf("record %q, %v", r.Value, err)
+		}
+	})
+}
+
+// TestTermsThatChangeOnTheWayAreAgreedOnAgain: nobody joins with others in mind than those of that moment.
+func TestTermsThatChangeOnTheWayAreAgreedOnAgain(t *testing.T) {
+	inAgreement(t, func(w agreement) {
+		w.set("1")
+		changes := 0
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin && changes < 3 {
+				changes++
+				w.set(strconv.Itoa(1 + changes))
+			}
+			return memory.Fate{}
+		})
+		var asked [2]int
+		h, err := w.b.Acquire(w.Context(), recipes.Request{Op: "test", Mode: "x", Terms: terms("", &asked)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := w.svc.Stats(); n.Requests[memory.OpJoin] != 4 || n.Entries != 1 || asked != [2]int{4, 0} {
+			t.Errorf("%+v; terms were asked for %v", n, asked)
+		}
+		if err := h.Release(w.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWaiterTakesNewTermsAtOnce(t *testing.T) {
+	inAgreement(t, func(w agreement) {
+		w.set("1")
+		h, err := w.a.Acquire(w.Context(), w.request(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := w.begin(w.Context(), w.b)
+		w.set("2")
+		synctest.Wait()
+		if len(second) != 1 || <-second != nil {
+			t.Error("not admitted by the new terms")
+		}
+		third := w.begin(w.Context(), w.b) // beside h
+		if len(third) != 1 || <-third != nil {
+			t.Error("not admitted beside one")
+		}
+		w.set("1")
+		fourth := w.begin(w.Context(), w.b)
+		w.set("-5")
+		synctest.Wait()
+		if len(fourth) != 1 || !errors.Is(<-fourth, errNoTerms) {
+			t.Error("waits although the terms are none")
+		}
+		if err := h.Release(w.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWaiterForOtherTermsWatchesTheRecordAlone, until it changes or the wait ends.
+func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
+	inAgreement(t, func(w agreement) {
+		w.set("0")
+		mine := errors.New("mine")
+		ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, mine)
+		defer cancel()
+		if err := <-w.begin(ctx, w.a); err != mine { //nolint:errorlint // untouched means identical
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		before := w.svc.Stats()
+		done := w.begin(w.Context(), w.b)
+		if n := w.svc.Stats(); n.Watches != before.Watches+1 || n.Requests[memory.OpWatch] != before.Requests[memory.OpWatch] {
+			t.Errorf("%+v, then %+v", before, n)
+		}
+		w.set("0") // changed, and still nobody may
+		synctest.Wait()
+		if len(done) != 0 {
+			t.Error("admitted")
+		}
+		w.set("1")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestEndOfAWaitIsToldAsSuch also at the very moment at which the terms change.
+func TestEndOfAWaitIsToldAsSuch(t *testing.T) {
+	mine := errors.New("mine")
+	for range 100 {
+		inAgreement(t, func(w agreement) {
+			w.set("1")
+			h, err := w.a.Acquire(w.Context(), w.request(""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeoutCause(w.Context(), time.Second, mine)
+			defer cancel()
+			done := w.begin(ctx, w.b)
+			doomed := w.begin(w.Context(), w.b)
+			time.AfterFunc(time.Second, func() { w.set("1") })
+			if err := <-done; !errors.Is(err, mine) {
+				t.Errorf("got %v", err)
+			}
+			synctest.Wait()
+			session := w.svc.Snapshot(agreed)[1].Session
+			version := w.svc.Record(agreed).Version
+			go func() { _ = w.a.SetRecord(w.Context(), []byte("1"), version) }()
+			w.svc.Expire(session)
+			if err := <-doomed; !errors.Is(err, coordinator.ErrSessionLost) {
+				t.Errorf("got %v", err)
+			}
+			if err := h.Release(w.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

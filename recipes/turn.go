@@ -1,0 +1,225 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// turn is the conversion of a grant's entry to another mode. It goes on until it is done, the grant
+// is given back, or the session has ended, whoever waits for it and for how long.
+type turn struct {
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error         // set when done is closed
+	refused chan struct{} // closed when the service has refused it for the first time
+	refusal error         // set when refused is closed
+	maybe   bool          // set when done is closed: an attempt had no answer, so the entry may stand in either mode
+}
+
+// convert begins to convert the entry. Conversions follow one after the other. The caller
+// holds g.mu, and has made sure that there are holds: after the last one nothing may make an entry.
+func (g *grant) convert(mode string) *turn {
+	before := g.turn
+	ctx, cancel := context.WithCancel(g.session.Context())
+	t := &turn{cancel: cancel, done: make(chan struct{}), refused: make(chan struct{})}
+	g.turn, g.held = t, ""
+	run := func() {
+		defer close(t.done)
+		defer cancel()
+		converted := false
+		if t.err = t.follow(ctx, before); t.err == nil {
+			converted, t.err = g.become(ctx, t, mode)
+		}
+		if converted || errors.Is(t.err, coordinator.ErrInvalid) || errors.Is(t.err, coordinator.ErrRefused) {
+			g.line.client.Observe(coordinator.Event{Kind: coordinator.EventConverted, Session: g.session.ID(),
+				Op: mode, Line: g.line.line, Token: g.token, Err: t.err})
+		}
+	}
+	if !g.session.Go(run) {
+		cancel()
+		t.err = coordinator.ErrSessionLost
+		close(t.done)
+	}
+	return t
+}
+
+// follow waits for the conversion before, if there was one. One to a mode that breaks a rule has changed nothing.
+func (t *turn) follow(ctx context.Context, before *turn) error {
+	if before == nil {
+		return nil
+	}
+	select {
+	case <-before.done:
+	case <-before.refused:
+		t.refuse(before.refusal)
+	case <-ctx.Done():
+	}
+	select {
+	case <-before.done:
+	case <-ctx.Done(): // withdraw cancels the latest, which means all
+		before.cancel()
+		<-before.done
+	}
+	if before.err == nil || errors.Is(before.err, coordinator.ErrInvalid) {
+		return nil
+	}
+	t.maybe = before.maybe
+	return before.err
+}
+
+// refuse tells those who wait of a refusal, once.
+func (t *turn) refuse(err error) {
+	if t.refusal == nil {
+		t.refusal = err
+		close(t.refused)
+	}
+}
+
+// become converts the entry, and reports whether it had to. A refusal does not end it: it is a matter of permission or space, which somebody may
+// give back, and until then others may wait for what they could have.
+//
+// Nobody writes the entry's value meanwhile: the conversion would bring back the old one, and the
+// write would find its entry gone, as if it had been removed.
+func (g *grant) become(ctx context.Context, t *turn, mode string) (converted bool, err error) {
+	select {
+	case g.writing <- struct{}{}:
+		defer func() { <-g.writing }()
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	for {
+		g.mu.Lock()
+		own, value := driver.Joined{Place: g.place, Token: g.token}, g.value
+		g.mu.Unlock()
+		if own.Place.Mode == mode {
+			return false, nil
+		}
+		place, err := g.session.Convert(ctx, g.line.line, own, mode, value)
+		t.maybe = t.maybe || coordinator.MayHaveApplied(err)
+		switch {
+		case err == nil:
+			g.mu.Lock()
+			g.place = place
+			g.mu.Unlock()
+			return true, nil
+		case errors.Is(err, coordinator.ErrRemoved):
+			g.removed()
+			return false, coordinator.ErrRemoved
+		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrRefused):
+			return false, err
+		case t.refusal == nil:
+			g.line.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than they have to",
+				"line", g.line.line, "token", g.token, "mode", mode, "error", err)
+			t.refuse(err)
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(g.session.TTL() / 4):
+		}
+	}
+}
+
+// standing is the entry's place when no conversion is under way, or the grant is over.
+func (g *grant) standing() driver.Place {
+	for {
+		g.mu.Lock()
+		t := g.turn
+		settled := t == nil || t.over() || g.ctx.Err() != nil
+		place := g.place // looked at after over, which comes after the place
+		g.mu.Unlock()
+		if settled {
+			return place
+		}
+		select {
+		case <-t.done:
+		case <-g.ctx.Done():
+		}
+	}
+}
+
+func (t *turn) over() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until a conversion is done. When ctx ends first, or the service refuses, it goes on in the background.
+func (g *grant) await(ctx context.Context, t *turn) error {
+	ctx, stop := coordinator.Afterwards(ctx)
+	defer stop()
+	select {
+	case <-t.done:
+	case <-t.refused:
+	case <-ctx.Done():
+	}
+	switch {
+	case !t.over() && ctx.Err() != nil:
+		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
+	case !t.over():
+		return g.pending(t.refusal)
+	case t.err == nil:
+		return nil
+	}
+	if err := g.err(); err != nil {
+		return err
+	}
+	return t.err
+}
+
+// pending is the error of a call that ends before what it began.
+func (g *grant) pending(err error) error {
+	if e, ok := err.(*coordinator.Error); ok { //nolint:errorlint // of the step, and not one in ctx's cause
+		err = e.Err
+	}
+	return &coordinator.Error{Op: "convert", Name: string(g.line.line), Err: err, Maybe: true}
+}
+
+// notHeld is the error of a release that finds the entry removed.
+func (g *grant) notHeld() error {
+	return &coordinator.Error{Op: "leave", Name: string(g.line.line), Err: coordinator.ErrNotHeld}
+}
+
+// withdraw removes the entry, in whatever mode it stands. A conversion under way gets a
+// little time: when its outcome is known, leaving is one plain request. That matters most when the service has refused
+// it for want of space, since it might refuse the other way as well.
+func (g *grant) withdraw(ctx context.Context) error {
+	ctx, stop := coordinator.Afterwards(ctx)
+	defer stop()
+	g.mu.Lock()
+	t := g.turn
+	g.mu.Unlock()
+	if t == nil {
+		return g.session.Leave(ctx, g.line.line, g.place)
+	}
+	patience := time.NewTimer(g.session.TTL() / 4)
+	defer patience.Stop()
+	select {
+	case <-t.done:
+	case <-t.refused:
+	case <-ctx.Done():
+	case <-patience.C:
+	}
+	t.cancel()
+	<-t.done // at once
+	switch {
+	case t.err == nil:
+		return g.session.Leave(ctx, g.line.line, g.place)
+	case errors.Is(t.err, coordinator.ErrRemoved):
+		g.session.Discard(g.line.line, g.id) // a late request to join may be to come
+		return g.notHeld()
+	case !t.maybe:
+		return g.session.Leave(ctx, g.line.line, g.place)
+	case ctx.Err() != nil: // the time is used up
+		g.session.Discard(g.line.line, g.id)
+		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
+	}
+	return g.session.Withdraw(ctx, g.line.line, g.id)
+}

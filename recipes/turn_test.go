@@ -1,0 +1,186 @@
+package recipes_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+func TestLeavingTheUpperLevelConvertsTheEntryInOneRequest(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		before := w.svc.Stats().Requests
+		w.release(upper)
+		w.wantModes("r")
+		after := w.svc.Stats().Requests
+		if after[memory.OpConvert]-before[memory.OpConvert] != 1 || after[memory.OpJoin] != before[memory.OpJoin] ||
+			after[memory.OpLeave] != before[memory.OpLeave] {
+			w.Errorf("requests %v, then %v", before, after)
+		}
+		wantErr(w.T, context.Cause(upper.Context()), coordinator.ErrReleased)
+		wantErr(w.T, context.Cause(lower.Context()))
+		if upper.Token() != lower.Token() || w.svc.Snapshot(name)[0].Token != lower.Token() {
+			w.Error("the token has changed")
+		}
+		w.release(lower)
+		w.wantModes("")
+		wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrReleased)
+		if n := w.svc.Stats().Requests[memory.OpForget]; n != 0 { // which may disturb others
+			w.Errorf("%d requests to forget", n)
+		}
+	})
+}
+
+func TestLeavingTheLowerLevelFirstCostsNothing(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		before := w.svc.Stats().Total()
+		w.release(lower)
+		if n := w.svc.Stats().Total() - before; n != 0 {
+			w.Errorf("%d requests", n)
+		}
+		wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrReleased)
+		again := w.hold(w.a, upper.Context(), read) // a level that has ended can be entered again
+		wantErr(w.T, context.Cause(again.Context()))
+		wantErr(w.T, upper.Err())
+		w.release(again)
+		w.release(upper)
+		w.wantModes("")
+	})
+}
+
+// TestLevelsReleasedAtOnceLeaveNothing: the conversion must not begin when the entry is being withdrawn.
+func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
+	inWorld(t, func(w world) {
+		for range 2000 {
+			upper, lower := w.both()
+			var wg sync.WaitGroup
+			start := make(chan struct{})
+			for _, h := range []*recipes.Hold{upper, lower} {
+				wg.Go(func() {
+					<-start
+					w.release(h)
+				})
+			}
+			close(start)
+			wg.Wait()
+			synctest.Wait()
+			if w.modes() != "" {
+				w.Fatalf("left in the line: %q", w.modes())
+			}
+		}
+	})
+}
+
+// TestReleaseWhileAConversionIsUnderWay releases the last hold at every moment of a conversion, with every fate of the
+// conversion's first two requests.
+func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
+	for _, fate := range []memory.Fate{
+		{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayRequest: time.Second, DelayReply: time.Second},
+		{DelayRequest: time.Second, DropReply: true}, {DelayRequest: time.Minute}, {DelayReply: time.Minute}, {Err: refusal},
+		{DelayReply: 500 * time.Millisecond, Err: refusal},
+	} {
+		for second := range 2 {
+			for after := time.Duration(0); after < 4*time.Second; after += 450 * time.Millisecond {
+				inWorld(t, func(w world) {
+					upper, lower := w.both()
+					w.on(memory.OpConvert, func(n int) memory.Fate {
+						if n <= second {
+							return fate
+						}
+						return memory.Fate{}
+					})
+					go func() { _ = upper.Release(context.Background()) }()
+					synctest.Wait()
+					time.Sleep(after)
+					began := time.Now()
+					wantErr(w.T, lower.Release(context.Background()))
+					if took := time.Since(began); took > 5*time.Second {
+						w.Errorf("%+v, after %v: released after %v", fate, after, took)
+					}
+					w.wantModes("")
+					time.Sleep(2 * time.Minute) // for requests that arrive late
+					w.wantModes("")
+					wantErr(w.T, w.session(w.a).Err())
+					w.release(w.hold(w.b, w.Context(), lesser()))
+				})
+			}
+		}
+	}
+}
+
+func (w world) session(p party) *coordinator.Session {
+	w.Helper()
+	s, err := p.client.Session(context.Background())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+// TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower: whoever gives all back while the conversion waits for an
+// answer has given back the upper level as well.
+func TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Hour} })
+		got := make(chan error, 1)
+		go func() { got <- upper.Release(context.Background()) }()
+		time.Sleep(time.Second)
+		w.release(lower)
+		wantErr(w.T, <-got)
+		w.wantModes("")
+	})
+}
+
+func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		w.svc.Stop()
+		for _, h := range []*recipes.Hold{upper, lower} {
+			began := time.Now()
+			err := h.Release(w.bounded(time.Second))
+			wantErr(w.T, err, coordinator.ErrUnavailable, context.DeadlineExceeded)
+			if !coordinator.MayHaveApplied(err) {
+				w.Errorf("%v does not say that it may have been applied", err)
+			}
+			if took := time.Since(began); took != time.Second {
+				w.Errorf("ended after %v, its context after 1s", took)
+			}
+		}
+		w.svc.Start()
+		time.Sleep(3 * time.Second)
+		w.wantModes("")
+		wantErr(w.T, w.session(w.a).Err())
+	})
+}
+
+func TestReleaseWithADeadContextConverts(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		dead, cancel := context.WithCancel(w.Context())
+		cancel()
+		wantErr(w.T, upper.Release(dead))
+		w.wantModes("r")
+		wantErr(w.T, lower.Release(lower.Context())) // that of the hold itself, which ends with it
+		w.wantModes("")
+
+		upper, lower = w.both()
+		w.svc.Stop()
+		began := time.Now()
+		wantErr(w.T, upper.Release(dead), coordinator.ErrUnavailable)
+		wantErr(w.T, lower.Release(dead), coordinator.ErrUnavailable)
+		if took := time.Since(began); took > 5*time.Second {
+			w.Errorf("two releases with a dead context took %v, want two seconds each at most", took)
+		}
+		w.svc.Start()
+		time.Sleep(3 * time.Second)
+		w.wantModes("")
+	})
+}

@@ -1,0 +1,142 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+// name is the line of all worlds.
+const name = driver.Line("test/line")
+
+// quiet is a logger that says nothing.
+var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+
+// world is a service with two clients and their lines of one name, in virtual time.
+type world struct {
+	*testing.T
+	svc  *memory.Service
+	a, b party
+}
+
+type party struct {
+	link   *memory.Driver
+	client *coordinator.Client
+	line   *recipes.Line
+}
+
+// inWorld runs a test and closes the clients. What they leave behind, a goroutine or an entry, fails it.
+func inWorld(t *testing.T, f func(w world), opts ...coordinator.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService()}
+		w.a, w.b = newParty(t, w.svc, opts...), newParty(t, w.svc)
+		f(w)
+		for _, p := range []party{w.a, w.b} {
+			if err := p.client.Close(context.Background()); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}
+		if st := w.svc.Stats(); st.Entries != 0 || st.Watches != 0 || st.Sessions != 0 {
+			t.Errorf("left at the service: %+v", st)
+		}
+	})
+}
+
+func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
+	t.Helper()
+	p := party{link: svc.Driver()}
+	var err error
+	if p.client, err = coordinator.New(p.link, append([]coordinator.Option{quiet}, opts...)...); err != nil {
+		t.Fatal(err)
+	}
+	if p.line, err = recipes.NewLine(p.client, "test", "line", "", nil); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// lesser is a write that can be left for a read.
+func lesser() recipes.Request { w := write; w.Lesser = "r"; return w }
+
+// hold acquires.
+func (w world) hold(p party, ctx context.Context, r recipes.Request) *recipes.Hold { //nolint:revive // the party first
+	w.Helper()
+	h, err := p.line.Acquire(ctx, r)
+	if err != nil {
+		w.Fatalf("%s: %v", r.Op, err)
+	}
+	return h
+}
+
+func (w world) release(h *recipes.Hold) {
+	w.Helper()
+	if err := h.Release(context.Background()); err != nil {
+		w.Errorf("release: %v", err)
+	}
+}
+
+// both is a hold of both levels: a write and a read within it.
+func (w world) both() (upper, lower *recipes.Hold) {
+	w.Helper()
+	upper = w.hold(w.a, w.Context(), lesser())
+	return upper, w.hold(w.a, upper.Context(), read)
+}
+
+// bounded is a context that ends after d.
+func (w world) bounded(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	w.Cleanup(cancel)
+	return ctx
+}
+
+// modes are those of the line's entries, in order.
+func (w world) modes() string {
+	var s string
+	for _, e := range w.svc.Snapshot(name) {
+		s += e.Mode
+	}
+	return s
+}
+
+func (w world) wantModes(want string) {
+	w.Helper()
+	if got := w.modes(); got != want {
+		w.Errorf("the line is %q, want %q", got, want)
+	}
+}
+
+// on chooses the fate of requests of one operation, by their number.
+func (w world) on(op memory.Op, fate func(n int) memory.Fate) {
+	n := make(chan int, 1)
+	n <- 0
+	w.svc.OnRequest(func(r memory.Request) memory.Fate {
+		if r.Op != op {
+			return memory.Fate{}
+		}
+		i := <-n
+		n <- i + 1
+		return fate(i)
+	})
+}
+
+func wantErr(t *testing.T, err error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Errorf("error %v, want %v", err, w)
+		}
+	}
+	if len(want) == 0 && err != nil {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,185 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+// payload is what listings show of the first in line.
+func (w world) payload() string {
+	w.Helper()
+	list, err := w.b.line.List(context.Background(), func(string) recipes.Rule { return recipes.Exclusive })
+	if err != nil || len(list) == 0 {
+		w.Fatalf("List = %v, %v", list, err)
+	}
+	return string(list[0].Payload)
+}
+
+func TestWriteChangesThePayloadAlone(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		before := w.svc.Snapshot(name)[0]
+		time.Sleep(time.Minute)
+		wantErr(w.T, h.Write(w.Context(), []byte("one")))
+		if n := w.svc.Stats().Requests[memory.OpWrite]; n != 1 {
+			w.Errorf("%d requests", n)
+		}
+		list, err := w.b.line.List(w.Context(), func(string) recipes.Rule { return recipes.Exclusive })
+		wantErr(w.T, err)
+		if c := list[0]; string(c.Payload) != "one" || c.Identity != w.a.client.Identity() || time.Since(c.Since) != time.Minute ||
+			c.Place != before.Place || c.Token != before.Token || !c.Holding {
+			w.Errorf("listed as %+v", c)
+		}
+		wantErr(w.T, h.Write(w.Context(), nil))
+		if p := w.payload(); p != "" {
+			w.Errorf("payload %q after it was taken away", p)
+		}
+		w.release(h)
+	})
+}
+
+func TestWriteOfTooMuchIsRefusedWithTheRule(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		requests := w.svc.Stats().Total()
+		err := h.Write(w.Context(), make([]byte, recipes.MaxPayload+1))
+		wantErr(w.T, err, coordinator.ErrInvalid)
+		if s := fmt.Sprint(err); !strings.Contains(s, "4097") || !strings.Contains(s, "4096") {
+			w.Errorf("%v lacks the value or the rule", err)
+		}
+		if n := w.svc.Stats().Total() - requests; n != 0 {
+			w.Errorf("%d requests", n)
+		}
+		wantErr(w.T, h.Write(w.Context(), make([]byte, recipes.MaxPayload)))
+		w.release(h)
+	})
+}
+
+func TestWriteKeepsItsOwnCopy(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), lesser())
+		p := []byte("mine")
+		wantErr(w.T, h.Write(w.Context(), p))
+		p[0] = 'X'
+		wantErr(w.T, h.Convert(w.Context(), "r")) // writes the value once more
+		if got := w.payload(); got != "mine" {
+			w.Errorf("payload %q", got)
+		}
+		w.release(h)
+	})
+}
+
+// TestWritesOfOneGrantFollowEachOther: whatever the service does to single requests, the one that returned last
+// is shown.
+func TestWritesOfOneGrantFollowEachOther(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		inner := w.hold(w.a, h.Context(), write)
+		fates := []memory.Fate{{}, {DelayRequest: 30 * time.Second}, {DropReply: true}, {DropRequest: true}, {DelayReply: time.Second}}
+		w.on(memory.OpWrite, func(n int) memory.Fate { return fates[n%len(fates)] })
+		var mu sync.Mutex
+		var last string
+		var wg sync.WaitGroup
+		for i, h := range []*recipes.Hold{h, inner, h, inner, h, inner} {
+			wg.Go(func() {
+				wantErr(w.T, h.Write(w.Context(), fmt.Append(nil, i)))
+				mu.Lock()
+				defer mu.Unlock()
+				last = fmt.Sprint(i)
+			})
+		}
+		wg.Wait()
+		time.Sleep(2 * time.Minute) // for requests that arrive late
+		if got := w.payload(); got != last {
+			w.Errorf("shown is %q, written last %q", got, last)
+		}
+		w.release(h)
+		w.release(inner)
+	})
+}
+
+func TestWriteEndsByItsContext(t *testing.T) {
+	mine := errors.New("mine")
+	for _, block := range []func(w world, h *recipes.Hold){
+		func(w world, _ *recipes.Hold) { w.svc.Stop() },
+		func(w world, _ *recipes.Hold) { w.a.link.Cut() },
+		func(w world, h *recipes.Hold) { // another one has the turn
+			w.on(memory.OpWrite, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Hour} })
+			go func() { _ = h.Write(context.Background(), nil) }()
+		},
+		func(w world, h *recipes.Hold) { // a conversion has the turn
+			w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+			go func() { _ = h.Convert(context.Background(), "r") }()
+		},
+	} {
+		inWorld(t, func(w world) {
+			h := w.hold(w.a, w.Context(), write)
+			block(w, h)
+			synctest.Wait()
+			began := time.Now()
+			ctx, cancel := context.WithTimeoutCause(context.Background(), time.Second, mine)
+			defer cancel()
+			wantErr(w.T, h.Write(ctx, []byte("one")), mine)
+			if took := time.Since(began); took != time.Second {
+				w.Errorf("ended after %v, its context after 1s", took)
+			}
+			w.svc.Start()
+			w.a.link.Heal()
+			time.Sleep(time.Second)
+			_ = h.Release(context.Background())
+			time.Sleep(3 * time.Second)
+			w.wantModes("")
+		})
+	}
+}
+
+// TestWriteAndConversionDoNotMeet: the write would find its entry gone, and the conversion would bring back the old
+// payload.
+func TestWriteAndConversionDoNotMeet(t *testing.T) {
+	for _, slow := range []memory.Op{memory.OpWrite, memory.OpConvert} {
+		for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayReply: 20 * time.Second}} {
+			for _, writeFirst := range []bool{true, false} {
+				inWorld(t, func(w world) {
+					upper, lower := w.both()
+					time.Sleep(time.Second)
+					w.on(slow, func(n int) memory.Fate {
+						if n == 0 {
+							return fate
+						}
+						return memory.Fate{}
+					})
+					steps := []func(){
+						func() { wantErr(w.T, lower.Write(w.Context(), []byte("new"))) },
+						func() { w.release(upper) },
+					}
+					if !writeFirst {
+						steps[0], steps[1] = steps[1], steps[0]
+					}
+					var wg sync.WaitGroup
+					for _, step := range steps {
+						wg.Go(step)
+						synctest.Wait()
+					}
+					wg.Wait()
+					time.Sleep(time.Minute)
+					wantErr(w.T, lower.Err())
+					w.wantModes("r")
+					if got := w.payload(); got != "new" {
+						w.Errorf("payload %q", got)
+					}
+					w.release(lower)
+				})
+			}
+		}
+	}
+}
