@@ -1,0 +1,235 @@
+// Package rwlock is a fair, reentrant read-write lock between processes: many readers or
+// one writer.
+//
+//	l, err := rwlock.New(client, "catalogue")
+//	...
+//	err = l.RDo(ctx, func(ctx context.Context) error { // shared
+//		return serve(ctx)
+//	})
+//	err = l.Do(ctx, func(ctx context.Context) error { // alone
+//		return rebuild(ctx)
+//	})
+//
+// # Guaranteed
+//
+// Whoever comes first is served first: a reader waits for the writers ahead of it, a writer for
+// all ahead of it, so neither side starves the other. At no moment do two live sessions hold it unless both
+// read. The context of a hold ends before the service can give to anyone what the hold
+// excludes. A holder that dies is succeeded when its session's TTL has run out, one that closes its client at
+// once. A leaving writer wakes the readers that it admits or the one writer that follows; a leaving
+// reader wakes one writer at most. Every grant has a token; a writer's is greater than those of all grants before.
+//
+// # Not guaranteed
+//
+// A process that was stopped, by SIGSTOP or a suspended machine, may go on with a write that
+// it had begun although its lock has passed to another. Hand [Lock.Token] to the resource, and have
+// it refuse smaller tokens than the greatest that it has seen. Readers share, and may
+// come in any order: let only writes be checked.
+//
+// # Reentrancy, downgrade, upgrade
+//
+// The hold is in the context. RLock(lock.Context()) of a read lock enters it once more, Lock(lock.Context()) of a
+// write lock likewise; each handle wants its own Unlock.
+//
+//	w, err := l.Lock(ctx)
+//	...                              // write
+//	r, err := l.RLock(w.Context())   // no request: w's hold covers it, with the same token
+//	err = w.Unlock(ctx)              // readers behind are admitted, writers not
+//	...                              // read what was written
+//	err = r.Unlock(ctx)
+//
+// That is a downgrade: between the two nobody else can write. The way back is refused with
+// [ErrUpgrade]: two readers who both want to write would wait for each other for ever. Unlock the read lock, take the
+// write lock, and look again at what was read.
+//
+// A context without the hold stands in line like everybody else, in the same goroutine too, and may wait for
+// itself: a writer that reads without its context, a reader that locks, and a reader that reads once more while
+// somebody else waits to write, who is ahead of it and waits for it. Such a wait ends with the context that it was
+// given, or never.
+package rwlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/recipes"
+)
+
+// The kind of the line, and the modes of its contenders.
+const (
+	kind    = "rwlock"
+	reading = "r"
+	writing = "w"
+)
+
+// ErrUpgrade says that the context holds the lock for reading, and the call asks for writing. It is a
+// coordinator.ErrInvalid. Unlock the read lock first.
+var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first", coordinator.ErrInvalid)
+
+// RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
+// same lock. It is safe for concurrent use.
+type RWLock struct {
+	line *recipes.Line
+}
+
+// Option changes a default of an RWLock.
+type Option = recipes.Option
+
+// WithIdentity sets who holds or waits in listings: the client's identity by default.
+func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
+
+// WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
+func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
+
+// New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
+func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
+	line, err := recipes.LineFor(c, kind, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &RWLock{line: line}, nil
+}
+
+// Name is the lock's name.
+func (l *RWLock) Name() string { return l.line.Name() }
+
+// Lock waits until the lock is held for writing, by nobody else at all, in the order of asking.
+//
+// On success the lock is the caller's to unlock. On failure nothing is held, and the
+// place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
+// it ends while waiting behind others; coordinator.ErrUnavailable, together with that cause, when it ends while
+// the service owes an answer; ErrSessionLost when the session ended while waiting; ErrRemoved
+// when somebody deleted the place in line; ErrRefused; ErrClosed; [ErrUpgrade].
+func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
+	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Rule: recipes.Exclusive, Lesser: reading})
+}
+
+// TryLock is Lock that does not wait its turn: if anybody holds or waits, it returns a
+// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves nothing in the line and wakes nobody.
+func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
+	return l.acquire(ctx, recipes.Request{
+		Op: "try-lock", Mode: writing, Rule: recipes.Exclusive, Lesser: reading, Try: true, Alone: true})
+}
+
+// RLock waits until the lock is held for reading, together with other readers: until all writers who came
+// before have left. Given the context of a write lock it returns at once, see the package's
+// comment. Everything else is as with [RWLock.Lock].
+func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
+	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: recipes.Shared(reading)})
+}
+
+// TryRLock is RLock that does not wait: if a writer holds or waits it returns a
+// [*recipes.TakenError], which says who is first in line, and is coordinator.ErrTaken. It looks before it stands in
+// line, so that a call which fails has left nothing and woken nobody, unless a writer came in between.
+func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
+	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: recipes.Shared(reading), Try: true})
+}
+
+func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
+	h, err := l.line.Acquire(ctx, r)
+	var e *coordinator.Error
+	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // said by the line, and not the cause of ctx
+		return nil, &coordinator.Error{Op: r.Op, Name: l.Name(), Err: ErrUpgrade}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{hold: h, lock: l, writer: r.Mode == writing}, nil
+}
+
+// Do locks for writing, runs work, and unlocks, also when work panics. The context of work ends when
+// ctx does or when the lock is lost, with the cause; work must return soon after. Do
+// returns the error of Lock, or of work; if the lock was lost before work
+// returned or could not be given back, that is in the error as well.
+func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
+	return l.do(ctx, l.Lock, work)
+}
+
+// RDo is Do for reading.
+func (l *RWLock) RDo(ctx context.Context, work func(context.Context) error) error {
+	return l.do(ctx, l.RLock, work)
+}
+
+func (l *RWLock) do(ctx context.Context, lock func(context.Context) (*Lock, error), work func(context.Context) error) error {
+	if work == nil {
+		return fmt.Errorf("baton: %w: nil work for read-write lock %q", coordinator.ErrInvalid, l.Name())
+	}
+	h, err := lock(ctx)
+	if err != nil {
+		return err
+	}
+	return h.hold.Do(ctx, "unlock", work)
+}
+
+// Contender is a reader or writer, holding or waiting.
+type Contender struct {
+	recipes.Contender
+	// Writer: it asks for, or has, the lock for writing. What was downgraded is a reader.
+	Writer bool
+}
+
+// Contenders returns all readers and writers in order, those who hold and those who wait; it is
+// empty when nobody does. It is what the service showed at one moment.
+func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
+	list, err := l.line.List(ctx, func(mode string) recipes.Rule {
+		if mode == reading {
+			return recipes.Shared(reading)
+		}
+		return recipes.Exclusive
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Contender, len(list))
+	for i, c := range list {
+		all[i] = Contender{Contender: c, Writer: c.Mode != reading}
+	}
+	return all, nil
+}
+
+// Lock is a held read or write lock: a handle that is unlocked once. It is safe for
+// concurrent use.
+type Lock struct {
+	hold   *recipes.Hold
+	lock   *RWLock
+	writer bool
+}
+
+// Unlock gives the lock back; who is next is admitted. It works with a ctx that is dead
+// already. When it is the last write handle of a hold that has read handles too, the
+// hold goes on for reading.
+//
+// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the lock was lost
+// before, the error says why, and nothing is deleted. When ctx ends before the service answers, or the service
+// refuses, the error says so, and the release goes on in the background until it is done or the session
+// has ended.
+func (l *Lock) Unlock(ctx context.Context) error {
+	return coordinator.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
+}
+
+// Writer tells whether this handle is a write lock.
+func (l *Lock) Writer() bool { return l.writer }
+
+// Token is the fencing token of this grant. A writer's is strictly greater than those of all grants of this name that
+// had ended before it began. Readers have theirs in the order of asking, which need not be that of their grants: one
+// may be smaller than that of a reader who came and left meanwhile. Re-entering gives the same token, and so does reading within a write lock.
+func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
+
+// Context ends when the lock does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
+// ErrClosed), and before anyone that it excludes can hold it. It has the values of the context given to
+// the call that made the lock, but not its deadline. Given to a call on the same lock, it re-enters. After
+// re-entering, it ends when the last handle of the same kind, read or write, is unlocked.
+func (l *Lock) Context() context.Context { return l.hold.Context() }
+
+// Err returns nil while the lock is held, by the clock, and then why it is not.
+func (l *Lock) Err() error { return l.hold.Err() }
+
+// Session is the ID of the session that holds, as Contenders shows it.
+func (l *Lock) Session() string { return l.hold.Session() }
+
+// Deadline is when the lock is lost unless the session is renewed before. It moves on with every
+// renewal, and has a monotonic clock reading.
+func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }
