@@ -1,0 +1,134 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// newClient stands for coordinator.Open("etcd://…") or "zk://…" in these examples.
+func newClient(svc *memory.Service, identity string) *coordinator.Client {
+	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
+	if err != nil {
+		log.Fatal(err)
+	}
+	return c
+}
+
+func Example() {
+	ctx := context.Background()
+	client := newClient(memory.NewService(), "reporter")
+	defer client.Close(ctx)
+
+	reports, err := semaphore.New(client, "reports", 10)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = reports.Do(ctx, 1, func(ctx context.Context, p *semaphore.Permit) error {
+		fmt.Println("at most ten of these at a time, everywhere")
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// at most ten of these at a time, everywhere
+	// <nil>
+}
+
+func ExampleSemaphore_TryAcquire() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	alice, bob := newClient(svc, "alice"), newClient(svc, "bob")
+	defer alice.Close(ctx)
+	defer bob.Close(ctx)
+	sa, _ := semaphore.New(alice, "reports", 3)
+	sb, _ := semaphore.New(bob, "reports", 3)
+
+	permit, err := sa.TryAcquire(ctx, 2)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer permit.Release(ctx)
+	_, err = sb.TryAcquire(ctx, 2) // all or nothing: one is free
+	var taken *recipes.TakenError
+	if errors.As(err, &taken) {
+		fmt.Println("first in line:", taken.Holder.Identity)
+	}
+	one, err := sb.TryAcquire(ctx, 1)
+	fmt.Println(one.Permits(), err)
+	// Output:
+	// first in line: alice
+	// 1 <nil>
+}
+
+// A grant of several permits can be given back bit by bit.
+func ExamplePermit_ReleasePart() {
+	ctx := context.Background()
+	client := newClient(memory.NewService(), "loader")
+	defer client.Close(ctx)
+	s, _ := semaphore.New(client, "connections", 8)
+
+	permit, err := s.Acquire(ctx, 5)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer permit.Release(ctx)
+	if err := permit.ReleasePart(ctx, 3); err != nil {
+		log.Fatal(err)
+	}
+	list, err := s.List(ctx)
+	fmt.Println(permit.Permits(), "held,", list.Free(), "of", list.Limit, "free", err)
+	// Output:
+	// 2 held, 6 of 8 free <nil>
+}
+
+// Workers that need a number of their own, for a port or a partition: worker i of n.
+func ExamplePermit_Slots() {
+	ctx := context.Background()
+	client := newClient(memory.NewService(), "worker")
+	defer client.Close(ctx)
+	s, _ := semaphore.New(client, "workers", 3)
+
+	for range 3 {
+		permit, err := s.Acquire(ctx, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer permit.Release(ctx)
+		slots, err := permit.Slots(ctx)
+		fmt.Println("worker", slots[0], "of 3", err)
+	}
+	// Output:
+	// worker 0 of 3 <nil>
+	// worker 1 of 3 <nil>
+	// worker 2 of 3 <nil>
+}
+
+// The limit is stored at the name. Who has another one in mind is told.
+func ExampleSemaphore_SetLimit() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	alice, bob := newClient(svc, "alice"), newClient(svc, "bob")
+	defer alice.Close(ctx)
+	defer bob.Close(ctx)
+	sa, _ := semaphore.New(alice, "reports", 3)
+	sb, _ := semaphore.New(bob, "reports", 3)
+
+	fmt.Println(sa.SetLimit(ctx, 5))
+	_, err := sb.Acquire(ctx, 1)
+	var limit *semaphore.LimitError
+	fmt.Println(errors.As(err, &limit), limit)
+
+	stored, _ := semaphore.New(bob, "reports", semaphore.Stored)
+	permit, err := stored.Acquire(ctx, 5)
+	fmt.Println(permit.Permits(), err)
+	// Output:
+	// <nil>
+	// true limit of semaphore "reports" is 5, not 3: change it with SetLimit or use the stored one
+	// 5 <nil>
+}

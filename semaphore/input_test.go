@@ -1,0 +1,78 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/semaphore"
+)
+
+func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
+	parties(t, 3, func(a, _ party) {
+		work := func(context.Context, *semaphore.Permit) error { t.Error("worked"); return nil }
+		made := func(_ *semaphore.Semaphore, err error) error { return err }
+		acquired := func(_ *semaphore.Permit, err error) error { return err }
+		stored := a.believing(semaphore.Stored)
+		for _, c := range []struct {
+			want string
+			err  error
+		}{
+			{"nil client", made(semaphore.New(nil, "jobs", 1))},
+			{"name is empty", made(semaphore.New(a.client, "", 1))},
+			{`"a//b"`, made(semaphore.New(a.client, "a//b", 1))},
+			{`limit 0 for semaphore "jobs": want 1 to 1000000000`, made(semaphore.New(a.client, "jobs", 0))},
+			{`limit 1000000001 for semaphore "jobs"`, made(semaphore.New(a.client, "jobs", semaphore.MaxLimit+1))},
+			{"nil option", made(semaphore.New(a.client, "jobs", 1, nil))},
+			{"4097 bytes", made(semaphore.New(a.client, "jobs", 1, semaphore.WithPayload(make([]byte, 4097))))},
+			{"control", made(semaphore.New(a.client, "jobs", 1, semaphore.WithIdentity("a\x00")))},
+			{`permits 0 for semaphore "jobs": want 1 to 3`, acquired(a.s.Acquire(a.Context(), 0))},
+			{"permits -2", acquired(a.s.Acquire(a.Context(), -2))},
+			{`permits 4 for semaphore "jobs": want 1 to 3`, acquired(a.s.Acquire(a.Context(), 4))},
+			{"permits 4", acquired(a.s.TryAcquire(a.Context(), 4))},
+			{"permits 1000000001", acquired(stored.Acquire(a.Context(), semaphore.MaxLimit+1))},
+			{"permits 0", a.s.Do(a.Context(), 0, work)},
+			{"permits 4", a.s.Do(a.Context(), 4, work)},
+			{`nil work for semaphore "jobs"`, a.s.Do(a.Context(), 1, nil)},
+			{`limit 0 for semaphore "jobs": want 1 to 1000000000`, a.s.SetLimit(a.Context(), 0)},
+			{"limit -7", a.s.SetLimit(a.Context(), -7)},
+			{"limit 1000000001", a.s.SetLimit(a.Context(), semaphore.MaxLimit+1)},
+		} {
+			if !errors.Is(c.err, coordinator.ErrInvalid) || !strings.Contains(c.err.Error(), c.want) {
+				t.Errorf("error %v, want ErrInvalid with %q", c.err, c.want)
+			}
+		}
+		if n := a.svc.Stats().Total(); n != 0 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}
+
+// TestClosedClientIsRefused and does not hang.
+// FIELD 41
+func TestClosedClientIsRefused(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		held := a.acquire(2)
+		own, other := a.begin(2), b.begin(3)
+		a.close()
+		own.failed(coordinator.ErrClosed)
+		wantErr(t, context.Cause(held.Context()), coordinator.ErrClosed)
+		wantErr(t, held.ReleasePart(a.Context(), 1), coordinator.ErrClosed)
+		_, err := held.Slots(a.Context())
+		wantErr(t, err, coordinator.ErrClosed)
+		wantErr(t, held.Release(a.Context()), coordinator.ErrClosed)
+		_, err = a.s.Acquire(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrClosed)
+		_, err = a.s.TryAcquire(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrClosed)
+		_, err = a.s.List(a.Context())
+		wantErr(t, err, coordinator.ErrClosed)
+		_, err = a.s.Limit(a.Context())
+		wantErr(t, err, coordinator.ErrClosed)
+		wantErr(t, a.s.SetLimit(a.Context(), 1), coordinator.ErrClosed)
+		wantErr(t, a.s.Do(a.Context(), 1, func(context.Context, *semaphore.Permit) error { return nil }), coordinator.ErrClosed)
+		b.release(other.granted()) // at once, not after the TTL
+	})
+}

@@ -1,0 +1,129 @@
+package semaphore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// ErrNoLimit says that no limit is stored at the name, and none was given. It is recipes.ErrNoRecord, too.
+var ErrNoLimit error = noLimit{}
+
+type noLimit struct{}
+
+func (noLimit) Error() string {
+	return "no limit is stored at the name: give one to New, or call SetLimit"
+}
+func (noLimit) Unwrap() error { return recipes.ErrNoRecord }
+
+// stored is the record of the line.
+type stored struct {
+	Limit int `json:"limit"`
+}
+
+func (r stored) encode() []byte {
+	b, _ := json.Marshal(r) // an integer always can be
+	return b
+}
+
+func (s *Semaphore) decode(record []byte) (int, error) {
+	var r stored
+	if err := json.Unmarshal(record, &r); err != nil || r.Limit < 1 || r.Limit > MaxLimit {
+		return 0, fmt.Errorf("%w: what is stored at the name is no limit: %q", coordinator.ErrRefused, record)
+	}
+	return r.Limit, nil
+}
+
+// terms are those of a contender for n permits. The limit that the caller has in mind counts when it
+// joins; a change while it waits is for it, too.
+func (s *Semaphore) terms(n int) *recipes.Terms {
+	believed := int(s.limit.Load())
+	rule := func(record driver.Record, joined bool) (recipes.Rule, error) {
+		limit, err := s.decode(record.Value)
+		switch {
+		case err != nil:
+			return nil, err
+		case !joined && believed != Stored && believed != limit:
+			return nil, &LimitError{Name: s.Name(), Asked: believed, Stored: limit}
+		case n > limit:
+			return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d", coordinator.ErrInvalid, n, limit)
+		}
+		return recipes.Permits(limit, record.Version, n), nil
+	}
+	t := &recipes.Terms{Rule: rule, None: ErrNoLimit, Counts: recipes.HoldsPermits,
+		Mode: func(v driver.Version) string { return recipes.Asking(n, v) }}
+	if believed != Stored {
+		t.Initial = stored{believed}.encode()
+	}
+	return t
+}
+
+// LimitError says that the limit that is stored at the name is not the one that the caller has in mind. It is a
+// coordinator.ErrInvalid. Nothing was changed.
+type LimitError struct {
+	Name          string
+	Asked, Stored int
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("limit of semaphore %q is %d, not %d: change it with SetLimit or use the stored one", e.Name, e.Stored, e.Asked)
+}
+
+// Unwrap returns coordinator.ErrInvalid.
+func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
+
+// Limit returns the limit that is stored at the name. When none is, the error is [ErrNoLimit].
+func (s *Semaphore) Limit(ctx context.Context) (int, error) {
+	r, err := s.line.Record(ctx)
+	if err == nil && r.Version == 0 {
+		err = ErrNoLimit
+	}
+	if err != nil {
+		return 0, coordinator.Describe(ctx, "limit", s.Name(), err)
+	}
+	n, err := s.decode(r.Value)
+	return n, coordinator.Describe(ctx, "limit", s.Name(), err)
+}
+
+// SetLimit stores another limit, 1 to [MaxLimit], and makes it the one that this Semaphore has in mind, unless
+// that is [Stored]. Others
+// who have the old one in mind get a [LimitError] from then on; those who wait already are not sent away, unless they
+// wait for more than the new limit.
+//
+// Raising it admits waiters as soon as the holders ahead of them have held for a quarter of a second. Lowering it takes nothing from
+// holders: nobody is admitted until what is held fits. After SetLimit has returned, two can still be admitted beside
+// more than fits: one who joined before and has not acted on its first look at the line yet, by the old limit; and one who
+// joined before and has waited, who does not count those behind it that joined by the same limit as it did, and have held
+// for less than a quarter of a second.
+//
+// When the error is coordinator.ErrUnavailable the limit may have been stored; calling again is safe. Calls on one
+// Semaphore follow one another.
+func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
+	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
+		return err
+	}
+	if err := enter(ctx, s.setting); err != nil {
+		return err
+	}
+	defer func() { <-s.setting }()
+	for {
+		r, err := s.line.Record(ctx)
+		if err == nil && string(r.Value) != string(stored{limit}.encode()) {
+			err = s.line.SetRecord(ctx, stored{limit}.encode(), r.Version)
+		}
+		switch {
+		case err == nil:
+			if s.limit.Load() != Stored {
+				s.limit.Store(int64(limit))
+			}
+			return nil
+		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
+			return coordinator.Describe(ctx, "set-limit", s.Name(), err)
+		} // else somebody was faster, be it this very request: look again
+	}
+}

@@ -1,0 +1,245 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// TestClientsThatBelieveInOtherLimitsAreTold both values, and stand in no line.
+// FIELD 59
+func TestClientsThatBelieveInOtherLimitsAreTold(t *testing.T) {
+	parties(t, 5, func(a, b party) {
+		p := a.acquire(1)
+		other := b.believing(6)
+		calls := map[string]func() error{
+			"Acquire":    func() error { _, err := other.Acquire(a.Context(), 1); return err },
+			"TryAcquire": func() error { _, err := other.TryAcquire(a.Context(), 1); return err },
+			"Do":         func() error { return other.Do(a.Context(), 1, nothing) },
+		}
+		for what, call := range calls {
+			err := call()
+			var limit *semaphore.LimitError
+			if !errors.As(err, &limit) || *limit != (semaphore.LimitError{Name: "jobs", Asked: 6, Stored: 5}) ||
+				!errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), `"jobs" is 5, not 6`) {
+				t.Errorf("%s = %v", what, err)
+			}
+		}
+		synctest.Wait()
+		if s := a.svc.Stats(); s.Entries != 1 || s.Requests[memory.OpJoin] != 1 {
+			t.Errorf("%+v", s)
+		}
+		a.setLimit(6) // what they have in mind becomes true
+		if err := calls["Do"](); err != nil {
+			t.Error(err)
+		}
+		a.release(p)
+		a.empty()
+	})
+}
+
+func nothing(context.Context, *semaphore.Permit) error { return nil }
+
+func TestStoredLimitIsFollowed(t *testing.T) {
+	parties(t, semaphore.Stored, func(a, b party) {
+		for _, s := range []*semaphore.Semaphore{a.s, b.s} {
+			_, err := s.Acquire(a.Context(), 1)
+			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
+			_, err = s.TryAcquire(a.Context(), 1)
+			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
+			_, err = s.Limit(a.Context())
+			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
+			if want := "no limit is stored"; !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+		}
+		for limit := 1; limit <= 4; limit++ {
+			a.setLimit(limit)
+			if n, err := b.s.Limit(a.Context()); n != limit || err != nil {
+				t.Errorf("Limit = %d, %v", n, err)
+			}
+			all := b.acquire(limit)
+			_, err := b.s.TryAcquire(a.Context(), 1)
+			wantErr(t, err, coordinator.ErrTaken)
+			_, err = b.s.Acquire(a.Context(), limit+1)
+			wantErr(t, err, coordinator.ErrInvalid)
+			if want := fmt.Sprintf("asks for %d permits of a limit of %d", limit+1, limit); !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("error %v, want %q", err, want)
+			}
+			b.release(all)
+		}
+		a.empty()
+	})
+}
+
+// TestFirstUsersAgreeOnOneLimit however they race, and those with another in mind are told.
+func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
+	for round := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService()
+			var mu sync.Mutex
+			stored, mine := map[int]int{}, map[int]int{}
+			var wg sync.WaitGroup
+			for i := range 12 {
+				p := join(t, svc, 3+(i+round)%3)
+				p.link.Delay(time.Duration(i%4)*time.Millisecond, time.Millisecond)
+				wg.Go(func() {
+					err := p.s.Do(p.Context(), 3, nothing)
+					var limit *semaphore.LimitError
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case err == nil:
+						mine[3+(i+round)%3]++
+					case errors.As(err, &limit):
+						stored[limit.Stored]++
+					default:
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			if len(mine) != 1 || len(stored) != 1 {
+				t.Errorf("granted with the limits %v, others were told %v", mine, stored)
+			}
+			for limit, n := range mine {
+				if n != 4 || stored[limit] != 8 {
+					t.Errorf("granted with the limits %v, others were told %v", mine, stored)
+				}
+			}
+		})
+	}
+}
+
+// TestRaisingTheLimitAdmitsAtOnce all who fit now, in their order, when the holders have said that they are.
+// FIELD 52
+func TestRaisingTheLimitAdmitsAtOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		parties(t, 3, func(a, b party) {
+			held := a.acquire(3)
+			time.Sleep(250 * time.Millisecond)
+			var waiting []*wait
+			for _, n := range []int{2, 1, 3, 1} {
+				waiting = append(waiting, b.begin(n))
+			}
+			began := time.Now()
+			a.setLimit(6)
+			for i, w := range waiting {
+				if i < 2 {
+					b.release(w.granted())
+					continue
+				}
+				a.setLimit(7) // now 3 + 3 + 1
+				b.release(w.granted())
+			}
+			if took := time.Since(began); took != 0 {
+				t.Errorf("seed %d: took %v", seed, took)
+			}
+			a.release(held)
+			a.empty()
+		}, memory.WithStaleViews(seed))
+	}
+}
+
+func TestLoweringTheLimitTakesNothingAndAdmitsNobody(t *testing.T) {
+	parties(t, 6, func(a, b party) {
+		held := []*semaphore.Permit{a.acquire(2), a.acquire(2), b.acquire(2)}
+		time.Sleep(time.Second)
+		w, second := b.begin(1), a.begin(2)
+		a.setLimit(3)
+		over := func(limit, n int) {
+			t.Helper()
+			if l := a.list(); l.Limit != limit || l.Held != n || l.Free() != max(0, limit-n) {
+				t.Errorf("listing %+v, want %d of %d and %d free", l, n, limit, max(0, limit-n))
+			}
+		}
+		over(3, 6)
+		_, err := a.s.TryAcquire(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrTaken)
+		a.release(held[0])
+		w.waits()
+		over(3, 4)
+		if err := held[1].ReleasePart(a.Context(), 1); err != nil { // 3 of 3
+			t.Error(err)
+		}
+		w.waits()
+		over(3, 3)
+		a.release(held[1])
+		p := w.granted() // 2 + 1
+		second.waits()
+		over(3, 3)
+		for _, h := range append(held[1:], p) {
+			if h != held[1] && h.Err() != nil {
+				t.Errorf("a holder was disturbed: %v", h.Err())
+			}
+		}
+		a.setLimit(5)
+		a.release(second.granted())
+		b.release(held[2], p)
+		a.empty()
+	})
+}
+
+// TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn also if it is not the first who waits.
+func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
+	parties(t, 4, func(a, b party) {
+		held := a.acquire(2)
+		big, small, big2, last := b.begin(4), a.begin(1), b.begin(3), a.begin(1)
+		a.setLimit(2)
+		big.failed(coordinator.ErrInvalid)
+		if want := "asks for 4 permits of a limit of 2"; !strings.Contains(big.err.Error(), want) {
+			t.Errorf("error %v, want %q", big.err, want)
+		}
+		small.waits()
+		a.release(held)
+		p := small.granted()
+		big2.failed(coordinator.ErrInvalid)
+		q := last.granted()
+		a.release(p, q)
+		a.empty()
+	})
+}
+
+// TestWaiterBehindOthersGoesByTheNewLimit: it watches the one ahead only, and hears of no change.
+func TestWaiterBehindOthersGoesByTheNewLimit(t *testing.T) {
+	parties(t, 10, func(a, b party) {
+		h := a.acquire(10)
+		first, second := b.begin(5), b.begin(5)
+		a.setLimit(5)
+		first.waits()
+		a.release(h)
+		p := first.granted()
+		second.waits() // 5 of 5 are held
+		a.release(p)
+		a.release(second.granted())
+		a.empty()
+	})
+}
+
+// TestWaitersKeepTheirPlaceWhenTheLimitChanges although they asked with the old one in mind.
+func TestWaitersKeepTheirPlaceWhenTheLimitChanges(t *testing.T) {
+	parties(t, 4, func(a, b party) {
+		h := a.acquire(4)
+		first, second := b.begin(2), b.begin(1)
+		a.setLimit(3)
+		_, err := b.s.Acquire(a.Context(), 1) // b's Semaphore has the old one in mind still
+		var limit *semaphore.LimitError
+		if !errors.As(err, &limit) {
+			t.Errorf("Acquire = %v", err)
+		}
+		a.release(h)
+		b.release(first.granted(), second.granted())
+		a.release(a.acquire(3)) // a's has the new one
+		a.empty()
+	})
+}

@@ -1,0 +1,77 @@
+package semaphore
+
+import (
+	"context"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// Contender is one who holds or waits for permits.
+type Contender struct {
+	recipes.Contender
+	// Permits is how many it holds or asks for. 0: the entry is none of Baton's, and nobody behind it
+	// is admitted.
+	Permits int
+}
+
+// Listing is a semaphore as the service showed it.
+type Listing struct {
+	// Limit is what is stored; 0 if nothing is.
+	Limit int
+	// Held is how many permits are held. It is above Limit after that was lowered: then nobody is admitted until
+	// enough holders have left. A hold that was granted less than a quarter of a second before can look like one
+	// who waits then.
+	Held int
+	// Contenders are the holders and the waiters, in order.
+	Contenders []Contender
+}
+
+// Free is how many permits the first who waits could have, or who came next if nobody waits: 0 if more are held than the limit
+// is, or if an entry that is none of Baton's is ahead.
+func (l Listing) Free() int {
+	for _, c := range l.Contenders {
+		if c.Permits == 0 {
+			return 0
+		}
+		if !c.Holding {
+			break
+		}
+	}
+	return max(0, l.Limit-l.Held)
+}
+
+// List returns the limit, the holders and the waiters. The limit is read first, the rest at one
+// moment after it.
+func (s *Semaphore) List(ctx context.Context) (Listing, error) {
+	var l Listing
+	r, err := s.line.Record(ctx)
+	if err == nil && r.Version != 0 {
+		l.Limit, err = s.decode(r.Value)
+	}
+	if err != nil {
+		return l, coordinator.Describe(ctx, "list", s.Name(), err)
+	}
+	list, err := s.line.List(ctx, func(mode string) recipes.Rule { return holds(l.Limit, mode) })
+	if err != nil {
+		return l, err
+	}
+	for _, c := range list {
+		asks, _ := recipes.PermitsOf(c.Mode)
+		l.Contenders = append(l.Contenders, Contender{c, asks.N})
+		if c.Holding {
+			l.Held += asks.N
+		}
+	}
+	return l, nil
+}
+
+// holds is the rule that says of a mode whether it is holding.
+func holds(limit int, mode string) recipes.Rule {
+	c, ok := recipes.PermitsOf(mode)
+	if ok && !c.Held {
+		return recipes.Permits(limit, c.Version, c.N)
+	}
+	return func([]driver.Place) recipes.Verdict { return recipes.Verdict{Admitted: c.Held} }
+}

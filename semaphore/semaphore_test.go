@@ -1,0 +1,193 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/semaphore"
+)
+
+func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
+	parties(t, 5, func(a, b party) {
+		two, three := a.acquire(2), b.acquire(3)
+		w2, w1, w4 := a.begin(2), b.begin(1), a.begin(4)
+		a.release(two)
+		p2 := w2.granted()
+		w1.waits() // 3 + 2 of 5
+		b.release(three)
+		p1 := w1.granted()
+		w4.waits() // 2 + 1 and 4
+		a.release(p2)
+		p4 := w4.granted()
+		if two.Token() >= three.Token() || three.Token() >= p2.Token() || p2.Token() >= p1.Token() || p1.Token() >= p4.Token() {
+			t.Error("tokens do not rise in the order of asking")
+		}
+		a.release(p1, p4)
+		a.empty()
+	})
+}
+
+// TestTwoWhoAskForAllNeverDeadlock as they would if each could get one of the two it asks for.
+// FIELD §4.7 H4
+func TestTwoWhoAskForAllNeverDeadlock(t *testing.T) {
+	parties(t, 2, func(a, b party) {
+		var wg sync.WaitGroup
+		holders := 0 // guarded by the semaphore under test, since each takes all of it
+		for _, p := range []party{a, b, a, b} {
+			p.link.Delay(time.Millisecond, 3*time.Millisecond)
+			wg.Go(func() {
+				for range 50 {
+					permit := p.acquire(2)
+					if holders++; holders != 1 {
+						t.Errorf("%d hold two of two", holders)
+					}
+					time.Sleep(time.Millisecond)
+					holders--
+					p.release(permit)
+				}
+			})
+		}
+		wg.Wait()
+		a.empty()
+	})
+}
+
+func TestBigRequestAtTheHeadIsNotOvertaken(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		one, other := a.acquire(1), a.acquire(1)
+		big, small := b.begin(3), a.begin(1)
+		small.waits() // although one is free
+		if _, err := a.s.TryAcquire(a.Context(), 1); !errors.Is(err, coordinator.ErrTaken) {
+			t.Errorf("TryAcquire past one who waits = %v", err)
+		}
+		a.release(one)
+		big.waits()
+		small.waits()
+		a.release(other)
+		all := big.granted()
+		small.waits()
+		b.release(all)
+		a.release(small.granted())
+		a.empty()
+	})
+}
+
+// TestWhicheverHolderLeavesTheHeadIsAdmitted: who would watch one of the holders only would starve.
+// FIELD 58
+func TestWhicheverHolderLeavesTheHeadIsAdmitted(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+		parties(t, 3, func(a, b party) {
+			held := []*semaphore.Permit{a.acquire(1), b.acquire(1), a.acquire(1)}
+			waiting := []*wait{b.begin(1), a.begin(1), b.begin(1)}
+			for i, leaver := range order {
+				a.release(held[leaver])
+				permit := waiting[i].granted()
+				defer a.release(permit)
+				for _, w := range waiting[i+1:] {
+					w.waits()
+				}
+			}
+		})
+	}
+}
+
+// TestWaiterThatGivesUpLetsThoseBehindPass at once if they fit beside those who hold.
+func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		two := a.acquire(2)
+		big, small, next := b.begin(3), a.begin(1), b.begin(1)
+		big.cancel(nil)
+		big.failed(context.Canceled)
+		one := small.granted()
+		next.waits()
+		small.cancel(nil) // the bound of the wait is not that of the permit
+		if one.Err() != nil || len(a.modes()) != 3 {
+			t.Errorf("%v, line %v", one.Err(), a.modes())
+		}
+		a.release(two, one)
+		b.release(next.granted())
+		a.empty()
+	})
+}
+
+// TestPermitsDoNotReenter: who holds all and asks for more waits for itself, within its bound.
+func TestPermitsDoNotReenter(t *testing.T) {
+	parties(t, 2, func(a, _ party) {
+		p := a.acquire(1)
+		inner, err := a.s.Acquire(p.Context(), 1)
+		if err != nil || inner.Token() == p.Token() {
+			t.Fatalf("%v, %v: want a grant of its own", inner, err)
+		}
+		ctx, cancel := context.WithTimeout(inner.Context(), time.Second)
+		defer cancel()
+		_, err = a.s.Acquire(ctx, 1)
+		wantErr(t, err, context.DeadlineExceeded)
+		a.release(p, inner)
+		a.empty()
+	})
+}
+
+func TestPermitHasValuesOfTheContextAndNotItsEnd(t *testing.T) {
+	type key struct{}
+	parties(t, 2, func(a, _ party) {
+		ctx, cancel := context.WithTimeout(context.WithValue(a.Context(), key{}, 7), time.Second)
+		defer cancel()
+		p, err := a.s.Acquire(ctx, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if p.Err() != nil || p.Context().Err() != nil || p.Context().Value(key{}) != 7 || p.Permits() != 2 {
+			t.Errorf("after a minute: %v, %v, %d permits", p.Err(), p.Context().Err(), p.Permits())
+		}
+		if left := time.Until(p.Deadline()); left < 5*time.Second || left > 10*time.Second || p.Session() != a.session() {
+			t.Errorf("deadline in %v, session %s", left, p.Session())
+		}
+		a.release(p)
+		wantErr(t, context.Cause(p.Context()), coordinator.ErrReleased)
+		wantErr(t, p.Err(), coordinator.ErrReleased)
+		wantErr(t, p.Release(a.Context()), coordinator.ErrNotHeld)
+		a.empty()
+	})
+}
+
+func TestDoHoldsForAsLongAsItWorks(t *testing.T) {
+	mine := errors.New("mine")
+	parties(t, 2, func(a, b party) {
+		err := a.s.Do(a.Context(), 2, func(ctx context.Context, p *semaphore.Permit) error {
+			w := b.begin(1)
+			w.waits()
+			w.cancel(nil)
+			w.failed(context.Canceled)
+			if got := a.list(); got.Held != 2 || ctx.Err() != nil {
+				t.Errorf("while it works: %+v, %v", got, ctx.Err())
+			}
+			return mine
+		})
+		wantErr(t, err, mine)
+		a.empty()
+
+		err = a.s.Do(a.Context(), 1, func(ctx context.Context, p *semaphore.Permit) error { // the loss ends the work, and shows
+			a.svc.Expire(a.session())
+			<-ctx.Done()
+			wantErr(t, context.Cause(ctx), coordinator.ErrSessionLost)
+			return nil
+		})
+		wantErr(t, err, coordinator.ErrSessionLost)
+
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_ = a.s.Do(a.Context(), 2, func(context.Context, *semaphore.Permit) error { panic("mine") })
+		}()
+		a.empty()
+		b.release(b.acquire(2))
+	})
+}

@@ -1,0 +1,148 @@
+package semaphore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// TestSlotsSurviveLostReplies loses each request, or the reply to it, while a number is given back and claimed by another.
+func TestSlotsSurviveLostReplies(t *testing.T) {
+	for _, fate := range []memory.Fate{{DropReply: true}, {DropRequest: true}, {Err: driver.ErrUnavailable}} {
+		for lost := range 12 {
+			parties(t, 4, func(a, b party) {
+				p, q := a.acquire(3), b.acquire(1)
+				loseOnly(a.svc, lost, fate)
+				first := a.slots(p)
+				a.releasePart(p, 1)
+				rest := a.slots(p)
+				mine := b.slots(q)
+				next := b.acquire(1)
+				all := append(slices.Concat(rest, mine), b.slots(next)...)
+				slices.Sort(all)
+				if !slices.Equal(all, []int{0, 1, 2, 3}) || !slices.Equal(first[:2], rest) {
+					t.Errorf("%+v of request %d: %v, then %v; all are %v", fate, lost, first, rest, all)
+				}
+				a.release(p, q, next)
+				a.empty()
+			})
+		}
+	}
+}
+
+// TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome: a holder that may have given numbers back does not use them.
+func TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome(t *testing.T) {
+	for _, op := range []memory.Op{memory.OpRecord, memory.OpList, memory.OpSetRecord, memory.OpConvert} {
+		for _, late := range []bool{false, true} { // the request arrives, or only its reply does not
+			parties(t, 4, func(a, b party) {
+				p, q := a.acquire(3), b.acquire(1)
+				a.wantSlots(p, 0, 1, 2)
+				a.svc.OnRequest(func(r memory.Request) memory.Fate {
+					switch {
+					case r.Op != op || r.Driver != a.link:
+						return memory.Fate{}
+					case late:
+						return memory.Fate{DelayReply: time.Minute}
+					}
+					return memory.Fate{DelayRequest: time.Minute}
+				})
+				ctx, cancel := context.WithTimeout(a.Context(), time.Second)
+				defer cancel()
+				err := p.ReleasePart(ctx, 1)
+				wantErr(t, err, coordinator.ErrUnavailable, context.DeadlineExceeded)
+				a.svc.OnRequest(nil)
+				time.Sleep(time.Second)
+				other := b.slots(q)
+				mine := a.slots(p)
+				if len(mine) != p.Permits() {
+					t.Errorf("%s, %v: %d permits with slots %v", op, late, p.Permits(), mine)
+				}
+				if slices.ContainsFunc(mine, func(slot int) bool { return slices.Contains(other, slot) }) {
+					t.Errorf("%s, %v: slots %v and %v", op, late, mine, other)
+				}
+				if p.Permits() == 3 { // then it can be tried again
+					a.releasePart(p, 1)
+				}
+				next := b.acquire(1)
+				all := slices.Concat(a.slots(p), b.slots(q), b.slots(next))
+				slices.Sort(all)
+				if !slices.Equal(slices.Compact(all), []int{0, 1, 2, 3}) {
+					t.Errorf("%s, %v: slots are %v", op, late, all)
+				}
+				a.release(p, q, next)
+				a.empty()
+			})
+		}
+	}
+}
+
+// TestSlotsThatCannotBeReadAreRefused.
+func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
+	parties(t, 2, func(a, b party) {
+		p := a.acquire(2)
+		s, err := a.svc.Driver().Open(a.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.SetRecord(a.Context(), numbered, []byte("garbage"), 0); err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Slots(a.Context())
+		wantErr(t, err, coordinator.ErrRefused)
+		if p.Err() != nil {
+			t.Errorf("the permit was disturbed: %v", p.Err())
+		}
+		a.releasePart(p, 1) // which has no number to give back
+		a.svc.RemoveRecord(numbered)
+		a.wantSlots(p, 0)
+		a.release(p)
+		if err := s.Close(a.Context()); err != nil {
+			t.Error(err)
+		}
+		a.empty()
+	})
+}
+
+// TestMoreSlotsThanTheRecordCanShowAreAnError, at once, and the permits are held as ever.
+func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
+	const most = 12_769 // 31 bytes, 12,768 commas, 10 + 2 * 90 + 3 * 900 + 4 * 9000 digits, and 5 * 2769
+	parties(t, semaphore.MaxLimit, func(a, b party) {
+		for _, n := range []int{semaphore.MaxLimit, most + 1} {
+			p := a.acquire(n)
+			a.costs("what cannot fit", 0, 0, func() {
+				_, err := p.Slots(a.Context())
+				wantErr(t, err, coordinator.ErrInvalid)
+				if want := fmt.Sprintf("the numbers of %d permits take", n); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "at most 65536") {
+					t.Errorf("error %v, want %q", err, want)
+				}
+			})
+			if p.Err() != nil {
+				t.Error(p.Err())
+			}
+			a.releasePart(p, n-1)
+			a.wantSlots(p, 0)
+			a.release(p)
+		}
+		p, q := a.acquire(most), b.acquire(2)
+		if n := len(a.slots(p)); n != most {
+			t.Errorf("%d slots", n)
+		}
+		_, err := q.Slots(b.Context())
+		wantErr(t, err, coordinator.ErrInvalid)
+		if want := "the numbers of 2 permits and those of 1 other holders take"; !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+		a.releasePart(p, 100)
+		b.wantSlots(q, most-100, most-99)
+		a.release(p, q)
+		a.empty()
+	})
+}
