@@ -1,0 +1,169 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// The kind of an election's line, and the mode of its candidates.
+const (
+	kind = "election"
+	mode = "x"
+)
+
+// ErrNoLeader says that nobody leads, and nobody is a candidate.
+var ErrNoLeader = errors.New("no leader")
+
+// Election is an election's name on a client. It has no state: two of the same name are the same
+// election, and one may have many candidates, of one process too. It is safe for concurrent use.
+type Election struct {
+	client *coordinator.Client
+	line   *recipes.Line
+}
+
+// Option changes a default of an Election.
+type Option func(*config)
+
+type config struct{ identity string }
+
+// WithIdentity sets who leads or waits in listings: the client's identity by default. It is for people, and need not
+// be unique.
+func WithIdentity(id string) Option { return func(c *config) { c.identity = id } }
+
+// New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
+// coordinator.ErrInvalid and says which argument breaks which rule.
+func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
+	var cfg config
+	for _, o := range opts {
+		if o == nil {
+			return nil, invalid("new", name, "nil option")
+		}
+		o(&cfg)
+	}
+	if c == nil {
+		return nil, invalid("new", name, "nil client")
+	}
+	line, err := recipes.NewLine(c, kind, name, cfg.identity, nil)
+	if err != nil {
+		return nil, refused("new", name, err)
+	}
+	return &Election{client: c, line: line}, nil
+}
+
+// Name is the election's name.
+func (e *Election) Name() string { return e.line.Name() }
+
+// Campaign waits until the caller leads, in the order of asking. value, of at most
+// recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of it: an address, for instance.
+//
+// On success the term is the caller's to resign. On failure nothing is held, and the
+// place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
+// it ends while waiting behind others; coordinator.ErrUnavailable, together with that cause, when it ends while
+// the service owes an answer; ErrSessionLost when the session ended while waiting; ErrRemoved
+// when somebody deleted the place in line; ErrRefused; ErrClosed; ErrInvalid for a value that is too long, a TTL
+// that the service does not take, and a ctx of the leader.
+//
+// Each call is a candidate of its own, in one process too. The leader cannot be a candidate as well: a ctx that
+// carries a term of this election which is not over (see Term.Context) is refused, since it would wait for itself.
+func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
+	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, nil)
+}
+
+// TryCampaign is Campaign that does not wait its turn: if somebody leads or waits, it returns a
+// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves nothing in the line and wakes
+// nobody. On ZooKeeper a follower that lags may still show a leader who has just left.
+func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
+	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true, Alone: true}, nil)
+}
+
+// termKey finds the term of an election in a context.
+type termKey struct {
+	client *coordinator.Client
+	name   string
+}
+
+func (e *Election) key() termKey { return termKey{e.client, e.Name()} }
+
+// check refuses what no campaign can do.
+func (e *Election) check(ctx context.Context, op string, value []byte) error {
+	if t, _ := ctx.Value(e.key()).(*Term); t != nil && t.Err() == nil {
+		return invalid(op, e.Name(),
+			"the context carries a term of this election that is not over; Proclaim changes its value, Resign ends it")
+	}
+	return checkValue(op, e.Name(), value)
+}
+
+func checkValue(op, name string, value []byte) error {
+	if len(value) > recipes.MaxPayload {
+		return invalid(op, name, fmt.Sprintf("value has %d bytes; at most %d are allowed", len(value), recipes.MaxPayload))
+	}
+	return nil
+}
+
+// campaign is Campaign. It calls standing, if not nil, each time that the service has shown it its place in line.
+func (e *Election) campaign(ctx context.Context, r recipes.Request, standing func()) (*Term, error) {
+	if err := e.check(ctx, r.Op, r.Payload); err != nil {
+		return nil, err
+	}
+	// Fresh: an election is not re-entered as a mutex is. Two handles of one term would be two leaders to their
+	// owners, with one value between them. The check above sees to that but for the moment in which a term is
+	// being resigned: its handle is over by then, and its entry not yet.
+	r.Mode, r.Rule, r.Fresh = mode, recipes.Exclusive, true
+	if standing != nil {
+		r.Rule = func(ahead []driver.Place) recipes.Verdict { // asked for each view, and for none before
+			standing()
+			return recipes.Exclusive(ahead)
+		}
+	}
+	t := &Term{election: e}
+	hold, err := e.line.Acquire(context.WithValue(ctx, e.key(), t), r) // the hold's context keeps the value
+	if err != nil {
+		return nil, err
+	}
+	t.hold = hold // nobody has seen t before
+	return t, nil
+}
+
+// Candidates returns all candidates in order, the leader first; it is empty when nobody leads. It
+// is what the service showed at one moment.
+func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) {
+	return e.line.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
+}
+
+// Leader says who leads, as the service showed it at one moment: whoever is first in line. For a moment that may be a
+// candidate that does not know it yet, or one that has just given up. Whoever wants to know whether it leads
+// itself asks its [Term].
+//
+// The error is ErrNoLeader when nobody leads; otherwise as for Campaign.
+func (e *Election) Leader(ctx context.Context) (Leader, error) {
+	first, ok, err := e.line.Follow().Next(ctx)
+	switch {
+	case err != nil:
+		return Leader{}, coordinator.Describe(ctx, "leader", e.Name(), err)
+	case !ok:
+		return Leader{}, &coordinator.Error{Op: "leader", Name: e.Name(), Err: ErrNoLeader}
+	}
+	return leader(first), nil
+}
+
+// Leader is who leads, as others see it. The zero Leader is nobody.
+type Leader struct {
+	Identity string            // who: see WithIdentity; empty for an entry that Baton did not write
+	Value    []byte            // what it gave to Campaign, or to Proclaim last
+	Token    coordinator.Token // of its term; never zero
+	Session  string            // the ID of the session it leads by
+	Since    time.Time         // when it began to campaign, by its own wall clock; zero if unknown
+}
+
+// IsZero reports that nobody leads.
+func (l Leader) IsZero() bool { return l.Token == 0 }
+
+func leader(c recipes.Contender) Leader {
+	return Leader{Identity: c.Identity, Value: c.Payload, Token: c.Token, Session: c.Session, Since: c.Since}
+}

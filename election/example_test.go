@@ -1,0 +1,163 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+)
+
+// newElection stands for coordinator.Open("etcd://…") or "zk://…" and election.New in these examples.
+func newElection(svc *memory.Service, identity string) (e *election.Election, closeClient func()) {
+	client, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if e, err = election.New(client, "scheduler"); err != nil {
+		log.Fatal(err)
+	}
+	return e, func() { _ = client.Close(context.Background()) }
+}
+
+// A service that leads until it is told to stop, as by signal.NotifyContext.
+func Example() {
+	ctx, stop := context.WithCancel(context.Background())
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+
+	err := e.Run(ctx, func(ctx context.Context, t *election.Term) error {
+		fmt.Println("leading; token is positive:", t.Token() > 0)
+		stop() // SIGTERM
+		<-ctx.Done()
+		fmt.Println("told to stop; still leading:", t.Err() == nil)
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// leading; token is positive: true
+	// told to stop; still leading: true
+	// context canceled
+}
+
+// A term by hand, with a token for the resource and a context for the work.
+func ExampleElection_Campaign() {
+	ctx := context.Background()
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+
+	term, err := e.Campaign(ctx, []byte("10.0.0.1:8080"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	leader, err := e.Leader(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s leads at %s, by this term: %v\n", leader.Identity, leader.Value, leader.Token == term.Token())
+	fmt.Println(term.Resign(ctx), context.Cause(term.Context()))
+	// Output:
+	// replica-1 leads at 10.0.0.1:8080, by this term: true
+	// <nil> released
+}
+
+func ExampleElection_TryCampaign() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	one, closeOne := newElection(svc, "replica-1")
+	defer closeOne()
+	two, closeTwo := newElection(svc, "replica-2")
+	defer closeTwo()
+
+	if _, err := one.TryCampaign(ctx, nil); err != nil {
+		log.Fatal(err)
+	}
+	_, err := two.TryCampaign(ctx, nil)
+	fmt.Println(errors.Is(err, coordinator.ErrTaken))
+	// Output:
+	// true
+}
+
+// A router that follows the leader.
+func ExampleElection_Observe() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	e, closeClient := newElection(svc, "replica-1")
+	defer closeClient()
+	router, closeRouter := newElection(svc, "router")
+	defer closeRouter()
+
+	term, err := e.Campaign(ctx, []byte("starting"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for leader, err := range router.Observe(ctx) {
+		switch {
+		case err != nil:
+			log.Fatal(err)
+		case leader.IsZero():
+			fmt.Println("nobody leads")
+			return
+		case string(leader.Value) == "starting":
+			fmt.Println(leader.Identity, "is starting")
+			_ = term.Proclaim(ctx, []byte("10.0.0.1:8080"))
+		default:
+			fmt.Printf("route to %s\n", leader.Value)
+			_ = term.Resign(ctx)
+		}
+	}
+	// Output:
+	// replica-1 is starting
+	// route to 10.0.0.1:8080
+	// nobody leads
+}
+
+// Work that steps down goes to the end of the line and may be elected again.
+func ExampleElection_Run_stepDown() {
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	terms := 0
+	err := e.Run(context.Background(), func(context.Context, *election.Term) error {
+		if terms++; terms < 3 {
+			return fmt.Errorf("database is slow from here: %w", election.ErrStepDown)
+		}
+		return nil // done
+	}, election.WithPause(time.Millisecond, time.Millisecond))
+	fmt.Println(terms, err)
+	// Output:
+	// 3 <nil>
+}
+
+// Readiness that sends traffic to the leader only, and liveness.
+func ExampleHealth() {
+	e, closeClient := newElection(memory.NewService(), "replica-1")
+	defer closeClient()
+	health := new(election.Health)
+	mux := http.NewServeMux()
+	mux.Handle("/ready", health.Ready())
+	mux.Handle("/live", health.Live())
+	ask := func(path string) {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		fmt.Print(path, " ", w.Code, " ", w.Body)
+	}
+
+	ask("/ready")
+	_ = e.Run(context.Background(), func(context.Context, *election.Term) error {
+		ask("/ready")
+		ask("/live")
+		return nil
+	}, election.WithHealth(health))
+	ask("/ready")
+	// Output:
+	// /ready 503 not leading
+	// /ready 200 leading, token 1
+	// /live 200 ok
+	// /ready 503 not leading: not a candidate
+}

@@ -1,0 +1,188 @@
+package election
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+)
+
+// Health tells a prober, such as Kubernetes or a load balancer, whether this process leads, and whether it should be
+// restarted. The zero Health is ready to use: give it to Run by WithHealth, or call Show for each term.
+// It is safe for concurrent use, must not be copied, and starts no goroutine.
+type Health struct {
+	// Tolerance is how long Live goes on answering 200 after it has first seen what makes it answer 503. Zero:
+	// not at all, which leaves patience to the prober (failureThreshold, in Kubernetes). It must not change after
+	// the first use.
+	Tolerance time.Duration
+
+	mu    sync.Mutex
+	term  *Term             // the one that work runs under; nil when none does
+	note  string            // why it is not ready; with a term: that its work was told to stop
+	stuck []<-chan struct{} // of works left behind, closed when they end
+
+	since time.Time       // when Live first saw its present trouble; zero if there is none
+	seen  <-chan struct{} // tells the state of the session in which it did from later ones
+}
+
+// Show has h show a term that was won by Campaign. Call stop when the work under it has
+// stopped; Live counts on that. Showing another term takes the place of this one. It is not for terms of Run.
+func (h *Health) Show(t *Term) (stop func()) {
+	h.leads(t)
+	return func() { h.done(t) }
+}
+
+// Ready returns a handler that answers 200 while this process leads: by the clock, and not any more
+// when its work was told to stop. Otherwise it answers 503. Both come with a line of text that says why, and are not to be
+// cached. Methods other than GET and HEAD get 405.
+func (h *Health) Ready() http.Handler { return handler(h.ready) }
+
+// Live returns a handler that answers 503 when this process acts as leader but cannot be sure of it for long, or
+// not at all: its session is suspended, which means that it could not be renewed the last time; or its term was lost and
+// the work still runs (not if it was resigned); or Run has left work behind (see WithDrain) and it still runs. Otherwise, leading or not, it
+// answers 200. The rest is as for Ready.
+//
+// An outage of the coordination service suspends all leaders. Restarting them does not help then, so be patient,
+// in the prober or by Tolerance; a term that cannot be renewed ends by itself within the TTL.
+func (h *Health) Live() http.Handler { return handler(h.live) }
+
+func handler(look func() (ok bool, text string)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		ok, text := look()
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if !ok {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, text+"\n")
+		}
+	})
+}
+
+func (h *Health) ready() (bool, string) {
+	h.mu.Lock()
+	t, note := h.term, h.note
+	h.mu.Unlock()
+	if t != nil && note == "" {
+		// Asked without the lock: it may end the session, which calls observers.
+		if err := t.Err(); err != nil {
+			note = fmt.Sprint(err)
+		}
+	}
+	switch {
+	case t != nil && note == "":
+		return true, fmt.Sprintf("leading, token %d", t.Token())
+	case note == "":
+		return false, "not leading"
+	}
+	return false, "not leading: " + note
+}
+
+func (h *Health) live() (bool, string) {
+	h.mu.Lock()
+	t := h.term
+	h.mu.Unlock()
+	var state coordinator.State
+	var changed <-chan struct{}
+	var over error
+	if t != nil {
+		over = t.Err()
+		state, changed = t.hold.State()
+	}
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t != h.term { // another one since: it has had no time to get into trouble
+		return true, "ok"
+	}
+	h.stuck = running(h.stuck)
+	var trouble string
+	switch {
+	case len(h.stuck) > 0:
+		trouble = "work was left behind and still runs"
+	case over != nil && !errors.Is(over, coordinator.ErrReleased):
+		trouble = "the term is over, but its work still runs: " + fmt.Sprint(over)
+	case state == coordinator.Suspended:
+		trouble = "leading, but the session cannot be renewed"
+	default:
+		h.since = time.Time{}
+		return true, "ok"
+	}
+	if h.since.IsZero() || state == coordinator.Suspended && changed != h.seen {
+		h.since = time.Now() // new, or it was renewed in between
+	}
+	h.seen = changed
+	if time.Since(h.since) < h.Tolerance {
+		return true, "tolerated: " + trouble
+	}
+	return false, trouble
+}
+
+// running returns those jobs that have not ended.
+func running(jobs []<-chan struct{}) []<-chan struct{} {
+	var left []<-chan struct{}
+	for _, gone := range jobs {
+		select {
+		case <-gone:
+		default:
+			left = append(left, gone)
+		}
+	}
+	return left
+}
+
+// What follows is told by Run, in order: waiting, leads, drains, and then done or leaves; ended at last.
+
+// waiting: a candidate without a term. err is why it lost the last one or did not get it, until it stands in line again.
+func (h *Health) waiting(err error) {
+	note := "candidate"
+	if err != nil {
+		note = fmt.Sprint(err)
+	}
+	h.set(nil, note)
+}
+
+func (h *Health) leads(t *Term) { h.set(t, "") }
+
+func (h *Health) drains(ctx context.Context) {
+	note := "told to stop: " + fmt.Sprint(context.Cause(ctx)) // Sprint outlives a cause that panics
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note = note
+}
+
+// done: the work under t has returned.
+func (h *Health) done(t *Term) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.term == t {
+		h.term, h.note, h.since = nil, "", time.Time{}
+	}
+}
+
+// leaves: the work under the term has not returned, and nobody waits for it.
+func (h *Health) leaves(j *job) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stuck = append(h.stuck, j.gone)
+}
+
+func (h *Health) ended() { h.set(nil, "not a candidate") }
+
+func (h *Health) set(t *Term, note string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.term, h.note, h.since = t, note, time.Time{}
+}

@@ -1,0 +1,246 @@
+package election_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+)
+
+const line = driver.Line("election/jobs")
+
+// party is one process: a client with its election on the world's service.
+type party struct {
+	*testing.T
+	name   string
+	svc    *memory.Service
+	link   *memory.Driver
+	client *coordinator.Client
+	e      *election.Election
+}
+
+// parties runs a test in virtual time with n clients of one service. It fails if a goroutine is left in the end.
+func parties(t *testing.T, n int, f func(t *testing.T, p ...party)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		var p []party
+		for i := range n {
+			p = append(p, join(t, svc, string(rune('a'+i))))
+		}
+		f(t, p...)
+		for _, p := range p {
+			p.link.Heal()
+			if err := p.client.Close(t.Context()); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}
+	})
+}
+
+func join(t *testing.T, svc *memory.Service, name string, opts ...coordinator.Option) party {
+	t.Helper()
+	p := party{T: t, name: name, svc: svc, link: svc.Driver()}
+	var err error
+	opts = append([]coordinator.Option{coordinator.WithIdentity(name),
+		coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
+	if p.client, err = coordinator.New(p.link, opts...); err != nil {
+		t.Fatal(err)
+	}
+	if p.e, err = election.New(p.client, "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p party) campaign() *election.Term {
+	p.Helper()
+	t, err := p.e.Campaign(p.Context(), []byte(p.name))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return t
+}
+
+func (p party) resign(t *election.Term) {
+	p.Helper()
+	if err := t.Resign(p.Context()); err != nil {
+		p.Error(err)
+	}
+}
+
+func (p party) session() *coordinator.Session {
+	p.Helper()
+	s, err := p.client.Session(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return s
+}
+
+// candidate is a Campaign under way.
+type candidate struct {
+	term *election.Term
+	err  error
+	done chan struct{}
+}
+
+// stand campaigns beside the test, and returns when the candidate stands in line.
+func (p party) stand(ctx context.Context) *candidate {
+	p.Helper()
+	c := &candidate{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.term, c.err = p.e.Campaign(ctx, []byte(p.name))
+	}()
+	synctest.Wait()
+	return c
+}
+
+// pending fails if the campaign has come to an end.
+func (c *candidate) pending(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case <-c.done:
+		t.Errorf("the campaign ended: %v, %v", c.term, c.err)
+	default:
+	}
+}
+
+// won waits for the term.
+func (c *candidate) won(t *testing.T) *election.Term {
+	t.Helper()
+	<-c.done
+	if c.err != nil {
+		t.Fatal(c.err)
+	}
+	return c.term
+}
+
+// stage is where works run: it knows when two are on it at once.
+type stage struct {
+	mu      sync.Mutex
+	on      []string            // who works now
+	order   []string            // who worked, in order
+	last    coordinator.Token   // of the term that began last
+	left    time.Time           // when the last one went off
+	gaps    []time.Duration     // between one's going and the next one's coming
+	overlap int                 // how often two were on at once
+	tokens  []coordinator.Token // of the terms, in order
+}
+
+// enter says that the work of a term begins; the caller leaves by what it returns.
+func (s *stage) enter(p party, t *election.Term) (leave func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.on) > 0 {
+		s.overlap++
+		p.Errorf("%s works while %v do", p.name, s.on)
+	}
+	if t.Token() <= s.last {
+		p.Errorf("token %d after %d", t.Token(), s.last)
+	}
+	if !s.left.IsZero() {
+		s.gaps = append(s.gaps, time.Since(s.left))
+	}
+	s.last = t.Token()
+	s.on, s.order, s.tokens = append(s.on, p.name), append(s.order, p.name), append(s.tokens, t.Token())
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		i := slices.Index(s.on, p.name)
+		s.on, s.left = slices.Delete(s.on, i, i+1), time.Now()
+	}
+}
+
+func (s *stage) working() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.on)
+}
+
+func (s *stage) worked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.order)
+}
+
+// runner is a Run under way.
+type runner struct {
+	stop context.CancelCauseFunc
+	err  error
+	done chan struct{}
+}
+
+// run runs work beside the test, and returns when all is quiet.
+func (p party) run(work func(context.Context, *election.Term) error, opts ...election.RunOption) *runner {
+	ctx, stop := context.WithCancelCause(p.Context())
+	r := &runner{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.err = p.e.Run(ctx, work, opts...)
+	}()
+	synctest.Wait()
+	return r
+}
+
+// ended waits for Run and returns its error.
+func (r *runner) ended() error {
+	<-r.done
+	return r.err
+}
+
+// idle is work that waits for its end.
+func idle(ctx context.Context, _ *election.Term) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// until is work that enters the stage and stays until its context ends.
+func (p party) until(s *stage) func(context.Context, *election.Term) error {
+	return func(ctx context.Context, t *election.Term) error {
+		defer s.enter(p, t)()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}
+
+// sleep lets time pass, and what is due then happen.
+func sleep(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// notes is a list that several goroutines write.
+type notes[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (n *notes[T]) add(x T) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.all = append(n.all, x)
+}
+
+func (n *notes[T]) get() []T {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.all)
+}
+
+// Write has a logger write into notes of lines.
+func (n *notes[T]) Write(b []byte) (int, error) {
+	n.add(any(string(b)).(T))
+	return len(b), nil
+}

@@ -1,0 +1,262 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+)
+
+func TestWorkThatOverrunsDoesNotHoldTheNameForEver(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a, b := p[0], p[1]
+		stuck, stopped := make(chan struct{}), make(chan struct{})
+		var term *election.Term
+		hooked := false
+		r := a.run(func(_ context.Context, own *election.Term) error {
+			term = own
+			<-stuck
+			close(stopped)
+			return errMine // nobody asks any more
+		}, election.WithDrain(7*time.Second), election.WithOnOverrun(func() {
+			hooked = true
+			if term.Err() != nil {
+				t.Errorf("the hook was called after the term: %v", term.Err())
+			}
+		}))
+		c := b.stand(t.Context())
+		began := time.Now()
+		r.stop(errMine)
+		err := r.ended()
+		if !errors.Is(err, election.ErrOverrun) || !errors.Is(err, errMine) || !strings.Contains(err.Error(), "7s") {
+			t.Errorf("Run = %v", err)
+		}
+		if took := time.Since(began); took != 7*time.Second || !hooked {
+			t.Errorf("after %v, hook called: %v", took, hooked)
+		}
+		next := c.won(t)
+		if term.Err() == nil || next.Token() <= term.Token() {
+			t.Errorf("%v; token %d, then %d", term.Err(), term.Token(), next.Token())
+		}
+		b.resign(next)
+		close(stuck)
+		<-stopped
+	})
+}
+
+func TestDefaultDrainIsHalfAMinuteAndForeverIsForever(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		for _, c := range []struct {
+			opts  []election.RunOption
+			takes time.Duration
+			want  bool
+		}{
+			{nil, 29 * time.Second, false},
+			{nil, 31 * time.Second, true},
+			{[]election.RunOption{election.WithDrain(election.Forever), election.WithOnOverrun(func() { t.Error("hook") })}, time.Hour, false},
+		} {
+			r := p[0].run(func(ctx context.Context, _ *election.Term) error {
+				<-ctx.Done()
+				time.Sleep(c.takes)
+				return nil
+			}, c.opts...)
+			r.stop(errMine)
+			if err := r.ended(); errors.Is(err, election.ErrOverrun) != c.want || !errors.Is(err, errMine) {
+				t.Errorf("work that takes %v to stop: Run = %v", c.takes, err)
+			}
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestOverrunAfterALossSaysBoth(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		a := p[0]
+		began := time.Now()
+		err := a.e.Run(t.Context(), func(_ context.Context, term *election.Term) error {
+			a.svc.Expire(term.Session())
+			time.Sleep(time.Minute)
+			return nil
+		}, election.WithDrain(time.Second))
+		if !errors.Is(err, election.ErrOverrun) || !errors.Is(err, coordinator.ErrSessionLost) || time.Since(began) != time.Second {
+			t.Errorf("Run = %v after %v", err, time.Since(began))
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// slow is a cause that takes its time to say what it is, and has both Run's timer and the work's outcome ready
+// when Run gets to look at them.
+type slow struct{}
+
+func (slow) Error() string {
+	time.Sleep(10 * time.Second)
+	return "slow"
+}
+
+// TestWorkThatStopsAtTheLastMomentIsInTime: work that has returned when Run looks is not left, though its time is over as well.
+func TestWorkThatStopsAtTheLastMomentIsInTime(t *testing.T) {
+	for range 30 {
+		parties(t, 1, func(t *testing.T, p ...party) {
+			var s stage
+			r := p[0].run(func(ctx context.Context, term *election.Term) error {
+				defer s.enter(p[0], term)()
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				return errMine
+			}, election.WithDrain(time.Second), election.WithOnOverrun(func() { t.Error("hook") }))
+			r.stop(slow{})
+			err := r.ended()
+			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) || len(s.working()) != 0 {
+				t.Errorf("Run ended, %v work", s.working())
+			}
+		})
+	}
+}
+
+// TestWorkThatStopsAtTheLastMomentIsNoLimbo: when its last moment and that of Run are one, either may win, but what is said is true.
+func TestWorkThatStopsAtTheLastMomentIsNoLimbo(t *testing.T) {
+	for range 50 {
+		parties(t, 1, func(t *testing.T, p ...party) {
+			var hooked atomic.Bool
+			r := p[0].run(func(ctx context.Context, term *election.Term) error {
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				if term.Err() != nil && !hooked.Load() { // in this order: it is told before
+					t.Error("resigned before the work had returned, and nobody was told")
+				}
+				return nil
+			}, election.WithDrain(time.Second), election.WithOnOverrun(func() { hooked.Store(true) }))
+			r.stop(errMine)
+			err := r.ended()
+			synctest.Wait()
+			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) && !hooked.Load() || len(p[0].svc.Snapshot(line)) != 0 {
+				t.Errorf("Run = %v, hook called: %v, left %v", err, hooked.Load(), p[0].svc.Snapshot(line))
+			}
+		})
+	}
+}
+
+// TestLostTermTellsWhenOthersMayBegin: not only when the drain is over.
+func TestLostTermTellsWhenOthersMayBegin(t *testing.T) {
+	const margin = coordinator.DefaultTTL / 10
+	for name, c := range map[string]struct {
+		opts  []election.RunOption
+		takes time.Duration // the work, to stop
+		hook  time.Duration // after the loss; negative: never
+		err   error
+	}{
+		"in time":       {nil, margin / 2, -1, nil},
+		"late":          {nil, 20 * time.Second, margin, nil},
+		"far too late":  {nil, time.Minute, margin, election.ErrOverrun},
+		"no bound":      {[]election.RunOption{election.WithDrain(election.Forever)}, time.Hour, margin, nil},
+		"shorter drain": {[]election.RunOption{election.WithDrain(margin / 4)}, time.Minute, margin / 4, election.ErrOverrun},
+	} {
+		for _, drained := range []bool{false, true} { // lost while it drains
+			parties(t, 1, func(t *testing.T, p ...party) {
+				a := p[0]
+				var lost notes[time.Time]
+				var hooks []time.Duration
+				ctx, stop := context.WithCancelCause(t.Context())
+				opts := append(c.opts, election.WithOnOverrun(func() { hooks = append(hooks, time.Since(lost.get()[0])) }))
+				terms := 0
+				err := a.e.Run(ctx, func(ctx context.Context, term *election.Term) error {
+					if terms++; terms > 1 {
+						return errMine
+					}
+					if drained {
+						stop(errMine)
+						<-ctx.Done()
+					}
+					a.link.Cut()
+					if drained && c.hook == margin/4 { // it is over before the loss would come
+						a.svc.Expire(term.Session())
+						a.link.Heal()
+					}
+					<-term.Context().Done()
+					lost.add(time.Now())
+					a.link.Heal()
+					time.Sleep(c.takes)
+					return nil
+				}, opts...)
+				if c.err != nil && !errors.Is(err, c.err) || c.err == nil && !errors.Is(err, errMine) {
+					t.Errorf("%s, drained %v: Run = %v", name, drained, err)
+				}
+				if c.hook < 0 && len(hooks) != 0 || c.hook >= 0 && (len(hooks) != 1 || hooks[0] != c.hook) {
+					t.Errorf("%s, drained %v: the hook was called %v after the loss, want %v", name, drained, hooks, c.hook)
+				}
+				time.Sleep(time.Minute)
+			})
+		}
+	}
+}
+
+// TestLossThatIsSeenLateIsToldAtOnce: what the others have to wait for counts from the loss, and not from when Run sees it.
+func TestLossThatIsSeenLateIsToldAtOnce(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		a := p[0]
+		var told notes[time.Duration]
+		began := time.Now()
+		r := a.run(func(ctx context.Context, _ *election.Term) error {
+			<-ctx.Done()
+			a.link.Cut()
+			time.Sleep(time.Minute)
+			return nil
+		}, election.WithDrain(election.Forever), election.WithOnOverrun(func() { told.add(time.Since(began)) }))
+		r.stop(slow{}) // Run is busy for 10 s, and its log for as long
+		_ = r.ended()
+		if got := told.get(); len(got) != 1 || got[0] != 20*time.Second {
+			t.Errorf("told after %v", got)
+		}
+		a.link.Heal()
+	})
+}
+
+// TestWorkThatHasResignedIsNotSaidToHaveLost: it has given the name away itself, and only its drain is bounded.
+func TestWorkThatHasResignedIsNotSaidToHaveLost(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		err := p[0].e.Run(t.Context(), func(_ context.Context, term *election.Term) error {
+			p[0].resign(term)
+			time.Sleep(20 * time.Second)
+			return nil
+		}, election.WithOnOverrun(func() { t.Error("hook") }))
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWorkThatReturnsWhileTheHookRunsHasReturned: its error is not lost, and it is no overrun. Nor is anything of it left.
+func TestWorkThatReturnsWhileTheHookRunsHasReturned(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		for _, lose := range []bool{false, true} {
+			stop := make(chan struct{})
+			ctx, cancel := context.WithCancel(t.Context())
+			err := p[0].e.Run(ctx, func(ctx context.Context, term *election.Term) error {
+				if cancel(); lose {
+					p[0].svc.Expire(term.Session())
+				}
+				<-stop
+				return errMine
+			}, election.WithDrain(time.Minute), election.WithOnOverrun(func() {
+				close(stop)
+				time.Sleep(time.Second)
+			}))
+			stacks := make([]byte, 1<<20)
+			stacks = stacks[:runtime.Stack(stacks, true)]
+			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) {
+				t.Errorf("Run = %v", err)
+			}
+			if lose && strings.Contains(string(stacks), "election.(*job).run(") {
+				t.Errorf("Run returned, and the goroutine of the work is left:\n%s", stacks)
+			}
+		}
+	})
+}

@@ -1,0 +1,233 @@
+package election_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+)
+
+func TestHookThatPanicsDoesNotKeepTheName(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		func() {
+			defer func() {
+				if recover() != "hook" {
+					t.Error("the panic was swallowed")
+				}
+			}()
+			_ = p[0].e.Run(ctx, func(context.Context, *election.Term) error {
+				time.Sleep(time.Minute)
+				return nil
+			}, election.WithDrain(time.Second), election.WithOnOverrun(func() { panic("hook") }))
+		}()
+		if term, err := p[1].e.TryCampaign(t.Context(), nil); err != nil {
+			t.Error(err)
+		} else {
+			p[1].resign(term)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// workThatPanics is found in the stack.
+func workThatPanics(v any) func(context.Context, *election.Term) error {
+	return func(context.Context, *election.Term) error { panic(v) }
+}
+
+func TestPanicOfWorkPassesThroughAfterResigning(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		for _, v := range []any{"boom", errMine} {
+			func() {
+				defer func() {
+					got, ok := recover().(*election.PanicError)
+					if !ok || got.Value != v || !strings.Contains(got.Error(), "workThatPanics") {
+						t.Errorf("panic of %v passed through as %v", v, got)
+					}
+					if errors.Is(got, errMine) != (v == errMine) { //nolint:errorlint // itself
+						t.Errorf("%v: unwraps to %v", v, got.Unwrap())
+					}
+				}()
+				_ = p[0].e.Run(t.Context(), workThatPanics(v))
+			}()
+			term, err := p[1].e.TryCampaign(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p[1].resign(term)
+		}
+	})
+}
+
+func TestPanicWhileDrainingPassesThrough(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		defer func() {
+			if p, ok := recover().(*election.PanicError); !ok || p.Value != "boom" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		_ = p[0].e.Run(ctx, func(ctx context.Context, _ *election.Term) error {
+			<-ctx.Done()
+			panic("boom")
+		})
+	})
+}
+
+// rude is a cause that nobody can read.
+type rude struct{}
+
+func (rude) Error() string { panic("rude") }
+
+func TestCauseThatPanicsDoesNotKeepTheName(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		r := p[0].run(idle)
+		r.stop(rude{})
+		if err := r.ended(); err != error(rude{}) { //nolint:errorlint // itself
+			t.Error("another error")
+		}
+		p[1].resign(p[1].campaign())
+	})
+}
+
+// TestForeignCodeThatPanicsDoesNotKeepTheName: the handler of the log, as the work does not stop, an observer, as its term is
+// given up, and one as a candidate joins.
+func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a := join(t, p[0].svc, "a", coordinator.WithLogger(slog.New(slog.NewTextHandler(rudeWriter{}, nil))))
+		b := p[1]
+		h := new(election.Health)
+		stuck := make(chan struct{})
+		ctx, stop := context.WithCancel(t.Context())
+		func() {
+			defer func() {
+				if v := recover(); v != "rude" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_ = a.e.Run(ctx, func(context.Context, *election.Term) error {
+				stop()
+				<-stuck
+				return nil
+			}, election.WithDrain(time.Second), election.WithHealth(h))
+		}()
+		check(t, h, 503, "not a candidate", 503, "left behind")
+		term, err := b.e.TryCampaign(t.Context(), nil)
+		if err != nil {
+			t.Error(err)
+		} else {
+			b.resign(term)
+		}
+		close(stuck)
+		check(t, h, 503, "not a candidate", 200, "ok")
+		_ = a.client.Close(t.Context())
+
+		stuck = make(chan struct{})
+		d := join(t, p[0].svc, "d", coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
+			if e.Kind == coordinator.EventReleased {
+				panic("rude")
+			}
+		})))
+		ctx, stop = context.WithCancel(t.Context())
+		func() {
+			defer func() {
+				if v := recover(); v != "rude" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_ = d.e.Run(ctx, func(context.Context, *election.Term) error {
+				stop()
+				<-stuck
+				return nil
+			}, election.WithDrain(time.Second))
+		}()
+		close(stuck) // its goroutine ends, or the test fails
+		_ = d.client.Close(t.Context())
+
+		c := join(t, p[0].svc, "c", coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
+			if e.Kind == coordinator.EventJoined {
+				panic("rude")
+			}
+		})))
+		func() {
+			defer func() {
+				if v, ok := recover().(*election.PanicError); !ok || v.Value != "rude" || !strings.Contains(v.Error(), "TestForeignCode") {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_ = c.e.Run(t.Context(), idle)
+		}()
+		_ = c.client.Close(t.Context())
+	})
+}
+
+// rudeWriter is a log that cannot be written to.
+type rudeWriter struct{}
+
+func (rudeWriter) Write([]byte) (int, error) { panic("rude") }
+
+// TestWorkThatEndsItsGoroutineEndsTheCallers: testing's FailNow in work must not hang the test, nor let it go on.
+func TestWorkThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		ended := make(chan bool, 1)
+		go func() {
+			returned := false
+			defer func() { ended <- returned }()
+			_ = p[0].e.Run(t.Context(), func(context.Context, *election.Term) error {
+				runtime.Goexit()
+				return nil
+			})
+			returned = true
+		}()
+		if <-ended {
+			t.Error("Run returned")
+		}
+		term, err := p[1].e.TryCampaign(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p[1].resign(term)
+	})
+}
+
+// TestPanicOfWorkLeftBehindEndsTheProcess: nobody is there to have it, and it must not vanish. It runs itself in a process of
+// its own.
+func TestPanicOfWorkLeftBehindEndsTheProcess(t *testing.T) {
+	const child = "BATON_TEST_PANIC_LEFT_BEHIND"
+	if os.Getenv(child) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
+		cmd.Env = append(os.Environ(), child+"=1")
+		out, err := cmd.CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("boom, left behind")) || bytes.Contains(out, []byte("survived")) {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	svc := memory.NewService()
+	a := join(t, svc, "a")
+	ctx, stop := context.WithCancel(context.Background())
+	stop2 := make(chan struct{})
+	err := a.e.Run(ctx, func(context.Context, *election.Term) error {
+		stop()
+		<-stop2
+		panic("boom, left behind")
+	}, election.WithDrain(time.Millisecond))
+	if !errors.Is(err, election.ErrOverrun) {
+		t.Fatalf("survived: %v", err)
+	}
+	close(stop2)
+	<-time.After(10 * time.Second)
+	t.Fatal("survived")
+}

@@ -1,0 +1,241 @@
+package election_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+)
+
+func TestClosedClientEndsRun(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		var s stage
+		quiet := election.WithOnError(func(err error) { t.Errorf("told of %v", err) })
+		leading, waiting := p[0].run(p[0].until(&s), quiet), p[1].run(p[1].until(&s), quiet)
+		began := time.Now()
+		_ = p[1].client.Close(t.Context())
+		_ = p[0].client.Close(t.Context())
+		for _, r := range []*runner{leading, waiting} {
+			if err := r.ended(); !errors.Is(err, coordinator.ErrClosed) {
+				t.Errorf("Run = %v", err)
+			}
+		}
+		if got := s.worked(); !slices.Equal(got, []string{"a"}) || time.Since(began) != 0 {
+			t.Errorf("worked: %v, ended after %v", got, time.Since(began))
+		}
+	})
+}
+
+// TestClosedClientEndsThePause, whether the session outlived the term or not.
+func TestClosedClientEndsThePause(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		parties(t, 1, func(t *testing.T, p ...party) {
+			a := p[0]
+			terms := 0
+			var told notes[error]
+			r := a.run(func(_ context.Context, term *election.Term) error {
+				if terms++; lose {
+					a.svc.Expire(term.Session())
+					<-term.Context().Done()
+				}
+				return election.ErrStepDown
+			}, election.WithPause(time.Hour, time.Hour), election.WithOnError(told.add))
+			sleep(time.Minute)
+			if errs := told.get(); lose && (len(errs) != 1 || !errors.Is(errs[0], coordinator.ErrSessionLost)) || !lose && len(errs) != 0 {
+				t.Errorf("told of %v", errs)
+			}
+			began := time.Now()
+			_ = a.client.Close(t.Context())
+			if err := r.ended(); !errors.Is(err, coordinator.ErrClosed) || time.Since(began) != 0 || terms != 1 {
+				t.Errorf("Run = %v after %v and %d terms", err, time.Since(began), terms)
+			}
+		})
+	}
+}
+
+// TestServiceThatIsNotThereIsTold: once in an outage, and it costs no campaign. FIELD 76.
+func TestServiceThatIsNotThereIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out notes[string]
+		svc := memory.NewService()
+		a := join(t, svc, "a", coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		svc.Stop()
+		h := new(election.Health)
+		var told notes[error]
+		var s stage
+		r := a.run(a.until(&s), election.WithOnError(told.add), election.WithHealth(h))
+		began := time.Now()
+		check(t, h, 503, "candidate", 200, "ok")
+		sleep(9 * time.Second)
+		if errs := told.get(); len(errs) != 0 {
+			t.Errorf("told of %v at once", errs)
+		}
+		sleep(time.Hour)
+		since := began.Format(time.RFC3339)
+		if errs := told.get(); len(errs) != 1 || !errors.Is(errs[0], coordinator.ErrUnavailable) || !strings.Contains(errs[0].Error(), since) {
+			t.Errorf("told of %v, want the outage since %s", errs, since)
+		}
+		if got := strings.Join(out.get(), ""); strings.Count(got, "no answer since "+since) != 1 {
+			t.Errorf("logged %s", got)
+		}
+		check(t, h, 503, since, 200, "ok")
+		svc.Start()
+		sleep(time.Second)
+		check(t, h, 200, "leading", 200, "ok")
+		svc.Stop() // one that is lost later
+		sleep(time.Hour)
+		if errs := told.get(); len(errs) != 3 || !errors.Is(errs[1], coordinator.ErrSessionLost) || !errors.Is(errs[2], coordinator.ErrUnavailable) {
+			t.Errorf("told of %v", errs)
+		}
+		check(t, h, 503, "no answer since", 200, "ok")
+		svc.Start()
+		sleep(20 * time.Second) // the service keeps the old session for that long
+		if !slices.Equal(s.working(), []string{"a"}) {
+			t.Errorf("%v work", s.working())
+		}
+		r.stop(nil)
+		_ = r.ended()
+		_ = a.client.Close(t.Context())
+	})
+}
+
+// TestFailureIsShownUntilTheCandidateStandsInLine, and not only until the next campaign begins.
+func TestFailureIsShownUntilTheCandidateStandsInLine(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a, b := p[0], p[1]
+		term := b.campaign()
+		h := new(election.Health)
+		r := a.run(idle, election.WithHealth(h))
+		check(t, h, 503, "not leading: candidate", 200, "ok")
+		a.svc.OnRequest(func(r memory.Request) memory.Fate {
+			return memory.Fate{DropRequest: r.Driver == a.link && r.Op == memory.OpJoin}
+		})
+		a.svc.Expire(a.session().ID())
+		sleep(5 * time.Second)
+		check(t, h, 503, "session lost", 200, "ok")
+		a.svc.OnRequest(nil)
+		sleep(time.Minute)
+		check(t, h, 503, "not leading: candidate", 200, "ok")
+		b.resign(term)
+		r.stop(nil)
+		_ = r.ended()
+	})
+}
+
+// TestHandlerOfErrorsThatPanicsLeavesNothing, also while the campaign goes on.
+func TestHandlerOfErrorsThatPanicsLeavesNothing(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		p[0].svc.Stop()
+		func() {
+			defer func() {
+				if v := recover(); v != "mine" {
+					t.Errorf("recovered %v", v)
+				}
+			}()
+			_ = p[0].e.Run(t.Context(), idle, election.WithOnError(func(error) {
+				p[0].svc.Start()
+				time.Sleep(time.Minute) // it is elected meanwhile
+				panic("mine")
+			}))
+		}()
+		if left := p[0].svc.Snapshot(line); len(left) != 0 {
+			t.Errorf("left %v", left)
+		}
+	})
+}
+
+// TestShortTermsBackOff: an operator's script, or a network, ends every term as soon as it has begun.
+func TestShortTermsBackOff(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		a := p[0]
+		var flapping atomic.Bool
+		flapping.Store(true)
+		var began notes[time.Time]
+		r := a.run(func(ctx context.Context, term *election.Term) error {
+			began.add(time.Now())
+			if flapping.Load() {
+				a.svc.Expire(term.Session())
+			}
+			<-ctx.Done()
+			return nil
+		})
+		sleep(10 * time.Minute)
+		terms := began.get()
+		// Pauses of 0.1, 0.2, 0.4 … 10 s, each ± 50 %: 60 terms in ten minutes, give or take, and 6 more at first.
+		if n := len(terms); n < 40 || n > 140 {
+			t.Errorf("%d terms in ten minutes", n)
+		}
+		for i, want := range []time.Duration{100, 200, 400, 800, 1600} {
+			pause, want := terms[i+1].Sub(terms[i]), want*time.Millisecond
+			if pause < want/2 || pause > want*3/2 {
+				t.Errorf("pause %d is %v, want %v ± 50 %%", i, pause, want)
+			}
+		}
+		flapping.Store(false)
+		sleep(time.Minute) // one long term
+		last := len(began.get())
+		a.svc.Expire(a.session().ID())
+		sleep(200 * time.Millisecond)
+		if len(began.get()) != last+1 {
+			t.Error("the pause after a long term is not the first one")
+		}
+		r.stop(nil)
+		_ = r.ended()
+	})
+}
+
+func TestPausesCanBeChosenAndCutShort(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		a := p[0]
+		r := a.run(func(context.Context, *election.Term) error { return election.ErrStepDown }, election.WithPause(time.Hour, time.Hour))
+		began := time.Now()
+		r.stop(errMine)
+		if err := r.ended(); err != errMine || time.Since(began) != 0 { //nolint:errorlint // itself
+			t.Errorf("Run = %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// TestRefusedCampaignIsLoggedReportedAndRepeated. FIELD 76: a start that can never elect must be observable.
+func TestRefusedCampaignIsLoggedReportedAndRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out notes[string]
+		svc := memory.NewService()
+		a := join(t, svc, "a", coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		refuse := func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin {
+				return memory.Fate{Err: driver.Wrap(driver.ErrRefused, errors.New("no permission"))}
+			}
+			return memory.Fate{}
+		}
+		svc.OnRequest(refuse)
+		var told notes[error]
+		var s stage
+		r := a.run(a.until(&s), election.WithOnError(told.add))
+		sleep(time.Minute)
+		if errs := told.get(); len(errs) < 5 || len(errs) > 20 || !errors.Is(errs[0], coordinator.ErrRefused) {
+			t.Errorf("told %d times: %v", len(errs), errs)
+		}
+		if got := out.get(); len(got) < 5 || !strings.Contains(got[0], "no permission") || !strings.Contains(got[0], "election=jobs") {
+			t.Errorf("logged: %s", got)
+		}
+		svc.OnRequest(nil)
+		time.Sleep(20 * time.Second)
+		if !slices.Equal(s.working(), []string{"a"}) {
+			t.Error("not elected when it was allowed again")
+		}
+		r.stop(nil)
+		_ = r.ended()
+		_ = a.client.Close(t.Context())
+	})
+}

@@ -1,0 +1,61 @@
+package election
+
+import (
+	"context"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/recipes"
+)
+
+// Term is the time for which one candidate leads: a handle that is resigned once. It is safe for
+// concurrent use.
+type Term struct {
+	hold     *recipes.Hold
+	election *Election
+}
+
+// Token is the fencing token of this term: strictly greater than those of all earlier
+// terms of this election. Hand it to whatever the leader writes to, and have it
+// refuse tokens smaller than the greatest it has seen.
+func (t *Term) Token() coordinator.Token { return t.hold.Token() }
+
+// Context ends when the term does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
+// ErrClosed), and before anyone else can lead. It has the values of the context given to
+// Campaign, but not its deadline. Its Err looks at the clock: after a pause of the process it sees the loss at the first
+// look. Done, and contexts derived from it, follow when their timers run.
+func (t *Term) Context() context.Context { return t.hold.Context() }
+
+// Err returns nil while the term lasts, by the clock, and then why it ended.
+func (t *Term) Err() error { return t.hold.Err() }
+
+// Deadline is when the term is lost unless the session is renewed before. It moves on with every
+// renewal, and has a monotonic clock reading.
+func (t *Term) Deadline() time.Time { return t.hold.Deadline() }
+
+// Session is the ID of the session that leads, as Leader shows it.
+func (t *Term) Session() string { return t.hold.Session() }
+
+// Proclaim changes the value that Leader, Observe and Candidates show. Every observer is told. Concurrent calls follow one after
+// the other.
+//
+// On failure the old value or the new one is shown, until the next call succeeds. When the term is over the error
+// says why, as Err does, and nothing is written. Other errors: ErrInvalid for a value that is too long,
+// ErrUnavailable, ErrRefused, the cause of ctx.
+func (t *Term) Proclaim(ctx context.Context, value []byte) error {
+	if err := checkValue("proclaim", t.election.Name(), value); err != nil {
+		return err
+	}
+	return coordinator.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
+}
+
+// Resign ends the term: its context first, then its place in line, and the next candidate leads. It works with a
+// ctx that is dead already, for up to two seconds.
+//
+// A second Resign returns coordinator.ErrNotHeld and changes nothing. When the term was lost
+// before, the error says why, and nothing is deleted. When ctx ends before the service answers, or the service
+// refuses, the error says so, and resigning goes on in the background until it is done or the session
+// has ended.
+func (t *Term) Resign(ctx context.Context) error {
+	return coordinator.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
+}
