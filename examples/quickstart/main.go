@@ -7,11 +7,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -25,24 +28,40 @@ func main() {
 	url := flag.String("url", "memory://", "the service: memory://, etcd://host:port/namespace, zk://host:port/chroot")
 	turns := flag.Int("turns", 3, "turns for each worker")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *url, *turns); err != nil {
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := run(ctx, os.Stdout, *url, *turns); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, url string, turns int) (err error) {
+// run is main without the process: it returns when all turns are taken, or ctx ends, which is no error.
+func run(ctx context.Context, out io.Writer, url string, turns int) (err error) {
+	if turns < 1 {
+		return fmt.Errorf("-turns %d: must be at least 1", turns)
+	}
 	client, err := coordinator.Open(url)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if cerr := client.Close(context.WithoutCancel(ctx)); err == nil {
-			err = cerr
-		}
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, client.Close(bound))
 	}()
+	if err := work(ctx, out, client, turns); ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return nil // told to stop
+}
+
+// work has three workers take their turns.
+func work(ctx context.Context, out io.Writer, client *coordinator.Client, turns int) error {
 	// A first session within five seconds, so that a wrong address shows at once.
 	first, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -58,7 +77,7 @@ func run(ctx context.Context, url string, turns int) (err error) {
 	for worker := 1; worker <= 3; worker++ {
 		wg.Go(func() {
 			for turn := 1; turn <= turns && ctx.Err() == nil; turn++ {
-				if err := take(ctx, m, worker, turn); err != nil {
+				if err := take(ctx, out, m, worker, turn); err != nil {
 					errs <- err
 					return
 				}
@@ -72,12 +91,12 @@ func run(ctx context.Context, url string, turns int) (err error) {
 
 // take is one turn: what stands between Lock and Unlock is done by one worker at a time, in this
 // process and in all others.
-func take(ctx context.Context, m *mutex.Mutex, worker, turn int) error {
+func take(ctx context.Context, out io.Writer, m *mutex.Mutex, worker, turn int) error {
 	lock, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("worker %d has turn %d, token %d\n", worker, turn, lock.Token())
+	fmt.Fprintf(out, "worker %d has turn %d, token %d\n", worker, turn, lock.Token())
 	select {
 	case <-time.After(100 * time.Millisecond): // the work
 	case <-lock.Context().Done(): // lost: stop at once
