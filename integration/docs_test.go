@@ -1,0 +1,49 @@
+package integration_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocsNameTestsThatExist: documentation that names a test as its evidence must not outlive it.
+func TestDocsNameTestsThatExist(t *testing.T) {
+	exists := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		for _, m := range declared.FindAllStringSubmatch(string(src), -1) {
+			exists[m[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := filepath.Glob("../docs/*.md")
+	if err != nil || len(docs) == 0 {
+		t.Fatal("no documents", err)
+	}
+	named := regexp.MustCompile("`(Test\\w+)`")
+	found := 0
+	for _, path := range append(docs, "../README.md") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			if found++; !exists[m[1]] {
+				t.Errorf("%s names %s, which does not exist", path, m[1])
+			}
+		}
+	}
+	if found < 60 {
+		t.Errorf("only %d tests are named: the table of behaviours is not read as it should be", found)
+	}
+}

@@ -1,0 +1,244 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+func init() { proc.Register("elect", electWorker) }
+
+func newElection(t testing.TB, c *coordinator.Client, name string) *election.Election {
+	t.Helper()
+	e, err := election.New(c, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// reign is what an electing worker tells: its work has begun, or ended.
+type reign struct {
+	Token int64
+	Began bool
+	At    time.Time
+}
+
+// electWorker is one replica of a service with a leader: url, name, marker. The marker exists while a work runs: a
+// second one at the same time finds it. Asked to end, the work takes a moment to put things in order.
+func electWorker(ctx context.Context, io *proc.IO, args []string) error {
+	c, err := coordinator.Open(args[0], silent)
+	if err != nil {
+		return err
+	}
+	e, err := election.New(c, args[1])
+	if err != nil {
+		return err
+	}
+	if err := io.Send("ready"); err != nil {
+		return err
+	}
+	err = e.Run(ctx, func(ctx context.Context, t *election.Term) error {
+		marker, err := os.OpenFile(args[2], os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return fmt.Errorf("two leaders at once: %w", err)
+		}
+		_ = marker.Close()
+		err = io.Send(reign{Token: int64(t.Token()), Began: true, At: time.Now()})
+		<-ctx.Done()
+		time.Sleep(50 * time.Millisecond)
+		err = errors.Join(err, t.Err(), os.Remove(args[2])) // it leads to the end
+		return errors.Join(err, io.Send(reign{Token: int64(t.Token()), At: time.Now()}))
+	})
+	if !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return c.Close(context.WithoutCancel(ctx))
+}
+
+// TestRollingRestartHandsOverWithoutOverlapOrGap restarts five replicas one after the other, each of them leading when
+// its turn comes. The TTL is what a gap would be if they did not hand over.
+func TestRollingRestartHandsOverWithoutOverlapOrGap(t *testing.T) {
+	const ttl, replicas = 10 * time.Second, 5
+	each(t, func(t *testing.T, s site) {
+		name, marker := servers.Name(t), filepath.Join(t.TempDir(), "leading")
+		watcher := newElection(t, s.client(t, ttl), name)
+		var mu sync.Mutex
+		var all []reign
+		var readers sync.WaitGroup
+		start := func(n int) *proc.Child {
+			w := proc.Start(t, "elect", s.url(ttl), name, marker)
+			var ready string
+			w.Recv(&ready)
+			readers.Go(func() {
+				for {
+					var r reign
+					if err := w.TryRecv(&r, time.Minute); err != nil {
+						return
+					}
+					mu.Lock()
+					all = append(all, r)
+					mu.Unlock()
+				}
+			})
+			eventually(t, 10*time.Second, "the replica to be a candidate", func() bool {
+				list, err := watcher.Candidates(within(t, 10*time.Second))
+				return err == nil && len(list) == n
+			})
+			return w
+		}
+		var fleet []*proc.Child
+		for i := range replicas {
+			fleet = append(fleet, start(i+1))
+		}
+		began := func() (n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, r := range all {
+				if r.Began {
+					n++
+				}
+			}
+			return n
+		}
+		for i, w := range fleet {
+			eventually(t, 20*time.Second, "the next leader", func() bool { return began() == i+1 })
+			if err := w.Interrupt(); err != nil { // SIGTERM, as an orchestrator sends it
+				t.Fatal(err)
+			}
+			if err := w.Wait(); err != nil {
+				t.Fatalf("replica %d ended with %v", i, err)
+			}
+			fleet[i] = start(replicas)
+		}
+		eventually(t, 20*time.Second, "the first of the new ones leads", func() bool { return began() == replicas+1 })
+		for _, w := range fleet {
+			_ = w.Interrupt()
+			_ = w.Wait()
+		}
+		readers.Wait()
+		longest := gaps(t, all)
+		t.Logf("%d terms, longest gap %v", began(), longest.Round(time.Millisecond))
+		if longest > time.Second {
+			t.Errorf("a planned gap of %v", longest)
+		}
+	})
+}
+
+// gaps checks that reigns follow each other without overlap and returns the longest time between two of them.
+func gaps(t *testing.T, all []reign) (longest time.Duration) {
+	t.Helper()
+	sort.Slice(all, func(i, j int) bool {
+		return all[i].Token < all[j].Token || all[i].Token == all[j].Token && all[i].Began && !all[j].Began
+	})
+	for i := 1; i < len(all); i++ {
+		before, r := all[i-1], all[i]
+		switch {
+		case r.Began == before.Began, !r.Began && r.Token != before.Token:
+			t.Fatalf("out of order: %+v after %+v", r, before)
+		case !r.Began:
+		case r.At.Before(before.At):
+			t.Errorf("term %d began %v before the one before it had ended", r.Token, before.At.Sub(r.At))
+		default:
+			longest = max(longest, r.At.Sub(before.At))
+		}
+	}
+	return longest
+}
+
+// TestObserversWatchTheLeaderAlone: with a crowd of candidates, whose comings and goings wake no observer.
+func TestObserversWatchTheLeaderAlone(t *testing.T) {
+	const observers, candidates = 3, 12
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		o, crowd := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
+		leader := newElection(t, s.client(t, 30*time.Second), name)
+		term, err := leader.Campaign(within(t, 10*time.Second), []byte("one"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		seen := make(chan election.Leader, 1000)
+		for range observers {
+			wg.Go(func() {
+				for l, err := range newElection(t, o.Client, name).Observe(ctx) {
+					if err != nil {
+						return
+					}
+					seen <- l
+				}
+			})
+		}
+		sees := func(value string) {
+			t.Helper()
+			for range observers {
+				select {
+				case l := <-seen:
+					if string(l.Value) != value {
+						t.Fatalf("observed %+v, want %q", l, value)
+					}
+				case <-time.After(10 * time.Second):
+					t.Fatalf("%q was not observed", value)
+				}
+			}
+		}
+		sees("one")
+		next := newElection(t, crowd.Client, name)
+		won := make(chan *election.Term, candidates)
+		for i := range candidates {
+			wg.Go(func() {
+				if term, err := next.Campaign(ctx, []byte("next")); err == nil {
+					won <- term
+				}
+			})
+			eventually(t, 10*time.Second, "the candidate in line", func() bool {
+				list, err := leader.Candidates(within(t, 10*time.Second))
+				return err == nil && len(list) == i+2
+			})
+		}
+		quit, stop := context.WithCancel(ctx)
+		wg.Go(func() { _, _ = next.Campaign(quit, nil) })
+		quiesce(t, o, crowd)
+		stop()
+		quiesce(t, o, crowd)
+		if n := len(seen); n != 0 {
+			t.Errorf("candidates that came and went were observed %d times", n)
+		}
+		watched := o.events()
+		if err := term.Proclaim(within(t, 10*time.Second), []byte("two")); err != nil {
+			t.Fatal(err)
+		}
+		sees("two")
+		if n := o.events() - watched; n > observers {
+			t.Errorf("%d watch events for one change and %d observers", n, observers)
+		}
+		quiesce(t, o, crowd)
+		watched, woken := o.events(), crowd.events()
+		if err := term.Resign(within(t, 10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		second := <-won
+		sees("next")
+		quiesce(t, o, crowd)
+		if n, m := o.events()-watched, crowd.events()-woken; n > observers || m != 1 {
+			t.Errorf("a change of leaders made %d watch events for %d observers and %d for the candidates", n, observers, m)
+		}
+		if second.Token() <= term.Token() {
+			t.Errorf("token %d after %d", second.Token(), term.Token())
+		}
+	})
+}

@@ -1,0 +1,331 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/rwlock"
+)
+
+func newRWLock(t testing.TB, c *coordinator.Client, name string) *rwlock.RWLock {
+	t.Helper()
+	l, err := rwlock.New(c, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// rlocked waits for the outcome of a call that locks, in the background.
+type locking struct {
+	t    *testing.T
+	done chan struct{}
+	lock *rwlock.Lock
+	err  error
+}
+
+func goLock(t *testing.T, lock func(context.Context) (*rwlock.Lock, error)) *locking {
+	l := &locking{t: t, done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		l.lock, l.err = lock(context.Background())
+	}()
+	return l
+}
+
+func (l *locking) granted() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *locking) wait() *rwlock.Lock {
+	l.t.Helper()
+	select {
+	case <-l.done:
+	case <-time.After(30 * time.Second):
+		l.t.Fatal("not granted in 30 s")
+	}
+	if l.err != nil {
+		l.t.Fatal(l.err)
+	}
+	return l.lock
+}
+
+func (l *locking) unlock() {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := l.wait().Unlock(ctx); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// lined waits until so many contenders stand in line.
+func lined(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
+	t.Helper()
+	var list []rwlock.Contender
+	eventually(t, 20*time.Second, "contenders in line", func() bool {
+		var err error
+		if list, err = l.Contenders(within(t, 10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		return len(list) == n
+	})
+	return list
+}
+
+// TestReadersShareAndWritersExclude: random readers and writers of several sessions.
+func TestReadersShareAndWritersExclude(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		var readers, writers, together atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 6 {
+			l := newRWLock(t, s.client(t, 10*time.Second), name)
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			wg.Go(func() {
+				for range 40 {
+					do, mine := l.RDo, &readers
+					if r.IntN(3) == 0 {
+						do, mine = l.Do, &writers
+					}
+					err := do(context.Background(), func(context.Context) error {
+						n := mine.Add(1)
+						w, rd := writers.Load(), readers.Load()
+						if w > 1 || w == 1 && rd > 0 {
+							t.Errorf("%d writers and %d readers at once", w, rd)
+						}
+						if n > 1 {
+							together.Add(1)
+						}
+						time.Sleep(time.Duration(r.IntN(3)) * time.Millisecond)
+						mine.Add(-1)
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if together.Load() == 0 {
+			t.Error("no two readers ever shared it")
+		}
+		lined(t, newRWLock(t, s.client(t, 10*time.Second), name), 0)
+	})
+}
+
+func TestUncontendedReadAndWriteLocksAreOneRequestEach(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c := s.meter(t, 10*time.Second)
+		l := newRWLock(t, c.Client, servers.Name(t))
+		goLock(t, l.Lock).unlock() // opens the session and makes the parent
+		for name, lock := range map[string]func(context.Context) (*rwlock.Lock, error){"write": l.Lock, "read": l.RLock} {
+			spend(t, c, name, 2, func() { goLock(t, lock).unlock() })
+		}
+	})
+}
+
+// spend fails unless do takes so many requests. It tries again when ZooKeeper reaped the empty line meanwhile.
+func spend(t *testing.T, c meter, what string, want int, do func()) {
+	t.Helper()
+	for range 5 {
+		before, parents := c.requests(), c.parents()
+		do()
+		spent := c.requests() - before
+		if c.parents() > parents {
+			continue
+		}
+		if spent != want {
+			t.Errorf("%s: %d requests, want %d", what, spent, want)
+		}
+		return
+	}
+	t.Errorf("%s: the line's parent was reaped in each of five runs", what)
+}
+
+// TestFiveWritersThenTwentyReaders counts what Curator needs 251 requests and 125 notifications for.
+func TestFiveWritersThenTwentyReaders(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c, gate := s.meter(t, 30*time.Second), s.client(t, 30*time.Second)
+		name := servers.Name(t)
+		l, keeper := newRWLock(t, c.Client, name), newRWLock(t, gate, name)
+		first := goLock(t, keeper.Lock) // a writer of another client, so that the rest queues up
+		first.wait()
+		goLockTry(t, l)
+		joined := c.requests()
+		var all []*locking
+		for i := range 25 {
+			lock := l.RLock
+			if i < 5 {
+				lock = l.Lock
+			}
+			all = append(all, goLock(t, lock))
+			lined(t, keeper, i+2) // in this order
+		}
+		quiesce(t, c)
+		drained, events := c.requests(), c.events()
+		first.unlock()
+		for _, w := range all[:5] {
+			w.unlock()
+		}
+		for _, r := range all[5:] {
+			r.wait()
+		}
+		for _, r := range all[5:] {
+			r.unlock()
+		}
+		whole, drain, woken := c.requests()-joined, c.requests()-drained, c.events()-events
+		t.Logf("%d requests in all, %d of them and %d watch events to drain (Curator: 251 and 125)", whole, drain, woken)
+		if 2*drain > 251 {
+			t.Errorf("%d requests to drain, more than half of Curator's 251", drain)
+		}
+		if woken > 25 {
+			t.Errorf("%d watch events for 25 grants: a herd", woken)
+		}
+	})
+}
+
+// goLockTry opens the client's session with a call that leaves nothing.
+func goLockTry(t *testing.T, l *rwlock.RWLock) {
+	t.Helper()
+	if _, err := l.TryLock(within(t, 10*time.Second)); !errors.Is(err, coordinator.ErrTaken) {
+		t.Fatalf("TryLock behind a writer = %v", err)
+	}
+}
+
+// quiesce waits until a client has sent no request for a while.
+func quiesce(t *testing.T, clients ...meter) {
+	t.Helper()
+	sum := func() (n int) {
+		for _, c := range clients {
+			n += c.requests() + c.events()
+		}
+		return n
+	}
+	last, since := sum(), time.Now()
+	eventually(t, 30*time.Second, "no requests for 400 ms", func() bool {
+		if now := sum(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) > 400*time.Millisecond
+	})
+}
+
+// TestWriterWakesExactlyTheReadersItAdmits counts watch events: of readers before and after another writer, and of
+// that writer.
+func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		front, back, next := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
+		keeper := newRWLock(t, s.client(t, 30*time.Second), name)
+		first := goLock(t, keeper.Lock)
+		first.wait()
+		var readers, later []*locking
+		for i := range 6 {
+			readers = append(readers, goLock(t, newRWLock(t, front.Client, name).RLock))
+			lined(t, keeper, i+2)
+		}
+		writer := goLock(t, newRWLock(t, next.Client, name).Lock)
+		lined(t, keeper, 8)
+		for i := range 3 {
+			later = append(later, goLock(t, newRWLock(t, back.Client, name).RLock))
+			lined(t, keeper, i+9)
+		}
+		quiesce(t, front, back, next)
+		f, b, n := front.events(), back.events(), next.events()
+		first.unlock()
+		for _, r := range readers {
+			r.wait()
+		}
+		quiesce(t, front, back, next)
+		want := 6
+		if s.service == "zk" {
+			want = 1 // the six are of one session, and that has one watch on the writer
+		}
+		if f, b, n = front.events()-f, back.events()-b, next.events()-n; f != want || b != 0 || n != 0 {
+			t.Errorf("a writer's release made %d watch events for the 6 readers that it admits, want %d; %d for the writer behind them, %d for readers behind that", f, want, n, b)
+		}
+		b, n = back.events(), next.events()
+		for _, r := range readers[:5] {
+			r.unlock()
+		}
+		quiesce(t, front, back, next)
+		if b, n = back.events()-b, next.events()-n; b != 0 || n != 0 {
+			t.Errorf("readers that leave while another reads woke %d readers and the writer %d times", b, n)
+		}
+		if writer.granted() {
+			t.Error("the writer got in beside a reader")
+		}
+		b, n = back.events(), next.events()
+		readers[5].unlock()
+		writer.wait()
+		quiesce(t, front, back, next)
+		if b, n = back.events()-b, next.events()-n; n != 1 || b != 0 {
+			t.Errorf("the last reader's release woke the writer %d times and readers behind it %d times", n, b)
+		}
+		writer.unlock()
+		for _, r := range later {
+			r.unlock()
+		}
+	})
+}
+
+// TestDowngradeAdmitsReadersAndNoWriter: from writing to reading without a gap, with the same token.
+func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		a, b := newRWLock(t, s.client(t, 10*time.Second), name), newRWLock(t, s.client(t, 10*time.Second), name)
+		w := goLock(t, a.Lock).wait()
+		reader := goLock(t, b.RLock)
+		lined(t, b, 2)
+		writer := goLock(t, b.Lock)
+		lined(t, b, 3)
+		r, err := a.RLock(w.Context())
+		if err != nil || r.Token() != w.Token() {
+			t.Fatalf("read within write: %v, %v", r, err)
+		}
+		if reader.granted() {
+			t.Fatal("a reader beside a writer")
+		}
+		if err := w.Unlock(within(t, 10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		reader.wait()
+		if _, err := a.Lock(r.Context()); !errors.Is(err, rwlock.ErrUpgrade) {
+			t.Errorf("upgrade = %v", err)
+		}
+		list := lined(t, b, 3)
+		if list[0].Writer || !list[0].Holding || list[0].Token != w.Token() || !list[1].Holding || list[2].Holding {
+			t.Errorf("after the downgrade the line is %+v", list)
+		}
+		time.Sleep(400 * time.Millisecond) // the hold watches its new entry by now
+		if err := r.Err(); err != nil {
+			t.Errorf("the read lock is lost: %v", err)
+		}
+		reader.unlock()
+		time.Sleep(100 * time.Millisecond)
+		if writer.granted() {
+			t.Error("a writer beside the downgraded one")
+		}
+		if err := r.Unlock(within(t, 10*time.Second)); err != nil {
+			t.Error(err)
+		}
+		if next := writer.wait(); next.Token() <= w.Token() {
+			t.Errorf("token %d after %d", next.Token(), w.Token())
+		}
+		writer.unlock()
+	})
+}
