@@ -24,6 +24,17 @@
 // may still show somebody who has left, and the contender watches him and is told at once; it
 // never lacks somebody who is there. See [Rule].
 //
+// # Entries that change
+//
+// An entry can be converted in its place to a mode that excludes less: a writer to a reader, three permits to two. To
+// whoever watches it, the old entry has left, so a conversion wakes those it may admit, and nobody
+// else. A semaphore's holders also use it to say that they hold: see [Permits].
+//
+// # Terms
+//
+// What all contenders of a line must agree on, a limit for instance, is in the line's record. Joining is on condition that the record
+// is still the one that the contender has read: see [Terms].
+//
 // # Writing a recipe
 //
 // A recipe is a [Rule], a mode for its contenders, and a handle around [Hold] with the words its
