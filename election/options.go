@@ -57,7 +57,8 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 
 // WithOnError has f told of every error that Run survives: a campaign that failed or a term that was lost, before it
 // pauses, and, once, a campaign that the service has not answered for ten seconds, which goes on (ErrUnavailable). Run
-// calls f itself, while it holds nothing, and waits for it. It is how a program learns that its candidate cannot
+// calls f itself and waits for it, holding nothing but, in the last case, a term that it wins meanwhile: its work begins when f has
+// returned, so f must return soon. It is how a program learns that its candidate cannot
 // be elected, since permissions are missing for instance, or the address is wrong.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 

@@ -153,6 +153,11 @@ func newLock() lock { return make(lock, 1) }
 
 func (l lock) acquire(ctx context.Context) error {
 	select {
+	case l <- struct{}{}: // also when ctx has ended: what is local has to be released
+		return nil
+	default:
+	}
+	select {
 	case l <- struct{}{}:
 		return nil
 	case <-ctx.Done():

@@ -1,9 +1,11 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -84,6 +86,9 @@ func (s *session) SetRecord(
 		Then(clientv3.OpPut(key, string(value))).
 		Else(s.readSentinel()).
 		Commit()
+	if isAnswer(err, rpctypes.ErrNoSpace) {
+		return s.setOutOfSpace(ctx, key, value, known, err)
+	}
 	if err != nil {
 		return 0, s.failed(ctx, err)
 	}
@@ -93,6 +98,25 @@ func (s *session) SetRecord(
 	if !s.isSentinel(resp.Responses[0].GetResponseRange().Kvs) {
 		s.end()
 		return 0, driver.ErrSessionLost
+	}
+	return 0, driver.ErrStale
+}
+
+// setOutOfSpace finds out what became of a write that was refused for want of space: see outOfSpace. Whoever else has
+// written the same value meanwhile has done what this call was to do.
+func (s *session) setOutOfSpace(
+	ctx context.Context, key string, value []byte, known driver.Version, refused error,
+) (driver.Version, error) {
+	r, err := s.get(ctx, clientv3.OpGet(key))
+	if err != nil {
+		return 0, driver.Wrap(driver.ErrUnavailable, s.failed(ctx, err)) // it may have been applied
+	}
+	now := record(r.kvs)
+	switch {
+	case now.Version == known:
+		return 0, s.failed(ctx, refused)
+	case bytes.Equal(now.Value, value):
+		return now.Version, nil
 	}
 	return 0, driver.ErrStale
 }

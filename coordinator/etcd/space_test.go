@@ -10,6 +10,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -256,5 +257,41 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 	}
 	if got := ids(t, s); len(got) != 0 || len(s.joins.unheard) != 0 {
 		t.Errorf("line %q, remembered %v", got, s.joins.unheard)
+	}
+}
+
+// TestRecordThatCrossesTheQuotaIsFound: it is written, and refused all the same.
+func TestRecordThatCrossesTheQuotaIsFound(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	f.fill(true)
+	v, err := s.SetRecord(t.Context(), "m/x", []byte("one"), 0)
+	if err != nil || v == 0 {
+		t.Fatalf("the write that crosses the quota: %v, %v", v, err)
+	}
+	if _, err := s.SetRecord(t.Context(), "m/x", []byte("two"), v); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("the next one: %v", err)
+	}
+	if r, err := s.Record(t.Context(), "m/x", driver.Any); err != nil || string(r.Value) != "one" || r.Version != v {
+		t.Errorf("the record is %+v, %v", r, err)
+	}
+}
+
+// TestCloseGivesTheClientBackWithADeadContext: a Close that waited for a silent service in vain has no context left.
+func TestCloseGivesTheClientBackWithADeadContext(t *testing.T) {
+	for range 30 {
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &dialer{lock: newLock(), client: c}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err = d.close(ctx)
+		select {
+		case <-c.Ctx().Done():
+		case <-time.After(5 * time.Second):
+			t.Fatalf("the client is open after close: %v", err)
+		}
 	}
 }
