@@ -116,7 +116,13 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 		back := time.Now()
 		eventually(t, 5*time.Second, "only the holder in line", func() bool { return inLine(t, m) == 1 })
 		t.Logf("gone %v after the server was back", time.Since(back).Round(time.Millisecond))
-		if took := time.Since(back); took > time.Second {
+		bound := time.Second
+		if s.service == "zk" {
+			// A connection that meets the server while it starts may be swallowed: "ZooKeeperServer not running", a
+			// NullPointerException, and no answer. The client gives it up after two seconds.
+			bound += 2 * time.Second
+		}
+		if took := time.Since(back); took > bound {
 			t.Errorf("took %v", took)
 		}
 		if l.Err() != nil {
