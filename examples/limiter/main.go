@@ -160,7 +160,11 @@ func (s settings) replica(ctx context.Context, client *coordinator.Client, g *ga
 	if _, err := client.Session(first); err != nil {
 		return err
 	}
-	sem, err := semaphore.New(client, s.name, s.limit)
+	limit := s.limit
+	if limit == 0 {
+		limit = semaphore.Stored
+	}
+	sem, err := semaphore.New(client, s.name, limit)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
 )
 
 // output is written by many.
@@ -53,6 +54,23 @@ func TestFleetIsLimited(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStoredLimitIsTaken with -limit 0.
+func TestStoredLimitIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o output
+		s, svc := fleet(&o), memory.NewService()
+		for _, s.limit = range []int{3, 0} { // the first stores it
+			client, err := coordinator.New(svc.Driver())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.replica(t.Context(), client, &gauge{out: &o, began: time.Now()}); err != nil {
+				t.Errorf("-limit %d: %v", s.limit, err)
+			}
+		}
+	})
 }
 
 // TestFleetStopsWhenTold and gives back what it holds.
