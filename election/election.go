@@ -27,29 +27,21 @@ type Election struct {
 	line   *recipes.Line
 }
 
-// Option changes a default of an Election.
-type Option func(*config)
-
-type config struct{ identity string }
+// Option changes a default of an Election. Payloads are none of them: an election has values instead.
+type Option recipes.Option
 
 // WithIdentity sets who leads or waits in listings: the client's identity by default. It is for people, and need not
 // be unique.
-func WithIdentity(id string) Option { return func(c *config) { c.identity = id } }
+func WithIdentity(id string) Option { return Option(recipes.WithIdentity(id)) }
 
 // New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
 // coordinator.ErrInvalid and says which argument breaks which rule.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
-	var cfg config
-	for _, o := range opts {
-		if o == nil {
-			return nil, invalid("new", name, "nil option")
-		}
-		o(&cfg)
+	set := make([]recipes.Option, len(opts))
+	for i, o := range opts {
+		set[i] = recipes.Option(o)
 	}
-	if c == nil {
-		return nil, invalid("new", name, "nil client")
-	}
-	line, err := recipes.NewLine(c, kind, name, cfg.identity, nil)
+	line, err := recipes.NewLine(c, kind, name, set...)
 	if err != nil {
 		return nil, refused("new", name, err)
 	}

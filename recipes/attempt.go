@@ -79,7 +79,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		switch {
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
 			a.line.record.Store(nil)
-		case errors.Is(err, coordinator.ErrSessionLost) && sessions == 0 && !coordinator.MayHaveApplied(err) && ctx.Err() == nil:
+		case sessions == 0 && lostBefore(ctx, err):
 			sessions++
 		default:
 			return err

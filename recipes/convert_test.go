@@ -108,7 +108,7 @@ func TestOwnConversionIsNotTakenForARemoval(t *testing.T) {
 		w.a.link.Delay(time.Millisecond, time.Millisecond) // the watch and the conversion are answered at one moment
 		var wg sync.WaitGroup
 		for i := range 4 {
-			l, err := recipes.NewLine(w.a.client, "test", fmt.Sprint("line", i), "", nil)
+			l, err := recipes.NewLine(w.a.client, "test", fmt.Sprint("line", i))
 			if err != nil {
 				w.Fatal(err)
 			}

@@ -220,7 +220,7 @@ func TestFollowerShowsNoLeaderOfThePast(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l, err := recipes.NewLine(client, "test", "line", "", nil)
+				l, err := recipes.NewLine(client, "test", "line")
 				if err != nil {
 					t.Fatal(err)
 				}

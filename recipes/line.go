@@ -21,9 +21,15 @@ type Line struct {
 	record   atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
 }
 
-// NewLine returns the line of a recipe's kind and a name. It does no I/O. An empty identity
-// means the client's.
-func NewLine(c *coordinator.Client, kind, name, identity string, payload []byte) (*Line, error) {
+// NewLine returns the line of a recipe's kind and a name. It does no I/O.
+func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, error) {
+	var set options
+	for _, o := range opts {
+		if o == nil {
+			return nil, invalid("nil option for %s %q", kind, name)
+		}
+		o(&set)
+	}
 	if c == nil {
 		return nil, invalid("nil client")
 	}
@@ -31,16 +37,16 @@ func NewLine(c *coordinator.Client, kind, name, identity string, payload []byte)
 	if err != nil {
 		return nil, err
 	}
-	if identity == "" {
-		identity = c.Identity()
+	if set.identity == "" {
+		set.identity = c.Identity()
 	}
-	if err := coordinator.CheckIdentity(identity); err != nil {
+	if err := coordinator.CheckIdentity(set.identity); err != nil {
 		return nil, err
 	}
-	if len(payload) > MaxPayload {
-		return nil, invalid("payload has %d bytes; at most %d are allowed", len(payload), MaxPayload)
+	if len(set.payload) > MaxPayload {
+		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
-	return &Line{client: c, name: name, line: line, identity: identity, payload: append([]byte(nil), payload...)}, nil
+	return &Line{client: c, name: name, line: line, identity: set.identity, payload: append([]byte(nil), set.payload...)}, nil
 }
 
 // Name is the name, as given.

@@ -23,7 +23,7 @@ func shared(t *testing.T, f func(t *testing.T, a, b *recipes.Line)) {
 				t.Fatal(err)
 			}
 			defer c.Close(context.Background())
-			if lines[i], err = recipes.NewLine(c, "test", "line", "", nil); err != nil {
+			if lines[i], err = recipes.NewLine(c, "test", "line"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestRequestsAndLinesThatBreakARuleAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"", "a/b", "..", "A"} {
-		if _, err := recipes.NewLine(c, kind, "name", "", nil); !errors.Is(err, coordinator.ErrInvalid) {
+		if _, err := recipes.NewLine(c, kind, "name"); !errors.Is(err, coordinator.ErrInvalid) {
 			t.Errorf("NewLine of kind %q = %v", kind, err)
 		}
 	}

@@ -125,7 +125,7 @@ func run(t *testing.T, svc *memory.Service, visits []visit, rule func(byte) reci
 }
 
 func play(t *testing.T, start time.Time, c *coordinator.Client, v *visit, rule func(byte) recipes.Rule) {
-	l, err := recipes.NewLine(c, "test", "line", "", nil)
+	l, err := recipes.NewLine(c, "test", "line")
 	if err != nil {
 		t.Error(err)
 		return

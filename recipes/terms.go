@@ -199,8 +199,14 @@ func (l *Line) onSession(ctx context.Context, f func(*coordinator.Session) error
 		if err == nil {
 			err = f(s)
 		}
-		if !again || ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost) || coordinator.MayHaveApplied(err) {
+		if !again || !lostBefore(ctx, err) {
 			return err
 		}
 	}
+}
+
+// lostBefore says of a request that failed that its session was over before, so that nothing was applied and it can be made
+// on another one.
+func lostBefore(ctx context.Context, err error) bool {
+	return errors.Is(err, coordinator.ErrSessionLost) && !coordinator.MayHaveApplied(err) && ctx.Err() == nil
 }

@@ -41,7 +41,7 @@ func inAgreement(t *testing.T, f func(w agreement)) {
 					t.Error(err)
 				}
 			})
-			if *l, err = recipes.NewLine(c, "test", "agreed", "", nil); err != nil {
+			if *l, err = recipes.NewLine(c, "test", "agreed"); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -176,10 +176,8 @@ func (g *grant) await(ctx context.Context, t *turn) error {
 
 // pending is the error of a call that ends before what it began.
 func (g *grant) pending(err error) error {
-	if e, ok := err.(*coordinator.Error); ok { //nolint:errorlint // of the step, and not one in ctx's cause
-		err = e.Err
-	}
-	return &coordinator.Error{Op: "convert", Name: string(g.line.line), Err: err, Maybe: true}
+	name := string(g.line.line)
+	return coordinator.Describe(context.Background(), "convert", name, &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true})
 }
 
 // notHeld is the error of a release that finds the entry removed.
@@ -196,30 +194,28 @@ func (g *grant) withdraw(ctx context.Context) error {
 	g.mu.Lock()
 	t := g.turn
 	g.mu.Unlock()
-	if t == nil {
-		return g.session.Leave(ctx, g.line.line, g.place)
+	if t != nil {
+		patience := time.NewTimer(g.session.TTL() / 4)
+		defer patience.Stop()
+		select {
+		case <-t.done:
+		case <-t.refused:
+		case <-ctx.Done():
+		case <-patience.C:
+		}
+		t.cancel()
+		<-t.done // at once
 	}
-	patience := time.NewTimer(g.session.TTL() / 4)
-	defer patience.Stop()
-	select {
-	case <-t.done:
-	case <-t.refused:
-	case <-ctx.Done():
-	case <-patience.C:
-	}
-	t.cancel()
-	<-t.done // at once
 	switch {
-	case t.err == nil:
-		return g.session.Leave(ctx, g.line.line, g.place)
+	case t == nil || t.err == nil:
 	case errors.Is(t.err, coordinator.ErrRemoved):
 		g.session.Discard(g.line.line, g.id) // a late request to join may be to come
 		return g.notHeld()
-	case !t.maybe:
-		return g.session.Leave(ctx, g.line.line, g.place)
-	case ctx.Err() != nil: // the time is used up
+	case t.maybe && ctx.Err() != nil: // the time is used up
 		g.session.Discard(g.line.line, g.id)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
+	case t.maybe:
+		return g.session.Withdraw(ctx, g.line.line, g.id)
 	}
-	return g.session.Withdraw(ctx, g.line.line, g.id)
+	return g.session.Leave(ctx, g.line.line, g.place)
 }

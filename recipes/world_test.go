@@ -59,7 +59,7 @@ func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) par
 	if p.client, err = coordinator.New(p.link, append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
-	if p.line, err = recipes.NewLine(p.client, "test", "line", "", nil); err != nil {
+	if p.line, err = recipes.NewLine(p.client, "test", "line"); err != nil {
 		t.Fatal(err)
 	}
 	return p

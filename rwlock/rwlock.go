@@ -86,7 +86,7 @@ func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
-	line, err := recipes.LineFor(c, kind, name, opts)
+	line, err := recipes.NewLine(c, kind, name, opts...)
 	if err != nil {
 		return nil, err
 	}

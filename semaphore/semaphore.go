@@ -103,11 +103,11 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 			return nil, err
 		}
 	}
-	line, err := recipes.LineFor(c, kind, name, opts)
+	line, err := recipes.NewLine(c, kind, name, opts...)
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := recipes.LineFor(c, slots, name, nil)
+	numbers, err := recipes.NewLine(c, slots, name)
 	if err != nil {
 		return nil, err
 	}

@@ -72,14 +72,14 @@ func (p *Permit) number(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		all := numbers{}
+		var all numbers
 		if r.Version != 0 {
 			if err := json.Unmarshal(r.Value, &all); err != nil {
 				return fmt.Errorf("%w: the record of slots cannot be read: %w", coordinator.ErrRefused, err)
 			}
-			if all == nil { // written by hand
-				all = numbers{}
-			}
+		}
+		if all == nil { // there is none, or one that somebody wrote by hand
+			all = numbers{}
 		}
 		standing, err := p.semaphore.line.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 		if err != nil {
