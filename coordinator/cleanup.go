@@ -42,13 +42,19 @@ func (s *Session) stray(id string) {
 	s.strays[id] = struct{}{}
 }
 
-// settle forgets a contender that has left, or was removed, if it is a stray.
-func (s *Session) settle(line driver.Line, id string) {
+// unstray says that no late join of a contender is to be feared any more, or that its Forget takes care of that. It
+// reports whether there was one to be feared.
+func (s *Session) unstray(id string) bool {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	_, stray := s.strays[id]
 	delete(s.strays, id)
-	s.mu.Unlock()
-	if stray {
+	return stray
+}
+
+// settle forgets a contender that has left, or was removed, if it is a stray.
+func (s *Session) settle(line driver.Line, id string) {
+	if s.unstray(id) {
 		s.forget(line, id)
 	}
 }

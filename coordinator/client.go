@@ -59,6 +59,9 @@ func (c *Client) Identity() string { return c.identity }
 // Log is the client's logger, for recipes.
 func (c *Client) Log() *slog.Logger { return c.log }
 
+// Done is closed when Close begins. From then on Session returns ErrClosed.
+func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
+
 // Observe tells the client's observers, for recipes.
 func (c *Client) Observe(e Event) {
 	for _, o := range c.observers {

@@ -75,13 +75,6 @@ func (s *Session) Discard(line driver.Line, id string) {
 	s.forget(line, id)
 }
 
-// unstray says that no late join of a contender is to be feared any more, or that its Forget takes care of that.
-func (s *Session) unstray(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.strays, id)
-}
-
 // Head returns the first entry of a line once it is in another state than known, at once if that is
 // driver.Any; see [driver.Session]. A ctx that ends while waiting comes back as context.Cause(ctx), untouched.
 func (s *Session) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {

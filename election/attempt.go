@@ -2,7 +2,6 @@ package election
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -113,38 +112,19 @@ func (r *runner) candidate(ctx context.Context, pause time.Duration, standing fu
 	return r.election.campaign(ctx, recipes.Request{Op: "campaign", Payload: r.value}, standing)
 }
 
-// reopening is how long to wait, in a pause, before a session is opened in the place of one that was lost in it.
-const reopening = time.Second
-
-// session waits for the pause to pass, and has the session opened meanwhile: it ends when the client is closed, and Run
-// with it.
+// session waits for the pause to pass and returns the session to campaign on. The end of the client ends the pause, and Run with it.
 func (r *runner) session(ctx context.Context, pause time.Duration) (*coordinator.Session, error) {
-	until := time.Now().Add(pause)
-	for {
-		left := time.Until(until)
-		if ctx.Err() != nil && left > 0 {
+	client := r.election.client
+	if pause > 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-client.Done():
+		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		s, err := r.election.client.Session(ctx)
-		left = time.Until(until)
-		if left <= 0 || ctx.Err() == nil && errors.Is(err, coordinator.ErrClosed) {
-			return s, coordinator.Describe(ctx, "campaign", r.election.Name(), err)
-		}
-		var ended <-chan struct{}
-		if err == nil {
-			ended = s.Context().Done()
-		}
-		select {
-		case <-time.After(left):
-		case <-ctx.Done():
-		case <-ended:
-			if errors.Is(context.Cause(s.Context()), coordinator.ErrClosed) {
-				continue
-			}
-			select {
-			case <-time.After(min(left, reopening)):
-			case <-ctx.Done():
-			}
-		}
 	}
+	s, err := client.Session(ctx)
+	return s, coordinator.Describe(ctx, "campaign", r.election.Name(), err)
 }

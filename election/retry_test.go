@@ -63,6 +63,21 @@ func TestClosedClientEndsThePause(t *testing.T) {
 	}
 }
 
+// TestClosedClientEndsThePauseAfterARefusal as well: there is no session then.
+func TestClosedClientEndsThePauseAfterARefusal(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		a := p[0]
+		a.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{Err: driver.ErrRefused} })
+		r := a.run(func(context.Context, *election.Term) error { return nil }, election.WithPause(time.Hour, time.Hour))
+		sleep(time.Minute)
+		began := time.Now()
+		_ = a.client.Close(t.Context())
+		if err := r.ended(); !errors.Is(err, coordinator.ErrClosed) || time.Since(began) != 0 {
+			t.Errorf("Run = %v after %v", err, time.Since(began))
+		}
+	})
+}
+
 // TestServiceThatIsNotThereIsTold: once in an outage, and it costs no campaign. FIELD 76.
 func TestServiceThatIsNotThereIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
