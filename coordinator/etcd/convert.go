@@ -67,9 +67,8 @@ func (s *session) Convert(
 	if resp.Succeeded {
 		return s.keys.place(line, entry{key, resp.Header.Revision}), nil
 	}
-	if !s.isSentinel(resp.Responses[0].GetResponseRange().Kvs) {
-		s.end()
-		return driver.Place{}, driver.ErrSessionLost
+	if err := s.judgeSentinel(resp.Responses[0]); err != nil {
+		return driver.Place{}, err
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
 		return s.keys.place(line, entry{key, kvs[0].CreateRevision}), nil

@@ -164,12 +164,11 @@ func (s *session) refused(a *attempt, ops []*pb.ResponseOp) (joined driver.Joine
 	}
 	count := ops[0].GetResponseRange().Count
 	own := append(ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange().Kvs...)
-	sentinel := ops[3].GetResponseRange().Kvs
+	if err := s.judgeSentinel(ops[3]); err != nil { // J5
+		return joined, false, err
+	}
+	epoch := modRevision(ops[3].GetResponseRange().Kvs)
 	switch {
-	case !s.isSentinel(sentinel):
-		// J5. The lease is gone, and the entries with it.
-		s.end()
-		return joined, false, driver.ErrSessionLost
 	case len(own) > 0:
 		e := entry{string(own[0].Key), own[0].CreateRevision}
 		return driver.Joined{
@@ -181,10 +180,10 @@ func (s *session) refused(a *attempt, ops []*pb.ResponseOp) (joined driver.Joine
 	case a.Alone && count > 0:
 		s.removed(a.key)
 		return joined, false, driver.ErrTaken
-	case sentinel[0].ModRevision <= a.epoch:
+	case epoch <= a.epoch:
 		return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
 	}
-	s.joins.raise(sentinel[0].ModRevision)
+	s.joins.raise(epoch)
 	return joined, true, nil
 }
 

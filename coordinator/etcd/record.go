@@ -95,9 +95,8 @@ func (s *session) SetRecord(
 	if resp.Succeeded {
 		return driver.Version(resp.Header.Revision), nil
 	}
-	if !s.isSentinel(resp.Responses[0].GetResponseRange().Kvs) {
-		s.end()
-		return 0, driver.ErrSessionLost
+	if err := s.judgeSentinel(resp.Responses[0]); err != nil {
+		return 0, err
 	}
 	return 0, driver.ErrStale
 }

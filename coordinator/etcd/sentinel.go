@@ -1,23 +1,29 @@
 package etcd
 
 import (
-	"go.etcd.io/etcd/api/v3/mvccpb"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // living is a condition of what only a session that is not over may write, late or not (C1). It is not
 // needed where an entry of the session is compared, which goes before the sentinel or with it.
 func (s *session) living() clientv3.Cmp { return s.sentinel.stands() }
 
-// readSentinel is for the else branch of a transaction with that condition, and isSentinel
-// says whether it held. If somebody deleted only the sentinel, the session is unusable
-// all the same, and Close revokes the lease.
+// readSentinel is for the else branch of a transaction with that condition, and judgeSentinel
+// takes what it has read: the session is over if the condition did not hold. The lease is gone then, and the entries with it. If
+// somebody deleted only the sentinel, the session is unusable all the same, and Close revokes the lease.
 func (s *session) readSentinel() clientv3.Op {
 	return clientv3.OpGet(s.sentinel.key, clientv3.WithKeysOnly())
 }
 
-func (s *session) isSentinel(kvs []*mvccpb.KeyValue) bool {
-	return len(kvs) > 0 && kvs[0].CreateRevision == s.sentinel.rev
+func (s *session) judgeSentinel(read *pb.ResponseOp) error {
+	if kvs := read.GetResponseRange().Kvs; len(kvs) > 0 && kvs[0].CreateRevision == s.sentinel.rev {
+		return nil
+	}
+	s.end()
+	return driver.ErrSessionLost
 }
 
 // raiseEpoch gives the sentinel a new mod revision. Its create revision is compared first, lest a

@@ -45,10 +45,7 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	v := driver.View{Ahead: make([]driver.Place, i), Last: r.count == int64(i)+1}
-	for j, h := range standing[:i] {
-		v.Ahead[j] = h.Place
-	}
+	v := driver.View{Ahead: places(standing[:i]), Last: r.count == int64(i)+1}
 	if i > 0 {
 		s.nearest.Store(&sighting{v.Ahead[i-1].Key, r.rev})
 	}
@@ -61,12 +58,15 @@ func (s *session) whole(ctx context.Context, line driver.Line) (driver.View, err
 	if err != nil {
 		return driver.View{}, s.failed(ctx, err)
 	}
-	standing := s.keys.inOrder(line, r.kvs)
-	v := driver.View{Ahead: make([]driver.Place, len(standing)), Last: true}
+	return driver.View{Ahead: places(s.keys.inOrder(line, r.kvs)), Last: true}, nil
+}
+
+func places(standing []driver.Head) []driver.Place {
+	places := make([]driver.Place, len(standing))
 	for i, h := range standing {
-		v.Ahead[i] = h.Place
+		places[i] = h.Place
 	}
-	return v, nil
+	return places
 }
 
 // List reads by quorum, which makes it as new as anything that anybody finished

@@ -52,22 +52,10 @@ func (s *session) replace(ctx context.Context, line driver.Line, old, to node, v
 		return err
 	}
 	parent := s.path(line)
-	s.joins.extend(f)
-	out, err := start(ctx, s, s.slots, func() (struct{}, error) {
-		defer s.joins.end(old.ID, f)
-		_, err := s.conn.Multi(
-			&zk.DeleteRequest{Path: parent + "/" + old.Key, Version: -1},
-			&zk.CreateRequest{Path: parent + "/" + to.Key, Data: value, Acl: s.acl, Flags: zk.FlagEphemeral})
-		if s.lent != nil && s.conn.SessionID() != s.id {
-			s.undo(parent, old.ID)
-		}
-		return struct{}{}, err
-	})
-	if err != nil {
-		s.joins.end(old.ID, f)
-		return err
-	}
-	_, err = await(ctx, s, out)
+	_, err := fly(ctx, s, line, old.ID, f, []any{
+		&zk.DeleteRequest{Path: parent + "/" + old.Key, Version: -1},
+		&zk.CreateRequest{Path: parent + "/" + to.Key, Data: value, Acl: s.acl, Flags: zk.FlagEphemeral},
+	}, func(_ []zk.MultiResponse, err error) (struct{}, error) { return struct{}{}, err })
 	return err
 }
 

@@ -119,13 +119,7 @@ func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender,
 			Path: parent + "/" + nodePrefix(c, s.hex), Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential,
 		},
 		&zk.SetDataRequest{Path: parent, Version: -1})
-	s.joins.extend(f)
-	out, err := start(ctx, s, s.slots, func() (driver.Joined, error) {
-		defer s.joins.end(c.ID, f)
-		results, err := s.conn.Multi(ops...)
-		if s.lent != nil && s.conn.SessionID() != s.id {
-			s.undo(parent, c.ID)
-		}
+	return fly(ctx, s, line, c.ID, f, ops, func(results []zk.MultiResponse, err error) (driver.Joined, error) {
 		switch {
 		case err == nil:
 			return joined(results[len(ops)-2:])
@@ -134,9 +128,27 @@ func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender,
 		}
 		return driver.Joined{}, err
 	})
+}
+
+// fly sends a transaction that makes a node of a contender, as a part of a flight: Forget waits until it has landed, whether or
+// not its caller still does. A given Conn may have another session by then, to which the node would belong.
+func fly[T any](
+	ctx context.Context, s *session, line driver.Line, id string, f *flight, ops []any,
+	read func([]zk.MultiResponse, error) (T, error),
+) (T, error) {
+	s.joins.extend(f)
+	out, err := start(ctx, s, s.slots, func() (T, error) {
+		defer s.joins.end(id, f)
+		results, err := s.conn.Multi(ops...)
+		if s.lent != nil && s.conn.SessionID() != s.id {
+			s.undo(s.path(line), id)
+		}
+		return read(results, err)
+	})
 	if err != nil {
-		s.joins.end(c.ID, f)
-		return driver.Joined{}, err
+		s.joins.end(id, f)
+		var zero T
+		return zero, err
 	}
 	return await(ctx, s, out)
 }
