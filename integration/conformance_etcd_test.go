@@ -30,7 +30,7 @@ func etcdHarness(t *testing.T, nodes int) coordinatortest.Harness {
 	o := etcdserver.Options{Nodes: nodes, Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"}}
 	e := etcdLevers{servers.NewEtcd(t, o)}
 	return coordinatortest.Harness{
-		Start: e.start, TTL: 3 * time.Second,
+		Start: e.start, TTL: 3 * time.Second, Patience: 20 * time.Second, Attempts: 3,
 		OddTTL: time.Second, GrantedTTL: 2 * time.Second,
 	}
 }

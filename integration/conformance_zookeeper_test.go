@@ -32,7 +32,7 @@ func zooKeeperHarness(t *testing.T, nodes int) coordinatortest.Harness {
 		JVM: []string{"-Dznode.container.checkIntervalMs=5", "-Dznode.container.maxPerMinute=1000000"},
 	})}
 	return coordinatortest.Harness{
-		Start: z.start, TTL: 4 * time.Second,
+		Start: z.start, TTL: 4 * time.Second, Patience: 20 * time.Second, Attempts: 3,
 		OddTTL: longest + 20*time.Second, GrantedTTL: longest,
 		Lacks: map[coordinatortest.Lever]string{
 			coordinatortest.Compact: "ZooKeeper keeps no history for clients that could be compacted",

@@ -101,12 +101,15 @@ func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 func TestUncontendedPermitsAreOneRequestEach(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c, other := s.meter(t, 10*time.Second), newSemaphore(t, s.client(t, 10*time.Second), servers.Name(t), 10)
-		release(t, acquire(t, other, 1)) // stores the limit
-		newMutexUnlocked(t, c.Client)    // opens the session
-		mine := newSemaphore(t, c.Client, other.Name(), 10)
+		release(t, acquire(t, other, 1))  // stores the limit
+		newMutexUnlocked(t, c.Client)     // opens the session
 		bystander := acquire(t, other, 1) // so that the parent stays
 		quiesce(t, c)                     // the session watches something of its own
-		spend(t, c, "the first of a process, beside a holder", 3+1, func() { release(t, acquire(t, mine, 3)) })
+		var mine *semaphore.Semaphore
+		spend(t, c, "the first of a process, beside a holder", 3+1, func() {
+			mine = newSemaphore(t, c.Client, other.Name(), 10)
+			release(t, acquire(t, mine, 3))
+		})
 		spend(t, c, "beside a holder", 2+1, func() { release(t, acquire(t, mine, 3)) })
 		release(t, bystander)
 		release(t, acquire(t, mine, 1)) // makes the parent if it was reaped

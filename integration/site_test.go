@@ -107,7 +107,6 @@ type meter struct {
 	requests func() int // renewals and pings excluded, watches included
 	watches  func() int // that were ever set
 	events   func() int // watch events that came
-	parents  func() int // nodes made for lines to stand in; ZooKeeper reaps them when they are empty
 }
 
 // meter opens a counted client: at gRPC's interceptors on etcd, at the wire on ZooKeeper.
@@ -122,7 +121,6 @@ func (s site) meter(t *testing.T, ttl time.Duration) meter {
 			requests: func() int { c := counter.Snapshot(); return c.Total() - c.Requests["sync"] },
 			watches:  func() int { return counter.Snapshot().Requests["getData"] },
 			events:   func() int { return counter.Snapshot().Notifications },
-			parents:  func() int { return counter.Snapshot().Requests["createContainer"] },
 		}
 	}
 	counter := etcdcount.New()
@@ -145,7 +143,6 @@ func (s site) meter(t *testing.T, ttl time.Duration) meter {
 		requests: func() int { return counter.Snapshot().Total() },
 		watches:  func() int { return counter.Snapshot().WatchCreates },
 		events:   func() int { return counter.Snapshot().WatchEvents },
-		parents:  func() int { return 0 },
 	}
 }
 

@@ -51,7 +51,7 @@ func (e *env) close() error {
 		}
 	})
 	if !e.group.wait(2 * e.Patience) {
-		return &failure{"calls were still waiting after their contexts, sessions and drivers were closed", "every call ends"}
+		return &failure{saw: "calls were still waiting after their contexts, sessions and drivers were closed", want: "every call ends"}
 	}
 	return nil
 }
@@ -60,7 +60,13 @@ func (e *env) has(l Lever) bool { _, lacks := e.Lacks[l]; return !lacks }
 
 // fail ends the case.
 func (e *env) fail(want, saw string, args ...any) {
-	panic(&failure{saw: fmt.Sprintf(saw, args...), want: want})
+	f := &failure{saw: fmt.Sprintf(saw, args...), want: want}
+	for _, a := range args {
+		if err, ok := a.(error); ok {
+			f.cause = err
+		}
+	}
+	panic(f)
 }
 
 // ok fails the case unless err is nil.

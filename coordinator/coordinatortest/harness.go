@@ -34,6 +34,11 @@ type Harness struct {
 	// for bytes to reach the proxy. The default is 200 milliseconds.
 	Settle time.Duration
 
+	// Attempts is how often a case may be run: again only after a failure in which the driver said that the
+	// service was unavailable or that the session was lost. On a busy machine a real service is away now and
+	// then and lets a session go. The default, right for a service that does neither by itself, is 1.
+	Attempts int
+
 	// Bubble runs each case; testing/synctest.Test for a driver without I/O. Nil
 	// calls it directly.
 	Bubble func(t *testing.T, f func(t *testing.T))
@@ -159,6 +164,7 @@ func (h Harness) withDefaults() Harness {
 	if h.Settle <= 0 {
 		h.Settle = 200 * time.Millisecond
 	}
+	h.Attempts = max(h.Attempts, 1)
 	if h.Bubble == nil {
 		h.Bubble = func(t *testing.T, f func(t *testing.T)) { f(t) }
 	}

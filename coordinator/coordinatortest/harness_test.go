@@ -158,3 +158,29 @@ func TestReportQuotesTheClause(t *testing.T) {
 		t.Errorf("report:\n%s\nwant:\n%s", got, want)
 	}
 }
+
+func TestCaseIsRunAgainOnlyWhenTheServiceWasAway(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		runs int
+	}{
+		{driver.Wrap(driver.ErrUnavailable, errors.New("connection closed")), 3},
+		{driver.ErrSessionLost, 3},
+		{driver.ErrRefused, 1},
+		{nil, 1},
+	} {
+		h := memoryHarness(nil).withDefaults()
+		h.Attempts = 3
+		runs := 0
+		failing := testCase{name: "J3/claim", body: func(e *env) {
+			runs++
+			e.fail("better weather", "Join: %v", c.err)
+		}}
+		if err := failing.attempt(t, h); err == nil {
+			t.Errorf("a case that fails with %v passes", c.err)
+		}
+		if runs != c.runs {
+			t.Errorf("a case that fails with %v ran %d times, want %d", c.err, runs, c.runs)
+		}
+	}
+}

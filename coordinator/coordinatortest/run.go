@@ -2,6 +2,7 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // Run checks a driver against the contract in package driver: one subtest for each
@@ -35,11 +38,9 @@ func Run(t *testing.T, h Harness) {
 			if why := c.unable(h); why != "" {
 				t.Skip(why)
 			}
-			h.Bubble(t, func(t *testing.T) {
-				if err := c.run(t, h); err != nil {
-					t.Error(report(c, err))
-				}
-			})
+			if err := c.attempt(t, h); err != nil {
+				t.Error(report(c, err))
+			}
 		})
 	}
 	t.Log(coverage(h))
@@ -88,6 +89,18 @@ func (c testCase) unable(h Harness) string {
 	return ""
 }
 
+// attempt runs the case, each time in a bubble of its own, as often as the harness allows.
+func (c testCase) attempt(t *testing.T, h Harness) (err error) {
+	for range h.Attempts {
+		h.Bubble(t, func(t *testing.T) { err = c.run(t, h) })
+		if err == nil || !away(err) {
+			return err
+		}
+		t.Logf("%s found the service away:\n%v", c.name, err)
+	}
+	return err
+}
+
 // run runs the case and returns what it found, rather than failing t: so the suite can
 // be tested with drivers that are broken on purpose.
 func (c testCase) run(t *testing.T, h Harness) (err error) {
@@ -114,9 +127,18 @@ func (c testCase) run(t *testing.T, h Harness) (err error) {
 }
 
 // failure is what a case found.
-type failure struct{ saw, want string }
+type failure struct {
+	saw, want string
+	cause     error // what the driver returned, if that is what was wrong
+}
 
 func (f *failure) Error() string { return fmt.Sprintf("saw:  %s\nwant: %s", f.saw, f.want) }
+
+// away says of what a case found that it may be the weather's doing and not the driver's.
+func away(err error) bool {
+	var f *failure
+	return errors.As(err, &f) && (errors.Is(f.cause, driver.ErrUnavailable) || errors.Is(f.cause, driver.ErrSessionLost))
+}
 
 func report(c testCase, err error) string {
 	return fmt.Sprintf("case %s\n%s: %s\n%v", c.name, c.clause(), clauses[c.clause()], err)

@@ -179,7 +179,18 @@ func (c *Cluster) Log() string {
 	var b strings.Builder
 	for _, n := range c.nodes {
 		fmt.Fprintf(&b, "--- ZooKeeper %s, process %d, running %v, %s\n%s\n",
-			n.Name(), n.PID(), n.Running(), n.Endpoint(), n.Log())
+			n.Name(), n.PID(), n.Running(), n.Endpoint(), telling(n.Log()))
+	}
+	return b.String()
+}
+
+// telling leaves out what every connection of a client makes ZooKeeper say, and the stack below each exception.
+func telling(log string) string {
+	var b strings.Builder
+	for line := range strings.Lines(log) {
+		if !strings.HasPrefix(line, "\tat ") && !strings.Contains(line, "Connection request from old client") {
+			b.WriteString(line)
+		}
 	}
 	return b.String()
 }
