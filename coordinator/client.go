@@ -155,7 +155,7 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 }
 
 func (c *Client) openOnce(ctx context.Context) (*Session, error) {
-	sent := time.Now()
+	sent := c.now()
 	ds, err := c.driver.Open(ctx, c.ttl)
 	if err != nil {
 		return nil, err

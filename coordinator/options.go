@@ -31,6 +31,7 @@ type config struct {
 	log       *slog.Logger
 	observers []Observer
 	retry     Retry
+	wall      func() time.Time // the wall clock
 }
 
 // WithTTL sets how long the service keeps the session of a client that has gone
@@ -60,6 +61,7 @@ func newConfig(opts []Option) (config, error) {
 		ttl:      DefaultTTL,
 		identity: host + "/" + strconv.Itoa(os.Getpid()),
 		log:      slog.Default(),
+		wall:     time.Now,
 	}
 	for _, o := range opts {
 		if o == nil {

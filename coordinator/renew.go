@@ -24,17 +24,11 @@ func (s *Session) renew() {
 		case <-timer.C:
 		}
 		sent := time.Now()
-		err := s.renewOnce(interval)
-		switch {
-		case err == nil && s.extend(sent):
-			s.renewed(time.Since(sent))
+		switch err := s.renewOnce(interval); {
+		case err == nil:
 			pauses.Reset()
 			timer.Reset(max(0, interval-time.Since(sent)))
-		case err == nil:
-			s.expire() // the answer came after the deadline; the next round ends the loop
-			timer.Reset(interval)
 		case errors.Is(err, ErrSessionLost):
-			s.end(err)
 			return
 		default:
 			s.suspended(err)
@@ -43,11 +37,23 @@ func (s *Session) renew() {
 	}
 }
 
-// renewOnce sends one renewal and waits for its answer, for the given time at most.
+// renewOnce sends one renewal and waits for its answer, for the given time at most. It moves the deadline, or ends the
+// session if the service says so or the answer comes too late; the error is ErrSessionLost then.
 func (s *Session) renewOnce(bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(s.ctx, bound)
 	defer cancel()
-	return s.driver.Renew(ctx)
+	sent := s.client.now()
+	err := s.driver.Renew(ctx)
+	switch {
+	case err == nil && s.extend(sent):
+		s.renewed(time.Since(sent.time))
+	case err == nil:
+		s.expire()
+		return ErrSessionLost
+	case errors.Is(err, ErrSessionLost):
+		s.end(err)
+	}
+	return err
 }
 
 func (s *Session) renewed(took time.Duration) {

@@ -48,27 +48,31 @@ type Session struct {
 	born     time.Time    // carries the monotonic clock
 	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
 
+	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see doubtful
+
 	mu      sync.Mutex
 	alarm   *time.Timer // fires at the deadline; guard listens
 	state   State
 	changed chan struct{} // closed and replaced at each change of state
 	strays  map[string]struct{}
 	hooks   map[*func()]struct{} // what OnEnd was given
+	asked   chan struct{}        // closed when the service has been asked; nil while nobody asks
 }
 
 // newSession returns the session that the driver's one, asked for at sent, is to users. Its clock
 // counts from then; nothing runs before start.
-func newSession(c *Client, ds driver.Session, sent time.Time) *Session {
+func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
 		client:  c,
 		driver:  ds,
 		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
-		born:    sent,
+		born:    sent.time,
 		state:   Connected,
 		changed: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.deadline.Store(int64(ds.TTL() - s.margin))
+	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
 	s.alarm = time.NewTimer(time.Until(s.Deadline()))
 	return s
 }
@@ -82,10 +86,16 @@ func (s *Session) start() {
 // guard ends the session when the service says that it is over, or the clock. It listens
 // while a renewal waits for its answer.
 func (s *Session) guard() {
+	look := time.NewTicker(min(s.TTL()/looksPerTTL, lookAtLeast))
+	defer look.Stop()
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
+		case <-look.C:
+			if s.doubtful() {
+				s.ask()
+			}
 		case <-s.driver.Done():
 			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
 			return
@@ -111,12 +121,19 @@ func (s *Session) Context() context.Context { return s.ctx }
 
 // Err returns nil while the session is alive, and then why it ended. It looks at the
 // clock: after a pause of the process it knows of the loss before any timer has run.
+//
+// It does not wait, with one exception. When the deadline has passed by the wall clock alone, the machine may have slept,
+// and Err asks the service first. Without an answer within TTL/4 the session is lost.
 func (s *Session) Err() error {
-	if s.ctx.Err() == nil {
-		if time.Since(s.born) < time.Duration(s.deadline.Load()) {
+	for s.ctx.Err() == nil {
+		switch {
+		case time.Since(s.born) >= time.Duration(s.deadline.Load()):
+			s.expire() // unless the deadline was moved meanwhile
+		case s.doubtful():
+			<-s.ask()
+		default:
 			return nil
 		}
-		s.expire()
 	}
 	return context.Cause(s.ctx)
 }
@@ -144,16 +161,17 @@ func (s *Session) expire() {
 
 // extend moves the deadline after a renewal, sent at the given time, was acknowledged. An
 // acknowledgement that comes after the deadline is too late: the loss may have been seen.
-func (s *Session) extend(sent time.Time) bool {
+func (s *Session) extend(sent moment) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Since(s.born)
 	if s.ctx.Err() != nil || now >= time.Duration(s.deadline.Load()) {
 		return false
 	}
-	d := sent.Sub(s.born) + s.TTL() - s.margin
-	if d > time.Duration(s.deadline.Load()) {
+	life := s.TTL() - s.margin
+	if d := sent.time.Sub(s.born) + life; d >= time.Duration(s.deadline.Load()) {
 		s.deadline.Store(int64(d))
+		s.wallDeadline.Store(sent.wall + int64(life))
 		s.alarm.Reset(d - now)
 	}
 	return true

@@ -155,7 +155,7 @@ func TestOpenEndsByItsContextAndSaysWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		why := errors.New("why")
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, why)
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
 		_, err = d.Open(ctx, 5*time.Second)
 		cancel()
 		if !errors.Is(err, why) || !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), "127.0.0.1:1") {

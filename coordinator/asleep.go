@@ -1,0 +1,87 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// The deadline of a session is kept on the monotonic clock, which steps of the wall clock do not move. While a
+// machine is suspended that clock stands still on most systems and the service's does not, so after it the deadline
+// means nothing. The wall clock is the only one in the standard library that goes on meanwhile. It proves nothing, since
+// it may have been set, but it can raise the question: when the deadline has passed by the wall clock alone, the
+// service is asked before the session is called alive again.
+
+// How often a session whose holders only listen compares the clocks.
+const (
+	looksPerTTL = 16
+	lookAtLeast = 5 * time.Second
+)
+
+// errAsleep is the reason to doubt a session whose deadline has not passed.
+var errAsleep = errors.New("the wall clock has run ahead of the monotonic one: the machine slept, or its clock was set")
+
+// moment is one moment on both clocks.
+type moment struct {
+	time time.Time // for its monotonic reading
+	wall int64     // Unix nanoseconds
+}
+
+// now reads the clocks.
+func (c *config) now() moment { return moment{time.Now(), c.wall().UnixNano()} }
+
+// doubtful says that the deadline has passed by the wall clock, as it was when the last acknowledged
+// renewal was sent.
+func (s *Session) doubtful() bool {
+	return s.client.wall().UnixNano() >= s.wallDeadline.Load()
+}
+
+// ask has the service asked whether it still has the session, together with whoever else asks. The channel is closed when
+// it has answered, or when the session has ended for want of an answer.
+func (s *Session) ask() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Lost {
+		return s.ctx.Done()
+	}
+	if s.asked == nil {
+		asked := make(chan struct{})
+		s.asked = asked
+		s.wg.Go(func() {
+			s.awake()
+			s.mu.Lock()
+			s.asked = nil
+			s.mu.Unlock()
+			close(asked)
+		})
+	}
+	return s.asked
+}
+
+// awake renews the session, over a few attempts if it must, and ends it if that does not succeed within the
+// time of one renewal: it would be believed for too long.
+func (s *Session) awake() {
+	interval := s.TTL() / renewalsPerTTL
+	s.suspended(errAsleep)
+	pauses := s.client.retry.pauses()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for began := time.Now(); ; {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-timer.C:
+		}
+		left := interval - time.Since(began)
+		if left <= 0 {
+			s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer", errAsleep)))
+			return
+		}
+		if err := s.renewOnce(left); err == nil || errors.Is(err, ErrSessionLost) {
+			return
+		}
+		timer.Reset(min(pauses.NextBackOff(), interval-time.Since(began)))
+	}
+}
