@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"time"
 )
@@ -34,8 +35,11 @@ func (s Session) Kill(ctx context.Context, addr string) error {
 	if err := s.attach(conn); err != nil {
 		return err
 	}
-	// closeSession with transaction id 1; any answer will do, for an unwilling server sends none.
-	request := binary.BigEndian.AppendUint32(nil, 1)
+	// A server that follows takes a committed request for the one that its own client waits for when both have
+	// the session and the id of the request in common: the owner's request would be answered, and
+	// its connection stay open for ever. So the id is one that no owner gets to.
+	const xid = math.MaxInt32 - 1
+	request := binary.BigEndian.AppendUint32(nil, xid)
 	if err := writeFrame(conn, binary.BigEndian.AppendUint32(request, uint32(0xffffffff&opClose))); err != nil {
 		return err
 	}
@@ -44,7 +48,7 @@ func (s Session) Kill(ctx context.Context, addr string) error {
 		if err != nil {
 			return err
 		}
-		if len(frame) >= 16 && int32At(frame, 0) == 1 {
+		if len(frame) >= 16 && int32At(frame, 0) == xid {
 			if code := int32At(frame, 12); code != 0 {
 				return fmt.Errorf("zkwire: the server refused to close session %#x: error %d", s.ID, code)
 			}
