@@ -12,7 +12,7 @@ import (
 // TestDocsNameTestsThatExist: documentation that names a test as its evidence must not outlive it.
 func TestDocsNameTestsThatExist(t *testing.T) {
 	exists := map[string]bool{}
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
@@ -30,7 +30,7 @@ func TestDocsNameTestsThatExist(t *testing.T) {
 	if err != nil || len(docs) == 0 {
 		t.Fatal("no documents", err)
 	}
-	named := regexp.MustCompile("`(Test\\w+)`")
+	named := regexp.MustCompile("`(?:\\w+\\.)?((?:Test|Fuzz)\\w+)(?:/[^`]*)?`")
 	found := 0
 	for _, path := range append(docs, "../README.md") {
 		text, err := os.ReadFile(path)
