@@ -27,7 +27,7 @@ func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) (*call,
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	req.Driver = d
+	req.Driver, req.Context = d, ctx
 	c := &call{driver: d, op: req.Op, apply: apply, fate: d.svc.fate(req)}
 	if c.send() {
 		return c, c.err

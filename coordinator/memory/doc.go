@@ -61,6 +61,7 @@
 //	one client's link    Driver.Cut, HoldRequests, HoldReplies, Heal, Delay, Reset, Strand, Deliver
 //	one request          Service.OnRequest
 //	a lagging replica    WithStaleViews
+//	what happens         Service.OnStep
 //	what it cost         Service.Stats, Driver.Stats; Service.Snapshot, Record, Lines, Sessions look and cost nothing
 //
 // # Not guaranteed

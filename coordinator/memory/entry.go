@@ -64,6 +64,7 @@ func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place,
 		}
 		svc.revision++
 		e.Value, e.version, e.written = value, driver.Version(svc.revision), number
+		svc.step(StepWritten, ByClient, line, e.Entry)
 		svc.changed(line)
 		return nil
 	})
@@ -133,6 +134,7 @@ func (s *session) SetRecord(ctx context.Context, line driver.Line, value []byte,
 		svc.revision++
 		version = driver.Version(svc.revision)
 		svc.records[line] = driver.Record{Value: value, Version: version}
+		svc.step(StepRecord, ByClient, line, driver.Entry{})
 		svc.changed(line)
 		return nil
 	})
@@ -159,6 +161,7 @@ func (s *Service) RemoveRecord(line driver.Line) bool {
 	}
 	s.revision++
 	delete(s.records, line)
+	s.step(StepRecord, ByOperator, line, driver.Entry{})
 	s.changed(line)
 	return true
 }

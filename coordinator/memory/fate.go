@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -37,6 +38,8 @@ type Request struct {
 	// Line and ID are the line and the contender it is about, where there is one.
 	Line driver.Line
 	ID   string
+	// Context is that of the call. Its values tell requests of one goroutine from those of another.
+	Context context.Context
 }
 
 // Fate is what happens to one request. The zero Fate is to pass unharmed.

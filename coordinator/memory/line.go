@@ -63,15 +63,18 @@ func (s *Service) add(name driver.Line, st *seat, x driver.Entry) *entry {
 	if e.ID != "" {
 		l.byID[e.ID] = e
 	}
+	by := ByOperator
 	if st != nil {
 		st.entries[e] = struct{}{}
+		by = ByClient
 	}
+	s.step(StepJoined, by, name, e.Entry)
 	return e
 }
 
 // remove takes an entry out and fires its watches. The caller has raised the
 // revision, once for all that goes in one step.
-func (s *Service) remove(e *entry) {
+func (s *Service) remove(e *entry, by Hand) {
 	l := e.line
 	i := l.ahead(e)
 	l.entries = slices.Delete(l.entries, i, i+1)
@@ -87,6 +90,7 @@ func (s *Service) remove(e *entry) {
 	} else if s.stale != nil {
 		l.past.record(e, s.revision, l.entries[0].Token)
 	}
+	s.step(StepLeft, by, l.name, e.Entry)
 	s.fire(e)
 }
 
@@ -105,6 +109,7 @@ func (s *Service) convert(e *entry, mode string, value []byte) *entry {
 	if s.stale != nil {
 		l.past.record(e, s.revision, l.entries[0].Token)
 	}
+	s.step(StepConverted, ByClient, l.name, to.Entry)
 	s.fire(e)
 	return to
 }

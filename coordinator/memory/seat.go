@@ -54,13 +54,13 @@ func (st *seat) expire() {
 	if st.over || st.svc.stopped || time.Now().Before(st.deadline) {
 		return
 	}
-	st.svc.end(st)
+	st.svc.end(st, ByClock)
 }
 
-// end ends a session: in one step, as seen by everyone else. Its own watches go
+// end ends a session, by one hand and in one step, as seen by everyone else. Its own watches go
 // first, so that a waiter of the dead session hears that and not
 // that some place has left, which could read as an admission.
-func (s *Service) end(st *seat) {
+func (s *Service) end(st *seat, by Hand) {
 	st.over = true
 	st.timer.Stop()
 	delete(s.seats, st.id)
@@ -71,7 +71,7 @@ func (s *Service) end(st *seat) {
 	s.revision++
 	left := st.entriesInOrder()
 	for _, e := range left {
-		s.remove(e)
+		s.remove(e, by)
 	}
 	for _, e := range left {
 		s.changed(e.line.name)

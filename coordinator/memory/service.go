@@ -33,6 +33,7 @@ type Service struct {
 	entries  int
 	counts   counts
 	stale    *rand.Rand // nil: views are always current
+	see      func(Step) // see OnStep; may be nil
 }
 
 // Option is a trait of a service, for [NewService].
@@ -131,7 +132,7 @@ func (s *Service) Expire(sessionID string) bool {
 	if seat == nil {
 		return false
 	}
-	s.end(seat)
+	s.end(seat, ByOperator)
 	return true
 }
 
@@ -153,7 +154,7 @@ func (s *Service) Remove(line driver.Line, keyOrID string) bool {
 		return false
 	}
 	s.revision++
-	s.remove(e)
+	s.remove(e, ByOperator)
 	s.changed(line)
 	return true
 }

@@ -148,7 +148,7 @@ func (s *Service) join(st *seat, epoch uint64, name driver.Line, x driver.Conten
 // when the service does not answer.
 func (s *session) Close(ctx context.Context) error {
 	_, err := s.do(ctx, Request{Op: OpClose}, func(*call) error {
-		s.driver.svc.end(s.seat)
+		s.driver.svc.end(s.seat, ByClient)
 		return nil
 	})
 	if err == nil {

@@ -82,7 +82,7 @@ func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 			return driver.Wrap(driver.ErrGone, errNoEntry)
 		}
 		svc.revision++
-		svc.remove(e)
+		svc.remove(e, ByClient)
 		svc.changed(line)
 		return nil
 	})
@@ -103,7 +103,7 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 		}
 		if e := l.byID[id]; e != nil && e.seat == s.seat {
 			svc.revision++
-			svc.remove(e)
+			svc.remove(e, ByClient)
 			svc.changed(line)
 		}
 		return nil
