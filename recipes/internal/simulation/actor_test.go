@@ -1,0 +1,362 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// actor is a goroutine of a client that uses one name.
+type actor struct {
+	w     *world
+	slot  *slot
+	name  *name
+	label string
+	r     *rand.Rand
+	ctx   context.Context // has the label
+}
+
+// object makes what a client uses a name by.
+func (n *name) object(c *coordinator.Client) any {
+	var o any
+	var err error
+	switch n.recipe {
+	case "mutex":
+		o, err = mutex.New(c, n.name)
+	case "rwlock":
+		o, err = rwlock.New(c, n.name)
+	case "semaphore":
+		o, err = semaphore.New(c, n.name, semaphore.Stored)
+	case "election":
+		o, err = election.New(c, n.name)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// people starts the actors: one to three of each client, and one observer of each election and client.
+func (w *world) people() {
+	r := w.rng("people")
+	for _, s := range w.slots {
+		for i := range 1 + r.IntN(3) {
+			n := w.names[r.IntN(len(w.names))]
+			w.actor(s, n, fmt.Sprintf("c%d.%d", s.index, i), (*actor).live)
+		}
+		for _, n := range w.names {
+			if n.recipe == "election" && r.IntN(2) == 0 {
+				w.actor(s, n, fmt.Sprintf("c%d.observer-%s", s.index, n.name), (*actor).observe)
+			}
+		}
+	}
+	for _, n := range w.names {
+		if n.recipe == "semaphore" {
+			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
+		}
+	}
+}
+
+func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
+	a := &actor{w: w, slot: s, name: n, label: label, r: w.rng("actor " + label),
+		ctx: context.WithValue(w.over, actorKey{}, label)}
+	w.actors.Go(func() { live(a) })
+}
+
+// live does one thing after the other until the world is mended, and then what it must succeed at.
+func (a *actor) live() {
+	for !a.w.isMended() {
+		a.pause(a.w.ttl)
+		if a.r.IntN(40) == 0 {
+			a.restart()
+			continue
+		}
+		a.round(a.bounds())
+	}
+	a.last()
+}
+
+// last is what must come to its end: once more to hold, and to give back.
+func (a *actor) last() {
+	for a.w.over.Err() == nil {
+		a.at("the last round")
+		if a.round(a.ctx, func() {}) {
+			a.at("")
+			return
+		}
+		a.pause(time.Second)
+	}
+	a.at("")
+}
+
+func (w *world) isMended() bool {
+	select {
+	case <-w.mended:
+		return true
+	default:
+		return false
+	}
+}
+
+// pause sleeps, but not for long once the world is mended.
+func (a *actor) pause(most time.Duration) {
+	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
+	defer timer.Stop()
+	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))
+	if a.w.isMended() {
+		time.Sleep(extra)
+		return
+	}
+	select {
+	case <-timer.C:
+	case <-a.w.mended:
+		time.Sleep(extra) // one after the other
+	}
+}
+
+// dwell holds something for a while, or until ctx ends.
+func (a *actor) dwell(ctx context.Context) {
+	most := []time.Duration{time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond, a.w.ttl, 2 * a.w.ttl}[a.r.IntN(5)]
+	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
+	defer timer.Stop()
+	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))
+	mended := a.w.mended
+	if a.w.isMended() {
+		mended = nil
+		timer.Reset(extra)
+	}
+	select {
+	case <-timer.C:
+	case <-mended:
+	case <-ctx.Done():
+	}
+	time.Sleep(extra)
+}
+
+// spoiled are causes that must not be taken for the service's word.
+var spoiled = []error{context.Canceled, coordinator.ErrSessionLost, coordinator.ErrTaken, coordinator.ErrReleased, errors.New("enough")}
+
+// bounds makes the context of a round.
+func (a *actor) bounds() (context.Context, func()) {
+	wait := time.Duration(a.r.Int64N(int64(2 * a.w.ttl)))
+	cause := spoiled[a.r.IntN(len(spoiled))]
+	switch a.r.IntN(6) {
+	case 0, 1:
+		return context.WithTimeout(a.ctx, wait)
+	case 2:
+		ctx, cancel := context.WithCancelCause(a.ctx)
+		timer := time.AfterFunc(wait, func() { cancel(cause) })
+		return ctx, func() { timer.Stop(); cancel(nil) }
+	case 3:
+		return context.WithTimeout(a.ctx, wait/50)
+	}
+	return a.ctx, func() {}
+}
+
+// giveBackBounds makes the context of a release: it may be dead already.
+func (a *actor) giveBackBounds() (context.Context, func()) {
+	if a.w.isMended() {
+		return a.ctx, func() {}
+	}
+	switch a.r.IntN(4) {
+	case 0:
+		ctx, cancel := context.WithCancel(a.ctx)
+		cancel()
+		return ctx, cancel
+	case 1:
+		return context.WithTimeout(a.ctx, time.Duration(1+a.r.Int64N(int64(a.w.ttl/2))))
+	}
+	return a.ctx, func() {}
+}
+
+// at notes what an actor is about, for those who are not served.
+func (a *actor) at(what string) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	a.w.doing[a.label] = what
+}
+
+// soon is how long after the end of its context a call may return: the driver lingers a little.
+const soon = 10 * time.Millisecond
+
+// afterwards is how long a call may take that gives something back, if its context was dead before.
+func afterwards(ctx context.Context) time.Duration {
+	if ctx.Err() == nil {
+		return 0
+	}
+	return 2 * time.Second
+}
+
+// call runs a call of Baton, and judges when it returns: soon after its context ended, and the grace that it has.
+func (a *actor) call(ctx context.Context, what string, grace time.Duration, f func(context.Context) error) error {
+	a.at(what)
+	defer a.at("")
+	var ended atomic.Int64
+	ended.Store(-1)
+	stop := context.AfterFunc(ctx, func() { ended.Store(int64(a.w.now())) })
+	began := a.w.now()
+	if ctx.Err() != nil {
+		ended.Store(int64(began))
+	}
+	err := f(ctx)
+	stop()
+	a.w.say("%s: %s: %s", a.label, what, brief(err))
+	if at := time.Duration(ended.Load()); at >= 0 && a.w.now()-at > grace+soon {
+		a.w.blame("%s: %s returned %v after its context had ended: %v", a.label, what, a.w.now()-at, err)
+	}
+	if errors.Is(err, coordinator.ErrSessionLost) && ctx.Err() == nil {
+		a.judgeLoss(what, began, err)
+	}
+	return err
+}
+
+// judgeLoss: a call that says that the session is lost says so at once.
+func (a *actor) judgeLoss(what string, began time.Duration, err error) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	at, known := a.w.told[a.slot.index]
+	if now := a.w.now(); !known || now-max(at, began) > soon {
+		a.w.violation("%s: %s returned %v, and the last session ended at %v (known: %v)", a.label, what, err, at, known)
+	}
+}
+
+// brief is an error without what differs from run to run.
+func brief(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	var said []string
+	for _, known := range []error{coordinator.ErrUnavailable, coordinator.ErrTaken, coordinator.ErrSessionLost, coordinator.ErrRemoved,
+		coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed, coordinator.ErrNotHeld, coordinator.ErrReleased,
+		context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown} {
+		if errors.Is(err, known) {
+			said = append(said, known.Error())
+		}
+	}
+	if coordinator.MayHaveApplied(err) {
+		said = append(said, "maybe")
+	}
+	if said == nil {
+		return err.Error()
+	}
+	return strings.Join(said, ", ")
+}
+
+// restart closes the client, or has it crash, and starts another one in its place.
+func (a *actor) restart() {
+	s, w := a.slot, a.w
+	if !s.alone.CompareAndSwap(false, true) {
+		return
+	}
+	defer s.alone.Store(false)
+	w.mu.Lock()
+	old, link, generation := s.client, s.driver, s.started
+	w.mu.Unlock()
+	crash := a.r.IntN(2) == 0
+	w.say("%s: restarts (crash: %v)", a.label, crash)
+	w.open(s)
+	ctx, cancel := a.giveBackBounds()
+	defer cancel()
+	if crash {
+		link.Cut()
+		ctx, cancel = context.WithTimeout(a.ctx, time.Millisecond)
+		defer cancel()
+	}
+	_ = a.call(ctx, "close", afterwards(ctx), old.Close)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.count("client closed")
+	for _, l := range w.lines {
+		for _, h := range l.holds {
+			if h.slot == s.index && h.alive() && h.generation == generation {
+				w.violation("%s: %d is alive after its client was closed", l.name.line, h.token)
+			}
+		}
+	}
+}
+
+// object is what the present client of the slot uses the name by.
+func (a *actor) object() (any, int) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	return a.slot.objects[a.name], a.slot.started
+}
+
+// round is one thing that an actor does. It reports whether it held something and gave it back.
+func (a *actor) round(ctx context.Context, cancel func()) bool {
+	defer cancel()
+	o, generation := a.object()
+	switch o := o.(type) {
+	case *mutex.Mutex:
+		return a.mutex(ctx, o, generation)
+	case *rwlock.RWLock:
+		return a.rwlock(ctx, o, generation)
+	case *semaphore.Semaphore:
+		return a.semaphore(ctx, o, generation)
+	case *election.Election:
+		return a.election(ctx, o, generation)
+	}
+	panic("no such recipe")
+}
+
+// handles is what locks of all kinds have in common.
+type handleOf interface {
+	Token() coordinator.Token
+	Session() string
+	Context() context.Context
+	Err() error
+}
+
+// held notes a grant.
+func (a *actor) held(l handleOf, writes bool, permits int, floor coordinator.Token, asked time.Duration, generation int) *handle {
+	return a.w.granted(claim{name: a.name, slot: a.slot.index, generation: generation, who: a.label, token: l.Token(), session: l.Session(),
+		ctx: l.Context(), writes: writes, permits: permits, floor: floor, asked: asked})
+}
+
+// back gives a handle back, and judges how that went.
+func (a *actor) back(x *handle, what string, release func(context.Context) error) bool {
+	ctx, cancel := a.giveBackBounds()
+	defer cancel()
+	a.w.giving(x)
+	err := a.call(ctx, what, afterwards(ctx), release)
+	a.w.gave(a.name, x, err)
+	if again := release(ctx); !errors.Is(again, coordinator.ErrNotHeld) {
+		a.w.blame("%s: a second %s returned %v", a.label, what, again)
+	}
+	return err == nil
+}
+
+// refusals are the errors that a call may fail with in any world.
+func (a *actor) failed(what string, err error, more ...error) {
+	for _, ok := range append(more, coordinator.ErrUnavailable, coordinator.ErrSessionLost, coordinator.ErrRemoved,
+		coordinator.ErrRefused, coordinator.ErrClosed, context.DeadlineExceeded) {
+		if errors.Is(err, ok) {
+			return
+		}
+	}
+	if slices.ContainsFunc(spoiled, func(cause error) bool { return errors.Is(err, cause) }) {
+		return
+	}
+	a.w.blame("%s: %s: %v", a.label, what, err)
+}
+
+// takenOnly judges the error of a Try.
+func (a *actor) taken(what string, err error) {
+	var taken *recipes.TakenError
+	if errors.Is(err, coordinator.ErrTaken) && !errors.As(err, &taken) && !errors.Is(err, context.Canceled) {
+		a.w.say("%s: %s: taken by the cause of its context", a.label, what)
+	}
+	a.failed(what, err, coordinator.ErrTaken)
+}

@@ -1,0 +1,135 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// jittery is a driver whose calls return a little later than they could, each by a time of its own. Many goroutines
+// are woken in one instant when a connection breaks or a session ends; so they go on one after the other, in an order
+// that the seed has chosen, and not the scheduler.
+type jittery struct {
+	*memory.Driver
+	w    *world
+	slot *slot
+}
+
+// actorKey finds, in the context of a call, the label of the goroutine that called.
+type actorKey struct{}
+
+// who names the sequence of requests that one belongs to. The clean-up, which has no actor's context, is that of a
+// contender, and a renewal that of its session.
+func (w *world) who(ctx context.Context, session, id string) string {
+	if label, ok := ctx.Value(actorKey{}).(string); ok {
+		return label
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if label := w.labels[id]; label != "" {
+		return label
+	}
+	return session
+}
+
+// linger returns when the call may.
+func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) {
+	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, session, id)))
+	time.Sleep(time.Duration(1 + r.Int64N(int64(200*time.Microsecond))))
+}
+
+func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	defer d.linger(ctx, memory.OpOpen, "", "")
+	s, err := d.Driver.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &jitterySession{s, d}, nil
+}
+
+type jitterySession struct {
+	driver.Session
+	d *jittery
+}
+
+func (s *jitterySession) linger(ctx context.Context, op memory.Op, id string) {
+	s.d.linger(ctx, op, s.ID(), id)
+}
+
+func (s *jitterySession) Renew(ctx context.Context) error {
+	defer s.linger(ctx, memory.OpRenew, "")
+	return s.Session.Renew(ctx)
+}
+
+func (s *jitterySession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	w := s.d.w
+	label := w.who(ctx, s.ID(), "")
+	w.mu.Lock()
+	if w.labels[c.ID] == "" {
+		w.draws["contenders of "+label]++
+		w.labels[c.ID] = fmt.Sprintf("%s#%d", label, w.draws["contenders of "+label])
+	}
+	w.mu.Unlock()
+	defer s.linger(ctx, memory.OpJoin, c.ID)
+	return s.Session.Join(ctx, line, c)
+}
+
+func (s *jitterySession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	defer s.linger(ctx, memory.OpAhead, own.ID)
+	return s.Session.Ahead(ctx, line, own)
+}
+
+func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	if len(places) > 0 {
+		defer s.linger(ctx, memory.OpWatch, places[0].ID)
+	}
+	return s.Session.Watch(ctx, line, places...)
+}
+
+func (s *jitterySession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
+	return s.Session.Convert(ctx, line, own, mode, value)
+}
+
+func (s *jitterySession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+	defer s.linger(ctx, memory.OpWrite, own.ID)
+	return s.Session.Write(ctx, line, own, value)
+}
+
+func (s *jitterySession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	defer s.linger(ctx, memory.OpLeave, own.ID)
+	return s.Session.Leave(ctx, line, own)
+}
+
+func (s *jitterySession) Forget(ctx context.Context, line driver.Line, id string) error {
+	defer s.linger(ctx, memory.OpForget, id)
+	return s.Session.Forget(ctx, line, id)
+}
+
+func (s *jitterySession) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+	defer s.linger(ctx, memory.OpList, "")
+	return s.Session.List(ctx, line, limit)
+}
+
+func (s *jitterySession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+	defer s.linger(ctx, memory.OpHead, "")
+	return s.Session.Head(ctx, line, known)
+}
+
+func (s *jitterySession) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+	defer s.linger(ctx, memory.OpRecord, "")
+	return s.Session.Record(ctx, line, known)
+}
+
+func (s *jitterySession) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+	defer s.linger(ctx, memory.OpSetRecord, "")
+	return s.Session.SetRecord(ctx, line, value, known)
+}
+
+func (s *jitterySession) Close(ctx context.Context) error {
+	defer s.linger(ctx, memory.OpClose, "")
+	return s.Session.Close(ctx)
+}

@@ -1,0 +1,392 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// line is what the judge knows of a line: what the service told, and what those who hold have said.
+type line struct {
+	name    *name
+	entries []driver.Entry // as they are at the service
+	limits  []limitAt
+	holds   map[coordinator.Token]*hold
+	granted map[coordinator.Token]bool
+	// condemned are tokens of entries that an operator took away, and when.
+	condemned map[coordinator.Token]fateOf
+	// The greatest token that was granted, and that was granted to exclude all others.
+	greatest, greatestAlone coordinator.Token
+}
+
+type limitAt struct {
+	at    time.Duration
+	limit int
+}
+
+// fateOf is how a hold was condemned.
+type fateOf struct {
+	at      time.Duration
+	session bool // it ended; else only the entry was deleted
+}
+
+// hold is a grant as its holder knows it.
+type hold struct {
+	token   coordinator.Token
+	session string
+	slot    int
+	handles []*handle
+	// generation is that of the client in the slot.
+	generation int
+	permits    int
+	asked      time.Duration
+	slots      []int
+}
+
+// handle is one of the handles of a grant.
+type handle struct {
+	hold *hold
+	ctx  context.Context
+	// writes: it excludes everybody. given: its owner has begun to give it back.
+	writes, given bool
+}
+
+func newLine(n *name) *line {
+	return &line{name: n, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
+		condemned: map[coordinator.Token]fateOf{}}
+}
+
+func (h *handle) alive() bool {
+	select {
+	case <-h.ctx.Done():
+		return false
+	default:
+		return !h.given
+	}
+}
+
+func (h *hold) alive() bool { return slices.ContainsFunc(h.handles, (*handle).alive) }
+
+// writes: it is alive, and excludes all others.
+func (h *hold) writes() bool {
+	return slices.ContainsFunc(h.handles, func(x *handle) bool { return x.writes && x.alive() })
+}
+
+// judged: by the rules. What is condemned is not.
+func (l *line) judged(h *hold) bool {
+	_, condemned := l.condemned[h.token]
+	return !condemned && h.alive()
+}
+
+// step hears of each step of the service, in the middle of it.
+func (w *world) step(s memory.Step) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lines[s.Line]
+	if l == nil { // of slots
+		return
+	}
+	i := slices.IndexFunc(l.entries, func(e driver.Entry) bool { return e.Token == s.Entry.Token })
+	if s.Kind == memory.StepRecord {
+		var r struct{ Limit int }
+		_ = json.Unmarshal(s.Record.Value, &r)
+		l.limits = append(l.limits, limitAt{w.now(), r.Limit})
+		w.log("%s: limit %d by %s", s.Line, r.Limit, s.By)
+		return
+	}
+	w.log("%s: %d %s (%s) by %s, session %s", s.Line, s.Entry.Token, s.Kind, showMode(s.Entry.Mode), s.By, s.Entry.Session)
+	switch s.Kind {
+	case memory.StepJoined:
+		if n := len(l.entries); n > 0 && l.entries[n-1].Token >= s.Entry.Token {
+			w.violation("%s: %d joined behind %d", s.Line, s.Entry.Token, l.entries[n-1].Token)
+		}
+		l.entries = append(l.entries, s.Entry)
+	case memory.StepConverted, memory.StepWritten:
+		l.entries[i] = s.Entry
+		w.stepConverted(l, s)
+	case memory.StepLeft:
+		l.entries = slices.Delete(l.entries, i, i+1)
+		w.stepLeft(l, s)
+	}
+}
+
+// showMode leaves out the version, which is no matter for a reader of traces.
+func showMode(mode string) string {
+	mode, _, _ = strings.Cut(mode, "v")
+	return mode
+}
+
+// stepConverted: whoever excludes less from now on does not act on more than that.
+func (w *world) stepConverted(l *line, s memory.Step) {
+	h := l.holds[s.Entry.Token]
+	if h == nil || !l.judged(h) {
+		return
+	}
+	if l.name.recipe == "rwlock" && s.Entry.Mode == "r" && h.writes() {
+		w.violation("%s: %d became a reader while its write lock is alive", s.Line, h.token)
+	}
+	if l.name.recipe == "semaphore" && permitsOf(s.Entry.Mode) < h.permits {
+		w.violation("%s: %d says %s while %d permits are held", s.Line, h.token, s.Entry.Mode, h.permits)
+	}
+}
+
+// stepLeft: an entry that leaves has no hold any more, unless an operator's hand was quicker than anybody could know.
+func (w *world) stepLeft(l *line, s memory.Step) {
+	h := l.holds[s.Entry.Token]
+	if s.By == memory.ByOperator {
+		w.condemned++
+		l.condemned[s.Entry.Token] = fateOf{w.now(), !w.removing}
+		return
+	}
+	if h != nil && l.judged(h) {
+		w.violation("%s: %d left by %s while its context is alive", s.Line, h.token, s.By)
+	}
+}
+
+// ask is called when somebody begins to ask for something. It returns the greatest token that was granted before.
+func (w *world) ask(n *name) (floor coordinator.Token, at time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lines[n.line].greatest, w.now()
+}
+
+// claim is what a caller got, and from when and whom.
+type claim struct {
+	name       *name
+	slot       int
+	generation int
+	who        string
+	token      coordinator.Token
+	session    string
+	ctx        context.Context
+	writes     bool
+	permits    int
+	floor      coordinator.Token
+	asked      time.Duration
+}
+
+// granted judges a grant, at the moment at which it is returned.
+func (w *world) granted(c claim) *handle {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lines[c.name.line]
+	w.grants++
+	w.log("%s: %s holds by token %d, writes %v, permits %d", l.name.line, c.who, c.token, c.writes, c.permits)
+	if w.mendedAt > 0 {
+		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
+	}
+	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation, permits: c.permits, asked: c.asked}
+	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
+	h.handles = []*handle{x}
+	if l.granted[c.token] {
+		w.violation("%s: token %d was granted twice", l.name.line, c.token)
+	}
+	l.granted[c.token], l.holds[c.token] = true, h
+	if at, over := w.ended[c.session]; over && at < w.now() {
+		w.violation("%s: token %d was granted on session %s, which ended at %v", l.name.line, c.token, c.session, at)
+	}
+	fate, condemned := l.condemned[c.token]
+	switch {
+	case !x.alive(): // it ended between the grant and now
+	case condemned && w.now()-fate.at > w.longest+w.ttl:
+		w.violation("%s: token %d was granted %v after its entry was gone", l.name.line, c.token, w.now()-fate.at)
+	case !condemned:
+		w.judgeGrant(l, h, c)
+	}
+	l.greatest = max(l.greatest, c.token)
+	if c.writes {
+		l.greatestAlone = max(l.greatestAlone, c.token)
+	}
+	w.audit(l)
+	return x
+}
+
+// judgeGrant judges what is so at the moment of a grant only.
+func (w *world) judgeGrant(l *line, h *hold, c claim) {
+	if h.token <= c.floor {
+		w.violation("%s: token %d was granted to one who asked when %d had been", l.name.line, h.token, c.floor)
+	}
+	if c.writes && h.token < l.greatest || h.token < l.greatestAlone {
+		w.violation("%s: token %d was granted after %d (%d excluded all others)", l.name.line, h.token, l.greatest, l.greatestAlone)
+	}
+	i := l.place(h)
+	if i < 0 || l.name.recipe != "semaphore" {
+		return // audit sees to it
+	}
+	used := h.permits
+	for _, e := range l.entries[:i] {
+		used += permitsOf(e.Mode)
+	}
+	if most := l.most(c.asked); used > most {
+		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d", l.name.line, h.token, h.permits, used, most)
+	}
+}
+
+// place is the place of a hold in the line, or -1.
+func (l *line) place(h *hold) int {
+	return slices.IndexFunc(l.entries, func(e driver.Entry) bool { return e.Token == h.token && e.Session == h.session })
+}
+
+// most is the greatest limit in force at some time since a moment.
+func (l *line) most(since time.Duration) (most int) {
+	for i, x := range l.limits {
+		if i == len(l.limits)-1 || l.limits[i+1].at >= since {
+			most = max(most, x.limit)
+		}
+	}
+	return most
+}
+
+// permitsOf reads "p3v00a1" and "h3". An entry of another kind shuts the line.
+func permitsOf(mode string) int {
+	if mode == "" {
+		return 1 << 30
+	}
+	number, _, _ := strings.Cut(mode[1:], "v")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return 1 << 30
+	}
+	return n
+}
+
+// audit judges all that hold: each by the line, and each by the others. The caller holds w.mu.
+func (w *world) audit(l *line) {
+	var alive []*hold
+	for _, h := range l.holds {
+		if l.judged(h) {
+			alive = append(alive, h)
+		}
+		w.auditCondemned(l, h)
+	}
+	if l.name.recipe == "semaphore" {
+		w.auditPermits(l, alive)
+	}
+	for _, h := range alive {
+		i := l.place(h)
+		if i < 0 {
+			w.violation("%s: %d holds and does not stand in line with its session %s", l.name.line, h.token, h.session)
+			continue
+		}
+		if l.name.recipe != "semaphore" && !admitted(l.entries[:i], !h.writes() && l.name.recipe == "rwlock") {
+			w.violation("%s: %d holds (writes: %v) behind %v", l.name.line, h.token, h.writes(), l.entries[:i])
+		}
+		for _, other := range alive {
+			if other.token != h.token && h.writes() {
+				w.violation("%s: %d holds beside %d, which excludes it", l.name.line, other.token, h.token)
+			}
+		}
+	}
+}
+
+// admitted is the rule of all recipes but the semaphore.
+func admitted(ahead []driver.Entry, reads bool) bool {
+	return !slices.ContainsFunc(ahead, func(e driver.Entry) bool { return !reads || e.Mode != "r" })
+}
+
+// auditPermits judges permits together: their sum, and their numbers.
+func (w *world) auditPermits(l *line, alive []*hold) {
+	sum, since := 0, w.now()
+	taken := map[int]coordinator.Token{}
+	for _, h := range alive {
+		sum += h.permits
+		since = min(since, h.asked)
+		for _, slot := range h.slots {
+			if other, dup := taken[slot]; dup {
+				w.violation("%s: %d and %d both have number %d", l.name.line, h.token, other, slot)
+			}
+			taken[slot] = h.token
+		}
+	}
+	if most := l.most(since); sum > most {
+		w.violation("%s: %d permits are held of %d", l.name.line, sum, most)
+	}
+}
+
+// auditCondemned: whoever lost his session by an operator's hand knows of it within the TTL, whatever the network does. Of a
+// deleted entry he is told by a watch, for which the network must work.
+func (w *world) auditCondemned(l *line, h *hold) {
+	fate, condemned := l.condemned[h.token]
+	if !condemned || !h.alive() {
+		return
+	}
+	told := w.now() - fate.at
+	if !fate.session {
+		if told = w.now() - max(fate.at, w.mendedAt); w.mendedAt == 0 {
+			return
+		}
+		told -= 2*w.longest + time.Second
+	}
+	if told > w.ttl {
+		w.violation("%s: %d is alive %v after an operator ended it", l.name.line, h.token, w.now()-fate.at)
+	}
+}
+
+// reentered notes one more handle of a grant.
+func (w *world) reentered(of *handle, c claim) *handle {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lines[c.name.line]
+	w.reentries++
+	w.log("%s: %s re-enters %d, writes %v", l.name.line, c.who, c.token, c.writes)
+	h := of.hold
+	if c.token != h.token || c.session != h.session {
+		w.violation("%s: %d was re-entered by a hold of token %d", l.name.line, h.token, c.token)
+	}
+	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
+	h.handles = append(h.handles, x)
+	w.audit(l)
+	return x
+}
+
+// giving notes that a handle is about to be given back. If it was the last, nothing may stand in line for it after the call
+// returned nil.
+func (w *world) giving(x *handle) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	x.given = true
+}
+
+// gave judges how it went: err is what the call returned.
+func (w *world) gave(n *name, x *handle, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lines[n.line]
+	h := x.hold
+	last := !slices.ContainsFunc(h.handles, func(x *handle) bool { return !x.given })
+	w.log("%s: %d given back, last %v: %s", n.line, h.token, last, brief(err))
+	if last && err == nil && l.place(h) >= 0 {
+		w.violation("%s: %d was released and stands in line", n.line, h.token)
+	}
+	if last {
+		for _, x := range h.handles {
+			select {
+			case <-x.ctx.Done():
+			default:
+				w.violation("%s: %d was given back, and its context is alive", n.line, h.token)
+			}
+		}
+		h.slots = nil
+	}
+	w.audit(l)
+}
+
+// auditor looks at everything now and then.
+func (w *world) auditor() {
+	r := w.rng("auditor")
+	for w.now() < w.lasts {
+		time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/5))))
+		w.mu.Lock()
+		for _, l := range w.lines {
+			w.audit(l)
+		}
+		w.mu.Unlock()
+	}
+}

@@ -1,0 +1,188 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+)
+
+// mutex is one round with a mutex.
+func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool {
+	if !a.w.isMended() {
+		switch a.r.IntN(8) {
+		case 0:
+			a.do(ctx, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) }, generation)
+			return false
+		case 1:
+			list, err := m.Contenders(ctx)
+			a.w.say("%s: lists %d: %s", a.label, len(list), brief(err))
+			return false
+		}
+	}
+	what, take := "lock", m.Lock
+	if !a.w.isMended() && a.r.IntN(4) == 0 {
+		what, take = "try-lock", m.TryLock
+	}
+	var l *mutex.Lock
+	floor, asked := a.w.ask(a.name)
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { l, err = take(ctx); return err })
+	if err != nil {
+		a.taken(what, err)
+		return false
+	}
+	x := a.held(l, true, 1, floor, asked, generation)
+	held := []entered{{l, x}}
+	for range a.r.IntN(3) {
+		a.dwell(l.Context())
+		if again := a.enter(x, true, func() (lock, error) { return m.Lock(l.Context()) }); again.lock != nil {
+			held = append(held, again)
+		}
+	}
+	a.dwell(l.Context())
+	return a.leaveAll(held)
+}
+
+// lock is what a mutex and a read-write lock give.
+type lock interface {
+	handleOf
+	Unlock(context.Context) error
+}
+
+// entered is one of the handles that an actor has of a grant.
+type entered struct {
+	lock
+	*handle
+}
+
+// enter enters a hold once more. It costs nothing and cannot fail while the hold is alive.
+func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered {
+	if x.ctx.Err() != nil {
+		return entered{} // it would stand in line
+	}
+	l, err := take()
+	if err != nil {
+		if x.ctx.Err() == nil {
+			a.w.blame("%s: re-entering %d: %v", a.label, x.hold.token, err)
+		}
+		return entered{}
+	}
+	return entered{l, a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(), session: l.Session(), ctx: l.Context(), writes: writes})}
+}
+
+// leaveAll gives handles back in any order.
+func (a *actor) leaveAll(held []entered) bool {
+	well := true
+	for _, i := range a.r.Perm(len(held)) {
+		well = a.back(held[i].handle, "unlock", held[i].Unlock) && well
+		if a.r.IntN(2) == 0 {
+			a.dwell(a.ctx)
+		}
+	}
+	return well
+}
+
+// inDo is the hold of a Do: its context is that of the work.
+type inDo struct {
+	lock
+	ctx context.Context
+}
+
+func (d inDo) Context() context.Context { return d.ctx }
+
+// workTime is how long a call that runs work may go on after its context has ended: the work gives back what it has
+// entered, and then the call does.
+func workTime(w *world) time.Duration { return w.ttl + 5*time.Second }
+
+// do runs work under a lock. What it holds shows by re-entering.
+func (a *actor) do(ctx context.Context, what string, do func(context.Context, func(context.Context) error) error,
+	again func(context.Context) (lock, error), generation int,
+) {
+	floor, asked := a.w.ask(a.name)
+	writes := what != "read-do"
+	worked := false
+	var x *handle
+	err := a.call(ctx, what, workTime(a.w), func(ctx context.Context) error {
+		return do(ctx, func(inner context.Context) error {
+			worked = true
+			if inner.Err() != nil {
+				return inner.Err()
+			}
+			l, err := again(inner)
+			if err != nil {
+				return err
+			}
+			x = a.held(inDo{l, inner}, writes, 1, floor, asked, generation)
+			again := a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(), session: l.Session(), ctx: l.Context(), writes: writes})
+			a.dwell(inner)
+			a.back(again, "unlock", l.Unlock)
+			a.w.giving(x)
+			return nil
+		})
+	})
+	if x != nil {
+		a.w.gave(a.name, x, err)
+	}
+	if err != nil {
+		a.failed(what, err)
+	} else if !worked {
+		a.w.blame("%s: %s returned nil and did not work", a.label, what)
+	}
+}
+
+// rwlock is one round with a read-write lock.
+func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bool {
+	writes := a.r.IntN(2) == 0
+	if !a.w.isMended() && a.r.IntN(8) == 0 {
+		if writes {
+			a.do(ctx, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) }, generation)
+		} else {
+			a.do(ctx, "read-do", l.RDo, func(ctx context.Context) (lock, error) { return l.RLock(ctx) }, generation)
+		}
+		return false
+	}
+	what, take := "read-lock", l.RLock
+	tries := !a.w.isMended() && a.r.IntN(4) == 0
+	switch {
+	case writes && tries:
+		what, take = "try-lock", l.TryLock
+	case writes:
+		what, take = "lock", l.Lock
+	case tries:
+		what, take = "try-read-lock", l.TryRLock
+	}
+	var got *rwlock.Lock
+	floor, asked := a.w.ask(a.name)
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { got, err = take(ctx); return err })
+	if err != nil {
+		a.taken(what, err)
+		return false
+	}
+	x := a.held(got, writes, 1, floor, asked, generation)
+	held := []entered{{got, x}}
+	for range a.r.IntN(3) {
+		a.dwell(got.Context())
+		in := got.Context()
+		switch reads := a.r.IntN(2) == 0; {
+		case reads: // within a write lock: it may go on when that is given back
+			held = a.also(held, a.enter(x, false, func() (lock, error) { return l.RLock(in) }))
+		case writes:
+			held = a.also(held, a.enter(x, true, func() (lock, error) { return l.Lock(in) }))
+		default:
+			if _, err := l.TryLock(in); !errors.Is(err, rwlock.ErrUpgrade) && in.Err() == nil {
+				a.w.blame("%s: a reader asked to write: %v", a.label, err)
+			}
+		}
+	}
+	a.dwell(got.Context())
+	return a.leaveAll(held)
+}
+
+func (a *actor) also(held []entered, e entered) []entered {
+	if e.lock == nil {
+		return held
+	}
+	return append(held, e)
+}

@@ -1,0 +1,175 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// The kinds of faults that befall one request.
+var requestFaults = []string{
+	"request lost", "reply lost", "request late", "reply late", "unavailable", "refused",
+	"expired with the reply under way", "reset with the reply under way",
+}
+
+// fate decides what happens to a request.
+func (w *world) fate(req memory.Request) memory.Fate {
+	s := w.slotOf(req.Driver)
+	r := w.draw(fmt.Sprintf("fate %d %s %s", s.index, req.Op, w.who(req.Context, req.Session, req.ID)))
+	usual := func() time.Duration { return time.Duration(1 + r.Int64N(int64(s.slow))) }
+	f := memory.Fate{DelayRequest: usual(), DelayReply: usual()}
+	hit := r.Float64()
+	kind := requestFaults[r.IntN(len(requestFaults))]
+	late := time.Duration(r.Int64N(int64(w.longest - w.longest/10)))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if hit >= w.storm || w.mendedAt > 0 {
+		return f
+	}
+	switch kind {
+	case "request lost":
+		f.DropRequest = true
+	case "reply lost":
+		f.DropReply = true
+	case "request late": // it may arrive when its caller has gone, or has sent another one
+		f.DelayRequest += late
+	case "reply late":
+		f.DelayReply += late
+	case "unavailable":
+		f.Err = driver.ErrUnavailable
+	case "refused":
+		f.Err = driver.ErrRefused
+	case "expired with the reply under way":
+		f.DelayReply += late / 2
+		session := req.Session
+		time.AfterFunc(f.DelayRequest+1+usual(), func() { w.svc.Expire(session) })
+	case "reset with the reply under way":
+		f.DelayReply += late / 10
+		time.AfterFunc(f.DelayRequest+1+usual(), req.Driver.Reset)
+	}
+	w.count(kind)
+	if w.sites[req.Op] == nil {
+		w.sites[req.Op] = map[string]int{}
+	}
+	w.sites[req.Op][kind]++
+	w.log("c%d: %s: %s", s.index, req.Op, kind)
+	return f
+}
+
+func (w *world) count(kind string) { w.faults[kind]++ }
+
+// slotOf finds the slot of a client, be it one that was closed.
+func (w *world) slotOf(d *memory.Driver) *slot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.owner[d]
+}
+
+// act is something that happens to a world, and what takes it back, if anything does.
+type act struct {
+	kind string
+	do   func(r *rand.Rand, d *memory.Driver)
+}
+
+// acts are what the network and the operator do.
+func (w *world) acts() []act {
+	link := func(kind string, f func(*memory.Driver)) act {
+		return act{kind, func(_ *rand.Rand, d *memory.Driver) { f(d) }}
+	}
+	return []act{
+		link("cut", (*memory.Driver).Cut),
+		link("cut", (*memory.Driver).Cut),
+		link("requests held", (*memory.Driver).HoldRequests),
+		link("replies held", (*memory.Driver).HoldReplies),
+		link("reset", (*memory.Driver).Reset),
+		link("stranded", func(d *memory.Driver) {
+			d.Cut()
+			time.Sleep(w.some("strand", w.ttl))
+			d.Strand()
+			time.Sleep(w.some("strand", w.ttl/2))
+			d.Deliver()
+		}),
+		link("healed", (*memory.Driver).Heal),
+		{"slow", func(r *rand.Rand, d *memory.Driver) {
+			d.Delay(time.Duration(r.Int64N(int64(w.ttl/3))), time.Duration(r.Int64N(int64(w.ttl/3))))
+		}},
+		{"service stopped", func(r *rand.Rand, _ *memory.Driver) {
+			w.svc.Stop()
+			time.Sleep(time.Duration(r.Int64N(int64(2 * w.ttl))))
+			w.svc.Start()
+		}},
+		{"session expired", func(r *rand.Rand, _ *memory.Driver) {
+			if all := w.svc.Sessions(); len(all) > 0 {
+				w.svc.Expire(all[r.IntN(len(all))])
+			}
+		}},
+		{"entry deleted", func(r *rand.Rand, _ *memory.Driver) { w.remove(r) }},
+		{"foreign entry", func(r *rand.Rand, _ *memory.Driver) {
+			line := w.names[r.IntN(len(w.names))].line
+			p := w.svc.AddForeign(line)
+			time.Sleep(time.Duration(r.Int64N(int64(w.ttl))))
+			w.svc.Remove(line, p.Key)
+		}},
+	}
+}
+
+// some is a random time.
+func (w *world) some(what string, most time.Duration) time.Duration {
+	return time.Duration(1 + w.draw(what).Int64N(int64(most)))
+}
+
+// remove deletes an entry as an operator would.
+func (w *world) remove(r *rand.Rand) {
+	line := w.names[r.IntN(len(w.names))].line
+	all := w.svc.Snapshot(line)
+	if len(all) == 0 {
+		return
+	}
+	key := all[r.IntN(len(all))].Key
+	w.mu.Lock()
+	w.removing = true
+	w.mu.Unlock()
+	w.svc.Remove(line, key)
+	w.mu.Lock()
+	w.removing = false
+	w.mu.Unlock()
+}
+
+// nature lets things happen until it is time to mend everything, and mends it.
+func (w *world) nature() {
+	r := w.rng("nature")
+	acts := w.acts()
+	every := []time.Duration{w.ttl / 4, w.ttl, 4 * w.ttl}[r.IntN(3)]
+	for {
+		pause := time.Duration(1 + r.Int64N(int64(every)))
+		if w.now()+pause >= w.lasts {
+			time.Sleep(w.lasts - w.now() + 1)
+			break
+		}
+		time.Sleep(pause)
+		w.mu.Lock()
+		d := w.slots[r.IntN(len(w.slots))].driver
+		a := acts[r.IntN(len(acts))]
+		w.count(a.kind)
+		w.log("c%d: %s", w.owner[d].index, a.kind)
+		w.mu.Unlock()
+		a.do(r, d)
+		if r.IntN(3) == 0 { // not for long, then
+			time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/2))))
+			d.Heal()
+			d.Delay(0, 0)
+		}
+	}
+	w.mu.Lock()
+	drivers := slices.Clone(w.drivers)
+	w.mu.Unlock()
+	for _, d := range drivers {
+		d.Heal()
+		d.Delay(0, 0)
+		d.Deliver()
+	}
+}

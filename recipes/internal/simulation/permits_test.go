@@ -1,0 +1,162 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// govern stores the limit of a semaphore, and changes it now and then. In the end it is the first one again.
+func (a *actor) govern() {
+	set := func(ctx context.Context, limit int) bool {
+		o, _ := a.object()
+		err := a.call(ctx, "set-limit", 0, func(ctx context.Context) error {
+			return o.(*semaphore.Semaphore).SetLimit(ctx, limit)
+		})
+		if err != nil {
+			a.failed("set-limit", err)
+		}
+		return err == nil
+	}
+	changes := a.r.IntN(2) == 0
+	for !a.w.isMended() {
+		if limit := 1 + a.r.IntN(5); changes {
+			ctx, cancel := a.bounds()
+			set(ctx, limit)
+			cancel()
+		} else if set(a.ctx, a.name.limit) {
+			changes = false
+			<-a.w.mended
+		}
+		a.pause(2 * a.w.ttl)
+	}
+	for a.w.over.Err() == nil && !set(a.ctx, a.name.limit) {
+		a.pause(time.Second)
+	}
+}
+
+// semaphore is one round with a semaphore.
+func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generation int) bool {
+	n := 1 + a.r.IntN(a.name.limit)
+	if a.w.isMended() {
+		n = 1 + a.r.IntN(1+a.name.limit/2)
+	}
+	what, take := "acquire", s.Acquire
+	if !a.w.isMended() && a.r.IntN(4) == 0 {
+		what, take = "try-acquire", s.TryAcquire
+	}
+	if !a.w.isMended() && a.r.IntN(10) == 0 {
+		a.permitDo(ctx, s, n, generation)
+		return false
+	}
+	var p *semaphore.Permit
+	floor, asked := a.w.ask(a.name)
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { p, err = take(ctx, n); return err })
+	if err != nil {
+		a.permitFailed(what, err)
+		return false
+	}
+	x := a.held(p, false, n, floor, asked, generation)
+	a.usePermit(p, x)
+	return a.back(x, "release", p.Release)
+}
+
+// permitFailed: besides what all may meet, there may be no limit yet, or one that is too low.
+func (a *actor) permitFailed(what string, err error) {
+	if errors.Is(err, semaphore.ErrNoLimit) || errors.Is(err, coordinator.ErrInvalid) {
+		return
+	}
+	a.taken(what, err)
+}
+
+func (a *actor) permitDo(ctx context.Context, s *semaphore.Semaphore, n, generation int) {
+	var x *handle
+	floor, asked := a.w.ask(a.name)
+	err := a.call(ctx, "do", workTime(a.w), func(ctx context.Context) error {
+		return s.Do(ctx, n, func(inner context.Context, p *semaphore.Permit) error {
+			x = a.held(p, false, n, floor, asked, generation)
+			a.dwell(inner)
+			a.w.giving(x)
+			return nil
+		})
+	})
+	if x != nil {
+		a.w.gave(a.name, x, err)
+	}
+	if err != nil {
+		a.permitFailed("do", err)
+	}
+}
+
+// usePermit asks for numbers and gives parts back.
+func (a *actor) usePermit(p *semaphore.Permit, x *handle) {
+	for range a.r.IntN(3) {
+		a.dwell(p.Context())
+		if a.r.IntN(2) == 0 {
+			a.number(p, x)
+		}
+		if n := p.Permits(); n > 1 && a.r.IntN(2) == 0 {
+			a.givePart(p, x, 1+a.r.IntN(n-1))
+		}
+	}
+	a.dwell(p.Context())
+}
+
+func (a *actor) number(p *semaphore.Permit, x *handle) {
+	var slots []int
+	ctx, cancel := a.bounds()
+	defer cancel()
+	err := a.call(ctx, "slots", 0, func(ctx context.Context) (err error) { slots, err = p.Slots(ctx); return err })
+	if err != nil {
+		a.failed("slots", err)
+		return
+	}
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	if old := x.hold.slots; old != nil && !slices.Equal(old, slots) {
+		a.w.violation("%s: %d had the numbers %v and has %v", a.label, x.hold.token, old, slots)
+	}
+	if len(slots) != x.hold.permits {
+		a.w.violation("%s: %d has the numbers %v for %d permits", a.label, x.hold.token, slots, x.hold.permits)
+	}
+	x.hold.slots = slots
+	a.w.audit(a.w.lines[a.name.line])
+}
+
+// givePart gives some permits back. They are not used any more from the call on.
+func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
+	a.w.mu.Lock()
+	h := x.hold
+	before := h.permits
+	h.permits -= n
+	if h.slots != nil {
+		h.slots = h.slots[:min(len(h.slots), h.permits)]
+	}
+	a.w.mu.Unlock()
+	ctx, cancel := a.giveBackBounds()
+	defer cancel()
+	err := a.call(ctx, "release-part", afterwards(ctx), func(ctx context.Context) error { return p.ReleasePart(ctx, n) })
+	if err != nil {
+		a.failed("release-part", err, coordinator.ErrNotHeld)
+	}
+	held := p.Permits() // before the lock: it looks at the clock, and may end the session
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	l := a.w.lines[a.name.line]
+	i := l.place(h)
+	switch {
+	case err == nil && held != 0 && held != before-n:
+		a.w.violation("%s: %d permits of %d given back, and %d are held", a.label, n, before, held)
+	case err == nil && held != 0 && i >= 0 && permitsOf(l.entries[i].Mode) != held:
+		a.w.violation("%s: %d permits are held, and the line shows %s", a.label, held, l.entries[i].Mode)
+	}
+	if held != 0 && held != h.permits {
+		h.permits = held
+		h.slots = nil
+	}
+	a.w.audit(l)
+}

@@ -1,0 +1,148 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+)
+
+// election is one round of a candidate.
+func (a *actor) election(ctx context.Context, e *election.Election, generation int) bool {
+	if !a.w.isMended() && a.r.IntN(3) == 0 {
+		a.runElection(ctx, e, generation)
+		return false
+	}
+	what, campaign := "campaign", e.Campaign
+	if !a.w.isMended() && a.r.IntN(5) == 0 {
+		what, campaign = "try-campaign", e.TryCampaign
+	}
+	var t *election.Term
+	floor, asked := a.w.ask(a.name)
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { t, err = campaign(ctx, []byte(a.label)); return err })
+	if err != nil {
+		a.taken(what, err)
+		return false
+	}
+	x := a.held(t, true, 1, floor, asked, generation)
+	for range a.r.IntN(3) {
+		a.dwell(t.Context())
+		a.proclaim(t)
+	}
+	a.dwell(t.Context())
+	return a.back(x, "resign", t.Resign)
+}
+
+// proclaim changes the value of a term.
+func (a *actor) proclaim(t *election.Term) {
+	value := fmt.Sprintf("%s says %d", a.label, a.r.IntN(1000))
+	ctx, cancel := a.bounds()
+	defer cancel()
+	err := a.call(ctx, "proclaim", 0, func(ctx context.Context) error { return t.Proclaim(ctx, []byte(value)) })
+	if err != nil {
+		a.failed("proclaim", err)
+		return
+	}
+	for _, e := range a.w.svc.Snapshot(a.name.line) {
+		var shown struct{ Payload []byte }
+		if _ = json.Unmarshal(e.Value, &shown); e.Token == t.Token() && string(shown.Payload) != value {
+			a.w.blame("%s: proclaimed %q, and the line shows %q", a.label, value, shown.Payload)
+		}
+	}
+}
+
+// runElection is a candidate that Run drives.
+func (a *actor) runElection(ctx context.Context, e *election.Election, generation int) {
+	terms := 1 + a.r.IntN(3)
+	var last *handle
+	floor, asked := a.w.ask(a.name)
+	work := func(ctx context.Context, t *election.Term) error {
+		if last != nil && last.ctx.Err() == nil {
+			a.w.blame("%s: a second work runs beside the first", a.label)
+		}
+		last = a.held(t, true, 1, floor, asked, generation)
+		defer func() { floor, asked = a.w.ask(a.name) }()
+		a.dwell(ctx)
+		if ctx.Err() == nil && a.r.IntN(2) == 0 {
+			a.proclaim(t)
+		}
+		if a.r.IntN(5) == 0 {
+			time.Sleep(time.Duration(1 + a.r.Int64N(int64(a.w.ttl/2)))) // it is slow to stop; the term has its own context
+		}
+		if terms--; terms > 0 && ctx.Err() == nil && !a.w.isMended() {
+			return election.ErrStepDown
+		}
+		return nil
+	}
+	err := a.call(ctx, "run", workTime(a.w), func(ctx context.Context) error {
+		return e.Run(ctx, work, election.WithPause(time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
+			election.WithValue([]byte(a.label)))
+	})
+	if err != nil {
+		a.failed("run", err)
+	}
+	if last != nil && last.ctx.Err() == nil {
+		a.w.blame("%s: Run returned %v, and its term is alive", a.label, err)
+	}
+}
+
+// observe follows an election until the others have gone, and then has to know.
+func (a *actor) observe() {
+	var seen coordinator.Token
+	follow := func(ctx context.Context) {
+		o, _ := a.object()
+		seen = 0
+		for leader, err := range o.(*election.Election).Observe(ctx) {
+			if err != nil {
+				if ctx.Err() == nil {
+					a.failed("observe", err)
+				}
+				return
+			}
+			a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Value)
+			if !leader.IsZero() && leader.Token < seen {
+				a.w.blame("%s: saw %d after %d", a.label, leader.Token, seen)
+			}
+			seen = max(seen, leader.Token)
+			if a.r.IntN(4) == 0 {
+				a.pause(a.w.ttl / 4)
+			}
+		}
+	}
+	for !a.w.isMended() {
+		ctx, cancel := a.bounds()
+		bound, stop := context.WithCancel(ctx)
+		unhook := context.AfterFunc(ctx, stop)
+		go func() {
+			select {
+			case <-a.w.mended:
+				stop()
+			case <-bound.Done():
+			}
+		}()
+		follow(bound)
+		unhook()
+		stop()
+		cancel()
+		a.pause(a.w.ttl)
+	}
+	a.sees()
+}
+
+// sees: in a world that is mended, an observer comes to see what is so.
+func (a *actor) sees() {
+	o, _ := a.object()
+	ctx, cancel := context.WithTimeout(a.ctx, a.w.bound())
+	defer cancel()
+	err := a.call(ctx, "leader", 0, func(ctx context.Context) error {
+		_, err := o.(*election.Election).Leader(ctx)
+		return err
+	})
+	if err != nil && !errors.Is(err, election.ErrNoLeader) {
+		a.failed("leader", err)
+	}
+}

@@ -1,0 +1,322 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// world is everything that one seed makes. It lives in one bubble.
+type world struct {
+	seed    uint64
+	svc     *memory.Service
+	began   time.Time
+	ttl     time.Duration
+	storm   float64       // the share of requests that something happens to
+	longest time.Duration // for which a request or a reply is held up
+	lasts   time.Duration // until all is mended
+	names   []*name
+	slots   []*slot
+
+	mended chan struct{} // closed when nothing goes wrong any more
+	over   context.Context
+	stop   context.CancelFunc
+	actors sync.WaitGroup
+
+	// mu guards all that follows. It is taken inside the service's steps, so whoever has it calls nothing but
+	// context.Context.Done.
+	mu       sync.Mutex
+	mendedAt time.Duration // zero before
+	draws    map[string]uint64
+	labels   map[string]string // who made the contender with this ID
+	lines    map[driver.Line]*line
+	ended    map[string]time.Duration // sessions
+	told     map[int]time.Duration    // when a session of a slot ended last
+	drivers  []*memory.Driver
+	owner    map[*memory.Driver]*slot
+	removing bool // an operator deletes one entry, and not a session
+	trace    []event
+	bad      []string
+	doing    map[string]string // what each actor is about
+	figures
+}
+
+// figures are what is told of a run.
+type figures struct {
+	grants, reentries, losses, condemned int
+	faults                               map[string]int
+	sites                                map[memory.Op]map[string]int
+	slowest                              time.Duration // from mending, or from asking if that was later, to a grant
+}
+
+// event is one line of the trace.
+type event struct {
+	at   time.Duration
+	text string
+}
+
+// name is one recipe under one name.
+type name struct {
+	recipe string
+	name   string
+	line   driver.Line
+	limit  int // of a semaphore, at first
+}
+
+// recipeKinds are what a name can be.
+var recipeKinds = []string{"mutex", "rwlock", "semaphore", "election"}
+
+// newWorld draws a world. It starts nothing.
+func newWorld(seed uint64, recipe string) *world {
+	r := rand.New(rand.NewPCG(seed, 0x62a70e))
+	w := &world{
+		seed: seed, began: time.Now(), mended: make(chan struct{}),
+		draws: map[string]uint64{}, labels: map[string]string{}, lines: map[driver.Line]*line{},
+		ended: map[string]time.Duration{}, told: map[int]time.Duration{}, owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
+		figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}},
+	}
+	w.over, w.stop = context.WithCancel(context.Background())
+	w.ttl = time.Duration(1+r.IntN(8)) * time.Second
+	w.longest = w.ttl * 3 / 2
+	w.lasts = time.Duration(2+r.Int64N(8)) * w.ttl
+	w.storm = []float64{0, 0.01, 0.05, 0.15}[r.IntN(4)]
+	var opts []memory.Option
+	if r.IntN(2) == 0 {
+		opts = append(opts, memory.WithStaleViews(seed))
+	}
+	if r.IntN(4) == 0 {
+		opts = append(opts, memory.WithSlack(w.ttl/4))
+	}
+	w.svc = memory.NewService(opts...)
+	w.svc.OnStep(w.step)
+	w.svc.OnRequest(w.fate)
+	for i := range 1 + r.IntN(2) {
+		n := &name{recipe: recipe, name: fmt.Sprint("n", i), limit: 1 + r.IntN(4)}
+		if n.recipe == "" {
+			n.recipe = recipeKinds[r.IntN(len(recipeKinds))]
+		}
+		n.line, _ = coordinator.LineOf(n.recipe, n.name)
+		w.names = append(w.names, n)
+		w.lines[n.line] = newLine(n)
+	}
+	for i := range 2 + r.IntN(5) {
+		w.slots = append(w.slots, newSlot(w, i, time.Duration(1+r.Int64N(int64(w.ttl/50)))))
+	}
+	return w
+}
+
+// now is the time since the world began.
+func (w *world) now() time.Duration { return time.Since(w.began) }
+
+// rng is a generator that nobody else has.
+func (w *world) rng(key string) *rand.Rand {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, key)
+	return rand.New(rand.NewPCG(w.seed, h.Sum64()))
+}
+
+// draw is the next generator of a sequence.
+func (w *world) draw(key string) *rand.Rand {
+	w.mu.Lock()
+	n := w.draws[key]
+	w.draws[key]++
+	w.mu.Unlock()
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, key)
+	return rand.New(rand.NewPCG(w.seed^h.Sum64(), n))
+}
+
+// log adds to the trace. The caller holds w.mu.
+func (w *world) log(format string, args ...any) {
+	w.trace = append(w.trace, event{w.now(), fmt.Sprintf(format, args...)})
+}
+
+// say is log for those who do not hold w.mu.
+func (w *world) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log(format, args...)
+}
+
+// violation notes what must not be. The caller holds w.mu.
+func (w *world) violation(format string, args ...any) {
+	w.log("VIOLATION: "+format, args...)
+	w.bad = append(w.bad, fmt.Sprintf("at %v: ", w.now())+fmt.Sprintf(format, args...))
+}
+
+// blame is violation for those who do not hold w.mu.
+func (w *world) blame(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violation(format, args...)
+}
+
+// sum is a hash of the trace. Events of one instant have no order.
+func (w *world) sum() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.SortStableFunc(w.trace, func(a, b event) int {
+		if a.at != b.at {
+			return int(a.at - b.at)
+		}
+		switch {
+		case a.text < b.text:
+			return -1
+		case a.text > b.text:
+			return 1
+		}
+		return 0
+	})
+	h := fnv.New64a()
+	for _, e := range w.trace {
+		fmt.Fprintf(h, "%d %s\n", e.at, e.text)
+	}
+	return h.Sum64()
+}
+
+// run lets the world happen: everything goes wrong for a while, then it is mended.
+func (w *world) run(t *testing.T) {
+	var nature sync.WaitGroup
+	for _, s := range w.slots {
+		w.open(s)
+	}
+	w.people()
+	nature.Go(w.nature)
+	nature.Go(w.auditor)
+	nature.Wait() // for w.lasts, and until all is mended
+	w.mu.Lock()
+	w.mendedAt = w.now()
+	w.log("mended")
+	w.mu.Unlock()
+	close(w.mended)
+
+	w.join("served", w.bound())
+	time.Sleep(w.longest) // what was held up has arrived by now
+	w.judgeEnd(t)
+}
+
+// bound is how long after mending everybody must have been served.
+func (w *world) bound() time.Duration { return 3*w.ttl + 2*w.longest + 20*time.Second }
+
+// join waits for all actors.
+func (w *world) join(what string, bound time.Duration) {
+	done := make(chan struct{})
+	go func() { w.actors.Wait(); close(done) }()
+	timer := time.NewTimer(bound)
+	defer timer.Stop()
+	select {
+	case <-done:
+		w.stop()
+		return
+	case <-timer.C:
+	}
+	w.mu.Lock()
+	for who, what := range w.doing {
+		if what != "" {
+			w.violation("%s was not served %v after everything was mended: it is at %s", who, bound, what)
+		}
+	}
+	w.mu.Unlock()
+	w.stop()
+	<-done
+}
+
+// judgeEnd looks at what is left when everybody has gone: first while the sessions are alive, then without them.
+func (w *world) judgeEnd(t *testing.T) {
+	for deadline := w.now() + w.ttl + time.Second; ; time.Sleep(w.ttl / 7) {
+		if stats := w.svc.Stats(); stats.Entries == 0 && stats.Watches == 0 || w.now() > deadline {
+			break
+		}
+	}
+	if stats := w.svc.Stats(); stats.Entries > 0 || stats.Watches > 0 {
+		w.blame("%d entries in %v and %d watches are left behind", stats.Entries, w.svc.Lines(), stats.Watches)
+	}
+	for _, s := range w.slots {
+		if err := s.client.Close(t.Context()); err != nil {
+			w.blame("close of a client in a world that is mended: %v", err)
+		}
+	}
+	time.Sleep(w.ttl) // sessions that nobody knows of: of a crash, of an opening whose reply was lost
+	if stats := w.svc.Stats(); stats.Sessions > 0 {
+		w.blame("%d sessions are left behind", stats.Sessions)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.lines {
+		if len(l.entries) > 0 {
+			w.violation("the judge still sees entries in %s", l.name.line)
+		}
+		for _, h := range l.holds {
+			if h.alive() {
+				w.violation("token %d of %s is alive after everything was closed", h.token, l.name.line)
+			}
+		}
+	}
+}
+
+// slot is a place for a client: when one is closed or crashes, another takes its place, as a process is started again.
+type slot struct {
+	w     *world
+	index int
+	slow  time.Duration // the longest that a message takes when nothing is wrong
+	alone atomic.Bool   // no one else replaces the client at the moment
+
+	// Guarded by w.mu.
+	client  *coordinator.Client
+	driver  *memory.Driver
+	started int
+	objects map[*name]any
+}
+
+func newSlot(w *world, index int, slow time.Duration) *slot {
+	return &slot{w: w, index: index, slow: slow}
+}
+
+// open starts a client in a slot.
+func (w *world) open(s *slot) {
+	d := w.svc.Driver()
+	c, err := coordinator.New(&jittery{Driver: d, w: w, slot: s},
+		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
+		coordinator.WithLogger(slog.New(slog.DiscardHandler)), coordinator.WithRetry(coordinator.Retry{Jitter: -1}),
+		coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) { w.observe(s, e) })))
+	if err != nil {
+		panic(err)
+	}
+	objects := map[*name]any{}
+	for _, n := range w.names {
+		objects[n] = n.object(c)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.client, s.driver, s.objects = c, d, objects
+	s.started++
+	w.drivers, w.owner[d] = append(w.drivers, d), s
+}
+
+// observe hears what the clients say of themselves.
+func (w *world) observe(s *slot, e coordinator.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch e.Kind {
+	case coordinator.EventSessionOpened:
+		w.log("c%d opened session %s", s.index, e.Session)
+	case coordinator.EventSessionEnded:
+		w.log("c%d session %s ended", s.index, e.Session)
+		w.ended[e.Session], w.told[s.index] = w.now(), w.now()
+	case coordinator.EventLost:
+		w.losses++
+		w.log("c%d lost token %d of %s", s.index, e.Token, e.Line)
+	}
+}
