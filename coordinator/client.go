@@ -203,6 +203,7 @@ func (c *Client) Close(ctx context.Context) error {
 		}
 		c.result = err
 		close(c.done)
+		return err // what was done in time is not undone by a ctx that ends right then
 	}
 	select {
 	case <-c.done:
@@ -226,8 +227,13 @@ func (c *Client) close(ctx context.Context) error {
 	if s != nil {
 		within, cancel := context.WithTimeout(ctx, s.TTL()) // after that there is nothing left to give back
 		defer cancel()
-		if err = s.close(within); err != nil && within.Err() != nil && ctx.Err() == nil {
+		err = s.close(within)
+		switch {
+		case err == nil || within.Err() == nil:
+		case ctx.Err() == nil:
 			err = unavailable(err, errors.New("no answer within the TTL"))
+		default:
+			err = unavailable(err, context.Cause(ctx))
 		}
 		ctx = within
 	}

@@ -275,3 +275,25 @@ func TestLeaveWhoseFirstReplyWasLostSucceeds(t *testing.T) {
 		}
 	})
 }
+
+// TestCloseThatRanOutOfTimeSaysTheSameEachTime: whatever a Close has come to, be it in the instant in which its context ends,
+// it says, and so does each later one; and it says that the service did not answer.
+func TestCloseThatRanOutOfTimeSaysTheSameEachTime(t *testing.T) {
+	for range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			w := world{T: t, svc: memory.NewService()}
+			w.client, w.link = w.another()
+			w.session()
+			w.link.Cut()
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			err := w.client.Close(ctx)
+			if again := w.client.Close(w.Context()); again != err { //nolint:errorlint // identity is meant
+				w.Errorf("first %v, then %v", err, again)
+			}
+			if !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+				w.Errorf("close: %v", err)
+			}
+		})
+	}
+}
