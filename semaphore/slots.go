@@ -57,12 +57,26 @@ func leastSize(n int) int64 {
 	return size
 }
 
-// number sees to it that this permit has n numbers.
+// number sees to it that this permit has n numbers. It ends with the permit, too: who waits for numbers while
+// the service is away must hear of the loss at once.
+func (p *Permit) number(ctx context.Context, n int) error {
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	own := p.hold.Context()
+	defer context.AfterFunc(own, func() { cancel(context.Cause(own)) })()
+	err := p.assign(bound, n)
+	if over := p.hold.Err(); over != nil && ctx.Err() == nil {
+		return over
+	}
+	return err
+}
+
+// assign is number.
 //
 // The record is read before the line: who is in the record stood in line when it was written, so who is not
 // in the line by now has left, and will not come back, since IDs are not used twice. Writing the record
 // fails if anybody has written it meanwhile.
-func (p *Permit) number(ctx context.Context, n int) error {
+func (p *Permit) assign(ctx context.Context, n int) error {
 	if least := leastSize(n); least > maxRecord {
 		return fmt.Errorf("%w: the numbers of %d permits take %d bytes or more: at most %d are allowed, those of all holders together",
 			coordinator.ErrInvalid, n, least, maxRecord)

@@ -149,3 +149,23 @@ func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
 		a.empty()
 	})
 }
+
+// TestWaitForSlotsEndsWithThePermit: the service goes away, the permit is lost, and whoever waits for its numbers, or to give some
+// back, hears of that at once, however long the service stays away.
+func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
+	parties(t, 4, func(a, b party) {
+		p, q := a.acquire(2), b.acquire(2)
+		b.slots(q)
+		a.svc.Stop()
+		lost := make(chan time.Time, 1)
+		context.AfterFunc(p.Context(), func() { lost <- time.Now() })
+		_, err := p.Slots(a.Context())
+		wantErr(t, err, coordinator.ErrSessionLost)
+		if took := time.Since(<-lost); took > 0 {
+			t.Errorf("Slots returned %v after the loss", took)
+		}
+		wantErr(t, q.ReleasePart(b.Context(), 1), coordinator.ErrSessionLost)
+		a.svc.Start()
+		time.Sleep(coordinator.DefaultTTL) // the sessions end at the service
+	})
+}
