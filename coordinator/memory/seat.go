@@ -38,9 +38,9 @@ func (s *Service) open(ttl time.Duration) *seat {
 	return st
 }
 
-// renew counts the ttl from now, which is the arrival of a renewal.
-func (st *seat) renew() {
-	life := st.ttl - st.svc.slack
+// renew counts the ttl from now, which is the arrival of a renewal, or from a little later.
+func (st *seat) renew(later time.Duration) {
+	life := st.ttl - st.svc.slack + later
 	st.deadline = time.Now().Add(life)
 	st.timer.Reset(life)
 }

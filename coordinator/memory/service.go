@@ -117,8 +117,8 @@ func (s *Service) Start() {
 		return
 	}
 	s.stopped = false
-	for _, seat := range s.seats {
-		seat.renew()
+	for i, seat := range s.seatsInOrder() {
+		seat.renew(time.Duration(i)) // those that nobody renews end one after the other, and not in an order that chance decides
 	}
 }
 

@@ -90,7 +90,7 @@ func (s *session) do(ctx context.Context, req Request, apply func(*call) error) 
 // Renew asks the service to keep the session: the ttl counts from the arrival.
 func (s *session) Renew(ctx context.Context) error {
 	_, err := s.do(ctx, Request{Op: OpRenew}, func(*call) error {
-		s.seat.renew()
+		s.seat.renew(0)
 		return nil
 	})
 	return err
