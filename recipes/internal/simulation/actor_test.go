@@ -72,13 +72,15 @@ func (w *world) people() {
 func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
 	a := &actor{w: w, slot: s, name: n, label: label, r: w.rng("actor " + label),
 		ctx: context.WithValue(w.over, actorKey{}, label)}
-	w.actors.Go(func() { live(a) })
+	w.actors.Go(func() {
+		a.pause(w.ttl) // not all at once
+		live(a)
+	})
 }
 
 // live does one thing after the other until the world is mended, and then what it must succeed at.
 func (a *actor) live() {
-	for !a.w.isMended() {
-		a.pause(a.w.ttl)
+	for ; !a.w.isMended(); a.pause(a.w.ttl) {
 		if a.r.IntN(40) == 0 {
 			a.restart()
 			continue

@@ -22,8 +22,12 @@ type jittery struct {
 type actorKey struct{}
 
 // who names the sequence of requests that one belongs to. The clean-up, which has no actor's context, is that of a
-// contender, and a renewal that of its session.
-func (w *world) who(ctx context.Context, session, id string) string {
+// contender, and a renewal that of its session. An opening is nobody's: of those who wait for a session in one instant, anybody may be
+// the one that opens it.
+func (w *world) who(ctx context.Context, op memory.Op, session, id string) string {
+	if op == memory.OpOpen {
+		return ""
+	}
 	if label, ok := ctx.Value(actorKey{}).(string); ok {
 		return label
 	}
@@ -37,7 +41,7 @@ func (w *world) who(ctx context.Context, session, id string) string {
 
 // linger returns when the call may.
 func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) {
-	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, session, id)))
+	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, op, session, id)))
 	time.Sleep(time.Duration(1 + r.Int64N(int64(200*time.Microsecond))))
 }
 
@@ -66,7 +70,7 @@ func (s *jitterySession) Renew(ctx context.Context) error {
 
 func (s *jitterySession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	w := s.d.w
-	label := w.who(ctx, s.ID(), "")
+	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
 	if w.labels[c.ID] == "" {
 		w.draws["contenders of "+label]++

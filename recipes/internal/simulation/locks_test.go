@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -126,7 +127,7 @@ func (a *actor) do(ctx context.Context, what string, do func(context.Context, fu
 		a.w.gave(a.name, x, err)
 	}
 	if err != nil {
-		a.failed(what, err)
+		a.failed(what, err, coordinator.ErrNotHeld) // that is an entry which an operator removed
 	} else if !worked {
 		a.w.blame("%s: %s returned nil and did not work", a.label, what)
 	}

@@ -19,7 +19,7 @@ var requestFaults = []string{
 // fate decides what happens to a request.
 func (w *world) fate(req memory.Request) memory.Fate {
 	s := w.slotOf(req.Driver)
-	r := w.draw(fmt.Sprintf("fate %d %s %s", s.index, req.Op, w.who(req.Context, req.Session, req.ID)))
+	r := w.draw(fmt.Sprintf("fate %d %s %s", s.index, req.Op, w.who(req.Context, req.Op, req.Session, req.ID)))
 	usual := func() time.Duration { return time.Duration(1 + r.Int64N(int64(s.slow))) }
 	f := memory.Fate{DelayRequest: usual(), DelayReply: usual()}
 	hit := r.Float64()
@@ -167,9 +167,10 @@ func (w *world) nature() {
 	w.mu.Lock()
 	drivers := slices.Clone(w.drivers)
 	w.mu.Unlock()
-	for _, d := range drivers {
+	for _, d := range drivers { // one after the other, for the order of events
 		d.Heal()
 		d.Delay(0, 0)
 		d.Deliver()
+		time.Sleep(time.Duration(1 + r.Int64N(int64(time.Millisecond))))
 	}
 }

@@ -67,7 +67,7 @@ func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generatio
 
 // permitFailed: besides what all may meet, there may be no limit yet, or one that is too low.
 func (a *actor) permitFailed(what string, err error) {
-	if errors.Is(err, semaphore.ErrNoLimit) || errors.Is(err, coordinator.ErrInvalid) {
+	if errors.Is(err, semaphore.ErrNoLimit) || errors.Is(err, coordinator.ErrNotHeld) || errors.Is(err, coordinator.ErrInvalid) {
 		return
 	}
 	a.taken(what, err)
