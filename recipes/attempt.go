@@ -82,9 +82,17 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		case sessions == 0 && lostBefore(ctx, err):
 			sessions++
 		default:
-			return err
+			return ended(ctx, err)
 		}
 	}
+}
+
+// ended is err, unless that is ErrStale and ctx has ended: it asks to look again, for which there is no time, and nothing was done.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // wait returns nil once the rule admits the contender. After each leaving among those it

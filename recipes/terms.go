@@ -113,7 +113,7 @@ func (l *Line) found(ctx context.Context, s *coordinator.Session, t *Terms) (dri
 		case err == nil:
 			return driver.Record{Value: t.Initial, Version: v}, nil
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
-			return r, err
+			return r, ended(ctx, err)
 		} // else somebody was faster, be it this very request
 	}
 }
@@ -180,15 +180,16 @@ func (l *Line) Record(ctx context.Context) (r driver.Record, err error) {
 	return r, err
 }
 
-// SetRecord writes the line's record if its version is known. ErrStale means that it is not.
+// SetRecord writes the line's record if its version is known. ErrStale means that it is not, and that ctx is alive.
 func (l *Line) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
-	return l.onSession(ctx, func(s *coordinator.Session) error {
+	err := l.onSession(ctx, func(s *coordinator.Session) error {
 		v, err := s.SetRecord(ctx, l.line, value, known)
 		if err == nil {
 			l.record.Store(&driver.Record{Value: value, Version: v})
 		}
 		return err
 	})
+	return ended(ctx, err)
 }
 
 // onSession runs a request that needs a session, but no particular one. When the session turns out to be over, and nothing was

@@ -162,3 +162,30 @@ func TestPermitOfDoHasItsNumbers(t *testing.T) {
 		a.empty()
 	})
 }
+
+// TestContextThatEndsWhileTheLimitChangesIsTheError: that the record has changed is no news for a caller who has no time to look again.
+func TestContextThatEndsWhileTheLimitChangesIsTheError(t *testing.T) {
+	calls := map[memory.Op]func(context.Context, party) error{
+		memory.OpJoin:      func(ctx context.Context, a party) error { _, err := a.s.Acquire(ctx, 1); return err },
+		memory.OpSetRecord: func(ctx context.Context, a party) error { return a.s.SetLimit(ctx, 4) },
+	}
+	for op, call := range calls {
+		parties(t, semaphore.Stored, func(a, b party) {
+			a.setLimit(2)
+			a.release(a.acquire(1))
+			ctx, cancel := context.WithCancel(a.Context())
+			defer cancel()
+			a.svc.OnRequest(func(r memory.Request) memory.Fate {
+				if r.Op == op && r.Driver == a.link {
+					a.svc.OnRequest(nil)
+					b.setLimit(3)
+					cancel()
+				}
+				return memory.Fate{}
+			})
+			if err := call(ctx, a); err != context.Canceled { //nolint:errorlint // untouched
+				t.Errorf("%s: %v", op, err)
+			}
+		})
+	}
+}

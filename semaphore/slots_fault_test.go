@@ -166,6 +166,6 @@ func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
 		}
 		wantErr(t, q.ReleasePart(b.Context(), 1), coordinator.ErrSessionLost)
 		a.svc.Start()
-		time.Sleep(coordinator.DefaultTTL) // the sessions end at the service
+		time.Sleep(coordinator.DefaultTTL + time.Second) // the sessions end at the service
 	})
 }
