@@ -80,8 +80,8 @@ func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
 
 // live does one thing after the other until the world is mended, and then what it must succeed at.
 func (a *actor) live() {
-	for ; !a.w.isMended(); a.pause(a.w.ttl) {
-		if a.r.IntN(40) == 0 {
+	for ; !a.w.isEnding(); a.pause(a.w.ttl) {
+		if a.r.IntN(40) == 0 && !a.w.isMended() {
 			a.restart()
 			continue
 		}
@@ -103,27 +103,30 @@ func (a *actor) last() {
 	a.at("")
 }
 
-func (w *world) isMended() bool {
+func (w *world) isMended() bool { return closed(w.mended) }
+func (w *world) isEnding() bool { return closed(w.ending) }
+
+func closed(c chan struct{}) bool {
 	select {
-	case <-w.mended:
+	case <-c:
 		return true
 	default:
 		return false
 	}
 }
 
-// pause sleeps, but not for long once the world is mended.
+// pause sleeps, but not for long once the world comes to its end.
 func (a *actor) pause(most time.Duration) {
 	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
 	defer timer.Stop()
 	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))
-	if a.w.isMended() {
+	if a.w.isEnding() {
 		time.Sleep(extra)
 		return
 	}
 	select {
 	case <-timer.C:
-	case <-a.w.mended:
+	case <-a.w.ending:
 		time.Sleep(extra) // one after the other
 	}
 }
@@ -134,14 +137,14 @@ func (a *actor) dwell(ctx context.Context) {
 	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
 	defer timer.Stop()
 	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))
-	mended := a.w.mended
-	if a.w.isMended() {
-		mended = nil
+	ending := a.w.ending
+	if a.w.isEnding() {
+		ending = nil
 		timer.Reset(extra)
 	}
 	select {
 	case <-timer.C:
-	case <-mended:
+	case <-ending:
 	case <-ctx.Done():
 	}
 	time.Sleep(extra)
@@ -169,7 +172,7 @@ func (a *actor) bounds() (context.Context, func()) {
 
 // giveBackBounds makes the context of a release: it may be dead already.
 func (a *actor) giveBackBounds() (context.Context, func()) {
-	if a.w.isMended() {
+	if a.w.isEnding() {
 		return a.ctx, func() {}
 	}
 	switch a.r.IntN(4) {

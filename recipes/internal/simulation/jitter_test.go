@@ -39,10 +39,25 @@ func (w *world) who(ctx context.Context, op memory.Op, session, id string) strin
 	return session
 }
 
-// linger returns when the call may.
+// linger returns when the call may. Now and then that is much later, as if the process had been stopped in between: but then, if
+// its context ends, soon after that.
 func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) {
 	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, op, session, id)))
-	time.Sleep(time.Duration(1 + r.Int64N(int64(200*time.Microsecond))))
+	usual := time.Duration(1 + r.Int64N(int64(200*time.Microsecond)))
+	late := time.Duration(1 + r.Int64N(int64(d.w.ttl)))
+	if r.Float64() < d.w.storm/2 && !d.w.isMended() {
+		timer := time.NewTimer(late)
+		defer timer.Stop()
+		d.w.mu.Lock()
+		d.w.count("return late")
+		d.w.mu.Unlock()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-d.w.mended:
+		}
+	}
+	time.Sleep(usual)
 }
 
 func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,11 @@ type line struct {
 	granted map[coordinator.Token]bool
 	// condemned are tokens of entries that an operator took away, and when.
 	condemned map[coordinator.Token]fateOf
+	next      struct { // who could be admitted next, and since when
+		token coordinator.Token
+		since time.Duration
+	}
+	said map[coordinator.Token]time.Duration // when an entry said that it holds
 	// The greatest token that was granted, and that was granted to exclude all others.
 	greatest, greatestAlone coordinator.Token
 }
@@ -60,7 +66,7 @@ type handle struct {
 
 func newLine(n *name) *line {
 	return &line{name: n, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
-		condemned: map[coordinator.Token]fateOf{}}
+		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
 }
 
 func (h *handle) alive() bool {
@@ -115,6 +121,7 @@ func (w *world) step(s memory.Step) {
 		l.entries = slices.Delete(l.entries, i, i+1)
 		w.stepLeft(l, s)
 	}
+	w.next(l)
 }
 
 // showMode leaves out the version, which is no matter for a reader of traces.
@@ -125,6 +132,9 @@ func showMode(mode string) string {
 
 // stepConverted: whoever excludes less from now on does not act on more than that.
 func (w *world) stepConverted(l *line, s memory.Step) {
+	if s.Kind == memory.StepConverted && l.said[s.Entry.Token] == 0 {
+		l.said[s.Entry.Token] = w.now()
+	}
 	h := l.holds[s.Entry.Token]
 	if h == nil || !l.judged(h) {
 		return
@@ -151,9 +161,10 @@ func (w *world) stepLeft(l *line, s memory.Step) {
 }
 
 // ask is called when somebody begins to ask for something. It returns the greatest token that was granted before.
-func (w *world) ask(n *name) (floor coordinator.Token, at time.Duration) {
+func (w *world) ask(who string, n *name) (floor coordinator.Token, at time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	delete(w.looks, who)
 	return w.lines[n.line].greatest, w.now()
 }
 
@@ -189,6 +200,7 @@ func (w *world) granted(c claim) *handle {
 		w.violation("%s: token %d was granted twice", l.name.line, c.token)
 	}
 	l.granted[c.token], l.holds[c.token] = true, h
+	w.next(l)
 	if at, over := w.ended[c.session]; over && at < w.now() {
 		w.violation("%s: token %d was granted on session %s, which ended at %v", l.name.line, c.token, c.session, at)
 	}
@@ -224,8 +236,28 @@ func (w *world) judgeGrant(l *line, h *hold, c claim) {
 	for _, e := range l.entries[:i] {
 		used += permitsOf(e.Mode)
 	}
-	if most := l.most(c.asked); used > most {
+	since := c.asked
+	if look := w.looks[c.who]; look.slept {
+		since = look.at
+		w.judgeSum(l, h, i, since)
+	}
+	if most := l.most(since); used > most {
 		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d", l.name.line, h.token, h.permits, used, most)
+	}
+}
+
+// judgeSum judges what is held when one is admitted who has waited: all of it fits the limit that he went by, which was in force when
+// he looked or later. Of those behind him only such count as said by then that they hold.
+func (w *world) judgeSum(l *line, h *hold, i int, looked time.Duration) {
+	sum := 0
+	for _, other := range l.holds {
+		said, says := l.said[other.token]
+		if l.judged(other) && (l.place(other) <= i || says && said < looked) {
+			sum += other.permits
+		}
+	}
+	if most := l.most(looked); sum > most {
+		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.line, h.token, h.permits, sum, most)
 	}
 }
 
@@ -322,7 +354,11 @@ func (w *world) auditCondemned(l *line, h *hold) {
 		if told = w.now() - max(fate.at, w.mendedAt); w.mendedAt == 0 {
 			return
 		}
-		told -= 2*w.longest + time.Second
+		if fate.at > w.calmFrom && w.calmFrom > 0 {
+			told += w.ttl - 250*time.Millisecond - 2*w.prompt // a hold begins to watch itself after that time
+		} else {
+			told -= 2*w.longest + time.Second
+		}
 	}
 	if told > w.ttl {
 		w.violation("%s: %d is alive %v after an operator ended it", l.name.line, h.token, w.now()-fate.at)
@@ -365,6 +401,10 @@ func (w *world) gave(n *name, x *handle, err error) {
 	if last && err == nil && l.place(h) >= 0 {
 		w.violation("%s: %d was released and stands in line", n.line, h.token)
 	}
+	if i := l.place(h); err == nil && i >= 0 && l.name.recipe == "rwlock" && l.entries[i].Mode != "r" && !slices.ContainsFunc(h.handles,
+		func(x *handle) bool { return x.writes && !x.given }) {
+		w.violation("%s: %d is not held for writing any more, and does not say so", n.line, h.token)
+	}
 	if last {
 		for _, x := range h.handles {
 			select {
@@ -379,14 +419,50 @@ func (w *world) gave(n *name, x *handle, err error) {
 }
 
 // auditor looks at everything now and then.
-func (w *world) auditor() {
-	r := w.rng("auditor")
-	for w.now() < w.lasts {
+func (w *world) auditor(until time.Duration) {
+	r := w.rng(fmt.Sprint("auditor until ", until))
+	for w.now() < until {
 		time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/5))))
 		w.mu.Lock()
 		for _, l := range w.lines {
 			w.audit(l)
+			w.auditWaiters(l)
 		}
 		w.mu.Unlock()
+	}
+}
+
+// next finds out who could be admitted next, and since when: the first that was not granted, if those ahead of it let it in. The rest
+// hear of that when it has happened.
+func (w *world) next(l *line) {
+	var next coordinator.Token
+	used, version := 0, ""
+	for i, e := range l.entries {
+		if l.name.recipe == "semaphore" {
+			used += permitsOf(e.Mode)
+			if _, v, asks := strings.Cut(e.Mode, "v"); asks && version != "" && v != version {
+				break // they went by different limits, and may have to wait until those who hold say so
+			} else if asks {
+				version = v
+			}
+		}
+		if l.granted[e.Token] {
+			continue
+		}
+		if l.name.recipe == "semaphore" && used <= l.most(w.now()) ||
+			l.name.recipe != "semaphore" && admitted(l.entries[:i], l.name.recipe == "rwlock" && e.Mode == "r") {
+			next = e.Token
+		}
+		break
+	}
+	if next != l.next.token || w.calmFrom == 0 {
+		l.next.token, l.next.since = next, w.now()
+	}
+}
+
+// auditWaiters: in the calm, whoever can be admitted is, and an entry that nobody wants any more goes.
+func (w *world) auditWaiters(l *line) {
+	if w.next(l); l.next.token != 0 && w.now()-l.next.since > w.prompt {
+		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.line, l.next.token, l.next.since)
 	}
 }

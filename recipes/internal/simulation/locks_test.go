@@ -12,7 +12,7 @@ import (
 
 // mutex is one round with a mutex.
 func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool {
-	if !a.w.isMended() {
+	if !a.w.isEnding() {
 		switch a.r.IntN(8) {
 		case 0:
 			a.do(ctx, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) }, generation)
@@ -24,11 +24,11 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 		}
 	}
 	what, take := "lock", m.Lock
-	if !a.w.isMended() && a.r.IntN(4) == 0 {
+	if !a.w.isEnding() && a.r.IntN(4) == 0 {
 		what, take = "try-lock", m.TryLock
 	}
 	var l *mutex.Lock
-	floor, asked := a.w.ask(a.name)
+	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { l, err = take(ctx); return err })
 	if err != nil {
 		a.taken(what, err)
@@ -43,6 +43,7 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 		}
 	}
 	a.dwell(l.Context())
+	a.revive(x, true, generation, func(ctx context.Context) (lock, error) { return m.Lock(ctx) })
 	return a.leaveAll(held)
 }
 
@@ -73,6 +74,24 @@ func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered
 	return entered{l, a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(), session: l.Session(), ctx: l.Context(), writes: writes})}
 }
 
+// revive uses the context of a hold that was lost, with its end taken off: whoever asks with that has nothing to enter, and stands in
+// line. take is given what bounds the wait.
+func (a *actor) revive(x *handle, writes bool, generation int, take func(context.Context) (lock, error)) {
+	if x.ctx.Err() == nil || a.r.IntN(2) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), a.w.ttl/2)
+	defer cancel()
+	var l lock
+	floor, asked := a.w.ask(a.label, a.name)
+	err := a.call(ctx, "lock anew", 0, func(ctx context.Context) (err error) { l, err = take(ctx); return err })
+	if err != nil {
+		a.failed("lock anew", err)
+		return
+	}
+	a.back(a.held(l, writes, 1, floor, asked, generation), "unlock", l.Unlock)
+}
+
 // leaveAll gives handles back in any order.
 func (a *actor) leaveAll(held []entered) bool {
 	well := true
@@ -101,7 +120,7 @@ func workTime(w *world) time.Duration { return w.ttl + 5*time.Second }
 func (a *actor) do(ctx context.Context, what string, do func(context.Context, func(context.Context) error) error,
 	again func(context.Context) (lock, error), generation int,
 ) {
-	floor, asked := a.w.ask(a.name)
+	floor, asked := a.w.ask(a.label, a.name)
 	writes := what != "read-do"
 	worked := false
 	var x *handle
@@ -136,7 +155,7 @@ func (a *actor) do(ctx context.Context, what string, do func(context.Context, fu
 // rwlock is one round with a read-write lock.
 func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bool {
 	writes := a.r.IntN(2) == 0
-	if !a.w.isMended() && a.r.IntN(8) == 0 {
+	if !a.w.isEnding() && a.r.IntN(8) == 0 {
 		if writes {
 			a.do(ctx, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) }, generation)
 		} else {
@@ -145,7 +164,7 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 		return false
 	}
 	what, take := "read-lock", l.RLock
-	tries := !a.w.isMended() && a.r.IntN(4) == 0
+	tries := !a.w.isEnding() && a.r.IntN(4) == 0
 	switch {
 	case writes && tries:
 		what, take = "try-lock", l.TryLock
@@ -155,7 +174,7 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 		what, take = "try-read-lock", l.TryRLock
 	}
 	var got *rwlock.Lock
-	floor, asked := a.w.ask(a.name)
+	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { got, err = take(ctx); return err })
 	if err != nil {
 		a.taken(what, err)
@@ -178,6 +197,7 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 		}
 	}
 	a.dwell(got.Context())
+	a.revive(x, false, generation, func(ctx context.Context) (lock, error) { return l.RLock(ctx) })
 	return a.leaveAll(held)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -22,6 +23,7 @@ func (w *world) fate(req memory.Request) memory.Fate {
 	r := w.draw(fmt.Sprintf("fate %d %s %s", s.index, req.Op, w.who(req.Context, req.Op, req.Session, req.ID)))
 	usual := func() time.Duration { return time.Duration(1 + r.Int64N(int64(s.slow))) }
 	f := memory.Fate{DelayRequest: usual(), DelayReply: usual()}
+	w.looking(req)
 	hit := r.Float64()
 	kind := requestFaults[r.IntN(len(requestFaults))]
 	late := time.Duration(r.Int64N(int64(w.longest - w.longest/10)))
@@ -94,6 +96,12 @@ func (w *world) acts() []act {
 			d.Deliver()
 		}),
 		link("healed", (*memory.Driver).Heal),
+		link("fading", func(d *memory.Driver) { // answers come late, then none do
+			d.Delay(0, w.ttl/8+w.some("fade", w.ttl/9))
+			time.Sleep(w.some("fade", w.ttl/2))
+			d.Cut()
+			time.Sleep(w.ttl + w.some("fade", w.ttl/2))
+		}),
 		{"slow", func(r *rand.Rand, d *memory.Driver) {
 			d.Delay(time.Duration(r.Int64N(int64(w.ttl/3))), time.Duration(r.Int64N(int64(w.ttl/3))))
 		}},
@@ -117,6 +125,30 @@ func (w *world) acts() []act {
 	}
 }
 
+// look is what an actor has asked the service in its present attempt.
+type look struct {
+	at    time.Duration // of the last look at the line
+	slept bool          // it has waited for somebody
+}
+
+// looking notes when actors look.
+func (w *world) looking(req memory.Request) {
+	label, ok := req.Context.Value(actorKey{}).(string)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.looks[label]
+	switch req.Op {
+	case memory.OpAhead:
+		l.at = w.now()
+	case memory.OpWatch:
+		l.slept = true
+	}
+	w.looks[label] = l
+}
+
 // some is a random time.
 func (w *world) some(what string, most time.Duration) time.Duration {
 	return time.Duration(1 + w.draw(what).Int64N(int64(most)))
@@ -137,6 +169,25 @@ func (w *world) remove(r *rand.Rand) {
 	w.mu.Lock()
 	w.removing = false
 	w.mu.Unlock()
+}
+
+// calm is the time after everything was mended. When what was under way has arrived, everybody is served at once, and whoever an
+// operator ended is told at once.
+func (w *world) calm() {
+	r := w.rng("calm")
+	time.Sleep(w.longest + 2*w.ttl)
+	w.mu.Lock()
+	w.calmFrom = w.now()
+	w.log("calm")
+	w.mu.Unlock()
+	until := w.now() + time.Duration(1+r.Int64N(int64(4*w.ttl)))
+	var audits sync.WaitGroup
+	audits.Go(func() { w.auditor(until) })
+	for w.now() < until {
+		time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl))))
+		w.remove(r)
+	}
+	audits.Wait()
 }
 
 // nature lets things happen until it is time to mend everything, and mends it.

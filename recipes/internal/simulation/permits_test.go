@@ -42,19 +42,19 @@ func (a *actor) govern() {
 // semaphore is one round with a semaphore.
 func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generation int) bool {
 	n := 1 + a.r.IntN(a.name.limit)
-	if a.w.isMended() {
+	if a.w.isEnding() {
 		n = 1 + a.r.IntN(1+a.name.limit/2)
 	}
 	what, take := "acquire", s.Acquire
-	if !a.w.isMended() && a.r.IntN(4) == 0 {
+	if !a.w.isEnding() && a.r.IntN(4) == 0 {
 		what, take = "try-acquire", s.TryAcquire
 	}
-	if !a.w.isMended() && a.r.IntN(10) == 0 {
+	if !a.w.isEnding() && a.r.IntN(10) == 0 {
 		a.permitDo(ctx, s, n, generation)
 		return false
 	}
 	var p *semaphore.Permit
-	floor, asked := a.w.ask(a.name)
+	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { p, err = take(ctx, n); return err })
 	if err != nil {
 		a.permitFailed(what, err)
@@ -75,7 +75,7 @@ func (a *actor) permitFailed(what string, err error) {
 
 func (a *actor) permitDo(ctx context.Context, s *semaphore.Semaphore, n, generation int) {
 	var x *handle
-	floor, asked := a.w.ask(a.name)
+	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, "do", workTime(a.w), func(ctx context.Context) error {
 		return s.Do(ctx, n, func(inner context.Context, p *semaphore.Permit) error {
 			x = a.held(p, false, n, floor, asked, generation)

@@ -13,16 +13,16 @@ import (
 
 // election is one round of a candidate.
 func (a *actor) election(ctx context.Context, e *election.Election, generation int) bool {
-	if !a.w.isMended() && a.r.IntN(3) == 0 {
+	if !a.w.isEnding() && a.r.IntN(3) == 0 {
 		a.runElection(ctx, e, generation)
 		return false
 	}
 	what, campaign := "campaign", e.Campaign
-	if !a.w.isMended() && a.r.IntN(5) == 0 {
+	if !a.w.isEnding() && a.r.IntN(5) == 0 {
 		what, campaign = "try-campaign", e.TryCampaign
 	}
 	var t *election.Term
-	floor, asked := a.w.ask(a.name)
+	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { t, err = campaign(ctx, []byte(a.label)); return err })
 	if err != nil {
 		a.taken(what, err)
@@ -59,13 +59,13 @@ func (a *actor) proclaim(t *election.Term) {
 func (a *actor) runElection(ctx context.Context, e *election.Election, generation int) {
 	terms := 1 + a.r.IntN(3)
 	var last *handle
-	floor, asked := a.w.ask(a.name)
+	floor, asked := a.w.ask(a.label, a.name)
 	work := func(ctx context.Context, t *election.Term) error {
 		if last != nil && last.ctx.Err() == nil {
 			a.w.blame("%s: a second work runs beside the first", a.label)
 		}
 		last = a.held(t, true, 1, floor, asked, generation)
-		defer func() { floor, asked = a.w.ask(a.name) }()
+		defer func() { floor, asked = a.w.ask(a.label, a.name) }()
 		a.dwell(ctx)
 		if ctx.Err() == nil && a.r.IntN(2) == 0 {
 			a.proclaim(t)
@@ -73,7 +73,7 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		if a.r.IntN(5) == 0 {
 			time.Sleep(time.Duration(1 + a.r.Int64N(int64(a.w.ttl/2)))) // it is slow to stop; the term has its own context
 		}
-		if terms--; terms > 0 && ctx.Err() == nil && !a.w.isMended() {
+		if terms--; terms > 0 && ctx.Err() == nil && !a.w.isEnding() {
 			return election.ErrStepDown
 		}
 		return nil
@@ -113,13 +113,13 @@ func (a *actor) observe() {
 			}
 		}
 	}
-	for !a.w.isMended() {
+	for !a.w.isEnding() {
 		ctx, cancel := a.bounds()
 		bound, stop := context.WithCancel(ctx)
 		unhook := context.AfterFunc(ctx, stop)
 		go func() {
 			select {
-			case <-a.w.mended:
+			case <-a.w.ending:
 				stop()
 			case <-bound.Done():
 			}

@@ -31,6 +31,8 @@ type world struct {
 	slots   []*slot
 
 	mended chan struct{} // closed when nothing goes wrong any more
+	ending chan struct{} // closed when everybody is to come to an end
+	prompt time.Duration // how long it may take, in the calm between, that somebody is told of what concerns him
 	over   context.Context
 	stop   context.CancelFunc
 	actors sync.WaitGroup
@@ -39,8 +41,10 @@ type world struct {
 	// context.Context.Done.
 	mu       sync.Mutex
 	mendedAt time.Duration // zero before
+	calmFrom time.Duration // zero before: what went wrong has no consequences any more
 	draws    map[string]uint64
 	labels   map[string]string // who made the contender with this ID
+	looks    map[string]look   // of each actor
 	lines    map[driver.Line]*line
 	ended    map[string]time.Duration // sessions
 	told     map[int]time.Duration    // when a session of a slot ended last
@@ -82,7 +86,8 @@ var recipeKinds = []string{"mutex", "rwlock", "semaphore", "election"}
 func newWorld(seed uint64, recipe string) *world {
 	r := rand.New(rand.NewPCG(seed, 0x62a70e))
 	w := &world{
-		seed: seed, began: time.Now(), mended: make(chan struct{}),
+		seed: seed, began: time.Now(), mended: make(chan struct{}), ending: make(chan struct{}),
+		looks: map[string]look{},
 		draws: map[string]uint64{}, labels: map[string]string{}, lines: map[driver.Line]*line{},
 		ended: map[string]time.Duration{}, told: map[int]time.Duration{}, owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
 		figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}},
@@ -112,7 +117,9 @@ func newWorld(seed uint64, recipe string) *world {
 		w.lines[n.line] = newLine(n)
 	}
 	for i := range 2 + r.IntN(5) {
-		w.slots = append(w.slots, newSlot(w, i, time.Duration(1+r.Int64N(int64(w.ttl/50)))))
+		slow := time.Duration(1 + r.Int64N(int64(w.ttl/100)))
+		w.slots = append(w.slots, newSlot(w, i, slow))
+		w.prompt = max(w.prompt, 12*slow+50*time.Millisecond)
 	}
 	return w
 }
@@ -194,13 +201,16 @@ func (w *world) run(t *testing.T) {
 	}
 	w.people()
 	nature.Go(w.nature)
-	nature.Go(w.auditor)
+	nature.Go(func() { w.auditor(w.lasts) })
 	nature.Wait() // for w.lasts, and until all is mended
 	w.mu.Lock()
 	w.mendedAt = w.now()
 	w.log("mended")
 	w.mu.Unlock()
 	close(w.mended)
+	nature.Go(w.calm)
+	nature.Wait()
+	close(w.ending)
 
 	w.join("served", w.bound())
 	time.Sleep(w.longest) // what was held up has arrived by now
