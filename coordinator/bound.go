@@ -13,12 +13,22 @@ const afterwards = 2 * time.Second
 // Afterwards is for recipes that give something back: it returns ctx, or, if that has ended already, one that
 // lives for two seconds more. Giving back must work in the clean-up of a cancelled operation, which is where it is
 // mostly called.
+//
+// What it returned once it returns as it is: of a call with several steps, each of which asks for it, none begins the two seconds
+// anew, nor gets them when the context ends between two steps.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil {
+	if ctx.Value(afterwardsKey{}) != nil {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), afterwards)
+	once := context.WithValue(ctx, afterwardsKey{}, true)
+	if ctx.Err() == nil {
+		return once, func() {}
+	}
+	return context.WithTimeout(context.WithoutCancel(once), afterwards)
 }
+
+// afterwardsKey marks what Afterwards has returned.
+type afterwardsKey struct{}
 
 // bind returns a context for a driver that ends with ctx or with life, whichever is first, and has
 // the values of ctx.
