@@ -8,6 +8,10 @@ GOLANGCI_LINT ?= $(shell command -v golangci-lint || ls "$$(go env GOPATH)/bin/g
 # Seconds for each fuzz target.
 FUZZTIME ?= 10s
 
+# Simulated worlds.
+SEEDS ?= 5000
+RACE_SEEDS ?= 500
+
 ROOT_DEPS := integration/testdata/root-deps.golden
 
 # Stamping needs a working git and is of no use in tests.
@@ -28,11 +32,17 @@ build: ## Compile both modules
 test: ## Run everything, on real etcd and real ZooKeeper; install what is missing where allowed
 	.ci/deps
 	go test -race ./...
+	$(MAKE) simulate
 	.ci/test-integration
 
 .PHONY: test-short
 test-short: ## Run the root module's tests: seconds, no server
 	go test ./...
+
+.PHONY: simulate
+simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others under the race detector; the same ones each time
+	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
+	BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
 
 .PHONY: demo
 demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181

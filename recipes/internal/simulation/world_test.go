@@ -65,10 +65,12 @@ type figures struct {
 	slowest                              time.Duration // from mending, or from asking if that was later, to a grant
 }
 
-// event is one line of the trace.
+// event is one line of the trace. It is put into words if somebody wants to read it.
 type event struct {
-	at   time.Duration
-	text string
+	at     time.Duration
+	format string
+	args   []any
+	text   string
 }
 
 // name is one recipe under one name.
@@ -147,7 +149,7 @@ func (w *world) draw(key string) *rand.Rand {
 
 // log adds to the trace. The caller holds w.mu.
 func (w *world) log(format string, args ...any) {
-	w.trace = append(w.trace, event{w.now(), fmt.Sprintf(format, args...)})
+	w.trace = append(w.trace, event{at: w.now(), format: format, args: args})
 }
 
 // say is log for those who do not hold w.mu.
@@ -174,6 +176,9 @@ func (w *world) blame(format string, args ...any) {
 func (w *world) sum() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for i := range w.trace {
+		w.trace[i].text = fmt.Sprintf(w.trace[i].format, w.trace[i].args...)
+	}
 	slices.SortStableFunc(w.trace, func(a, b event) int {
 		if a.at != b.at {
 			return int(a.at - b.at)

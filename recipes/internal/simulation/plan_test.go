@@ -1,0 +1,83 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// baseSeed is the first seed of a run that is the same each time.
+const baseSeed = 1
+
+// plan is which seeds are run.
+type plan struct {
+	base   uint64
+	seeds  uint64        // so many, or
+	lasts  time.Duration // as long as this
+	recipe string        // all names are of it; empty: of any
+	replay bool
+}
+
+// planned reads the plan from the environment.
+func planned(env func(string) string) (plan, error) {
+	p := plan{base: baseSeed, seeds: 150, recipe: env("BATON_SIM_RECIPE")}
+	if p.recipe != "" && !slices.Contains(recipeKinds, p.recipe) {
+		return p, fmt.Errorf("BATON_SIM_RECIPE=%q: want one of %v", p.recipe, recipeKinds)
+	}
+	numbers := map[string]uint64{}
+	for _, name := range []string{"BATON_SEED", "BATON_SEEDS", "BATON_SIM_BASE"} {
+		if s := env(name); s != "" {
+			n, err := strconv.ParseUint(s, 10, 64)
+			if err != nil {
+				return p, fmt.Errorf("%s=%q: want a whole number, 0 or more", name, s)
+			}
+			numbers[name] = n
+		}
+	}
+	seed, replays := numbers["BATON_SEED"]
+	seeds, counts := numbers["BATON_SEEDS"]
+	base, based := numbers["BATON_SIM_BASE"]
+	lasts := env("BATON_SIM_TIME")
+	switch {
+	case replays && (counts || based || lasts != "") || counts && lasts != "":
+		return p, fmt.Errorf("BATON_SEED replays one seed, BATON_SEEDS runs so many, BATON_SIM_TIME for so long: want one of them")
+	case replays:
+		p.base, p.seeds, p.replay = seed, 1, true
+	case counts && seeds == 0:
+		return p, fmt.Errorf("BATON_SEEDS=0: want at least one")
+	case counts:
+		p.seeds = seeds
+	case lasts != "":
+		d, err := time.ParseDuration(lasts)
+		if err != nil || d <= 0 {
+			return p, fmt.Errorf("BATON_SIM_TIME=%q: want a positive duration, such as 10m", lasts)
+		}
+		p.lasts, p.base = d, rand.Uint64()>>16
+	}
+	if based {
+		p.base = base
+	}
+	return p, nil
+}
+
+// TestPlanRefusesWhatItDoesNotUnderstand: a soak that ran something else than it was told would be worse than none.
+func TestPlanRefusesWhatItDoesNotUnderstand(t *testing.T) {
+	bad := []map[string]string{
+		{"BATON_SEED": "x"}, {"BATON_SEEDS": "-1"}, {"BATON_SEEDS": "0"}, {"BATON_SIM_TIME": "10"}, {"BATON_SIM_TIME": "-1m"},
+		{"BATON_SEED": "1", "BATON_SEEDS": "2"}, {"BATON_SEEDS": "2", "BATON_SIM_TIME": "1m"}, {"BATON_SIM_RECIPE": "lock"},
+		{"BATON_SEED": "1", "BATON_SIM_BASE": "2"},
+	}
+	for _, env := range bad {
+		if p, err := planned(func(name string) string { return env[name] }); err == nil {
+			t.Errorf("%v is %+v", env, p)
+		}
+	}
+	good := map[string]string{"BATON_SIM_TIME": "2m", "BATON_SIM_BASE": "7", "BATON_SIM_RECIPE": "mutex"}
+	p, err := planned(func(name string) string { return good[name] })
+	if want := (plan{base: 7, seeds: 150, lasts: 2 * time.Minute, recipe: "mutex"}); err != nil || p != want {
+		t.Errorf("%v is %+v, %v", good, p, err)
+	}
+}
