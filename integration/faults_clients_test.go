@@ -1,0 +1,478 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/semaphore"
+)
+
+func init() { proc.Register("crowd", crowdWorker) }
+
+// TestKilledProcess kills a process that holds, waits, reads and leads on many names at once, and lets another exit without
+// a word. What they held is given on within the TTL, whom they stood in front of goes on, and nobody is admitted early.
+func TestKilledProcess(t *testing.T) {
+	const ttl, bound = 3 * time.Second, 3*time.Second + 5*time.Second
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c := s.client(t, longTTL)
+		victim, leaver := newActor(t, s.url(ttl)), newActor(t, s.url(ttl))
+
+		was := map[string]event{}
+		next := map[string]*pending{}
+		for what, w := range map[string]way{"holder": aLock, "writer": aWrite, "leader": aTerm, "permits": twoOf} {
+			was[what] = victim.takes(w, name(what))
+			if w == twoOf { // and the other two are with somebody who lives
+				twoOf.take(t, c, name(what))
+				next[what] = twoOf.queue(t, c, name(what), 3)
+			} else {
+				next[what] = w.queue(t, c, name(what), 2)
+			}
+		}
+		was["exit"] = leaver.takes(aLock, name("exit"))
+		next["exit"] = aLock.queue(t, c, name("exit"), 2)
+
+		// The first, one in the middle and the last waiter: V A V B V.
+		first := aLock.take(t, c, name("waiters"))
+		victim.waits(aLock, c, name("waiters"), 2)
+		a := aLock.queue(t, c, name("waiters"), 3)
+		victim.waits(aLock, c, name("waiters"), 4)
+		b := aLock.queue(t, c, name("waiters"), 5)
+		victim.waits(aLock, c, name("waiters"), 6)
+		// A waiting writer between readers.
+		reader := aRead.take(t, c, name("between"))
+		victim.waits(aWrite, c, name("between"), 2)
+		r2, r3 := aRead.queue(t, c, name("between"), 3), aRead.queue(t, c, name("between"), 4)
+		// One of two readers ahead of a writer.
+		living := aRead.take(t, c, name("readers"))
+		victim.takes(aRead, name("readers"))
+		writer := aWrite.queue(t, c, name("readers"), 3)
+
+		killed := time.Now()
+		victim.Kill()
+		leaver.orders(quit, "")
+		for what, p := range next {
+			h := p.granted(time.Until(killed.Add(bound)))
+			t.Logf("%s: succeeded %v after the kill", what, p.at.Sub(killed).Round(time.Millisecond))
+			if int64(h.token) <= was[what].Token || h.session == was[what].Session {
+				t.Errorf("%s: %+v after %+v", what, h, was[what])
+			}
+			h.giveBack(t)
+		}
+
+		for what, n := range map[string]int{"waiters": 3, "between": 3, "readers": 2} {
+			w := map[string]way{"waiters": aLock, "between": aRead, "readers": aRead}[what]
+			w.lined(t, c, name(what), n)
+		}
+		if a.over() || b.over() || writer.over() {
+			t.Error("a waiter was admitted past one who holds, when one between them died")
+		}
+		first.giveBack(t)
+		h := a.granted(patience)
+		if b.over() {
+			t.Error("the second of the waiters was admitted beside the first")
+		}
+		h.giveBack(t)
+		if last := b.granted(patience); last.token <= h.token {
+			t.Errorf("token %d after %d", last.token, h.token)
+		}
+		// While the first of the readers still reads.
+		r2.granted(patience).giveBack(t)
+		r3.granted(patience).giveBack(t)
+		if reader.err() != nil || living.err() != nil {
+			t.Errorf("the readers that live: %v, %v", reader.err(), living.err())
+		}
+		living.giveBack(t)
+		writer.granted(patience)
+	})
+}
+
+// crowdWorker is a process with n sessions that all wait for one lock: url, name, and for each word from the test one more.
+func crowdWorker(ctx context.Context, io *proc.IO, args []string) error {
+	for {
+		var word string
+		if err := io.Recv(ctx, &word); err != nil {
+			return nil //nolint:nilerr // the test is over
+		}
+		c, err := coordinator.Open(args[0], silent)
+		if err != nil {
+			return err
+		}
+		if _, err := c.Session(ctx); err != nil {
+			return err
+		}
+		go func() { _, _ = aLock.ask(ctx, c, args[1]) }()
+	}
+}
+
+// TestLastOfTwentyIsServedWhenAllOthersAreKilled: it waits for one TTL, not for nineteen.
+func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
+	const ttl, others = 3 * time.Second, 19
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)("crowd")
+		c := s.client(t, longTTL)
+		crowd := proc.Start(t, "crowd", s.url(ttl), name)
+		for range others {
+			crowd.Send("one more")
+		}
+		aLock.lined(t, c, name, others)
+		p := aLock.queue(t, c, name, others+1)
+		killed := time.Now()
+		crowd.Kill()
+		p.granted(ttl + 7*time.Second).giveBack(t)
+		t.Logf("served %v after the kill", p.at.Sub(killed).Round(time.Millisecond))
+		aLock.lined(t, c, name, 0)
+	})
+}
+
+// register is a resource that checks tokens, as promise P3 wants it.
+type register struct {
+	mu                sync.Mutex
+	highest           int64
+	accepted, refused map[int64]int // writes by token
+}
+
+func newRegister() *register { return &register{accepted: map[int64]int{}, refused: map[int64]int{}} }
+
+func (r *register) write(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.Token < r.highest {
+		r.refused[e.Token]++
+		return
+	}
+	r.highest = e.Token
+	r.accepted[e.Token]++
+}
+
+func (r *register) of(token int64) (accepted, refused int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accepted[token], r.refused[token]
+}
+
+// TestPausedProcess stops a process for longer than its TTL. The write that its holder had begun goes out when it goes on, and
+// the resource refuses it; its waiter, whose turn came and went meanwhile, returns the loss; its reader held the writers up
+// for one TTL; its term was over before the next began.
+func TestPausedProcess(t *testing.T) {
+	const ttl = 3 * time.Second
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c := s.client(t, longTTL)
+		victim := newActor(t, s.url(ttl))
+		reg := newRegister()
+		victim.register = reg.write
+
+		old := victim.takes(writeOn, name("holder"))
+		term := victim.takes(aTerm, name("leader"))
+		candidate := aTerm.queue(t, c, name("leader"), 2)
+		first := aLock.take(t, c, name("waiter"))
+		victim.waits(aLock, c, name("waiter"), 2)
+		behind := aLock.queue(t, c, name("waiter"), 3)
+		reader := aRead.take(t, c, name("reader"))
+		victim.takes(aRead, name("reader"))
+		writer := aWrite.queue(t, c, name("reader"), 3)
+		eventually(t, patience, "writes of the first holder", func() bool { n, _ := reg.of(old.Token); return n > 0 })
+
+		if err := victim.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		first.giveBack(t) // it is the paused one's turn, and it does not know
+		reader.giveBack(t)
+		next := aLock.take(t, c, name("holder"))
+		if int64(next.token) <= old.Token {
+			t.Errorf("token %d after %d", next.token, old.Token)
+		}
+		reg.write(event{Token: int64(next.token)})
+		elected, turn, wrote := candidate.granted(patience), behind.granted(patience), writer.granted(patience)
+		if int64(elected.token) <= term.Token {
+			t.Errorf("term %d after %d", elected.token, term.Token)
+		}
+		before, _ := reg.of(old.Token)
+		if err := victim.Resume(); err != nil {
+			t.Fatal(err)
+		}
+
+		for what, i := range map[string]int{"holder": 1, "leader": 1, "reader": 1} {
+			if e := victim.told(name(what), i); e.What != isEnded || !e.Lost {
+				t.Errorf("%s: told %+v, want the loss", what, e)
+			}
+		}
+		if e := victim.told(name("waiter"), 0); e.What != isRefused || !e.Lost {
+			t.Errorf("the waiter was told %+v, want the loss and no grant", e)
+		}
+		eventually(t, patience, "a stale write", func() bool { _, refused := reg.of(old.Token); return refused > 0 })
+		after, refused := reg.of(old.Token)
+		t.Logf("%d writes of the paused holder refused", refused)
+		if after != before {
+			// They were under way in the pipe when it was stopped, so the register had them before the next holder's.
+			t.Errorf("%d writes of the old holder accepted after the next one's", after-before)
+		}
+		for what, h := range map[string]hold{"holder": next, "leader": elected, "waiter": turn, "reader": wrote} {
+			if h.err() != nil {
+				t.Errorf("%s: the next one was disturbed: %v", what, h.err())
+			}
+			h.giveBack(t)
+		}
+		for what, w := range map[string]way{"holder": aLock, "leader": aTerm, "waiter": aLock, "reader": aRead} {
+			w.lined(t, c, name(what), 0)
+		}
+	})
+}
+
+// TestProcessPausedForLessThanItsTTLKeepsWhatItHolds: for as long as the README says that an outage may last in which
+// requests vanish.
+func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
+	const ttl = 12 * time.Second
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c := s.client(t, longTTL)
+		victim := newActor(t, s.url(ttl))
+		next := map[way]*pending{}
+		for _, w := range alone {
+			victim.takes(w, name(string(w)))
+			next[w] = w.queue(t, c, name(string(w)), 2)
+		}
+		if err := victim.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		pause := ttl / 2
+		if s.service == "zk" {
+			pause = ttl / 4
+		}
+		time.Sleep(pause)
+		if err := victim.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(ttl / 3) // one renewal and more
+		for _, w := range alone {
+			if next[w].over() {
+				t.Errorf("%s: given on", w)
+			}
+			victim.orders(giveUp, name(string(w)))
+			if e := victim.told(name(string(w)), 1); e.What != isEnded || e.Lost {
+				t.Errorf("%s: told %+v, want its own release", w, e)
+			}
+			next[w].granted(patience).giveBack(t)
+		}
+	})
+}
+
+// TestCloseGivesBackWhatIsHeldAndWaitedFor: at once, with TTLs of twenty seconds; and who waited is told.
+func TestCloseGivesBackWhatIsHeldAndWaitedFor(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		other, leaver := s.client(t, longTTL), s.client(t, longTTL)
+		var holds []hold
+		var waiting, next []*pending
+		for _, w := range alone {
+			holds = append(holds, w.take(t, leaver, name("held "+string(w))))
+			next = append(next, w.queue(t, other, name("held "+string(w)), 2))
+			w.take(t, other, name("waited "+string(w)))
+			waiting = append(waiting, w.queue(t, leaver, name("waited "+string(w)), 2))
+		}
+		began := time.Now()
+		if err := leaver.Close(within(t, 10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		for i, w := range alone {
+			if err := holds[i].err(); !errors.Is(err, coordinator.ErrClosed) {
+				t.Errorf("%s: the hold ended with %v", w, err)
+			}
+			waiting[i].fails(coordinator.ErrClosed, 5*time.Second)
+			if n := w.count(t, other, name("waited "+string(w))); n != 1 {
+				t.Errorf("%s: %d in line after the waiter's client was closed", w, n)
+			}
+			next[i].granted(5 * time.Second)
+		}
+		t.Logf("given back and taken over within %v", time.Since(began).Round(time.Millisecond))
+	})
+}
+
+// TestReleaseGivenUpIsFinishedInTheBackground: the caller does not wait for it any longer, the next one gets it all the same, long before
+// the TTL.
+func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c, other := s.link(t, longTTL), s.client(t, longTTL)
+		var holds []hold
+		var next []*pending
+		for _, w := range alone {
+			holds = append(holds, w.take(t, c.Client, name(string(w))))
+			next = append(next, w.queue(t, other, name(string(w)), 2))
+		}
+		c.proxy.CutUp()
+		ctx := within(t, 300*time.Millisecond)
+		var wg sync.WaitGroup
+		for i, w := range alone {
+			wg.Go(func() {
+				if err := holds[i].release(ctx); !errors.Is(err, context.DeadlineExceeded) || !coordinator.MayHaveApplied(err) {
+					t.Errorf("%s: the release given up: %v", w, err)
+				}
+			})
+		}
+		wg.Wait()
+		for i, w := range alone {
+			if next[i].over() {
+				t.Errorf("%s: given on while the request cannot pass: the test shows nothing", w)
+			}
+		}
+		c.proxy.Heal()
+		for i, w := range alone {
+			next[i].granted(8 * time.Second).giveBack(t)
+			w.lined(t, other, name(string(w)), 0)
+		}
+	})
+}
+
+// TestCancelledAtAnyMomentLeavesNothing cancels calls after random times: before they stand in line, while they do, when they
+// are just being granted. Whatever each returned, in the end the line is as if it had never been.
+func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
+	const rounds = 40
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c := s.client(t, longTTL)
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 0))
+		for _, w := range []way{aLock, aWrite, aRead, aTerm, twoOf} {
+			n, granted := name(string(w)), 0
+			for range rounds {
+				ahead := alone[0]
+				switch w {
+				case aRead:
+					ahead = aWrite
+				case twoOf:
+					ahead = allOf
+				default:
+					ahead = w
+				}
+				first := ahead.take(t, c, n)
+				ctx, cancel := context.WithCancel(context.Background())
+				p := w.begin(ctx, t, c, n)
+				time.AfterFunc(time.Duration(r.IntN(4000))*time.Microsecond, cancel)
+				time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
+				first.giveBack(t)
+				<-p.done
+				switch {
+				case p.err == nil:
+					granted++
+					p.hold.giveBack(t)
+				case !errors.Is(p.err, context.Canceled):
+					t.Errorf("%s: %v", w, p.err)
+				}
+				cancel()
+			}
+			t.Logf("%s: %d of %d granted", w, granted, rounds)
+			w.lined(t, c, n, 0)
+			w.take(t, c, n).giveBack(t)
+		}
+	})
+}
+
+// TestTwoProcessesWithOneIdentityAreTwo: what a client is called is for people to read.
+func TestTwoProcessesWithOneIdentityAreTwo(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c := s.client(t, longTTL)
+		url := s.url(longTTL) + "&identity=replica"
+		a, b := newActor(t, url), newActor(t, url)
+		for _, w := range alone {
+			n := name(string(w))
+			one := a.takes(w, n)
+			b.waits(w, c, n, 2)
+			a.orders(giveUp, n)
+			two := b.told(n, 0)
+			if two.What != isGranted || two.Token <= one.Token || two.Session == one.Session {
+				t.Errorf("%s: %+v, then %+v", w, one, two)
+			}
+			if w.count(t, c, n) != 1 {
+				t.Errorf("%s: the first one's release took the second one's entry", w)
+			}
+		}
+	})
+}
+
+// TestPanicReleases: on real services as in memory.
+func TestPanicReleases(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c, ctx := s.client(t, longTTL), within(t, time.Minute)
+		boom := func(context.Context) error { panic("boom") }
+		for w, do := range map[way]func(n string) error{
+			aLock:  func(n string) error { return newMutex(t, c, n).Do(ctx, boom) },
+			aWrite: func(n string) error { return newRWLock(t, c, n).Do(ctx, boom) },
+			aRead:  func(n string) error { return newRWLock(t, c, n).RDo(ctx, boom) },
+			twoOf: func(n string) error {
+				return newSemaphore(t, c, n, permits).Do(ctx, 2, func(context.Context, *semaphore.Permit) error { panic("boom") })
+			},
+			aTerm: func(n string) error {
+				return newElection(t, c, n).Run(ctx, func(context.Context, *election.Term) error { panic("boom") })
+			},
+		} {
+			n := name(string(w))
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s: the panic did not pass", w)
+					}
+				}()
+				_ = do(n)
+			}()
+			w.lined(t, c, n, 0)
+		}
+	})
+}
+
+// TestAThousandGoroutinesShareOneSession: no connections and no sessions of their own, and nothing of them is left.
+func TestAThousandGoroutinesShareOneSession(t *testing.T) {
+	const n = 1000
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		c := s.meter(t, longTTL)
+		m := newMutex(t, c.Client, name)
+		session, err := c.Session(within(t, 10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inside, most := 0, 0
+		var wg sync.WaitGroup
+		for range n {
+			wg.Go(func() {
+				l, err := m.Lock(context.Background())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				inside++ // unguarded but for the lock
+				most = max(most, inside)
+				if l.Session() != session.ID() {
+					t.Errorf("session %s beside %s", l.Session(), session.ID())
+				}
+				inside--
+				if err := l.Unlock(context.Background()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if most != 1 {
+			t.Errorf("%d inside at once", most)
+		}
+		if left := inLine(t, m); left != 0 {
+			t.Errorf("%d left in line", left)
+		}
+		if watches := c.watches(); watches > n {
+			t.Errorf("%d watches for %d waiters", watches, n)
+		}
+		t.Logf("%d requests, %d watches", c.requests(), c.watches())
+	})
+}

@@ -1,0 +1,411 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// One fault strikes everything that a session or a process has. So the tests of faults ask in all recipes, each on a
+// name of its own, have the fault happen once, and then look at each of them.
+
+func init() { proc.Register("actor", actorWorker) }
+
+// together runs a test against all services as each does, two or more of them at a time: most of what these tests do is wait for
+// a TTL.
+func together(t *testing.T, test func(t *testing.T, s site)) {
+	t.Helper()
+	each(t, func(t *testing.T, s site) {
+		t.Parallel()
+		test(t, s)
+	})
+}
+
+// way is one way of asking for something.
+type way string
+
+const (
+	aLock    way = "lock"
+	aWrite   way = "write"
+	aRead    way = "read"
+	aTerm    way = "term"
+	aPermit  way = "one permit"
+	twoOf    way = "two permits"
+	allOf    way = "all permits" // of four
+	permits      = 4
+	longTTL      = 20 * time.Second
+	patience     = 30 * time.Second // with what has to come: machines are slow at times
+)
+
+// alone are the ways that shut everybody else out.
+var alone = []way{aLock, aWrite, aTerm, allOf}
+
+// hold is what any of the recipes grants.
+type hold struct {
+	token   coordinator.Token
+	session string
+	ctx     context.Context
+	err     func() error
+	release func(context.Context) error
+}
+
+// ask asks in one of the ways and waits.
+func (w way) ask(ctx context.Context, c *coordinator.Client, name string) (hold, error) {
+	switch w {
+	case aLock:
+		m, err := mutex.New(c, name)
+		if err != nil {
+			return hold{}, err
+		}
+		l, err := m.Lock(ctx)
+		if err != nil {
+			return hold{}, err
+		}
+		return hold{l.Token(), l.Session(), l.Context(), l.Err, l.Unlock}, nil
+	case aWrite, aRead:
+		return askRW(ctx, c, name, w == aWrite)
+	case aTerm:
+		e, err := election.New(c, name)
+		if err != nil {
+			return hold{}, err
+		}
+		t, err := e.Campaign(ctx, nil)
+		if err != nil {
+			return hold{}, err
+		}
+		return hold{t.Token(), t.Session(), t.Context(), t.Err, t.Resign}, nil
+	default:
+		return askPermits(ctx, c, name, map[way]int{aPermit: 1, twoOf: 2, allOf: permits}[w])
+	}
+}
+
+func askRW(ctx context.Context, c *coordinator.Client, name string, write bool) (hold, error) {
+	rw, err := rwlock.New(c, name)
+	if err != nil {
+		return hold{}, err
+	}
+	lock := rw.RLock
+	if write {
+		lock = rw.Lock
+	}
+	l, err := lock(ctx)
+	if err != nil {
+		return hold{}, err
+	}
+	return hold{l.Token(), l.Session(), l.Context(), l.Err, l.Unlock}, nil
+}
+
+func askPermits(ctx context.Context, c *coordinator.Client, name string, n int) (hold, error) {
+	s, err := semaphore.New(c, name, permits)
+	if err != nil {
+		return hold{}, err
+	}
+	p, err := s.Acquire(ctx, n)
+	if err != nil {
+		return hold{}, err
+	}
+	return hold{p.Token(), p.Session(), p.Context(), p.Err, p.Release}, nil
+}
+
+// count is how many contenders stand in the line.
+func (w way) count(t testing.TB, c *coordinator.Client, name string) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var n int
+	var err error
+	switch w {
+	case aLock:
+		return inLine(t, newMutex(t, c, name))
+	case aWrite, aRead:
+		var list []rwlock.Contender
+		list, err = newRWLock(t, c, name).Contenders(ctx)
+		n = len(list)
+	case aTerm:
+		list, lerr := newElection(t, c, name).Candidates(ctx)
+		n, err = len(list), lerr
+	default:
+		var list semaphore.Listing
+		list, err = newSemaphore(t, c, name, permits).List(ctx)
+		n = len(list.Contenders)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// lined waits until so many stand in the line.
+func (w way) lined(t testing.TB, c *coordinator.Client, name string, n int) {
+	t.Helper()
+	eventually(t, patience, fmt.Sprintf("%d in the line of %s", n, name), func() bool { return w.count(t, c, name) == n })
+}
+
+// take asks and has to get it.
+func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	h, err := w.ask(ctx, c, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h hold) giveBack(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := h.release(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// pending is an ask in the background.
+type pending struct {
+	t    testing.TB
+	what string
+	done chan struct{}
+	hold hold
+	err  error
+	at   time.Time
+}
+
+func (w way) begin(ctx context.Context, t testing.TB, c *coordinator.Client, name string) *pending {
+	p := &pending{t: t, what: string(w) + " of " + name, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.hold, p.err = w.ask(ctx, c, name)
+		p.at = time.Now()
+	}()
+	return p
+}
+
+// queue is begin, and waits until it stands in line as the n-th.
+func (w way) queue(t testing.TB, c *coordinator.Client, name string, n int) *pending {
+	t.Helper()
+	p := w.begin(context.Background(), t, c, name)
+	w.lined(t, c, name, n)
+	return p
+}
+
+func (p *pending) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// granted waits for the grant.
+func (p *pending) granted(bound time.Duration) hold {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(bound):
+		p.t.Fatalf("%s: nothing in %v", p.what, bound)
+	}
+	if p.err != nil {
+		p.t.Fatalf("%s: %v", p.what, p.err)
+	}
+	return p.hold
+}
+
+// fails waits for the error.
+func (p *pending) fails(want error, bound time.Duration) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+		if !errors.Is(p.err, want) {
+			p.t.Errorf("%s: %v, want %v", p.what, p.err, want)
+		}
+	case <-time.After(bound):
+		p.t.Fatalf("%s: nothing in %v", p.what, bound)
+	}
+}
+
+// order tells an actor what to do: a way of asking, or one of the words below.
+type order struct {
+	Do   way
+	Name string
+}
+
+const (
+	writeOn way = "write on" // a lock, and then write at the register until it is told of the loss, and once more
+	giveUp  way = "release"
+	quit    way = "exit" // without closing anything
+)
+
+// event is what an actor tells of one name.
+type event struct {
+	Name, What string
+	Token      int64
+	Session    string
+	Err        string
+	Lost       bool // Err is ErrSessionLost
+}
+
+const (
+	isGranted = "granted"
+	isDead    = "granted, and dead" // the call returned a hold whose Err is not nil
+	isRefused = "not granted"
+	isEnded   = "ended"
+	isWrite   = "write"
+)
+
+func tell(name, what string, h hold, err error) event {
+	e := event{Name: name, What: what, Token: int64(h.token), Session: h.session}
+	if err != nil {
+		e.Err, e.Lost = err.Error(), errors.Is(err, coordinator.ErrSessionLost)
+	}
+	return e
+}
+
+// actorWorker is a process that asks, in all recipes, with one client: url.
+func actorWorker(ctx context.Context, io *proc.IO, args []string) error {
+	c, err := coordinator.Open(args[0], silent)
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	holds := map[string]hold{}
+	perform := func(o order) {
+		w := o.Do
+		if w == writeOn {
+			w = aLock
+		}
+		h, err := w.ask(ctx, c, o.Name)
+		switch {
+		case err != nil:
+			_ = io.Send(tell(o.Name, isRefused, hold{}, err))
+			return
+		case h.err() != nil:
+			_ = io.Send(tell(o.Name, isDead, h, h.err()))
+			return
+		}
+		mu.Lock()
+		holds[o.Name] = h
+		mu.Unlock()
+		_ = io.Send(tell(o.Name, isGranted, h, nil))
+		context.AfterFunc(h.ctx, func() { _ = io.Send(tell(o.Name, isEnded, h, context.Cause(h.ctx))) })
+		for alive := o.Do == writeOn; alive; {
+			// What it has begun to write when it looks is written, whatever it sees.
+			alive = h.err() == nil
+			time.Sleep(time.Millisecond)
+			_ = io.Send(tell(o.Name, isWrite, h, nil))
+		}
+	}
+	for {
+		var o order
+		if err := io.Recv(ctx, &o); err != nil {
+			return nil //nolint:nilerr // the test is over
+		}
+		switch o.Do {
+		case quit:
+			os.Exit(3)
+		case giveUp:
+			mu.Lock()
+			h := holds[o.Name]
+			mu.Unlock()
+			go func() { _ = h.release(ctx) }()
+		default:
+			go perform(o)
+		}
+	}
+}
+
+// actor is such a process as the test sees it.
+type actor struct {
+	*proc.Child
+	t      testing.TB
+	mu     sync.Mutex
+	events map[string][]event
+	// register is told of each write, in the order in which the writes arrive.
+	register func(event)
+}
+
+func newActor(t testing.TB, url string) *actor {
+	t.Helper()
+	a := &actor{Child: proc.Start(t, "actor", url), t: t, events: map[string][]event{}}
+	go func() {
+		for {
+			var e event
+			err := a.TryRecv(&e, time.Hour)
+			if err != nil {
+				return // it was killed, at the latest at the end of the test
+			}
+			a.note(e)
+		}
+	}()
+	return a
+}
+
+func (a *actor) note(e event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if e.What == isWrite {
+		a.register(e)
+		return
+	}
+	a.events[e.Name] = append(a.events[e.Name], e)
+}
+
+func (a *actor) orders(w way, name string) { a.t.Helper(); a.Send(order{Do: w, Name: name}) }
+
+// told waits for the i-th event of a name.
+func (a *actor) told(name string, i int) event {
+	a.t.Helper()
+	var e event
+	eventually(a.t, patience, "word of "+name, func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.events[name]) <= i {
+			return false
+		}
+		e = a.events[name][i]
+		return true
+	})
+	return e
+}
+
+// takes has the actor ask for something that is free.
+func (a *actor) takes(w way, name string) event {
+	a.t.Helper()
+	a.orders(w, name)
+	e := a.told(name, 0)
+	if e.What != isGranted {
+		a.t.Fatalf("%s: %+v", name, e)
+	}
+	return e
+}
+
+// waits has the actor ask for something that is not, and waits until it is in line as the n-th.
+func (a *actor) waits(w way, c *coordinator.Client, name string, n int) {
+	a.t.Helper()
+	a.orders(w, name)
+	w.lined(a.t, c, name, n)
+}
+
+// fresh makes names for the parts of a test.
+func fresh(t testing.TB) func(part string) string {
+	base := servers.Name(t)
+	if len(base) > 150 {
+		base = base[len(base)-150:]
+	}
+	return func(part string) string { return base + "-" + strings.ReplaceAll(part, " ", "-") }
+}
