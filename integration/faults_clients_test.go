@@ -358,7 +358,7 @@ func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 				first := ahead.take(t, c, n)
 				ctx, cancel := context.WithCancel(context.Background())
 				p := w.begin(ctx, t, c, n)
-				time.AfterFunc(time.Duration(r.IntN(4000))*time.Microsecond, cancel)
+				time.AfterFunc(time.Duration(r.IntN(10000))*time.Microsecond, cancel)
 				time.Sleep(time.Duration(r.IntN(4000)) * time.Microsecond)
 				first.giveBack(t)
 				<-p.done

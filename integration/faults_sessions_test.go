@@ -1,0 +1,452 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+// endSession ends the session of a client with the service's own tools, as an operator would.
+func (s site) endSession(t *testing.T, c link) {
+	t.Helper()
+	session, err := c.Session(within(t, 5*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := strconv.ParseUint(session.ID(), 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.service == "etcd" {
+		_, err = s.etcdClient(t).Revoke(within(t, 5*time.Second), clientv3.LeaseID(id))
+	} else {
+		err = c.counter.Session().Kill(within(t, 5*time.Second), s.endpoints[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore: everything held is told, everything that waited returns promptly and never
+// wins although its turn comes, releases delete nothing of what stands there now, and whatever is asked for again stands on a new
+// session with a greater token.
+func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c, other := s.link(t, longTTL), s.client(t, longTTL)
+		all := []way{aLock, aWrite, aRead, aTerm, twoOf}
+		shut := map[way]way{aLock: aLock, aWrite: aWrite, aRead: aWrite, aTerm: aTerm, twoOf: allOf} // what keeps it waiting
+		held, blocking := map[way]hold{}, map[way]hold{}
+		waiting, next := map[way]*pending{}, map[way]*pending{}
+		for _, w := range all {
+			held[w] = w.take(t, c.Client, name("held "+string(w)))
+			next[w] = shut[w].queue(t, other, name("held "+string(w)), 2)
+			blocking[w] = shut[w].take(t, other, name("waited "+string(w)))
+			waiting[w] = w.queue(t, c.Client, name("waited "+string(w)), 2)
+		}
+		s.endSession(t, c)
+		for _, w := range all {
+			waiting[w].fails(coordinator.ErrSessionLost, 5*time.Second)
+			h := held[w]
+			eventually(t, 5*time.Second, "the hold of "+string(w)+" told", func() bool { return h.ctx.Err() != nil })
+			if cause := context.Cause(h.ctx); !errors.Is(cause, coordinator.ErrSessionLost) || !errors.Is(h.err(), coordinator.ErrSessionLost) {
+				t.Errorf("%s: ended with %v", w, cause)
+			}
+			succ := next[w].granted(patience)
+			for range 2 { // also the second time
+				if err := h.release(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrSessionLost) && !errors.Is(err, coordinator.ErrNotHeld) {
+					t.Errorf("%s: release of what was lost: %v", w, err)
+				}
+			}
+			if succ.err() != nil || succ.token <= h.token || w.count(t, other, name("held "+string(w))) != 1 {
+				t.Errorf("%s: the next one holds %d after %d: %v", w, succ.token, h.token, succ.err())
+			}
+			again := w.begin(context.Background(), t, c.Client, name("held "+string(w)))
+			w.lined(t, other, name("held "+string(w)), 2)
+			succ.giveBack(t)
+			anew := again.granted(patience)
+			if anew.session == h.session || anew.token <= succ.token {
+				t.Errorf("%s: asked again: %+v after %+v", w, anew, succ)
+			}
+			anew.giveBack(t)
+			// Now it is the lost waiter's turn, and there is nobody.
+			blocking[w].giveBack(t)
+			w.lined(t, other, name("waited "+string(w)), 0)
+		}
+	})
+}
+
+// TestRepliesThatComeAfterTheDeadlineReviveNothing: what the client sends arrives, what the service answers does not, for longer than
+// the TTL. The holder's context ends although the service has the session; the late answers change nothing; the next one is
+// granted after the holder was told, and long before its own patience ends.
+func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
+	const ttl = 3 * time.Second
+	together(t, func(t *testing.T, s site) {
+		name := fresh(t)
+		c, other := s.link(t, ttl), s.client(t, longTTL)
+		told := make(chan time.Time, len(alone))
+		var holds []hold
+		var next []*pending
+		for _, w := range alone {
+			h := w.take(t, c.Client, name(string(w)))
+			context.AfterFunc(h.ctx, func() { told <- time.Now() })
+			holds = append(holds, h)
+			next = append(next, w.queue(t, other, name(string(w)), 2))
+		}
+		c.proxy.CutDown()
+		var last time.Time
+		for range alone {
+			select {
+			case at := <-told:
+				if at.After(last) {
+					last = at
+				}
+			case <-time.After(ttl + patience):
+				t.Fatal("the holder is not told")
+			}
+		}
+		time.Sleep(ttl / 2)
+		c.proxy.Heal() // everything that was answered arrives now
+		for i, w := range alone {
+			n := next[i].granted(ttl + patience)
+			if next[i].at.Before(last) {
+				t.Errorf("%s: granted %v before the holder was told", w, last.Sub(next[i].at))
+			}
+			if holds[i].err() == nil || holds[i].ctx.Err() == nil {
+				t.Errorf("%s: the hold was revived", w)
+			}
+			if err := holds[i].release(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrSessionLost) {
+				t.Errorf("%s: release: %v", w, err)
+			}
+			if n.err() != nil || n.session == holds[i].session {
+				t.Errorf("%s: the next one: %v", w, n.err())
+			}
+			n.giveBack(t)
+		}
+		if h := aLock.take(t, c.Client, name("again")); h.session == holds[0].session {
+			t.Errorf("the session %s was revived", h.session)
+		}
+	})
+}
+
+// TestGrantWhoseReplyComesAfterTheSessionIsNone: the service has granted, the answer takes longer than the session lives. What Lock
+// returns then, if it is a hold at all, is one of another session.
+func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
+	const ttl = 3 * time.Second
+	together(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		c, other := s.link(t, ttl), s.client(t, longTTL)
+		aLock.take(t, c.Client, name+"-warm").giveBack(t)
+		session, err := c.Session(within(t, 5*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trap := c.proxy.HoldReply(c.join)
+		p := aLock.begin(context.Background(), t, c.Client, name)
+		if err := trap.Wait(within(t, patience)); err != nil {
+			t.Fatal(err)
+		}
+		c.proxy.CutUp() // or the renewals would keep the session
+		next := aLock.begin(context.Background(), t, other, name)
+		n := next.granted(ttl + patience)
+		if p.over() && p.err == nil && p.hold.err() == nil {
+			t.Errorf("two hold: %+v and %+v", p.hold, n)
+		}
+		c.proxy.Heal()
+		time.Sleep(300 * time.Millisecond) // for the late answer
+		if p.over() && p.err == nil && p.hold.err() == nil {
+			t.Errorf("two hold after the late answer: %+v and %+v", p.hold, n)
+		}
+		n.giveBack(t)
+		select {
+		case <-p.done:
+		case <-time.After(patience):
+			t.Fatal("Lock does not return")
+		}
+		if p.err == nil && (p.hold.session == session.ID() || p.hold.token <= n.token) {
+			t.Errorf("Lock returned %+v, of session %s", p.hold, session.ID())
+		}
+		t.Logf("Lock = %v", p.err)
+	})
+}
+
+// TestHoldIsReenteredOverReconnectsAndEndsWithItsSession: the connection is not the session. Inner releases after the loss say so, and
+// leave what stands there now alone.
+func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		c, other := s.link(t, longTTL), s.client(t, longTTL)
+		m := newMutex(t, c.Client, name)
+		l := lock(t, m)
+		ctx := within(t, time.Minute)
+		for range 3 {
+			c.proxy.Reset()
+			inner, err := m.Lock(l.Context())
+			if err != nil || inner.Token() != l.Token() {
+				t.Fatalf("re-entered: %v", err)
+			}
+			c.proxy.Reset()
+			if err := inner.Unlock(ctx); err != nil {
+				t.Errorf("inner Unlock: %v", err)
+			}
+			if err := inner.Unlock(ctx); !errors.Is(err, coordinator.ErrNotHeld) {
+				t.Errorf("inner Unlock again: %v", err)
+			}
+			if l.Err() != nil || inLine(t, newMutex(t, other, name)) != 1 {
+				t.Fatalf("the inner Unlock released the lock: %v", l.Err())
+			}
+		}
+		inner, err := m.Lock(l.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.endSession(t, c)
+		eventually(t, patience, "the loss told", func() bool { return l.Err() != nil })
+		n := lock(t, newMutex(t, other, name))
+		if _, err := m.Lock(l.Context()); !errors.Is(err, coordinator.ErrSessionLost) {
+			t.Errorf("re-entered after the loss: %v", err)
+		}
+		for _, h := range []interface{ Unlock(context.Context) error }{inner, l} {
+			if err := h.Unlock(ctx); !errors.Is(err, coordinator.ErrSessionLost) {
+				t.Errorf("Unlock after the loss: %v", err)
+			}
+		}
+		if n.Err() != nil || inLine(t, newMutex(t, other, name)) != 1 {
+			t.Errorf("the next one was disturbed: %v", n.Err())
+		}
+		unlock(t, n)
+	})
+}
+
+// impostor passes connections on to a ZooKeeper. From the moment it is told to, it forgets which session a client that comes
+// again has: the server gives it a new one, in silence, as ClickHouse Keeper does.
+type impostor struct {
+	net.Listener
+	forget atomic.Bool
+	swaps  atomic.Int64
+	mu     sync.Mutex
+	open   []net.Conn
+}
+
+func newImpostor(t *testing.T, target string) *impostor {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &impostor{Listener: ln}
+	t.Cleanup(func() { _ = ln.Close(); i.reset() })
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			i.mu.Lock()
+			i.open = append(i.open, in, out)
+			i.mu.Unlock()
+			go func() { defer in.Close(); defer out.Close(); i.up(out, in) }()
+			go func() { defer in.Close(); defer out.Close(); _, _ = io.Copy(in, out) }()
+		}
+	}()
+	return i
+}
+
+func (i *impostor) reset() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, c := range i.open {
+		_ = c.Close()
+	}
+	i.open = nil
+}
+
+// up copies what the client sends, and takes the session and its password out of the ConnectRequest: protocol version,
+// last zxid seen, timeout, session, password.
+func (i *impostor) up(server io.Writer, client io.Reader) {
+	head := make([]byte, 4)
+	if _, err := io.ReadFull(client, head); err != nil {
+		return
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head)&0xffff)
+	if _, err := io.ReadFull(client, body); err != nil {
+		return
+	}
+	const session, password = 16, 28
+	if i.forget.Load() && len(body) >= password && binary.BigEndian.Uint64(body[session:]) != 0 {
+		clear(body[session : session+8])
+		clear(body[password:])
+		i.swaps.Add(1)
+	}
+	if _, err := server.Write(append(head, body...)); err == nil {
+		_, _ = io.Copy(server, client)
+	}
+}
+
+// TestReconnectWithAnotherSessionIsALoss: a server that does not know the session of a client that comes again must say so; one
+// that gives it another session instead is found out by its ID.
+func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
+	run := func(t *testing.T, endpoints []string) {
+		s := site{"zk", endpoints}
+		name := fresh(t)
+		i := newImpostor(t, endpoints[0])
+		c, other := s.client(t, longTTL, i.Addr().String()), s.client(t, longTTL)
+		var holds []hold
+		var waiting []*pending
+		for _, w := range alone {
+			holds = append(holds, w.take(t, c, name("held "+string(w))))
+			w.take(t, other, name("waited "+string(w)))
+			waiting = append(waiting, w.queue(t, c, name("waited "+string(w)), 2))
+		}
+		i.forget.Store(true)
+		i.reset()
+		for n, w := range alone {
+			waiting[n].fails(coordinator.ErrSessionLost, longTTL+patience)
+			if err := holds[n].err(); !errors.Is(err, coordinator.ErrSessionLost) {
+				t.Errorf("%s: the hold says %v", w, err)
+			}
+		}
+		if i.swaps.Load() == 0 {
+			t.Fatal("no session was taken for another: the test shows nothing")
+		}
+		i.forget.Store(false)
+		// The old session lives on at the service until its TTL: nobody may take its entries for those of the new one.
+		again := aLock.begin(context.Background(), t, c, name("held "+string(aLock)))
+		h := again.granted(longTTL + patience)
+		if h.session == holds[0].session || h.token <= holds[0].token {
+			t.Errorf("asked again: %+v after %+v", h, holds[0])
+		}
+		if n := aLock.count(t, other, name("held "+string(aLock))); n != 1 {
+			t.Errorf("granted with %d in line: beside the entry of the session before", n)
+		}
+		h.giveBack(t)
+	}
+	t.Run("zookeeper", func(t *testing.T) { run(t, servers.ZooKeeper(t).Endpoints()) })
+	t.Run("zookeeper-3", func(t *testing.T) { run(t, servers.ZooKeeperCluster(t).Endpoints()) })
+}
+
+// TestLeaderOfTheServiceKilledWhileLocksAreHeld: those who live keep what they hold, and one who died is succeeded after its TTL, the
+// election and one TTL more, since the new leader counts from the beginning.
+func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
+	const ttl = 4 * time.Second
+	run := func(t *testing.T, s site, kill func()) {
+		name := fresh(t)
+		c, candidate := s.client(t, longTTL), s.client(t, longTTL)
+		victim := newActor(t, s.url(ttl))
+		var holds []hold
+		next := map[way]*pending{}
+		dead := map[way]event{}
+		for _, w := range alone {
+			holds = append(holds, w.take(t, c, name("lives "+string(w))))
+			dead[w] = victim.takes(w, name("dies "+string(w)))
+			next[w] = w.queue(t, candidate, name("dies "+string(w)), 2)
+		}
+		kill()
+		victim.Kill()
+		began := time.Now()
+		for _, w := range alone {
+			h := next[w].granted(2*ttl + patience)
+			if int64(h.token) <= dead[w].Token {
+				t.Errorf("%s: token %d after %d", w, h.token, dead[w].Token)
+			}
+			h.giveBack(t)
+		}
+		t.Logf("the dead one was succeeded after %v", time.Since(began).Round(time.Millisecond))
+		time.Sleep(time.Until(began.Add(longTTL / 2))) // two renewals
+		for i, w := range alone {
+			if err := holds[i].err(); err != nil {
+				t.Errorf("%s: lost with the leader: %v", w, err)
+			}
+			holds[i].giveBack(t)
+		}
+	}
+	t.Run("etcd-3", func(t *testing.T) {
+		t.Parallel()
+		cluster := servers.NewEtcd(t, etcdserver.Options{Nodes: 3})
+		run(t, site{"etcd", cluster.Endpoints()}, func() {
+			leader, err := cluster.Leader(within(t, patience))
+			if err != nil {
+				t.Fatal(err)
+			}
+			leader.Kill()
+		})
+	})
+	t.Run("zookeeper-3", func(t *testing.T) {
+		t.Parallel()
+		cluster := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
+		run(t, site{"zk", cluster.Endpoints()}, func() {
+			leader, err := cluster.Leader(within(t, patience))
+			if err != nil {
+				t.Fatal(err)
+			}
+			leader.Kill()
+		})
+	})
+}
+
+// TestQuickReconnectsLeaveOneLeader: every connection is reset twice, quickly, while one
+// leads and others wait.
+func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		probe := s.client(t, longTTL)
+		var links []link
+		var all []*pending
+		for i := range 3 {
+			c := s.link(t, longTTL)
+			links = append(links, c)
+			p := aTerm.begin(context.Background(), t, c.Client, name)
+			aTerm.lined(t, probe, name, i+1)
+			all = append(all, p)
+		}
+		shake := func() {
+			for range 2 {
+				for _, c := range links {
+					c.proxy.Reset()
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+		for i := range all {
+			h := all[i].granted(patience)
+			shake()
+			time.Sleep(200 * time.Millisecond) // for a second leader, if there were one
+			for _, later := range all[i+1:] {
+				if later.over() {
+					t.Errorf("a second leader: %+v, %v", later.hold, later.err)
+				}
+			}
+			if h.err() != nil || aTerm.count(t, probe, name) != len(all)-i {
+				t.Errorf("after the resets the term says %v, and %d are in line", h.err(), aTerm.count(t, probe, name))
+			}
+			if i == 1 { // a node goes while those who watch it reconnect
+				for _, c := range links[2:] {
+					c.proxy.LoseReply(netproxy.Any)
+					c.proxy.Reset()
+				}
+			}
+			h.giveBack(t)
+		}
+		aTerm.lined(t, probe, name, 0)
+	})
+}
