@@ -32,7 +32,8 @@ var (
 	ErrSessionLost = driver.ErrSessionLost
 
 	// ErrRemoved: somebody deleted this one entry at the service, an operator for
-	// instance. The session lives on. Treat it like ErrSessionLost.
+	// instance. The session lives on, as far as is known: when the service ends a session it removes all entries, and
+	// a hold may hear of its own first. Treat it like ErrSessionLost.
 	ErrRemoved = errors.New("entry was removed at the service")
 
 	// ErrRefused: the service answered and said no: permission, credentials, space.

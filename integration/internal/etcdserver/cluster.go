@@ -25,6 +25,8 @@ type Options struct {
 	// Fsync makes every write wait for the disk. Without it data survives kill -9 all the same,
 	// though not a power cut, and tests do not depend on the disk's mood.
 	Fsync bool
+	// Listen are further URLs for clients, of a single node: "https://127.0.0.1:2379".
+	Listen []string
 	// Args are further arguments for every node: "--quota-backend-bytes=200000".
 	Args []string
 }
@@ -86,7 +88,7 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 	}
 	for _, n := range c.nodes {
 		n.binary = binary
-		n.args = append(n.arguments(), append(args, "--initial-cluster="+strings.Join(members, ","))...)
+		n.args = append(n.arguments(o.Listen), append(args, "--initial-cluster="+strings.Join(members, ","))...)
 	}
 	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/baton-go/baton/integration/internal/child"
@@ -55,10 +56,11 @@ func environment() []string {
 }
 
 // arguments are those in which nodes differ.
-func (n *Node) arguments() []string {
+func (n *Node) arguments(listen []string) []string {
+	clients := strings.Join(append([]string{"http://" + n.addr}, listen...), ",")
 	return []string{
 		"--name=" + n.Name(), "--data-dir=" + n.dataDir,
-		"--listen-client-urls=http://" + n.addr, "--advertise-client-urls=http://" + n.addr,
+		"--listen-client-urls=" + clients, "--advertise-client-urls=http://" + n.addr,
 		"--listen-peer-urls=" + n.peerURL, "--initial-advertise-peer-urls=" + n.peerURL,
 	}
 }
