@@ -354,6 +354,7 @@ func (s secureEtcd) keys(t *testing.T, below string) int {
 // TestEtcdTokenThatExpiresWhileHoldingIsRenewed: the token lives for a second, renewals are three seconds apart, so each of them
 // comes with one that has expired.
 func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
+	t.Parallel()
 	s := newSecureEtcd(t, time.Second)
 	var log ledger
 	c, other := log.client(t, s.as("alice", alicePassword)), log.client(t, s.as("alice", alicePassword))
@@ -380,6 +381,7 @@ func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 // failure is ErrRefused, comes at once, and leaves nothing. A holder whose rights are taken away cannot release, and its entry
 // goes as soon as it has them again.
 func TestEtcdUsersWithoutRightsDoNothing(t *testing.T) {
+	t.Parallel()
 	s := newSecureEtcd(t, 5*time.Minute)
 	var log ledger
 	name := fresh(t)
@@ -442,6 +444,7 @@ func TestEtcdUsersWithoutRightsDoNothing(t *testing.T) {
 // TestEtcdAuthFailsAtReconnect: the password is changed while a client holds, and the server forgets all tokens. The hold
 // ends by the clock, before the next one is granted; the error says that it was the credentials.
 func TestEtcdAuthFailsAtReconnect(t *testing.T) {
+	t.Parallel()
 	s := newSecureEtcd(t, 5*time.Minute)
 	var log ledger
 	name := fresh(t)

@@ -1,0 +1,329 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/rwlock"
+)
+
+// TestWriterIsNotStarvedByAStreamOfReaders: readers come so that there is always one who reads. Whoever came before the writer reads on,
+// whoever comes after it waits for it.
+func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		var reading, overtakers atomic.Int64
+		var writer atomic.Int64 // the token of the writer's entry; 0 while it is not in line
+		var wg sync.WaitGroup
+		ctx, stop := context.WithCancel(within(t, time.Minute))
+		for i := range 4 {
+			l := newRWLock(t, s.client(t, longTTL), name)
+			wg.Go(func() {
+				pause(ctx, time.Duration(i)*10*time.Millisecond)
+				for ctx.Err() == nil {
+					r, err := l.RLock(ctx)
+					if err != nil {
+						return
+					}
+					reading.Add(1)
+					if w := writer.Load(); w != 0 && int64(r.Token()) > w {
+						overtakers.Add(1)
+					}
+					pause(ctx, 40*time.Millisecond)
+					reading.Add(-1)
+					if err := r.Unlock(context.WithoutCancel(ctx)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		c := s.client(t, longTTL)
+		l := newRWLock(t, c, name)
+		eventually(t, patience, "two who read", func() bool { return reading.Load() >= 2 })
+		for range 5 {
+			p := aWrite.begin(ctx, t, c, name)
+			eventually(t, patience, "the writer in line or through", func() bool {
+				list, err := l.Contenders(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range list {
+					if c.Writer {
+						writer.CompareAndSwap(0, int64(c.Token))
+					}
+				}
+				return writer.Load() != 0 || p.over()
+			})
+			h := p.granted(patience)
+			if n := reading.Load(); n != 0 {
+				t.Errorf("%d read beside the writer", n)
+			}
+			writer.Store(0)
+			h.giveBack(t)
+		}
+		stop()
+		wg.Wait()
+		if n := overtakers.Load(); n != 0 {
+			t.Errorf("%d readers went past a writer who waited", n)
+		}
+	})
+}
+
+// TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted: the request that turns the writer into a reader is applied, the answer does not
+// come, nor does anything else. The reader is told before the next writer has it. And a reader who asks to write is refused.
+func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
+	const ttl = 3 * time.Second
+	together(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		c, other := s.link(t, ttl), s.client(t, longTTL)
+		l := newRWLock(t, c.Client, name)
+		w, err := l.Lock(within(t, patience))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := l.RLock(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := aWrite.queue(t, other, name, 2)
+		trap := c.proxy.HoldReply(c.join)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		unlocked := make(chan error, 1)
+		go func() { unlocked <- w.Unlock(ctx) }()
+		if err := trap.Wait(within(t, patience)); err != nil {
+			t.Fatal(err)
+		}
+		c.proxy.CutUp()
+		if err := <-unlocked; !errors.Is(err, context.DeadlineExceeded) || !coordinator.MayHaveApplied(err) {
+			t.Errorf("the Unlock whose answer is held = %v", err)
+		}
+		if _, err := l.Lock(r.Context()); !errors.Is(err, rwlock.ErrUpgrade) && r.Err() == nil {
+			t.Errorf("an upgrade = %v, want ErrUpgrade", err)
+		}
+		told := make(chan time.Time, 1)
+		context.AfterFunc(r.Context(), func() { told <- time.Now() })
+		h := next.granted(ttl + patience)
+		select {
+		case at := <-told:
+			if at.After(next.at) {
+				t.Errorf("told %v after the writer's grant", at.Sub(next.at))
+			}
+		default:
+			t.Errorf("a writer is admitted while the reader believes: %v", r.Err())
+		}
+		c.proxy.Heal() // what is held may still arrive, and makes nothing
+		if err := r.Unlock(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrSessionLost) {
+			t.Errorf("Unlock of the lost reader = %v", err)
+		}
+		if h.err() != nil || aWrite.count(t, other, name) != 1 {
+			t.Errorf("the next writer was disturbed: %v", h.err())
+		}
+		h.giveBack(t)
+		aWrite.lined(t, other, name, 0)
+	})
+}
+
+// TestWhicheverHolderOfPermitsLeavesTheFirstInLineIsAdmitted: not only when the one directly ahead of it does.
+func TestWhicheverHolderOfPermitsLeavesTheFirstInLineIsAdmitted(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		for leaver := range permits {
+			name := servers.Name(t)
+			c, other := s.client(t, longTTL), s.client(t, longTTL)
+			var holds []hold
+			for range permits {
+				holds = append(holds, aPermit.take(t, c, name))
+			}
+			first := aPermit.queue(t, other, name, permits+1)
+			second := aPermit.queue(t, c, name, permits+2)
+			holds[leaver].giveBack(t)
+			h := first.granted(patience)
+			if second.over() {
+				t.Errorf("leaver %d: one permit came back and two were given", leaver)
+			}
+			h.giveBack(t)
+			second.granted(patience).giveBack(t)
+		}
+	})
+}
+
+// TestLeaderCutOffIsToldBeforeTheNextLeads: by the context of its work, with Run on both sides.
+func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
+	const ttl = 3 * time.Second
+	type tenure struct {
+		token      coordinator.Token
+		began, end time.Time
+		cause      error
+	}
+	together(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		c, other := s.link(t, ttl), s.client(t, ttl)
+		terms := make(chan tenure, 20)
+		began := make(chan coordinator.Token, 20)
+		ctx, stop := context.WithCancel(within(t, time.Minute))
+		var wg sync.WaitGroup
+		run := func(c *coordinator.Client) {
+			wg.Go(func() {
+				err := newElection(t, c, name).Run(ctx, func(ctx context.Context, term *election.Term) error {
+					me := tenure{token: term.Token(), began: time.Now()}
+					began <- me.token
+					<-ctx.Done()
+					me.end, me.cause = time.Now(), context.Cause(ctx)
+					terms <- me
+					return nil
+				})
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("Run = %v", err)
+				}
+			})
+		}
+		next := func() coordinator.Token {
+			select {
+			case token := <-began:
+				return token
+			case <-time.After(ttl + patience):
+				t.Fatal("nobody leads")
+				return 0
+			}
+		}
+		run(c.Client)
+		next()
+		run(other)
+		aTerm.lined(t, other, name, 2)
+		c.proxy.Cut()
+		next()
+		c.proxy.Heal()
+		aTerm.lined(t, other, name, 2) // the first one campaigns again
+		stop()
+		wg.Wait()
+		close(terms)
+		var all []tenure
+		for term := range terms {
+			all = append(all, term)
+		}
+		if !errors.Is(all[0].cause, coordinator.ErrSessionLost) {
+			t.Errorf("the first leader was told %v", all[0].cause)
+		}
+		for i := 1; i < len(all); i++ {
+			t.Logf("told %v before the next led", all[i].began.Sub(all[i-1].end).Round(time.Millisecond))
+			if all[i].token <= all[i-1].token || all[i].began.Before(all[i-1].end) {
+				t.Errorf("%+v after %+v", all[i], all[i-1])
+			}
+		}
+	})
+}
+
+// TestResignationOnABrokenWireIsFinished: the request or the reply is lost, or no answer comes in time. The entry goes in the end, the
+// second Resign does nothing, and the same candidate may campaign again.
+func TestResignationOnABrokenWireIsFinished(t *testing.T) {
+	together(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		c, other := s.link(t, longTTL), s.client(t, longTTL)
+		e := newElection(t, c.Client, name)
+		var last coordinator.Token
+		for what, breaks := range map[string]func(){
+			"reply lost":     func() { c.proxy.LoseReply(c.leave) },
+			"request lost":   func() { c.proxy.LoseRequest(c.leave) },
+			"nothing passes": c.proxy.CutUp,
+		} {
+			term, err := e.Campaign(within(t, patience), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if term.Token() <= last {
+				t.Errorf("%s: term %d after %d", what, term.Token(), last)
+			}
+			last = term.Token()
+			breaks()
+			ctx := within(t, 10*time.Second)
+			if what == "nothing passes" {
+				ctx = within(t, 300*time.Millisecond)
+			}
+			err = term.Resign(ctx)
+			switch {
+			case what == "nothing passes" && (!errors.Is(err, context.DeadlineExceeded) || !coordinator.MayHaveApplied(err)):
+				t.Errorf("%s: Resign = %v", what, err)
+			case what != "nothing passes" && err != nil:
+				t.Errorf("%s: Resign = %v", what, err)
+			}
+			if err := term.Resign(ctx); !errors.Is(err, coordinator.ErrNotHeld) {
+				t.Errorf("%s: second Resign = %v", what, err)
+			}
+			c.proxy.Heal()
+			aTerm.lined(t, other, name, 0)
+		}
+		aTerm.take(t, other, name).giveBack(t)
+	})
+}
+
+// TestCandidatesThatComeAndGoNeverLeadTogether: fifty of them, on ten sessions whose connections are reset now and then.
+func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
+	const clients, each = 10, 5
+	run := func(t *testing.T, s site) {
+		t.Parallel()
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		name, ctx := servers.Name(t), within(t, chaosTime(t))
+		var mu sync.Mutex
+		var leader hold
+		var last coordinator.Token
+		terms := 0
+		lead := func(h hold) {
+			mu.Lock()
+			defer mu.Unlock()
+			if leader.err != nil && leader.err() == nil && h.err() == nil {
+				t.Errorf("term %d begins while %d goes on", h.token, leader.token)
+			}
+			if h.token <= last {
+				t.Errorf("term %d after %d", h.token, last)
+			}
+			leader, last = h, h.token
+			terms++
+		}
+		var wg sync.WaitGroup
+		var links []link
+		for i := range clients {
+			c := s.link(t, 10*time.Second)
+			links = append(links, c)
+			for j := range each {
+				r := rand.New(rand.NewPCG(seed, uint64(100*i+j)))
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						bound, cancel := context.WithTimeout(ctx, time.Duration(1+r.IntN(1500))*time.Millisecond)
+						h, err := aTerm.ask(bound, c.Client, name)
+						cancel()
+						if err == nil {
+							lead(h)
+							pause(h.ctx, time.Duration(r.IntN(10))*time.Millisecond)
+							bound, cancel = context.WithTimeout(context.Background(), 5*time.Second)
+							_ = h.release(bound) // goes on in the background if it must
+							cancel()
+						}
+						pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
+					}
+				})
+			}
+		}
+		r := rand.New(rand.NewPCG(seed, 99))
+		for ctx.Err() == nil {
+			links[r.IntN(clients)].proxy.Reset()
+			pause(ctx, time.Duration(r.IntN(400))*time.Millisecond)
+		}
+		wg.Wait()
+		t.Logf("%d terms", terms)
+		if terms < 10 {
+			t.Errorf("only %d terms", terms)
+		}
+		aTerm.lined(t, s.client(t, longTTL), name, 0)
+	}
+	t.Run("etcd-3", func(t *testing.T) { run(t, site{"etcd", servers.EtcdCluster(t).Endpoints()}) })
+	t.Run("zookeeper-3", func(t *testing.T) { run(t, site{"zk", servers.ZooKeeperCluster(t).Endpoints()}) })
+}
