@@ -1,0 +1,184 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/rwlock"
+)
+
+// The client's session ends by its clock, and the service still has it, with all its entries: nothing that the client sends there is
+// heard. It asks again, on a new session, while its own old entry stands in the line.
+
+// deafen has the service hear no more of one session: it does not renew, and cannot be ended.
+func (w place) deafen(i int) {
+	id := w.session(i).ID()
+	w.svc.OnRequest(func(r memory.Request) memory.Fate {
+		return memory.Fate{DropRequest: r.Session == id}
+	})
+}
+
+// TestNoGrantRestsOnAnEntryOfAnEarlierSession: the old entry is somebody else's. The client waits for it like everybody, gets a greater
+// token, and what it does with the old hold touches neither.
+func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
+	worlds(t, ways(), 2, func(w place, ask way) {
+		began := time.Now()
+		old := w.take(ask, 0)
+		w.deafen(0)
+		<-old.ctx.Done()
+		if !lost(old.err()) || time.Since(began) >= ttl {
+			w.Fatalf("the session ended with %v after %v", old.err(), time.Since(began))
+		}
+		again := w.queue(context.Background(), ask, 0)
+		if again.over() || len(w.svc.Snapshot(ask.line)) != 2 {
+			w.Fatalf("with its own old entry there: over %v, %v, %d in line", again.over(), again.err, len(w.svc.Snapshot(ask.line)))
+		}
+		if err := old.release(context.Background()); !lost(err) {
+			w.Errorf("release of the old hold = %v", err)
+		}
+		if len(w.svc.Snapshot(ask.line)) != 2 {
+			w.Error("the release of a lost hold deleted an entry")
+		}
+		h := w.granted(again)
+		if again.at.Sub(began) < ttl {
+			w.Errorf("granted after %v, with the old entry there until %v", again.at.Sub(began), ttl)
+		}
+		if h.session == old.session || h.token <= old.token {
+			w.Errorf("granted %+v after %+v", h, old)
+		}
+		if err := old.release(context.Background()); !errors.Is(err, coordinator.ErrNotHeld) {
+			w.Errorf("second release of the old hold = %v", err)
+		}
+		if h.err() != nil || len(w.svc.Snapshot(ask.line)) != 1 {
+			w.Errorf("the new hold was touched: %v", h.err())
+		}
+		w.giveBack(h)
+	})
+}
+
+// TestNoReentryRestsOnAnEarlierSession: neither into a lost hold nor from one kind to another.
+func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
+	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
+		old := w.take(ask, 0)
+		w.deafen(0)
+		<-old.ctx.Done()
+		for range 2 { // while the old entry stands, and when it has gone
+			for _, how := range append(ways(), reading) {
+				if how.line != ask.line {
+					continue
+				}
+				if h, err := how.ask(old.ctx, w.all[0]); !lost(err) {
+					w.Errorf("%s with the context of a lost hold = %+v, %v", how.name, h, err)
+				}
+			}
+			time.Sleep(2 * ttl)
+		}
+		if n := len(w.svc.Snapshot(ask.line)); n != 0 {
+			w.Errorf("%d in line", n)
+		}
+		if err := old.release(context.Background()); !lost(err) {
+			w.Errorf("release = %v", err)
+		}
+	})
+}
+
+// TestNoDowngradeRestsOnAnEarlierSession: a lost writer becomes no reader, whichever part of the downgrade comes after the loss.
+func TestNoDowngradeRestsOnAnEarlierSession(t *testing.T) {
+	for name, before := range map[string]bool{"read lock taken before the loss": true, "after it": false} {
+		t.Run(name, func(t *testing.T) {
+			worlds(t, ways()[1:2], 2, func(w place, ask way) {
+				l, err := rwlock.New(w.all[0], "n")
+				if err != nil {
+					w.Fatal(err)
+				}
+				writer, err := l.Lock(context.Background())
+				if err != nil {
+					w.Fatal(err)
+				}
+				var reader *rwlock.Lock
+				if before {
+					if reader, err = l.RLock(writer.Context()); err != nil {
+						w.Fatal(err)
+					}
+				}
+				next := w.queue(context.Background(), ask, 1)
+				w.deafen(0)
+				<-writer.Context().Done()
+				if !before {
+					if reader, err = l.RLock(writer.Context()); !lost(err) {
+						w.Errorf("RLock of a lost writer = %v, %v", reader, err)
+					}
+				}
+				if err := writer.Unlock(context.Background()); !lost(err) {
+					w.Errorf("Unlock of the lost writer = %v", err)
+				}
+				if before {
+					if !lost(reader.Err()) || !lost(reader.Unlock(context.Background())) {
+						w.Errorf("the reader says %v", reader.Err())
+					}
+				}
+				h := w.granted(next)
+				if n := w.svc.Stats().Requests[memory.OpConvert]; n != 0 {
+					w.Errorf("%d conversions of a lost hold", n)
+				}
+				w.giveBack(h)
+			})
+		})
+	}
+}
+
+// TestWaiterOfALostSessionReturnsAtOnceAndNeverWins: by the service's word at once; by the clock, while it is cut off, at the
+// deadline. Its turn, which comes a moment later, is somebody else's.
+func TestWaiterOfALostSessionReturnsAtOnceAndNeverWins(t *testing.T) {
+	for name, end := range map[string]func(w place, i int){
+		"expired": func(w place, i int) { w.svc.Expire(w.session(i).ID()) },
+		"cut off": func(w place, i int) { w.links[i].Cut() },
+		"deaf":    func(w place, i int) { w.links[i].HoldReplies() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			worlds(t, append(ways(), reading), 3, func(w place, ask way) {
+				first := ask
+				if ask.name == reading.name { // readers wait for writers only
+					first = ways()[1]
+				}
+				h := w.take(first, 0)
+				victim := w.queue(context.Background(), ask, 1)
+				behind := w.queue(context.Background(), first, 2)
+				began := time.Now()
+				end(w, 1)
+				if name != "expired" {
+					w.giveBack(h) // its turn, which it does not hear of
+				}
+				<-victim.done
+				if !lost(victim.err) {
+					w.Fatalf("the waiter got %v", victim.err)
+				}
+				bound := ttl
+				if name == "expired" {
+					bound = 0
+				}
+				if took := victim.at.Sub(began); took > bound {
+					w.Errorf("the waiter was told after %v", took)
+				}
+				if name == "expired" {
+					if behind.over() {
+						w.Error("the next one was admitted past the first")
+					}
+					w.giveBack(h)
+				}
+				next := w.granted(behind)
+				w.links[1].Heal()
+				synctest.Wait()
+				if next.err() != nil || len(w.svc.Snapshot(ask.line)) != 1 {
+					w.Errorf("the next one was disturbed: %v", next.err())
+				}
+				w.giveBack(next)
+			})
+		})
+	}
+}
