@@ -1,0 +1,236 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// everything is one of each thing that a user can have of a client, the more of it in use the better.
+func everything(t *testing.T, c *coordinator.Client) map[string]any {
+	t.Helper()
+	ctx := context.Background()
+	all := map[string]any{"client": c}
+	keep := func(name string) func(v any, err error) any {
+		return func(v any, err error) any {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			all[name] = v
+			return v
+		}
+	}
+	has := func(name string, v any, err error) { t.Helper(); keep(name)(v, err) }
+	s, err := c.Session(ctx)
+	has("session", s, err)
+	m, err := mutex.New(c, "n")
+	has("mutex", m, err)
+	l, err := m.Lock(ctx)
+	has("lock", l, err)
+	rw, err := rwlock.New(c, "n")
+	has("rwlock", rw, err)
+	w, err := rw.Lock(ctx)
+	has("write lock", w, err)
+	r, err := rw.RLock(w.Context())
+	has("downgraded lock", r, err)
+	sem, err := semaphore.New(c, "n", 3)
+	has("semaphore", sem, err)
+	p, err := sem.Acquire(ctx, 2)
+	has("permit", p, err)
+	e, err := election.New(c, "n")
+	has("election", e, err)
+	term, err := e.Campaign(ctx, []byte("v"))
+	has("term", term, err)
+	all["health"] = &election.Health{}
+	line, err := recipes.NewLine(c, "custom", "n")
+	has("line", line, err)
+	hold, err := line.Acquire(ctx, recipes.Request{Mode: "x", Rule: recipes.Exclusive})
+	has("hold", hold, err)
+	all["follower"] = line.Follow()
+	return all
+}
+
+// argument makes something that a method takes. What has to be real is taken from what is there.
+func argument(typ reflect.Type, all map[string]any) reflect.Value {
+	for _, v := range all {
+		if reflect.TypeOf(v) == typ {
+			return reflect.ValueOf(v)
+		}
+	}
+	switch {
+	case typ == reflect.TypeFor[context.Context]():
+		return reflect.ValueOf(context.Background())
+	case typ == reflect.TypeFor[driver.Line]():
+		return reflect.ValueOf(driver.Line("mutex/n"))
+	case typ == reflect.TypeFor[driver.Contender]():
+		return reflect.ValueOf(driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+	case typ == reflect.TypeFor[recipes.Request]():
+		return reflect.ValueOf(recipes.Request{Mode: "x", Rule: recipes.Exclusive})
+	case typ.Kind() == reflect.Func:
+		return reflect.MakeFunc(typ, func([]reflect.Value) []reflect.Value {
+			out := make([]reflect.Value, typ.NumOut())
+			for i := range out {
+				out[i] = reflect.Zero(typ.Out(i))
+			}
+			return out
+		})
+	case typ.Kind() == reflect.Int:
+		return reflect.ValueOf(1).Convert(typ)
+	case typ.Kind() == reflect.String:
+		return reflect.ValueOf("y").Convert(typ)
+	}
+	return reflect.Zero(typ)
+}
+
+// errorOf calls a method and returns its error, also that of what it returned to be run through. A panic is an error of its own.
+func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			err, fallible = fmt.Errorf("panic: %v", p), true
+		}
+	}()
+	var in []reflect.Value
+	for i := range method.Type().NumIn() {
+		if method.Type().IsVariadic() && i == method.Type().NumIn()-1 {
+			break
+		}
+		in = append(in, argument(method.Type().In(i), all))
+	}
+	out := method.Call(in)
+	if len(out) == 0 {
+		return nil, false
+	}
+	switch last := out[len(out)-1].Interface().(type) {
+	case error:
+		return last, true
+	case iter.Seq2[election.Leader, error]:
+		for _, err := range last {
+			return err, true
+		}
+		return errors.New("the sequence is empty"), true
+	}
+	return nil, out[len(out)-1].Type() == reflect.TypeFor[error]()
+}
+
+// fine is which methods do their work without the service, and what they return after Close.
+var fine = map[string]error{
+	"client.Close": nil, // the outcome of the first
+	// Giving back what Close has given back already: the first to ask is told why, the next that there is nothing.
+	"lock.Unlock": coordinator.ErrNotHeld, "write lock.Unlock": coordinator.ErrNotHeld, "downgraded lock.Unlock": coordinator.ErrNotHeld,
+	"permit.Release": coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,
+	"term.Resign": coordinator.ErrNotHeld, "hold.Release": coordinator.ErrNotHeld,
+	"session.Leave": coordinator.ErrNotHeld, "session.Withdraw": nil, // the entries went with the session
+	// They say that it is over, in their own word.
+	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased, "downgraded lock.Err": coordinator.ErrReleased,
+	"permit.Err": coordinator.ErrReleased, "term.Err": coordinator.ErrReleased, "hold.Err": coordinator.ErrReleased,
+	"permit.Slots": coordinator.ErrReleased, "hold.Convert": coordinator.ErrReleased, "hold.Write": coordinator.ErrReleased,
+	"term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
+}
+
+// TestEveryMethodAfterClose calls every public method of everything that was made with a client, after Close, twice at once and
+// once more. None panics, none waits, and each that can fail says that the client is closed, or that there is nothing held.
+func TestEveryMethodAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		c, err := coordinator.New(svc.Driver(), coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := everything(t, c)
+		var closing sync.WaitGroup
+		for range 3 {
+			closing.Go(func() {
+				if err := c.Close(context.Background()); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+			})
+		}
+		closing.Wait()
+		for name, v := range all {
+			if h, ok := v.(interface{ Err() error }); ok && !errors.Is(h.Err(), coordinator.ErrClosed) {
+				t.Errorf("%s.Err = %v, want ErrClosed", name, h.Err())
+			}
+		}
+		before := svc.Stats()
+		var mu sync.Mutex
+		methods, fallible := 0, 0
+		var wg sync.WaitGroup
+		for name, v := range all {
+			for i := range reflect.TypeOf(v).NumMethod() {
+				full := name + "." + reflect.TypeOf(v).Method(i).Name
+				call := func() {
+					err, can := errorOf(reflect.ValueOf(v).Method(i), all)
+					mu.Lock()
+					defer mu.Unlock()
+					methods++
+					if !can {
+						return
+					}
+					fallible++
+					also, known := fine[full]
+					if !errors.Is(err, coordinator.ErrClosed) && !(known && errors.Is(err, also)) { // nil is nil
+						t.Errorf("%s = %v, want ErrClosed", full, err)
+					}
+				}
+				wg.Go(func() { call(); call() })
+				wg.Go(call)
+			}
+		}
+		wg.Wait()
+		t.Logf("%d calls, %d of them to methods that can fail", methods, fallible)
+		if methods < 250 || fallible < 120 {
+			t.Errorf("only %d calls, %d of them to methods that can fail: where are the others?", methods, fallible)
+		}
+		if after := svc.Stats(); after.Sessions != 0 || after.Watches != 0 || !reflect.DeepEqual(after.Requests, before.Requests) {
+			t.Errorf("calls after Close reached the service: %+v, %+v before", after, before)
+		}
+	})
+}
+
+// TestHandlersOfHealthAfterClose: a probe asks when it likes.
+func TestHandlersOfHealthAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		c, err := coordinator.New(svc.Driver(), coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := everything(t, c)
+		h, _ := all["health"].(*election.Health)
+		term, _ := all["term"].(*election.Term)
+		stop := h.Show(term)
+		if err := c.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			for _, handler := range []http.Handler{h.Ready(), h.Live()} {
+				handler.ServeHTTP(&discard{header: http.Header{}}, &http.Request{Method: http.MethodGet})
+			}
+			stop()
+		}
+	})
+}
+
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(int)             {}
