@@ -82,6 +82,11 @@ func parse(raw string) (*url.URL, error) {
 		end = len(rest)
 	}
 	authority, tail := rest[:end], rest[end:]
+	// A password with a "/" or "#" in it ends the authority early, and its rest would be shown as a namespace.
+	if path, _, _ := strings.Cut(tail, "?"); strings.Contains(path, "@") {
+		return nil, invalid("%s URL has an \"@\" behind its hosts; are special characters in user or password percent-encoded? "+
+			"(In a namespace, write %%40.)", scheme)
+	}
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "hosts" + tail)
 	if err != nil {
