@@ -1,0 +1,82 @@
+package driver_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// FuzzNamespace: what is accepted is a path of visible segments, and is accepted again as it is.
+func FuzzNamespace(f *testing.F) {
+	for _, path := range []string{"", "/", "/a/b/", "a//b", "/./a", "/..", "a b", "/é", strings.Repeat("a", 256), "//"} {
+		f.Add(path)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		ns, err := driver.Namespace(path)
+		if err != nil {
+			if !errors.Is(err, driver.ErrInvalid) || ns != "" {
+				t.Errorf("%q: %q, %v", path, ns, err)
+			}
+			return
+		}
+		if again, err := driver.Namespace(ns); again != ns || err != nil {
+			t.Errorf("%q gives %q, and that %q, %v", path, ns, again, err)
+		}
+		for _, seg := range strings.Split(ns, "/") {
+			if ns != "" && (seg == "" || seg == "." || seg == "..") || len(ns) > 255 || strings.ContainsAny(ns, "\x00\n \x7f") {
+				t.Errorf("%q gives %q", path, ns)
+			}
+		}
+	})
+}
+
+// FuzzHosts: each host that is accepted has a name and a port, and is accepted again as it is.
+func FuzzHosts(f *testing.F) {
+	for _, host := range []string{"h", "h:1", "h1,h2:2", "[::1]", "[::1]:2", ":1", "h:", "h:0", "h:+1", ",", "h:01", "a]:1", "h:65536"} {
+		f.Add(host)
+	}
+	f.Fuzz(func(t *testing.T, host string) {
+		hosts, err := driver.Hosts(&url.URL{Scheme: "s", Host: host}, "2379")
+		if err != nil {
+			if !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%q: %v", host, err)
+			}
+			return
+		}
+		again, err := driver.Hosts(&url.URL{Scheme: "s", Host: strings.Join(hosts, ",")}, "1")
+		if err != nil || strings.Join(again, ",") != strings.Join(hosts, ",") || len(hosts) != 1+strings.Count(host, ",") {
+			t.Errorf("%q gives %q, and that %q, %v", host, hosts, again, err)
+		}
+	})
+}
+
+// FuzzParams: what a driver asks for it gets once, or there is an error; values are never shown.
+func FuzzParams(f *testing.F) {
+	for _, query := range []string{"", "a=1&b=10s&c=true", "a=1&a=2", "b=-1s", "c=maybe", "d=1", "a=", "%zz", "a=1;b=2", "b=99999999999999h"} {
+		f.Add(query)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		p := driver.NewParams(&url.URL{RawQuery: query})
+		p.String("a", "")
+		d, _ := p.Duration("b", 1), p.Bool("c", false)
+		err := p.Err()
+		if err != nil && !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%q: %v", query, err)
+		}
+		if d <= 0 {
+			t.Errorf("%q: a duration of %v", query, d)
+		}
+		values, bad := url.ParseQuery(query)
+		if bad != nil && err == nil {
+			t.Errorf("%q: accepted", query)
+		}
+		for name, v := range values {
+			if !strings.Contains("abc", name) && err == nil || len(v) > 1 && err == nil {
+				t.Errorf("%q: accepted", query)
+			}
+		}
+	})
+}

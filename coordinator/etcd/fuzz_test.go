@@ -1,0 +1,55 @@
+package etcd
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// FuzzHandle: a place's handle comes back as the entry that it was made of, also for names that others wrote and for entries that were
+// converted; and one of another line is refused.
+func FuzzHandle(f *testing.F) {
+	f.Add(someID+"-"+someID+"-x", int64(5))
+	f.Add("+"+someID+"-"+someID+"-x-0000000000000001", int64(7))
+	f.Add("+"+someID+"-"+someID+"-x-0000000000000009", int64(7))
+	f.Add("5b1a1fda4375804", int64(1))
+	f.Add("a@5", int64(-1))
+	f.Add("", int64(1))
+	f.Fuzz(func(t *testing.T, bare string, rev int64) {
+		l, line := newLayout("ns"), driver.Line("m/x")
+		e := entry{l.line(line) + bare, rev}
+		got, ok := l.entry(line, driver.Place{Key: e.handle()})
+		if ok != (rev > 0) || ok && got != e {
+			t.Fatalf("%+v comes back as %+v, %v", e, got, ok)
+		}
+		if !ok {
+			return
+		}
+		if other, ok := l.entry("m/y", driver.Place{Key: e.handle()}); ok {
+			t.Errorf("%+v is taken for %+v of another line", e, other)
+		}
+		p, rank := l.place(line, e), l.rank(line, e)
+		if rank <= 0 || rank > rev {
+			t.Errorf("%+v has rank %d", e, rank)
+		}
+		// Whoever has no ID is none of ours, and stands where etcd has put it.
+		if p.ID == "" && (rank != rev || p.Mode != "") || p.ID != "" && !strings.Contains(bare, p.ID) {
+			t.Errorf("%+v stands at %d as %+v", e, rank, p)
+		}
+	})
+}
+
+// FuzzAnyHandle: a key from anywhere is an entry of this line or nothing.
+func FuzzAnyHandle(f *testing.F) {
+	for _, key := range []string{"", "@", "ns/./m/x/k@5", "ns/./m/x/@5", "ns/./m/x@5", "ns/./m/x/k@+5", "ns/./m/x/k@05", "ns/./m/x/a@1@2"} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		l, line := newLayout("ns"), driver.Line("m/x")
+		e, ok := l.entry(line, driver.Place{Key: key})
+		if ok && (!strings.HasPrefix(e.key, l.line(line)) || e.rev <= 0) {
+			t.Errorf("%q gives %+v", key, e)
+		}
+	})
+}

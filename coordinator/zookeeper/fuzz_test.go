@@ -1,0 +1,118 @@
+package zookeeper
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// FuzzHandshake reads whatever a server that is no ZooKeeper may answer.
+func FuzzHandshake(f *testing.F) {
+	good := append([]byte{0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x27, 0x10, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 16}, make([]byte, 17)...)
+	for _, b := range [][]byte{nil, good, good[:20], {0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 0}, []byte("HTTP/1.1 400 Bad Request\r\n\r\n")} {
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := readMessage(bytes.NewReader(b), maxHandshake)
+		if err != nil {
+			return
+		}
+		if len(m) < 4 || len(m) > 4+maxHandshake || !bytes.HasPrefix(b, m) {
+			t.Fatalf("%x: a message of %d bytes", b, len(m))
+		}
+		h, err := parseHello(m)
+		if err != nil {
+			return
+		}
+		if len(h.passwd) > len(m) || h.timeout < math.MinInt32*time.Millisecond || h.timeout > math.MaxInt32*time.Millisecond {
+			t.Errorf("%x: %+v", b, h)
+		}
+		// The request to continue that session says the same of it.
+		if again := h.appendConnect(nil); !bytes.HasSuffix(again, h.passwd) || len(again) != 4+4+8+4+8+4+len(h.passwd) {
+			t.Errorf("%+v is continued with %x", h, again)
+		}
+	})
+}
+
+// FuzzConvertedName: however often a name is converted, ID, session, place and token stay, and each name is new.
+func FuzzConvertedName(f *testing.F) {
+	f.Add(int32(12), int64(7), uint8(3), "r")
+	f.Add(int32(math.MinInt32), int64(math.MaxInt64), uint8(1), "p3v00a1")
+	f.Add(int32(-1), int64(1), uint8(20), "x")
+	f.Fuzz(func(t *testing.T, seq int32, token int64, turns uint8, mode string) {
+		if checkMode(mode) != nil || token <= 0 {
+			return
+		}
+		first := nodePrefix(driver.Contender{ID: testID, Mode: "x"}, "1a") + fmt.Sprintf("%010d", seq)
+		n, ok := parseNode(first)
+		if !ok || n.seq != seq || n.ID != testID {
+			t.Fatalf("%s: %+v, %v", first, n, ok)
+		}
+		seen := []string{first}
+		for range turns {
+			n = n.converted(mode, driver.Token(token))
+			back, ok := parseNode(n.Key)
+			if !ok || back != n || back.seq != seq || back.tokenOr(99) != driver.Token(token) || back.Mode != mode {
+				t.Fatalf("%s is read as %+v, %v; want %+v", n.Key, back, ok, n)
+			}
+			if slices.Contains(seen, n.Key) {
+				t.Fatalf("%s was there before", n.Key)
+			}
+			seen = append(seen, n.Key)
+		}
+	})
+}
+
+// FuzzOrder: contenders that joined one after the other stand in that order wherever the sequence number is when they
+// come, the wrap at 2^31 included, and whoever wrote them.
+func FuzzOrder(f *testing.F) {
+	f.Add(int32(0), uint8(5), uint8(0), "_c_1-lock-")
+	f.Add(int32(math.MaxInt32-2), uint8(6), uint8(3), "lock-")
+	f.Add(int32(-3), uint8(6), uint8(2), "x__lock__")
+	f.Add(int32(math.MinInt32), uint8(9), uint8(7), "read-")
+	f.Fuzz(func(t *testing.T, start int32, count, rotate uint8, prefix string) {
+		if strings.TrimRight(prefix, "_-") == prefix || strings.HasSuffix(prefix, "--") || strings.HasSuffix(prefix, "_-") {
+			return // a number that runs into its prefix is another story, see foreignSequence
+		}
+		var names []string
+		for i := range int32(count) {
+			seq := fmt.Sprintf("%010d", start+i) // wraps
+			if i%2 == 0 {
+				names = append(names, "x_"+testID+"_1a_"+seq)
+			} else {
+				names = append(names, prefix+seq)
+			}
+		}
+		if count == 0 {
+			return
+		}
+		k := int(rotate) % len(names)
+		nodes, strays := parseChildren(append(slices.Clone(names[k:]), names[:k]...))
+		if len(strays) != 0 || len(nodes) != len(names) {
+			t.Fatalf("strays %v among %v", strays, names)
+		}
+		for i, n := range nodes {
+			if n.Key != names[i] {
+				t.Fatalf("from %d on: %s is number %d, want %s", start, n.Key, i, names[i])
+			}
+		}
+	})
+}
+
+// FuzzCode reads the code out of an error's text, which is all that the library gives.
+func FuzzCode(f *testing.F) {
+	for _, s := range []string{"unknown error: -125", "unknown error: x", "unknown error: ", "zk: -1", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if n := code(fmt.Errorf("%s", s)); n != 0 && !strings.Contains(s, "unknown error: ") { //nolint:err113 // any text
+			t.Errorf("%q: %d", s, n)
+		}
+	})
+}

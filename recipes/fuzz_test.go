@@ -1,0 +1,68 @@
+package recipes
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// FuzzEntryValue: a value that anybody wrote is shown, as Baton's or as it is, and lists do not fail because of it.
+func FuzzEntryValue(f *testing.F) {
+	for _, v := range []string{
+		"", "{}", "null", "[]", `{"identity":"me","since":"2020-01-02T03:04:05Z","payload":"AAE="}`, `{"identity":1}`,
+		`{"identity":"me","payload":"%"}`, `{"identity":"me","since":"yesterday"}`, "5b1a1fda4375804", "\xff\x00",
+	} {
+		f.Add([]byte(v))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		c := contender(driver.Entry{Token: 7, Value: value})
+		if c.Token != 7 {
+			t.Errorf("%q: %+v", value, c)
+		}
+		if c.Identity == "" && (!bytes.Equal(c.Payload, value) || !c.Since.IsZero()) {
+			t.Errorf("%q is not shown as it is: %+v", value, c)
+		}
+	})
+}
+
+// FuzzEntryValueRoundTrip: what a contender writes is what listings show.
+func FuzzEntryValueRoundTrip(f *testing.F) {
+	f.Add("host/1", []byte("payload"), int64(0))
+	f.Add("é\"\\", []byte{0, 255}, int64(1<<40))
+	f.Fuzz(func(t *testing.T, identity string, payload []byte, at int64) {
+		i := info{identity, time.Unix(at%(1<<37), 0).UTC(), payload}
+		if i.Since.Year() < 1 || i.Since.Year() > 9999 || identity == "" {
+			return
+		}
+		value, err := i.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := contender(driver.Entry{Value: value})
+		if !bytes.Equal(c.Payload, payload) || !c.Since.Equal(i.Since) || c.Identity == "" {
+			t.Errorf("%+v is shown as %+v", i, c)
+		}
+	})
+}
+
+// FuzzPermitsMode: a mode says the same to everybody: what is read is what it would be written as, and counts in the rule.
+func FuzzPermitsMode(f *testing.F) {
+	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000", "p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
+		f.Add(mode)
+	}
+	f.Fuzz(func(t *testing.T, mode string) {
+		c, ok := PermitsOf(mode)
+		if !ok {
+			return
+		}
+		want := Asking(c.N, c.Version)
+		if c.Held {
+			want = Holding(c.N)
+		}
+		if mode != want || c.N < 1 || c.N > MaxPermits || HoldsPermits(mode) != c.Held {
+			t.Errorf("%q is read as %+v, which is written %q", mode, c, want)
+		}
+	})
+}
