@@ -60,6 +60,9 @@ func PermitsOf(mode string) (c Contention, ok bool) {
 		}
 		c.Version = driver.Version(v)
 	}
+	if n == "" || n[0] < '1' || n[0] > '9' || strings.ToLower(version) != version {
+		return Contention{}, false // Asking and Holding do not write it like that
+	}
 	var err error
 	c.N, err = strconv.Atoi(n)
 	return c, err == nil && c.N > 0 && c.N <= MaxPermits

@@ -143,14 +143,20 @@ func (all numbers) assign(id string, n int, standing []recipes.Contender) ([]int
 			continue
 		}
 		for _, slot := range slots {
-			taken[slot] = true
+			taken[slot] = taken[slot] || other != id
 		}
 	}
-	mine := all[id][:min(n, len(all[id]))]
-	for slot := 0; len(mine) < n; slot++ {
-		if !taken[slot] {
-			mine = append(mine, slot)
+	mine := make([]int, 0, n)
+	keep := func(slot int) {
+		if slot >= 0 && !taken[slot] && len(mine) < n {
+			mine, taken[slot] = append(mine, slot), true
 		}
+	}
+	for _, slot := range all[id] { // somebody may have written them by hand
+		keep(slot)
+	}
+	for slot := 0; len(mine) < n; slot++ {
+		keep(slot)
 	}
 	all[id] = mine
 	return mine, nil
