@@ -264,7 +264,8 @@ func TestResignationOnABrokenWireIsFinished(t *testing.T) {
 	})
 }
 
-// TestCandidatesThatComeAndGoNeverLeadTogether: fifty of them, on ten sessions whose connections are reset now and then.
+// TestCandidatesThatComeAndGoNeverLeadTogether: fifty of them, on ten sessions whose connections are reset now and then. An
+// observer, whose connection is reset as well, is never shown an older term after a newer one.
 func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 	const clients, each = 10, 5
 	run := func(t *testing.T, s site) {
@@ -312,9 +313,12 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 				})
 			}
 		}
+		watcher := s.link(t, longTTL)
+		links = append(links, watcher)
+		observed := observeTerms(t, watcher.Client, name)
 		r := rand.New(rand.NewPCG(seed, 99))
 		for ctx.Err() == nil {
-			links[r.IntN(clients)].proxy.Reset()
+			links[r.IntN(len(links))].proxy.Reset()
 			pause(ctx, time.Duration(r.IntN(600))*time.Millisecond)
 		}
 		wg.Wait()
@@ -323,7 +327,42 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 			t.Errorf("only %d terms", terms)
 		}
 		aTerm.lined(t, s.client(t, longTTL), name, 0)
+		eventually(t, patience, "an observer who knows that nobody leads", func() bool { return observed() == 0 })
 	}
 	t.Run("etcd-3", func(t *testing.T) { run(t, site{"etcd", servers.EtcdCluster(t).Endpoints()}) })
 	t.Run("zookeeper-3", func(t *testing.T) { run(t, site{"zk", servers.ZooKeeperCluster(t).Endpoints()}) })
+}
+
+// observeTerms observes in the background, and fails the test if it is ever shown an older term after a newer one. What
+// it returns tells whose term it was shown last; 0 is nobody's.
+func observeTerms(t *testing.T, c *coordinator.Client, name string) func() coordinator.Token {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var now atomic.Int64
+	done := make(chan struct{})
+	e := newElection(t, c, name)
+	go func() {
+		defer close(done)
+		var newest coordinator.Token
+		terms := 0
+		for l, err := range e.Observe(ctx) {
+			if err != nil {
+				if ctx.Err() == nil {
+					t.Errorf("the observer was told %v", err)
+				}
+				break
+			}
+			if !l.IsZero() && l.Token < newest {
+				t.Errorf("observed term %d after %d", l.Token, newest)
+			}
+			if l.Token > newest {
+				terms++
+			}
+			newest = max(newest, l.Token)
+			now.Store(int64(l.Token))
+		}
+		t.Logf("observed %d terms", terms)
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+	return func() coordinator.Token { return coordinator.Token(now.Load()) }
 }
