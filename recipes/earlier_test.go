@@ -61,7 +61,8 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 	})
 }
 
-// TestNoReentryRestsOnAnEarlierSession: neither into a lost hold nor from one kind to another.
+// TestNoReentryRestsOnAnEarlierSession: neither into a lost hold nor from one kind to another. A context that carries the lost hold, and
+// has no end itself, is one like any other: whoever asks with it stands in line.
 func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		old := w.take(ask, 0)
@@ -74,6 +75,18 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 				}
 				if h, err := how.ask(old.ctx, w.all[0]); !lost(err) {
 					w.Errorf("%s with the context of a lost hold = %+v, %v", how.name, h, err)
+				}
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(old.ctx), 100*time.Millisecond)
+				h, err := how.ask(ctx, w.all[0])
+				cancel()
+				stands := len(w.svc.Snapshot(ask.line)) > 0 && (ask.name != reading.name || how.name != reading.name)
+				switch {
+				case err == nil && (h.session == old.session || h.token <= old.token):
+					w.Errorf("%s re-entered the lost hold: %+v", how.name, h)
+				case err == nil:
+					w.giveBack(h)
+				case !stands || !errors.Is(err, context.DeadlineExceeded):
+					w.Errorf("%s with the values of a lost hold's context: %v", how.name, err)
 				}
 			}
 			time.Sleep(2 * ttl)
