@@ -346,14 +346,12 @@ func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 		for _, w := range []way{aLock, aWrite, aRead, aTerm, twoOf} {
 			n, granted := name(string(w)), 0
 			for range rounds {
-				ahead := alone[0]
+				ahead := w
 				switch w {
 				case aRead:
 					ahead = aWrite
 				case twoOf:
 					ahead = allOf
-				default:
-					ahead = w
 				}
 				first := ahead.take(t, c, n)
 				ctx, cancel := context.WithCancel(context.Background())
