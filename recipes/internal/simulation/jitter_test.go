@@ -21,6 +21,9 @@ type jittery struct {
 // actorKey finds, in the context of a call, the label of the goroutine that called.
 type actorKey struct{}
 
+// readingKey marks the context of a call that reads a record, and does not wait for it.
+type readingKey struct{}
+
 // who names the sequence of requests that one belongs to. The clean-up, which has no actor's context, is that of a
 // contender, and a renewal that of its session. An opening is nobody's: of those who wait for a session in one instant, anybody may be
 // the one that opens it.
@@ -140,6 +143,9 @@ func (s *jitterySession) Head(ctx context.Context, line driver.Line, known drive
 
 func (s *jitterySession) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
 	defer s.linger(ctx, memory.OpRecord, "")
+	if known == driver.Any {
+		ctx = context.WithValue(ctx, readingKey{}, true)
+	}
 	return s.Session.Record(ctx, line, known)
 }
 

@@ -238,7 +238,10 @@ func (w *world) judgeGrant(l *line, h *hold, c claim) {
 	}
 	since := c.asked
 	if look := w.looks[c.who]; look.slept {
-		since = look.at
+		since = look.at // with the limit read after it; or before it, if that told to look again
+		if look.read > 0 {
+			since = min(since, look.read)
+		}
 		w.judgeSum(l, h, i, since)
 	}
 	if most := l.most(since); used > most {
@@ -401,7 +404,7 @@ func (w *world) gave(n *name, x *handle, err error) {
 	if last && err == nil && l.place(h) >= 0 {
 		w.violation("%s: %d was released and stands in line", n.line, h.token)
 	}
-	if i := l.place(h); err == nil && i >= 0 && l.name.recipe == "rwlock" && l.entries[i].Mode != "r" && !slices.ContainsFunc(h.handles,
+	if i := l.place(h); err == nil && x.writes && i >= 0 && l.name.recipe == "rwlock" && l.entries[i].Mode != "r" && !slices.ContainsFunc(h.handles,
 		func(x *handle) bool { return x.writes && !x.given }) {
 		w.violation("%s: %d is not held for writing any more, and does not say so", n.line, h.token)
 	}

@@ -128,6 +128,7 @@ func (w *world) acts() []act {
 // look is what an actor has asked the service in its present attempt.
 type look struct {
 	at    time.Duration // of the last look at the line
+	read  time.Duration // of the last look at the record
 	slept bool          // it has waited for somebody
 }
 
@@ -145,6 +146,10 @@ func (w *world) looking(req memory.Request) {
 		l.at = w.now()
 	case memory.OpWatch:
 		l.slept = true
+	case memory.OpRecord:
+		if req.Context.Value(readingKey{}) != nil {
+			l.read = w.now()
+		}
 	}
 	w.looks[label] = l
 }
@@ -221,6 +226,7 @@ func (w *world) nature() {
 	for _, d := range drivers { // one after the other, for the order of events
 		d.Heal()
 		d.Delay(0, 0)
+		d.Strand() // or the notification of a watch would be held up whenever it comes; requests still arrive late
 		d.Deliver()
 		time.Sleep(time.Duration(1 + r.Int64N(int64(time.Millisecond))))
 	}
