@@ -260,36 +260,3 @@ func TestPausedHolderSeesItsLossAtTheFirstLook(t *testing.T) {
 		unlock(t, l)
 	})
 }
-
-// TestHolderCutOffIsToldBeforeTheNextIsGranted is promise P2 on real servers, a few times in
-// different phases of the renewal.
-func TestHolderCutOffIsToldBeforeTheNextIsGranted(t *testing.T) {
-	const ttl = 2 * time.Second
-	each(t, func(t *testing.T, s site) {
-		for i := range 3 {
-			c, name := s.link(t, ttl), servers.Name(t)
-			l := lock(t, newMutex(t, c.Client, name))
-			told := make(chan time.Time, 1)
-			context.AfterFunc(l.Context(), func() { told <- time.Now() })
-			next := newMutex(t, s.client(t, ttl), name)
-			time.Sleep(time.Duration(i) * ttl / 12)
-			c.proxy.Cut()
-			n := lock(t, next)
-			granted := time.Now()
-			select {
-			case at := <-told:
-				t.Logf("told %v before the next was granted", granted.Sub(at).Round(time.Millisecond))
-			default:
-				t.Errorf("granted while the old holder believes: %v", l.Err())
-			}
-			c.proxy.Heal()
-			if err := l.Unlock(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrSessionLost) {
-				t.Errorf("Unlock of the lost lock = %v", err)
-			}
-			if n.Err() != nil || inLine(t, next) != 1 {
-				t.Errorf("the next holder was disturbed: %v", n.Err())
-			}
-			unlock(t, n)
-		}
-	})
-}

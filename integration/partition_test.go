@@ -1,0 +1,468 @@
+package integration_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/mutex"
+)
+
+// partitions is how many holders are cut off on each service: BATON_PARTITIONS, or a few. asked says that it was
+// set: then the figures are wanted, and printed.
+func partitions(t *testing.T) (runs int, asked bool) {
+	s, asked := os.LookupEnv("BATON_PARTITIONS")
+	if !asked || s == "" {
+		return 10, false
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > 100_000 {
+		t.Fatalf("BATON_PARTITIONS=%q is not a number of runs, 1 to 100000", s)
+	}
+	return n, true
+}
+
+// node is a member of a cluster that a test may break.
+type node interface {
+	Kill()
+	Restart(ctx context.Context) error
+}
+
+// trio is a cluster of three, of this test alone.
+type trio struct {
+	site
+	what string // "etcd 3.7.3"
+	// leader and follower find one that is.
+	leader, follower func(ctx context.Context) (node, error)
+}
+
+func etcdTrio(t *testing.T) trio {
+	c := servers.NewEtcd(t, etcdserver.Options{Nodes: 3})
+	return trio{
+		site: site{"etcd", c.Endpoints()}, what: "etcd " + c.Version(),
+		leader:   func(ctx context.Context) (node, error) { return c.Leader(ctx) },
+		follower: func(ctx context.Context) (node, error) { return c.Follower(ctx) },
+	}
+}
+
+func zkTrio(t *testing.T) trio {
+	c := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
+	return trio{
+		site: site{"zk", c.Endpoints()}, what: "ZooKeeper " + c.Version(),
+		leader:   func(ctx context.Context) (node, error) { return c.Leader(ctx) },
+		follower: func(ctx context.Context) (node, error) { return c.Follower(ctx) },
+	}
+}
+
+// The ways in which a holder is cut off. Nothing is ever reset: packets vanish.
+const (
+	bothWays    = "both ways"
+	onlyUp      = "only up"
+	onlyDown    = "only down"
+	lateReplies = "late replies, then both ways"
+)
+
+// When the network comes back.
+const (
+	healNever   = "never"
+	healAtLoss  = "at the loss"
+	healAtGrant = "after the grant"
+)
+
+// What is done to the cluster while its holders are cut off.
+const (
+	faultNone     = "none"
+	faultLeader   = "leader killed"
+	faultFollower = "follower killed"
+)
+
+// cutting says how one holder is cut off.
+type cutting struct {
+	way, heal, fault string
+	ttl              time.Duration
+	delay            time.Duration // of replies, before the cut
+	phase            time.Duration // from the start to the cut: the renewals come every quarter of the TTL
+}
+
+// newCutting is the i-th of a random series: all ways occur equally often.
+func newCutting(r *rand.Rand, i int, fault string) cutting {
+	between := func(from, to time.Duration) time.Duration { return from + time.Duration(r.Int64N(int64(to-from))) }
+	c := cutting{
+		way:   []string{bothWays, onlyUp, onlyDown, lateReplies}[i%4],
+		heal:  []string{healNever, healNever, healAtLoss, healAtGrant}[r.IntN(4)],
+		fault: fault,
+		ttl:   time.Duration(4+r.IntN(3)) * time.Second,
+	}
+	// The first quarter sees a renewal that was answered late. The second has every phase.
+	c.phase = between(c.ttl/4, c.ttl/2)
+	if c.way == lateReplies {
+		c.delay = between(50*time.Millisecond, c.ttl/5) // a renewal is given up after a quarter
+	}
+	return c
+}
+
+func (c cutting) cut(p *netproxy.Proxy) {
+	switch c.way {
+	case onlyUp:
+		p.CutUp()
+	case onlyDown:
+		p.CutDown()
+	default:
+		p.Cut()
+	}
+}
+
+// cutResult is what was seen of one holder that was cut off, all on the one monotonic clock of this process.
+type cutResult struct {
+	cutting
+	// deadline is the hold's own, told when its context ended, gone when the service had removed its entry as the
+	// first member told the witness, granted when the next contender's Lock returned.
+	cut, deadline, told, gone, granted time.Time
+	// Whether the context had ended by then. This is the promise itself, and no matter of when a goroutine was
+	// scheduled to look at the clock.
+	overAtGone, overAtGrant bool
+}
+
+func (r cutResult) late() bool { return !r.overAtGone || !r.overAtGrant }
+
+// batch is some runs that happen at once, on names of their own.
+type batch struct {
+	trio
+	witness    witness
+	log        coordinator.Option
+	ready, cut sync.WaitGroup // counts of the runs that are so far
+}
+
+// TestPartitionedHolderIsToldBeforeTheNextIsGranted is promise P2 on real servers: holders are cut off in random phases of
+// their renewals, some while the cluster loses a member, some with a network that comes back. Each one's context has ended
+// before the service removes its entry, and so before anybody else is granted the lock.
+//
+// Only a process that was not scheduled may be late, and it says so. When the figures are wanted it may not either.
+func TestPartitionedHolderIsToldBeforeTheNextIsGranted(t *testing.T) {
+	runs, asked := partitions(t)
+	for name, start := range map[string]func(*testing.T) trio{"etcd-3": etcdTrio, "zookeeper-3": zkTrio} {
+		t.Run(name, func(t *testing.T) {
+			if !asked {
+				t.Parallel()
+			}
+			seed := rand.Uint64()
+			cluster, still := start(t), watchStalls()
+			results := cutAll(t, cluster, runs, seed, asked)
+			still.end()
+			text := partitionReport(fmt.Sprintf("%s, three nodes; %d runs, seed %d", cluster.what, runs, seed), results, still)
+			if asked {
+				fmt.Println(text)
+			} else {
+				t.Log("\n" + text)
+			}
+			judge(t, results, still, asked)
+		})
+	}
+}
+
+// judge fails the test for each holder that was told late.
+func judge(t *testing.T, results []cutResult, still *stalls, strict bool) {
+	measured := 0
+	for _, r := range results {
+		if !r.told.Before(r.cut) {
+			measured++
+		}
+		if !r.late() {
+			continue
+		}
+		stood := still.between(r.deadline, r.told)
+		say := t.Errorf
+		if !strict && stood > r.told.Sub(r.deadline)/2 {
+			say = t.Logf // a stopped process: P2 excepts it
+		}
+		say("LATE: told %v after its deadline, %v after the entry was gone, %v after the grant; the process stood still for %v of that: %+v",
+			r.told.Sub(r.deadline), r.told.Sub(r.gone), r.told.Sub(r.granted), stood, r.cutting)
+	}
+	if measured < (len(results)+1)/2 {
+		t.Errorf("only %d of %d holders still held when they were cut off", measured, len(results))
+	}
+}
+
+// cutAll cuts holders off in batches.
+func cutAll(t *testing.T, cluster trio, runs int, seed uint64, asked bool) []cutResult {
+	faults := []string{faultNone, faultLeader, faultNone, faultFollower, faultNone}
+	size, log := 5, logTo(t)
+	if asked {
+		size, log = 20, silent
+	}
+	w, err := cluster.newWitness()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	r := rand.New(rand.NewPCG(seed, 1))
+	var results []cutResult
+	for i := 0; len(results) < runs && !t.Failed(); i++ {
+		var plan []cutting
+		for range min(size, runs-len(results)) {
+			plan = append(plan, newCutting(r, len(plan)+len(results), faults[i%len(faults)]))
+		}
+		b := &batch{trio: cluster, witness: w, log: log}
+		results = append(results, b.run(t, plan, rand.New(rand.NewPCG(seed, uint64(2+i))))...)
+	}
+	return results
+}
+
+// run does all of a plan at once, and breaks the cluster, if that is in the plan, when all are cut off.
+func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
+	ctx := within(t, 2*time.Minute)
+	results := make([]cutResult, len(plan))
+	b.ready.Add(len(plan))
+	b.cut.Add(len(plan))
+	var wg sync.WaitGroup
+	for i, c := range plan {
+		name, endpoints := servers.Name(t), shuffled(r, b.endpoints)
+		wg.Go(func() {
+			// Whatever goes wrong, the others must not wait for this one.
+			ready, cut := sync.OnceFunc(b.ready.Done), sync.OnceFunc(b.cut.Done)
+			defer cut()
+			defer ready()
+			h := &cutHolder{batch: b, name: name, result: cutResult{cutting: c}}
+			if err := h.run(ctx, endpoints, ready, cut); err != nil {
+				t.Errorf("%+v: %v", c, err)
+			}
+			results[i] = h.result
+		})
+	}
+	victim, err := b.kill(ctx, plan[0].fault)
+	wg.Wait()
+	if victim != nil {
+		err = errors.Join(err, victim.Restart(ctx))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return results
+}
+
+// kill kills a member right after the last cut. The one to kill is found before: that takes time.
+func (b *batch) kill(ctx context.Context, fault string) (victim node, err error) {
+	switch fault {
+	case faultLeader:
+		victim, err = b.leader(ctx)
+	case faultFollower:
+		victim, err = b.follower(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	b.cut.Wait()
+	if victim != nil {
+		victim.Kill()
+	}
+	return victim, nil
+}
+
+func shuffled(r *rand.Rand, all []string) []string {
+	var s []string
+	for _, i := range r.Perm(len(all)) {
+		s = append(s, all[i])
+	}
+	return s
+}
+
+// open opens a client. The caller closes it.
+func (b *batch) open(ttl time.Duration, endpoints ...string) (*coordinator.Client, func(), error) {
+	c, err := coordinator.Open(b.url(ttl, endpoints...), b.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = c.Close(ctx) // its network may be cut
+	}, nil
+}
+
+// cutHolder is one holder that is cut off, and the one who waits behind it.
+type cutHolder struct {
+	*batch
+	name   string
+	result cutResult
+
+	proxy     *netproxy.Proxy
+	client    *coordinator.Client // the holder's
+	hold      *mutex.Lock
+	next      *mutex.Mutex // as its successor sees it
+	bystander *mutex.Lock  // another hold of the successor
+	told      chan struct{}
+	gone      chan struct{}
+}
+
+// successorTTL is long: the successor's session has to outlive what is done to the cluster.
+const successorTTL = 20 * time.Second
+
+func (h *cutHolder) run(ctx context.Context, endpoints []string, ready, cut func()) error {
+	proxy, err := netproxy.New(endpoints)
+	if err != nil {
+		return err
+	}
+	defer proxy.Close()
+	client, closeClient, err := h.open(h.result.ttl, proxy.Addr())
+	if err != nil {
+		return err
+	}
+	defer closeClient()
+	successor, closeSuccessor, err := h.open(successorTTL, endpoints...)
+	if err != nil {
+		return err
+	}
+	defer closeSuccessor()
+	h.proxy, h.client = proxy, client
+	if err := h.take(ctx, successor); err != nil {
+		return err
+	}
+	granted := make(chan error, 1)
+	var next *mutex.Lock
+	go func() {
+		var err error
+		next, err = h.next.Lock(ctx)
+		h.result.granted, h.result.overAtGrant = time.Now(), over(h.hold)
+		granted <- err
+	}()
+	if err := h.awaitLine(ctx, 2); err != nil {
+		return err
+	}
+	proxy.Delay(netproxy.Down, h.result.delay)
+	ready()
+	h.ready.Wait()
+	pause(ctx, h.result.phase)
+	h.result.cutting.cut(proxy)
+	h.result.cut = time.Now()
+	cut()
+	return h.succeed(ctx, granted, &next)
+}
+
+// take takes the lock for the holder, and has its end watched from both sides.
+func (h *cutHolder) take(ctx context.Context, successor *coordinator.Client) error {
+	m, err := mutex.New(h.client, h.name)
+	if err != nil {
+		return err
+	}
+	if h.hold, err = m.Lock(ctx); err != nil {
+		return err
+	}
+	h.told, h.gone = make(chan struct{}), make(chan struct{})
+	context.AfterFunc(h.hold.Context(), func() {
+		h.result.told = time.Now()
+		close(h.told)
+		if h.result.heal == healAtLoss {
+			h.proxy.Heal()
+		}
+	})
+	err = h.witness.watch(ctx, h.name, h.hold.Session(), func() {
+		h.result.gone, h.result.overAtGone = time.Now(), over(h.hold)
+		close(h.gone)
+	})
+	if err != nil {
+		return err
+	}
+	if h.next, err = mutex.New(successor, h.name); err != nil {
+		return err
+	}
+	other, err := mutex.New(successor, h.name+"-bystander")
+	if err != nil {
+		return err
+	}
+	h.bystander, err = other.Lock(ctx)
+	return err
+}
+
+// over is what whoever waits for the context of a hold sees. Its Err would look at the clock, too.
+func over(l *mutex.Lock) bool {
+	select {
+	case <-l.Context().Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitLine waits until there are n contenders in line.
+func (h *cutHolder) awaitLine(ctx context.Context, n int) error {
+	for {
+		list, err := h.next.Contenders(ctx)
+		if err != nil || len(list) == n {
+			return err
+		}
+		pause(ctx, 10*time.Millisecond)
+	}
+}
+
+// succeed waits for the next holder, and looks at what is left of the former one.
+func (h *cutHolder) succeed(ctx context.Context, granted <-chan error, next **mutex.Lock) error {
+	if err := <-granted; err != nil {
+		return fmt.Errorf("the next contender's Lock: %w", err)
+	}
+	for _, c := range []<-chan struct{}{h.told, h.gone} {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return fmt.Errorf("granted, and after a minute the holder is told: %v, the witness: %v", over(h.hold), !h.result.gone.IsZero())
+		}
+	}
+	h.result.deadline = h.hold.Deadline()
+	if h.result.heal == healAtGrant {
+		h.proxy.Heal()
+	}
+	err := h.aftermath(ctx, *next)
+	return errors.Join(err, (*next).Unlock(ctx), h.bystander.Unlock(ctx))
+}
+
+// aftermath checks that the loss is final and that nothing which arrives late harms others.
+func (h *cutHolder) aftermath(ctx context.Context, next *mutex.Lock) error {
+	if h.result.heal != healNever {
+		h.proxy.Delay(netproxy.Down, 0)
+		// What the cut held was sent before this, and has arrived when it is answered.
+		m, err := mutex.New(h.client, h.name+"-again")
+		if err != nil {
+			return err
+		}
+		l, err := m.Lock(ctx)
+		if err != nil {
+			return fmt.Errorf("the holder's client, its network healed: %w", err)
+		}
+		if err := l.Unlock(ctx); err != nil {
+			return fmt.Errorf("the holder's client, its network healed: %w", err)
+		}
+	}
+	l := h.hold
+	if !errors.Is(context.Cause(l.Context()), coordinator.ErrSessionLost) || !errors.Is(l.Err(), coordinator.ErrSessionLost) ||
+		!l.Deadline().Equal(h.result.deadline) {
+		return fmt.Errorf("the lost lock came to life again: deadline moved by %v: %w",
+			l.Deadline().Sub(h.result.deadline), cmp.Or(l.Err(), errors.New("no error")))
+	}
+	unlocking, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := l.Unlock(unlocking); !errors.Is(err, coordinator.ErrSessionLost) {
+		return fmt.Errorf("the lost lock was unlocked: %w", cmp.Or(err, errors.New("no error")))
+	}
+	list, err := h.next.Contenders(ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(next.Err(), h.bystander.Err()); err != nil {
+		return fmt.Errorf("the next holder was disturbed, or a lock beside it: %w", err)
+	}
+	if len(list) != 1 || list[0].Token != next.Token() {
+		return fmt.Errorf("the next holder has token %d, in line are %+v", next.Token(), list)
+	}
+	return nil
+}
