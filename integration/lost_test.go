@@ -182,6 +182,31 @@ func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 	})
 }
 
+// TestCloseEndsTheSessionThoughNoReplyComes: what a client sends arrives, what it is sent does not. Its Close cannot know
+// that it succeeded, but it does. Trying again must not keep the session alive either.
+func TestCloseEndsTheSessionThoughNoReplyComes(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		const ttl = 30 * time.Second
+		c, name := s.link(t, ttl), servers.Name(t)
+		lock(t, newMutex(t, c.Client, name))
+		next := newMutex(t, s.client(t, ttl), name)
+		got := wait(context.Background(), next)
+		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, next) == 2 })
+		c.proxy.CutDown()
+		if err := c.Close(within(t, 4*time.Second)); !errors.Is(err, coordinator.ErrUnavailable) {
+			t.Errorf("Close without an answer = %v", err)
+		}
+		select {
+		case err := <-got:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second): // with a TTL of 30 s
+			t.Error("the session lives on")
+		}
+	})
+}
+
 // within is a context with a bound, for the rest of the test.
 func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)

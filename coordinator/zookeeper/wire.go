@@ -102,8 +102,16 @@ func (h hello) appendConnect(b []byte) []byte {
 
 // end ends the session over a fresh connection. After nil the session is over at the
 // service and its nodes are gone.
+//
+// Both requests are sent at once: the service reads the second when it has accepted the first. To wait for the
+// answer to the first would do harm where replies are late or lost. The first one alone
+// continues the session, for a whole TTL, and each further attempt would do so again.
 func (h hello) end(conn io.ReadWriter) error {
-	if _, err := conn.Write(h.appendConnect(nil)); err != nil {
+	requests := h.appendConnect(nil)
+	requests = binary.BigEndian.AppendUint32(requests, 8)
+	requests = binary.BigEndian.AppendUint32(requests, closeXid)
+	requests = binary.BigEndian.AppendUint32(requests, 1<<32+opCloseSession)
+	if _, err := conn.Write(requests); err != nil {
 		return err
 	}
 	message, err := readMessage(conn, maxHandshake)
@@ -116,11 +124,6 @@ func (h hello) end(conn io.ReadWriter) error {
 	}
 	if answer.session == 0 {
 		return nil // over already
-	}
-	request := binary.BigEndian.AppendUint32(nil, 8)
-	request = binary.BigEndian.AppendUint32(request, closeXid)
-	if _, err := conn.Write(binary.BigEndian.AppendUint32(request, 1<<32+opCloseSession)); err != nil {
-		return err
 	}
 	// The first message on this connection can only be the reply: xid, zxid, error.
 	message, err = readMessage(conn, maxHandshake)
