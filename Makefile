@@ -12,6 +12,10 @@ FUZZTIME ?= 10s
 SEEDS ?= 5000
 RACE_SEEDS ?= 500
 
+# Runs of make partition on each service, and the time that make pauses takes for each row of its table.
+RUNS ?= 100
+PAUSES ?= 60s
+
 ROOT_DEPS := integration/testdata/root-deps.golden
 
 # Stamping needs a working git and is of no use in tests.
@@ -43,6 +47,14 @@ test-short: ## Run the root module's tests: seconds, no server
 simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others under the race detector; the same ones each time
 	BATON_SEEDS=$(SEEDS) go test -count=1 -v -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
 	BATON_SEEDS=$(RACE_SEEDS) BATON_SIM_BASE=1000001 go test -count=1 -v -race -timeout 30m -run 'TestSimulation$$' ./recipes/internal/simulation
+
+.PHONY: partition
+partition: ## Cut RUNS (100) holders off from each service, and print how early each was told
+	cd integration && BATON_PARTITIONS=$(RUNS) go test -count=1 -timeout 60m -run '^TestPartitionedHolderIsToldBeforeTheNextIsGranted$$'
+
+.PHONY: pauses
+pauses: ## Stop holders for longer than their TTL, for PAUSES (60s) each with Baton and others, and print the updates lost
+	cd integration && BATON_PAUSES=$(PAUSES) go test -count=1 -timeout 6h -run '^TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked$$'
 
 .PHONY: demo
 demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181

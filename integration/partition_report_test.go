@@ -51,9 +51,8 @@ func partitionReport(title string, results []cutResult, still *stalls) string {
 	for _, fault := range []string{faultNone, faultLeader, faultFollower} {
 		row("  "+fault, marginToGone, func(r cutResult) bool { return r.fault == fault && expired(r) })
 	}
-	b.WriteString("(*) The service hears of the client after its loss. The client then ends its session, and the name is free at once\n" +
-		"    afterwards. On ZooKeeper that needs a connection; where replies are lost, trying to get one keeps the session alive.\n" +
-		"    In all other runs the service's clock ends the session.\n\n")
+	b.WriteString("(*) The service hears of the client after its loss: the client ends its session itself, and the name is free at once\n" +
+		"    afterwards. In all other runs the service's clock ends the session.\n\n")
 	var margins []time.Duration
 	for _, r := range held {
 		if expired(r) {

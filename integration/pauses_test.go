@@ -1,0 +1,211 @@
+package integration_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+// pausesTime is how long each subject of the pause benchmark runs: BATON_PAUSES, or a while. asked says that it was
+// set: then all subjects run, and the figures are printed.
+func pausesTime(t *testing.T) (d time.Duration, asked bool) {
+	s, asked := os.LookupEnv("BATON_PAUSES")
+	if !asked || s == "" {
+		return 12 * time.Second, false
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 5*time.Second || d > time.Hour {
+		t.Fatalf("BATON_PAUSES=%q is not a time between 5s and 1h", s)
+	}
+	return d, true
+}
+
+// pauseLength is for how long a holder is stopped: longer than its session lives.
+const pauseLength = 2500 * time.Millisecond
+
+// subject is one way to guard the register.
+type subject struct {
+	what, library string
+	looks, fenced bool
+}
+
+// subjects of a service; the first one has to lose nothing.
+func (s site) subjects() []subject {
+	own, looks := "etcd", "Session.Done"
+	name := "etcd's concurrency.Mutex"
+	if s.service == "zk" {
+		own, looks, name = "go-zookeeper", "Conn.State", "go-zookeeper's Lock"
+	}
+	return []subject{
+		{what: "Baton, the register checks the token", library: "baton", fenced: true},
+		{what: "Baton, looks at its context before it writes", library: "baton", looks: true},
+		{what: "Baton, does neither", library: "baton"},
+		{what: name + ", looks at " + looks, library: own, looks: true},
+		{what: name + ", does not look", library: own},
+	}
+}
+
+// pauseResult is what came of one subject.
+type pauseResult struct {
+	subject
+	counts
+	pauses, lost int
+}
+
+// TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked is promise P3: five processes add to a register under a lock, and
+// the holder is stopped again and again for longer than its session lives. No lock can prevent that it then writes what
+// it had begun to write. The token does.
+//
+// When the figures are wanted, it shows also what becomes of the register without.
+func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
+	d, asked := pausesTime(t)
+	eachTrio(t, func(t *testing.T, start func() trio) {
+		t.Parallel() // with the other one; both mostly wait
+		cluster := start()
+		subjects := cluster.subjects()
+		if !asked {
+			subjects = subjects[:1]
+		}
+		var results []pauseResult
+		for _, s := range subjects {
+			t.Run(s.what, func(t *testing.T) {
+				results = append(results, cluster.measurePauses(t, s, d, !asked))
+			})
+		}
+		if t.Failed() {
+			return
+		}
+		text := pausesReport(cluster.what, d, results)
+		if asked {
+			fmt.Println(text)
+		} else {
+			t.Log("\n" + text)
+		}
+		for _, r := range results {
+			if r.fenced && (r.lost != 0 || r.Stale != 0) {
+				t.Errorf("lost updates behind the fence: %+v", r)
+			}
+			if r.pauses == 0 || r.Writes < 10 {
+				t.Errorf("too little happened: %+v", r)
+			}
+		}
+		// Each pause here lasted until somebody else had read: the stopped one had to be refused.
+		if !asked && results[0].Refused == 0 {
+			t.Errorf("the register refused nothing: the test shows nothing: %+v", results[0])
+		}
+	})
+}
+
+// measurePauses runs five processes of a subject and stops their holders. If thorough, each pause lasts until somebody else
+// has taken over.
+func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough bool) pauseResult {
+	register := newSharedRegister(t, sub.fenced)
+	where, looks := strings.Join(s.endpoints, ","), "blind"
+	if sub.library == "baton" {
+		where = s.url(pausesTTL)
+	}
+	if sub.looks {
+		looks = "looks"
+	}
+	name := servers.Name(t)
+	var workers []*proc.Child
+	for i := range 5 {
+		workers = append(workers, proc.Start(t, "update", sub.library, where, name,
+			register.listener.Addr().String(), strconv.Itoa(i), looks))
+	}
+	pauses := stopHolders(t, register, workers, d, thorough)
+	for i, w := range workers {
+		if !w.Running() {
+			t.Errorf("worker %d has ended", i)
+		}
+	}
+	register.close()
+	for _, w := range workers {
+		w.Kill()
+	}
+	return pauseResult{sub, register.counts(), pauses, register.lost()}
+}
+
+// stopHolders stops who is between its read and its write, again and again, and returns how often it did.
+func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.Duration, thorough bool) (pauses int) {
+	began := time.Now()
+	for time.Since(began) < d || pauses == 0 && time.Since(began) < d+time.Minute {
+		time.Sleep(200*time.Millisecond + rand.N(600*time.Millisecond))
+		client, turn := awaitHolder(r, 10*time.Second)
+		if client < 0 {
+			continue
+		}
+		time.Sleep(rand.N(45 * time.Millisecond)) // anywhere in its section
+		if err := workers[client].Pause(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond) // what it had sent arrives
+		if now, last, _ := r.holder(); now == client && last == turn {
+			pauses++
+			time.Sleep(pauseLength)
+			if thorough {
+				awaitTurn(r, turn, 20*time.Second)
+			}
+		}
+		if err := workers[client].Resume(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Second) // what the last one does to the others
+	return pauses
+}
+
+// awaitHolder waits until somebody is between read and write.
+func awaitHolder(r *sharedRegister, bound time.Duration) (client, turn int) {
+	timeout := time.After(bound)
+	for {
+		client, turn, changed := r.holder()
+		if client >= 0 {
+			return client, turn
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			return -1, 0
+		}
+	}
+}
+
+// awaitTurn waits until somebody has read after the given turn.
+func awaitTurn(r *sharedRegister, after int, bound time.Duration) {
+	timeout := time.After(bound)
+	for {
+		_, turn, changed := r.holder()
+		if turn > after {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			return
+		}
+	}
+}
+
+func pausesReport(what string, d time.Duration, results []pauseResult) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, three nodes; 5 processes, %v each, TTL %v, the holder stopped for %v at a time, on %s %s/%s, %d cores\n\n",
+		what, d, pausesTTL, pauseLength, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	fmt.Fprintf(&b, "%-52s%8s%8s%8s%9s%8s%8s%8s\n", "", "writes", "pauses", "told", "refused", "stale", "lost", "%")
+	for _, r := range results {
+		fmt.Fprintf(&b, "%-52s%8d%8d%8d%9d%8d%8d%8.2f\n", r.what, r.Writes, r.pauses, r.Told, r.Refused, r.Stale, r.lost,
+			100*float64(r.lost)/float64(max(1, r.Writes)))
+	}
+	b.WriteString("\ntold: saw the loss when it looked, and did not write. refused: by the register, for its token. stale: acknowledged writes\n" +
+		"over a value that the writer had not read. lost: acknowledged updates that the register does not have in the end; %: of the\n" +
+		"writes. A turn is a read, up to 40 ms of thinking, the look if there is one, up to 10 ms of preparing the write, the write.\n")
+	return b.String()
+}

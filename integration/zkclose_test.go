@@ -1,0 +1,70 @@
+package integration_test
+
+import (
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+// TestZooKeeperSessionIsEndedInOneMessage: the driver sends the end of a session right behind the request that continues
+// it. Both of the server's connection layers take that, and both still say so when the session was over already, though
+// they close the connection with half of the message unread.
+func TestZooKeeperSessionIsEndedInOneMessage(t *testing.T) {
+	for layer, o := range map[string]zkserver.Options{
+		"nio":   {},
+		"netty": {JVM: []string{"-Dzookeeper.serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"}},
+	} {
+		t.Run(layer, func(t *testing.T) {
+			cluster := servers.NewZooKeeper(t, o)
+			proxy := servers.Proxy(t, cluster.Endpoints())
+			d, err := zookeeper.Open(&url.URL{Scheme: "zk", Host: proxy.Addr()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, over := range []bool{false, true} {
+				const ttl = time.Second
+				var opened, cut, wg sync.WaitGroup
+				opened.Add(20)
+				cut.Add(1)
+				for range 20 {
+					wg.Go(func() {
+						s, err := d.Open(within(t, 20*time.Second), ttl)
+						opened.Done()
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						cut.Wait()
+						if err := s.Close(within(t, 10*time.Second)); err != nil {
+							t.Errorf("Close, over %v: %v", over, err)
+						}
+					})
+				}
+				opened.Wait()
+				if over {
+					proxy.Cut()
+					eventually(t, 20*time.Second, "the sessions expired", func() bool { return sessions(t, cluster) == 0 })
+					proxy.DropHeld()
+				}
+				cut.Done()
+				wg.Wait()
+				if n := sessions(t, cluster); n != 0 {
+					t.Errorf("%d sessions after Close, over %v", n, over)
+				}
+			}
+		})
+	}
+}
+
+func sessions(t *testing.T, cluster *zkserver.Cluster) int {
+	dump, err := zkserver.Sessions(within(t, 5*time.Second), cluster.Endpoints()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(dump.Sessions)
+}
