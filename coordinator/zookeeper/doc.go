@@ -6,8 +6,8 @@
 //
 // # Guarantees, and what is not guaranteed
 //
-// The order of a line is the order of ZooKeeper's sequence numbers, read as what they are: 32 bits
-// that wrap. The fencing token is the czxid of the entry, which rises for as long as the
+// The order of a line is the order of ZooKeeper's sequence numbers, and of the entries' czxids when those numbers, of 32
+// bits, have run out, which costs a read of each entry. The fencing token is the czxid of the entry, which rises for as long as the
 // ensemble keeps its data; never the sequence number, which starts again when an empty line is
 // removed. An entry that was converted keeps its token in its name, since its node is a new one.
 //

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,12 +138,19 @@ func foreignSequence(name string) (int32, bool) {
 	return sequence(digits)
 }
 
-// inOrder sorts the nodes of one line, first in line first.
+// late tells that the sequence number is one of those that a service gives when it has run out of them.
 //
-// The sequence number of a line counts its joins and conversions in 32 bits and wraps: after 2147483647
-// comes -2147483648. The signed distance to a fixed node is right on both sides of the wrap, as long as
-// fewer than 2^31 of them lie between two nodes that are there at once. Comparing strings or plain
-// integers is wrong at the wrap: a newcomer would overtake the holder.
+// It counts the joins and conversions of a line in 32 bits. What comes after 2147483647 depends on the
+// release: in some the count wraps; others, 3.8 among them, stay there and give that number
+// to everybody, apart from joins that arrive together, of which the later ones get negative numbers. So no order
+// follows from such numbers, and two contenders may have the same.
+func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
+
+// inOrder sorts the nodes of one line, first in line first, for as long as none is late.
+//
+// The signed distance to a fixed node is right on both sides of a wrap too, as long as fewer than 2^31 numbers
+// lie between two nodes that are there at once. Comparing strings or plain integers is wrong there: a
+// newcomer would overtake the holder.
 func inOrder(nodes []node) {
 	if len(nodes) == 0 {
 		return

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -45,14 +46,39 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 }
 
 // children reads a line, in order. A line that is not there is empty.
+//
+// Where sequence numbers have run out the tokens are the order, and they take one read of each node. A node that
+// went meanwhile may stand under another name, so the line is listed again until each one is known.
 func (s *session) children(ctx context.Context, line driver.Line) (nodes []node, strays []string, err error) {
 	path := s.path(line)
-	names, err := freshly(ctx, s, path, func() ([]string, error) { return s.names(ctx, path) })
-	if err != nil {
-		return nil, nil, err
+	known := make(map[string]driver.Token)
+	for {
+		names, err := freshly(ctx, s, path, func() ([]string, error) { return s.names(ctx, path) })
+		if err != nil {
+			return nil, nil, err
+		}
+		nodes, strays = parseChildren(names)
+		if !slices.ContainsFunc(nodes, node.late) {
+			return nodes, strays, nil
+		}
+		all, err := gather(ctx, s, nodes, known, func(n node) (driver.Token, error) {
+			there, stat, err := s.conn.Exists(path + "/" + n.Key) // whoever may list may ask for it
+			if err == nil && !there {
+				err = zk.ErrNoNode
+			}
+			if err != nil {
+				return 0, err
+			}
+			return n.tokenOr(stat.Czxid), nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if all {
+			slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(known[a.Key], known[b.Key]) })
+			return nodes, strays, nil
+		}
 	}
-	nodes, strays = parseChildren(names)
-	return nodes, strays, nil
 }
 
 // names reads the names of the children of a line as this connection's server knows them.
@@ -144,7 +170,13 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 		if limit > 0 {
 			nodes = nodes[:min(limit, len(nodes))]
 		}
-		all, err := s.read(ctx, line, nodes, known)
+		all, err := gather(ctx, s, nodes, known, func(n node) (driver.Entry, error) {
+			value, stat, err := s.conn.Get(s.path(line) + "/" + n.Key)
+			if err != nil {
+				return driver.Entry{}, err
+			}
+			return entryOf(n, value, stat.Czxid), nil
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -159,31 +191,26 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	}
 }
 
-// read reads the nodes that are not known, and tells whether they were all there.
-func (s *session) read(ctx context.Context, line driver.Line, nodes []node, known map[string]driver.Entry) (all bool, err error) {
-	var replies []<-chan reply[driver.Entry]
+// gather reads something of each node of which it is not known yet, all under way at once, and tells whether they were
+// all there.
+func gather[T any](ctx context.Context, s *session, nodes []node, known map[string]T, read func(node) (T, error)) (all bool, err error) {
+	replies := make(map[string]<-chan reply[T])
 	for _, n := range nodes {
 		if _, ok := known[n.Key]; ok {
 			continue
 		}
-		r, err := start(ctx, s, s.slots, func() (driver.Entry, error) {
-			value, stat, err := s.conn.Get(s.path(line) + "/" + n.Key)
-			if err != nil {
-				return driver.Entry{}, err
-			}
-			return entryOf(n, value, stat.Czxid), nil
-		})
+		r, err := start(ctx, s, s.slots, func() (T, error) { return read(n) })
 		if err != nil {
 			return false, err
 		}
-		replies = append(replies, r)
+		replies[n.Key] = r
 	}
 	all = true
-	for _, r := range replies {
-		e, err := await(ctx, s, r)
+	for key, r := range replies {
+		v, err := await(ctx, s, r)
 		switch {
 		case err == nil:
-			known[e.Key] = e
+			known[key] = v
 		case errors.Is(err, zk.ErrNoNode):
 			all = false
 		default:

@@ -1,0 +1,77 @@
+package zookeeper
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut: contenders with one number, and later ones with smaller
+// numbers, which is what ZooKeeper 3.8 gives after 2147483647.
+func TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut(t *testing.T) {
+	for _, numbers := range [][]int32{
+		{2147483646, 2147483647, 2147483647, 2147483647},
+		{2147483647, -2147483648, -2147483647, 2147483647, -2147483648},
+		{-2147483648, 2147483647, -2147483648},
+		{-2147483648, -2147483648}, // 2^31 - 1 has left
+	} {
+		_, tr, s := openTree(t)
+		tr.put("/app/m/a", "")
+		var keys []string
+		for i, n := range numbers {
+			// Others' IDs fall, so that the order of names is no help.
+			key := fmt.Sprintf("x_%016x_5_%010d", 100-i, n)
+			tr.put("/app/m/a/"+key, "")
+			keys = append(keys, key)
+		}
+		whole, err := s.Ahead(soon(t, 5*time.Second), "m/a", driver.Place{})
+		if err != nil || !slices.Equal(keysOf(whole.Ahead), keys) {
+			t.Errorf("%v: in line %q, %v; want %q", numbers, keysOf(whole.Ahead), err, keys)
+		}
+		for i, key := range keys {
+			n, _ := parseNode(key)
+			v, err := s.Ahead(soon(t, 5*time.Second), "m/a", n.Place)
+			if err != nil || !slices.Equal(keysOf(v.Ahead), keys[:i]) || v.Last != (i == len(keys)-1) {
+				t.Errorf("%v: ahead of %q %+v, %v", numbers, key, v, err)
+			}
+		}
+		if h, err := s.Head(soon(t, 5*time.Second), "m/a", driver.Any); err != nil || h.Key != keys[0] {
+			t.Errorf("%v: the head is %q, %v", numbers, h.Key, err)
+		}
+	}
+}
+
+// TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut: the conversion is applied between the listing and the look at
+// the nodes. Taking the old name for one who has left would admit the next.
+func TestConvertedKeepsItsPlaceWhenSequenceNumbersHaveRunOut(t *testing.T) {
+	_, tr, s := openTree(t)
+	tr.put("/app/m/a", "")
+	first, second := fmt.Sprintf("w_%016x_5_2147483647", 1), fmt.Sprintf("w_%016x_5_2147483647", 2)
+	tr.put("/app/m/a/"+first, "")
+	token := driver.Token(tr.nodes["/app/m/a/"+first].czxid)
+	tr.put("/app/m/a/"+second, "")
+	n, _ := parseNode(first)
+	to := n.converted("r", token)
+	tr.on(func(op int32, node string) treeFate {
+		if op == opExists && node == "/app/m/a/"+first {
+			tr.cutDown(node)
+			tr.put("/app/m/a/"+to.Key, "")
+		}
+		return treeFate{}
+	})
+	own, _ := parseNode(second)
+	v, err := s.Ahead(soon(t, 5*time.Second), "m/a", own.Place)
+	if err != nil || !slices.Equal(keysOf(v.Ahead), []string{to.Key}) {
+		t.Errorf("ahead of the second %+v, %v; want %q", v, err, to.Key)
+	}
+}
+
+func keysOf(places []driver.Place) (keys []string) {
+	for _, p := range places {
+		keys = append(keys, p.Key)
+	}
+	return keys
+}
