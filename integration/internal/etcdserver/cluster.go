@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -29,6 +30,20 @@ type Options struct {
 	Listen []string
 	// Args are further arguments for every node: "--quota-backend-bytes=200000".
 	Args []string
+	// Binary is the server's program; empty for the one that Binary builds.
+	Binary string
+	// Hosts are the nodes' addresses, for nodes in network namespaces of their own; empty for loopback.
+	Hosts []string
+	// Wrap changes the command of a node, from 0, before each start: to run it in a namespace, say. It may be nil.
+	Wrap func(node int, cmd *exec.Cmd)
+}
+
+// host is the address of a node.
+func (o Options) host(node int) string {
+	if len(o.Hosts) == 0 {
+		return "127.0.0.1"
+	}
+	return o.Hosts[node]
 }
 
 // Cluster is one or more etcd processes. All methods may be called concurrently.
@@ -42,7 +57,7 @@ type Cluster struct {
 // Start starts a cluster and waits until every node answers linearizable reads. On failure nothing
 // is left behind.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	binary, err := Binary(ctx)
+	binary, err := o.binary(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +72,13 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func (o Options) binary(ctx context.Context) (string, error) {
+	if o.Binary != "" {
+		return o.Binary, nil
+	}
+	return Binary(ctx)
 }
 
 func newCluster(binary string, o Options) (*Cluster, error) {
@@ -82,7 +104,8 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 	}
 	var members []string
 	for i := range count {
-		n := newNode(fmt.Sprintf("n%d", i), dir, ports[2*i], ports[2*i+1])
+		n := newNode(i, dir, freeport.On(o.host(i), ports[2*i]), freeport.On(o.host(i), ports[2*i+1]))
+		n.wrap = o.Wrap
 		members = append(members, n.Name()+"="+n.peerURL)
 		c.nodes = append(c.nodes, n)
 	}

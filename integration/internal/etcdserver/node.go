@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/integration/internal/child"
-	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
 // probeTimeout bounds one look at a node. A node in start-up or paused takes the connection and is silent.
@@ -27,17 +26,18 @@ type Node struct {
 	dataDir string
 	binary  string
 	args    []string
+	wrap    func(node int, cmd *exec.Cmd)
 }
 
-func newNode(name, dir string, clientPort, peerPort int) *Node {
-	n := &Node{
-		addr:    freeport.Addr(clientPort),
-		peerURL: "http://" + freeport.Addr(peerPort),
-		dataDir: filepath.Join(dir, name),
-	}
+func newNode(i int, dir, addr, peerAddr string) *Node {
+	name := fmt.Sprintf("n%d", i)
+	n := &Node{addr: addr, peerURL: "http://" + peerAddr, dataDir: filepath.Join(dir, name)}
 	command := func() *exec.Cmd {
 		cmd := exec.Command(n.binary, n.args...)
 		cmd.Env = environment()
+		if n.wrap != nil {
+			n.wrap(i, cmd)
+		}
 		return cmd
 	}
 	n.Server = child.NewServer(name, filepath.Join(dir, name+".log"), command, n.healthy)

@@ -72,9 +72,10 @@ func Release(ports ...int) {
 }
 
 // Addr is the loopback address of a port.
-func Addr(port int) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-}
+func Addr(port int) string { return On("127.0.0.1", port) }
+
+// On is the address of a port on a host, for servers in network namespaces of their own.
+func On(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
 // Port is the port of an address as net.Addr prints it, or 0.
 func Port(addr string) int {

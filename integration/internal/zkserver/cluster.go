@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -38,6 +39,36 @@ type Options struct {
 	Config []string
 	// JVM has further arguments of java: "-Dzookeeper.…".
 	JVM []string
+	// Hosts are the nodes' addresses, for nodes in network namespaces of their own; empty for loopback.
+	Hosts []string
+	// Wrap changes the command of a node, from 0, before each start: to run it in a namespace, say. It may be nil.
+	Wrap func(node int, cmd *exec.Cmd)
+	// Quorum is the address at which a node finds another one's quorum port, addr: a proxy that delays what a follower
+	// is told, say. It may be nil. (Such a link can be delayed, not cut: see the package comment.)
+	Quorum func(from, to int, addr string) string
+}
+
+// host is the address of a node.
+func (o Options) host(node int) string {
+	if len(o.Hosts) == 0 {
+		return "127.0.0.1"
+	}
+	return o.Hosts[node]
+}
+
+// members are the lines of zoo.cfg that name the servers, as one of them sees them. ports has three for each server.
+func (o Options) members(from int, ports []int) (lines []string) {
+	if o.Nodes == 1 {
+		return nil // such a line makes it an ensemble, which starts more slowly
+	}
+	for to := range o.Nodes {
+		quorum := freeport.On(o.host(to), ports[3*to+1])
+		if o.Quorum != nil && from != to {
+			quorum = o.Quorum(from, to, quorum)
+		}
+		lines = append(lines, fmt.Sprintf("server.%d=%s:%d", to+1, quorum, ports[3*to+2]))
+	}
+	return lines
 }
 
 func (o Options) withDefaults() Options {
@@ -92,15 +123,8 @@ func newCluster(where installation, o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("zkserver: %w", err)
 	}
 	c := &Cluster{dir: dir, ports: ports}
-	var members []string
 	for i := range o.Nodes {
-		members = append(members, fmt.Sprintf("server.%d=127.0.0.1:%d:%d", i+1, ports[3*i+1], ports[3*i+2]))
-	}
-	if o.Nodes == 1 {
-		members = nil // such a line makes it an ensemble, which starts more slowly
-	}
-	for i := range o.Nodes {
-		n, err := newNode(where, o, dir, i+1, ports[3*i], members)
+		n, err := newNode(where, o, dir, i, ports)
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}

@@ -22,14 +22,14 @@ type Node struct {
 }
 
 // newNode writes the node's files and describes its process.
-func newNode(where installation, o Options, dir string, id, clientPort int, members []string) (*Node, error) {
-	name := "zk" + strconv.Itoa(id)
-	n := &Node{addr: freeport.Addr(clientPort), dataDir: filepath.Join(dir, name, "data")}
+func newNode(where installation, o Options, dir string, i int, ports []int) (*Node, error) {
+	name := "zk" + strconv.Itoa(i+1)
+	n := &Node{addr: freeport.On(o.host(i), ports[3*i]), dataDir: filepath.Join(dir, name, "data")}
 	config := filepath.Join(dir, name, "zoo.cfg")
-	if err := n.prepare(id); err != nil {
+	if err := n.prepare(i + 1); err != nil {
 		return nil, err
 	}
-	lines := append(n.config(o, clientPort), members...)
+	lines := append(n.config(o, o.host(i), ports[3*i]), o.members(i, ports)...)
 	lines = append(lines, o.Config...)
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		return nil, fmt.Errorf("zkserver: %w", err)
@@ -39,6 +39,9 @@ func newNode(where installation, o Options, dir string, id, clientPort int, memb
 	command := func() *exec.Cmd {
 		cmd := exec.Command(where.java, args...)
 		cmd.Dir = filepath.Dir(config) // where some releases put their own logs
+		if o.Wrap != nil {
+			o.Wrap(i, cmd)
+		}
 		return cmd
 	}
 	n.Server = child.NewServer(name, filepath.Join(dir, name, "log"), command, n.serves)
@@ -57,13 +60,13 @@ func (n *Node) prepare(id int) error {
 }
 
 // config is the node's zoo.cfg but for the members.
-func (n *Node) config(o Options, clientPort int) []string {
+func (n *Node) config(o Options, host string, clientPort int) []string {
 	return []string{
 		fmt.Sprintf("tickTime=%d", o.TickTime.Milliseconds()),
 		"initLimit=20",
 		"syncLimit=10",
 		"dataDir=" + n.dataDir,
-		"clientPortAddress=127.0.0.1",
+		"clientPortAddress=" + host,
 		fmt.Sprintf("clientPort=%d", clientPort),
 		"maxClientCnxns=0",         // the default of 60 for an address is soon reached on loopback
 		"admin.enableServer=false", // else every node wants port 8080
@@ -92,6 +95,9 @@ func jvmArguments(o Options) []string {
 
 // Endpoint is the node's client address, "127.0.0.1:port".
 func (n *Node) Endpoint() string { return n.addr }
+
+// DataDir has the node's snapshots and logs, in version-2.
+func (n *Node) DataDir() string { return n.dataDir }
 
 // Wipe kills the node and deletes its data, its number apart. A single node that is started again after it is
 // empty; a member of three fetches all from the others.
