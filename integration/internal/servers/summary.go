@@ -9,10 +9,16 @@ import (
 	"testing"
 )
 
-// summarize appends one line about a server that was started to the file BATON_SUMMARY. A short line is
+// summarize notes a server that was started.
+func summarize(service, version string, nodes int) {
+	dir, _ := os.Getwd()
+	note("%s %s, %d node(s), package %s\n", service, version, nodes, filepath.Base(dir))
+}
+
+// note appends one line to the file BATON_SUMMARY. A short line is
 // appended in one piece, so packages that run side by side do not mix theirs. It fails silently: the
 // summary is for people.
-func summarize(service, version string, nodes int) {
+func note(format string, args ...any) {
 	path := os.Getenv("BATON_SUMMARY")
 	if path == "" {
 		return
@@ -22,8 +28,7 @@ func summarize(service, version string, nodes int) {
 		return
 	}
 	defer f.Close()
-	dir, _ := os.Getwd()
-	fmt.Fprintf(f, "%s %s, %d node(s), package %s\n", service, version, nodes, filepath.Base(dir))
+	fmt.Fprintf(f, format, args...)
 }
 
 // names makes Name unique within the process; the process id does the rest.
@@ -39,4 +44,18 @@ func Name(t testing.TB) string {
 		return '-'
 	}, t.Name())
 	return fmt.Sprintf("%s-%d-%d", test, os.Getpid(), names.Add(1))
+}
+
+// Skip skips a test for a reason that is no fault of the machine's owner: a privilege that it lacks, or time that was
+// not given. The summary lists it, so that nothing is left out in silence.
+func Skip(t testing.TB, reason string) {
+	t.Helper()
+	note("skipped %s: %s\n", t.Name(), reason)
+	t.Skip(reason)
+}
+
+// CannotRun skips a test that needs what this machine does not allow.
+func CannotRun(t testing.TB, err error) {
+	t.Helper()
+	Skip(t, fmt.Sprintf("cannot run here: %v", err))
 }

@@ -1,0 +1,429 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+)
+
+// TestLeaderKilledAtEachStepOfALock: whichever request or reply is under way when the service's leader dies, the call
+// succeeds once there is another leader, with one entry, and who holds meanwhile goes on holding.
+func TestLeaderKilledAtEachStepOfALock(t *testing.T) {
+	const ttl = 20 * time.Second
+	trio(t, func(t *testing.T, e *ensemble) {
+		bystander := lock(t, newMutex(t, e.client(t, ttl), servers.Name(t)))
+		for _, step := range leaderSteps {
+			t.Run(step.name, func(t *testing.T) {
+				name, killed := servers.Name(t), -1
+				s := stepper{t: t, far: e.link(t, ttl), near: newMutex(t, e.client(t, ttl), name)}
+				s.m = newMutex(t, s.far.Client, name)
+				s.kill = func() { killed = e.leader(t); e.members[killed].Kill() }
+				unlock(t, lock(t, s.near))
+				unlock(t, lock(t, s.m))
+				step.run(s)
+				e.start(t, killed)
+				unlock(t, lock(t, s.near))
+				if n := inLine(t, s.near); n != 0 {
+					t.Errorf("%d are left in line", n)
+				}
+			})
+		}
+		mustHold(t, bystander, "over all kills")
+	})
+}
+
+// stepper is what one step of TestLeaderKilledAtEachStepOfALock has at hand.
+type stepper struct {
+	t    *testing.T
+	far  link
+	m    *mutex.Mutex // of far
+	near *mutex.Mutex // the same, of another client
+	kill func()
+}
+
+// held waits until the far client has sent something that does not arrive.
+func (s stepper) held() {
+	s.t.Helper()
+	eventually(s.t, 10*time.Second, "a request is held", func() bool { return s.far.proxy.Stats().HeldUp > 0 })
+	time.Sleep(50 * time.Millisecond) // all of it
+}
+
+func (s stepper) sprung(trap interface{ Wait(context.Context) error }) {
+	s.t.Helper()
+	if err := trap.Wait(within(s.t, 10*time.Second)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// alone ends a step that has granted the lock.
+func (s stepper) alone(l *mutex.Lock) {
+	s.t.Helper()
+	if n := inLine(s.t, s.near); n != 1 {
+		s.t.Errorf("%d in line, want the holder alone", n)
+	}
+	unlock(s.t, l)
+}
+
+func (s stepper) release(l *mutex.Lock) <-chan error {
+	released := make(chan error, 1)
+	go func() { released <- l.Unlock(within(s.t, time.Minute)) }()
+	return released
+}
+
+var leaderSteps = []struct {
+	name string
+	run  func(stepper)
+}{
+	{"join is on its way", func(s stepper) {
+		s.far.proxy.CutUp()
+		got := granted(s.t.Context(), s.m)
+		s.held()
+		s.kill()
+		s.far.proxy.Heal()
+		s.alone(get(s.t, got, "join"))
+	}},
+	{"reply to join is on its way", func(s stepper) {
+		trap := s.far.proxy.HoldReply(s.far.join)
+		got := granted(s.t.Context(), s.m)
+		s.sprung(trap)
+		s.kill()
+		s.far.proxy.DropHeld()
+		s.alone(get(s.t, got, "join"))
+	}},
+	{"waiting", func(s stepper) {
+		l := lock(s.t, s.near)
+		got := granted(s.t.Context(), s.m)
+		eventually(s.t, 20*time.Second, "the waiter in line", func() bool { return inLine(s.t, s.near) == 2 })
+		s.kill()
+		unlock(s.t, l)
+		s.alone(get(s.t, got, "wait"))
+	}},
+	{"wake-up is on its way", func(s stepper) {
+		l := lock(s.t, s.near)
+		got := granted(s.t.Context(), s.m)
+		eventually(s.t, 20*time.Second, "the waiter in line", func() bool { return inLine(s.t, s.near) == 2 })
+		s.far.proxy.CutDown()
+		unlock(s.t, l)
+		s.kill()
+		s.far.proxy.DropHeld()
+		s.alone(get(s.t, got, "grant"))
+	}},
+	{"leave is on its way", func(s stepper) {
+		l := lock(s.t, s.m)
+		s.far.proxy.CutUp()
+		released := s.release(l)
+		s.held()
+		s.kill()
+		s.far.proxy.Heal()
+		if err := <-released; err != nil {
+			s.t.Errorf("Unlock = %v", err)
+		}
+	}},
+	{"reply to leave is on its way", func(s stepper) {
+		l := lock(s.t, s.m)
+		trap := s.far.proxy.HoldReply(s.far.leave)
+		released := s.release(l)
+		s.sprung(trap)
+		s.kill()
+		s.far.proxy.DropHeld()
+		if err := <-released; err != nil {
+			s.t.Errorf("Unlock = %v", err)
+		}
+	}},
+}
+
+// TestLeaderPausedPastItsElection: the others elect another leader, clients of the paused one move, and when it comes back, still
+// believing, nobody is admitted by it.
+func TestLeaderPausedPastItsElection(t *testing.T) {
+	trio(t, func(t *testing.T, e *ensemble) {
+		leader := e.leader(t)
+		c := e.at(t, leader, 20*time.Second)
+		l := lock(t, newMutex(t, c, servers.Name(t)))
+		crowd := e.crowd(t, 3, 20*time.Second)
+		crowd.goesOn("before")
+		e.pause(t, leader)
+		crowd.goesOn("while the leader is paused")
+		mustHold(t, l, "on the paused leader")
+		m := newMutex(t, c, servers.Name(t))
+		unlock(t, lock(t, m))
+		e.resume(t, leader)
+		crowd.goesOn("after")
+		crowd.disperse()
+		mustHold(t, l, "after the pause")
+		unlock(t, l)
+	})
+}
+
+// TestMemberThatAWaiterListensToGoes: the member that has the waiter's watch is killed, or stands still with its connections
+// open, and the holder leaves meanwhile.
+func TestMemberThatAWaiterListensToGoes(t *testing.T) {
+	trio(t, func(t *testing.T, e *ensemble) {
+		for _, lever := range []struct {
+			name     string
+			down, up func(t testing.TB, i int)
+		}{
+			{"killed", func(_ testing.TB, i int) { e.members[i].Kill() }, e.start},
+			{"paused", e.pause, e.resume},
+		} {
+			t.Run(lever.name, func(t *testing.T) {
+				name := servers.Name(t)
+				holder := newMutex(t, e.at(t, e.leader(t), 20*time.Second), name)
+				follower := e.follower(t)
+				waiter := newMutex(t, e.at(t, follower, 20*time.Second), name)
+				l := lock(t, holder)
+				got := granted(t.Context(), waiter)
+				eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, holder) == 2 })
+				time.Sleep(200 * time.Millisecond) // its watch is set
+				lever.down(t, follower)
+				unlock(t, l)
+				l = get(t, got, "while its member is "+lever.name)
+				lever.up(t, follower)
+				mustHold(t, l, "after its member is back")
+				unlock(t, l)
+			})
+		}
+	})
+}
+
+// TestRollingRestartLosesNoHolder kills and starts one member after the other, the leader among them, while locks are held and
+// others are contended for.
+func TestRollingRestartLosesNoHolder(t *testing.T) {
+	ttl := 12 * time.Second
+	if os.Getenv("BATON_FAULTS") == "all" {
+		ttl = 5 * time.Second // which ZooKeeper survives on a machine that is not busy
+	}
+	trio(t, func(t *testing.T, e *ensemble) {
+		var holds []*mutex.Lock
+		for i := range e.members {
+			holds = append(holds, lock(t, newMutex(t, e.at(t, i, ttl), servers.Name(t))))
+		}
+		crowd := e.crowd(t, 3, ttl)
+		for i := range e.members {
+			crowd.goesOn("with all members")
+			e.members[i].Kill()
+			crowd.goesOn("with one member down")
+			e.start(t, i)
+		}
+		crowd.disperse()
+		for _, l := range holds {
+			mustHold(t, l, "over the rolling restart")
+		}
+	})
+}
+
+// TestQuorumLostForAWhile: holders keep their locks over an outage of the share of the TTL that the README names.
+func TestQuorumLostForAWhile(t *testing.T) {
+	const ttl = 36 * time.Second
+	trio(t, func(t *testing.T, e *ensemble) {
+		share := map[string]time.Duration{"etcd": ttl * 50 / 100, "zk": ttl * 25 / 100}[e.service]
+		l := lock(t, newMutex(t, e.client(t, ttl), servers.Name(t)))
+		m := newMutex(t, e.client(t, ttl), servers.Name(t))
+		busy := lock(t, m)
+		got := granted(t.Context(), m)
+		eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		began := time.Now()
+		down := []int{e.leader(t), e.follower(t)}
+		for _, i := range down {
+			e.members[i].Kill()
+		}
+		time.Sleep(share - 6*time.Second)
+		for _, i := range down {
+			if err := e.members[i].Launch(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, i := range down {
+			if err := e.members[i].AwaitReady(within(t, time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		outage := time.Since(began)
+		t.Logf("%v without a quorum, at a TTL of %v", outage.Round(time.Millisecond), ttl)
+		if outage > share {
+			servers.Skip(t, "the servers took too long to come back for the outage to be a short one")
+		}
+		mustHold(t, l, "over the short outage")
+		unlock(t, busy)
+		unlock(t, get(t, got, "after the short outage"))
+	})
+}
+
+// TestQuorumLostForLongerThanTheTTL: holders and waiters are told at their own deadline, although nobody can tell them, and
+// nobody is granted anything until the quorum is back.
+func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
+	const ttl = 4 * time.Second
+	trio(t, func(t *testing.T, e *ensemble) {
+		c, name := e.client(t, ttl), servers.Name(t)
+		m := newMutex(t, c, name)
+		l := lock(t, m)
+		waiter := granted(t.Context(), newMutex(t, e.client(t, ttl), name))
+		eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		began := time.Now()
+		down := []int{e.leader(t), e.follower(t)}
+		for _, i := range down {
+			e.members[i].Kill()
+		}
+		<-l.Context().Done()
+		t.Logf("told %v after the outage began", time.Since(began).Round(time.Millisecond))
+		if now := time.Now(); now.After(began.Add(ttl + time.Second)) {
+			t.Errorf("told %v after the outage began, at a TTL of %v", now.Sub(began), ttl)
+		}
+		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrSessionLost) {
+			t.Errorf("cause %v", cause)
+		}
+		if g := <-waiter; !errors.Is(g.err, coordinator.ErrSessionLost) {
+			t.Errorf("the waiter got %v", g.err)
+		}
+		late := granted(t.Context(), newMutex(t, e.client(t, ttl), name)) // who comes during the outage
+		time.Sleep(time.Until(began.Add(3 * ttl)))
+		select {
+		case g := <-late:
+			t.Fatalf("Lock = %v, %v without a quorum", g.lock, g.err)
+		default:
+		}
+		for _, i := range down {
+			if err := e.members[i].Launch(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		next := get(t, late, "after the outage")
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		again := granted(t.Context(), m) // on a new session, behind that one
+		eventually(t, 30*time.Second, "two in line", func() bool { return inLine(t, m) == 2 })
+		unlock(t, next)
+		unlock(t, get(t, again, "after the next"))
+	})
+}
+
+// TestServerThatComesBackWithItsData: the session, its holds and its waiters outlive a restart.
+func TestServerThatComesBackWithItsData(t *testing.T) {
+	const ttl = 30 * time.Second
+	single(t, func(t *testing.T, e *ensemble) {
+		name := servers.Name(t)
+		m := newMutex(t, e.client(t, ttl), name)
+		l := lock(t, m)
+		got := granted(t.Context(), newMutex(t, e.client(t, ttl), name))
+		eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		e.members[0].Kill()
+		e.start(t, 0)
+		mustHold(t, l, "over the restart")
+		unlock(t, l)
+		next := get(t, got, "after the restart")
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		unlock(t, next)
+	})
+}
+
+// TestServerThatComesBackEmpty: whoever held or waited is told of the loss, by the deadline at the latest, and nobody
+// is granted anything on an entry that is no more. Tokens begin anew, as the documentation says.
+func TestServerThatComesBackEmpty(t *testing.T) {
+	const ttl = 6 * time.Second
+	single(t, func(t *testing.T, e *ensemble) {
+		name := servers.Name(t)
+		m := newMutex(t, e.client(t, ttl), name)
+		l := lock(t, m)
+		waiter := granted(t.Context(), newMutex(t, e.client(t, ttl), name))
+		eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		var err error
+		if e.etcd != nil {
+			err = e.etcd.Node(0).Wipe()
+		} else {
+			err = e.zk.Node(0).Wipe()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		e.start(t, 0)
+		<-l.Context().Done()
+		t.Logf("told %v after the data was gone", time.Since(began).Round(time.Millisecond))
+		// That the entry is gone may be heard before that the session is.
+		told := func(err error) bool {
+			return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
+		}
+		if cause := context.Cause(l.Context()); !told(cause) {
+			t.Errorf("cause %v", cause)
+		}
+		if g := <-waiter; !told(g.err) {
+			t.Errorf("the waiter got %v, %v", g.lock, g.err)
+		}
+		next := lock(t, m)
+		t.Logf("token %d, after %d of the data that is gone", next.Token(), l.Token())
+		unlock(t, next)
+	})
+}
+
+// TestNothingIsLostWhenTheLeadIsMoved hands etcd's lead from member to member.
+func TestNothingIsLostWhenTheLeadIsMoved(t *testing.T) {
+	t.Parallel()
+	e := ownEtcd(t, etcdserver.Options{Nodes: 3})
+	l := lock(t, newMutex(t, e.client(t, 10*time.Second), servers.Name(t)))
+	crowd := e.crowd(t, 3, 10*time.Second)
+	for range 6 {
+		crowd.goesOn("between two moves")
+		from := e.etcd.Node(e.leader(t))
+		to := plainEtcd(t, e.etcd.Node(e.follower(t)).Endpoint())
+		status, err := to.Status(within(t, 10*time.Second), to.Endpoints()[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := plainEtcd(t, from.Endpoint()).MoveLeader(within(t, 10*time.Second), status.Header.MemberId); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crowd.goesOn("after the last move")
+	crowd.disperse()
+	mustHold(t, l, "over the moves")
+}
+
+// oldEtcd is the program of an etcd 3.4, the oldest that is supported.
+func oldEtcd(t *testing.T) string {
+	t.Helper()
+	if path := os.Getenv("BATON_OLD_ETCD"); path != "" {
+		return path
+	}
+	return tool(t, "etcd", "etcd-server")
+}
+
+// TestConformanceOfEtcd34 runs the suite against the oldest etcd that is supported. The oldest ZooKeeper, 3.8.0, is the one that all
+// other tests run against where Debian's package is taken.
+func TestConformanceOfEtcd34(t *testing.T) {
+	t.Parallel()
+	o := etcdserver.Options{
+		Nodes: 1, Binary: oldEtcd(t), Fsync: true, // which it cannot leave out
+		Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"},
+	}
+	e := etcdLevers{servers.NewEtcd(t, o)}
+	t.Logf("etcd %s", e.Version())
+	coordinatortest.Run(t, coordinatortest.Harness{
+		Start: e.start, TTL: 3 * time.Second,
+		OddTTL: time.Second, GrantedTTL: 2 * time.Second,
+	})
+}
+
+// TestLeaderOfEtcd34Killed has a crowd contend on three of the oldest etcd.
+func TestLeaderOfEtcd34Killed(t *testing.T) {
+	t.Parallel()
+	e := ownEtcd(t, etcdserver.Options{Nodes: 3, Binary: oldEtcd(t), Fsync: true})
+	l := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
+	crowd := e.crowd(t, 3, 20*time.Second)
+	crowd.goesOn("with all members")
+	leader := e.leader(t)
+	e.members[leader].Kill()
+	crowd.goesOn("with another leader")
+	e.start(t, leader)
+	crowd.disperse()
+	mustHold(t, l, "over the kill")
+}

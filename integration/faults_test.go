@@ -1,0 +1,263 @@
+package integration_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/child"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/mutex"
+)
+
+// This file has what the tests of faults share: clusters that a test may break, contenders who go on meanwhile, and
+// the words for what a machine cannot do.
+
+// ensemble is a cluster that belongs to one test.
+type ensemble struct {
+	site
+	members []*child.Server // in the order of the endpoints
+	etcd    *etcdserver.Cluster
+	zk      *zkserver.Cluster
+}
+
+func ownEtcd(t testing.TB, o etcdserver.Options) *ensemble {
+	e := &ensemble{etcd: servers.NewEtcd(t, o)}
+	e.site = site{"etcd", e.etcd.Endpoints()}
+	for _, n := range e.etcd.Nodes() {
+		e.members = append(e.members, n.Server)
+	}
+	return e
+}
+
+func ownZooKeeper(t testing.TB, o zkserver.Options) *ensemble {
+	e := &ensemble{zk: servers.NewZooKeeper(t, o)}
+	e.site = site{"zk", e.zk.Endpoints()}
+	for _, n := range e.zk.Nodes() {
+		e.members = append(e.members, n.Server)
+	}
+	return e
+}
+
+// trio runs a test against a cluster of three of each service. The two run side by side with other tests.
+func trio(t *testing.T, test func(t *testing.T, e *ensemble)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("etcd-3", func(t *testing.T) {
+		t.Parallel()
+		test(t, ownEtcd(t, etcdserver.Options{Nodes: 3}))
+	})
+	t.Run("zookeeper-3", func(t *testing.T) {
+		t.Parallel()
+		test(t, ownZooKeeper(t, zkserver.Options{Nodes: 3}))
+	})
+}
+
+// single runs a test against one server of each service.
+func single(t *testing.T, test func(t *testing.T, e *ensemble)) {
+	t.Helper()
+	t.Parallel()
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		test(t, ownEtcd(t, etcdserver.Options{Nodes: 1}))
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		t.Parallel()
+		test(t, ownZooKeeper(t, zkserver.Options{Nodes: 1}))
+	})
+}
+
+// leader is the number of the member that leads now.
+func (e *ensemble) leader(t testing.TB) int {
+	t.Helper()
+	var leader *child.Server
+	if e.etcd != nil {
+		n, err := e.etcd.Leader(within(t, 30*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leader = n.Server
+	} else {
+		n, err := e.zk.Leader(within(t, 30*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leader = n.Server
+	}
+	for i, m := range e.members {
+		if m == leader {
+			return i
+		}
+	}
+	panic("the leader is no member")
+}
+
+// follower is the number of a member that does not lead now.
+func (e *ensemble) follower(t testing.TB) int { return (e.leader(t) + 1) % len(e.members) }
+
+// start starts a member that was killed, and waits until it serves.
+func (e *ensemble) start(t testing.TB, i int) {
+	t.Helper()
+	if err := e.members[i].Restart(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *ensemble) pause(t testing.TB, i int) {
+	t.Helper()
+	if err := e.members[i].Pause(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (e *ensemble) resume(t testing.TB, i int) {
+	t.Helper()
+	if err := e.members[i].Resume(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// at opens a client that has its session at one member, and may go to all others from then on.
+func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.Client {
+	t.Helper()
+	network := newCable(t, e.endpoints)
+	for i, p := range network.proxies {
+		if i != member {
+			p.Refuse()
+		}
+	}
+	c := e.client(t, ttl, network.addrs()...)
+	if _, err := c.Session(within(t, 30*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range network.proxies {
+		if err := p.Admit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+// crowd is some contenders who take one lock again and again, and the book that they keep.
+type crowd struct {
+	book
+	t       *testing.T
+	stop    context.CancelFunc
+	members sync.WaitGroup
+	probe   *mutex.Mutex
+}
+
+// crowd starts n clients with two contenders each.
+func (s site) crowd(t *testing.T, n int, ttl time.Duration) *crowd {
+	t.Helper()
+	name, seed := servers.Name(t), rand.Uint64()
+	t.Logf("seed %d", seed)
+	ctx, stop := context.WithCancel(t.Context())
+	c := &crowd{t: t, stop: stop, probe: newMutex(t, s.client(t, ttl), name)}
+	for i := range n {
+		m := newMutex(t, s.client(t, ttl), name)
+		for j := range 2 {
+			r := rand.New(rand.NewPCG(seed, uint64(10*i+j)))
+			c.members.Go(func() { contend(ctx, t, r, m, &c.book) })
+		}
+	}
+	return c
+}
+
+// grants is how many there were until now.
+func (c *crowd) grants() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.entries
+}
+
+// goesOn waits until there were a few grants more.
+func (c *crowd) goesOn(what string) {
+	c.t.Helper()
+	from := c.grants()
+	eventually(c.t, 40*time.Second, "grants "+what, func() bool { return c.grants() >= from+5 })
+}
+
+// disperse ends the contending. In the end nothing is left in the line, and the lock can be taken.
+func (c *crowd) disperse() {
+	c.t.Helper()
+	c.stop()
+	c.members.Wait()
+	c.t.Logf("%d grants", c.grants())
+	eventually(c.t, 40*time.Second, "nothing left in the line", func() bool {
+		list, err := c.probe.Contenders(within(c.t, 10*time.Second))
+		return err == nil && len(list) == 0
+	})
+	unlock(c.t, lock(c.t, c.probe))
+}
+
+// mustHold checks that a lock is held, by its own word and by the service's: a renewal is acknowledged.
+func mustHold(t testing.TB, l *mutex.Lock, what string) {
+	t.Helper()
+	if err := l.Err(); err != nil {
+		t.Errorf("%s: the holder has lost its lock: %v", what, err)
+		return
+	}
+	before := l.Deadline()
+	eventually(t, 30*time.Second, what+": a renewal, or a loss", func() bool { return l.Err() != nil || l.Deadline().After(before) })
+	if err := l.Err(); err != nil {
+		t.Errorf("%s: the holder has lost its lock: %v", what, err)
+	}
+}
+
+// granted locks in the background.
+func granted(ctx context.Context, m *mutex.Mutex) <-chan grant {
+	got := make(chan grant, 1)
+	go func() {
+		l, err := m.Lock(ctx)
+		got <- grant{l, err, time.Now()}
+	}()
+	return got
+}
+
+// grant is the outcome of a Lock, and when it came.
+type grant struct {
+	lock *mutex.Lock
+	err  error
+	at   time.Time
+}
+
+// get waits for a grant.
+func get(t testing.TB, got <-chan grant, what string) *mutex.Lock {
+	t.Helper()
+	select {
+	case g := <-got:
+		if g.err != nil {
+			t.Fatalf("%s: Lock = %v", what, g.err)
+		}
+		return g.lock
+	case <-time.After(60 * time.Second):
+		t.Fatalf("%s: not granted within a minute", what)
+		return nil
+	}
+}
+
+// expensive leaves a test to `make faults`. It says so in the output and in the summary.
+func expensive(t *testing.T) {
+	t.Helper()
+	if os.Getenv("BATON_FAULTS") != "all" {
+		servers.Skip(t, "left to make faults (BATON_FAULTS=all)")
+	}
+}
+
+// tool is the path of a program that the test needs. A machine without it fails the test: it can be installed.
+func tool(t testing.TB, name, debian string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is missing; on Debian and its relatives, as root: apt-get install %s", name, debian)
+	}
+	return path
+}
