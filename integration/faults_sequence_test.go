@@ -62,4 +62,3 @@ func TestLockGoesOnPastTheLastSequenceNumber(t *testing.T) {
 		t.Errorf("only %d grants", b.entries)
 	}
 }
-

@@ -193,12 +193,49 @@ func TestMemberThatAWaiterListensToGoes(t *testing.T) {
 	})
 }
 
+// outages is the share of the TTL for which a service may be away before holders are told that they have lost: what the
+// README says, with connections refused.
+func (s site) outages(ttl time.Duration) time.Duration {
+	if s.service == "etcd" {
+		return ttl * 55 / 100
+	}
+	return ttl * 30 / 100
+}
+
+// leaderless watches an ensemble until it is asked for the longest time in which nobody led. How long servers take to elect and
+// to start is theirs, and the machine's: it decides what the test has tested.
+func (e *ensemble) leaderless(t *testing.T) (longest func() time.Duration) {
+	ctx, stop := context.WithCancel(t.Context())
+	result := make(chan time.Duration, 1)
+	go func() {
+		var longest time.Duration
+		last := time.Now()
+		for ctx.Err() == nil {
+			probe, cancel := context.WithTimeout(ctx, 30*time.Second)
+			var err error
+			if e.etcd != nil {
+				_, err = e.etcd.Leader(probe)
+			} else {
+				_, err = e.zk.Leader(probe)
+			}
+			cancel()
+			if now := time.Now(); err == nil {
+				longest = max(longest, now.Sub(last))
+				last = now
+			}
+			pause(ctx, 50*time.Millisecond)
+		}
+		result <- longest
+	}()
+	return func() time.Duration { stop(); return <-result }
+}
+
 // TestRollingRestartLosesNoHolder kills and starts one member after the other, the leader among them, while locks are held and
 // others are contended for.
 func TestRollingRestartLosesNoHolder(t *testing.T) {
-	ttl := 12 * time.Second
+	ttl := 20 * time.Second
 	if os.Getenv("BATON_FAULTS") == "all" {
-		ttl = 5 * time.Second // which ZooKeeper survives on a machine that is not busy
+		ttl = 5 * time.Second // enough on a machine that is not busy
 	}
 	trio(t, func(t *testing.T, e *ensemble) {
 		var holds []*mutex.Lock
@@ -206,13 +243,20 @@ func TestRollingRestartLosesNoHolder(t *testing.T) {
 			holds = append(holds, lock(t, newMutex(t, e.at(t, i, ttl), servers.Name(t))))
 		}
 		crowd := e.crowd(t, 3, ttl)
+		longest := e.leaderless(t)
 		for i := range e.members {
 			crowd.goesOn("with all members")
 			e.members[i].Kill()
 			crowd.goesOn("with one member down")
 			e.start(t, i)
 		}
+		crowd.goesOn("after the restarts")
+		away := longest()
 		crowd.disperse()
+		t.Logf("at a TTL of %v, with no leader for %v at the longest", ttl, away.Round(time.Millisecond))
+		if away > e.outages(ttl)*2/3 { // clients have to find the others, too
+			servers.Skip(t, "the servers took too long to elect for a rolling restart to be a short outage")
+		}
 		for _, l := range holds {
 			mustHold(t, l, "over the rolling restart")
 		}
@@ -223,7 +267,6 @@ func TestRollingRestartLosesNoHolder(t *testing.T) {
 func TestQuorumLostForAWhile(t *testing.T) {
 	const ttl = 36 * time.Second
 	trio(t, func(t *testing.T, e *ensemble) {
-		share := map[string]time.Duration{"etcd": ttl * 50 / 100, "zk": ttl * 25 / 100}[e.service]
 		l := lock(t, newMutex(t, e.client(t, ttl), servers.Name(t)))
 		m := newMutex(t, e.client(t, ttl), servers.Name(t))
 		busy := lock(t, m)
@@ -234,7 +277,7 @@ func TestQuorumLostForAWhile(t *testing.T) {
 		for _, i := range down {
 			e.members[i].Kill()
 		}
-		time.Sleep(share - 6*time.Second)
+		time.Sleep(e.outages(ttl) / 2)
 		for _, i := range down {
 			if err := e.members[i].Launch(); err != nil {
 				t.Fatal(err)
@@ -247,7 +290,7 @@ func TestQuorumLostForAWhile(t *testing.T) {
 		}
 		outage := time.Since(began)
 		t.Logf("%v without a quorum, at a TTL of %v", outage.Round(time.Millisecond), ttl)
-		if outage > share {
+		if outage > e.outages(ttl)-time.Second {
 			servers.Skip(t, "the servers took too long to come back for the outage to be a short one")
 		}
 		mustHold(t, l, "over the short outage")
@@ -282,7 +325,7 @@ func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 		if g := <-waiter; !errors.Is(g.err, coordinator.ErrSessionLost) {
 			t.Errorf("the waiter got %v", g.err)
 		}
-		late := granted(t.Context(), newMutex(t, e.client(t, ttl), name)) // who comes during the outage
+		late := granted(t.Context(), newMutex(t, e.client(t, 10*ttl), name)) // who comes during the outage
 		time.Sleep(time.Until(began.Add(3 * ttl)))
 		select {
 		case g := <-late:
@@ -298,10 +341,12 @@ func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
-		again := granted(t.Context(), m) // on a new session, behind that one
-		eventually(t, 30*time.Second, "two in line", func() bool { return inLine(t, m) == 2 })
+		eventually(t, 60*time.Second, "the next holder alone in line", func() bool { return inLine(t, newMutex(t, c, name)) == 1 })
+		if next.Err() != nil {
+			t.Errorf("the next holder: %v", next.Err())
+		}
 		unlock(t, next)
-		unlock(t, get(t, again, "after the next"))
+		unlock(t, lock(t, m)) // on a new session
 	})
 }
 
@@ -345,18 +390,18 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		began := time.Now()
+		began, told := time.Now(), make(chan time.Time, 1)
+		context.AfterFunc(l.Context(), func() { told <- time.Now() })
 		e.start(t, 0)
-		<-l.Context().Done()
-		t.Logf("told %v after the data was gone", time.Since(began).Round(time.Millisecond))
+		t.Logf("told %v after the data was gone", (<-told).Sub(began).Round(time.Millisecond))
 		// That the entry is gone may be heard before that the session is.
-		told := func(err error) bool {
+		loss := func(err error) bool {
 			return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
 		}
-		if cause := context.Cause(l.Context()); !told(cause) {
+		if cause := context.Cause(l.Context()); !loss(cause) {
 			t.Errorf("cause %v", cause)
 		}
-		if g := <-waiter; !told(g.err) {
+		if g := <-waiter; !loss(g.err) {
 			t.Errorf("the waiter got %v, %v", g.lock, g.err)
 		}
 		next := lock(t, m)

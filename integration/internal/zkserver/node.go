@@ -89,6 +89,7 @@ func jvmArguments(o Options) []string {
 		"-Dznode.container.checkIntervalMs=500", // empty containers go soon
 		"-Dzookeeper.preAllocSize=1024",         // KiB; the default of 64 MiB is written at each start
 		"-Dzookeeper.4lw.commands.whitelist=*",
+		"-Dzookeeper.fastleader.maxNotificationInterval=500", // how seldom one that found no quorum asks again; else a minute
 		"-Dzookeeper.forceSync=" + forceSync,
 	}
 }

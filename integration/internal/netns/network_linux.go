@@ -1,0 +1,118 @@
+package netns
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Network is some hosts on one bridge. Its levers fail the test when they cannot be pulled.
+type Network struct {
+	t     testing.TB
+	hosts []string
+}
+
+// New makes a network of n hosts. The process needs namespaces of its own: see Enter.
+func New(t testing.TB, n int) *Network {
+	t.Helper()
+	// For named namespaces, which `ip` keeps in /run/netns, out of everybody else's sight.
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		t.Fatalf("netns: %v", err)
+	}
+	if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
+		t.Fatalf("netns: %v", err)
+	}
+	w := &Network{t: t}
+	w.ip("link set lo up")
+	w.ip("link add br0 type bridge")
+	w.ip("addr add 10.77.0.254/24 dev br0")
+	w.ip("link set br0 up")
+	for i := range n {
+		w.hosts = append(w.hosts, fmt.Sprintf("10.77.0.%d", i+1))
+		w.ip("netns add n%d", i)
+		w.ip("link add v%d type veth peer name eth0 netns n%d", i, i)
+		w.ip("link set v%d master br0 up", i)
+		w.ip("-n n%d addr add %s/24 dev eth0", i, w.hosts[i])
+		w.ip("-n n%d link set eth0 up", i)
+		w.ip("-n n%d link set lo up", i)
+	}
+	return w
+}
+
+// Hosts are the addresses of the hosts.
+func (w *Network) Hosts() []string { return w.hosts }
+
+// Wrap makes a command run on a host. The process id stays that of the program.
+func (w *Network) Wrap(host int, cmd *exec.Cmd) {
+	enter := exec.Command("nsenter", append([]string{"--net=/run/netns/n" + strconv.Itoa(host), cmd.Path}, cmd.Args[1:]...)...)
+	cmd.Path, cmd.Args, cmd.Err = enter.Path, enter.Args, enter.Err
+}
+
+// Block drops all that one host sends to another: no side is told. What comes the other way still arrives.
+func (w *Network) Block(from, to int) {
+	w.ip("-n n%d route replace blackhole %s/32", from, w.hosts[to])
+}
+
+// Unblock ends Block.
+func (w *Network) Unblock(from, to int) { w.ip("-n n%d route del blackhole %s/32", from, w.hosts[to]) }
+
+// Others are all hosts but one.
+func (w *Network) Others(host int) (others []int) {
+	for i := range w.hosts {
+		if i != host {
+			others = append(others, i)
+		}
+	}
+	return others
+}
+
+// Mute drops all that a host sends to the others; the test process still hears it.
+func (w *Network) Mute(host int) {
+	for _, other := range w.Others(host) {
+		w.Block(host, other)
+	}
+}
+
+// Deafen drops all that the others send to a host; the test process is still heard.
+func (w *Network) Deafen(host int) {
+	for _, other := range w.Others(host) {
+		w.Block(other, host)
+	}
+}
+
+// Isolate cuts a host off from the others, in both directions. The test process still reaches it.
+func (w *Network) Isolate(host int) { w.Mute(host); w.Deafen(host) }
+
+// Unmute, Undeafen and Rejoin end Mute, Deafen and Isolate.
+func (w *Network) Unmute(host int) {
+	for _, other := range w.Others(host) {
+		w.Unblock(host, other)
+	}
+}
+
+// Undeafen ends Deafen.
+func (w *Network) Undeafen(host int) {
+	for _, other := range w.Others(host) {
+		w.Unblock(other, host)
+	}
+}
+
+// Rejoin ends Isolate.
+func (w *Network) Rejoin(host int) { w.Unmute(host); w.Undeafen(host) }
+
+// Unplug takes a host's link down: for the test process and the others it is gone without a word.
+func (w *Network) Unplug(host int) { w.ip("link set v%d down", host) }
+
+// Plug ends Unplug.
+func (w *Network) Plug(host int) { w.ip("link set v%d up", host) }
+
+func (w *Network) ip(format string, args ...any) {
+	w.t.Helper()
+	line := fmt.Sprintf(format, args...)
+	if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+		w.t.Fatalf("netns: ip %s: %v: %s", line, err, out)
+	}
+}
