@@ -1,0 +1,346 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/netns"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+// remote is an ensemble whose members are on hosts of their own.
+type remote struct {
+	*ensemble
+	network *netns.Network
+}
+
+// remotes runs a test against three members of each service on three hosts. Its caller has entered.
+func remotes(t *testing.T, test func(t *testing.T, r remote)) {
+	t.Helper()
+	network := netns.New(t, 3)
+	t.Run("etcd-3", func(t *testing.T) {
+		test(t, remote{ownEtcd(t, etcdserver.Options{Nodes: 3, Hosts: network.Hosts(), Wrap: network.Wrap}), network})
+	})
+	t.Run("zookeeper-3", func(t *testing.T) {
+		test(t, remote{ownZooKeeper(t, zkserver.Options{Nodes: 3, Hosts: network.Hosts(), Wrap: network.Wrap}), network})
+	})
+}
+
+// TestLeaderIsIsolated cuts the leader off from the other members, not from its clients. A holder who reaches no other member is told
+// before the majority lets a waiter in; one who does goes on holding.
+func TestLeaderIsIsolated(t *testing.T) {
+	t.Parallel()
+	if !netns.Enter(t) {
+		return
+	}
+	remotes(t, func(t *testing.T, r remote) {
+		n := r.network
+		for _, cut := range []struct {
+			name      string
+			cut, mend func(host int)
+		}{
+			{"both ways", n.Isolate, n.Rejoin},
+			{"nothing gets out", n.Mute, n.Unmute},
+			{"nothing gets in", n.Deafen, n.Undeafen},
+		} {
+			t.Run(cut.name, func(t *testing.T) {
+				leader := r.leader(t)
+				name := servers.Name(t)
+				pinned := newMutex(t, r.client(t, 4*time.Second, r.endpoints[leader]), name)
+				l := lock(t, pinned)
+				told := make(chan time.Time, 1)
+				context.AfterFunc(l.Context(), func() { told <- time.Now() })
+				free := lock(t, newMutex(t, r.at(t, leader, 30*time.Second), servers.Name(t)))
+				waiter := newMutex(t, r.at(t, r.follower(t), 30*time.Second), name)
+				got := granted(t.Context(), waiter)
+				eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, waiter) == 2 })
+				cut.cut(leader)
+				select {
+				case g := <-got:
+					if g.err != nil {
+						t.Fatal(g.err)
+					}
+					select {
+					case at := <-told:
+						t.Logf("told %v before the next was granted", g.at.Sub(at).Round(time.Millisecond))
+					default:
+						t.Errorf("granted while the holder at the isolated leader believes: %v", l.Err())
+					}
+					mustHold(t, free, "who may move to the majority")
+					cut.mend(leader)
+					unlock(t, g.lock)
+				case <-time.After(90 * time.Second):
+					cut.mend(leader)
+					t.Fatal("the majority grants nothing")
+				}
+				unlock(t, lock(t, pinned)) // on a new session
+			})
+		}
+	})
+}
+
+// TestPartitionThatComesAndGoes isolates the leader again and again, for a third of the TTL each time.
+func TestPartitionThatComesAndGoes(t *testing.T) {
+	const ttl = 6 * time.Second
+	t.Parallel()
+	if !netns.Enter(t) {
+		return
+	}
+	times := 3
+	if os.Getenv("BATON_FAULTS") == "all" {
+		times = 15
+	}
+	remotes(t, func(t *testing.T, r remote) {
+		crowd := r.crowd(t, 4, ttl)
+		crowd.goesOn("before")
+		for range times {
+			leader := r.leader(t)
+			r.network.Isolate(leader)
+			time.Sleep(ttl / 6)
+			r.network.Rejoin(leader)
+			time.Sleep(ttl / 6)
+		}
+		crowd.goesOn("after")
+		crowd.disperse()
+	})
+}
+
+// TestMemberIsGoneWithoutAWord takes the link of the member down that a client is connected to: no end, no reset. The client notices and
+// goes on at another one.
+func TestMemberIsGoneWithoutAWord(t *testing.T) {
+	t.Parallel()
+	if !netns.Enter(t) {
+		return
+	}
+	remotes(t, func(t *testing.T, r remote) {
+		for _, who := range []string{"follower", "leader"} {
+			t.Run(who, func(t *testing.T) {
+				member := map[string]func(testing.TB) int{"follower": r.follower, "leader": r.leader}[who](t)
+				c, name := r.at(t, member, 20*time.Second), servers.Name(t)
+				l := lock(t, newMutex(t, c, servers.Name(t)))
+				holder := newMutex(t, r.at(t, (member+1)%3, 20*time.Second), name)
+				h := lock(t, holder)
+				got := granted(t.Context(), newMutex(t, c, name))
+				eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, holder) == 2 })
+				r.network.Unplug(member)
+				unlock(t, h)
+				unlock(t, get(t, got, "while its member is gone"))
+				mustHold(t, l, "while its member is gone")
+				r.network.Plug(member)
+				mustHold(t, l, "after its member is back")
+				unlock(t, l)
+			})
+		}
+	})
+}
+
+// TestShortCutIsSurvived: packets vanish for the share of the TTL that the README names.
+func TestShortCutIsSurvived(t *testing.T) {
+	const ttl = 12 * time.Second
+	each(t, func(t *testing.T, s site) {
+		c := s.link(t, ttl)
+		l := lock(t, newMutex(t, c.Client, servers.Name(t)))
+		c.proxy.Cut()
+		time.Sleep(map[string]time.Duration{"etcd": ttl * 40 / 100, "zk": ttl * 20 / 100}[s.service])
+		c.proxy.Heal()
+		mustHold(t, l, "over the cut")
+		unlock(t, l)
+	})
+}
+
+// TestWaiterIsCutOffWhileItsPredecessorLeaves: it is granted the lock after the cut if its session has lived, else it is told
+// of the loss.
+func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		for _, c := range []struct {
+			name  string
+			ttl   time.Duration
+			lives bool
+		}{{"shortly", 20 * time.Second, true}, {"for longer than the TTL", 2 * time.Second, false}} {
+			t.Run(c.name, func(t *testing.T) {
+				far, name := s.link(t, c.ttl), servers.Name(t)
+				near := newMutex(t, s.client(t, 20*time.Second), name)
+				l := lock(t, near)
+				got := granted(t.Context(), newMutex(t, far.Client, name))
+				eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, near) == 2 })
+				far.proxy.Cut()
+				unlock(t, l)
+				if c.lives {
+					time.Sleep(time.Second)
+					far.proxy.Heal()
+					unlock(t, get(t, got, "after the cut"))
+					return
+				}
+				if g := <-got; !errors.Is(g.err, coordinator.ErrSessionLost) {
+					t.Errorf("Lock = %v, %v", g.lock, g.err)
+				}
+				far.proxy.Heal()
+				unlock(t, lock(t, near))
+				eventually(t, 20*time.Second, "nobody left in line", func() bool { return inLine(t, near) == 0 })
+			})
+		}
+	})
+}
+
+// TestLostRequestsAndReplies: the requests of a lock and of its release are lost once each, or their replies are.
+func TestLostRequestsAndReplies(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c, name := s.link(t, 20*time.Second), servers.Name(t)
+		m, probe := newMutex(t, c.Client, name), newMutex(t, s.client(t, 20*time.Second), name)
+		unlock(t, lock(t, m))
+		for _, lost := range []struct {
+			name        string
+			join, leave func(netproxy.Match) *netproxy.Trap
+		}{
+			{"request to join", c.proxy.LoseRequest, nil},
+			{"request to leave", nil, c.proxy.LoseRequest},
+			{"reply to leave", nil, c.proxy.LoseReply},
+		} {
+			t.Run(lost.name, func(t *testing.T) {
+				var trap *netproxy.Trap
+				if lost.join != nil {
+					trap = lost.join(c.join)
+				}
+				l := lock(t, m)
+				if n := inLine(t, probe); n != 1 {
+					t.Errorf("%d in line, want 1", n)
+				}
+				next := granted(t.Context(), probe)
+				eventually(t, 20*time.Second, "the next in line", func() bool { return inLine(t, probe) == 2 })
+				if lost.leave != nil {
+					trap = lost.leave(c.leave)
+				}
+				unlock(t, l)
+				if err := trap.Wait(within(t, 10*time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				n := get(t, next, "after the release")
+				if inLine(t, probe) != 1 || n.Err() != nil {
+					t.Errorf("the next holder was disturbed: %v", n.Err())
+				}
+				unlock(t, n)
+			})
+		}
+	})
+}
+
+// TestConnectionsAreResetAllTheTime resets every connection every 50 ms.
+func TestConnectionsAreResetAllTheTime(t *testing.T) {
+	long := 4 * time.Second
+	if os.Getenv("BATON_FAULTS") == "all" {
+		long = 20 * time.Second
+	}
+	each(t, func(t *testing.T, s site) {
+		proxy := servers.Proxy(t, s.endpoints)
+		crowd := site{s.service, []string{proxy.Addr()}}.crowd(t, 4, 30*time.Second)
+		crowd.goesOn("before")
+		from := crowd.grants()
+		for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			proxy.Reset()
+		}
+		t.Logf("%d grants in %v of resets", crowd.grants()-from, long)
+		if crowd.grants() == from {
+			t.Error("nothing was granted meanwhile")
+		}
+		crowd.disperse()
+	})
+}
+
+// TestConnectionsAreRefusedForTheTTL: the client does not try without a pause.
+func TestConnectionsAreRefusedForTheTTL(t *testing.T) {
+	const ttl = 4 * time.Second
+	each(t, func(t *testing.T, s site) {
+		c := s.link(t, ttl)
+		m := newMutex(t, c.Client, servers.Name(t))
+		l := lock(t, m)
+		before := c.proxy.Stats()
+		c.proxy.Reject()
+		c.proxy.Reset()
+		time.Sleep(ttl)
+		tries := c.proxy.Stats().TurnedAway - before.TurnedAway
+		t.Logf("%d attempts in %v", tries, ttl)
+		if tries == 0 || tries > 200 {
+			t.Errorf("%d attempts to connect in %v", tries, ttl)
+		}
+		if l.Err() == nil {
+			t.Error("the holder was not told")
+		}
+		if err := c.proxy.Admit(); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, lock(t, m))
+	})
+}
+
+// TestSlowLinks delays by 0 to 400 ms, changing all the time: replies, or both ways.
+func TestSlowLinks(t *testing.T) {
+	const ttl = 4 * time.Second
+	each(t, func(t *testing.T, s site) {
+		for _, ways := range [][]netproxy.Direction{{netproxy.Down}, {netproxy.Up, netproxy.Down}} {
+			c, near := s.link(t, ttl), s.client(t, ttl)
+			name := servers.Name(t)
+			l := lock(t, newMutex(t, c.Client, servers.Name(t)))
+			m, other := newMutex(t, c.Client, name), newMutex(t, near, name)
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for ctx.Err() == nil {
+					for _, way := range ways {
+						c.proxy.Delay(way, time.Duration(rand.IntN(400))*time.Millisecond)
+					}
+					pause(ctx, 50*time.Millisecond)
+				}
+			}()
+			for end := time.Now().Add(ttl * 3 / 2); time.Now().Before(end); {
+				unlock(t, lock(t, m))
+				unlock(t, lock(t, other))
+			}
+			if err := l.Err(); err != nil {
+				t.Errorf("%d way(s): %v", len(ways), err)
+			}
+			stop()
+			<-done
+		}
+	})
+}
+
+// TestListsOfBadAddresses: dead, wrong and duplicate addresses beside a good one.
+func TestListsOfBadAddresses(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		dead, silent, other := servers.Proxy(t, s.endpoints), servers.Proxy(t, s.endpoints), servers.Etcd(t).Endpoints()[0]
+		dead.Refuse()
+		silent.Reject()
+		if s.service == "etcd" {
+			other = servers.ZooKeeper(t).Endpoints()[0]
+		}
+		good := s.endpoints[0]
+		for i, addrs := range [][]string{
+			{dead.Addr(), good}, {other, good}, {good, good, good}, {silent.Addr(), dead.Addr(), other, good, good},
+		} {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				m := newMutex(t, s.client(t, 10*time.Second, addrs...), servers.Name(t))
+				began := time.Now()
+				unlock(t, lock(t, m))
+				first := time.Since(began)
+				began = time.Now()
+				for range 50 {
+					unlock(t, lock(t, m))
+				}
+				t.Logf("the first in %v, fifty more in %v", first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+				if took := time.Since(began); took > 25*time.Second {
+					t.Errorf("fifty locks took %v", took)
+				}
+			})
+		}
+	})
+}
