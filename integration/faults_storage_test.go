@@ -1,0 +1,268 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/child"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+	"github.com/baton-go/baton/mutex"
+)
+
+// disks is trio with servers that wait for the disk.
+func disks(t *testing.T, test func(t *testing.T, e *ensemble)) {
+	t.Helper()
+	t.Parallel()
+	tool(t, "strace", "strace")
+	t.Run("etcd-3", func(t *testing.T) {
+		t.Parallel()
+		test(t, ownEtcd(t, etcdserver.Options{Nodes: 3, Fsync: true}))
+	})
+	t.Run("zookeeper-3", func(t *testing.T) {
+		t.Parallel()
+		test(t, ownZooKeeper(t, zkserver.Options{Nodes: 3, Fsync: true}))
+	})
+}
+
+// ail makes the disk of a member slow or broken.
+func (e *ensemble) ail(t *testing.T, member int, what string) (heal func()) {
+	t.Helper()
+	heal, err := child.Inject(e.members[member].PID(), "fdatasync,fsync", what)
+	if errors.Is(err, child.ErrNoTrace) {
+		servers.CannotRun(t, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return heal
+}
+
+// TestSlowDiskOfTheLeader: every write of the leader takes 0.4 s, then 3 s. Grants get slow, or another leader is elected; who holds goes on
+// holding, since renewals are answered in time, or is told.
+func TestSlowDiskOfTheLeader(t *testing.T) {
+	disks(t, func(t *testing.T, e *ensemble) {
+		l := lock(t, newMutex(t, e.client(t, 30*time.Second), servers.Name(t)))
+		short := lock(t, newMutex(t, e.client(t, 4*time.Second), servers.Name(t)))
+		crowd := e.crowd(t, 3, 30*time.Second)
+		for _, delay := range []string{"delay_enter=400ms", "delay_enter=3s"} {
+			crowd.goesOn("before")
+			leader := e.leader(t)
+			heal := e.ail(t, leader, delay)
+			from := crowd.grants()
+			time.Sleep(6 * time.Second)
+			t.Logf("%s: %d grants, the short session: %v", delay, crowd.grants()-from, short.Err())
+			heal()
+			crowd.goesOn("after")
+		}
+		crowd.disperse()
+		mustHold(t, l, "over slow disks")
+	})
+}
+
+// TestBrokenDiskOfTheLeader: it cannot write any more. An etcd exits; a ZooKeeper steps down.
+func TestBrokenDiskOfTheLeader(t *testing.T) {
+	disks(t, func(t *testing.T, e *ensemble) {
+		l := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
+		crowd := e.crowd(t, 3, 20*time.Second)
+		crowd.goesOn("before")
+		leader := e.leader(t)
+		heal := e.ail(t, leader, "error=EIO")
+		eventually(t, 30*time.Second, "the end of its lead", func() bool { return !e.members[leader].Running() || e.leader(t) != leader })
+		crowd.goesOn("with another leader")
+		heal()
+		e.start(t, leader)
+		crowd.goesOn("with all members again")
+		crowd.disperse()
+		mustHold(t, l, "over the broken disk")
+	})
+}
+
+// TestEtcdWithoutSpace: who wants a lock is refused at once, who holds one goes on holding it, and gives it back.
+func TestEtcdWithoutSpace(t *testing.T) {
+	t.Parallel()
+	e := ownEtcd(t, etcdserver.Options{Nodes: 1, Args: []string{"--quota-backend-bytes=200000"}})
+	const ttl = 4 * time.Second
+	name := servers.Name(t)
+	m, other := newMutex(t, e.client(t, ttl), name), newMutex(t, e.client(t, ttl), servers.Name(t))
+	l := lock(t, m)
+	unlock(t, lock(t, other)) // it has its session
+	raw := e.etcdClient(t)
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		_, err = raw.Put(within(t, 10*time.Second), "filler", strings.Repeat("x", 40_000))
+	}
+	if err == nil || !strings.Contains(err.Error(), "space") {
+		t.Fatalf("the quota is not exceeded: %v", err)
+	}
+	began := time.Now()
+	for what, m := range map[string]*mutex.Mutex{"with a session": other, "without one": newMutex(t, e.client(t, ttl), servers.Name(t))} {
+		if _, err := m.Lock(within(t, 20*time.Second)); !errors.Is(err, coordinator.ErrRefused) || !strings.Contains(err.Error(), "space") {
+			t.Errorf("%s: Lock = %v", what, err)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("refused after %v only", took)
+	}
+	mustHold(t, l, "without space")
+	unlock(t, l)
+	if n := inLine(t, m); n != 0 {
+		t.Errorf("%d in line", n)
+	}
+}
+
+// TestDefragmentationAndSnapshots: the members stand still while they are defragmented, and the waiter's only one, which was away for
+// longer than the log reaches, gets a snapshot. No watch misses what it was set for.
+func TestDefragmentationAndSnapshots(t *testing.T) {
+	t.Parallel()
+	e := ownEtcd(t, etcdserver.Options{Nodes: 3, Args: []string{"--snapshot-count=50", "--snapshot-catchup-entries=10"}})
+	name := servers.Name(t)
+	away := e.follower(t)
+	holder := newMutex(t, e.at(t, e.leader(t), 40*time.Second), name)
+	l := lock(t, holder)
+	got := granted(t.Context(), newMutex(t, e.client(t, 40*time.Second, e.endpoints[away]), name))
+	eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, holder) == 2 })
+	e.members[away].Kill()
+	raw, err := e.etcd.Client(e.etcd.Node(e.leader(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	ctx := within(t, 2*time.Minute)
+	var rev int64
+	for range 300 {
+		resp, err := raw.Put(ctx, "noise", strings.Repeat("x", 1000))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rev = resp.Header.Revision
+	}
+	if _, err := raw.Compact(ctx, rev, clientv3.WithCompactPhysical()); err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range e.etcd.Nodes() {
+		if i == away {
+			continue
+		}
+		if _, err := plainEtcd(t, n.Endpoint()).Defragment(ctx, n.Endpoint()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	unlock(t, l)
+	e.start(t, away)
+	l = get(t, got, "after the snapshot")
+	mustHold(t, l, "after the snapshot")
+	unlock(t, l)
+	if n, err := gauge(ctx, e.etcd.Node(away).Endpoint(), "etcd_snap_db_save_total_duration_seconds_count"); err != nil || n == 0 {
+		t.Errorf("the member that was away got %d snapshots, %v: the test shows nothing", n, err)
+	}
+}
+
+// TestLinesAreReapedAllTheTime: the server removes empty containers every few milliseconds, so between the making of a line and the joining
+// too. The sequence begins anew each time, the tokens do not.
+func TestLinesAreReapedAllTheTime(t *testing.T) {
+	t.Parallel()
+	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
+		"-Dznode.container.checkIntervalMs=1", "-Dznode.container.maxPerMinute=1000000",
+	}})
+	s := site{"zk", z.Endpoints()}
+	conn, name := s.zkConn(t, 30*time.Second), servers.Name(t)
+	m := newMutex(t, s.client(t, 30*time.Second), name)
+	var last coordinator.Token
+	reaped := 0
+	for range 200 {
+		l := lock(t, m)
+		if l.Token() <= last {
+			t.Fatalf("token %d after %d", l.Token(), last)
+		}
+		last = l.Token()
+		unlock(t, l)
+		time.Sleep(5 * time.Millisecond)
+		if there, _, err := conn.Exists("/baton-test/mutex/" + name); err == nil && !there {
+			reaped++
+		}
+	}
+	t.Logf("reaped %d times", reaped)
+	if reaped < 10 {
+		t.Errorf("the line was reaped %d times only: the test shows nothing", reaped)
+	}
+}
+
+// TestLineDeletedByAnOperator: an empty line is made again. Those who stand in one that is deleted are told, and never win.
+func TestLineDeletedByAnOperator(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		m := newMutex(t, s.client(t, 20*time.Second), name)
+		unlock(t, lock(t, m))
+		s.uproot(t, name)
+		l := lock(t, m)
+		waiter := granted(t.Context(), newMutex(t, s.client(t, 20*time.Second), name))
+		eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		time.Sleep(300 * time.Millisecond)
+		s.uproot(t, name)
+		eventually(t, 20*time.Second, "the holder told", func() bool { return l.Err() != nil })
+		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
+			t.Errorf("cause %v", cause)
+		}
+		select {
+		case g := <-waiter:
+			if !errors.Is(g.err, coordinator.ErrRemoved) {
+				t.Errorf("the waiter got %v, %v", g.lock, g.err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("the waiter waits on")
+		}
+		next := lock(t, m)
+		if next.Token() <= l.Token() {
+			t.Errorf("token %d after %d", next.Token(), l.Token())
+		}
+		unlock(t, next)
+	})
+}
+
+// uproot deletes a mutex's line with all that is in it, at once.
+func (s site) uproot(t *testing.T, name string) {
+	t.Helper()
+	if s.service == "etcd" {
+		c, ctx := s.etcdClient(t), within(t, 10*time.Second)
+		all, err := c.Get(ctx, "baton-test/", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ops []clientv3.Op
+		for _, kv := range all.Kvs {
+			if strings.Contains(string(kv.Key), "mutex/"+name+"/") {
+				ops = append(ops, clientv3.OpDelete(string(kv.Key)))
+			}
+		}
+		if _, err := c.Txn(ctx).Then(ops...).Commit(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	c, parent := s.zkConn(t, 10*time.Second), "/baton-test/mutex/"+name
+	for range 20 { // somebody may come or go in between
+		children, _, err := c.Children(parent)
+		if errors.Is(err, zk.ErrNoNode) {
+			return
+		}
+		var ops []any
+		for _, node := range append(children, ".") {
+			ops = append(ops, &zk.DeleteRequest{Path: path.Join(parent, node), Version: -1})
+		}
+		if _, err = c.Multi(ops...); err == nil {
+			return
+		}
+	}
+	t.Fatal("the line cannot be deleted")
+}
