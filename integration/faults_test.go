@@ -149,6 +149,10 @@ func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.
 type crowd struct {
 	book
 	t       *testing.T
+	name    string
+	seed    uint64
+	size    uint64
+	ctx     context.Context
 	stop    context.CancelFunc
 	members sync.WaitGroup
 	probe   *mutex.Mutex
@@ -157,18 +161,24 @@ type crowd struct {
 // crowd starts n clients with two contenders each.
 func (s site) crowd(t *testing.T, n int, ttl time.Duration) *crowd {
 	t.Helper()
-	name, seed := servers.Name(t), rand.Uint64()
-	t.Logf("seed %d", seed)
-	ctx, stop := context.WithCancel(t.Context())
-	c := &crowd{t: t, stop: stop, probe: newMutex(t, s.client(t, ttl), name)}
-	for i := range n {
-		m := newMutex(t, s.client(t, ttl), name)
-		for j := range 2 {
-			r := rand.New(rand.NewPCG(seed, uint64(10*i+j)))
-			c.members.Go(func() { contend(ctx, t, r, m, &c.book) })
+	c := &crowd{t: t, name: servers.Name(t), seed: rand.Uint64()}
+	t.Logf("seed %d", c.seed)
+	c.ctx, c.stop = context.WithCancel(t.Context())
+	c.probe = newMutex(t, s.client(t, ttl), c.name)
+	c.join(s, n, ttl)
+	return c
+}
+
+// join adds n clients of a site.
+func (c *crowd) join(s site, n int, ttl time.Duration) {
+	for range n {
+		m := newMutex(c.t, s.client(c.t, ttl), c.name)
+		for range 2 {
+			c.size++
+			r := rand.New(rand.NewPCG(c.seed, c.size))
+			c.members.Go(func() { contend(c.ctx, c.t, r, m, &c.book) })
 		}
 	}
-	return c
 }
 
 // grants is how many there were until now.
