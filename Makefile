@@ -15,6 +15,8 @@ RACE_SEEDS ?= 500
 # Runs of make partition on each service, and the time that make pauses takes for each row of its table.
 RUNS ?= 100
 PAUSES ?= 60s
+# What make faults runs: the tests in integration/faults_*_test.go.
+FAULTS := $(shell sed -n 's/^func \(Test[A-Za-z0-9]*\).*/^\1$$|/p' integration/faults_*_test.go | tr -d '\n' | sed 's/|$$//')
 
 ROOT_DEPS := integration/testdata/root-deps.golden
 
@@ -38,6 +40,11 @@ test: ## Run everything, on real etcd and real ZooKeeper; install what is missin
 	go test -race ./...
 	$(MAKE) simulate
 	.ci/test-integration
+
+.PHONY: faults
+faults: ## Run the whole matrix of faults, the expensive part too: some twenty minutes
+	.ci/deps
+	BATON_FAULTS=all .ci/test-integration -run '$(FAULTS)'
 
 .PHONY: test-short
 test-short: ## Run the root module's tests: seconds, no server

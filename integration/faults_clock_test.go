@@ -46,6 +46,9 @@ func TestServerWhoseClockIsFastOrSlow(t *testing.T) {
 	}{{"x1.2", true}, {"x2.0", false}, {"x0.5", true}} {
 		t.Run(c.rate, func(t *testing.T) {
 			t.Parallel()
+			if c.rate == "x0.5" {
+				expensive(t)
+			}
 			e := ownZooKeeper(t, zkserver.Options{Wrap: faketime(t, "FAKETIME=+0 "+c.rate)})
 			far, name := e.link(t, ttl), servers.Name(t)
 			next := newMutex(t, e.client(t, ttl), name)
@@ -92,7 +95,11 @@ func TestServerWhoseWallClockJumps(t *testing.T) {
 	l := lock(t, newMutex(t, e.client(t, 6*time.Second), servers.Name(t)))
 	conn := e.zkConn(t, 10*time.Second)
 	crowd := e.crowd(t, 2, 6*time.Second)
-	for i, offset := range []string{"+3600", "+0", "-3600", "+0"} {
+	offsets := []string{"+3600", "+0", "-3600", "+0"}
+	if !wholeMatrix() {
+		offsets = offsets[:2]
+	}
+	for i, offset := range offsets {
 		crowd.goesOn("before")
 		set(offset)
 		crowd.goesOn("after")
@@ -105,7 +112,7 @@ func TestServerWhoseWallClockJumps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ahead := time.UnixMilli(stat.Ctime).Sub(time.Now()).Round(time.Minute)
+		ahead := time.Until(time.UnixMilli(stat.Ctime)).Round(time.Minute)
 		if want := []time.Duration{time.Hour, 0, -time.Hour, 0}[i]; ahead != want {
 			t.Errorf("the server's clock is %v ahead, want %v: the test shows nothing", ahead, want)
 		}
@@ -142,7 +149,7 @@ func starvedWorker(ctx context.Context, io *proc.IO, args []string) error {
 	runtime.GOMAXPROCS(1)
 	for range 8 {
 		go func() {
-			for i := 0; ctx.Err() == nil; i++ { //nolint:revive // it burns
+			for i := 0; ctx.Err() == nil; i++ {
 			}
 		}()
 	}

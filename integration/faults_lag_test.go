@@ -95,7 +95,7 @@ func TestClientMovesToAMemberThatLagsBehind(t *testing.T) {
 		network := newCable(t, e.endpoints)
 		c := e.client(t, ttl, network.addrs()...)
 		near := site{e.service, []string{e.endpoints[(behind+1)%3], e.endpoints[(behind+2)%3]}}.client(t, ttl)
-		for range 4 {
+		for range 2 {
 			network.each((*netproxy.Proxy).Refuse)
 			network.each((*netproxy.Proxy).Reset)
 			for i, p := range network.proxies {

@@ -3,7 +3,12 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +16,7 @@ import (
 	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -234,7 +240,7 @@ func (e *ensemble) leaderless(t *testing.T) (longest func() time.Duration) {
 // others are contended for.
 func TestRollingRestartLosesNoHolder(t *testing.T) {
 	ttl := 20 * time.Second
-	if os.Getenv("BATON_FAULTS") == "all" {
+	if wholeMatrix() {
 		ttl = 5 * time.Second // enough on a machine that is not busy
 	}
 	trio(t, func(t *testing.T, e *ensemble) {
@@ -266,6 +272,7 @@ func TestRollingRestartLosesNoHolder(t *testing.T) {
 // TestQuorumLostForAWhile: holders keep their locks over an outage of the share of the TTL that the README names.
 func TestQuorumLostForAWhile(t *testing.T) {
 	const ttl = 36 * time.Second
+	expensive(t)
 	trio(t, func(t *testing.T, e *ensemble) {
 		l := lock(t, newMutex(t, e.client(t, ttl), servers.Name(t)))
 		m := newMutex(t, e.client(t, ttl), servers.Name(t))
@@ -439,12 +446,18 @@ func oldEtcd(t *testing.T) string {
 	if path := os.Getenv("BATON_OLD_ETCD"); path != "" {
 		return path
 	}
+	if cache, err := os.UserCacheDir(); err == nil { // where .ci/deps unpacks it
+		if path, err := exec.LookPath(filepath.Join(cache, "baton-integration", "etcd-debian", "usr", "bin", "etcd")); err == nil {
+			return path
+		}
+	}
 	return tool(t, "etcd", "etcd-server")
 }
 
-// TestConformanceOfEtcd34 runs the suite against the oldest etcd that is supported. The oldest ZooKeeper, 3.8.0, is the one that all
+// TestConformanceOfTheOldestEtcd runs the suite against the oldest etcd that is supported. The oldest ZooKeeper, 3.8.0, is the one that all
 // other tests run against where Debian's package is taken.
-func TestConformanceOfEtcd34(t *testing.T) {
+func TestConformanceOfTheOldestEtcd(t *testing.T) {
+	expensive(t) // it waits for the disk
 	t.Parallel()
 	o := etcdserver.Options{
 		Nodes: 1, Binary: oldEtcd(t), Fsync: true, // which it cannot leave out
@@ -458,8 +471,8 @@ func TestConformanceOfEtcd34(t *testing.T) {
 	})
 }
 
-// TestLeaderOfEtcd34Killed has a crowd contend on three of the oldest etcd.
-func TestLeaderOfEtcd34Killed(t *testing.T) {
+// TestLeaderOfTheOldestEtcdKilled has a crowd contend on three of the oldest etcd.
+func TestLeaderOfTheOldestEtcdKilled(t *testing.T) {
 	t.Parallel()
 	e := ownEtcd(t, etcdserver.Options{Nodes: 3, Binary: oldEtcd(t), Fsync: true})
 	l := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
@@ -471,4 +484,69 @@ func TestLeaderOfEtcd34Killed(t *testing.T) {
 	e.start(t, leader)
 	crowd.disperse()
 	mustHold(t, l, "over the kill")
+}
+
+// TestLeaderIsReplaced takes the leader out of the cluster and makes it a member again, without its data on etcd.
+func TestLeaderIsReplaced(t *testing.T) {
+	t.Parallel()
+	run := func(t *testing.T, e *ensemble, remove, add func(t *testing.T, leader int)) {
+		leader := e.leader(t)
+		l := lock(t, newMutex(t, e.at(t, leader, 20*time.Second), servers.Name(t)))
+		crowd := e.crowd(t, 3, 20*time.Second)
+		crowd.goesOn("with all members")
+		remove(t, leader)
+		crowd.goesOn("without the old leader")
+		add(t, leader)
+		crowd.goesOn("with a new member")
+		crowd.disperse()
+		mustHold(t, l, "over the replacement")
+	}
+	t.Run("etcd-3", func(t *testing.T) {
+		t.Parallel()
+		e := ownEtcd(t, etcdserver.Options{Nodes: 3})
+		do := func(change func(context.Context, *etcdserver.Node) error) func(*testing.T, int) {
+			return func(t *testing.T, i int) {
+				t.Helper()
+				var err error
+				eventually(t, time.Minute, "the change of members", func() bool { // refused while members have just met
+					err = change(within(t, 30*time.Second), e.etcd.Node(i))
+					return err == nil
+				})
+			}
+		}
+		run(t, e, do(e.etcd.Remove), do(e.etcd.Add))
+	})
+	t.Run("zookeeper-3", func(t *testing.T) {
+		t.Parallel()
+		e := ownZooKeeper(t, zkserver.Options{
+			Nodes: 3, Config: []string{"reconfigEnabled=true"}, JVM: []string{"-Dzookeeper.skipACL=yes"},
+		})
+		conn := e.zkConn(t, 30*time.Second)
+		line := func(i int) string { // of the configuration, for a member
+			config, _, err := conn.Get("/zookeeper/config")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(config)) {
+				if strings.HasPrefix(line, fmt.Sprintf("server.%d=", i+1)) {
+					return strings.TrimSpace(line)
+				}
+			}
+			t.Fatalf("member %d is not in the configuration: %s", i, config)
+			return ""
+		}
+		saved := ""
+		reconfigure := func(t *testing.T, joining, leaving []string) {
+			t.Helper()
+			var err error
+			eventually(t, time.Minute, "the change of members", func() bool {
+				_, err = conn.IncrementalReconfig(joining, leaving, -1)
+				return err == nil
+			})
+		}
+		run(t, e, func(t *testing.T, i int) {
+			saved = line(i) + ";" + e.endpoints[i]
+			reconfigure(t, nil, []string{strconv.Itoa(i + 1)})
+		}, func(t *testing.T, _ int) { reconfigure(t, []string{saved}, nil) })
+	})
 }

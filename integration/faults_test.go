@@ -254,10 +254,13 @@ func get(t testing.TB, got <-chan grant, what string) *mutex.Lock {
 	}
 }
 
+// wholeMatrix tells whether everything is to run, however long it takes.
+func wholeMatrix() bool { return os.Getenv("BATON_FAULTS") == "all" }
+
 // expensive leaves a test to `make faults`. It says so in the output and in the summary.
 func expensive(t *testing.T) {
 	t.Helper()
-	if os.Getenv("BATON_FAULTS") != "all" {
+	if !wholeMatrix() {
 		servers.Skip(t, "left to make faults (BATON_FAULTS=all)")
 	}
 }

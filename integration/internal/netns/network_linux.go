@@ -86,7 +86,7 @@ func (w *Network) Deafen(host int) {
 // Isolate cuts a host off from the others, in both directions. The test process still reaches it.
 func (w *Network) Isolate(host int) { w.Mute(host); w.Deafen(host) }
 
-// Unmute, Undeafen and Rejoin end Mute, Deafen and Isolate.
+// Unmute ends Mute.
 func (w *Network) Unmute(host int) {
 	for _, other := range w.Others(host) {
 		w.Unblock(host, other)
