@@ -145,9 +145,14 @@ func (e *ensemble) at(t *testing.T, member int, ttl time.Duration) *coordinator.
 	return c
 }
 
-// crowd is some contenders who take one lock again and again, and the book that they keep.
+// crowd is some contenders who take one lock again and again, and write down what they get. The service's clock and ours
+// are one here, and none of them is paused: a hold that is alive by its own word must be alone.
 type crowd struct {
-	book
+	mu     sync.Mutex
+	holder *mutex.Lock
+	last   coordinator.Token
+	count  int
+
 	t       *testing.T
 	name    string
 	seed    uint64
@@ -161,11 +166,18 @@ type crowd struct {
 // crowd starts n clients with two contenders each.
 func (s site) crowd(t *testing.T, n int, ttl time.Duration) *crowd {
 	t.Helper()
-	c := &crowd{t: t, name: servers.Name(t), seed: rand.Uint64()}
+	c := s.rally(t, servers.Name(t))
+	c.join(s, n, ttl)
+	return c
+}
+
+// rally is a crowd of nobody yet, for the lock of a name.
+func (s site) rally(t *testing.T, name string) *crowd {
+	t.Helper()
+	c := &crowd{t: t, name: name, seed: rand.Uint64()}
 	t.Logf("seed %d", c.seed)
 	c.ctx, c.stop = context.WithCancel(t.Context())
-	c.probe = newMutex(t, s.client(t, ttl), c.name)
-	c.join(s, n, ttl)
+	c.probe = newMutex(t, s.client(t, 30*time.Second), c.name)
 	return c
 }
 
@@ -176,7 +188,7 @@ func (c *crowd) join(s site, n int, ttl time.Duration) {
 		for range 2 {
 			c.size++
 			r := rand.New(rand.NewPCG(c.seed, c.size))
-			c.members.Go(func() { contend(c.ctx, c.t, r, m, &c.book) })
+			c.members.Go(func() { c.contend(r, m) })
 		}
 	}
 }
@@ -185,7 +197,46 @@ func (c *crowd) join(s site, n int, ttl time.Duration) {
 func (c *crowd) grants() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.entries
+	return c.count
+}
+
+// contend takes the lock again and again, for short times, sometimes giving up.
+func (c *crowd) contend(r *rand.Rand, m *mutex.Mutex) {
+	for c.ctx.Err() == nil {
+		patience, cancel := context.WithTimeout(c.ctx, time.Duration(1+r.IntN(3000))*time.Millisecond)
+		l, err := m.Lock(patience)
+		cancel()
+		if err != nil {
+			continue
+		}
+		c.enter(l)
+		pause(l.Context(), time.Duration(r.IntN(5))*time.Millisecond)
+		c.exit(l)
+		patience, cancel = context.WithTimeout(context.Background(), time.Second)
+		_ = l.Unlock(patience) // goes on in the background if it must
+		cancel()
+	}
+}
+
+func (c *crowd) enter(l *mutex.Lock) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holder != nil && c.holder.Err() == nil && l.Err() == nil {
+		c.t.Errorf("token %d is granted while %d holds", l.Token(), c.holder.Token())
+	}
+	if l.Token() <= c.last {
+		c.t.Errorf("token %d after %d", l.Token(), c.last)
+	}
+	c.holder, c.last = l, l.Token()
+	c.count++
+}
+
+func (c *crowd) exit(l *mutex.Lock) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holder == l {
+		c.holder = nil
+	}
 }
 
 // goesOn waits until there were a few grants more.
