@@ -2,6 +2,7 @@ package servers_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,5 +94,15 @@ func TestNamesDiffer(t *testing.T) {
 	a, b := servers.Name(t), servers.Name(t)
 	if a == b || !strings.HasPrefix(a, "TestNamesDiffer-") {
 		t.Errorf("names %q and %q", a, b)
+	}
+}
+
+func TestWhatIsSkippedIsInTheSummaryWithTheReason(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "summary")
+	t.Setenv("BATON_SUMMARY", path)
+	t.Run("inner", func(t *testing.T) { servers.CannotRun(t, errors.New("as planned")) })
+	b, err := os.ReadFile(path)
+	if want := "skipped " + t.Name() + "/inner: cannot run here: as planned\n"; err != nil || string(b) != want {
+		t.Errorf("the summary has %q, %v; want %q", b, err, want)
 	}
 }
