@@ -52,7 +52,7 @@ func TestServerWhoseClockIsFastOrSlow(t *testing.T) {
 			e := ownZooKeeper(t, zkserver.Options{Wrap: faketime(t, "FAKETIME=+0 "+c.rate)})
 			far, name := e.link(t, ttl), servers.Name(t)
 			next := newMutex(t, e.client(t, ttl), name)
-			stays := lock(t, newMutex(t, e.client(t, ttl), servers.Name(t)))
+			stays := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
 			l := lock(t, newMutex(t, far.Client, name))
 			told := make(chan time.Time, 1)
 			context.AfterFunc(l.Context(), func() { told <- time.Now() })
@@ -92,9 +92,9 @@ func TestServerWhoseWallClockJumps(t *testing.T) {
 	e := ownZooKeeper(t, zkserver.Options{Wrap: faketime(t,
 		"FAKETIME_TIMESTAMP_FILE="+wall, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1",
 	)})
-	l := lock(t, newMutex(t, e.client(t, 6*time.Second), servers.Name(t)))
+	l := lock(t, newMutex(t, e.client(t, 20*time.Second), servers.Name(t)))
 	conn := e.zkConn(t, 10*time.Second)
-	crowd := e.crowd(t, 2, 6*time.Second)
+	crowd := e.crowd(t, 2, 20*time.Second)
 	offsets := []string{"+3600", "+0", "-3600", "+0"}
 	if !wholeMatrix() {
 		offsets = offsets[:2]

@@ -284,7 +284,7 @@ func TestQuorumLostForAWhile(t *testing.T) {
 		for _, i := range down {
 			e.members[i].Kill()
 		}
-		time.Sleep(e.outages(ttl) / 2)
+		time.Sleep(e.outages(ttl) / 3)
 		for _, i := range down {
 			if err := e.members[i].Launch(); err != nil {
 				t.Fatal(err)
