@@ -46,6 +46,14 @@ func ownZooKeeper(t testing.TB, o zkserver.Options) *ensemble {
 	return e
 }
 
+// version is the service and its version: "etcd 3.7.3".
+func (e *ensemble) version() string {
+	if e.etcd != nil {
+		return "etcd " + e.etcd.Version()
+	}
+	return "ZooKeeper " + e.zk.Version()
+}
+
 // trio runs a test against a cluster of three of each service. The two run side by side with other tests.
 func trio(t *testing.T, test func(t *testing.T, e *ensemble)) {
 	t.Helper()

@@ -34,43 +34,11 @@ func partitions(t *testing.T) (runs int, asked bool) {
 	return n, true
 }
 
-// node is a member of a cluster that a test may break.
-type node interface {
-	Kill()
-	Restart(ctx context.Context) error
-}
-
-// trio is a cluster of three, of this test alone.
-type trio struct {
-	site
-	what string // "etcd 3.7.3"
-	// leader and follower find one that is.
-	leader, follower func(ctx context.Context) (node, error)
-}
-
-func etcdTrio(t *testing.T) trio {
-	c := servers.NewEtcd(t, etcdserver.Options{Nodes: 3})
-	return trio{
-		site: site{"etcd", c.Endpoints()}, what: "etcd " + c.Version(),
-		leader:   func(ctx context.Context) (node, error) { return c.Leader(ctx) },
-		follower: func(ctx context.Context) (node, error) { return c.Follower(ctx) },
-	}
-}
-
-func zkTrio(t *testing.T) trio {
-	c := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
-	return trio{
-		site: site{"zk", c.Endpoints()}, what: "ZooKeeper " + c.Version(),
-		leader:   func(ctx context.Context) (node, error) { return c.Leader(ctx) },
-		follower: func(ctx context.Context) (node, error) { return c.Follower(ctx) },
-	}
-}
-
 // eachTrio runs a test on a cluster of each service, which the test starts when it wants it.
-func eachTrio(t *testing.T, test func(t *testing.T, start func() trio)) {
+func eachTrio(t *testing.T, test func(t *testing.T, start func() *ensemble)) {
 	t.Helper()
-	t.Run("etcd-3", func(t *testing.T) { test(t, func() trio { return etcdTrio(t) }) })
-	t.Run("zookeeper-3", func(t *testing.T) { test(t, func() trio { return zkTrio(t) }) })
+	t.Run("etcd-3", func(t *testing.T) { test(t, func() *ensemble { return ownEtcd(t, etcdserver.Options{Nodes: 3}) }) })
+	t.Run("zookeeper-3", func(t *testing.T) { test(t, func() *ensemble { return ownZooKeeper(t, zkserver.Options{Nodes: 3}) }) })
 }
 
 // The ways in which a holder is cut off. Nothing is ever reset: packets vanish.
@@ -146,7 +114,7 @@ func (r cutResult) late() bool { return !r.overAtGone || !r.overAtGrant }
 
 // batch is some runs that happen at once, on names of their own.
 type batch struct {
-	trio
+	*ensemble
 	witness    witness
 	log        coordinator.Option
 	ready, cut sync.WaitGroup // counts of the runs that are so far
@@ -159,7 +127,7 @@ type batch struct {
 // Only a process that was not scheduled may be late, and it says so. When the figures are wanted it may not either.
 func TestPartitionedHolderIsToldBeforeTheNextIsGranted(t *testing.T) {
 	runs, asked := partitions(t)
-	eachTrio(t, func(t *testing.T, start func() trio) {
+	eachTrio(t, func(t *testing.T, start func() *ensemble) {
 		if !asked {
 			t.Parallel() // else they would be in each other's way
 		}
@@ -167,7 +135,7 @@ func TestPartitionedHolderIsToldBeforeTheNextIsGranted(t *testing.T) {
 		cluster, still := start(), watchStalls()
 		results := cutAll(t, cluster, runs, seed, asked)
 		still.end()
-		text := partitionReport(fmt.Sprintf("%s, three nodes; %d runs, seed %d", cluster.what, runs, seed), results, still)
+		text := partitionReport(fmt.Sprintf("%s, three nodes; %d runs, seed %d", cluster.version(), runs, seed), results, still)
 		if asked {
 			fmt.Println(text)
 		} else {
@@ -201,7 +169,7 @@ func judge(t *testing.T, results []cutResult, still *stalls, strict bool) {
 }
 
 // cutAll cuts holders off in batches.
-func cutAll(t *testing.T, cluster trio, runs int, seed uint64, asked bool) []cutResult {
+func cutAll(t *testing.T, cluster *ensemble, runs int, seed uint64, asked bool) []cutResult {
 	faults := []string{faultNone, faultLeader, faultNone, faultFollower, faultNone}
 	size, log := 5, logTo(t)
 	if asked {
@@ -219,7 +187,7 @@ func cutAll(t *testing.T, cluster trio, runs int, seed uint64, asked bool) []cut
 		for range min(size, runs-len(results)) {
 			plan = append(plan, newCutting(r, len(plan)+len(results), faults[i%len(faults)]))
 		}
-		b := &batch{trio: cluster, witness: w, log: log}
+		b := &batch{ensemble: cluster, witness: w, log: log}
 		results = append(results, b.run(t, plan, rand.New(rand.NewPCG(seed, uint64(2+i))))...)
 	}
 	return results
@@ -246,33 +214,31 @@ func (b *batch) run(t *testing.T, plan []cutting, r *rand.Rand) []cutResult {
 			results[i] = h.result
 		})
 	}
-	victim, err := b.kill(ctx, plan[0].fault)
+	killed := b.kill(t, plan[0].fault)
 	wg.Wait()
-	if victim != nil {
-		err = errors.Join(err, victim.Restart(ctx))
-	}
-	if err != nil {
-		t.Error(err)
+	if killed != none {
+		b.start(t, killed)
 	}
 	return results
 }
 
+// none is no member of an ensemble.
+const none = -1
+
 // kill kills a member right after the last cut. The one to kill is found before: that takes time.
-func (b *batch) kill(ctx context.Context, fault string) (victim node, err error) {
+func (b *batch) kill(t *testing.T, fault string) (victim int) {
+	victim = none
 	switch fault {
 	case faultLeader:
-		victim, err = b.leader(ctx)
+		victim = b.leader(t)
 	case faultFollower:
-		victim, err = b.follower(ctx)
-	}
-	if err != nil {
-		return nil, err
+		victim = b.follower(t)
 	}
 	b.cut.Wait()
-	if victim != nil {
-		victim.Kill()
+	if victim != none {
+		b.members[victim].Kill()
 	}
-	return victim, nil
+	return victim
 }
 
 func shuffled(r *rand.Rand, all []string) []string {

@@ -67,7 +67,7 @@ type pauseResult struct {
 // When the figures are wanted, it shows also what becomes of the register without.
 func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 	d, asked := pausesTime(t)
-	eachTrio(t, func(t *testing.T, start func() trio) {
+	eachTrio(t, func(t *testing.T, start func() *ensemble) {
 		t.Parallel() // with the other one; both mostly wait
 		cluster := start()
 		subjects := cluster.subjects()
@@ -83,7 +83,7 @@ func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 		if t.Failed() {
 			return
 		}
-		text := pausesReport(cluster.what, d, results)
+		text := pausesReport(cluster.version(), d, results)
 		if asked {
 			fmt.Println(text)
 		} else {
