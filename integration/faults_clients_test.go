@@ -20,7 +20,7 @@ func init() { proc.Register("crowd", crowdWorker) }
 // TestKilledProcess kills a process that holds, waits, reads and leads on many names at once, and lets another exit without
 // a word. What they held is given on within the TTL, whom they stood in front of goes on, and nobody is admitted early.
 func TestKilledProcess(t *testing.T) {
-	const ttl, bound = 3 * time.Second, 3*time.Second + 5*time.Second
+	const ttl, bound = 5 * time.Second, 10 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c := s.client(t, longTTL)
@@ -115,7 +115,7 @@ func crowdWorker(ctx context.Context, io *proc.IO, args []string) error {
 
 // TestLastOfTwentyIsServedWhenAllOthersAreKilled: it waits for one TTL, not for nineteen.
 func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
-	const ttl, others = 3 * time.Second, 19
+	const ttl, others = 5 * time.Second, 19
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)("crowd")
 		c := s.client(t, longTTL)
@@ -163,7 +163,7 @@ func (r *register) of(token int64) (accepted, refused int) {
 // the resource refuses it; its waiter, whose turn came and went meanwhile, returns the loss; its reader held the writers up
 // for one TTL; its term was over before the next began.
 func TestPausedProcess(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 5 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c := s.client(t, longTTL)
