@@ -1,0 +1,168 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what a history comes to.
+type Report struct {
+	Attempts int
+	Grants   map[Kind]int
+	Losses   map[string]int // holds that ended before their release, by cause
+	Failures map[string]int // attempts, by what they returned
+	Accesses int            // of registers
+	Refused  int            // of those
+	Faults   map[string]int
+	// HandOver is the longest time from the end of a hold to the grant that followed it on the name, when the next one
+	// had asked already.
+	HandOver time.Duration
+	// Recovery is the longest time from the end of a fault, by kind, until somebody whom it hit was granted something.
+	Recovery   map[string]time.Duration
+	Violations []Violation
+	Unknown    []string // searches that gave up
+}
+
+// Report checks the history and adds it up. Call it when nothing is recorded any more.
+func (h *History) Report() Report {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := newReport()
+	r.Violations = h.direct()
+	found, unknown := h.witness()
+	r.Violations, r.Unknown = append(r.Violations, found...), unknown
+	if h.err != nil {
+		r.Unknown = append(r.Unknown, "the history is not whole: "+h.err.Error())
+	}
+	var grants []*Hold
+	for _, hold := range h.holds {
+		r.Attempts++
+		switch {
+		case hold.Granted != 0:
+			r.Grants[hold.Kind]++
+			grants = append(grants, hold)
+			if hold.Ended != 0 && (hold.Releasing == 0 || hold.Ended < hold.Releasing) {
+				r.Losses[hold.Cause]++
+			}
+		case hold.FailedAt != 0:
+			r.Failures[reason(hold.Error)]++
+		}
+	}
+	slices.SortFunc(grants, func(a, b *Hold) int { return int(a.Granted - b.Granted) })
+	for _, a := range h.accesses {
+		r.Accesses++
+		if !a.Accepted {
+			r.Refused++
+		}
+	}
+	h.times(&r, grants)
+	return r
+}
+
+func newReport() Report {
+	return Report{
+		Grants: map[Kind]int{}, Losses: map[string]int{}, Failures: map[string]int{}, Faults: map[string]int{},
+		Recovery: map[string]time.Duration{},
+	}
+}
+
+// reason is what errors of one sort have in common: the last of "lock name: not held: details", without the
+// operation and the name.
+func reason(err string) string {
+	for _, known := range []string{
+		"session is lost", "session lost", "context deadline exceeded", "context canceled", "client is closed",
+		"entry was removed", "unavailable", "taken", "refused",
+	} {
+		if strings.Contains(err, known) {
+			return known
+		}
+	}
+	return err
+}
+
+// times wants the grants in their order.
+func (h *History) times(r *Report, grants []*Hold) {
+	last := map[subject]*Hold{}
+	for _, g := range grants {
+		s := g.subject()
+		if before := last[s]; before != nil && g.Kind != Permits && g.Kind != Read {
+			if spans := h.spans(before); len(spans) > 0 && spans[len(spans)-1].to < Forever {
+				r.HandOver = max(r.HandOver, time.Duration(g.Granted-max(spans[len(spans)-1].to, g.Asked)))
+			}
+		}
+		last[s] = g
+	}
+	for _, f := range h.faults {
+		r.Faults[f.Kind]++
+		if f.End == 0 {
+			continue
+		}
+		for _, g := range grants {
+			if g.Granted > f.End && (len(f.Clients) == 0 || slices.Contains(f.Clients, g.Client)) {
+				r.Recovery[f.Kind] = max(r.Recovery[f.Kind], time.Duration(g.Granted-f.End))
+				break
+			}
+		}
+	}
+}
+
+// Add adds the figures of another report.
+func (r *Report) Add(o Report) {
+	if r.Grants == nil {
+		*r = newReport()
+	}
+	r.Attempts += o.Attempts
+	r.Accesses += o.Accesses
+	r.Refused += o.Refused
+	sum(r.Grants, o.Grants)
+	sum(r.Losses, o.Losses)
+	sum(r.Failures, o.Failures)
+	sum(r.Faults, o.Faults)
+	r.HandOver = max(r.HandOver, o.HandOver)
+	for kind, d := range o.Recovery {
+		r.Recovery[kind] = max(r.Recovery[kind], d)
+	}
+	r.Violations = append(r.Violations, o.Violations...)
+	r.Unknown = append(r.Unknown, o.Unknown...)
+}
+
+func sum[K comparable](to, from map[K]int) {
+	for k, n := range from {
+		to[k] += n
+	}
+}
+
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "attempts           %d\n", r.Attempts)
+	table(&b, "grants", r.Grants)
+	table(&b, "losses", r.Losses)
+	table(&b, "failed attempts", r.Failures)
+	table(&b, "faults", r.Faults)
+	fmt.Fprintf(&b, "register accesses  %d, %d of them refused\n", r.Accesses, r.Refused)
+	fmt.Fprintf(&b, "slowest hand-over  %v\n", r.HandOver.Round(time.Millisecond))
+	slowest, of := time.Duration(0), "no fault"
+	for kind, d := range r.Recovery {
+		if d > slowest {
+			slowest, of = d, kind
+		}
+	}
+	fmt.Fprintf(&b, "slowest recovery   %v, after %s\n", slowest.Round(time.Millisecond), of)
+	fmt.Fprintf(&b, "undecided          %d\n", len(r.Unknown))
+	fmt.Fprintf(&b, "violations         %d\n", len(r.Violations))
+	return b.String()
+}
+
+func table[K ~string](b *strings.Builder, title string, counts map[K]int) {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	fmt.Fprintf(b, "%-18s %d\n", title, total)
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		fmt.Fprintf(b, "    %-50s %d\n", k, counts[k])
+	}
+}
