@@ -1,0 +1,348 @@
+package integration_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/history"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+func init() { proc.Register("contend", contendWorker) }
+
+// crewLimit is the limit of the semaphores that crews contend for.
+const crewLimit = 3
+
+// kinds are what each client of a crew contends for at once.
+var kinds = []history.Kind{history.Mutex, history.Mutex, history.Read, history.Write, history.Permits, history.Permits, history.Term}
+
+// contender takes one kind of hold again and again, for short times, sometimes giving up.
+type contender struct {
+	client   func() *coordinator.Client // another one after the last was closed
+	who      string
+	name     string // of the lock, the read-write lock, the semaphore and the election alike
+	kind     history.Kind
+	h        *history.History
+	register register // what the mutex protects
+	r        *rand.Rand
+}
+
+// hold is what handles of all recipes are.
+type hold interface {
+	Context() context.Context
+	Token() coordinator.Token
+	Deadline() time.Time
+}
+
+// run goes on until calm is closed and one more grant was had, and reports whether it was; or until ctx ends.
+func (c contender) run(ctx context.Context, calm <-chan struct{}) bool {
+	for ctx.Err() == nil {
+		patience, last := time.Duration(1+c.r.IntN(3000))*time.Millisecond, false
+		select {
+		case <-calm:
+			patience, last = 20*time.Second, true
+		default:
+		}
+		if c.turn(ctx, patience) && last {
+			return true
+		}
+		pause(ctx, time.Duration(c.r.IntN(60))*time.Millisecond)
+	}
+	return false
+}
+
+// turn takes the hold once, if it can within its patience, and gives it back.
+func (c contender) turn(ctx context.Context, patience time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	n, limit := 1, 1
+	if c.kind == history.Permits {
+		n, limit = 1+c.r.IntN(2), crewLimit
+	}
+	a := c.h.Attempt(c.who, c.name, c.kind, n, limit)
+	h, release, err := c.take(ctx, n)
+	if err != nil {
+		a.Failed(err)
+		return false
+	}
+	g := a.Granted(h.Context(), h.Token())
+	g.Until(h.Deadline)
+	switch {
+	case c.kind == history.Mutex && c.register.path != "":
+		c.increment(h)
+	case c.kind == history.Write && c.r.IntN(3) == 0:
+		release = c.downgrade(h, g, release)
+	}
+	pause(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
+	g.Releasing()
+	bounded, cancelRelease := context.WithTimeout(context.Background(), time.Second)
+	defer cancelRelease()
+	g.Released(release(bounded)) // goes on in the background if it must
+	return true
+}
+
+type releaser func(context.Context) error
+
+func (c contender) take(ctx context.Context, n int) (hold, releaser, error) {
+	client := c.client()
+	switch c.kind {
+	case history.Mutex:
+		m, err := mutex.New(client, c.name)
+		if err != nil {
+			return nil, nil, err
+		}
+		lock := m.Lock
+		if c.r.IntN(10) == 0 {
+			lock = m.TryLock
+		}
+		l, err := lock(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return l, l.Unlock, nil
+	case history.Read, history.Write:
+		l, err := c.rw(client)
+		if err != nil {
+			return nil, nil, err
+		}
+		lock := l.RLock
+		if c.kind == history.Write {
+			lock = l.Lock
+		}
+		h, err := lock(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		return h, h.Unlock, nil
+	case history.Permits:
+		s, err := semaphore.New(client, c.name, crewLimit)
+		if err != nil {
+			return nil, nil, err
+		}
+		p, err := s.Acquire(ctx, n)
+		if err != nil {
+			return nil, nil, err
+		}
+		return p, p.Release, nil
+	case history.Term:
+		e, err := election.New(client, c.name)
+		if err != nil {
+			return nil, nil, err
+		}
+		t, err := e.Campaign(ctx, []byte(c.who))
+		if err != nil {
+			return nil, nil, err
+		}
+		return t, t.Resign, nil
+	}
+	return nil, nil, fmt.Errorf("%s is no kind of hold", c.kind)
+}
+
+func (c contender) rw(client *coordinator.Client) (*rwlock.RWLock, error) {
+	return rwlock.New(client, c.name)
+}
+
+// downgrade goes on for reading only, and returns the release of that.
+func (c contender) downgrade(h hold, g *history.Grant, whole releaser) releaser {
+	l, err := c.rw(c.client())
+	if err != nil {
+		return whole
+	}
+	ctx, cancel := context.WithTimeout(h.Context(), time.Second)
+	defer cancel()
+	r, err := l.RLock(ctx)
+	if err != nil || r.Token() != h.Token() { // the write lock was lost, and this is another hold, which is not recorded
+		if err == nil {
+			_ = r.Unlock(ctx)
+		}
+		return whole
+	}
+	g.Downgraded(r.Context())
+	ctx, cancel = context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = whole(ctx)
+	return r.Unlock
+}
+
+// increment adds one to the register, which must lose no addition, and takes a moment between reading and
+// writing.
+func (c contender) increment(h hold) {
+	value, ok := c.register.read(c.who, int64(h.Token()))
+	if !ok {
+		return
+	}
+	pause(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
+	c.register.write(c.who, int64(h.Token()), value+1)
+}
+
+// register is a number in a file, which processes share. It checks and remembers the token of each access. The file is the
+// list of all accesses, in their order: that is the truth about a process that was killed.
+type register struct{ path string }
+
+func (r register) read(who string, token int64) (value int, ok bool) {
+	a := r.access(history.Access{Client: who, Token: token, Read: true})
+	return number(a.Value), a.Accepted
+}
+
+func (r register) write(who string, token int64, value int) {
+	r.access(history.Access{Client: who, Token: token, Value: fmt.Sprintf("%d %s", value, who)})
+}
+
+// number is that in a value, which says who wrote it so that all values differ.
+func number(value string) int {
+	first, _, _ := strings.Cut(value, " ")
+	n, _ := strconv.Atoi(first) // 0 of an empty one
+	return n
+}
+
+// state is the last line of the file.
+type state struct {
+	history.Access
+	Max     int64  // the greatest token that was accepted
+	Current string // the value after the access
+}
+
+func (r register) access(a history.Access) history.Access {
+	a.Name, a.Begin = "register", history.Now()
+	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		panic(err)
+	}
+	var last state
+	if info, err := f.Stat(); err == nil && info.Size() > 0 {
+		tail := make([]byte, min(info.Size(), 4096))
+		if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil {
+			panic(err)
+		}
+		lines := bytes.Split(bytes.TrimSpace(tail), []byte("\n"))
+		if err := json.Unmarshal(lines[len(lines)-1], &last); err != nil {
+			panic(err)
+		}
+	}
+	if a.Accepted = a.Token >= last.Max; a.Accepted && !a.Read {
+		last.Current = a.Value
+	}
+	if a.Read {
+		a.Value = last.Current
+	}
+	last.Max, a.End = max(last.Max, a.Token), history.Now()
+	last.Access = a
+	line, err := json.Marshal(last)
+	if err == nil {
+		_, err = f.Write(append(line, '\n'))
+	}
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+// record adds all accesses to the history, and fails the test if an addition was lost.
+func (r register) record(t testing.TB, h *history.History) {
+	t.Helper()
+	b, err := os.ReadFile(r.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := 0
+	for line := range bytes.Lines(b) {
+		var s state
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatal(err)
+		}
+		a := s.Access
+		if a.Read {
+			h.Read(a.Client, a.Name, coordinator.Token(a.Token), a.Value, a.Begin, a.End, a.Accepted)
+			continue
+		}
+		h.Write(a.Client, a.Name, coordinator.Token(a.Token), a.Value, a.Begin, a.End, a.Accepted)
+		if !a.Accepted {
+			continue
+		}
+		if number(a.Value) != value+1 {
+			t.Errorf("an addition was lost: %d was followed by %q of token %d", value, a.Value, a.Token)
+		}
+		value = number(a.Value)
+	}
+}
+
+// contendAll runs a contender of each kind and returns those kinds that did not get on after the calm began.
+func contendAll(ctx context.Context, calm <-chan struct{}, seed uint64, c contender) (stuck []string) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i, kind := range kinds {
+		c := c
+		c.kind, c.r = kind, rand.New(rand.NewPCG(seed, uint64(i)))
+		wg.Go(func() {
+			if !c.run(ctx, calm) {
+				mu.Lock()
+				defer mu.Unlock()
+				stuck = append(stuck, string(kind))
+			}
+		})
+	}
+	wg.Wait()
+	return stuck
+}
+
+// contendWorker is a client in a process of its own: url, who, name, directory, seed. It goes on until it is
+// told to, and then tells who is stuck.
+func contendWorker(ctx context.Context, io *proc.IO, args []string) error {
+	seed, err := strconv.ParseUint(args[4], 10, 64)
+	if err != nil {
+		return err
+	}
+	client, err := coordinator.Open(args[0], silent, coordinator.WithIdentity(args[1]))
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(args[3], args[1]+".history"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := history.New()
+	h.AppendTo(f)
+	if err := io.Send("ready"); err != nil {
+		return err
+	}
+	calm := make(chan struct{})
+	go func() {
+		var bound time.Duration
+		if io.Recv(ctx, &bound) == nil {
+			close(calm)
+		}
+	}()
+	stuck := contendAll(ctx, calm, seed, contender{
+		client: func() *coordinator.Client { return client }, who: args[1], name: args[2], h: h,
+		register: register{filepath.Join(args[3], "register")},
+	})
+	err = io.Send(stuck)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, client.Close(bounded))
+}

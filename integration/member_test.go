@@ -1,0 +1,240 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/h2wire"
+	"github.com/baton-go/baton/integration/internal/history"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkwire"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// member is a client of a crew whose network can be broken: each of its servers is behind a proxy of its own, so that it can
+// move from one to another as it does without them.
+type member struct {
+	who         string
+	url         string
+	proxies     []*netproxy.Proxy
+	counter     *zkwire.Counter // on ZooKeeper
+	join, leave netproxy.Match
+
+	mu     sync.Mutex
+	client *coordinator.Client
+}
+
+// member makes a client of a crew. It is silent: whatever happens to it is meant to.
+func (s site) member(t *testing.T, who string, ttl time.Duration) *member {
+	t.Helper()
+	m := &member{who: who, join: netproxy.Named("/etcdserverpb.KV/Txn"), leave: netproxy.Named("/etcdserverpb.KV/Txn")}
+	sniffer := h2wire.NewSniffer
+	if s.service == "zk" {
+		m.counter = zkwire.NewCounter()
+		sniffer, m.join, m.leave = m.counter.Sniffer, netproxy.Named("multi"), netproxy.Named("delete")
+	}
+	var addrs []string
+	for _, e := range s.endpoints {
+		p := servers.Proxy(t, []string{e}, netproxy.WithSniffer(sniffer))
+		m.proxies, addrs = append(m.proxies, p), append(addrs, p.Addr())
+	}
+	m.url = s.url(ttl, addrs...)
+	m.open(t)
+	t.Cleanup(func() { m.close() })
+	return m
+}
+
+func (m *member) open(t testing.TB) {
+	c, err := coordinator.Open(m.url, silent, coordinator.WithIdentity(m.who))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.client = c
+}
+
+func (m *member) current() *coordinator.Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.client
+}
+
+func (m *member) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_ = m.current().Close(ctx) // its network may be broken
+}
+
+// heal ends all that breaks the member's network.
+func (m *member) heal() {
+	for _, p := range m.proxies {
+		p.Delay(netproxy.Up, 0)
+		p.Delay(netproxy.Down, 0)
+		p.Heal()
+		p.Deliver()
+		_ = p.Admit()
+	}
+}
+
+// netFault breaks a member's network for at most d, in one of many ways, and heals it.
+func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, d time.Duration) {
+	all := func(f func(*netproxy.Proxy)) func() {
+		return func() {
+			for _, p := range m.proxies {
+				f(p)
+			}
+		}
+	}
+	trap := func(set func(*netproxy.Proxy) *netproxy.Trap) func() {
+		return all(func(p *netproxy.Proxy) {
+			t := set(p)
+			context.AfterFunc(ctx, t.Disarm)
+		})
+	}
+	match := m.join
+	if r.IntN(2) == 0 {
+		match = m.leave
+	}
+	delay := time.Duration(r.IntN(300)) * time.Millisecond
+	faults := []struct {
+		kind  string
+		begin func()
+		short bool // it does not last
+	}{
+		{"reset", all((*netproxy.Proxy).Reset), true},
+		{"reset of one server", m.proxies[r.IntN(len(m.proxies))].Reset, true},
+		{"cut", all((*netproxy.Proxy).Cut), false},
+		{"cut of one server", m.proxies[r.IntN(len(m.proxies))].Cut, false},
+		{"cut, up", all((*netproxy.Proxy).CutUp), false},
+		{"cut, down", all((*netproxy.Proxy).CutDown), false},
+		{"cut, and the held bytes dropped", all((*netproxy.Proxy).Cut), false},
+		{"stranded, delivered late", all((*netproxy.Proxy).Cut), false},
+		{"refused", all(func(p *netproxy.Proxy) { p.Refuse(); p.Reset() }), false},
+		{"delay", all(func(p *netproxy.Proxy) { p.Delay(netproxy.Up, delay); p.Delay(netproxy.Down, delay) }), false},
+		{"lost reply", trap(func(p *netproxy.Proxy) *netproxy.Trap { return p.LoseReply(match) }), true},
+		{"lost request", trap(func(p *netproxy.Proxy) *netproxy.Trap { return p.LoseRequest(match) }), true},
+		{"held reply", trap(func(p *netproxy.Proxy) *netproxy.Trap { return p.HoldReply(match) }), false},
+	}
+	f := faults[r.IntN(len(faults))]
+	end := h.Fault(f.kind)
+	f.begin()
+	if !f.short {
+		pause(ctx, time.Duration(r.Int64N(int64(d))))
+	}
+	switch f.kind {
+	case "cut, and the held bytes dropped":
+		all((*netproxy.Proxy).DropHeld)()
+	case "stranded, delivered late":
+		all((*netproxy.Proxy).Strand)()
+		pause(ctx, time.Duration(r.Int64N(int64(d))))
+	}
+	m.heal()
+	end(m.who)
+}
+
+// crew is everything that contends for one round.
+type crew struct {
+	t        *testing.T
+	s        site
+	h        *history.History
+	name     string
+	dir      string
+	members  []*member
+	seed     uint64
+	calm     chan struct{}
+	finished chan struct{}
+	stuck    sync.Map // who: what
+}
+
+// muster has the members contend until end is called.
+func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
+	c := &crew{
+		t: t, s: s, h: history.New(), name: servers.Name(t), dir: t.TempDir(), members: members, seed: seed,
+		calm: make(chan struct{}), finished: make(chan struct{}),
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() {
+		<-c.calm
+		pause(ctx, settle)
+		cancel()
+	}()
+	var wg sync.WaitGroup
+	for i, m := range members {
+		wg.Go(func() {
+			stuck := contendAll(ctx, c.calm, seed+uint64(i), contender{
+				client: m.current, who: m.who, name: c.name, h: c.h, register: register{c.dir + "/register"},
+			})
+			if len(stuck) > 0 {
+				c.stuck.Store(m.who, stuck)
+			}
+		})
+	}
+	go func() { defer close(c.finished); wg.Wait() }()
+	return c
+}
+
+// settle is how long everybody may take to be admitted once more when all faults have ended.
+const settle = 90 * time.Second
+
+// end waits until everybody has been admitted once more, looks for what was left behind, and checks what happened.
+func (c *crew) end(ttl time.Duration) history.Report {
+	t := c.t
+	<-c.finished
+	c.stuck.Range(func(who, what any) bool {
+		t.Errorf("%v after all faults had ended %s was not admitted to %v", settle, who, what)
+		return true
+	})
+	eventually(t, 3*ttl+10*time.Second, "nothing left in the lines, at the latest with the sessions", func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		left, err := entries(ctx, c.members[0].current(), c.name)
+		return err == nil && len(left) == 0
+	})
+	register{c.dir + "/register"}.record(t, c.h)
+	return c.h.Check(t)
+}
+
+// entry is one contender's, as an operator sees it.
+type entry struct{ kind, who, key string }
+
+// entries tells who stands in the lines of a name.
+func entries(ctx context.Context, c *coordinator.Client, name string) (all []entry, err error) {
+	add := func(kind string, e recipes.Contender) { all = append(all, entry{kind, e.Identity, e.Place.Key}) }
+	m, err1 := mutex.New(c, name)
+	l, err2 := rwlock.New(c, name)
+	s, err3 := semaphore.New(c, name, semaphore.Stored)
+	e, err4 := election.New(c, name)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	locks, err1 := m.Contenders(ctx)
+	both, err2 := l.Contenders(ctx)
+	permits, err3 := s.List(ctx)
+	candidates, err4 := e.Candidates(ctx)
+	for _, c := range locks {
+		add("mutex", c)
+	}
+	for _, c := range both {
+		add("rwlock", c.Contender)
+	}
+	for _, c := range permits.Contenders {
+		add("semaphore", c.Contender)
+	}
+	for _, c := range candidates {
+		add("election", c)
+	}
+	return all, errors.Join(err1, err2, err3, err4)
+}
