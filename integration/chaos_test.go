@@ -39,18 +39,10 @@ func TestRecipesUnderABrokenNetwork(t *testing.T) {
 			members = append(members, s.member(t, fmt.Sprintf("client-%d", i), ttl))
 		}
 		c := muster(t, s, seed, members)
-		ctx := within(t, chaosTime(t))
-		r := rand.New(rand.NewPCG(seed, 99))
-		for ctx.Err() == nil {
-			netFault(ctx, r, c.h, members[r.IntN(len(members))], ttl)
-			pause(ctx, time.Duration(r.IntN(200))*time.Millisecond)
-		}
-		for _, m := range members {
-			m.heal()
-		}
+		c.storm(within(t, chaosTime(t)), ttl)
 		close(c.calm)
 		report := c.end(ttl)
-		t.Logf("in %v\n%v", chaosTime(t), report)
+		t.Logf("%v", report)
 		for _, kind := range []history.Kind{history.Mutex, history.Read, history.Write, history.Permits, history.Term} {
 			if report.Grants[kind] < 5 {
 				t.Errorf("only %d grants of %s", report.Grants[kind], kind)

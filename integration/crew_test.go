@@ -30,18 +30,30 @@ func init() { proc.Register("contend", contendWorker) }
 // crewLimit is the limit of the semaphores that crews contend for.
 const crewLimit = 3
 
+// calmPatience is that of contenders when all faults have ended.
+const calmPatience = 20 * time.Second
+
 // kinds are what each client of a crew contends for at once.
 var kinds = []history.Kind{history.Mutex, history.Mutex, history.Read, history.Write, history.Permits, history.Permits, history.Term}
 
+// crewNames are the names of a crew's locks, read-write locks, semaphores and elections alike. There are a few, since a
+// contender who is cut off holds up his line for the TTL.
+func crewNames(name string) []string { return []string{name + "-a", name + "-b", name + "-c"} }
+
+func crewName(name string, r *rand.Rand) string {
+	all := crewNames(name)
+	return all[r.IntN(len(all))]
+}
+
 // contender takes one kind of hold again and again, for short times, sometimes giving up.
 type contender struct {
-	client   func() *coordinator.Client // another one after the last was closed
-	who      string
-	name     string // of the lock, the read-write lock, the semaphore and the election alike
-	kind     history.Kind
-	h        *history.History
-	register register // what the mutex protects
-	r        *rand.Rand
+	client func() *coordinator.Client // another one after the last was closed
+	who    string
+	name   string // see crewNames
+	kind   history.Kind
+	h      *history.History
+	dir    string // of the registers that the mutexes protect
+	r      *rand.Rand
 }
 
 // hold is what handles of all recipes are.
@@ -57,7 +69,7 @@ func (c contender) run(ctx context.Context, calm <-chan struct{}) bool {
 		patience, last := time.Duration(1+c.r.IntN(3000))*time.Millisecond, false
 		select {
 		case <-calm:
-			patience, last = 20*time.Second, true
+			patience, last = calmPatience, true
 		default:
 		}
 		if c.turn(ctx, patience) && last {
@@ -76,6 +88,7 @@ func (c contender) turn(ctx context.Context, patience time.Duration) bool {
 	if c.kind == history.Permits {
 		n, limit = 1+c.r.IntN(2), crewLimit
 	}
+	c.name = crewName(c.name, c.r)
 	a := c.h.Attempt(c.who, c.name, c.kind, n, limit)
 	h, release, err := c.take(ctx, n)
 	if err != nil {
@@ -85,12 +98,16 @@ func (c contender) turn(ctx context.Context, patience time.Duration) bool {
 	g := a.Granted(h.Context(), h.Token())
 	g.Until(h.Deadline)
 	switch {
-	case c.kind == history.Mutex && c.register.path != "":
+	case c.kind == history.Mutex:
 		c.increment(h)
 	case c.kind == history.Write && c.r.IntN(3) == 0:
 		release = c.downgrade(h, g, release)
 	}
-	pause(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
+	length := time.Duration(c.r.IntN(20)) * time.Millisecond
+	if c.r.IntN(20) == 0 && patience < calmPatience { // long enough for the fault to come
+		length = time.Duration(c.r.IntN(4000)) * time.Millisecond
+	}
+	pause(h.Context(), length)
 	g.Releasing()
 	bounded, cancelRelease := context.WithTimeout(context.Background(), time.Second)
 	defer cancelRelease()
@@ -184,17 +201,20 @@ func (c contender) downgrade(h hold, g *history.Grant, whole releaser) releaser 
 // increment adds one to the register, which must lose no addition, and takes a moment between reading and
 // writing.
 func (c contender) increment(h hold) {
-	value, ok := c.register.read(c.who, int64(h.Token()))
+	register := register{c.dir, c.name}
+	value, ok := register.read(c.who, int64(h.Token()))
 	if !ok {
 		return
 	}
 	pause(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
-	c.register.write(c.who, int64(h.Token()), value+1)
+	register.write(c.who, int64(h.Token()), value+1)
 }
 
 // register is a number in a file, which processes share. It checks and remembers the token of each access. The file is the
 // list of all accesses, in their order: that is the truth about a process that was killed.
-type register struct{ path string }
+type register struct{ dir, name string }
+
+func (r register) path() string { return filepath.Join(r.dir, r.name+".register") }
 
 func (r register) read(who string, token int64) (value int, ok bool) {
 	a := r.access(history.Access{Client: who, Token: token, Read: true})
@@ -220,8 +240,8 @@ type state struct {
 }
 
 func (r register) access(a history.Access) history.Access {
-	a.Name, a.Begin = "register", history.Now()
-	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	a.Name, a.Begin = r.name, history.Now()
+	f, err := os.OpenFile(r.path(), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		panic(err)
 	}
@@ -261,7 +281,7 @@ func (r register) access(a history.Access) history.Access {
 // record adds all accesses to the history, and fails the test if an addition was lost.
 func (r register) record(t testing.TB, h *history.History) {
 	t.Helper()
-	b, err := os.ReadFile(r.path)
+	b, err := os.ReadFile(r.path())
 	if errors.Is(err, os.ErrNotExist) {
 		return
 	}
@@ -339,7 +359,7 @@ func contendWorker(ctx context.Context, io *proc.IO, args []string) error {
 	}()
 	stuck := contendAll(ctx, calm, seed, contender{
 		client: func() *coordinator.Client { return client }, who: args[1], name: args[2], h: h,
-		register: register{filepath.Join(args[3], "register")},
+		dir: args[3],
 	})
 	err = io.Send(stuck)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

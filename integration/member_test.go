@@ -88,8 +88,9 @@ func (m *member) heal() {
 	}
 }
 
-// netFault breaks a member's network for at most d, in one of many ways, and heals it.
-func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, d time.Duration) {
+// netFault breaks a member's network in one of many ways, for a time that is mostly short against ttl and sometimes longer,
+// and heals it.
+func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, ttl time.Duration) {
 	all := func(f func(*netproxy.Proxy)) func() {
 		return func() {
 			for _, p := range m.proxies {
@@ -97,51 +98,67 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 			}
 		}
 	}
-	trap := func(set func(*netproxy.Proxy) *netproxy.Trap) func() {
-		return all(func(p *netproxy.Proxy) {
-			t := set(p)
-			context.AfterFunc(ctx, t.Disarm)
-		})
-	}
-	match := m.join
-	if r.IntN(2) == 0 {
-		match = m.leave
+	one := m.proxies[r.IntN(len(m.proxies))]
+	var traps []*netproxy.Trap
+	trap := func(set func(*netproxy.Proxy, netproxy.Match) *netproxy.Trap) func() {
+		match := m.join
+		if r.IntN(2) == 0 {
+			match = m.leave
+		}
+		return all(func(p *netproxy.Proxy) { traps = append(traps, set(p, match)) })
 	}
 	delay := time.Duration(r.IntN(300)) * time.Millisecond
+	const dropped, stranded = "cut, and the held bytes dropped", "stranded, and delivered late"
 	faults := []struct {
 		kind  string
 		begin func()
-		short bool // it does not last
 	}{
-		{"reset", all((*netproxy.Proxy).Reset), true},
-		{"reset of one server", m.proxies[r.IntN(len(m.proxies))].Reset, true},
-		{"cut", all((*netproxy.Proxy).Cut), false},
-		{"cut of one server", m.proxies[r.IntN(len(m.proxies))].Cut, false},
-		{"cut, up", all((*netproxy.Proxy).CutUp), false},
-		{"cut, down", all((*netproxy.Proxy).CutDown), false},
-		{"cut, and the held bytes dropped", all((*netproxy.Proxy).Cut), false},
-		{"stranded, delivered late", all((*netproxy.Proxy).Cut), false},
-		{"refused", all(func(p *netproxy.Proxy) { p.Refuse(); p.Reset() }), false},
-		{"delay", all(func(p *netproxy.Proxy) { p.Delay(netproxy.Up, delay); p.Delay(netproxy.Down, delay) }), false},
-		{"lost reply", trap(func(p *netproxy.Proxy) *netproxy.Trap { return p.LoseReply(match) }), true},
-		{"lost request", trap(func(p *netproxy.Proxy) *netproxy.Trap { return p.LoseRequest(match) }), true},
-		{"held reply", trap(func(p *netproxy.Proxy) *netproxy.Trap { return p.HoldReply(match) }), false},
+		{"reset", all((*netproxy.Proxy).Reset)},
+		{"reset of one server", one.Reset},
+		{"cut", all((*netproxy.Proxy).Cut)},
+		{"cut from one server", one.Cut},
+		{"cut, up", all((*netproxy.Proxy).CutUp)},
+		{"cut, down", all((*netproxy.Proxy).CutDown)},
+		{dropped, all((*netproxy.Proxy).Cut)},
+		{stranded, all((*netproxy.Proxy).Cut)},
+		{"refused", all(func(p *netproxy.Proxy) { p.Refuse(); p.Reset() })},
+		{"delay", all(func(p *netproxy.Proxy) { p.Delay(netproxy.Up, delay); p.Delay(netproxy.Down, delay) })},
+		{"lost reply", trap((*netproxy.Proxy).LoseReply)},
+		{"lost request", trap((*netproxy.Proxy).LoseRequest)},
+		{"held reply", trap((*netproxy.Proxy).HoldReply)},
 	}
 	f := faults[r.IntN(len(faults))]
+	length := func() time.Duration { x := r.Float64(); return time.Duration(1.5 * x * x * float64(ttl)) }
 	end := h.Fault(f.kind)
 	f.begin()
-	if !f.short {
-		pause(ctx, time.Duration(r.Int64N(int64(d))))
-	}
+	pause(ctx, length())
 	switch f.kind {
-	case "cut, and the held bytes dropped":
+	case dropped:
 		all((*netproxy.Proxy).DropHeld)()
-	case "stranded, delivered late":
+	case stranded:
 		all((*netproxy.Proxy).Strand)()
-		pause(ctx, time.Duration(r.Int64N(int64(d))))
+		pause(ctx, length())
+	}
+	for _, t := range traps {
+		t.Disarm()
 	}
 	m.heal()
 	end(m.who)
+}
+
+// storm breaks the network of each member again and again until ctx ends.
+func (c *crew) storm(ctx context.Context, ttl time.Duration) {
+	var wg sync.WaitGroup
+	for i, m := range c.members {
+		r := rand.New(rand.NewPCG(c.seed, 1000+uint64(i)))
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				netFault(ctx, r, c.h, m, ttl)
+				pause(ctx, time.Duration(r.IntN(3000))*time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // crew is everything that contends for one round.
@@ -152,6 +169,7 @@ type crew struct {
 	name     string
 	dir      string
 	members  []*member
+	eye      *coordinator.Client // whose network is whole
 	seed     uint64
 	calm     chan struct{}
 	finished chan struct{}
@@ -161,7 +179,7 @@ type crew struct {
 // muster has the members contend until end is called.
 func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 	c := &crew{
-		t: t, s: s, h: history.New(), name: servers.Name(t), dir: t.TempDir(), members: members, seed: seed,
+		t: t, s: s, h: history.New(), name: servers.Name(t), dir: t.TempDir(), members: members, seed: seed, eye: s.client(t, 10*time.Second),
 		calm: make(chan struct{}), finished: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -175,7 +193,7 @@ func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 	for i, m := range members {
 		wg.Go(func() {
 			stuck := contendAll(ctx, c.calm, seed+uint64(i), contender{
-				client: m.current, who: m.who, name: c.name, h: c.h, register: register{c.dir + "/register"},
+				client: m.current, who: m.who, name: c.name, h: c.h, dir: c.dir,
 			})
 			if len(stuck) > 0 {
 				c.stuck.Store(m.who, stuck)
@@ -200,10 +218,16 @@ func (c *crew) end(ttl time.Duration) history.Report {
 	eventually(t, 3*ttl+10*time.Second, "nothing left in the lines, at the latest with the sessions", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		left, err := entries(ctx, c.members[0].current(), c.name)
-		return err == nil && len(left) == 0
+		for _, name := range crewNames(c.name) {
+			if left, err := entries(ctx, c.eye, name); err != nil || len(left) > 0 {
+				return false
+			}
+		}
+		return true
 	})
-	register{c.dir + "/register"}.record(t, c.h)
+	for _, name := range crewNames(c.name) {
+		register{c.dir, name}.record(t, c.h)
+	}
 	return c.h.Check(t)
 }
 

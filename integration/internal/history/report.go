@@ -20,7 +20,8 @@ type Report struct {
 	// HandOver is the longest time from the end of a hold to the grant that followed it on the name, when the next one
 	// had asked already.
 	HandOver time.Duration
-	// Recovery is the longest time from the end of a fault, by kind, until somebody whom it hit was granted something.
+	// Recovery is the longest time from the end of a fault, by kind, until somebody whom it hit was granted something. Those
+	// are left out whom another fault has hit meanwhile.
 	Recovery   map[string]time.Duration
 	Violations []Violation
 	Unknown    []string // searches that gave up
@@ -97,16 +98,27 @@ func (h *History) times(r *Report, grants []*Hold) {
 	}
 	for _, f := range h.faults {
 		r.Faults[f.Kind]++
-		if f.End == 0 {
-			continue
-		}
 		for _, g := range grants {
-			if g.Granted > f.End && (len(f.Clients) == 0 || slices.Contains(f.Clients, g.Client)) {
-				r.Recovery[f.Kind] = max(r.Recovery[f.Kind], time.Duration(g.Granted-f.End))
+			if f.End != 0 && g.Granted > f.End && f.hits(g.Client) {
+				if !h.disturbed(f, g) {
+					r.Recovery[f.Kind] = max(r.Recovery[f.Kind], time.Duration(g.Granted-f.End))
+				}
 				break
 			}
 		}
 	}
+}
+
+func (f *Injected) hits(client string) bool {
+	return len(f.Clients) == 0 || slices.Contains(f.Clients, client)
+}
+
+// disturbed reports whether another fault hit a client between the end of one and its grant, so that the time between tells
+// nothing.
+func (h *History) disturbed(f *Injected, g *Hold) bool {
+	return slices.ContainsFunc(h.faults, func(o *Injected) bool {
+		return o != f && o.hits(g.Client) && o.Begin < g.Granted && (o.End == 0 || o.End > f.End)
+	})
 }
 
 // Add adds the figures of another report.

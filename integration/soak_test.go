@@ -1,0 +1,163 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/history"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+const (
+	soakTTL = 4 * time.Second
+	// stormTime is how long faults go on in one round, before everybody has to get on and the history is checked.
+	stormTime = 20 * time.Second
+	// Clients of a soak: goroutines' here, whose network is broken, and processes, that are stopped and killed.
+	soakMembers, soakChildren = 3, 2
+)
+
+// soakTime is how long faults are injected: BATON_SOAK, or one short round.
+func soakTime(t *testing.T) time.Duration {
+	s := os.Getenv("BATON_SOAK")
+	if s == "" {
+		return 8 * time.Second
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d <= 0 {
+		t.Fatalf("BATON_SOAK=%q is not a time such as 30m", s)
+	}
+	return d
+}
+
+// TestSoak has clients and processes contend for all recipes on clusters of three servers, while all sorts of faults
+// are injected at once. It goes in rounds: after each all faults end, everybody has to be admitted once more, nothing may be left behind,
+// and the history is checked. Seeds make the choice of faults repeatable, not the schedule of a real cluster.
+//
+// BATON_SEED repeats the choices of a run.
+func TestSoak(t *testing.T) {
+	seed := rand.Uint64()
+	if s := os.Getenv("BATON_SEED"); s != "" {
+		if _, err := fmt.Sscan(s, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("etcd", func(t *testing.T) {
+		c := servers.NewEtcd(t, etcdserver.Options{Nodes: 3})
+		soak(t, &field{site: site{"etcd", c.Endpoints()}, cluster: levers[*etcdserver.Node]{c}}, seed)
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		c := servers.NewZooKeeper(t, zkserver.Options{Nodes: 3})
+		soak(t, &field{site: site{"zk", c.Endpoints()}, cluster: levers[*zkserver.Node]{c}}, seed)
+	})
+}
+
+// soak runs rounds until the time is over, or one fails.
+func soak(t *testing.T, f *field, seed uint64) {
+	fmt.Fprintf(os.Stderr, "soak %s: %v, seed %d\n", t.Name(), soakTime(t), seed)
+	for i := range soakMembers {
+		f.members = append(f.members, f.site.member(t, fmt.Sprintf("client-%d", i), soakTTL))
+	}
+	var total history.Report
+	var first, last usage
+	began := time.Now()
+	rounds := 0
+	for left := soakTime(t); left > 0 && !t.Failed(); rounds++ {
+		length := min(left, stormTime)
+		left -= length
+		t.Run(fmt.Sprintf("round-%d", rounds+1), func(t *testing.T) {
+			total.Add(f.round(t, seed+uint64(rounds), length))
+		})
+		if last = use(); rounds == 0 {
+			first = last
+		}
+		grants := 0
+		for _, n := range total.Grants {
+			grants += n
+		}
+		fmt.Fprintf(os.Stderr, "soak %s: %v, round %d: %d grants, %d faults, %d violations; %v\n", t.Name(),
+			time.Since(began).Round(time.Second), rounds+1, grants, sumOf(total.Faults), len(total.Violations), last)
+	}
+	fmt.Fprintf(os.Stderr, "\nsoak %s, %v in %d rounds, seed %d\n%vafter the first round %v\nafter the last one   %v\n\n",
+		t.Name(), time.Since(began).Round(time.Second), rounds, seed, total, first, last)
+	if last.goroutines > first.goroutines+50 || last.heap > 2*first.heap+32<<20 {
+		t.Errorf("it grew: %v after the first round, %v after the last", first, last)
+	}
+}
+
+func sumOf[K comparable](counts map[K]int) (n int) {
+	for _, k := range counts {
+		n += k
+	}
+	return n
+}
+
+// usage is what this process takes.
+type usage struct {
+	goroutines int
+	heap       uint64
+}
+
+func use() usage {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{runtime.NumGoroutine(), m.HeapAlloc}
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("%d goroutines, %.1f MiB of heap", u.goroutines, float64(u.heap)/(1<<20))
+}
+
+// field is where a soak takes place.
+type field struct {
+	site    site
+	cluster cluster
+	members []*member
+}
+
+// round injects faults for some time, and then judges what happened.
+func (f *field) round(t *testing.T, seed uint64, length time.Duration) history.Report {
+	c := muster(t, f.site, seed, f.members)
+	o := newOperator(t, f, c)
+	var children sync.WaitGroup
+	var wg sync.WaitGroup
+	ctx := within(t, length)
+	for i := range soakChildren {
+		f := newFlock(t, c, i)
+		children.Go(func() { f.run(ctx) })
+	}
+	wg.Go(func() { c.storm(ctx, soakTTL) })
+	for i, injure := range []func(context.Context, *rand.Rand) bool{o.breakServers, o.interfere} {
+		r := rand.New(rand.NewPCG(seed, 2000+uint64(i)))
+		wg.Go(func() {
+			for ctx.Err() == nil && injure(ctx, r) {
+				pause(ctx, time.Duration(1000+r.IntN(5000))*time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	close(c.calm)
+	children.Wait()
+	<-c.finished
+	logs, err := filepath.Glob(filepath.Join(c.dir, "*.history"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range logs {
+		h, err := history.Load(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.h.Merge(h)
+	}
+	return c.end(soakTTL)
+}
