@@ -54,6 +54,7 @@ type contender struct {
 	h      *history.History
 	dir    string // of the registers that the mutexes protect
 	r      *rand.Rand
+	aim    chan<- struct{} // told of holds that will last
 }
 
 // hold is what handles of all recipes are.
@@ -86,13 +87,16 @@ func (c contender) turn(ctx context.Context, patience time.Duration) bool {
 	defer cancel()
 	n, limit := 1, 1
 	if c.kind == history.Permits {
-		n, limit = 1+c.r.IntN(2), crewLimit
+		n, limit = 1+c.r.IntN(crewLimit), crewLimit
 	}
 	c.name = crewName(c.name, c.r)
 	a := c.h.Attempt(c.who, c.name, c.kind, n, limit)
 	h, release, err := c.take(ctx, n)
 	if err != nil {
 		a.Failed(err)
+		if errors.Is(err, coordinator.ErrClosed) {
+			pause(ctx, 50*time.Millisecond) // until there is another client
+		}
 		return false
 	}
 	g := a.Granted(h.Context(), h.Token())
@@ -104,8 +108,12 @@ func (c contender) turn(ctx context.Context, patience time.Duration) bool {
 		release = c.downgrade(h, g, release)
 	}
 	length := time.Duration(c.r.IntN(20)) * time.Millisecond
-	if c.r.IntN(20) == 0 && patience < calmPatience { // long enough for the fault to come
-		length = time.Duration(c.r.IntN(4000)) * time.Millisecond
+	if c.r.IntN(25) == 0 && patience < calmPatience { // long enough to be lost
+		length = time.Duration(c.r.IntN(10_000)) * time.Millisecond
+		select {
+		case c.aim <- struct{}{}:
+		default:
+		}
 	}
 	pause(h.Context(), length)
 	g.Releasing()

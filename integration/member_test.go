@@ -29,6 +29,7 @@ type member struct {
 	proxies     []*netproxy.Proxy
 	counter     *zkwire.Counter // on ZooKeeper
 	join, leave netproxy.Match
+	aim         chan struct{} // has something when a hold of it has begun that will last
 
 	mu     sync.Mutex
 	client *coordinator.Client
@@ -37,7 +38,7 @@ type member struct {
 // member makes a client of a crew. It is silent: whatever happens to it is meant to.
 func (s site) member(t *testing.T, who string, ttl time.Duration) *member {
 	t.Helper()
-	m := &member{who: who, join: netproxy.Named("/etcdserverpb.KV/Txn"), leave: netproxy.Named("/etcdserverpb.KV/Txn")}
+	m := &member{who: who, aim: make(chan struct{}, 1), join: netproxy.Named("/etcdserverpb.KV/Txn"), leave: netproxy.Named("/etcdserverpb.KV/Txn")}
 	sniffer := h2wire.NewSniffer
 	if s.service == "zk" {
 		m.counter = zkwire.NewCounter()
@@ -89,8 +90,8 @@ func (m *member) heal() {
 }
 
 // netFault breaks a member's network in one of many ways, for a time that is mostly short against ttl and sometimes longer,
-// and heals it.
-func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, ttl time.Duration) {
+// and heals it. An aimed one outlasts the TTL, so that holds are lost.
+func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, ttl time.Duration, aimed bool) {
 	all := func(f func(*netproxy.Proxy)) func() {
 		return func() {
 			for _, p := range m.proxies {
@@ -113,22 +114,31 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 		kind  string
 		begin func()
 	}{
-		{"reset", all((*netproxy.Proxy).Reset)},
-		{"reset of one server", one.Reset},
 		{"cut", all((*netproxy.Proxy).Cut)},
-		{"cut from one server", one.Cut},
 		{"cut, up", all((*netproxy.Proxy).CutUp)},
 		{"cut, down", all((*netproxy.Proxy).CutDown)},
 		{dropped, all((*netproxy.Proxy).Cut)},
 		{stranded, all((*netproxy.Proxy).Cut)},
-		{"refused", all(func(p *netproxy.Proxy) { p.Refuse(); p.Reset() })},
+		{"refused", all(func(p *netproxy.Proxy) { p.Refuse(); p.Reset() })}, // the last that keeps from all servers
+		{"reset", all((*netproxy.Proxy).Reset)},
+		{"reset of one server", one.Reset},
+		{"cut from one server", one.Cut},
 		{"delay", all(func(p *netproxy.Proxy) { p.Delay(netproxy.Up, delay); p.Delay(netproxy.Down, delay) })},
 		{"lost reply", trap((*netproxy.Proxy).LoseReply)},
 		{"lost request", trap((*netproxy.Proxy).LoseRequest)},
 		{"held reply", trap((*netproxy.Proxy).HoldReply)},
 	}
 	f := faults[r.IntN(len(faults))]
-	length := func() time.Duration { x := r.Float64(); return time.Duration(1.5 * x * x * float64(ttl)) }
+	if aimed {
+		f = faults[r.IntN(6)]
+	}
+	length := func() time.Duration {
+		x := r.Float64()
+		if aimed || r.IntN(4) == 0 {
+			return ttl + time.Duration(x*float64(ttl))
+		}
+		return time.Duration(x * x * float64(ttl))
+	}
 	end := h.Fault(f.kind)
 	f.begin()
 	pause(ctx, length())
@@ -152,9 +162,19 @@ func (c *crew) storm(ctx context.Context, ttl time.Duration) {
 	for i, m := range c.members {
 		r := rand.New(rand.NewPCG(c.seed, 1000+uint64(i)))
 		wg.Go(func() {
-			for ctx.Err() == nil {
-				netFault(ctx, r, c.h, m, ttl)
-				pause(ctx, time.Duration(r.IntN(3000))*time.Millisecond)
+			for aimed := false; ctx.Err() == nil; {
+				netFault(ctx, r, c.h, m, ttl, aimed)
+				select {
+				case <-m.aim: // that of before, or of during the fault
+				default:
+				}
+				select {
+				case <-time.After(time.Duration(r.IntN(3000)) * time.Millisecond):
+					aimed = false
+				case <-m.aim:
+					aimed = r.IntN(2) == 0
+				case <-ctx.Done():
+				}
 			}
 		})
 	}
@@ -193,7 +213,7 @@ func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 	for i, m := range members {
 		wg.Go(func() {
 			stuck := contendAll(ctx, c.calm, seed+uint64(i), contender{
-				client: m.current, who: m.who, name: c.name, h: c.h, dir: c.dir,
+				client: m.current, aim: m.aim, who: m.who, name: c.name, h: c.h, dir: c.dir,
 			})
 			if len(stuck) > 0 {
 				c.stuck.Store(m.who, stuck)
