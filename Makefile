@@ -17,6 +17,9 @@ RUNS ?= 100
 PAUSES ?= 60s
 # What make faults runs: the tests in integration/faults_*_test.go.
 FAULTS := $(shell sed -n 's/^func \(Test[A-Za-z0-9]*\).*/^\1$$|/p' integration/faults_*_test.go | tr -d '\n' | sed 's/|$$//')
+# Minutes of faults on each service, and which: etcd, zookeeper or all.
+MINUTES ?= 10
+SERVICE ?= all
 
 ROOT_DEPS := integration/testdata/root-deps.golden
 
@@ -62,6 +65,9 @@ partition: ## Cut RUNS (100) holders off from each service, and print how early 
 .PHONY: pauses
 pauses: ## Stop holders for longer than their TTL, for PAUSES (60s) each with Baton and others, and print the updates lost
 	cd integration && BATON_PAUSES=$(PAUSES) go test -count=1 -timeout 6h -run '^TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked$$'
+.PHONY: soak
+soak: ## Inject all faults for MINUTES (10) into SERVICE (etcd, zookeeper, all), the simulation beside it; ends with figures
+	.ci/soak $(MINUTES) $(SERVICE)
 
 .PHONY: demo
 demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181

@@ -180,7 +180,7 @@ func (o *operator) interfere(ctx context.Context, r *rand.Rand) bool {
 func (o *operator) excuse(who, name string) (over func()) {
 	from := history.Now()
 	return func() {
-		o.c.h.Excuse(who, name, "taken away by an operator", from, history.Now()+2*soakTTL.Nanoseconds())
+		o.c.h.Ousted(who, name, from, history.Now()+2*soakTTL.Nanoseconds())
 	}
 }
 

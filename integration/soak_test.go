@@ -140,7 +140,7 @@ func (f *field) round(t *testing.T, seed uint64, length time.Duration) history.R
 		r := rand.New(rand.NewPCG(seed, 2000+uint64(i)))
 		wg.Go(func() {
 			for ctx.Err() == nil && injure(ctx, r) {
-				pause(ctx, time.Duration(1000+r.IntN(5000))*time.Millisecond)
+				pause(ctx, time.Duration(1000+r.IntN(7000))*time.Millisecond)
 			}
 		})
 	}

@@ -63,7 +63,7 @@ func (h *History) spans(r *Hold) []span {
 	}
 	spans := []span{{r.Granted, to}}
 	for _, e := range h.excused {
-		if e.Client != r.Client || e.Name != "" && e.Name != r.Name {
+		if e.Client != r.Client || e.Name != "" && e.Name != r.Name || e.Before != 0 && r.Granted >= e.Before {
 			continue
 		}
 		var left []span
@@ -128,7 +128,7 @@ func (s *sweep) run(holds []*Hold) {
 			s.limit = 0
 		}
 		if twin := seen[r.Token]; twin != nil {
-			s.report("one token for one grant", r.Granted, r, twin, "token %d is granted to %s and to %s", r.Token, twin.Client, r.Client)
+			s.report("one token for one grant", r.Granted, []*Hold{r, twin}, "token %d is granted to %s and to %s", r.Token, twin.Client, r.Client)
 		}
 		seen[r.Token] = r
 		spans := s.h.spans(r)
@@ -167,7 +167,7 @@ func (s *sweep) begin(m moment) {
 	r := m.hold
 	for other := range s.alive {
 		if excludes(r, other, m.at) {
-			s.report("exclusion", m.at, r, other, "%s's %s with token %d holds, and so does %s's %s with token %d until %s",
+			s.report("exclusion", m.at, []*Hold{r, other}, "%s's %s with token %d holds, and so does %s's %s with token %d until %s",
 				r.Client, r.Kind, r.Token, other.Client, other.Kind, other.Token, s.until(other, m.at))
 		}
 	}
@@ -180,7 +180,7 @@ func (s *sweep) begin(m moment) {
 	}
 	delete(s.asking, r)
 	if r.Token <= s.before[r] {
-		s.report("tokens rise", m.at, r, nil, "%s asked after token %d was granted, and has %d", r.Client, s.before[r], r.Token)
+		s.report("tokens rise", m.at, []*Hold{r}, "%s asked after token %d was granted, and has %d", r.Client, s.before[r], r.Token)
 	}
 	s.token = max(s.token, r.Token)
 	s.order(m)
@@ -196,7 +196,7 @@ func (s *sweep) order(m moment) {
 		}
 		ahead[other] = true
 		if excludes(r, other, m.at) {
-			s.report("first come, first served", m.at, r, other, "%s is granted %s with token %d while %s still waits for %s with %d",
+			s.report("first come, first served", m.at, []*Hold{r, other}, "%s is granted %s with token %d while %s still waits for %s with %d",
 				r.Client, r.Kind, r.Token, other.Client, other.Kind, other.Token)
 		}
 	}
@@ -211,14 +211,14 @@ func (s *sweep) order(m moment) {
 }
 
 func (s *sweep) count(m moment, check, text string, counts func(*Hold) bool, holds map[*Hold]bool) {
-	n := 0
+	n, counted := 0, []*Hold{m.hold}
 	for r := range holds {
 		if counts(r) {
-			n += r.N
+			n, counted = n+r.N, append(counted, r)
 		}
 	}
 	if limit := s.limit; limit != 0 && n > limit {
-		s.report(check, m.at, m.hold, nil, text, n, limit)
+		s.report(check, m.at, counted, text, n, limit)
 	}
 }
 
@@ -240,10 +240,12 @@ func (s *sweep) until(r *Hold, from int64) string {
 	return "the end"
 }
 
-func (s *sweep) report(check string, at int64, r, other *Hold, format string, args ...any) {
+// report tells of the first of the holds, and what happened to all of them.
+func (s *sweep) report(check string, at int64, concerned []*Hold, format string, args ...any) {
+	of := concerned[0].subject()
 	s.found = append(s.found, Violation{
-		Check: check, Name: string(r.subject().family) + " " + r.Name, At: at,
-		Text: fmt.Sprintf(format, args...), Around: s.h.around(r.subject(), at, r, other),
+		Check: check, Name: string(of.family) + " " + of.name, At: at,
+		Text: fmt.Sprintf(format, args...), Around: s.h.around(of, at, concerned),
 	})
 }
 
@@ -252,7 +254,7 @@ const near = 4
 
 // around tells what happened to a name about a moment, all of the holds in question included, and which faults were
 // injected last.
-func (h *History) around(of subject, at int64, concerned ...*Hold) []string {
+func (h *History) around(of subject, at int64, concerned []*Hold) []string {
 	type event struct {
 		at   int64
 		text string

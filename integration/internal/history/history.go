@@ -245,12 +245,20 @@ func (h *History) Fault(kind string) (end func(clients ...string)) {
 }
 
 // Excuse says that what a client believes to hold of a name, or of all if it is empty, is not judged from
-// one moment to another: because its process is stopped or killed, or an operator has taken its session or
-// entries away.
+// one moment to another, because its process is stopped or killed.
 func (h *History) Excuse(client, name, why string, from, to int64) {
+	h.excuse(Excused{Client: client, Name: name, Why: why, From: from, To: to})
+}
+
+// Ousted says that since a moment an operator has taken a client's session, or its entries of a name, away, and has done so
+// now: what it holds of them is not judged until another moment. By then it must have been told.
+func (h *History) Ousted(client, name string, from, to int64) {
+	h.excuse(Excused{Client: client, Name: name, Why: "taken away by an operator", From: from, To: to, Before: Now()})
+}
+
+func (h *History) excuse(e Excused) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := Excused{Client: client, Name: name, Why: why, From: from, To: to}
 	h.excused = append(h.excused, e)
 	h.tell(line{Excused: &e})
 }

@@ -123,10 +123,14 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 	h = holds()
 	h.Excuse("a", "n", "killed", 15, Forever)
 	judge(t, h)
+	h = holds()
+	h.Ousted("a", "", 15, 35)
+	judge(t, h)
 	for name, excuse := range map[string]func(*History){
-		"another client": func(h *History) { h.Excuse("b", "", "stopped", 25, 35) },
-		"another name":   func(h *History) { h.Excuse("a", "m", "stopped", 15, 35) },
-		"too late":       func(h *History) { h.Excuse("a", "", "stopped", 21, 35) },
+		"before it was granted": func(h *History) { h.excuse(Excused{Client: "a", From: 5, To: 35, Before: 10}) },
+		"another client":        func(h *History) { h.Excuse("b", "", "stopped", 25, 35) },
+		"another name":          func(h *History) { h.Excuse("a", "m", "stopped", 15, 35) },
+		"too late":              func(h *History) { h.Excuse("a", "", "stopped", 21, 35) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := holds()

@@ -73,6 +73,8 @@ type Excused struct {
 	Why    string `json:"why"`
 	From   int64  `json:"from"`
 	To     int64  `json:"to"`
+	// Before: only holds that were granted before. 0: all.
+	Before int64 `json:"before,omitempty"`
 }
 
 // line is one line of an exported history. A later line of a hold or fault replaces an earlier one.
