@@ -26,7 +26,7 @@ func chaosTime(t *testing.T) time.Duration {
 }
 
 // TestRecipesUnderABrokenNetwork breaks the network of clients who contend for a lock, a read-write lock, a semaphore and an
-// election in all the ways that a proxy knows, while they sometimes give up. Nobody may hold beside
+// election in all the ways that a proxy knows, and stops and kills a process that contends beside them. All of them sometimes give up. Nobody may hold beside
 // another whom it excludes, tokens rise, nobody is overtaken, no update is lost, all get on, and in the end nothing
 // is left in the lines.
 func TestRecipesUnderABrokenNetwork(t *testing.T) {
@@ -39,8 +39,8 @@ func TestRecipesUnderABrokenNetwork(t *testing.T) {
 			members = append(members, s.member(t, fmt.Sprintf("client-%d", i), ttl))
 		}
 		c := muster(t, s, seed, members)
+		c.fork()
 		c.storm(within(t, chaosTime(t)), ttl)
-		close(c.calm)
 		report := c.end(ttl)
 		t.Logf("%v", report)
 		for _, kind := range []history.Kind{history.Mutex, history.Read, history.Write, history.Permits, history.Term} {

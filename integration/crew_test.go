@@ -108,7 +108,7 @@ func (c contender) turn(ctx context.Context, patience time.Duration) bool {
 		release = c.downgrade(h, g, release)
 	}
 	length := time.Duration(c.r.IntN(20)) * time.Millisecond
-	if c.r.IntN(25) == 0 && patience < calmPatience { // long enough to be lost
+	if c.r.IntN(60) == 0 && patience < calmPatience { // long enough to be lost
 		length = time.Duration(c.r.IntN(10_000)) * time.Millisecond
 		select {
 		case c.aim <- struct{}{}:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -53,6 +54,17 @@ func (s site) member(t *testing.T, who string, ttl time.Duration) *member {
 	m.open(t)
 	t.Cleanup(func() { m.close() })
 	return m
+}
+
+// silentClient is a client of which nothing is logged.
+func (s site) silentClient(t *testing.T, ttl time.Duration) *coordinator.Client {
+	t.Helper()
+	c, err := coordinator.Open(s.url(ttl), silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAtEnd(t, c)
+	return c
 }
 
 func (m *member) open(t testing.TB) {
@@ -156,8 +168,14 @@ func netFault(ctx context.Context, r *rand.Rand, h *history.History, m *member, 
 	end(m.who)
 }
 
-// storm breaks the network of each member again and again until ctx ends.
+// fork adds a process to the crew.
+func (c *crew) fork() { c.flocks = append(c.flocks, newFlock(c.t, c, len(c.flocks))) }
+
+// storm breaks the network of each member, and stops and kills the processes, again and again until ctx ends.
 func (c *crew) storm(ctx context.Context, ttl time.Duration) {
+	for _, f := range c.flocks {
+		c.children.Go(func() { f.run(ctx) })
+	}
 	var wg sync.WaitGroup
 	for i, m := range c.members {
 		r := rand.New(rand.NewPCG(c.seed, 1000+uint64(i)))
@@ -193,13 +211,17 @@ type crew struct {
 	seed     uint64
 	calm     chan struct{}
 	finished chan struct{}
+	flocks   []*flock
+	children sync.WaitGroup
 	stuck    sync.Map // who: what
+	calmed   sync.Map // who: how long after the end of all faults he had got on
+	began    time.Time
 }
 
 // muster has the members contend until end is called.
 func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 	c := &crew{
-		t: t, s: s, h: history.New(), name: servers.Name(t), dir: t.TempDir(), members: members, seed: seed, eye: s.client(t, 10*time.Second),
+		t: t, s: s, h: history.New(), name: servers.Name(t), dir: t.TempDir(), members: members, seed: seed, eye: s.silentClient(t, 10*time.Second),
 		calm: make(chan struct{}), finished: make(chan struct{}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -218,6 +240,7 @@ func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 			if len(stuck) > 0 {
 				c.stuck.Store(m.who, stuck)
 			}
+			c.calmed.Store(m.who, time.Since(c.began))
 		})
 	}
 	go func() { defer close(c.finished); wg.Wait() }()
@@ -227,10 +250,33 @@ func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 // settle is how long everybody may take to be admitted once more when all faults have ended.
 const settle = 90 * time.Second
 
-// end waits until everybody has been admitted once more, looks for what was left behind, and checks what happened.
+// merge adds what the processes have recorded.
+func (c *crew) merge() {
+	logs, err := filepath.Glob(filepath.Join(c.dir, "*.history"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, path := range logs {
+		h, err := history.Load(path)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.h.Merge(h)
+	}
+}
+
+// end begins the calm, waits until everybody has been admitted once more, looks for what was left behind, and checks what happened.
 func (c *crew) end(ttl time.Duration) history.Report {
 	t := c.t
+	c.began = time.Now()
+	close(c.calm)
+	c.children.Wait()
 	<-c.finished
+	c.calmed.Range(func(who, after any) bool {
+		t.Logf("%s had got on %v after all faults had ended", who, after.(time.Duration).Round(time.Millisecond))
+		return true
+	})
+	c.merge()
 	c.stuck.Range(func(who, what any) bool {
 		t.Errorf("%v after all faults had ended %s was not admitted to %v", settle, who, what)
 		return true

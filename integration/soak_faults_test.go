@@ -278,6 +278,7 @@ func (f *flock) run(ctx context.Context) {
 	if err := f.w.TryRecv(&stuck, settle); err != nil || len(stuck) > 0 {
 		f.t.Errorf("%v after all faults had ended %s was not admitted to %v: %v", settle, f.who, stuck, err)
 	}
+	f.c.calmed.Store(f.who, time.Since(f.c.began))
 	if err := f.w.Wait(); err != nil {
 		f.t.Errorf("%s: %v", f.who, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -70,6 +69,9 @@ func soak(t *testing.T, f *field, seed uint64) {
 	var first, last usage
 	began := time.Now()
 	rounds := 0
+	defer every(30*time.Second, func() {
+		fmt.Fprintf(os.Stderr, "soak %s: %v\n", t.Name(), time.Since(began).Round(time.Second))
+	})()
 	for left := soakTime(t); left > 0 && !t.Failed(); rounds++ {
 		length := min(left, stormTime)
 		left -= length
@@ -91,6 +93,25 @@ func soak(t *testing.T, f *field, seed uint64) {
 	if last.goroutines > first.goroutines+50 || last.heap > 2*first.heap+32<<20 {
 		t.Errorf("it grew: %v after the first round, %v after the last", first, last)
 	}
+}
+
+// every calls f again and again until the function that it returns is called.
+func every(d time.Duration, f func()) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				f()
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() { close(done); wg.Wait() }
 }
 
 func sumOf[K comparable](counts map[K]int) (n int) {
@@ -128,13 +149,11 @@ type field struct {
 func (f *field) round(t *testing.T, seed uint64, length time.Duration) history.Report {
 	c := muster(t, f.site, seed, f.members)
 	o := newOperator(t, f, c)
-	var children sync.WaitGroup
+	for range soakChildren {
+		c.fork()
+	}
 	var wg sync.WaitGroup
 	ctx := within(t, length)
-	for i := range soakChildren {
-		f := newFlock(t, c, i)
-		children.Go(func() { f.run(ctx) })
-	}
 	wg.Go(func() { c.storm(ctx, soakTTL) })
 	for i, injure := range []func(context.Context, *rand.Rand) bool{o.breakServers, o.interfere} {
 		r := rand.New(rand.NewPCG(seed, 2000+uint64(i)))
@@ -145,19 +164,5 @@ func (f *field) round(t *testing.T, seed uint64, length time.Duration) history.R
 		})
 	}
 	wg.Wait()
-	close(c.calm)
-	children.Wait()
-	<-c.finished
-	logs, err := filepath.Glob(filepath.Join(c.dir, "*.history"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range logs {
-		h, err := history.Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.h.Merge(h)
-	}
 	return c.end(soakTTL)
 }
