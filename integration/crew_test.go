@@ -73,7 +73,7 @@ func (c contender) run(ctx context.Context, calm <-chan struct{}) bool {
 			patience, last = calmPatience, true
 		default:
 		}
-		if c.turn(ctx, patience) && last {
+		if c.turn(ctx, calm, patience) && last {
 			return true
 		}
 		pause(ctx, time.Duration(c.r.IntN(60))*time.Millisecond)
@@ -82,7 +82,7 @@ func (c contender) run(ctx context.Context, calm <-chan struct{}) bool {
 }
 
 // turn takes the hold once, if it can within its patience, and gives it back.
-func (c contender) turn(ctx context.Context, patience time.Duration) bool {
+func (c contender) turn(ctx context.Context, calm <-chan struct{}, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	n, limit := 1, 1
@@ -115,7 +115,11 @@ func (c contender) turn(ctx context.Context, patience time.Duration) bool {
 		default:
 		}
 	}
-	pause(h.Context(), length)
+	select {
+	case <-time.After(length):
+	case <-h.Context().Done():
+	case <-calm:
+	}
 	g.Releasing()
 	bounded, cancelRelease := context.WithTimeout(context.Background(), time.Second)
 	defer cancelRelease()

@@ -272,8 +272,10 @@ func (c *crew) end(ttl time.Duration) history.Report {
 	close(c.calm)
 	c.children.Wait()
 	<-c.finished
+	var slowest time.Duration
 	c.calmed.Range(func(who, after any) bool {
 		t.Logf("%s had got on %v after all faults had ended", who, after.(time.Duration).Round(time.Millisecond))
+		slowest = max(slowest, after.(time.Duration))
 		return true
 	})
 	c.merge()
@@ -294,7 +296,9 @@ func (c *crew) end(ttl time.Duration) history.Report {
 	for _, name := range crewNames(c.name) {
 		register{c.dir, name}.record(t, c.h)
 	}
-	return c.h.Check(t)
+	report := c.h.Check(t)
+	report.Recovery["all faults, until everybody had been admitted"] = slowest
+	return report
 }
 
 // entry is one contender's, as an operator sees it.

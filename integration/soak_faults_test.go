@@ -100,6 +100,8 @@ func (o *operator) breakServers(ctx context.Context, r *rand.Rand) bool {
 	some := time.Duration(r.Int64N(int64(soakTTL)))
 	all := o.f.cluster.all()
 	var end func(...string)
+	began := time.Now()
+	defer func() { o.t.Logf("%v of broken servers", time.Since(began).Round(time.Millisecond)) }()
 	switch r.IntN(10) {
 	case 0, 1, 2:
 		end = o.c.h.Fault("kill -9 of " + who)

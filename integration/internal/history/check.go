@@ -63,7 +63,7 @@ func (h *History) spans(r *Hold) []span {
 	}
 	spans := []span{{r.Granted, to}}
 	for _, e := range h.excused {
-		if e.Client != r.Client || e.Name != "" && e.Name != r.Name || e.Before != 0 && r.Granted >= e.Before {
+		if e.Client != r.Client || e.Name != "" && e.Name != r.Name || e.Before != 0 && r.Asked >= e.Before {
 			continue
 		}
 		var left []span

@@ -251,7 +251,8 @@ func (h *History) Excuse(client, name, why string, from, to int64) {
 }
 
 // Ousted says that since a moment an operator has taken a client's session, or its entries of a name, away, and has done so
-// now: what it holds of them is not judged until another moment. By then it must have been told.
+// now: what it had asked for by now is not judged until another moment, the grant included whose news was
+// under way. By then it must have been told.
 func (h *History) Ousted(client, name string, from, to int64) {
 	h.excuse(Excused{Client: client, Name: name, Why: "taken away by an operator", From: from, To: to, Before: Now()})
 }

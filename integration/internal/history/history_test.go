@@ -126,11 +126,15 @@ func TestExcusedBeliefIsNotJudgedForAsLongAsItIsExcused(t *testing.T) {
 	h = holds()
 	h.Ousted("a", "", 15, 35)
 	judge(t, h)
+	// The entry of one who waits is deleted while the news of its grant is under way.
+	h = made(lost(mk("a", Mutex, 1, 1, 25, 0), 35), mk("b", Mutex, 2, 5, 20, 40))
+	h.excuse(Excused{Client: "a", From: 15, To: 35, Before: 18})
+	judge(t, h)
 	for name, excuse := range map[string]func(*History){
-		"before it was granted": func(h *History) { h.excuse(Excused{Client: "a", From: 5, To: 35, Before: 10}) },
-		"another client":        func(h *History) { h.Excuse("b", "", "stopped", 25, 35) },
-		"another name":          func(h *History) { h.Excuse("a", "m", "stopped", 15, 35) },
-		"too late":              func(h *History) { h.Excuse("a", "", "stopped", 21, 35) },
+		"before it was asked for": func(h *History) { h.excuse(Excused{Client: "a", From: -5, To: 35, Before: -1}) },
+		"another client":          func(h *History) { h.Excuse("b", "", "stopped", 25, 35) },
+		"another name":            func(h *History) { h.Excuse("a", "m", "stopped", 15, 35) },
+		"too late":                func(h *History) { h.Excuse("a", "", "stopped", 21, 35) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := holds()

@@ -73,7 +73,7 @@ type Excused struct {
 	Why    string `json:"why"`
 	From   int64  `json:"from"`
 	To     int64  `json:"to"`
-	// Before: only holds that were granted before. 0: all.
+	// Before: only holds that were asked for before. 0: all.
 	Before int64 `json:"before,omitempty"`
 }
 

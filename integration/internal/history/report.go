@@ -156,13 +156,10 @@ func (r Report) String() string {
 	table(&b, "faults", r.Faults)
 	fmt.Fprintf(&b, "register accesses  %d, %d of them refused\n", r.Accesses, r.Refused)
 	fmt.Fprintf(&b, "slowest hand-over  %v\n", r.HandOver.Round(time.Millisecond))
-	slowest, of := time.Duration(0), "no fault"
-	for kind, d := range r.Recovery {
-		if d > slowest {
-			slowest, of = d, kind
-		}
+	fmt.Fprintln(&b, "slowest recovery, after")
+	for _, kind := range slices.Sorted(maps.Keys(r.Recovery)) {
+		fmt.Fprintf(&b, "    %-50s %v\n", kind, r.Recovery[kind].Round(time.Millisecond))
 	}
-	fmt.Fprintf(&b, "slowest recovery   %v, after %s\n", slowest.Round(time.Millisecond), of)
 	fmt.Fprintf(&b, "undecided          %d\n", len(r.Unknown))
 	fmt.Fprintf(&b, "violations         %d\n", len(r.Violations))
 	return b.String()
