@@ -57,8 +57,8 @@ type contender struct {
 	aim    chan<- struct{} // told of holds that will last
 }
 
-// hold is what handles of all recipes are.
-type hold interface {
+// handle is what those of all recipes are.
+type handle interface {
 	Context() context.Context
 	Token() coordinator.Token
 	Deadline() time.Time
@@ -108,7 +108,7 @@ func (c contender) turn(ctx context.Context, calm <-chan struct{}, patience time
 		release = c.downgrade(h, g, release)
 	}
 	length := time.Duration(c.r.IntN(20)) * time.Millisecond
-	if c.r.IntN(60) == 0 && patience < calmPatience { // long enough to be lost
+	if c.r.IntN(40) == 0 && patience < calmPatience { // long enough to be lost
 		length = time.Duration(c.r.IntN(10_000)) * time.Millisecond
 		select {
 		case c.aim <- struct{}{}:
@@ -129,7 +129,7 @@ func (c contender) turn(ctx context.Context, calm <-chan struct{}, patience time
 
 type releaser func(context.Context) error
 
-func (c contender) take(ctx context.Context, n int) (hold, releaser, error) {
+func (c contender) take(ctx context.Context, n int) (handle, releaser, error) {
 	client := c.client()
 	switch c.kind {
 	case history.Mutex:
@@ -189,7 +189,7 @@ func (c contender) rw(client *coordinator.Client) (*rwlock.RWLock, error) {
 }
 
 // downgrade goes on for reading only, and returns the release of that.
-func (c contender) downgrade(h hold, g *history.Grant, whole releaser) releaser {
+func (c contender) downgrade(h handle, g *history.Grant, whole releaser) releaser {
 	l, err := c.rw(c.client())
 	if err != nil {
 		return whole
@@ -212,28 +212,28 @@ func (c contender) downgrade(h hold, g *history.Grant, whole releaser) releaser 
 
 // increment adds one to the register, which must lose no addition, and takes a moment between reading and
 // writing.
-func (c contender) increment(h hold) {
-	register := register{c.dir, c.name}
-	value, ok := register.read(c.who, int64(h.Token()))
+func (c contender) increment(h handle) {
+	number := tally{c.dir, c.name}
+	value, ok := number.read(c.who, int64(h.Token()))
 	if !ok {
 		return
 	}
 	pause(h.Context(), time.Duration(c.r.IntN(20))*time.Millisecond)
-	register.write(c.who, int64(h.Token()), value+1)
+	number.write(c.who, int64(h.Token()), value+1)
 }
 
-// register is a number in a file, which processes share. It checks and remembers the token of each access. The file is the
+// tally is a number in a file, which processes share. It checks and remembers the token of each access. The file is the
 // list of all accesses, in their order: that is the truth about a process that was killed.
-type register struct{ dir, name string }
+type tally struct{ dir, name string }
 
-func (r register) path() string { return filepath.Join(r.dir, r.name+".register") }
+func (r tally) path() string { return filepath.Join(r.dir, r.name+".register") }
 
-func (r register) read(who string, token int64) (value int, ok bool) {
+func (r tally) read(who string, token int64) (value int, ok bool) {
 	a := r.access(history.Access{Client: who, Token: token, Read: true})
 	return number(a.Value), a.Accepted
 }
 
-func (r register) write(who string, token int64, value int) {
+func (r tally) write(who string, token int64, value int) {
 	r.access(history.Access{Client: who, Token: token, Value: fmt.Sprintf("%d %s", value, who)})
 }
 
@@ -251,7 +251,7 @@ type state struct {
 	Current string // the value after the access
 }
 
-func (r register) access(a history.Access) history.Access {
+func (r tally) access(a history.Access) history.Access {
 	a.Name, a.Begin = r.name, history.Now()
 	f, err := os.OpenFile(r.path(), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -291,7 +291,7 @@ func (r register) access(a history.Access) history.Access {
 }
 
 // record adds all accesses to the history, and fails the test if an addition was lost.
-func (r register) record(t testing.TB, h *history.History) {
+func (r tally) record(t testing.TB, h *history.History) {
 	t.Helper()
 	b, err := os.ReadFile(r.path())
 	if errors.Is(err, os.ErrNotExist) {

@@ -294,7 +294,7 @@ func (c *crew) end(ttl time.Duration) history.Report {
 		return true
 	})
 	for _, name := range crewNames(c.name) {
-		register{c.dir, name}.record(t, c.h)
+		tally{c.dir, name}.record(t, c.h)
 	}
 	report := c.h.Check(t)
 	report.Recovery["all faults, until everybody had been admitted"] = slowest
