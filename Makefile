@@ -15,8 +15,10 @@ RACE_SEEDS ?= 500
 # Runs of make partition on each service, and the time that make pauses takes for each row of its table.
 RUNS ?= 100
 PAUSES ?= 60s
+
 # What make faults runs: the tests in integration/faults_*_test.go.
 FAULTS := $(shell sed -n 's/^func \(Test[A-Za-z0-9]*\).*/^\1$$|/p' integration/faults_*_test.go | tr -d '\n' | sed 's/|$$//')
+
 # Minutes of faults on each service, and which: etcd, zookeeper or all.
 MINUTES ?= 10
 SERVICE ?= all
@@ -65,6 +67,7 @@ partition: ## Cut RUNS (100) holders off from each service, and print how early 
 .PHONY: pauses
 pauses: ## Stop holders for longer than their TTL, for PAUSES (60s) each with Baton and others, and print the updates lost
 	cd integration && BATON_PAUSES=$(PAUSES) go test -count=1 -timeout 6h -run '^TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked$$'
+
 .PHONY: soak
 soak: ## Inject all faults for MINUTES (10) into SERVICE (etcd, zookeeper, all), the simulation beside it; ends with figures
 	.ci/soak $(MINUTES) $(SERVICE)

@@ -133,16 +133,16 @@ func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
 	})
 }
 
-// register is a resource that checks tokens, as promise P3 wants it.
-type register struct {
+// tokenGate is a resource that checks tokens, as promise P3 wants it.
+type tokenGate struct {
 	mu                sync.Mutex
 	highest           int64
 	accepted, refused map[int64]int // writes by token
 }
 
-func newRegister() *register { return &register{accepted: map[int64]int{}, refused: map[int64]int{}} }
+func newTokenGate() *tokenGate { return &tokenGate{accepted: map[int64]int{}, refused: map[int64]int{}} }
 
-func (r *register) write(e event) {
+func (r *tokenGate) write(e event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Token < r.highest {
@@ -153,7 +153,7 @@ func (r *register) write(e event) {
 	r.accepted[e.Token]++
 }
 
-func (r *register) of(token int64) (accepted, refused int) {
+func (r *tokenGate) of(token int64) (accepted, refused int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.accepted[token], r.refused[token]
@@ -168,7 +168,7 @@ func TestPausedProcess(t *testing.T) {
 		name := fresh(t)
 		c := s.client(t, longTTL)
 		victim := newActor(t, s.url(ttl))
-		reg := newRegister()
+		reg := newTokenGate()
 		victim.register = reg.write
 
 		old := victim.takes(writeOn, name("holder"))
