@@ -29,7 +29,7 @@ func (w *world) fate(req memory.Request) memory.Fate {
 	late := time.Duration(r.Int64N(int64(w.longest - w.longest/10)))
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if hit >= w.storm || w.mendedAt > 0 {
+	if hit >= w.storm || w.fair {
 		return f
 	}
 	switch kind {
@@ -221,6 +221,7 @@ func (w *world) nature() {
 		}
 	}
 	w.mu.Lock()
+	w.fair = true // first, or what is mended breaks again
 	drivers := slices.Clone(w.drivers)
 	w.mu.Unlock()
 	for _, d := range drivers { // one after the other, for the order of events

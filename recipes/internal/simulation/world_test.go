@@ -41,6 +41,7 @@ type world struct {
 	// context.Context.Done.
 	mu       sync.Mutex
 	mendedAt time.Duration // zero before
+	fair     bool          // requests are spared from now on
 	calmFrom time.Duration // zero before: what went wrong has no consequences any more
 	draws    map[string]uint64
 	labels   map[string]string // who made the contender with this ID
