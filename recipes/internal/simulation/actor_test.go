@@ -229,7 +229,7 @@ func (a *actor) call(ctx context.Context, what string, grace time.Duration, f fu
 
 // judgeLoss: a call that says that the session is lost says so at once.
 func (a *actor) judgeLoss(what string, began time.Duration, err error) {
-	time.Sleep(1) // whoever ends a session tells of it after its context has ended
+	time.Sleep(time.Nanosecond) // whoever ends a session tells of it after its context has ended
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
 	at, known := a.w.told[a.slot.index]
