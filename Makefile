@@ -72,6 +72,10 @@ pauses: ## Stop holders for longer than their TTL, for PAUSES (60s) each with Ba
 soak: ## Inject all faults for MINUTES (10) into SERVICE (etcd, zookeeper, all), the simulation beside it; ends with figures
 	.ci/soak $(MINUTES) $(SERVICE)
 
+.PHONY: model
+model: ## Check the formal models with Spin, and that what would be wrong is refuted; FULL=1: larger ones
+	docs/model/run.sh
+
 .PHONY: demo
 demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181
 	cd integration && go run ./cmd/demo

@@ -1,0 +1,153 @@
+/*
+ * The loss clock: a session's context ends before the service can give away what the session holds. See README.md.
+ *
+ * Time is counted in twentieths of a TTL. The client renews every quarter of the TTL, gives up on an answer after as long,
+ * and counts its deadline from when the last acknowledged renewal was sent. The service counts the TTL from when it
+ * handled one; its clock runs faster by up to a twentieth.
+ *
+ * On etcd requests and answers may take any time or get lost, and the client may stall at any moment. On ZooKeeper (-DZK)
+ * a follower acknowledges a renewal and reports it to the leader up to half a tick later; if it dies in between, the
+ * leader never hears of it, until the client has another connection, if ever. There
+ *   -DDEATHS=n     so many followers die
+ *   -DLOSSES=n     so many renewals are lost
+ *   -DSLOW         renewals take up to a fifth of the TTL to arrive, else a twentieth; answers may take longer
+ *   -DSTALLS=n     so many twentieths the client is late with a renewal
+ *   -DTWOTICKS     the TTL is the shortest that a server grants, two ticks, else it is longer
+ *
+ * And what must not be otherwise; each of these is refuted:
+ *   -DRECEIVED     the deadline is counted from when the answer came
+ *   -DNOMARGIN     the deadline has no margin for clocks that do not run alike
+ *   -DNOSLACK      ZooKeeper: nor one for a follower that dies
+ * Refuted as well is what the ZooKeeper driver does not cover: a death together with LOSSES=1, with STALLS=2, with SLOW, or
+ * with TWOTICKS, where a report can come a moment after the next renewal.
+ */
+#define TTL 20
+#define QUARTER 5
+#define NEVER 255
+#ifdef TWOTICKS
+#define HALFTICK QUARTER
+#else
+#define HALFTICK 3
+#endif
+#ifdef SLOW
+#define TRAVEL (QUARTER - 1)
+#else
+#define TRAVEL 1
+#endif
+#ifdef NOMARGIN
+#define MARGIN 0
+#else
+#define MARGIN 2
+#endif
+#ifdef ZK
+#ifdef NOSLACK
+#define SLACK 0
+#else
+#define SLACK QUARTER
+#endif
+#else
+#define SLACK 0
+#endif
+#ifndef DEATHS
+#define DEATHS 0
+#endif
+#ifndef LOSSES
+#define LOSSES 0
+#endif
+#ifndef STALLS
+#define STALLS 0
+#endif
+#define PATIENCE (TTL - MARGIN - SLACK)
+
+/* The client. */
+byte left = PATIENCE; /* until its deadline; 0: the context has ended, whoever looks at it */
+byte age = NEVER;     /* of the renewal that it waits for */
+byte next = QUARTER;  /* until it sends one */
+
+/* The service, and what is between them. */
+byte life = TTL;          /* until it ends the session */
+byte fast = 1;            /* by so much its clock may get ahead yet */
+bool asked, answered;     /* a renewal is on its way, its answer is */
+bool connected = true;    /* ZooKeeper: to a follower that lives */
+byte report = NEVER;      /* ZooKeeper: until the follower has told the leader */
+byte deaths = DEATHS, losses = LOSSES, stalls = STALLS;
+
+bool given_away_too_soon; /* what must not be */
+
+#ifdef ZK
+/* Without a fault renewals are sent when they are due, and answered while somebody waits. */
+#define GIVEUP && (!asked && !answered || !connected)
+#define DUE (asked && connected && age >= TRAVEL || next == 0 && connected && stalls == 0 || age == QUARTER || report == 0)
+#else
+#define GIVEUP
+#define DUE (age == TTL)
+#endif
+
+active proctype everything() {
+	do
+	/* go: coordinator.Session.renew */
+	:: atomic { left != 0 && next == 0 && age == NEVER && connected -> next = NEVER; age = 0; asked = 1; answered = 0 }
+
+	/* go: coordinator.Session.extend */
+	:: atomic { left != 0 && answered && age != NEVER ->
+#ifdef RECEIVED
+		left = PATIENCE;
+#else
+		left = (PATIENCE > age && PATIENCE - age > left -> PATIENCE - age : left);
+#endif
+		next = (age < QUARTER -> QUARTER - age : 0); /* the interval counts from the sending */
+		age = NEVER; answered = 0
+	}
+
+	/* go: coordinator.Session.renewOnce, coordinator.Session.suspended */
+	:: atomic { left != 0 && age != NEVER && age >= QUARTER GIVEUP -> age = NEVER; next = 0 }
+
+	/* go: etcd.session.Renew, zookeeper.session.Renew */
+	:: atomic { asked && life != 0 && connected ->
+		asked = 0; answered = 1;
+#ifdef ZK
+		report = (report == NEVER -> HALFTICK : report)
+#else
+		life = TTL; fast = 1
+#endif
+	}
+
+#ifdef ZK
+	/* world: a renewal is lost */
+	:: atomic { asked && losses > 0 -> losses--; asked = 0 }
+
+	/* world: the follower's report */
+	:: atomic { report != NEVER && life != 0 -> report = NEVER; life = TTL; fast = 1 }
+
+	/* world: the follower dies; requests that it had fail at once */
+	:: atomic { deaths > 0 && connected -> deaths--; connected = 0; report = NEVER; asked = 0;
+		if
+		:: age != NEVER && !answered -> age = NEVER; next = 0
+		:: else
+		fi
+	}
+
+	/* world: a new connection touches the session at the leader */
+	:: atomic { !connected && life != 0 -> connected = 1; life = TTL; fast = 1 }
+#endif
+
+	/* world: a twentieth of a TTL goes by */
+	:: atomic { left != 0 && life != 0 && !(DUE) ->
+		stalls = (next == 0 && age == NEVER && stalls > 0 && connected -> stalls - 1 : stalls);
+		left--;
+		next = (next != NEVER && next > 0 -> next - 1 : next);
+		age = (age != NEVER -> age + 1 : NEVER);
+		report = (report != NEVER -> report - 1 : NEVER);
+		life--;
+		if
+		:: fast > 0 && life > 0 -> fast--; life--
+		:: true
+		fi;
+		given_away_too_soon = (life == 0 && left != 0); /* go: coordinator.Session.Err */
+		assert(!given_away_too_soon)
+	}
+
+	/* go: coordinator.Session.expire */
+	:: left == 0 -> break
+	od
+}

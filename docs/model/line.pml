@@ -1,0 +1,664 @@
+/*
+ * The line: mutex, read-write lock and election as they are built, on either service. See README.md for what is in it,
+ * what is not, and what was found.
+ *
+ * The service is a line with its whole past. Entry k was made at revision cr[k], converted in place at cv[k] and went
+ * at dl[k], zero meaning not yet, so a view at any revision can be shown. What a client does at once, or the service, is
+ * one atomic step; whatever may take time lies between two.
+ *
+ * After each label and in front of each choice of the world stands what is modelled there: "go:" names the functions
+ * that do it, which a test looks up in the source; "world:" is what services, networks, operators and users do.
+ *
+ *   -DN=3          contenders; each has a session of its own, but with
+ *   -DSHARED       contenders 0 and 1 have one in common
+ *   -DZK           the service is ZooKeeper, else etcd
+ *   -DRW           any of them may be a reader; writers may go on as readers
+ *   -DTRY          any one of them may be one that does not wait
+ *   -DEXPIRES=n    so many sessions end, for their clients first, as their loss clocks see to (deadline.pml)
+ *   -DCANCELS=n    so many calls are given up
+ *   -DDROPS=n      so many requests go unanswered, and arrive later or never
+ *   -DOPS=n        so many times an operator deletes an entry, or ends a session
+ *   -DBREAKS=n     so many connections of waiters break
+ *
+ * And what must not be left out or done otherwise; each of these is refuted:
+ *   -DBELOW        a view may be older than the contender's own entry
+ *   -DNORECHECK    whoever is woken holds, without another look
+ *   -DNOLOOK       etcd: a watch from now on, and no look once it is there
+ *   -DTRUSTSHOWN   etcd: no look if a view has shown the place, whatever has happened until the watch was there
+ *   -DTWOREQUESTS  ZooKeeper: a look, and then a watch, in two requests
+ *   -DSAMEKEY      the key of an entry is that of the session
+ *   -DBYNAME       a release deletes what is first in line
+ *   -DNOFORGET     whoever gives up joining does not care for what became of its request
+ *   -DNOEPOCH      etcd: Forget deletes, and fences nothing off
+ *   -DNOWAIT       ZooKeeper: Forget and the second attempt do not wait for requests under way
+ *   -DNOWITHDRAW   after a conversion of unknown outcome the entry is left by the place that it had before
+ *   -DNOABANDON    whoever gives up waiting stays in the line
+ *   -DNOLASTLOOK   an admitted contender does not look at its session once more
+ *   -DLATECLOCK    a service may end a session before its client counts it as lost
+ */
+#ifndef N
+#define N 3
+#endif
+#ifndef EXPIRES
+#define EXPIRES 0
+#endif
+#ifndef CANCELS
+#define CANCELS 0
+#endif
+#ifndef DROPS
+#define DROPS 0
+#endif
+#ifndef OPS
+#define OPS 0
+#endif
+#ifndef BREAKS
+#define BREAKS 0
+#endif
+#define NONE 255
+
+#ifdef SHARED
+#define SES(k) ((k) == 1 -> 0 : (k))
+#else
+#define SES(k) (k)
+#endif
+#ifdef RW
+bool reads[N];
+#define READER(k) reads[k]
+#else
+#define READER(k) 0
+#endif
+#ifdef TRY
+byte trier = NONE;
+#define TRIES(k) ((k) == trier)
+#else
+#define TRIES(k) 0
+#endif
+
+/* They are numbered in the order in which they join, since nothing else tells them apart; but for those on one session. */
+#ifdef SHARED
+#define MAYJOIN(k) true
+#else
+#define MAYJOIN(k) ((k) == 0 || cr[(k) - ((k) > 0)] != 0 || finished[(k) - ((k) > 0)])
+#endif
+
+/* The service. */
+byte rev;
+byte cr[N], cv[N], dl[N];
+byte epoch[N]; /* etcd: of a session, as its sentinel has it */
+bool over[N];  /* the session is over */
+
+/* Requests under way that nobody waits for any more: 1 joins, 2 joins and raises the epoch, 3 converts. */
+byte late[N], lateEpoch[N];
+
+/* Clients. */
+bool dead[N];  /* the session's context has ended */
+byte known[N]; /* etcd: the session's idea of its epoch */
+byte floor[N]; /* what the session was told: no view is older */
+byte nearKey[N], nearRev[N]; /* etcd: who stood directly ahead in the session's last view, and when */
+bool nearWriter[N];
+bool holds[N], writes[N]; /* a hold, in which mode */
+bool removed[N];  /* an operator has deleted the entry, or ended the session */
+bool cancelled[N];
+byte top, topWriter; /* the greatest token granted, to anybody and to a writer */
+
+/* What must not be. A run that finds one of them names it. */
+bool two_hold, out_of_order, token_falls, entry_gone, second_entry, dead_wins, not_removed, left_behind;
+
+byte expires = EXPIRES, cancels = CANCELS, drops = DROPS, ops = OPS, breaks = BREAKS;
+bool finished[N];
+
+#define STANDS(k) (cr[k] != 0 && dl[k] == 0)
+#define THERE(k, R) (cr[k] != 0 && cr[k] <= (R) && (dl[k] == 0 || dl[k] > (R)))
+#define EXCLUDES(k, R) (!READER(k) && (cv[k] == 0 || cv[k] > (R))) /* the entry's mode is a writer's */
+#define LEFT(k, writer) ((writer) && cv[k] != 0 -> cv[k] : dl[k]) /* when a place left the line; 0: not yet */
+#define ALIVE(k) (holds[k] && !dead[SES(k)]) /* a hold whose context is alive */
+
+#define PLUS(k) + STANDS(k)
+#if N == 3
+#define LINETAKEN (STANDS(0) || STANDS(1) || STANDS(2))
+#define EACH(what) what(0) what(1) what(2)
+#else
+#define LINETAKEN (STANDS(0) || STANDS(1) || STANDS(2) || STANDS(3))
+#define EACH(what) what(0) what(1) what(2) what(3)
+#endif
+
+/* ahead finds, in the view at R, whom contender i waits for: p, in the mode of a writer or not, and who is
+ * directly ahead, q. */
+inline ahead(R) {
+	p = NONE; q = NONE; j = 0;
+	do
+	:: j < N ->
+		if
+		:: j != me && THERE(j, R) && cr[j] < cr[me] ->
+			if
+			:: q == NONE -> q = j
+			:: q != NONE && cr[j] > cr[q] -> q = j
+			:: else
+			fi;
+			if
+			:: READER(i) && !EXCLUDES(j, R) /* go: recipes.Shared */
+			:: else ->
+				if
+				:: p == NONE -> p = j
+				:: p != NONE && cr[j] > cr[p] -> p = j
+				:: else
+				fi
+			fi
+		:: else
+		fi;
+		j++
+	:: else -> break
+	od;
+	j = 0;
+	pw = (p != NONE && EXCLUDES(p, R) -> 1 : 0)
+}
+
+inline anybody(R) {
+	p = NONE; j = 0;
+	do
+	:: j < N && THERE(j, R) -> p = j; break
+	:: j < N && !THERE(j, R) -> j++
+	:: else -> break
+	od;
+	j = 0
+}
+
+/* raise moves the epoch of a session, to whom that was told, too. */
+inline raise(s, yes) {
+#ifdef ZK
+	skip
+#else
+	if
+#ifndef NOEPOCH
+	:: yes -> epoch[s]++; known[s] = epoch[s]
+#endif
+	:: else
+	fi
+#endif
+}
+
+/* arrive has a request be applied that nobody waits for, or be refused. */
+inline arrive(k) {
+	if
+	:: over[SES(k)]
+	:: !over[SES(k)] && late[k] == 3 ->
+		if
+		:: STANDS(k) && cv[k] == 0 -> rev++; cv[k] = rev
+		:: else
+		fi
+#ifdef ZK
+	:: !over[SES(k)] && late[k] != 3 ->
+		second_entry = (cr[k] != 0); assert(!second_entry); /* it makes a node in any case */
+		rev++; cr[k] = rev
+#else
+	:: !over[SES(k)] && late[k] != 3 ->
+		if
+		:: lateEpoch[k] == epoch[SES(k)] && !STANDS(k) && !(TRIES(k) && LINETAKEN) ->
+			second_entry = (cr[k] != 0); assert(!second_entry); /* it has left, and nobody knows of this one */
+			rev++; cr[k] = rev
+		:: else
+		fi;
+		epoch[SES(k)] = epoch[SES(k)] + (late[k] == 2 -> 1 : 0)
+#endif
+	fi;
+	late[k] = 0; lateEpoch[k] = 0
+}
+
+/* promises is what must be true of a grant. */
+inline promises() {
+	j = 0;
+	do
+	:: j < N ->
+		if
+		:: j != i && !removed[j] && ALIVE(j) ->
+			two_hold = (writes[i] || writes[j]); assert(!two_hold) /* that exclude each other */
+		:: else
+		fi;
+		if
+		:: j != me && STANDS(j) && cr[j] < cr[me] ->
+			out_of_order = (!READER(i) || EXCLUDES(j, rev)); assert(!out_of_order) /* of joining */
+		:: else
+		fi;
+		j++
+	:: else -> break
+	od;
+	j = 0;
+	if
+	:: writes[i] -> token_falls = (cr[me] <= top); topWriter = cr[me]
+	:: else -> token_falls = (cr[me] <= topWriter)
+	fi;
+	assert(!token_falls);
+	top = (cr[me] > top -> cr[me] : top)
+}
+
+proctype contender(byte i) {
+	byte me, s, p, q, R, W, sent, j;
+	bool pw, fence, again, first, maybe, taken;
+	me = i; s = SES(i);
+#ifdef SAMEKEY
+	me = s;
+#endif
+
+join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.joins.take, zookeeper.session.Join */
+	if
+	:: atomic { dead[s] -> goto out }
+	:: atomic { !dead[s] -> sent = known[s] }
+	fi;
+#ifdef ZK
+find: /* go: zookeeper.session.find, zookeeper.session.mine, zookeeper.session.sync */
+	atomic {
+		if
+		:: again ->
+#ifndef NOWAIT
+			if
+			:: late[i] != 0 -> arrive(i) /* it has landed, or never will */
+			:: late[i] = 0; lateEpoch[i] = 0
+			fi;
+#endif
+			if
+			:: STANDS(me) -> floor[s] = rev; goto joined
+			:: cr[me] != 0 && dl[me] != 0 -> goto out /* an operator was faster; it would join anew */
+			:: else
+			fi
+		:: else
+		fi;
+		if
+		:: TRIES(i) -> /* go: zookeeper.session.taken */
+			select(R : floor[s] .. rev); anybody(R); R = 0;
+			if
+			:: p != NONE -> goto out
+			:: else
+			fi
+		:: else
+		fi
+	};
+#endif
+
+send: /* go: etcd.session.sendJoin, etcd.session.conditions, etcd.session.refused, zookeeper.session.add */
+	if
+	:: atomic { /* it arrives and is answered */
+		!over[s] && MAYJOIN(i) ->
+#ifdef ZK
+		second_entry = (cr[me] != 0); assert(!second_entry); /* one ID, one entry */
+		first = !LINETAKEN;
+		rev++; cr[me] = rev; floor[s] = rev; goto joined
+#else
+		if
+		:: sent == epoch[s] && cr[me] == 0 && !(TRIES(i) && LINETAKEN) ->
+			first = !LINETAKEN;
+			rev++; cr[me] = rev;
+			raise(s, fence);
+			goto joined
+		:: else ->
+			taken = (TRIES(i) && LINETAKEN);
+			raise(s, fence);
+			if
+			:: STANDS(me) -> goto foundOwn /* it is there from before */
+			:: cr[me] != 0 && dl[me] != 0 -> goto out /* an operator was faster; it would join anew */
+			:: cr[me] == 0 && taken && again -> taken = 0; goto forget
+			:: cr[me] == 0 && taken && !again -> taken = 0; goto out
+			:: else -> known[s] = epoch[s]; fence = 0; goto join /* only the epoch had moved */
+			fi
+		fi;
+foundOwn: /* go: etcd.session.refused */
+		taken = 0;
+		first = (0 EACH(PLUS) == 1);
+		goto joined
+#endif
+	}
+	:: atomic { over[s] && dead[s] -> goto out }
+	:: atomic { /* no answer: the coordinator sends it again */
+		drops > 0 && late[i] == 0 -> drops--;
+		late[i] = 1 + fence; lateEpoch[i] = sent; again = 1; fence = 1; goto join
+	}
+	:: atomic { /* no answer, and the caller does not wait for one */
+		cancelled[i] ->
+		if
+		:: late[i] == 0 -> late[i] = 1 + fence; lateEpoch[i] = sent
+		:: else
+		fi;
+		goto forget
+	}
+	fi;
+
+joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeeper.session.settle */
+	atomic {
+		sent = 0; fence = 0;
+		if
+		:: first && !again -> goto admit /* First of a repeated join is not believed */
+#ifdef ZK
+		:: TRIES(i) && !(first && !again) -> first = 0; goto leave
+#endif
+		:: else -> first = 0
+		fi
+	};
+
+look: /* go: recipes.attempt.look, coordinator.Session.Ahead, etcd.session.Ahead, etcd.session.read, zookeeper.session.Ahead */
+	if
+	:: atomic { dead[s] -> goto out }
+	:: atomic { cancelled[i] -> goto leave }
+	:: atomic { !over[s] ->
+		R = (floor[s] > cr[me] -> floor[s] : cr[me]);
+#ifdef BELOW
+		R = 0;
+#endif
+		select(R : R .. rev);
+#ifdef ZK
+		floor[s] = R;
+#endif
+		if
+		:: !THERE(me, R) ->
+#ifdef BELOW
+			if
+			:: dl[me] == 0
+			:: else -> goto gone
+			fi
+#else
+			goto gone
+#endif
+		:: else
+		fi;
+		ahead(R);
+		if
+		:: p == NONE -> q = NONE; R = 0; goto admit
+		:: p != NONE && TRIES(i) -> p = NONE; q = NONE; pw = 0; R = 0; goto leave
+		:: else
+		fi;
+#ifdef ZK
+		W = R;
+#else
+		nearKey[s] = q; nearWriter[s] = EXCLUDES(q, R); nearRev[s] = R;
+#endif
+		q = NONE; R = 0
+	}
+	fi;
+
+#ifdef ZK
+watch: /* go: recipes.attempt.await, coordinator.Session.Await, zookeeper.session.Watch, zookeeper.session.watch, zookeeper.watch.request */
+	if
+	:: atomic { dead[s] -> goto out }
+	:: atomic { cancelled[i] -> goto leave }
+	:: atomic { !over[s] -> /* no older than the last view, also after a new connection */
+		select(W : W .. rev);
+		floor[s] = (W > floor[s] -> W : floor[s]);
+		if
+		:: LEFT(p, pw) != 0 && LEFT(p, pw) <= W -> goto woken
+		:: else
+		fi
+	}
+	fi;
+#ifdef TWOREQUESTS
+second: /* world: the watch is set by a request of its own, which does not say what is there */
+	atomic { select(W : W .. rev) };
+#endif
+#else
+watch: /* go: recipes.attempt.await, coordinator.Session.Await, etcd.session.Watch, etcd.session.wait, etcd.session.awaitOnce */
+	if
+	:: atomic { dead[s] -> goto out }
+	:: atomic { cancelled[i] -> goto leave }
+	:: atomic { !over[s] -> /* from now on, at a member that may be behind; before what was shown it makes no difference */
+		R = (nearKey[s] == p && nearWriter[s] == pw -> nearRev[s] : cr[p]);
+		select(W : R .. rev);
+		R = 0
+	}
+	fi;
+lookAgain: /* go: etcd.session.told, etcd.session.look, etcd.session.learn */
+#ifndef NOLOOK
+	atomic {
+		if
+#ifdef TRUSTSHOWN
+		:: nearKey[s] == p && nearWriter[s] == pw
+#else
+		:: nearKey[s] == p && nearWriter[s] == pw && nearRev[s] >= W /* nothing has happened in between */
+#endif
+		:: else ->
+			select(R : W .. rev);
+			if
+			:: LEFT(p, pw) != 0 && LEFT(p, pw) <= R ->
+				floor[s] = (R > floor[s] -> R : floor[s]); R = 0; goto woken
+			:: else -> R = 0
+			fi
+		fi
+	};
+#endif
+#endif
+
+waits: /* go: etcd.session.awaitLeaving, etcd.session.told, zookeeper.session.wait, zookeeper.session.attend */
+	if
+	:: atomic { LEFT(p, pw) > W ->
+		floor[s] = (LEFT(p, pw) > floor[s] -> LEFT(p, pw) : floor[s])
+	}
+	:: atomic { dead[s] -> goto out }
+	:: atomic { cancelled[i] -> goto leave }
+	:: atomic { breaks > 0 -> breaks--; goto watch } /* go: zookeeper.presence.reconnected */
+	fi;
+woken: /* go: recipes.attempt.wait */
+	atomic {
+		p = NONE; pw = 0; W = 0;
+#ifdef NORECHECK
+		goto admit;
+#endif
+		goto look
+	};
+
+admit: /* go: recipes.Line.acquire, coordinator.Session.Err, recipes.newHold */
+	atomic {
+		first = 0;
+		if
+#ifndef NOLASTLOOK
+		:: dead[s] -> goto out
+#endif
+		:: else ->
+			dead_wins = dead[s]; assert(!dead_wins);
+			holds[i] = 1; writes[i] = !READER(i);
+			if
+			:: !removed[me] -> promises(); entry_gone = !STANDS(me); assert(!entry_gone)
+			:: else
+			fi
+		fi
+	};
+
+hold: /* go: recipes.Hold.Context, recipes.grant.watchSelf, recipes.grant.removed */
+	if
+	:: atomic { dead[s] -> goto out }
+	:: atomic { removed[me] -> holds[i] = 0; writes[i] = 0; goto leave } /* or released before it is noticed */
+#ifdef RW
+	:: atomic { writes[i] -> writes[i] = 0 }; goto convert
+#endif
+	:: atomic { !dead[s] -> holds[i] = 0; writes[i] = 0; goto leave } /* go: recipes.Hold.Release */
+	fi;
+
+#ifdef RW
+convert: /* go: recipes.grant.leave, recipes.grant.become, coordinator.Session.Convert, etcd.session.Convert, zookeeper.session.Convert */
+	if
+	:: atomic { dead[s] -> goto out }
+	:: atomic { !over[s] ->
+		if
+		:: cv[me] != 0 && dl[me] == 0 /* by an attempt before */
+		:: cv[me] == 0 && dl[me] == 0 -> rev++; cv[me] = rev
+		:: dl[me] != 0 -> holds[i] = 0; goto leave
+		fi;
+		maybe = 0
+	}
+	:: atomic { drops > 0 && late[i] == 0 -> drops--; late[i] = 3; maybe = 1 } /* sent again, or given up below */
+	fi;
+	if
+	:: atomic { maybe -> goto convert }
+	:: atomic { dead[s] -> goto out }
+	:: atomic { !dead[s] -> holds[i] = 0; goto leave }
+	fi;
+#endif
+
+leave: /* go: recipes.grant.withdraw, coordinator.Session.Leave, coordinator.Session.Abandon, etcd.session.Leave, etcd.entry.stands, zookeeper.session.Leave */
+	if
+	:: atomic { over[s] && dead[s] -> goto out }
+	:: atomic { !over[s] -> skip;
+		p = NONE; pw = 0; W = 0;
+#ifdef NOABANDON
+		if
+		:: cancelled[i] -> goto out
+		:: else
+		fi;
+#endif
+		if
+#ifndef NOWITHDRAW
+		:: maybe -> goto forget
+#endif
+		:: else
+		fi;
+#ifdef BYNAME
+		p = NONE; j = 0;
+		do
+		:: j < N ->
+			if
+			:: STANDS(j) && p == NONE -> p = j
+			:: STANDS(j) && p != NONE && cr[j] < cr[p] -> p = j
+			:: else
+			fi;
+			j++
+		:: else -> break
+		od;
+		j = 0;
+		if
+		:: p != NONE -> rev++; dl[p] = rev; p = NONE
+		:: else
+		fi;
+#else
+		if
+		:: dl[me] == 0 && !(maybe && cv[me] != 0) -> rev++; dl[me] = rev /* that very entry, or nothing */
+		:: else
+		fi;
+#endif
+		if
+		:: again -> goto forget /* a stray; go: coordinator.Session.settle */
+		:: else -> goto out
+		fi
+	}
+	fi;
+
+gone: /* go: etcd.session.Ahead, coordinator.removed, coordinator.Session.Abandon */
+	atomic {
+		not_removed = !removed[me]; assert(!not_removed); /* whoever finds itself out of line was removed */
+		R = 0;
+		goto leave
+	};
+
+forget: /* go: coordinator.Session.forget, coordinator.Session.Withdraw, coordinator.Session.Discard, etcd.session.Forget, etcd.joins.forget, zookeeper.session.Forget */
+	if
+	:: atomic { over[s] && dead[s] -> goto out }
+	:: atomic { !over[s] ->
+#ifndef NOFORGET
+#ifdef ZK
+#ifndef NOWAIT
+		if
+		:: late[i] != 0 -> arrive(i)
+		:: late[i] = 0
+		fi;
+#endif
+#endif
+		if
+		:: STANDS(me) -> rev++; dl[me] = rev
+		:: else
+		fi;
+		raise(s, 1)
+#else
+		skip
+#endif
+	}
+	fi;
+
+out: /* go: coordinator.Session.end */
+	atomic {
+		holds[i] = 0; writes[i] = 0;
+		p = NONE; q = NONE; pw = 0; R = 0; W = 0; sent = 0; fence = 0; again = 0; first = 0; maybe = 0;
+		finished[i] = 1
+	}
+}
+
+/* Whatever is under way for long. */
+#define LATER(k) :: atomic { late[k] != 0 && MAYJOIN(k) -> arrive(k) }
+/* A client's loss clock runs out: go: coordinator.Session.expire */
+#ifdef SHARED
+#define BUSY(k) (STANDS(k) || late[k] != 0 || (k) == 0 && (STANDS(1) || late[1] != 0))
+#else
+#define BUSY(k) (STANDS(k) || late[k] != 0)
+#endif
+#define EXPIRE(k) :: atomic { expires > 0 && SES(k) == (k) && !dead[k] && !over[k] && BUSY(k) -> expires--; dead[k] = 1 }
+/* The service ends a session, and no sooner than that. */
+#ifdef LATECLOCK
+#define MAYEND(k) (dead[k] || expires > 0 && BUSY(k))
+#else
+#define MAYEND(k) dead[k]
+#endif
+#define END(k) :: atomic { SES(k) == (k) && !over[k] && MAYEND(k) -> expires = (dead[k] -> expires : expires - 1); end(k) }
+/* The service says that it has ended a session: go: coordinator.Session.guard, coordinator.Session.outcome */
+#define TOLD(k) :: atomic { SES(k) == (k) && over[k] && !dead[k] -> dead[k] = 1 }
+/* A caller loses patience. */
+#define CANCEL(k) :: atomic { cancels > 0 && !cancelled[k] && !holds[k] && dl[k] == 0 && !finished[k] -> cancels--; cancelled[k] = 1 }
+/* An operator deletes an entry, or ends a session. */
+#define OPERATE(k) :: atomic { ops > 0 && STANDS(k) -> ops--; removed[k] = 1; rev++; dl[k] = rev } \
+	:: atomic { ops > 0 && SES(k) == (k) && !over[k] && BUSY(k) -> ops--; removed[k] = 1; RMALSO(k) end(k) }
+#ifdef SHARED
+#define RMALSO(k) removed[1] = removed[1] || (k) == 0;
+#else
+#define RMALSO(k)
+#endif
+#define SETTLED(k) && dead[SES(k)] == over[SES(k)]
+#define FINISHED(k) && finished[k]
+#define GONE(k) && !STANDS(k)
+
+/* end removes all entries of a session in one step. */
+inline end(k) {
+	over[k] = 1; rev++; x = 0;
+	do
+	:: x < N ->
+		if
+		:: SES(x) == k && STANDS(x) -> dl[x] = rev
+		:: else
+		fi;
+		x++
+	:: else -> break
+	od;
+	x = 0
+}
+
+proctype world() {
+	byte x;
+	do
+	EACH(LATER)
+	EACH(EXPIRE)
+	EACH(END)
+	EACH(TOLD)
+	EACH(CANCEL)
+	EACH(OPERATE)
+	:: atomic { true EACH(SETTLED) -> break } /* nothing more happens: whoever waits must be told all the same */
+	od;
+	true EACH(FINISHED);
+	left_behind = !(true EACH(GONE));
+	assert(!left_behind)
+}
+
+init {
+	byte x;
+	atomic {
+		do
+		:: x < N ->
+#ifdef RW
+			if
+			:: reads[x] = 1
+			:: reads[x] = 0
+			fi;
+#endif
+#ifdef TRY
+			if
+			:: trier == NONE -> trier = x
+			:: true
+			fi;
+#endif
+			run contender(x); x++
+		:: else -> break
+		od;
+		x = 0;
+		run world()
+	}
+}

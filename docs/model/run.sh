@@ -1,0 +1,159 @@
+#!/usr/bin/env bash
+# Checks the models with Spin: what is built must hold, and each variant that leaves something out must be refuted, for
+# the reason that it is expected to be. One line for each; exits 1 if any deviates.
+#
+#	docs/model/run.sh           the default set
+#	FULL=1 docs/model/run.sh    larger ones, too: minutes, and up to 8 GB
+#	docs/model/run.sh NOLOOK    those whose model or flags match
+#
+# It needs spin and gcc. MODEL_JOBS runs go on at once, 2 if not set.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# Of a run: the set that it is in, the model, what is expected, and the flags. "holds" is what is expected of what is
+# built; all others are the name of what must be found, as the models call it, or "stuck": somebody waits for ever.
+runs() {
+	cat <<-'RUNS'
+		default line      holds                  -DEXPIRES=1 -DCANCELS=1
+		default line      holds                  -DEXPIRES=1 -DCANCELS=1 -DZK
+		default line      holds                  -DDROPS=1 -DCANCELS=1
+		default line      holds                  -DDROPS=1 -DCANCELS=1 -DZK
+		default line      holds                  -DDROPS=2 -DBREAKS=1
+		default line      holds                  -DDROPS=2 -DBREAKS=1 -DZK
+		default line      holds                  -DOPS=1 -DBREAKS=1
+		default line      holds                  -DOPS=1 -DCANCELS=1 -DZK
+		default line      holds                  -DSHARED -DDROPS=1
+		full    line      holds                  -DSHARED -DDROPS=1 -DCANCELS=1 -DZK
+		default line      holds                  -DTRY -DDROPS=1 -DCANCELS=1
+		default line      holds                  -DTRY -DDROPS=1 -DCANCELS=1 -DZK
+		full    line      holds                  -DRW -DCANCELS=1
+		default line      holds                  -DRW
+		default line      holds                  -DRW -DCANCELS=1 -DZK
+		full    line      holds                  -DRW -DDROPS=1 -DZK
+		default line      holds                  -DN=4
+		default line      holds                  -DN=4 -DEXPIRES=1 -DZK
+		default line      out_of_order           -DBELOW
+		default line      two_hold               -DNORECHECK -DCANCELS=1
+		default line      stuck                  -DNOLOOK
+		default line      stuck                  -DTRUSTSHOWN
+		default line      stuck                  -DTWOREQUESTS -DZK
+		default line      two_hold               -DSAMEKEY -DSHARED
+		default line      two_hold               -DBYNAME -DOPS=1
+		default line      stuck                  -DNOFORGET -DCANCELS=1
+		default line      stuck                  -DNOEPOCH -DCANCELS=1
+		default line      second_entry           -DNOEPOCH -DDROPS=1
+		default line      stuck                  -DNOWAIT -DCANCELS=1 -DZK
+		default line      second_entry           -DNOWAIT -DDROPS=1 -DZK
+		default line      left_behind            -DNOWITHDRAW -DRW -DDROPS=1
+		default line      stuck                  -DNOABANDON -DCANCELS=1
+		default line      dead_wins              -DNOLASTLOOK -DEXPIRES=1
+		default line      two_hold               -DLATECLOCK -DEXPIRES=1
+		default semaphore holds                  -DLIMIT=1 -DDROPS=1 -DCANCELS=1
+		default semaphore holds                  -DLIMIT=2 -DA0=2 -DPARTS=1 -DCANCELS=1
+		default semaphore holds                  -DLIMIT=2 -DA1=2 -DMOVES=1
+		default semaphore holds                  -DLIMIT=2 -DA0=2 -DMOVES=1 -DZK
+		default semaphore holds                  -DLIMIT=2 -DA1=2 -DN=4
+		default semaphore overtaken              -DBELOW -DLIMIT=2
+		default semaphore sleeps_though_it_fits  -DONEHOLDER -DLIMIT=2
+		default semaphore sleeps_though_it_fits  -DNTHAHEAD -DLIMIT=2 -DN=4
+		default semaphore overtaken              -DBARGING -DLIMIT=2 -DA1=2
+		default semaphore sleeps_though_it_fits  -DNOMARK -DLIMIT=2 -DA0=2
+		default semaphore sleeps_though_it_fits  -DNOSETTLE -DLIMIT=4 -DMOST=4 -DA0=2 -DA1=2 -DMOVES=1
+		default semaphore sleeps_though_it_fits  -DMOVEDISLAST -DLIMIT=3 -DMOST=4 -DA0=2 -DA1=2 -DMOVES=1
+		default semaphore sleeps_though_it_fits  -DLATEFIRST -DLIMIT=3 -DA0=2 -DA1=2 -DDROPS=1
+		default semaphore old_limit              -DNOCONDITION -DLIMIT=2 -DMOST=2 -DMOVES=1
+		default semaphore sleeps_though_it_fits  -DNORECORD -DLIMIT=2 -DA0=2 -DMOVES=1
+		default semaphore old_limit              -DNOCONFIRM -DLIMIT=2 -DA0=2 -DA1=2 -DMOVES=1
+		default semaphore old_limit              -DTRUSTRECORD -DLIMIT=3 -DA0=2 -DA1=2 -DMOVES=1
+		full    semaphore over_limit             -DNOVERSION -DLIMIT=1 -DMOVES=2
+		default semaphore over_limit             -DNOBEHIND -DLIMIT=3 -DA0=3 -DMOVES=1 -DPARTS=2
+		default deadline  holds
+		default deadline  given_away_too_soon    -DRECEIVED
+		default deadline  given_away_too_soon    -DNOMARGIN
+		default deadline  holds                  -DZK -DDEATHS=2
+		default deadline  holds                  -DZK -DDEATHS=1 -DSTALLS=1
+		default deadline  holds                  -DZK -DLOSSES=2 -DSTALLS=3 -DSLOW
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DRECEIVED
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DNOMARGIN
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DNOSLACK
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DLOSSES=1
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DSLOW
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DSTALLS=2
+		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DTWOTICKS
+		full    line      holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1
+		full    line      holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1 -DZK
+		full    line      holds                  -DOPS=1 -DDROPS=1 -DCANCELS=1
+		full    line      holds                  -DSHARED -DDROPS=1 -DCANCELS=1
+		full    line      holds                  -DSHARED -DEXPIRES=1 -DDROPS=1
+		full    line      holds                  -DRW -DEXPIRES=1
+		full    line      holds                  -DRW -DDROPS=1
+		full    line      holds                  -DRW -DEXPIRES=1 -DCANCELS=1 -DZK
+		full    line      holds                  -DN=4 -DEXPIRES=1
+		full    line      holds                  -DN=4 -DEXPIRES=1 -DCANCELS=1 -DZK
+		full    semaphore holds                  -DLIMIT=2 -DA0=2 -DPARTS=1 -DDROPS=1 -DCANCELS=1
+		full    semaphore holds                  -DLIMIT=3 -DA0=2 -DA1=2 -DMOST=4 -DMOVES=1 -DPARTS=1
+		full    semaphore holds                  -DLIMIT=2 -DA0=1 -DA1=2 -DMOVES=1 -DCANCELS=1 -DZK
+		full    semaphore holds                  -DLIMIT=1 -DMOVES=2 -DMOST=2
+	RUNS
+}
+
+# check runs one and prints its line.
+check() {
+	local set=$1 model=$2 expected=$3
+	shift 3
+	local here=$PWD work contenders=3 verdict started memory=1800 slow=-O1
+	work=$(mktemp -d)
+	# shellcheck disable=SC2064 # that of now
+	trap "rm -rf '$work'" EXIT
+	[[ $set == full ]] && memory=7500 slow=-O2
+	[[ " $* " == *" -DN=4 "* ]] && contenders=4
+	[[ $model == deadline ]] && contenders=-
+	cd "$work"
+	started=$(date +%s%N)
+	if ! { spin -a "$@" "$here/$model.pml" >log && gcc "$slow" -w -DSAFETY -DNOFAIR -DMEMLIM=$memory -o pan pan.c 2>>log && ./pan -m100000 -w20 >out; }; then
+		verdict="failed to run"
+	fi
+	verdict=${verdict:-$(verdict out)}
+	local ok=ok
+	if [[ $verdict != "$expected" ]]; then
+		ok=DEVIATES
+		cat log out >&2 2>/dev/null || true
+	fi
+	printf '%-9s %-54s %10s %9s %7.1f  %-21s %-21s %s\n' "$model" "$*" "$contenders" \
+		"$(awk '/states, stored/ {print $1; exit}' out 2>/dev/null)" "$((($(date +%s%N) - started) / 100000000))e-1" "$verdict" "$expected" "$ok"
+	[[ $ok == ok ]]
+}
+
+# verdict reads what Spin found.
+verdict() {
+	if grep -q 'invalid end state (at' "$1"; then
+		echo stuck
+	elif grep -q 'assertion violated' "$1"; then
+		sed -n 's/.*assertion violated *!(*\([a-z_]*\).*/\1/p' "$1" | head -1
+	elif grep -q 'errors: 0' "$1" && ! grep -qE 'search was not completed|out of memory|max search depth too small' "$1"; then
+		echo holds
+	else
+		echo incomplete
+	fi
+}
+
+if [[ ${1:-} == check ]]; then
+	shift
+	check "$@"
+	exit
+fi
+
+for tool in spin gcc; do
+	command -v "$tool" >/dev/null || { echo "the models need $tool: apt-get install -y spin gcc" >&2; exit 1; }
+done
+
+started=$SECONDS
+printf '%-9s %-54s %10s %9s %7s  %-21s %-21s\n' model variant contenders states seconds verdict expected
+status=0
+runs | { [[ -n ${FULL:-} ]] && cat || grep '^default'; } | { grep -e "${1:-.}" || true; } |
+	xargs -r -P "${MODEL_JOBS:-2}" -L 1 ./run.sh check || status=1
+echo "$((SECONDS - started)) s"
+if [[ $status -ne 0 ]]; then
+	echo "a model deviates from what is expected of it" >&2
+fi
+exit $status
