@@ -102,8 +102,11 @@ func (s *session) Done() <-chan struct{} { return s.done }
 // then; the new leader gives every session its whole TTL again when it starts, so the
 // same slack covers that for a TTL of four ticks or more.
 //
-// Not covered is a pair of faults: the network holds a session's renewals back for longer than a
-// quarter of its TTL, and the follower dies within half a tick of their arrival.
+// Not covered is a pair of faults: the follower dies within half a tick of a renewal's arrival, and the touch before is
+// older than the slack and the margin allow for, or was not reported either. That takes a renewal that was lost; one
+// that was on its way for so long that the next came within half a tick; or a client that sent this one
+// late by more than the margin. With a TTL of just two ticks no second fault is needed: a report can come a moment after
+// the next renewal. The model of the loss clock in docs/model has all four.
 func (s *session) Slack() time.Duration { return s.ttl / 4 }
 
 // Renew sends a sync, which goes to the leader and back.
