@@ -140,7 +140,9 @@ type tokenGate struct {
 	accepted, refused map[int64]int // writes by token
 }
 
-func newTokenGate() *tokenGate { return &tokenGate{accepted: map[int64]int{}, refused: map[int64]int{}} }
+func newTokenGate() *tokenGate {
+	return &tokenGate{accepted: map[int64]int{}, refused: map[int64]int{}}
+}
 
 func (r *tokenGate) write(e event) {
 	r.mu.Lock()
