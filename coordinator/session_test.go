@@ -122,6 +122,23 @@ func TestAcknowledgementAfterTheDeadlineRevivesNothing(t *testing.T) {
 	})
 }
 
+// TestAcknowledgementSeenAfterTheDeadlineRevivesNothing: here no timer has run, and no look at the clock was taken, between
+// the deadline and the answer.
+func TestAcknowledgementSeenAfterTheDeadlineRevivesNothing(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		s.StopAlarm()
+		deadline := s.Deadline()
+		w.link.HoldReplies()
+		time.Sleep(time.Until(deadline))
+		w.link.Heal()
+		synctest.Wait()
+		if !errors.Is(context.Cause(s.Context()), coordinator.ErrSessionLost) || !s.Deadline().Equal(deadline) {
+			w.Errorf("the context's cause is %v, and the deadline was moved by %v", context.Cause(s.Context()), s.Deadline().Sub(deadline))
+		}
+	}, standsStill)
+}
+
 func TestStateTellsSuspendedConnectedAndLost(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
