@@ -69,12 +69,15 @@ func newLine(n *name) *line {
 		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
 }
 
-func (h *handle) alive() bool {
+func (h *handle) alive() bool { return !h.given && h.live() }
+
+// live: whoever looks at the context goes on, also while the handle is being given back.
+func (h *handle) live() bool {
 	select {
 	case <-h.ctx.Done():
 		return false
 	default:
-		return !h.given
+		return true
 	}
 }
 
@@ -139,7 +142,7 @@ func (w *world) stepConverted(l *line, s memory.Step) {
 	if h == nil || !l.judged(h) {
 		return
 	}
-	if l.name.recipe == "rwlock" && s.Entry.Mode == "r" && h.writes() {
+	if l.name.recipe == "rwlock" && s.Entry.Mode == "r" && slices.ContainsFunc(h.handles, func(x *handle) bool { return x.writes && x.live() }) {
 		w.violation("%s: %d became a reader while its write lock is alive", s.Line, h.token)
 	}
 	if l.name.recipe == "semaphore" && permitsOf(s.Entry.Mode) < h.permits {
@@ -155,7 +158,7 @@ func (w *world) stepLeft(l *line, s memory.Step) {
 		l.condemned[s.Entry.Token] = fateOf{w.now(), !w.removing}
 		return
 	}
-	if h != nil && l.judged(h) {
+	if _, condemned := l.condemned[s.Entry.Token]; h != nil && !condemned && slices.ContainsFunc(h.handles, (*handle).live) {
 		w.violation("%s: %d left by %s while its context is alive", s.Line, h.token, s.By)
 	}
 }
