@@ -76,6 +76,10 @@ soak: ## Inject all faults for MINUTES (10) into SERVICE (etcd, zookeeper, all),
 model: ## Check the formal models with Spin, and that what would be wrong is refuted; FULL=1: larger ones
 	docs/model/run.sh
 
+.PHONY: mutants
+mutants: ## Break the protocol's rules one by one and see that tests notice; MUTANTS=regexp takes some of them
+	cd integration && go run ./cmd/mutants -run '$(MUTANTS)'
+
 .PHONY: demo
 demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181
 	cd integration && go run ./cmd/demo

@@ -394,6 +394,7 @@ func TestLeaveWorksWithADeadContextAndOnce(t *testing.T) {
 		}
 		dead, cancel := context.WithCancel(w.Context())
 		cancel()
+		w.link.Delay(10*time.Millisecond, 10*time.Millisecond) // else the answer may be quicker than the news that the context is dead
 		if err := s.Leave(dead, line, j.Place); err != nil || len(w.svc.Snapshot(line)) != 0 {
 			w.Errorf("Leave = %v, left %v", err, w.svc.Snapshot(line))
 		}

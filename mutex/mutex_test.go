@@ -320,6 +320,7 @@ func TestUnlockWithADeadContext(t *testing.T) {
 			a.Fatal(err)
 		}
 		cancel()
+		a.link.Delay(10*time.Millisecond, 10*time.Millisecond) // else the answer may be quicker than the news that ctx is dead
 		if err := l.Unlock(ctx); err != nil {
 			a.Errorf("Unlock = %v", err)
 		}

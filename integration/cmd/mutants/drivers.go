@@ -1,0 +1,93 @@
+package main
+
+// ofDrivers are mutations of the two drivers. Servers that are part of the tests catch them.
+var ofDrivers = []mutation{{
+	name: "etcd-old-view", promise: "P1",
+	what:   "A view from a member that does not know of the contender's own join yet is taken for an answer.",
+	file:   "coordinator/etcd/view.go",
+	old:    `s.read(ctx, max(me.rev, s.seen.Load()), ops...)`,
+	new:    `s.read(ctx, 0, ops...)`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestAheadNeedsAViewAsNewAsItsOwnJoin"}},
+}, {
+	name: "etcd-watch-without-a-look", promise: "P5",
+	what:   "A watch from now is not followed by a look: who left just before it is never told.",
+	file:   "coordinator/etcd/watch.go",
+	old:    `		return s.look(ctx, w, resp.Header.Revision)`,
+	new:    `		return false, nil`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
+}, {
+	name: "etcd-compaction-ends-the-wait", promise: "P5",
+	what:   "A watch whose revision was compacted away is not made again.",
+	file:   "coordinator/etcd/await.go",
+	old:    `		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) {`,
+	new:    `		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) || ctx != nil {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestWatchSurvivesCompaction"}},
+}, {
+	name: "etcd-release-by-name", promise: "P7",
+	what:   "A release deletes the key, whichever entry stands under it by now.",
+	file:   "coordinator/etcd/leave.go",
+	old:    `		If(e.stands()).`,
+	new:    `		If().`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestWriteNeedsItsEntry"}},
+}, {
+	name: "etcd-key-from-session", promise: "P1",
+	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
+	file:   "coordinator/etcd/layout.go",
+	old:    `	return l.line(line) + id + "-" + leaseHex(lease) + "-"`,
+	new:    `	return l.line(line) + leaseHex(lease) + "-" + leaseHex(lease) + "-"`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
+}, {
+	name: "etcd-late-join-applied", promise: "P4",
+	what:   "A join does not compare the session's epoch: one that is late is applied after it was forgotten.",
+	file:   "coordinator/etcd/join.go",
+	old:    `	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.sentinel.key), "=", a.epoch)}`,
+	new:    `	conds := []clientv3.Cmp{}`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestForgetOvertakesJoin"}},
+}, {
+	name: "zookeeper-order-of-strings", promise: "P1",
+	what: "Sequence numbers are compared as text: after 2147483647 a newcomer overtakes the holder.",
+	file: "coordinator/zookeeper/names.go",
+	old: `	pivot := nodes[0].seq // which node does not matter
+	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })`,
+	new: `	slices.SortFunc(nodes, func(a, b node) int {
+		return cmp.Compare(a.Key[strings.LastIndex(a.Key, "_")+1:], b.Key[strings.LastIndex(b.Key, "_")+1:])
+	})`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOrderSurvivesTheWrap"}},
+}, {
+	name: "zookeeper-token-is-sequence", promise: "P3",
+	what:   "The token is the node's sequence number, which wraps, and begins anew with its parent.",
+	file:   "coordinator/zookeeper/join.go",
+	old:    `Token: driver.Token(stat.Mzxid)`,
+	new:    `Token: driver.Token(n.seq)`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinReadsItsPlaceFromOneReply"}},
+}, {
+	name: "zookeeper-joins-again", promise: "P4",
+	what:   "A join that is repeated does not look for the node that the first one may have made.",
+	file:   "coordinator/zookeeper/join.go",
+	old:    `	if c.Again {`,
+	new:    `	if false && c.Again {`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestLaterJoinsWaitForEarlierOnesOnly"}},
+}, {
+	name: "zookeeper-releases-anybody", promise: "P7",
+	what:   "A release deletes the node of another session.",
+	file:   "coordinator/zookeeper/leave.go",
+	old:    `	if n, _ := parseNode(own.Key); n.Session != s.hex {`,
+	new:    `	if n, _ := parseNode(own.Key); false && n.Session != s.hex {`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestEntriesOfAnotherSessionAreNotTouched"}},
+}, {
+	name: "zookeeper-moved-session", promise: "P1",
+	what:   "A connection that has another session than before goes on, and replies about that one are believed.",
+	file:   "coordinator/zookeeper/session.go",
+	old:    `	case id != s.id:`,
+	new:    `	case false:`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestGivenConnThatGoesOnWithAnotherSession"}},
+}, {
+	name: "zookeeper-no-look-after-reconnect", promise: "P5",
+	what: "A waiter does not look again after a reconnect.",
+	file: "coordinator/zookeeper/watch.go",
+	old: `	case <-again:
+		return zk.Event{}, nil
+`,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestWaiterLooksAgainAfterReconnectByItself"}},
+}}

@@ -1,0 +1,124 @@
+// Mutants breaks Baton's protocol, one rule at a time, and checks that the tests notice: a test that cannot fail shows nothing.
+//
+//	go run ./cmd/mutants                      # all; exits with 1 unless each is caught
+//	go run ./cmd/mutants -list                # says what there is, and runs nothing
+//	go run ./cmd/mutants -run 'deadline|etcd' # those whose names match
+//	go run ./cmd/mutants -run herd -survey    # which tests of the library catch it, be they named or not
+//	go run ./cmd/mutants -markdown            # prints docs/mutants.md, and runs nothing
+//
+// A mutation replaces a text that occurs once in a file. The file itself is not touched: the go command is given the
+// changed one with -overlay. A mutation is caught if each test that is named for it fails, by its own verdict: one that does not
+// compile, or that runs out of time, is an error of the list. First all these tests have to pass on the code as it is.
+//
+// To add a mutation, write it into one of the table files and run it. If no test catches it, one is missing.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"sync"
+	"time"
+)
+
+func main() {
+	run := flag.String("run", "", "take only mutations whose name matches this regular `expression`")
+	list := flag.Bool("list", false, "list the mutations and run nothing")
+	markdown := flag.Bool("markdown", false, "print the page of the documentation and run nothing")
+	survey := flag.Bool("survey", false, "run all of the library's tests on each mutation and print those that fail")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	chosen, err := choose(*run)
+	switch {
+	case err != nil:
+	case *markdown:
+		fmt.Print(page(mutations))
+	case *list:
+		for _, m := range chosen {
+			fmt.Printf("%-28s %s  %s: %s\n", m.name, m.promise, m.file, m.what)
+		}
+	default:
+		err = check(ctx, chosen, *survey)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+// choose returns the mutations whose name matches.
+func choose(expr string) (chosen []mutation, err error) {
+	re, err := regexp.Compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mutations {
+		if re.MatchString(m.name) {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no mutation matches %q", expr)
+	}
+	return chosen, nil
+}
+
+// atOnce is how many mutations are run at a time.
+const atOnce = 2
+
+// check runs mutations, and returns an error unless each is caught.
+func check(ctx context.Context, chosen []mutation, survey bool) error {
+	r, err := newRunner(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	began := time.Now()
+	if !survey {
+		if err := r.baseline(ctx, chosen); err != nil {
+			return err
+		}
+		fmt.Printf("unchanged, all tests named pass (%.0fs)\n", time.Since(began).Seconds())
+	}
+	var mu sync.Mutex
+	missed := 0
+	each(chosen, func(m mutation) {
+		began := time.Now()
+		verdict, ok := r.judge(ctx, m)
+		if survey {
+			verdict, ok = r.survey(ctx, m)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		word := "caught"
+		if !ok {
+			word = "MISSED"
+			missed++
+		}
+		fmt.Printf("%s  %-28s %s  %4.0fs  %s\n", word, m.name, m.promise, time.Since(began).Seconds(), verdict)
+	})
+	fmt.Printf("%d mutations, %d caught, %d not, %.0fs\n", len(chosen), len(chosen)-missed, missed, time.Since(began).Seconds())
+	if missed > 0 {
+		return fmt.Errorf("%d of %d mutations are not caught", missed, len(chosen))
+	}
+	return nil
+}
+
+// each calls f with each mutation, with a few at a time.
+func each[T any](all []T, f func(T)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, one := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			f(one)
+		})
+	}
+	wg.Wait()
+}

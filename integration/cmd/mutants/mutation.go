@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// mutation is one rule of the protocol, broken.
+type mutation struct {
+	name    string
+	promise string // of docs, P1 to P8, that it breaks
+	what    string // what the broken code does
+	file    string // from the root of the repository
+	old     string // occurs once in the file
+	new     string
+	caught  []test // each of them fails
+}
+
+// test names a test.
+type test struct {
+	pkg  string // the directory, from the root of the repository
+	name string
+	env  string // a variable of the environment that it is run with, "" for none
+}
+
+// simulated is the simulation of one recipe, or of any of them if that is "".
+func simulated(recipe string) test {
+	t := test{pkg: "recipes/internal/simulation", name: "TestSimulation"}
+	if recipe != "" {
+		t.env = "BATON_SIM_RECIPE=" + recipe
+	}
+	return t
+}
+
+func (t test) String() string {
+	s := t.pkg + " " + t.name
+	if t.env != "" {
+		s += " (" + t.env + ")"
+	}
+	return s
+}
+
+var mutations = slices.Concat(ofRecipes, ofSessions, ofDrivers)
+
+// regenerate is the command that writes the page anew.
+const regenerate = "(cd integration && go run ./cmd/mutants -markdown > ../docs/mutants.md)"
+
+// page is docs/mutants.md.
+func page(all []mutation) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<!-- Written by %s: change integration/cmd/mutants instead. -->
+
+# Rules broken on purpose
+
+`+"```"+`
+make mutants                  # run all %d, two at a time
+make mutants MUTANTS=herd     # those whose names match
+`+"```"+`
+
+Each row breaks one rule of the protocol in the real code, and names tests that fail then. "make mutants" breaks each in turn,
+and fails unless every test named notices. "Simulation" is `+"`TestSimulation`"+` in recipes/internal/simulation with its usual 300 seeds. The
+promises are those of [guarantees](guarantees.md#the-promises).
+
+Where no simulation is named, it does not notice, or not with so few seeds. It has no real driver, stops no process between two
+instructions, counts no requests, and does not mind a waiter that is admitted late as long as it is admitted. A release leaves
+no mark at the service that others rely on, so there is no rule about marks to break.
+
+| mutation | promise | the broken code | in | caught by |
+|---|---|---|---|---|
+`, regenerate, len(all))
+	for _, m := range all {
+		var by []string
+		for _, t := range m.caught {
+			by = append(by, t.markdown())
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", m.name, m.promise, m.what, m.file, strings.Join(by, "; "))
+	}
+	return b.String()
+}
+
+func (t test) markdown() string {
+	if t == simulated("") {
+		return "simulation"
+	}
+	if recipe, ok := strings.CutPrefix(t.env, "BATON_SIM_RECIPE="); ok {
+		return "simulation, " + recipe
+	}
+	return fmt.Sprintf("%s `%s`", t.pkg, t.name)
+}

@@ -1,0 +1,131 @@
+package main
+
+// ofRecipes are mutations of the line and of the admission rules.
+var ofRecipes = []mutation{{
+	name: "no-recheck", promise: "P1",
+	what: "A waiter that is woken takes the name without looking at the line again: the one ahead may have left without ever holding.",
+	file: "recipes/attempt.go",
+	old: `		if err := a.await(ctx, v); err != nil {
+			return err
+		}
+	}
+`,
+	new: `		return a.await(ctx, v)
+	}
+`,
+	caught: []test{simulated(""), {pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"}},
+}, {
+	name: "key-from-session", promise: "P1",
+	what:   "A contender's ID is that of its session: two goroutines of one client are one contender.",
+	file:   "recipes/attempt.go",
+	old:    `ID: newID(), Mode: a.Mode`,
+	new:    `ID: a.session.ID(), Mode: a.Mode`,
+	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestGoroutinesOfOneClientExcludeEachOther"}},
+}, {
+	name: "no-last-look", promise: "P1",
+	what:   "A grant is handed out although its session has ended while the request was under way.",
+	file:   "recipes/attempt.go",
+	old:    `		err = a.session.Err()`,
+	new:    `		err = nil`,
+	caught: []test{{pkg: "recipes", name: "TestGrantThatComesOutOfAPauseIsNone"}},
+}, {
+	name: "no-clean-up", promise: "P4",
+	what:   "An attempt that is cancelled, or refused, leaves its entry in the line.",
+	file:   "recipes/attempt.go",
+	old:    `		a.session.Abandon(l.line, a.joined.Place)`,
+	new:    ``,
+	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine"}},
+}, {
+	name: "joins-by-any-record", promise: "P1",
+	what:   "A contender joins without comparing the limit that it has read with the stored one.",
+	file:   "recipes/attempt.go",
+	old:    `, Record: a.record})`,
+	new:    `})`,
+	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeOnTheWayAreAgreedOnAgain"}},
+}, {
+	name: "reenters-what-was-lost", promise: "P1",
+	what:   "The context of a lost hold is entered again.",
+	file:   "recipes/grant.go",
+	old:    `r.Fresh || g.err() != nil {`,
+	new:    `r.Fresh {`,
+	caught: []test{{pkg: "rwlock", name: "TestLostHoldIsNotEntered"}},
+}, {
+	name: "removal-not-told", promise: "P2",
+	what: "A holder whose entry somebody has deleted goes on.",
+	file: "recipes/grant.go",
+	old: `		if g.standing() == place {
+			g.removed()`,
+	new:    `		if g.standing() == place {`,
+	caught: []test{{pkg: "mutex", name: "TestRemovedEntryEndsTheHoldOnly"}},
+}, {
+	name: "write-outlives-downgrade", promise: "P2",
+	what:   "The context of a write lock that is downgraded ends no sooner than the read lock.",
+	file:   "recipes/grant.go",
+	old:    `	if l.count == 0 && l.cancel != nil {`,
+	new:    `	if false && l.cancel != nil {`,
+	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestContextsEndWithTheirOwnKind"}},
+}, {
+	name: "leaves-before-it-tells", promise: "P2",
+	what: "A release removes the entry first, and ends the context of the hold after that.",
+	file: "recipes/hold.go",
+	old:  `	if !g.over(coordinator.ErrReleased) { // lost`,
+	new: `	_ = g.session.Leave(ctx, g.line.line, g.place)
+	if !g.over(coordinator.ErrReleased) { // lost`,
+	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestHoldEndsBeforeItsEntryLeaves"}},
+}, {
+	name: "second-unlock-releases", promise: "P7",
+	what:   "A handle that is unlocked twice counts twice, and gives back what another handle holds.",
+	file:   "recipes/hold.go",
+	old:    `	if !h.released.CompareAndSwap(false, true) {`,
+	new:    `	if h.released.Swap(true) && false {`,
+	caught: []test{simulated(""), {pkg: "mutex", name: "TestHandleIsUnlockedOnce"}},
+}, {
+	name: "herd", promise: "P6",
+	what:   "Everyone who waits watches the first in line, and not the one directly ahead.",
+	file:   "recipes/rule.go",
+	old:    `ahead[len(ahead)-1:]`,
+	new:    `ahead[:1]`,
+	caught: []test{{pkg: "recipes", name: "TestReleaseWakesThoseAdmittedAndAtMostOneMore"}, {pkg: "mutex", name: "TestReleaseWakesOneOfAThousand"}},
+}, {
+	name: "reader-passes-writer", promise: "P1",
+	what:   "A reader looks at the first in line only, and is admitted past a writer that waits.",
+	file:   "recipes/rule.go",
+	old:    `		for i := len(ahead) - 1; i >= 0; i-- {`,
+	new:    `		for i := min(len(ahead), 1) - 1; i >= 0; i-- {`,
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestRulesAreRightOnEveryShortLine"}},
+}, {
+	name: "semaphore-watches-one", promise: "P5",
+	what:   "The first who waits for permits watches the nearest holder only, although holders leave in any order.",
+	file:   "recipes/permits.go",
+	old:    `		return Verdict{Watch: ahead, Record: true}`,
+	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-1):], Record: true}`,
+	caught: []test{{pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
+}, {
+	name: "semaphore-watches-nth", promise: "P5",
+	what:   "The first who waits for n permits watches the n-th ahead, as if holders left in order.",
+	file:   "recipes/permits.go",
+	old:    `		return Verdict{Watch: ahead, Record: true}`,
+	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-limit):][:min(1, len(ahead))], Record: true}`,
+	caught: []test{{pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
+}, {
+	name: "limit-not-confirmed", promise: "P1",
+	what:   "A waiter for permits is admitted by the limit as it was before it slept.",
+	file:   "recipes/terms.go",
+	old:    `	if !a.slept {`,
+	new:    `	if a.slept || !a.slept {`,
+	caught: []test{{pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
+}, {
+	name: "those-behind-not-counted", promise: "P1",
+	what:   "A waiter whose limit was lowered does not count those behind it that were admitted by the greater one.",
+	file:   "recipes/terms.go",
+	old:    `	if a.moved && a.Terms.Counts != nil {`,
+	new:    `	if false && a.Terms.Counts != nil {`,
+	caught: []test{{pkg: "semaphore", name: "TestWaiterCountsThoseBehindWhoCameByAGreaterLimit"}},
+}, {
+	name: "observer-goes-back", promise: "P1",
+	what:   "An observer that follows with a new session shows a leader who came before the one that it has shown.",
+	file:   "recipes/head.go",
+	old:    `h.Version == f.shown || h.Version != 0 && h.Token < f.token`,
+	new:    `h.Version == f.shown`,
+	caught: []test{{pkg: "recipes", name: "TestFollowerShowsNoLeaderOfThePast"}},
+}}

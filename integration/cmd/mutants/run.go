@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The bounds of one run of go test: a test that hangs tells so first.
+const (
+	testTimeout = 8 * time.Minute
+	runTimeout  = 15 * time.Minute // with compiling
+)
+
+// runner runs go test on the repository.
+type runner struct {
+	root string // of the repository
+	tmp  string
+}
+
+func newRunner(ctx context.Context) (*runner, error) {
+	root, err := repository(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tmp, err := os.MkdirTemp("", "mutants")
+	return &runner{root, tmp}, err
+}
+
+// repository is where the library's go.mod is.
+func repository(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/baton-go/baton").Output()
+	if dir := strings.TrimSpace(string(out)); err == nil && dir != "" {
+		return dir, nil
+	}
+	return "", fmt.Errorf("start it within the integration module: go list: %w", err)
+}
+
+func (r *runner) close() { _ = os.RemoveAll(r.tmp) }
+
+// mutate returns the content of the file that a mutation changes.
+func mutate(root string, m mutation) (path string, changed []byte, err error) {
+	path = filepath.Join(root, m.file)
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return "", nil, err
+	}
+	if n := bytes.Count(src, []byte(m.old)); n != 1 {
+		return "", nil, fmt.Errorf("%s has the text to replace %d times, want once:\n%s", m.file, n, m.old)
+	}
+	return path, bytes.Replace(src, []byte(m.old), []byte(m.new), 1), nil
+}
+
+// overlay writes the file that tells the go command of a mutation.
+func (r *runner) overlay(m mutation) (string, error) {
+	path, changed, err := mutate(r.root, m)
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(r.tmp, m.name+".go")
+	if err := os.WriteFile(to, changed, 0o600); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: to}})
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(r.tmp, m.name+".json")
+	return file, os.WriteFile(file, list, 0o600)
+}
+
+// event is what go test -json prints.
+type event struct {
+	Action, Package, Test, Output string
+}
+
+// result is what a run of go test said.
+type result struct {
+	verdicts map[string]string // "pass", "fail" or "skip", by package and test
+	timedOut bool
+	output   string
+}
+
+// module is the directory to run go test in, and what the package is called there.
+func (r *runner) module(pkg string) (dir, path string) {
+	if rest, ok := strings.CutPrefix(pkg, "integration/"); ok {
+		return filepath.Join(r.root, "integration"), "./" + rest
+	}
+	if pkg == "integration" {
+		return filepath.Join(r.root, pkg), "."
+	}
+	return r.root, "./" + pkg
+}
+
+// gotest runs tests of a package.
+func (r *runner) gotest(ctx context.Context, pkg, run, env, overlay string) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	dir, path := r.module(pkg)
+	args := []string{"test", "-json", "-count=1", "-vet=off", "-timeout", testTimeout.String(), "-run", run}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, path)...)
+	cmd.Dir = dir
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it ends what it has started
+	if cmd.Env = os.Environ(); env != "" {
+		cmd.Env = append(cmd.Env, env)
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		return result{}, fmt.Errorf("go test %s: %w", pkg, context.Cause(ctx))
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return result{}, err
+	}
+	res := result{verdicts: map[string]string{}, output: stderr.String()}
+	for line := range bytes.Lines(out) {
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		switch e.Action {
+		case "pass", "fail", "skip":
+			if e.Test != "" {
+				res.verdicts[e.Package+" "+e.Test] = e.Action
+			}
+		case "output", "build-output":
+			res.output += e.Output
+			res.timedOut = res.timedOut || strings.HasPrefix(e.Output, "panic: test timed out")
+		}
+	}
+	return res, nil
+}
+
+// of is the verdict on a test, or "" if there is none.
+func (res result) of(name string) string {
+	for key, verdict := range res.verdicts {
+		if strings.HasSuffix(key, " "+name) {
+			return verdict
+		}
+	}
+	return ""
+}
+
+// last are the last lines of the output.
+func (res result) last() string {
+	lines := strings.Split(strings.TrimSpace(res.output), "\n")
+	return strings.Join(lines[max(0, len(lines)-15):], "\n")
+}
+
+// baseline returns an error unless all tests that are named pass on the code as it is.
+func (r *runner) baseline(ctx context.Context, chosen []mutation) error {
+	names := map[test][]string{} // by package and environment
+	for _, m := range chosen {
+		for _, t := range m.caught {
+			key := test{pkg: t.pkg, env: t.env}
+			if !slices.Contains(names[key], t.name) {
+				names[key] = append(names[key], t.name)
+			}
+		}
+	}
+	failed := make(chan error, len(names))
+	each(slices.Collect(maps.Keys(names)), func(key test) {
+		res, err := r.gotest(ctx, key.pkg, "^("+strings.Join(names[key], "|")+")$", key.env, "")
+		for _, name := range names[key] {
+			if v := res.of(name); err == nil && v != "pass" {
+				err = fmt.Errorf("on the code as it is, %s %s should pass, but the verdict is %q:\n%s", key.pkg, name, v, res.last())
+			}
+		}
+		failed <- err
+	})
+	close(failed)
+	var all error
+	for err := range failed {
+		all = errors.Join(all, err)
+	}
+	return all
+}
+
+// judge runs the tests that are named for a mutation. ok: all of them have failed.
+func (r *runner) judge(ctx context.Context, m mutation) (verdict string, ok bool) {
+	overlay, err := r.overlay(m)
+	if err != nil {
+		return err.Error(), false
+	}
+	var by []string
+	ok = len(m.caught) > 0
+	for _, t := range m.caught {
+		res, err := r.gotest(ctx, t.pkg, "^"+t.name+"$", t.env, overlay)
+		problem := ""
+		switch v := res.of(t.name); {
+		case err != nil:
+			problem = err.Error()
+		case res.timedOut:
+			problem = "ran out of time"
+		case v == "":
+			problem = "gave no verdict:\n" + res.last()
+		case v != "fail":
+			problem = v
+		}
+		if problem != "" {
+			ok, problem = false, ": "+problem
+		}
+		by = append(by, t.String()+problem)
+	}
+	return strings.Join(by, "; "), ok
+}
+
+// survey runs all of the library's tests on a mutation, and tells which fail. ok: some do.
+func (r *runner) survey(ctx context.Context, m mutation) (verdict string, ok bool) {
+	overlay, err := r.overlay(m)
+	if err != nil {
+		return err.Error(), false
+	}
+	res, err := r.gotest(ctx, "...", ".", "", overlay)
+	if err != nil {
+		return err.Error(), false
+	}
+	var by []string
+	for name, v := range res.verdicts {
+		if v == "fail" && !strings.Contains(name, "/Test") && strings.Count(name[strings.Index(name, " "):], "/") == 0 {
+			by = append(by, strings.TrimPrefix(name, "github.com/baton-go/baton/"))
+		}
+	}
+	slices.Sort(by)
+	if len(by) == 0 {
+		return "by no test\n" + res.last(), false
+	}
+	return fmt.Sprintf("by %d tests\n    %s", len(by), strings.Join(by, "\n    ")), true
+}

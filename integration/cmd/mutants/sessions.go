@@ -1,0 +1,103 @@
+package main
+
+// ofSessions are mutations of the session's clock, of its requests and of the clean-up.
+var ofSessions = []mutation{{
+	name: "counts-from-the-answer", promise: "P2",
+	what:   "The deadline counts from the moment at which the answer to a renewal came, and not from its sending.",
+	file:   "coordinator/renew.go",
+	old:    `s.extend(sent):`,
+	new:    `s.extend(s.client.now()):`,
+	caught: []test{{pkg: "coordinator", name: "TestSessionEndsHereBeforeItEndsThere"}},
+}, {
+	name: "no-margin", promise: "P2",
+	what:   "The deadline has no margin: a service that counts a little less than the TTL is quicker.",
+	file:   "coordinator/session.go",
+	old:    `		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,`,
+	new:    ``,
+	caught: []test{simulated(""), {pkg: "coordinator", name: "TestSlackIsTakenOffTheDeadline"}},
+}, {
+	name: "late-answer-revives", promise: "P2",
+	what:   "A renewal that is acknowledged after the deadline brings the session back to life.",
+	file:   "coordinator/session.go",
+	old:    `	if s.ctx.Err() != nil || now >= time.Duration(s.deadline.Load()) {`,
+	new:    `	if s.ctx.Err() != nil {`,
+	caught: []test{{pkg: "coordinator", name: "TestAcknowledgementSeenAfterTheDeadlineRevivesNothing"}},
+}, {
+	name: "no-look-at-the-clock", promise: "P2",
+	what:   "A session is lost when a timer says so, and not as soon as the clock does: after a pause of the process, that is later.",
+	file:   "coordinator/session.go",
+	old:    `		case time.Since(s.born) >= time.Duration(s.deadline.Load()):`,
+	new:    `		case false:`,
+	caught: []test{{pkg: "coordinator", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
+}, {
+	name: "sleep-not-asked-about", promise: "P2",
+	what:   "After a machine's sleep the service is not asked whether the session is alive.",
+	file:   "coordinator/asleep.go",
+	old:    `	return s.client.wall().UnixNano() >= s.wallDeadline.Load()`,
+	new:    `	return false`,
+	caught: []test{{pkg: "coordinator", name: "TestHoldIsNotCalledGoodAfterASleepThatCostIt"}},
+}, {
+	name: "joins-anew", promise: "P4",
+	what:   "A join whose reply was lost is repeated under another ID.",
+	file:   "coordinator/line.go",
+	old:    `uncertain, c.Again = true, true`,
+	new:    `uncertain, c.ID = true, c.ID[1:]+"0"`,
+	caught: []test{simulated(""), {pkg: "coordinator", name: "TestLostReplyToJoinMakesOneEntry"}},
+}, {
+	name: "lost-join-not-undone", promise: "P4",
+	what: "A join that failed without an answer is not undone.",
+	file: "coordinator/line.go",
+	old: `	if uncertain {
+		s.forget(line, c.ID)
+	}`,
+	new:    ``,
+	caught: []test{simulated(""), {pkg: "coordinator", name: "TestJoinGivenUpLeavesNoGhost"}},
+}, {
+	name: "late-join-not-feared", promise: "P4",
+	what:   "A join that was sent twice is not forgotten after its entry has left, and a late request makes the entry again.",
+	file:   "coordinator/line.go",
+	old:    `			s.stray(c.ID)`,
+	new:    ``,
+	caught: []test{simulated(""), {pkg: "coordinator", name: "TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost"}},
+}, {
+	name: "own-removal-ignored", promise: "P1",
+	what: "A waiter that finds its own entry gone takes that for an empty line.",
+	file: "coordinator/line.go",
+	old: `		view, err = s.driver.Ahead(ctx, line, own)
+		return removed(err)`,
+	new: `		if view, err = s.driver.Ahead(ctx, line, own); errors.Is(err, errGone) {
+			return nil
+		}
+		return err`,
+	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaiterWhoseEntryWasRemovedIsTold"}},
+}, {
+	name: "waits-without-a-session", promise: "P8",
+	what:   "A waiter whose session is lost goes on waiting.",
+	file:   "coordinator/line.go",
+	old:    `	bound, stop := bind(ctx, s.ctx)`,
+	new:    `	bound, stop := bind(ctx, ctx)`,
+	caught: []test{simulated("")},
+}, {
+	name: "leaves-once", promise: "P4",
+	what:   "Clean-up in the background is tried once.",
+	file:   "coordinator/cleanup.go",
+	old:    `			if err == nil || s.ctx.Err() != nil {`,
+	new:    `			if err == nil || err != nil {`,
+	caught: []test{simulated(""), {pkg: "coordinator", name: "TestRefusedLeaveIsTriedUntilItIsAllowed"}},
+}, {
+	name: "dead-context-unlocks-nothing", promise: "P4",
+	what:   "A release with a context that is dead already asks nothing of the service.",
+	file:   "coordinator/bound.go",
+	old:    `	if ctx.Err() == nil {`,
+	new:    `	if ctx != nil {`,
+	caught: []test{{pkg: "mutex", name: "TestUnlockWithADeadContext"}},
+}, {
+	name: "downgrade-with-a-gap", promise: "P1",
+	what: "A conversion leaves the line and joins it again, at its end.",
+	file: "coordinator/entry.go",
+	old:  `		p, err := s.driver.Convert(ctx, line, own, mode, value)`,
+	new: `		err := s.driver.Leave(ctx, line, own.Place)
+		j, _ := s.driver.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		p := j.Place`,
+	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestNobodyWritesBetweenADowngradedWriteAndItsRead"}},
+}}
