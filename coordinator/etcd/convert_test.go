@@ -103,6 +103,23 @@ func TestConvertAgainAfterALostReply(t *testing.T) {
 	}
 }
 
+// L2: a contender that was converted there and back stands under a key that it had before. That was another entry.
+func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	own := join(t, s, contender())
+	own.Place = convert(t, s, own, "y")
+	earlier := own.Place
+	own.Place = convert(t, s, own, "x")
+	own.Place = convert(t, s, own, "y")
+	if err := s.Leave(t.Context(), line, earlier); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Leave of the earlier entry = %v", err)
+	}
+	if err := s.Leave(t.Context(), line, own.Place); err != nil {
+		t.Errorf("Leave = %v", err)
+	}
+}
+
 // M4: the request arrives after the contender was converted otherwise, has left, was forgotten, or closed its session.
 func TestLateConversionMakesNothing(t *testing.T) {
 	for name, end := range map[string]func(s *session, own driver.Joined) error{

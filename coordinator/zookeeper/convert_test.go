@@ -143,6 +143,36 @@ func convertErr(s *session, own driver.Joined, mode string, value []byte) error 
 	return err
 }
 
+// TestJoinWithUnknownOutcome: the reply is lost, or the request is. Joining again makes no second node (J2).
+func TestJoinWithUnknownOutcome(t *testing.T) {
+	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
+		t.Run(what, func(t *testing.T) {
+			_, tr, s := openTree(t)
+			first := testJoin(t, s, 1, "w") // which makes the line
+			once := false
+			tr.on(func(op int32, _ string) treeFate {
+				if op == opMulti && !once {
+					once = true
+					return fate
+				}
+				return treeFate{}
+			})
+			c := driver.Contender{ID: fmt.Sprintf("%016x", 2), Mode: "w"}
+			if _, err := s.Join(soon(t, 5*time.Second), "m/a", c); !errors.Is(err, driver.ErrUnavailable) {
+				t.Fatalf("Join = %v; want ErrUnavailable", err)
+			}
+			c.Again = true
+			j, err := s.Join(soon(t, 5*time.Second), "m/a", c)
+			if err != nil || j.Token <= first.Token || j.First || !once {
+				t.Errorf("Join again = %+v, %v", j, err)
+			}
+			if nodes := tr.below("/app/m/a"); len(nodes) != 2 {
+				t.Errorf("the line is %q; want two nodes", nodes)
+			}
+		})
+	}
+}
+
 // TestConvertWithUnknownOutcome: the reply is lost, or the request is.
 func TestConvertWithUnknownOutcome(t *testing.T) {
 	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {

@@ -251,6 +251,21 @@ func TestBadCredentialsAreRefused(t *testing.T) {
 	}
 }
 
+// TestReplyAboutAnotherSessionIsTheEnd: a reply that came on a connection with another session says nothing about this one.
+func TestReplyAboutAnotherSessionIsTheEnd(t *testing.T) {
+	t.Parallel()
+	s := openFake(t, newFake(t), testTTL)
+	s.identify(s.id + 1) // as if the Conn had gone on with the next one, and nobody had seen it
+	if err := s.Renew(soon(t, 5*time.Second)); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("Renew = %v; want ErrSessionLost", err)
+	}
+	select {
+	case <-s.Done():
+	default:
+		t.Error("Done is not closed")
+	}
+}
+
 // TestWaiterLooksAgainAfterReconnectByItself: not because a watch of the time before fires. The
 // fake never lets one fire.
 func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
