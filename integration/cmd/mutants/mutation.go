@@ -62,8 +62,8 @@ Each row breaks one rule of the protocol in the real code, and names tests that 
 and fails unless every test named notices. "Simulation" is `+"`TestSimulation`"+` in recipes/internal/simulation with its usual 300 seeds. The
 promises are those of [guarantees](guarantees.md#the-promises).
 
-Where no simulation is named, it does not notice, or not with so few seeds. It has no real driver, stops no process between two
-instructions, counts no requests, and does not mind a waiter that is admitted late as long as it is admitted. A release leaves
+Where no simulation is named, it does not notice, or not with so few seeds: it has no real driver, stops no process between
+two instructions, has no wall clock that runs ahead, and counts no requests. A release leaves
 no mark at the service that others rely on, so there is no rule about marks to break.
 
 | mutation | promise | the broken code | in | caught by |

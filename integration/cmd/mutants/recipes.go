@@ -56,7 +56,7 @@ var ofRecipes = []mutation{{
 	old: `		if g.standing() == place {
 			g.removed()`,
 	new:    `		if g.standing() == place {`,
-	caught: []test{{pkg: "mutex", name: "TestRemovedEntryEndsTheHoldOnly"}},
+	caught: []test{simulated(""), {pkg: "mutex", name: "TestRemovedEntryEndsTheHoldOnly"}},
 }, {
 	name: "write-outlives-downgrade", promise: "P2",
 	what:   "The context of a write lock that is downgraded ends no sooner than the read lock.",
@@ -99,21 +99,21 @@ var ofRecipes = []mutation{{
 	file:   "recipes/permits.go",
 	old:    `		return Verdict{Watch: ahead, Record: true}`,
 	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-1):], Record: true}`,
-	caught: []test{{pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
+	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "semaphore-watches-nth", promise: "P5",
 	what:   "The first who waits for n permits watches the n-th ahead, as if holders left in order.",
 	file:   "recipes/permits.go",
 	old:    `		return Verdict{Watch: ahead, Record: true}`,
 	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-limit):][:min(1, len(ahead))], Record: true}`,
-	caught: []test{{pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
+	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "limit-not-confirmed", promise: "P1",
 	what:   "A waiter for permits is admitted by the limit as it was before it slept.",
 	file:   "recipes/terms.go",
 	old:    `	if !a.slept {`,
 	new:    `	if a.slept || !a.slept {`,
-	caught: []test{{pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
+	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
 }, {
 	name: "those-behind-not-counted", promise: "P1",
 	what:   "A waiter whose limit was lowered does not count those behind it that were admitted by the greater one.",
