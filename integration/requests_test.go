@@ -51,7 +51,14 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 		if n := inLine(t, probe); n != 2 { // opens the session, too
 			t.Fatalf("%d in line", n)
 		}
-		watches, events := s.watches(t, c), waiter.events()
+		watches := s.watches(t, c)
+		eventually(t, time.Minute, "no watch more for a while: a hold watches itself when it has lasted", func() bool {
+			before := watches
+			time.Sleep(500 * time.Millisecond)
+			watches = s.watches(t, c)
+			return watches == before
+		})
+		events := waiter.events()
 		for range 10 {
 			if _, err := probe.TryLock(context.Background()); !errors.Is(err, coordinator.ErrTaken) {
 				t.Fatalf("TryLock = %v", err)
