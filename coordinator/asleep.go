@@ -12,13 +12,16 @@ import (
 // machine is suspended that clock stands still on most systems and the service's does not, so after it the deadline
 // means nothing. The wall clock is the only one in the standard library that goes on meanwhile. It proves nothing, since
 // it may have been set, but it can raise the question: when the deadline has passed by the wall clock alone, the
-// service is asked before the session is called alive again.
+// service is asked before a hold is called good. Requests go on as ever: each one is such a question.
 
 // How often a session whose holders only listen compares the clocks.
 const (
 	looksPerTTL = 16
 	lookAtLeast = 5 * time.Second
 )
+
+// askAtMost is how long the service has to answer whether the session lives, if a quarter of the TTL is more.
+const askAtMost = 2 * time.Second
 
 // errAsleep is the reason to doubt a session whose deadline has not passed.
 var errAsleep = errors.New("the wall clock has run ahead of the monotonic one: the machine slept, or its clock was set")
@@ -60,28 +63,30 @@ func (s *Session) ask() <-chan struct{} {
 	return s.asked
 }
 
-// awake renews the session, over a few attempts if it must, and ends it if that does not succeed within the
-// time of one renewal: it would be believed for too long.
+// awake renews the session, over a few attempts if it must, and ends it if that does not succeed in time: it would be
+// believed for too long.
 func (s *Session) awake() {
-	interval := s.TTL() / renewalsPerTTL
-	s.suspended(errAsleep)
+	bound := min(s.TTL()/renewalsPerTTL, askAtMost)
 	pauses := s.client.retry.pauses()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	last := ErrUnavailable
 	for began := time.Now(); ; {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-timer.C:
 		}
-		left := interval - time.Since(began)
+		left := bound - time.Since(began)
 		if left <= 0 {
-			s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer", errAsleep)))
+			s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w", errAsleep, last)))
 			return
 		}
-		if err := s.renewOnce(left); err == nil || errors.Is(err, ErrSessionLost) {
+		if last = s.renewOnce(left); last == nil || errors.Is(last, ErrSessionLost) {
 			return
 		}
-		timer.Reset(min(pauses.NextBackOff(), interval-time.Since(began)))
+		left = bound - time.Since(began)
+		s.suspend(fmt.Errorf("%w: %w", errAsleep, last), left)
+		timer.Reset(min(pauses.NextBackOff(), left))
 	}
 }

@@ -204,3 +204,78 @@ func TestSleptWaiterIsNotAdmittedOnItsOldSession(t *testing.T) {
 		}
 	})
 }
+
+// TestCallsEndByTheirContextAfterASleep although nobody answers whether the session lives.
+func TestCallsEndByTheirContextAfterASleep(t *testing.T) {
+	for what, call := range map[string]func(ctx context.Context, w world, m *mutex.Mutex, l *mutex.Lock) error{
+		"Lock": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
+			_, err := m.Lock(ctx)
+			return err
+		},
+		"TryLock": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
+			_, err := m.TryLock(ctx)
+			return err
+		},
+		"re-entering Lock": func(ctx context.Context, _ world, m *mutex.Mutex, l *mutex.Lock) error {
+			inner, cancel := context.WithCancelCause(l.Context())
+			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+			_, err := m.Lock(inner)
+			return err
+		},
+		"Unlock": func(ctx context.Context, _ world, _ *mutex.Mutex, l *mutex.Lock) error { return l.Unlock(ctx) },
+		"Contenders": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
+			_, err := m.Contenders(ctx)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+				m, err := mutex.New(w.client, "jobs")
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.link.Cut()
+				defer w.link.Heal()
+				c.step(time.Hour)
+				ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := call(ctx, w, m, l); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s = %v", what, err)
+				}
+				if took := time.Since(began); took > 60*time.Millisecond {
+					t.Errorf("%s with a context of 50 ms took %v", what, took)
+				}
+			})
+		})
+	}
+}
+
+// TestObserverThatLooksWhileTheServiceIsAskedHangsNothing: it must not call Baton, and hurts only itself.
+func TestObserverThatLooksWhileTheServiceIsAskedHangsNothing(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		var c wallClock
+		var l *mutex.Lock
+		within(t, func(w world) {
+			m, err := mutex.New(w.client, "jobs")
+			if err != nil {
+				w.Fatal(err)
+			}
+			if l, err = m.Lock(w.Context()); err != nil {
+				w.Fatal(err)
+			}
+			c.step(time.Hour)
+			var renewals atomic.Int64
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				return memory.Fate{DropRequest: r.Op == memory.OpRenew && (renewals.Add(1) == 1 || !back)}
+			})
+			if err := l.Err(); (err == nil) != back {
+				t.Errorf("Err = %v", err)
+			}
+		}, coordinator.WithWallClock(c.now), coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
+			if e.Kind == coordinator.EventSessionSuspended {
+				_ = l.Err()
+			}
+		})))
+	}
+}

@@ -118,7 +118,7 @@ func (c *Client) live() (*Session, error) {
 	switch {
 	case closed:
 		return nil, &Error{Op: "session", Name: c.String(), Err: ErrClosed}
-	case s != nil && s.Err() == nil:
+	case s != nil && s.ended() == nil:
 		return s, nil
 	}
 	return nil, nil

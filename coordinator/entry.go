@@ -42,7 +42,7 @@ func (s *Session) change(ctx context.Context, op string, line driver.Line, f fun
 	if err == nil {
 		return nil
 	}
-	if gone && s.Err() == nil {
+	if gone && s.ended() == nil {
 		err = ErrRemoved
 	}
 	return &Error{Op: op, Name: string(line), Err: err, Maybe: uncertain}
@@ -101,7 +101,7 @@ func (s *Session) Record(ctx context.Context, line driver.Line, known driver.Ver
 
 // await is a request if it is answered at once, and a wait if not.
 func (s *Session) await(ctx context.Context, op string, line driver.Line, known driver.Version, f func(context.Context) error) error {
-	if err := s.Err(); err != nil {
+	if err := s.ended(); err != nil {
 		return wrap(op, line, err)
 	}
 	if known == driver.Any {
@@ -128,7 +128,7 @@ func (s *Session) SetRecord(ctx context.Context, line driver.Line, value []byte,
 	if e, ok := errors.AsType[*Error](err); ok && lost {
 		e.Maybe = true // what a lost session wrote last is gone if it was an entry; a record stays
 	}
-	if stale && MayHaveApplied(err) && s.Err() == nil {
+	if stale && MayHaveApplied(err) && s.ended() == nil {
 		err = driver.Wrap(ErrUnavailable, errors.New("an attempt had no answer, and the record has changed since"))
 		return 0, &Error{Op: op, Name: string(line), Err: err, Maybe: true}
 	}

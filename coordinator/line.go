@@ -67,7 +67,7 @@ func (s *Session) wait(ctx context.Context, op string, line driver.Line, f func(
 	if err == nil {
 		return nil
 	}
-	if state, _ := s.State(); ctx.Err() != nil && s.Err() == nil && state == Connected &&
+	if state, _ := s.State(); ctx.Err() != nil && s.ended() == nil && state == Connected &&
 		!errors.Is(err, ErrUnavailable) && !definite(err) {
 		return context.Cause(ctx)
 	}

@@ -31,7 +31,7 @@ func (s *Session) renew() {
 		case errors.Is(err, ErrSessionLost):
 			return
 		default:
-			s.suspended(err)
+			s.suspend(err, time.Until(s.Deadline()))
 			timer.Reset(min(pauses.NextBackOff(), interval))
 		}
 	}
@@ -65,11 +65,11 @@ func (s *Session) renewed(took time.Duration) {
 	s.client.Observe(e)
 }
 
-func (s *Session) suspended(err error) {
+// suspend tells that the service does not answer, with what error, and when the session is lost for it.
+func (s *Session) suspend(err error, left time.Duration) {
 	if !s.become(Suspended) {
 		return
 	}
-	left := time.Until(s.Deadline())
 	s.client.log.Warn("baton: session suspended: the service does not answer",
 		"service", s.client.String(), "session", s.ID(), "lost_in", left.Round(time.Millisecond), "error", err)
 	s.client.Observe(Event{Kind: EventSessionSuspended, Session: s.ID(), Margin: left, Err: err})

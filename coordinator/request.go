@@ -17,7 +17,7 @@ import (
 func (s *Session) request(
 	ctx context.Context, op string, line driver.Line, patience time.Duration, f func(context.Context) error,
 ) error {
-	if err := s.Err(); err != nil {
+	if err := s.ended(); err != nil {
 		return err
 	}
 	bound, stop := bind(ctx, s.ctx)
@@ -44,7 +44,7 @@ func (s *Session) outcome(ctx context.Context, err error) error {
 	if errors.Is(err, ErrSessionLost) {
 		s.end(err)
 	}
-	if lost := s.Err(); lost != nil {
+	if lost := s.ended(); lost != nil {
 		return lost
 	}
 	if definite(err) || ctx.Err() == nil {

@@ -112,7 +112,7 @@ func (s *Session) ID() string { return s.driver.ID() }
 func (s *Session) TTL() time.Duration { return s.driver.TTL() }
 
 // Deadline is when the session counts as lost unless a renewal is acknowledged before.
-// It carries a monotonic clock reading.
+// It carries a monotonic clock reading, which says nothing while the machine sleeps; see Err.
 func (s *Session) Deadline() time.Time { return s.born.Add(time.Duration(s.deadline.Load())) }
 
 // Context ends when the session does, with ErrSessionLost or ErrClosed as its
@@ -123,16 +123,33 @@ func (s *Session) Context() context.Context { return s.ctx }
 // clock: after a pause of the process it knows of the loss before any timer has run.
 //
 // It does not wait, with one exception. When the deadline has passed by the wall clock alone, the machine may have slept,
-// and Err asks the service first. Without an answer within TTL/4 the session is lost.
-func (s *Session) Err() error {
-	for s.ctx.Err() == nil {
-		switch {
-		case time.Since(s.born) >= time.Duration(s.deadline.Load()):
-			s.expire() // unless the deadline was moved meanwhile
-		case s.doubtful():
-			<-s.ask()
-		default:
+// and Err asks the service first. Without an answer within TTL/4, or two seconds, the session is lost.
+func (s *Session) Err() error { return s.Check(context.Background()) }
+
+// Check is Err for callers who have a context: it returns context.Cause(ctx) if that ends while the service is asked.
+func (s *Session) Check(ctx context.Context) error {
+	for s.ended() == nil && s.doubtful() {
+		_, changed := s.State()
+		select {
+		case <-s.ask():
+		case <-changed: // by a renewal, perhaps
+		case <-s.ctx.Done():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return s.ended()
+}
+
+// ended is Err without the question. It is for those who ask the service for something anyway.
+func (s *Session) ended() error {
+	if s.ctx.Err() == nil {
+		if time.Since(s.born) < time.Duration(s.deadline.Load()) {
 			return nil
+		}
+		s.expire()
+		if s.ctx.Err() == nil {
+			return nil // the deadline was moved meanwhile
 		}
 	}
 	return context.Cause(s.ctx)

@@ -84,7 +84,7 @@ func (e *Election) key() termKey { return termKey{e.client, e.Name()} }
 
 // check refuses what no campaign can do.
 func (e *Election) check(ctx context.Context, op string, value []byte) error {
-	if t, _ := ctx.Value(e.key()).(*Term); t != nil && t.Err() == nil {
+	if t, _ := ctx.Value(e.key()).(*Term); t != nil && t.hold.Check(ctx) == nil {
 		return invalid(op, e.Name(),
 			"the context carries a term of this election that is not over; Proclaim changes its value, Resign ends it")
 	}

@@ -176,6 +176,8 @@ func TestRestartsOfTheServiceGiveOneLeader(t *testing.T) {
 		var s stage
 		var runs []*runner
 		for _, q := range p {
+			// Or else the end of a lost session reaches the next leader in the instant in which the work is told.
+			q.link.Delay(time.Millisecond, time.Millisecond)
 			runs = append(runs, q.run(q.until(&s)))
 		}
 		for i := range 20 {

@@ -49,7 +49,7 @@ func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, st
 	if err = a.wait(ctx); err == nil {
 		// The last look: a session that ended between the grant's request and now, while this
 		// process was paused say, has no grant to give. Whoever comes next may have it.
-		err = a.session.Err()
+		err = a.session.Check(ctx)
 	}
 	if err != nil {
 		a.session.Abandon(l.line, a.joined.Place)

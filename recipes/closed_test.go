@@ -140,7 +140,7 @@ var fine = map[string]error{
 	"session.Leave": coordinator.ErrNotHeld, "session.Withdraw": nil, // the entries went with the session
 	// They say that it is over, in their own word.
 	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased, "downgraded lock.Err": coordinator.ErrReleased,
-	"permit.Err": coordinator.ErrReleased, "term.Err": coordinator.ErrReleased, "hold.Err": coordinator.ErrReleased,
+	"permit.Err": coordinator.ErrReleased, "term.Err": coordinator.ErrReleased, "hold.Err": coordinator.ErrReleased, "hold.Check": coordinator.ErrReleased,
 	"permit.Slots": coordinator.ErrReleased, "hold.Convert": coordinator.ErrReleased, "hold.Write": coordinator.ErrReleased,
 	"term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
 }

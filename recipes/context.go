@@ -36,9 +36,9 @@ func (c *holdContext) Deadline() (time.Time, bool) {
 	return c.bound.Deadline()
 }
 
-// Err looks at the clock first.
+// Err looks at the clock first, and asks the service when the machine may have slept.
 func (c *holdContext) Err() error {
-	_ = c.grant.err()
+	_ = c.grant.err(context.Background())
 	return c.Context.Err()
 }
 
@@ -61,7 +61,7 @@ func (c *holdContext) Value(key any) any {
 // be released, the error says that as well: work that returned nil may have run without
 // protection. If h does not hold, work does not run. undo names the release in errors: "unlock".
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
-	if err := h.Err(); err != nil {
+	if err := h.Check(ctx); err != nil {
 		return errors.Join(err, h.Release(ctx))
 	}
 	inner, cancel := context.WithCancelCause(h.ctx)

@@ -99,8 +99,13 @@ var ErrOtherMode = fmt.Errorf("%w: the line is held by the caller's context in a
 // is refused: waiting for oneself would never end.
 func (l *Line) reenter(ctx context.Context, r Request) (*Hold, error) {
 	g, _ := ctx.Value(holdKey{l.client, l.line}).(*grant)
-	if g == nil || r.Fresh || g.err() != nil {
+	if g == nil || r.Fresh {
 		return nil, nil
+	}
+	if err := g.err(ctx); g.ctx.Err() != nil {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,13 +141,15 @@ func (g *grant) leave(l *level, over bool) (last bool, t *turn) {
 }
 
 // err returns nil while the grant holds, by the clock and not only by its timers, and then
-// why it ended.
-func (g *grant) err() error {
+// why it ended. When the service has to be asked, because the machine may have slept, it waits for the answer, but no longer than
+// ctx: then the error is ctx's cause, and whether the grant is over is not known.
+func (g *grant) err(ctx context.Context) error {
+	var unknown error
 	if g.ctx.Err() == nil {
-		_ = g.session.Err() // ends the session, and with it g.ctx, if its deadline has passed
+		unknown = g.session.Check(ctx) // ends the session, and with it g.ctx, if its deadline has passed
 	}
 	if g.ctx.Err() == nil {
-		return nil
+		return unknown
 	}
 	return context.Cause(g.ctx)
 }

@@ -33,12 +33,16 @@ func (h *Hold) Token() driver.Token { return h.grant.token }
 // Given to a call on the same line, it re-enters the hold.
 func (h *Hold) Context() context.Context { return h.ctx }
 
-// Err returns nil while this handle holds, and then why it does not.
-func (h *Hold) Err() error {
+// Err returns nil while this handle holds, and then why it does not. It does not wait, except after the machine may
+// have slept: then it asks the service first, for two seconds at most, and without an answer the hold is lost.
+func (h *Hold) Err() error { return h.Check(context.Background()) }
+
+// Check is Err, and waits no longer than ctx, whose cause it returns then.
+func (h *Hold) Check(ctx context.Context) error {
 	if h.released.Load() {
 		return coordinator.ErrReleased
 	}
-	return h.grant.err()
+	return h.grant.err(ctx)
 }
 
 // Deadline is when the hold ends unless the session is renewed before, as it is every
@@ -70,8 +74,13 @@ func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
+	ctx, stop := coordinator.Afterwards(ctx)
+	defer stop()
 	g := h.grant
-	err := g.err() // before its contexts end as released
+	err := g.err(ctx)       // before its contexts end as released
+	if g.ctx.Err() == nil { // not known to be over
+		err = nil
+	}
 	last, t := g.leave(h.level, err != nil)
 	switch {
 	case err != nil:
@@ -93,7 +102,7 @@ func (h *Hold) Release(ctx context.Context) error {
 // end gives the grant back.
 func (g *grant) end(ctx context.Context) error {
 	if !g.over(coordinator.ErrReleased) { // lost between the two looks
-		_ = g.session.Err() // which may be ending this very moment
+		_ = g.session.Check(ctx) // which may be ending this very moment
 		g.cancel(coordinator.ErrReleased)
 		if cause := context.Cause(g.ctx); !errors.Is(cause, coordinator.ErrReleased) {
 			return cause
@@ -110,7 +119,7 @@ func (g *grant) end(ctx context.Context) error {
 // ends first, or the service refuses, the error says so, with Maybe set, and the conversion goes on in
 // the background. A mode that breaks a rule is ErrInvalid, and changes nothing.
 func (h *Hold) Convert(ctx context.Context, mode string) error {
-	if err := h.Err(); err != nil {
+	if err := h.Check(ctx); err != nil {
 		return err
 	}
 	g := h.grant
@@ -139,7 +148,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 		return context.Cause(ctx)
 	case <-h.ctx.Done():
 	}
-	if err := h.Err(); err != nil {
+	if err := h.Check(ctx); err != nil {
 		return err
 	}
 	g.mu.Lock()
@@ -163,7 +172,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	case errors.Is(err, coordinator.ErrRemoved) && ctx.Err() == nil:
 		g.removed() // unless it was released this very moment
 	}
-	if over := g.err(); over != nil {
+	if over := g.err(ctx); over != nil {
 		return over
 	}
 	return err

@@ -168,7 +168,7 @@ func (g *grant) await(ctx context.Context, t *turn) error {
 	case t.err == nil:
 		return nil
 	}
-	if err := g.err(); err != nil {
+	if err := g.err(ctx); err != nil {
 		return err
 	}
 	return t.err

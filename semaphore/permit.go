@@ -61,7 +61,7 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 		return err
 	}
 	defer func() { <-p.busy }()
-	if err := p.hold.Err(); errors.Is(err, coordinator.ErrReleased) {
+	if err := p.hold.Check(ctx); errors.Is(err, coordinator.ErrReleased) {
 		return coordinator.ErrNotHeld
 	} else if err != nil {
 		return p.describe(op, err)

@@ -27,7 +27,7 @@ func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 		return nil, err
 	}
 	defer func() { <-p.busy }()
-	if err := p.hold.Err(); err != nil {
+	if err := p.hold.Check(ctx); err != nil {
 		return nil, coordinator.Describe(ctx, "slots", p.semaphore.Name(), err)
 	}
 	if p.slots == nil || p.unsure {
@@ -65,7 +65,7 @@ func (p *Permit) number(ctx context.Context, n int) error {
 	own := p.hold.Context()
 	defer context.AfterFunc(own, func() { cancel(context.Cause(own)) })()
 	err := p.assign(bound, n)
-	if over := p.hold.Err(); over != nil && ctx.Err() == nil {
+	if over := p.hold.Check(ctx); over != nil && ctx.Err() == nil {
 		return over
 	}
 	return err
@@ -115,7 +115,7 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 		switch {
 		case err == nil:
 			p.slots, p.unsure = mine, false // one that is late finds another version
-			return p.hold.Err()
+			return p.hold.Check(ctx)
 		case coordinator.MayHaveApplied(err):
 			p.unsure = true
 		case !errors.Is(err, coordinator.ErrStale):
