@@ -26,7 +26,8 @@ func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 // look. Done, and contexts derived from it, follow when their timers run.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
-// Err returns nil while the term lasts, by the clock, and then why it ended.
+// Err returns nil while the term lasts, by the clock, and then why it ended. After the machine may have slept it
+// asks the service first, and waits for two seconds at most.
 func (t *Term) Err() error { return t.hold.Err() }
 
 // Deadline is when the term is lost unless the session is renewed before. It moves on with every

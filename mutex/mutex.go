@@ -146,7 +146,8 @@ func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 // re-entering, it ends when the last handle is unlocked.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, by the clock, and then why it is not.
+// Err returns nil while the lock is held, by the clock, and then why it is not. After the machine may have slept it
+// asks the service first, and waits for two seconds at most.
 func (l *Lock) Err() error { return l.hold.Err() }
 
 // Session is the ID of the session that holds, as Contenders shows it.

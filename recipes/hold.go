@@ -20,8 +20,8 @@ type Hold struct {
 	released atomic.Bool
 }
 
-// Token is the fencing token of the grant. Hand it to every resource that the hold
-// protects, and have the resource refuse tokens smaller than the greatest it has seen.
+// Token is the fencing token of the grant. Show it to every resource that the hold protects, with each access, reads
+// included, and have the resource refuse tokens smaller than the greatest it has seen.
 func (h *Hold) Token() driver.Token { return h.grant.token }
 
 // Context ends when the hold does: released, lost with the session, or removed. Its cause tells

@@ -98,7 +98,8 @@ func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 // Acquire, but not its deadline.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
-// Err returns nil while the permit is held, by the clock, and then why it is not.
+// Err returns nil while the permit is held, by the clock, and then why it is not. After the machine may have slept it
+// asks the service first, and waits for two seconds at most.
 func (p *Permit) Err() error { return p.hold.Err() }
 
 // Session is the ID of the session that holds, as List shows it.
