@@ -16,8 +16,8 @@ type Term struct {
 }
 
 // Token is the fencing token of this term: strictly greater than those of all earlier
-// terms of this election. Hand it to whatever the leader writes to, and have it
-// refuse tokens smaller than the greatest it has seen.
+// terms of this election. Show it to whatever the leader works on, with each access, reads
+// included, and have it refuse tokens smaller than the greatest it has seen.
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
 // Context ends when the term does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,

@@ -151,6 +151,10 @@ for tool in spin gcc; do
 done
 
 started=$SECONDS
+if ! runs | grep -qe "${1:-.}"; then
+	echo "no run matches $1" >&2
+	exit 2
+fi
 printf '%-9s %-54s %10s %9s %7s  %-21s %-21s\n' model variant contenders states seconds verdict expected
 status=0
 runs | { [[ -n ${FULL:-} ]] && cat || grep '^default'; } | { grep -e "${1:-.}" || true; } |
