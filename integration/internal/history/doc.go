@@ -28,10 +28,11 @@
 //
 // As an independent witness, porcupine searches an order in which each operation takes effect at one moment between its
 // call and its return, for models of a lock, a read-write lock, a semaphore and a fenced register.
-// It may give up; that is reported as such, and not as success.
+// It may give up; that is reported as such, and fails a soak.
 //
 // # What is not judged
 //
 // Nobody promises that a stopped process, or one whose entry an operator has deleted, stops to believe before another
-// is granted. Excuse tells the history of those, with the time until which.
+// is granted. Excuse tells the history of those, with the time until which. What they believe afterwards is judged,
+// though not the order of a grant that came meanwhile.
 package history

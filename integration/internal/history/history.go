@@ -90,7 +90,8 @@ func (a *Attempt) Failed(err error) {
 // other holds of the name in this process, as any user might: those that are dead by now ended in time, though nobody
 // may have been told yet.
 func (a *Attempt) Granted(ctx context.Context, token coordinator.Token) *Grant {
-	now := Now()
+	at := look()
+	now := at.now
 	h, r := a.h, a.r
 	g := &Grant{h: h, r: r, ctx: ctx}
 	h.mu.Lock()
@@ -98,7 +99,7 @@ func (a *Attempt) Granted(ctx context.Context, token coordinator.Token) *Grant {
 	r.Granted, r.Token = now, int64(token)
 	for _, other := range slices.Clone(h.open[r.subject()]) {
 		if other.ctx.Err() != nil {
-			other.ended(now)
+			other.ended(at)
 		}
 	}
 	if ctx.Err() != nil { // lost on the way
@@ -125,28 +126,39 @@ type Grant struct {
 func (g *Grant) follow() {
 	ctx := g.ctx
 	g.stop = context.AfterFunc(ctx, func() {
-		now := Now()
+		at := look()
 		g.h.mu.Lock()
 		defer g.h.mu.Unlock()
 		if g.ctx == ctx {
-			g.ended(now)
+			g.ended(at)
 		}
 	})
 }
 
+// reading is one moment on both clocks: deadlines are told by the other one.
+type reading struct {
+	now  int64
+	time time.Time
+}
+
+// look reads both clocks at once, before anything is waited for.
+func look() reading { return reading{Now(), time.Now()} }
+
 // ended needs h.mu.
-func (g *Grant) ended(now int64) {
+func (g *Grant) ended(at reading) {
 	if g.r.Ended != 0 {
 		return
 	}
-	cause := context.Cause(g.ctx)
+	ended, cause := at.now, context.Cause(g.ctx)
 	if cause == nil { // the clock says so, and the timer has not run
 		cause = g.ctx.Err()
 	}
 	if g.until != nil && !errors.Is(cause, coordinator.ErrReleased) && !errors.Is(cause, coordinator.ErrClosed) {
-		now += min(0, time.Until(g.until()).Nanoseconds())
+		if late := at.time.Sub(g.until()); late > 0 {
+			ended, g.r.Told = at.now-late.Nanoseconds(), at.now
+		}
 	}
-	g.r.Ended, g.r.Cause = max(now, g.r.Granted), cause.Error()
+	g.r.Ended, g.r.Cause = max(ended, g.r.Granted), cause.Error()
 	g.close()
 	g.h.tell(line{Hold: g.r})
 }

@@ -13,7 +13,7 @@ import (
 
 const (
 	// patience is how long porcupine may search one name.
-	patience = 30 * time.Second
+	patience = 3 * time.Minute
 	// piece is how many accesses of a register it is given at once, and more if they overlap all the way.
 	piece = 500
 )
@@ -28,6 +28,7 @@ type step struct {
 	kind  Kind
 	token int64
 	n     int
+	late  bool // granted when its user was excused: its place in the order of tokens is not known
 }
 
 func (s step) String() string {
@@ -51,12 +52,12 @@ func (l lock) next(s step) (lock, bool) {
 	reads := strings.Contains(" "+l.readers, " "+token)
 	switch {
 	case s.do == "acquire" && s.kind == Read:
-		ok := l.writer == 0 && s.token > l.alone
+		ok := l.writer == 0 && (s.late || s.token > l.alone)
 		l.readers, l.last = sorted(l.readers+token), max(l.last, s.token)
 		return l, ok
 	case s.do == "acquire":
-		ok := l.writer == 0 && l.readers == "" && s.token > l.last
-		l.writer, l.last, l.alone = s.token, s.token, s.token
+		ok := l.writer == 0 && l.readers == "" && (s.late || s.token > l.last)
+		l.writer, l.last, l.alone = s.token, max(l.last, s.token), max(l.alone, s.token)
 		return l, ok
 	case s.do == "downgrade":
 		ok := l.writer == s.token
@@ -180,14 +181,14 @@ func (h *History) limit(of subject) (limit int) {
 	return limit
 }
 
-// operations are the grants of each name and their ends. A release that has succeeded took effect before it returned; every
+// operations are the grants of each name and their ends. A grant took effect before it was believed in and judged. A release that has succeeded took effect before it returned; every
 // other end may have done so at any time after the hold was believed in for the last time.
 func (h *History) operations() map[subject][]porcupine.Operation {
 	clients := map[string]int{}
 	names := map[subject][]porcupine.Operation{}
 	for _, r := range h.holds {
 		spans := h.spans(r)
-		if len(spans) == 0 || spans[0].from != r.Granted {
+		if len(spans) == 0 {
 			continue
 		}
 		if _, ok := clients[r.Client]; !ok {
@@ -195,13 +196,13 @@ func (h *History) operations() map[subject][]porcupine.Operation {
 		}
 		add := func(do string, from, to int64) {
 			names[r.subject()] = append(names[r.subject()], porcupine.Operation{
-				ClientId: clients[r.Client], Input: step{do, r.Kind, r.Token, r.N}, Call: from, Return: to,
+				ClientId: clients[r.Client], Input: step{do, r.Kind, r.Token, r.N, spans[0].from != r.Granted}, Call: from, Return: to,
 			})
 		}
-		add("acquire", r.Asked, r.Granted)
+		add("acquire", r.Asked, spans[0].from)
 		end := spans[0].to
 		if r.Downgraded != 0 && r.Kind == Write && r.Downgraded < end {
-			add("downgrade", max(r.Downgraded, r.Granted+1), Forever)
+			add("downgrade", max(r.Downgraded, spans[0].from+1), Forever)
 		}
 		if end == Forever {
 			continue

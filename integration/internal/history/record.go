@@ -39,6 +39,7 @@ type Hold struct {
 	Releasing  int64 `json:"releasing,omitempty"`  // the release was called
 	Released   int64 `json:"released,omitempty"`   // it returned
 	Ended      int64 `json:"ended,omitempty"`      // the hold's context was dead
+	Told       int64 `json:"told,omitempty"`       // that was seen, if later
 
 	Cause      string `json:"cause,omitempty"`       // of the context's end
 	Error      string `json:"error,omitempty"`       // of the attempt
