@@ -16,15 +16,24 @@ import (
 	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
-// startTimeout bounds one attempt to start a cluster. One node takes a third of a second, three about one.
-const startTimeout = 30 * time.Second
+// startTimeout bounds one attempt to start a cluster. One node takes a third of a second, three about one; with Fsync on a
+// slow disk it is dozens of writes of half a second.
+const startTimeout = 2 * time.Minute
+
+// With Fsync an election's votes and a leader's first entry wait for the disk. On one that takes half a second, Election would
+// be over before a leader is there.
+const (
+	fsyncHeartbeat = 200 * time.Millisecond
+	fsyncElection  = 2 * time.Second
+)
 
 // Options say what cluster to start. The zero value is one node.
 type Options struct {
 	// Nodes is 1 (also for 0) or 3; any odd number works.
 	Nodes int
 	// Fsync makes every write wait for the disk. Without it data survives kill -9 all the same,
-	// though not a power cut, and tests do not depend on the disk's mood.
+	// though not a power cut, and tests do not depend on the disk's mood. With it elections take longer, and no TTL
+	// below 3 s is granted.
 	Fsync bool
 	// Listen are further URLs for clients, of a single node: "https://127.0.0.1:2379".
 	Listen []string
@@ -93,9 +102,13 @@ func newCluster(binary string, o Options) (*Cluster, error) {
 		return nil, fmt.Errorf("etcdserver: %w", err)
 	}
 	c := &Cluster{dir: dir, ports: ports}
+	heartbeat, election := Heartbeat, Election
+	if o.Fsync {
+		heartbeat, election = fsyncHeartbeat, fsyncElection
+	}
 	args := append([]string{
-		fmt.Sprintf("--heartbeat-interval=%d", Heartbeat.Milliseconds()),
-		fmt.Sprintf("--election-timeout=%d", Election.Milliseconds()),
+		fmt.Sprintf("--heartbeat-interval=%d", heartbeat.Milliseconds()),
+		fmt.Sprintf("--election-timeout=%d", election.Milliseconds()),
 		"--log-level=warn",
 		"--initial-cluster-state=new",
 	}, o.Args...)
@@ -128,9 +141,23 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	version, err := c.nodes[0].version(ctx)
-	c.version = version
-	return err
+	return c.askVersion(ctx)
+}
+
+// askVersion asks until ctx ends: a server may stall at any time.
+func (c *Cluster) askVersion(ctx context.Context) error {
+	for {
+		version, err := c.nodes[0].version(ctx)
+		if err == nil {
+			c.version = version
+			return nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("etcdserver: %s tells no version: %w", c.nodes[0].Name(), err)
+		}
+	}
 }
 
 // Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the order of Nodes.

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 )
 
 // startTimeout bounds one attempt to start an ensemble. One node takes half a second, three about two.
-const startTimeout = 60 * time.Second
+const startTimeout = 2 * time.Minute
 
 // Options say what ensemble to start. The zero value is one node with quick ticks.
 type Options struct {
@@ -145,9 +146,8 @@ func (c *Cluster) start(ctx context.Context) error {
 			return err
 		}
 	}
-	status, err := c.nodes[0].Status(ctx)
-	c.version = status.Version
-	return err
+	c.version = *c.nodes[0].release.Load() // AwaitReady has asked for it
+	return nil
 }
 
 // Endpoints are the client addresses of all nodes, "127.0.0.1:port", in the order of Nodes.
@@ -182,13 +182,8 @@ func (c *Cluster) await(ctx context.Context, modes ...string) (*Node, error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		for _, n := range c.nodes {
-			status, err := n.Status(ctx)
-			for _, mode := range modes {
-				if err == nil && status.Mode == mode {
-					return n, nil
-				}
-			}
+		if n := c.inMode(ctx, modes); n != nil {
+			return n, nil
 		}
 		select {
 		case <-tick.C:
@@ -196,6 +191,28 @@ func (c *Cluster) await(ctx context.Context, modes ...string) (*Node, error) {
 			return nil, fmt.Errorf("zkserver: no %s: %w", modes[0], context.Cause(ctx))
 		}
 	}
+}
+
+// inMode asks all nodes at once, so that one that is paused does not keep the others waiting.
+func (c *Cluster) inMode(ctx context.Context, modes []string) *Node {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	found := make(chan *Node, len(c.nodes))
+	for _, n := range c.nodes {
+		go func() {
+			if status, err := n.Status(ctx); err == nil && slices.Contains(modes, status.Mode) {
+				found <- n
+			} else {
+				found <- nil
+			}
+		}()
+	}
+	for range c.nodes {
+		if n := <-found; n != nil {
+			return n
+		}
+	}
+	return nil
 }
 
 // Log is the end of every node's output.

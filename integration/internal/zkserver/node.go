@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/baton-go/baton/integration/internal/child"
 	"github.com/baton-go/baton/integration/internal/freeport"
@@ -19,6 +20,7 @@ type Node struct {
 	*child.Server
 	addr    string
 	dataDir string
+	release atomic.Pointer[string] // the version that it last told
 }
 
 // newNode writes the node's files and describes its process.
@@ -113,6 +115,9 @@ func (n *Node) Status(ctx context.Context) (Status, error) { return Stat(ctx, n.
 // serves fails until the node has a mode: in start-up it takes connections and is silent, or says that it is not
 // serving.
 func (n *Node) serves(ctx context.Context) error {
-	_, err := n.Status(ctx)
+	status, err := n.Status(ctx)
+	if err == nil {
+		n.release.Store(&status.Version)
+	}
 	return err
 }

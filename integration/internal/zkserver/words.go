@@ -13,13 +13,32 @@ import (
 
 // wordTimeout bounds one four-letter word. A server in start-up takes the connection and is silent;
 // a paused one does so for ever.
-const wordTimeout = 500 * time.Millisecond
+const wordTimeout = 2 * time.Second
+
+// wordPause is between two attempts.
+const wordPause = 50 * time.Millisecond
 
 // ErrNotServing means that the server is there and has no quorum, or is still starting.
 var ErrNotServing = errors.New("zkserver: the server is not serving")
 
-// Word sends one of ZooKeeper's four-letter words ("mntr", "cons", "dump") and returns the answer.
+// Word sends one of ZooKeeper's four-letter words ("mntr", "cons", "dump") and returns the answer. It asks again
+// until ctx ends: a server that has just stalled or been started is no failure of the test that asks.
 func Word(ctx context.Context, addr, word string) (string, error) {
+	for {
+		answer, err := ask(ctx, addr, word)
+		if err == nil {
+			return answer, nil
+		}
+		select {
+		case <-ctx.Done():
+			return "", err
+		case <-time.After(wordPause):
+		}
+	}
+}
+
+// ask sends a word once.
+func ask(ctx context.Context, addr, word string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, wordTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -50,9 +69,9 @@ type Status struct {
 	Nodes       int // znodes
 }
 
-// Stat asks a server for its status.
+// Stat asks a server for its status, once: it is the probe of those who wait for a server.
 func Stat(ctx context.Context, addr string) (Status, error) {
-	answer, err := Word(ctx, addr, "srvr")
+	answer, err := ask(ctx, addr, "srvr")
 	if err != nil {
 		return Status{}, err
 	}

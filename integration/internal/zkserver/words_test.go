@@ -1,8 +1,11 @@
 package zkserver
 
 import (
+	"context"
+	"net"
 	"reflect"
 	"testing"
+	"time"
 )
 
 func TestStatusIsReadFromEveryRelease(t *testing.T) {
@@ -52,5 +55,43 @@ Connections Sets (1)/(1):
 	watches := bySession("0x10000256f330000\n\t/a\n\t/b\n\n")
 	if want := map[int64][]string{0x10000256f330000: {"/a", "/b"}}; !reflect.DeepEqual(watches, want) {
 		t.Errorf("watches %v, want %v", watches, want)
+	}
+}
+
+// TestWordIsAskedAgain of a server that hangs up, then is silent, then answers; but no longer than the caller waits.
+func TestWordIsAskedAgain(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	go func() {
+		for answers := 0; ; answers++ {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			switch answers {
+			case 0:
+			case 1:
+				defer c.Close()
+				continue
+			case 2:
+				_, _ = c.Read(make([]byte, 4))
+				_, _ = c.Write([]byte("zk_watch_count\t7\n"))
+			}
+			_ = c.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if m, err := Monitor(ctx, ln.Addr().String()); err != nil || m["watch_count"] != 7 {
+		t.Errorf("told %v, %v", m, err)
+	}
+	_ = ln.Close()
+	brief, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := Word(brief, ln.Addr().String(), "mntr"); err == nil {
+		t.Error("a server that is gone answers")
 	}
 }
