@@ -45,7 +45,7 @@ func Enter(t *testing.T) bool {
 	return false
 }
 
-// allowed tries whether the kernel lets us have namespaces, and a bridge.
+// allowed tries whether the kernel lets us have namespaces, and a bridge. What else it may deny New finds out.
 func allowed() error {
 	cmd := isolated("ip", "link", "add", "br0", "type", "bridge")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,12 +1,15 @@
 package netns
 
 import (
+	"bytes"
 	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/baton-go/baton/integration/internal/servers"
 )
 
 // Network is some hosts on one bridge. Its levers fail the test when they cannot be pulled.
@@ -15,31 +18,56 @@ type Network struct {
 	hosts []string
 }
 
-// New makes a network of n hosts. The process needs namespaces of its own: see Enter.
+// New makes a network of n hosts. The process needs namespaces of its own: see Enter. A machine may allow those and deny
+// what is made in them (a security module denies mounts, a kernel has no veth), so whatever fails here
+// skips the test with the reason.
 func New(t testing.TB, n int) *Network {
 	t.Helper()
-	// For named namespaces, which `ip` keeps in /run/netns, out of everybody else's sight.
-	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		t.Fatalf("netns: %v", err)
-	}
-	if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
-		t.Fatalf("netns: %v", err)
-	}
 	w := &Network{t: t}
-	w.ip("link set lo up")
-	w.ip("link add br0 type bridge")
-	w.ip("addr add 10.77.0.254/24 dev br0")
-	w.ip("link set br0 up")
-	for i := range n {
-		w.hosts = append(w.hosts, fmt.Sprintf("10.77.0.%d", i+1))
-		w.ip("netns add n%d", i)
-		w.ip("link add v%d type veth peer name eth0 netns n%d", i, i)
-		w.ip("link set v%d master br0 up", i)
-		w.ip("-n n%d addr add %s/24 dev eth0", i, w.hosts[i])
-		w.ip("-n n%d link set eth0 up", i)
-		w.ip("-n n%d link set lo up", i)
+	if err := w.build(n); err != nil {
+		servers.CannotRun(t, fmt.Errorf("in namespaces of its own: %w", err))
 	}
 	return w
+}
+
+func (w *Network) build(n int) error {
+	// For named namespaces, which `ip` keeps in /run/netns, out of everybody else's sight.
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("private mounts: %w", err)
+	}
+	if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, ""); err != nil {
+		return fmt.Errorf("tmpfs on /run: %w", err)
+	}
+	lines := []string{"link set lo up", "link add br0 type bridge", "addr add 10.77.0.254/24 dev br0", "link set br0 up"}
+	for i := range n {
+		host := fmt.Sprintf("10.77.0.%d", i+1)
+		w.hosts = append(w.hosts, host)
+		lines = append(lines,
+			fmt.Sprintf("netns add n%d", i),
+			fmt.Sprintf("link add v%d type veth peer name eth0 netns n%d", i, i),
+			fmt.Sprintf("link set v%d master br0 up", i),
+			fmt.Sprintf("-n n%d addr add %s/24 dev eth0", i, host),
+			fmt.Sprintf("-n n%d link set eth0 up", i),
+			fmt.Sprintf("-n n%d link set lo up", i),
+			// The levers, tried on an address that nobody has.
+			fmt.Sprintf("-n n%d route replace blackhole 10.77.0.253/32", i),
+			fmt.Sprintf("-n n%d route del blackhole 10.77.0.253/32", i))
+	}
+	for _, line := range lines {
+		if err := ip(line); err != nil {
+			return err
+		}
+	}
+	for i := range n {
+		cmd := exec.Command("true")
+		if w.Wrap(i, cmd); cmd.Err != nil {
+			return cmd.Err
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("nsenter: %w: %s", err, bytes.TrimSpace(out))
+		}
+	}
+	return nil
 }
 
 // Hosts are the addresses of the hosts.
@@ -111,8 +139,14 @@ func (w *Network) Plug(host int) { w.ip("link set v%d up", host) }
 
 func (w *Network) ip(format string, args ...any) {
 	w.t.Helper()
-	line := fmt.Sprintf(format, args...)
-	if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
-		w.t.Fatalf("netns: ip %s: %v: %s", line, err, out)
+	if err := ip(fmt.Sprintf(format, args...)); err != nil {
+		w.t.Fatalf("netns: %v", err)
 	}
+}
+
+func ip(line string) error {
+	if out, err := exec.Command("ip", strings.Fields(line)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", line, err, bytes.TrimSpace(out))
+	}
+	return nil
 }
