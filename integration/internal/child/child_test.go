@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/integration/internal/child"
+	"github.com/baton-go/baton/integration/internal/servers"
 )
 
 func sleeper(t *testing.T) *child.Process {
@@ -166,4 +167,27 @@ func TestChildDiesWithItsParent(t *testing.T) {
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func TestInjectedFaultEndsAndLeavesTheProcess(t *testing.T) {
+	p := sleeper(t)
+	heal, err := child.Inject(p.PID(), "fdatasync,fsync", "delay_enter=1ms")
+	if errors.Is(err, child.ErrNoTrace) {
+		servers.CannotRun(t, err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !traced(p.PID()) {
+		t.Error("nobody traces the process")
+	}
+	heal()
+	if traced(p.PID()) || !p.Running() {
+		t.Errorf("afterwards: traced %v, running %v", traced(p.PID()), p.Running())
+	}
+}
+
+func traced(pid int) bool {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && !strings.Contains(string(status), "TracerPid:\t0\n")
 }

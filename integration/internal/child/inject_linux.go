@@ -7,47 +7,82 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"sync"
 	"time"
 )
 
 // ErrNoTrace means that the kernel does not let this process trace others, as in containers without SYS_PTRACE.
 var ErrNoTrace = errors.New("child: processes cannot be traced")
 
+const (
+	// attachTimeout bounds how long strace may take to have all threads: it stops each of them.
+	attachTimeout = time.Minute
+	// detachTimeout bounds how long it may take to let go of them when it is asked to.
+	detachTimeout = 10 * time.Second
+)
+
+// canTrace tries strace once on a process of its own: what fails there is the machine's doing, whatever strace says.
+var canTrace = sync.OnceValue(func() error {
+	p, err := Start(exec.Command("sleep", "1000"))
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	stop, err := inject(p.PID(), "fdatasync,fsync", "delay_enter=1ms")
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrNoTrace, err)
+	}
+	stop()
+	return nil
+})
+
 // Inject has strace (the program has to be there) change what system calls of a process do, threads that are there and
 // threads to come: calls is "fdatasync,fsync", what is "delay_enter=400ms" or "error=EIO". It returns when all threads are
-// under it. stop ends it and leaves the process running.
+// under it, or ErrNoTrace where the machine does not allow it. stop ends it and leaves the process running.
 func Inject(pid int, calls, what string) (stop func(), err error) {
-	program, err := exec.LookPath("strace")
-	if err != nil {
+	if _, err := exec.LookPath("strace"); err != nil {
 		return nil, fmt.Errorf("child: strace is missing; on Debian and its relatives, as root: apt-get install strace: %w", err)
 	}
+	if err := canTrace(); err != nil {
+		return nil, err
+	}
+	return inject(pid, calls, what)
+}
+
+func inject(pid int, calls, what string) (stop func(), err error) {
 	log, err := os.CreateTemp("", "baton-strace-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(log.Name())
 	defer log.Close()
-	cmd := exec.Command(program, "-f", "-qq", "-p", fmt.Sprint(pid), "-o", os.DevNull,
+	cmd := exec.Command("strace", "-f", "-qq", "-p", fmt.Sprint(pid), "-o", os.DevNull,
 		"-e", "trace="+calls, "-e", "inject="+calls+":"+what)
 	cmd.Stderr = log
 	p, err := Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(attachTimeout); ; time.Sleep(5 * time.Millisecond) {
 		switch {
 		case allTraced(pid):
-			return func() { _ = p.Interrupt(); <-p.Done() }, nil
+			return func() { detach(p) }, nil
 		case p.Running() && time.Now().Before(deadline):
 			continue
 		}
 		p.Kill()
 		said, _ := os.ReadFile(log.Name())
-		if strings.Contains(string(said), "not permitted") {
-			return nil, fmt.Errorf("%w: %s", ErrNoTrace, bytes.TrimSpace(said))
-		}
-		return nil, fmt.Errorf("child: strace: %s", bytes.TrimSpace(said))
+		return nil, fmt.Errorf("child: strace: %w: %s", ended(p), bytes.TrimSpace(said))
+	}
+}
+
+// detach ends strace, by force if need be: the kernel lets go of what a dead tracer had.
+func detach(strace *Process) {
+	_ = strace.Interrupt()
+	select {
+	case <-strace.Done():
+	case <-time.After(detachTimeout):
+		strace.Kill()
 	}
 }
 
