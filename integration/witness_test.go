@@ -83,13 +83,9 @@ type zkWitness struct{ members []*zk.Conn }
 func (w *zkWitness) watch(ctx context.Context, name, session string, gone func()) error {
 	once := sync.OnceFunc(gone)
 	for _, c := range w.members {
-		path, err := entryOf(c, "/baton-test/mutex/"+name, session)
+		events, err := watchEntry(ctx, c, "/baton-test/mutex/"+name, session)
 		if err != nil {
 			return err
-		}
-		there, _, events, err := c.ExistsW(path)
-		if err != nil || !there {
-			return fmt.Errorf("no watch on %s, which is there: %v: %w", path, there, err)
 		}
 		go func() {
 			select {
@@ -102,6 +98,25 @@ func (w *zkWitness) watch(ctx context.Context, name, session string, gone func()
 		}()
 	}
 	return nil
+}
+
+// watchEntry sets a watch at one member. It tries for a while: the client fails what waits for a connection each time that its
+// one server refuses it, as one does that was just started, or is behind what the client has seen.
+func watchEntry(ctx context.Context, c *zk.Conn, line, session string) (<-chan zk.Event, error) {
+	for end := time.Now().Add(30 * time.Second); ; {
+		path, err := entryOf(c, line, session)
+		if err == nil {
+			there, _, events, existsErr := c.ExistsW(path)
+			if existsErr == nil && there {
+				return events, nil
+			}
+			err = fmt.Errorf("no watch on %s, which is there: %v: %w", path, there, existsErr)
+		}
+		if ctx.Err() != nil || time.Now().After(end) {
+			return nil, err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // entryOf is the path of the entry of a session, at a member that has caught up.
