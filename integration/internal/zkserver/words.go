@@ -54,6 +54,9 @@ func ask(ctx context.Context, addr, word string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("zkserver: %s: %w", word, err)
 	}
+	if len(answer) == 0 { // even one that has nothing to tell ends a line
+		return "", fmt.Errorf("%w: %s: it hung up", ErrNotServing, word)
+	}
 	if strings.Contains(string(answer), "not currently serving requests") {
 		return "", fmt.Errorf("%w: %s", ErrNotServing, strings.TrimSpace(string(answer)))
 	}
