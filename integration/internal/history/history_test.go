@@ -282,7 +282,10 @@ func TestRecordingLive(t *testing.T) {
 	}
 	late, cancel := grant(4) // while the third holds
 	defer cancel(nil)
-	if vs := h.direct(); len(vs) != 1 || vs[0].Check != "exclusion" {
+	h.mu.Lock()
+	vs := h.direct()
+	h.mu.Unlock()
+	if len(vs) != 1 || vs[0].Check != "exclusion" {
 		t.Errorf("found %v", vs)
 	}
 	late.Releasing()
