@@ -256,7 +256,7 @@ func TestClientsOnExistingConnections(t *testing.T) {
 		if _, _, err := conn.Exists("/"); err != nil {
 			t.Errorf("the connection was closed: %v", err)
 		}
-		dump, err := zkserver.Sessions(within(t, time.Second), s.endpoints[0])
+		dump, err := zkserver.Sessions(within(t, 30*time.Second), s.endpoints[0])
 		if err != nil || len(dump.Ephemerals[conn.SessionID()]) != 0 {
 			t.Errorf("entries left: %v, %v", dump.Ephemerals[conn.SessionID()], err)
 		}
