@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
-	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -26,6 +24,11 @@ type actor struct {
 	label string
 	r     *rand.Rand
 	ctx   context.Context // has the label
+
+	// Of what it does at present, as evidence: since when, and by which of the slot's clients.
+	since      time.Duration
+	generation int
+	wants      int // permits
 }
 
 // object makes what a client uses a name by.
@@ -196,46 +199,40 @@ func (a *actor) at(what string) {
 // soon is how long after the end of its context a call may return: the driver lingers a little.
 const soon = 10 * time.Millisecond
 
+// lingers is how long a call tries that gives something back, if its context is dead.
+const lingers = 2 * time.Second
+
 // afterwards is how long a call may take that gives something back, if its context was dead before.
 func afterwards(ctx context.Context) time.Duration {
 	if ctx.Err() == nil {
 		return 0
 	}
-	return 2 * time.Second
+	return lingers
 }
 
-// call runs a call of Baton, and judges when it returns: soon after its context ended, and the grace that it has.
-func (a *actor) call(ctx context.Context, what string, grace time.Duration, f func(context.Context) error) error {
+// call runs a call of Baton, and judges when it returns: soon after its context ended, and the grace that it has. It also judges
+// what it returns; more are errors that this call may fail with.
+func (a *actor) call(ctx context.Context, what string, grace time.Duration, f func(context.Context) error, more ...error) error {
 	a.at(what)
 	defer a.at("")
 	var ended atomic.Int64
 	ended.Store(-1)
 	stop := context.AfterFunc(ctx, func() { ended.Store(int64(a.w.now())) })
 	began := a.w.now()
-	if ctx.Err() != nil {
+	a.w.trying(a.label, strings.HasPrefix(what, "try-"))
+	dead := ctx.Err() != nil
+	if dead {
 		ended.Store(int64(began))
 	}
 	err := f(ctx)
 	stop()
+	a.w.trying(a.label, false)
 	a.w.say("%s: %s: %s", a.label, what, brief(err))
 	if at := time.Duration(ended.Load()); at >= 0 && a.w.now()-at > grace+soon {
 		a.w.blame("%s: %s returned %v after its context had ended: %v", a.label, what, a.w.now()-at, err)
 	}
-	if errors.Is(err, coordinator.ErrSessionLost) && ctx.Err() == nil {
-		a.judgeLoss(what, began, err)
-	}
+	a.judgeError(calling{ctx: ctx, what: what, began: began, dead: dead, err: err}, more...)
 	return err
-}
-
-// judgeLoss: a call that says that the session is lost says so at once.
-func (a *actor) judgeLoss(what string, began time.Duration, err error) {
-	time.Sleep(time.Nanosecond) // whoever ends a session tells of it after its context has ended
-	a.w.mu.Lock()
-	defer a.w.mu.Unlock()
-	at, known := a.w.told[a.slot.index]
-	if now := a.w.now(); !known || now-max(at, began) > soon {
-		a.w.violation("%s: %s returned %v, and the last session ended at %v (known: %v)", a.label, what, err, at, known)
-	}
 }
 
 // brief is an error without what differs from run to run.
@@ -267,6 +264,7 @@ func (a *actor) restart() {
 		return
 	}
 	defer s.alone.Store(false)
+	a.since = w.now()
 	w.mu.Lock()
 	old, link, generation := s.client, s.driver, s.started
 	w.mu.Unlock()
@@ -280,7 +278,8 @@ func (a *actor) restart() {
 		ctx, cancel = context.WithTimeout(a.ctx, time.Millisecond)
 		defer cancel()
 	}
-	_ = a.call(ctx, "close", afterwards(ctx), old.Close)
+	err := a.call(ctx, "close", afterwards(ctx), old.Close)
+	w.judgeClosed(link, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count("client closed")
@@ -297,12 +296,14 @@ func (a *actor) restart() {
 func (a *actor) object() (any, int) {
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
+	a.generation = a.slot.started
 	return a.slot.objects[a.name], a.slot.started
 }
 
 // round is one thing that an actor does. It reports whether it held something and gave it back.
 func (a *actor) round(ctx context.Context, cancel func()) bool {
 	defer cancel()
+	a.since = a.w.now()
 	o, generation := a.object()
 	switch o := o.(type) {
 	case *mutex.Mutex:
@@ -336,33 +337,10 @@ func (a *actor) back(x *handle, what string, release func(context.Context) error
 	ctx, cancel := a.giveBackBounds()
 	defer cancel()
 	a.w.giving(x)
-	err := a.call(ctx, what, afterwards(ctx), release)
+	err := a.call(ctx, what, afterwards(ctx), release, coordinator.ErrNotHeld)
 	a.w.gave(a.name, x, err)
 	if again := release(ctx); !errors.Is(again, coordinator.ErrNotHeld) {
 		a.w.blame("%s: a second %s returned %v", a.label, what, again)
 	}
 	return err == nil
-}
-
-// refusals are the errors that a call may fail with in any world.
-func (a *actor) failed(what string, err error, more ...error) {
-	for _, ok := range append(more, coordinator.ErrUnavailable, coordinator.ErrSessionLost, coordinator.ErrRemoved,
-		coordinator.ErrRefused, coordinator.ErrClosed, context.DeadlineExceeded) {
-		if errors.Is(err, ok) {
-			return
-		}
-	}
-	if slices.ContainsFunc(spoiled, func(cause error) bool { return errors.Is(err, cause) }) {
-		return
-	}
-	a.w.blame("%s: %s: %v", a.label, what, err)
-}
-
-// takenOnly judges the error of a Try.
-func (a *actor) taken(what string, err error) {
-	var taken *recipes.TakenError
-	if errors.Is(err, coordinator.ErrTaken) && !errors.As(err, &taken) && !errors.Is(err, context.Canceled) {
-		a.w.say("%s: %s: taken by the cause of its context", a.label, what)
-	}
-	a.failed(what, err, coordinator.ErrTaken)
 }

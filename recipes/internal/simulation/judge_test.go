@@ -19,6 +19,7 @@ type line struct {
 	name    *name
 	entries []driver.Entry // as they are at the service
 	limits  []limitAt
+	heads   []leaderAt
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool
 	// condemned are tokens of entries that an operator took away, and when.
@@ -65,7 +66,7 @@ type handle struct {
 }
 
 func newLine(n *name) *line {
-	return &line{name: n, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
+	return &line{name: n, heads: []leaderAt{{}}, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
 		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
 }
 
@@ -124,6 +125,7 @@ func (w *world) step(s memory.Step) {
 		l.entries = slices.Delete(l.entries, i, i+1)
 		w.stepLeft(l, s)
 	}
+	l.head(w.now())
 	w.next(l)
 }
 
@@ -153,6 +155,9 @@ func (w *world) stepConverted(l *line, s memory.Step) {
 // stepLeft: an entry that leaves has no hold any more, unless an operator's hand was quicker than anybody could know.
 func (w *world) stepLeft(l *line, s memory.Step) {
 	h := l.holds[s.Entry.Token]
+	if s.By != memory.ByClient {
+		w.wasRemoved(s.Entry.ID)
+	}
 	if s.By == memory.ByOperator {
 		w.condemned++
 		l.condemned[s.Entry.Token] = fateOf{w.now(), !w.removing}
@@ -433,6 +438,9 @@ func (w *world) auditor(until time.Duration) {
 		for _, l := range w.lines {
 			w.audit(l)
 			w.auditWaiters(l)
+		}
+		if w.calmFrom > 0 {
+			w.auditWatchers()
 		}
 		w.mu.Unlock()
 	}

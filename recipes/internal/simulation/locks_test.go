@@ -18,8 +18,11 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 			a.do(ctx, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) }, generation)
 			return false
 		case 1:
-			list, err := m.Contenders(ctx)
-			a.w.say("%s: lists %d: %s", a.label, len(list), brief(err))
+			_ = a.call(ctx, "list", 0, func(ctx context.Context) error {
+				list, err := m.Contenders(ctx)
+				a.w.say("%s: lists %d", a.label, len(list))
+				return err
+			})
 			return false
 		}
 	}
@@ -31,7 +34,6 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { l, err = take(ctx); return err })
 	if err != nil {
-		a.taken(what, err)
 		return false
 	}
 	x := a.held(l, true, 1, floor, asked, generation)
@@ -86,7 +88,6 @@ func (a *actor) revive(x *handle, writes bool, generation int, take func(context
 	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, "lock anew", 0, func(ctx context.Context) (err error) { l, err = take(ctx); return err })
 	if err != nil {
-		a.failed("lock anew", err)
 		return
 	}
 	a.back(a.held(l, writes, 1, floor, asked, generation), "unlock", l.Unlock)
@@ -128,7 +129,7 @@ func (a *actor) do(ctx context.Context, what string, do func(context.Context, fu
 		return do(ctx, func(inner context.Context) error {
 			worked = true
 			if inner.Err() != nil {
-				return inner.Err()
+				return context.Cause(inner)
 			}
 			l, err := again(inner)
 			if err != nil {
@@ -141,13 +142,11 @@ func (a *actor) do(ctx context.Context, what string, do func(context.Context, fu
 			a.w.giving(x)
 			return nil
 		})
-	})
+	}, coordinator.ErrNotHeld) // that is an entry which an operator removed
 	if x != nil {
 		a.w.gave(a.name, x, err)
 	}
-	if err != nil {
-		a.failed(what, err, coordinator.ErrNotHeld) // that is an entry which an operator removed
-	} else if !worked {
+	if err == nil && !worked {
 		a.w.blame("%s: %s returned nil and did not work", a.label, what)
 	}
 }
@@ -177,7 +176,6 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { got, err = take(ctx); return err })
 	if err != nil {
-		a.taken(what, err)
 		return false
 	}
 	x := a.held(got, writes, 1, floor, asked, generation)

@@ -44,6 +44,7 @@ func (w *world) fate(req memory.Request) memory.Fate {
 	case "unavailable":
 		f.Err = driver.ErrUnavailable
 	case "refused":
+		w.wasRefused(req)
 		f.Err = driver.ErrRefused
 	case "expired with the reply under way":
 		f.DelayReply += late / 2
@@ -140,6 +141,7 @@ func (w *world) looking(req memory.Request) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.judgeTry(label, req)
 	l := w.looks[label]
 	switch req.Op {
 	case memory.OpAhead:

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -13,13 +12,11 @@ import (
 // govern stores the limit of a semaphore, and changes it now and then. In the end it is the first one again.
 func (a *actor) govern() {
 	set := func(ctx context.Context, limit int) bool {
+		a.since = a.w.now()
 		o, _ := a.object()
 		err := a.call(ctx, "set-limit", 0, func(ctx context.Context) error {
 			return o.(*semaphore.Semaphore).SetLimit(ctx, limit)
 		})
-		if err != nil {
-			a.failed("set-limit", err)
-		}
 		return err == nil
 	}
 	changes := a.r.IntN(2) == 0
@@ -45,6 +42,7 @@ func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generatio
 	if a.w.isEnding() {
 		n = 1 + a.r.IntN(1+a.name.limit/2)
 	}
+	a.wants = n
 	what, take := "acquire", s.Acquire
 	if !a.w.isEnding() && a.r.IntN(4) == 0 {
 		what, take = "try-acquire", s.TryAcquire
@@ -57,20 +55,11 @@ func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generatio
 	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { p, err = take(ctx, n); return err })
 	if err != nil {
-		a.permitFailed(what, err)
 		return false
 	}
 	x := a.held(p, false, n, floor, asked, generation)
 	a.usePermit(p, x)
 	return a.back(x, "release", p.Release)
-}
-
-// permitFailed: besides what all may meet, there may be no limit yet, or one that is too low.
-func (a *actor) permitFailed(what string, err error) {
-	if errors.Is(err, semaphore.ErrNoLimit) || errors.Is(err, coordinator.ErrNotHeld) || errors.Is(err, coordinator.ErrInvalid) {
-		return
-	}
-	a.taken(what, err)
 }
 
 func (a *actor) permitDo(ctx context.Context, s *semaphore.Semaphore, n, generation int) {
@@ -83,12 +72,9 @@ func (a *actor) permitDo(ctx context.Context, s *semaphore.Semaphore, n, generat
 			a.w.giving(x)
 			return nil
 		})
-	})
+	}, coordinator.ErrNotHeld)
 	if x != nil {
 		a.w.gave(a.name, x, err)
-	}
-	if err != nil {
-		a.permitFailed("do", err)
 	}
 }
 
@@ -112,7 +98,6 @@ func (a *actor) number(p *semaphore.Permit, x *handle) {
 	defer cancel()
 	err := a.call(ctx, "slots", 0, func(ctx context.Context) (err error) { slots, err = p.Slots(ctx); return err })
 	if err != nil {
-		a.failed("slots", err)
 		return
 	}
 	a.w.mu.Lock()
@@ -139,10 +124,8 @@ func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 	a.w.mu.Unlock()
 	ctx, cancel := a.giveBackBounds()
 	defer cancel()
-	err := a.call(ctx, "release-part", afterwards(ctx), func(ctx context.Context) error { return p.ReleasePart(ctx, n) })
-	if err != nil {
-		a.failed("release-part", err, coordinator.ErrNotHeld)
-	}
+	err := a.call(ctx, "release-part", afterwards(ctx), func(ctx context.Context) error { return p.ReleasePart(ctx, n) },
+		coordinator.ErrNotHeld)
 	held := p.Permits() // before the lock: it looks at the clock, and may end the session
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()

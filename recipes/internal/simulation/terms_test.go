@@ -3,11 +3,9 @@ package simulation
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
 )
 
@@ -25,7 +23,6 @@ func (a *actor) election(ctx context.Context, e *election.Election, generation i
 	floor, asked := a.w.ask(a.label, a.name)
 	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { t, err = campaign(ctx, []byte(a.label)); return err })
 	if err != nil {
-		a.taken(what, err)
 		return false
 	}
 	x := a.held(t, true, 1, floor, asked, generation)
@@ -44,7 +41,6 @@ func (a *actor) proclaim(t *election.Term) {
 	defer cancel()
 	err := a.call(ctx, "proclaim", 0, func(ctx context.Context) error { return t.Proclaim(ctx, []byte(value)) })
 	if err != nil {
-		a.failed("proclaim", err)
 		return
 	}
 	for _, e := range a.w.svc.Snapshot(a.name.line) {
@@ -82,67 +78,7 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		return e.Run(ctx, work, election.WithPause(time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
 			election.WithValue([]byte(a.label)))
 	})
-	if err != nil {
-		a.failed("run", err)
-	}
 	if last != nil && last.ctx.Err() == nil {
 		a.w.blame("%s: Run returned %v, and its term is alive", a.label, err)
-	}
-}
-
-// observe follows an election until the others have gone, and then has to know.
-func (a *actor) observe() {
-	var seen coordinator.Token
-	follow := func(ctx context.Context) {
-		o, _ := a.object()
-		seen = 0
-		for leader, err := range o.(*election.Election).Observe(ctx) {
-			if err != nil {
-				if ctx.Err() == nil {
-					a.failed("observe", err)
-				}
-				return
-			}
-			a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Value)
-			if !leader.IsZero() && leader.Token < seen {
-				a.w.blame("%s: saw %d after %d", a.label, leader.Token, seen)
-			}
-			seen = max(seen, leader.Token)
-			if a.r.IntN(4) == 0 {
-				a.pause(a.w.ttl / 4)
-			}
-		}
-	}
-	for !a.w.isEnding() {
-		ctx, cancel := a.bounds()
-		bound, stop := context.WithCancel(ctx)
-		unhook := context.AfterFunc(ctx, stop)
-		go func() {
-			select {
-			case <-a.w.ending:
-				stop()
-			case <-bound.Done():
-			}
-		}()
-		follow(bound)
-		unhook()
-		stop()
-		cancel()
-		a.pause(a.w.ttl)
-	}
-	a.sees()
-}
-
-// sees: in a world that is mended, an observer comes to see what is so.
-func (a *actor) sees() {
-	o, _ := a.object()
-	ctx, cancel := context.WithTimeout(a.ctx, a.w.bound())
-	defer cancel()
-	err := a.call(ctx, "leader", 0, func(ctx context.Context) error {
-		_, err := o.(*election.Election).Leader(ctx)
-		return err
-	})
-	if err != nil && !errors.Is(err, election.ErrNoLeader) {
-		a.failed("leader", err)
 	}
 }

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -51,7 +52,10 @@ type world struct {
 	told     map[int]time.Duration    // when a session of a slot ended last
 	drivers  []*memory.Driver
 	owner    map[*memory.Driver]*slot
-	removing bool // an operator deletes one entry, and not a session
+	removing bool                // an operator deletes one entry, and not a session
+	seen     map[string]evidence // of each actor
+	watchers map[string]*watcher
+	closedBy map[*memory.Driver]string // the session that ended when the client was closed
 	trace    []event
 	bad      []string
 	doing    map[string]string // what each actor is about
@@ -90,8 +94,9 @@ func newWorld(seed uint64, recipe string) *world {
 	r := rand.New(rand.NewPCG(seed, 0x62a70e))
 	w := &world{
 		seed: seed, began: time.Now(), mended: make(chan struct{}), ending: make(chan struct{}),
-		looks: map[string]look{},
-		draws: map[string]uint64{}, labels: map[string]string{}, lines: map[driver.Line]*line{},
+		looks: map[string]look{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
+		closedBy: map[*memory.Driver]string{},
+		draws:    map[string]uint64{}, labels: map[string]string{}, lines: map[driver.Line]*line{},
 		ended: map[string]time.Duration{}, told: map[int]time.Duration{}, owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
 		figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}},
 	}
@@ -260,9 +265,11 @@ func (w *world) judgeEnd(t *testing.T) {
 		w.blame("%d entries in %v and %d watches are left behind", stats.Entries, w.svc.Lines(), stats.Watches)
 	}
 	for _, s := range w.slots {
-		if err := s.client.Close(t.Context()); err != nil {
+		err := s.client.Close(t.Context())
+		if err != nil {
 			w.blame("close of a client in a world that is mended: %v", err)
 		}
+		w.judgeClosed(s.driver, err)
 	}
 	time.Sleep(w.ttl) // sessions that nobody knows of: of a crash, of an opening whose reply was lost
 	if stats := w.svc.Stats(); stats.Sessions > 0 {
@@ -306,7 +313,7 @@ func (w *world) open(s *slot) {
 	c, err := coordinator.New(&jittery{Driver: d, w: w, slot: s},
 		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)), coordinator.WithRetry(coordinator.Retry{Jitter: -1}),
-		coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) { w.observe(s, e) })))
+		coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) { w.observe(s, d, e) })))
 	if err != nil {
 		panic(err)
 	}
@@ -322,7 +329,7 @@ func (w *world) open(s *slot) {
 }
 
 // observe hears what the clients say of themselves.
-func (w *world) observe(s *slot, e coordinator.Event) {
+func (w *world) observe(s *slot, d *memory.Driver, e coordinator.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch e.Kind {
@@ -331,6 +338,9 @@ func (w *world) observe(s *slot, e coordinator.Event) {
 	case coordinator.EventSessionEnded:
 		w.log("c%d session %s ended", s.index, e.Session)
 		w.ended[e.Session], w.told[s.index] = w.now(), w.now()
+		if errors.Is(e.Err, coordinator.ErrClosed) {
+			w.closedBy[d] = e.Session
+		}
 	case coordinator.EventLost:
 		w.losses++
 		w.log("c%d lost token %d of %s", s.index, e.Token, e.Line)

@@ -1,0 +1,194 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// calling is a call that has failed.
+type calling struct {
+	ctx   context.Context
+	what  string
+	began time.Duration
+	dead  bool // its context was, from the beginning
+	err   error
+}
+
+// knownErrors are all that an error of Baton can be found to be.
+var knownErrors = []error{
+	coordinator.ErrUnavailable, coordinator.ErrTaken, coordinator.ErrStale, coordinator.ErrSessionLost, coordinator.ErrRemoved,
+	coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed, coordinator.ErrNotHeld, coordinator.ErrReleased,
+	context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown, election.ErrNoLeader,
+}
+
+// judgeError judges an error by the evidence: each thing that it says must have happened, and it must say something.
+func (a *actor) judgeError(c calling, more ...error) {
+	if c.err == nil {
+		return
+	}
+	if errors.Is(c.err, coordinator.ErrSessionLost) {
+		time.Sleep(time.Nanosecond) // whoever ends a session tells of it after its context has ended
+	}
+	cause := context.Cause(c.ctx) // nil while it is alive
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	says := cause != nil && errors.Is(c.err, cause)
+	for _, known := range knownErrors {
+		if !errors.Is(c.err, known) {
+			continue
+		}
+		says = true
+		if cause != nil && errors.Is(cause, known) || a.happened(c, known, more) {
+			continue
+		}
+		a.w.violation("%s: %s says %q without cause (its context: %v): %v", a.label, c.what, known, cause, c.err)
+	}
+	if !says {
+		a.w.violation("%s: %s: %v (its context: %v)", a.label, c.what, c.err, cause)
+	}
+}
+
+// happened reports whether something has happened that known is the word for. The caller holds w.mu.
+func (a *actor) happened(c calling, known error, more []error) bool {
+	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
+	switch seen := a.w.seen[a.label]; known {
+	case coordinator.ErrUnavailable:
+		// A close is tried once only, and a limit that was written with no answer is not known to be.
+		once := c.what == "close" || c.what == "set-limit"
+		return c.ctx.Err() != nil || a.overdue(c) || once && coordinator.MayHaveApplied(c.err)
+	case context.DeadlineExceeded:
+		return a.overdue(c)
+	case coordinator.ErrTaken:
+		return strings.HasPrefix(c.what, "try-")
+	case coordinator.ErrSessionLost:
+		return a.lost(c)
+	case coordinator.ErrRemoved:
+		return since(seen.removed)
+	case coordinator.ErrNotHeld:
+		return since(seen.removed) && contains(more, known)
+	case coordinator.ErrRefused:
+		return since(seen.refused)
+	case coordinator.ErrClosed:
+		return a.slot.started > a.generation
+	case semaphore.ErrNoLimit:
+		limits := a.w.lines[a.name.line].limits
+		return a.name.recipe == "semaphore" && (len(limits) == 0 || limits[0].at >= c.began)
+	case coordinator.ErrInvalid:
+		return a.wants > 0 && a.w.lines[a.name.line].least(c.began) < a.wants
+	case election.ErrStepDown:
+		return c.what == "run"
+	}
+	return contains(more, known)
+}
+
+func contains(all []error, err error) bool {
+	for _, e := range all {
+		if e == err { //nolint:errorlint // both are sentinels
+			return true
+		}
+	}
+	return false
+}
+
+// least is the smallest limit in force at some time since a moment.
+func (l *line) least(since time.Duration) int {
+	least := 1 << 30
+	for i, x := range l.limits {
+		if i == len(l.limits)-1 || l.limits[i+1].at >= since {
+			least = min(least, x.limit)
+		}
+	}
+	return least
+}
+
+// overdue: some calls have a bound of their own, whatever their context. Closing has the TTL, and what gives back with a context that
+// is dead has two seconds, which Run has as well.
+func (a *actor) overdue(c calling) bool {
+	took := a.w.now() - c.began
+	switch c.what {
+	case "close":
+		return took >= a.w.ttl || c.dead && took >= lingers
+	case "run":
+		return took >= lingers
+	case "do", "read-do":
+		return c.ctx.Err() != nil && took >= lingers
+	}
+	return c.dead && took >= lingers
+}
+
+// lost: a call that says that the session is lost says so at once. If its context has ended meanwhile, then in time.
+func (a *actor) lost(c calling) bool {
+	at, known := a.w.told[a.slot.index]
+	if c.ctx.Err() != nil {
+		return known && at >= a.since
+	}
+	return known && a.w.now()-max(at, c.began) <= soon
+}
+
+// evidence is what has happened to an actor last.
+type evidence struct {
+	removed time.Duration // an entry of his was, or his session, by an operator or by the service's clock
+	refused time.Duration // a request of his was
+	tries   bool          // he is in a call that does not wait
+}
+
+func (w *world) trying(label string, tries bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := w.seen[label]
+	e.tries = tries
+	w.seen[label] = e
+}
+
+// actorOf is the label of who joined with this ID. The caller holds w.mu.
+func (w *world) actorOf(id string) string {
+	label, _, _ := strings.Cut(w.labels[id], "#")
+	return label
+}
+
+// wasRemoved and wasRefused collect evidence. The caller holds w.mu.
+func (w *world) wasRemoved(id string) {
+	label := w.actorOf(id)
+	e := w.seen[label]
+	e.removed = w.now()
+	w.seen[label] = e
+}
+
+func (w *world) wasRefused(req memory.Request) {
+	label, ok := req.Context.Value(actorKey{}).(string)
+	if !ok {
+		label = w.actorOf(req.ID)
+	}
+	e := w.seen[label]
+	e.refused = w.now()
+	w.seen[label] = e
+}
+
+// judgeTry: who does not want to wait does not wait.
+func (w *world) judgeTry(label string, req memory.Request) {
+	if waits := req.Op == memory.OpWatch || req.Op == memory.OpRecord && req.Context.Value(readingKey{}) == nil; waits && w.seen[label].tries {
+		w.violation("%s: a call that is not to wait sends the request %q, which waits", label, req.Op)
+	}
+}
+
+// judgeClosed: when a client was closed without an error, its session and all that it held are gone at once.
+func (w *world) judgeClosed(d *memory.Driver, err error) {
+	if err != nil {
+		return
+	}
+	stats := d.Stats()
+	w.mu.Lock()
+	session, closed := w.closedBy[d]
+	w.mu.Unlock()
+	if closed && slices.Contains(w.svc.Sessions(), session) {
+		w.blame("c%d: its client was closed, and session %s is alive, %d entries are left", w.slotOf(d).index, session, stats.Entries)
+	}
+}

@@ -1,0 +1,165 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/election"
+)
+
+// leaderAt is who is first in line from a moment on. A zero token is nobody.
+type leaderAt struct {
+	at    time.Duration
+	token coordinator.Token
+	value string
+}
+
+// watcher is what an observer has been shown.
+type watcher struct {
+	line    *line
+	listens bool          // it is inside Observe, and not in the body of its loop
+	since   time.Duration // it has listened
+	shown   bool          // it has been shown anything yet
+	token   coordinator.Token
+	value   string
+}
+
+// head notes who is first in line, if that has changed.
+func (l *line) head(now time.Duration) {
+	next := leaderAt{at: now}
+	if len(l.entries) > 0 {
+		next.token, next.value = l.entries[0].Token, payloadOf(l.entries[0])
+	}
+	if last := l.heads[len(l.heads)-1]; last.token != next.token || last.value != next.value {
+		l.heads = append(l.heads, next)
+	}
+}
+
+// payloadOf reads what an election shows of an entry.
+func payloadOf(e driver.Entry) string {
+	var shown struct{ Payload []byte }
+	_ = json.Unmarshal(e.Value, &shown)
+	return string(shown.Payload)
+}
+
+// led reports whether somebody was first in line, with this value, at some time since a moment.
+func (l *line) led(token coordinator.Token, value string, since time.Duration) bool {
+	for i, x := range l.heads {
+		if x.token == token && x.value == value && (i == len(l.heads)-1 || l.heads[i+1].at >= since) {
+			return true
+		}
+	}
+	return false
+}
+
+// auditWatchers: in the calm, who observes an election has been shown who is first in line.
+func (w *world) auditWatchers() {
+	for label, o := range w.watchers {
+		if !o.listens {
+			continue
+		}
+		first := o.line.heads[len(o.line.heads)-1]
+		if w.now()-max(o.since, first.at, w.calmFrom) <= w.prompt {
+			continue
+		}
+		if !o.shown || o.token != first.token || o.value != first.value {
+			w.violation("%s: observes since %v, and was last shown %d %q (anything: %v); first in line since %v is %d %q",
+				label, o.since, o.token, o.value, o.shown, first.at, first.token, first.value)
+		}
+	}
+}
+
+// listens notes that an observer begins to listen, or stops to.
+func (a *actor) listens(does bool, show func(*watcher)) {
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	o := a.w.watchers[a.label]
+	if o == nil {
+		o = &watcher{line: a.w.lines[a.name.line]}
+		a.w.watchers[a.label] = o
+	}
+	o.listens, o.since = does, a.w.now()
+	if show != nil {
+		show(o)
+	}
+}
+
+// follow observes an election until ctx ends.
+func (a *actor) follow(ctx context.Context) {
+	seen := coordinator.Token(0)
+	a.since = a.w.now()
+	o, _ := a.object()
+	a.listens(true, func(o *watcher) { o.shown, o.token, o.value = false, 0, "" })
+	defer a.listens(false, nil)
+	for leader, err := range o.(*election.Election).Observe(ctx) {
+		if err != nil {
+			a.judgeError(calling{ctx: ctx, what: "observe", began: a.since, err: err})
+			return
+		}
+		a.listens(false, func(o *watcher) { o.shown, o.token, o.value = true, leader.Token, string(leader.Value) })
+		a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Value)
+		if !leader.IsZero() && leader.Token < seen {
+			a.w.blame("%s: saw %d after %d", a.label, leader.Token, seen)
+		}
+		seen = max(seen, leader.Token)
+		if a.r.IntN(4) == 0 {
+			a.pause(a.w.ttl / 4)
+		}
+		a.listens(true, nil)
+	}
+	if ctx.Err() == nil {
+		a.w.blame("%s: Observe has ended by itself", a.label)
+	}
+}
+
+// observe follows an election until the others have gone.
+func (a *actor) observe() {
+	for !a.w.isEnding() {
+		if a.r.IntN(4) == 0 {
+			ctx, cancel := a.bounds()
+			a.sees(ctx)
+			cancel()
+		}
+		ctx, cancel := a.bounds()
+		bound, stop := context.WithCancel(ctx)
+		unhook := context.AfterFunc(ctx, stop)
+		go func() {
+			select {
+			case <-a.w.ending:
+				stop()
+			case <-bound.Done():
+			}
+		}()
+		a.follow(bound)
+		unhook()
+		stop()
+		cancel()
+		a.pause(a.w.ttl)
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, a.w.bound())
+	defer cancel()
+	a.sees(ctx)
+}
+
+// sees asks who leads, and judges the answer: it was so, at some time since the question.
+func (a *actor) sees(ctx context.Context) {
+	a.since = a.w.now()
+	o, _ := a.object()
+	var leader election.Leader
+	err := a.call(ctx, "leader", 0, func(ctx context.Context) (err error) {
+		leader, err = o.(*election.Election).Leader(ctx)
+		return err
+	}, election.ErrNoLeader)
+	a.w.mu.Lock()
+	defer a.w.mu.Unlock()
+	if err != nil && !errors.Is(err, election.ErrNoLeader) {
+		return
+	}
+	if l := a.w.lines[a.name.line]; !l.led(leader.Token, string(leader.Value), a.since) {
+		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token, leader.Value, a.since, l.heads[len(l.heads)-1])
+	}
+}
