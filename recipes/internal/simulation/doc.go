@@ -6,7 +6,8 @@
 //	BATON_SIM_TIME=10m go test -timeout 0 …                 # as many as there is time for, from a base that chance chose
 //	BATON_SEED=4711 go test -v …                            # one, with all that happened in it
 //
-// A seed that fails prints the command that replays it.
+// A seed that fails prints the command that replays it. So that this is known also of a run that ends in the middle of one, by a panic
+// or a signal, the command of the present seed is in a file, whose name is printed in the beginning, and which stays if the run fails.
 //
 // # A world
 //
@@ -29,9 +30,13 @@
 //   - no two holds that exclude each other are alive at once, nor more permits than the limit;
 //   - a grant has a token greater than all grants that were made before it was asked for; a grant that excludes, greater than all;
 //   - nobody is admitted on a session that has ended;
-//   - every call returns soon after its context ended, or its session did;
+//   - every call returns soon after its context ended, or its session did, and what its error says has happened: its context ended for
+//     this cause, an operator removed its entry, the service refused a request of it, its client was closed, …;
+//   - a call that is not to wait sends no request that waits;
 //   - a release that returned nil has removed the entry, and a repeated one has not removed anything;
-//   - the numbers of permits are nobody else's, an election shows what was proclaimed, and its observers never go back;
+//   - the numbers of permits are nobody else's, an election shows what was proclaimed, its leader was so at some time since the question,
+//     and its observers never go back, and see each last change;
+//   - a client that was closed without an error has left nothing at the service, at once;
 //   - after mending, everybody is admitted and can release, and then the lines are empty, though the sessions are alive, nobody watches,
 //     and when the clients are closed no session and no goroutine is left.
 //

@@ -59,7 +59,7 @@ func (a *actor) judgeError(c calling, more ...error) {
 // happened reports whether something has happened that known is the word for. The caller holds w.mu.
 func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
-	switch seen := a.w.seen[a.label]; known {
+	switch seen := a.w.seen[a.label]; known { //nolint:errorlint // a sentinel
 	case coordinator.ErrUnavailable:
 		// A close is tried once only, and a limit that was written with no answer is not known to be.
 		once := c.what == "close" || c.what == "set-limit"

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,6 +55,7 @@ type hold struct {
 	generation int
 	permits    int
 	asked      time.Duration
+	granted    time.Duration
 	slots      []int
 }
 
@@ -163,6 +165,9 @@ func (w *world) stepLeft(l *line, s memory.Step) {
 		l.condemned[s.Entry.Token] = fateOf{w.now(), !w.removing}
 		return
 	}
+	if s.By == memory.ByClock && h != nil && len(l.entries) > 0 {
+		w.natural++
+	}
 	if _, condemned := l.condemned[s.Entry.Token]; h != nil && !condemned && slices.ContainsFunc(h.handles, (*handle).live) {
 		w.violation("%s: %d left by %s while its context is alive", s.Line, h.token, s.By)
 	}
@@ -197,11 +202,13 @@ func (w *world) granted(c claim) *handle {
 	defer w.mu.Unlock()
 	l := w.lines[c.name.line]
 	w.grants++
+	w.kindOf(l, c)
 	w.log("%s: %s holds by token %d, writes %v, permits %d", l.name.line, c.who, c.token, c.writes, c.permits)
 	if w.mendedAt > 0 {
 		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
 	}
-	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation, permits: c.permits, asked: c.asked}
+	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation, permits: c.permits, asked: c.asked,
+		granted: w.now()}
 	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
 	h.handles = []*handle{x}
 	if l.granted[c.token] {
@@ -215,7 +222,7 @@ func (w *world) granted(c claim) *handle {
 	fate, condemned := l.condemned[c.token]
 	switch {
 	case !x.alive(): // it ended between the grant and now
-	case condemned && w.now()-fate.at > w.longest+w.ttl:
+	case condemned && w.now()-fate.at > w.unaware(fate.at):
 		w.violation("%s: token %d was granted %v after its entry was gone", l.name.line, c.token, w.now()-fate.at)
 	case !condemned:
 		w.judgeGrant(l, h, c)
@@ -226,6 +233,28 @@ func (w *world) granted(c claim) *handle {
 	}
 	w.audit(l)
 	return x
+}
+
+// unaware is how long somebody whose entry was taken away at a moment may still be granted what he asked for: while a view, or the
+// reply to his joining, was under way.
+func (w *world) unaware(at time.Duration) time.Duration {
+	if w.calmFrom > 0 && at >= w.calmFrom {
+		return w.prompt
+	}
+	return w.longest + w.ttl
+}
+
+// kindOf counts a grant among its like.
+func (w *world) kindOf(l *line, c claim) {
+	if w.looks[c.who].slept {
+		w.contended++
+	}
+	if w.mendedAt == 0 {
+		w.early++
+	}
+	if _, condemned := l.condemned[c.token]; condemned {
+		w.doomed++
+	}
 }
 
 // judgeGrant judges what is so at the moment of a grant only.
@@ -252,7 +281,7 @@ func (w *world) judgeGrant(l *line, h *hold, c claim) {
 		}
 		w.judgeSum(l, h, i, since)
 	}
-	if most := l.most(since); used > most {
+	if most := l.most(since, w.now()); used > most {
 		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d", l.name.line, h.token, h.permits, used, most)
 	}
 }
@@ -267,7 +296,7 @@ func (w *world) judgeSum(l *line, h *hold, i int, looked time.Duration) {
 			sum += other.permits
 		}
 	}
-	if most := l.most(looked); sum > most {
+	if most := l.most(looked, w.now()); sum > most {
 		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.line, h.token, h.permits, sum, most)
 	}
 }
@@ -277,9 +306,12 @@ func (l *line) place(h *hold) int {
 	return slices.IndexFunc(l.entries, func(e driver.Entry) bool { return e.Token == h.token && e.Session == h.session })
 }
 
-// most is the greatest limit in force at some time since a moment.
-func (l *line) most(since time.Duration) (most int) {
+// most is the greatest limit in force at some time between two moments.
+func (l *line) most(since, until time.Duration) (most int) {
 	for i, x := range l.limits {
+		if x.at > until {
+			break
+		}
 		if i == len(l.limits)-1 || l.limits[i+1].at >= since {
 			most = max(most, x.limit)
 		}
@@ -336,20 +368,21 @@ func admitted(ahead []driver.Entry, reads bool) bool {
 
 // auditPermits judges permits together: their sum, and their numbers.
 func (w *world) auditPermits(l *line, alive []*hold) {
-	sum, since := 0, w.now()
+	sum := 0
 	taken := map[int]coordinator.Token{}
+	slices.SortFunc(alive, func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
 	for _, h := range alive {
+		// Whoever was admitted has counted all that stand before him, and they have not become more.
 		sum += h.permits
-		since = min(since, h.asked)
+		if most := l.most(h.asked, h.granted); sum > most {
+			w.violation("%s: %d permits are held up to %d, who was admitted when there were %d", l.name.line, sum, h.token, most)
+		}
 		for _, slot := range h.slots {
 			if other, dup := taken[slot]; dup {
 				w.violation("%s: %d and %d both have number %d", l.name.line, h.token, other, slot)
 			}
 			taken[slot] = h.token
 		}
-	}
-	if most := l.most(since); sum > most {
-		w.violation("%s: %d permits are held of %d", l.name.line, sum, most)
 	}
 }
 
@@ -463,7 +496,7 @@ func (w *world) next(l *line) {
 		if l.granted[e.Token] {
 			continue
 		}
-		if l.name.recipe == "semaphore" && used <= l.most(w.now()) ||
+		if l.name.recipe == "semaphore" && used <= l.most(w.now(), w.now()) ||
 			l.name.recipe != "semaphore" && admitted(l.entries[:i], l.name.recipe == "rwlock" && e.Mode == "r") {
 			next = e.Token
 		}

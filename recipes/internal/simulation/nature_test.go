@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -49,7 +50,11 @@ func (w *world) fate(req memory.Request) memory.Fate {
 	case "expired with the reply under way":
 		f.DelayReply += late / 2
 		session := req.Session
-		time.AfterFunc(f.DelayRequest+1+usual(), func() { w.svc.Expire(session) })
+		at := f.DelayRequest + 1 + usual()
+		if r.IntN(2) == 0 { // else there would be few sessions that end by the clock
+			return f
+		}
+		time.AfterFunc(at, func() { w.svc.Expire(session) })
 	case "reset with the reply under way":
 		f.DelayReply += late / 10
 		time.AfterFunc(f.DelayRequest+1+usual(), req.Driver.Reset)
@@ -96,6 +101,9 @@ func (w *world) acts() []act {
 			time.Sleep(w.some("strand", w.ttl/2))
 			d.Deliver()
 		}),
+		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
+		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
+		{"cut while holding", func(r *rand.Rand, _ *memory.Driver) { w.cutHolder(r) }},
 		link("healed", (*memory.Driver).Heal),
 		link("fading", func(d *memory.Driver) { // answers come late, then none do
 			d.Delay(0, w.ttl/8+w.some("fade", w.ttl/9))
@@ -112,7 +120,7 @@ func (w *world) acts() []act {
 			w.svc.Start()
 		}},
 		{"session expired", func(r *rand.Rand, _ *memory.Driver) {
-			if all := w.svc.Sessions(); len(all) > 0 {
+			if all := w.svc.Sessions(); len(all) > 0 && r.IntN(2) == 0 {
 				w.svc.Expire(all[r.IntN(len(all))])
 			}
 		}},
@@ -124,6 +132,29 @@ func (w *world) acts() []act {
 			w.svc.Remove(line, p.Key)
 		}},
 	}
+}
+
+// cutHolder cuts off a client that holds something, for more than the TTL.
+func (w *world) cutHolder(r *rand.Rand) {
+	w.mu.Lock()
+	holding := map[int]bool{}
+	for _, l := range w.lines {
+		for _, h := range l.holds {
+			if h.alive() && h.generation == w.slots[h.slot].started {
+				holding[h.slot] = true
+			}
+		}
+	}
+	all := slices.Sorted(maps.Keys(holding))
+	if len(all) == 0 {
+		w.mu.Unlock()
+		return
+	}
+	d := w.slots[all[r.IntN(len(all))]].driver
+	w.mu.Unlock()
+	d.Cut()
+	time.Sleep(w.ttl + w.some("cut while holding", w.ttl))
+	d.Heal()
 }
 
 // look is what an actor has asked the service in its present attempt.

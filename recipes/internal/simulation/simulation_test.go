@@ -17,15 +17,58 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
+// present is a file with the command that replays the present seed, for a run that ends in the middle of one.
+var present *os.File
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	f, err := os.CreateTemp("", "baton-simulation-*.txt")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "simulation:", err)
+		return 1
+	}
+	present = f
+	fmt.Printf("simulation: if this run ends without a word, %s has the command that replays its last seed\n", f.Name())
+	code := m.Run()
+	_ = f.Close()
+	if code == 0 {
+		_ = os.Remove(f.Name())
+	}
+	return code
+}
+
+// note writes down which seed comes next.
+func note(t *testing.T, seed uint64, recipe string) {
+	t.Helper()
+	if err := present.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := present.WriteAt([]byte(replay(seed, recipe)+"\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // simulate runs one world, and returns it. It fails t if the world is bad.
 func simulate(t *testing.T, seed uint64, recipe string) (w *world) {
 	t.Helper()
 	oldrand.Seed(int64(seed)) //nolint:staticcheck // see the import
+	note(t, seed, recipe)
 	hung := time.AfterFunc(3*time.Minute, func() {
 		panic(fmt.Sprintf("seed %d hangs; replay it with: %s", seed, replay(seed, recipe)))
 	})
 	defer hung.Stop()
-	defer func() {
+	failed := t.Failed()
+	defer func() { // also after a panic, or a failure inside the bubble, which ends this goroutine
+		switch {
+		case w != nil && len(w.bad) > 0:
+			t.Errorf("seed %d, %s: %d violations; replay it with: %s\n%s", seed, w, len(w.bad), replay(seed, recipe),
+				strings.Join(w.bad[:min(len(w.bad), 5)], "\n"))
+		case t.Failed() && !failed:
+			t.Errorf("seed %d failed; replay it with: %s", seed, replay(seed, recipe))
+		}
 		if r := recover(); r != nil {
 			t.Errorf("seed %d panicked; replay it with: %s", seed, replay(seed, recipe))
 			panic(r)
@@ -35,10 +78,6 @@ func simulate(t *testing.T, seed uint64, recipe string) (w *world) {
 		w = newWorld(seed, recipe)
 		w.run(t)
 	})
-	if len(w.bad) > 0 {
-		t.Errorf("seed %d, %s: %d violations; replay it with: %s\n%s", seed, w, len(w.bad), replay(seed, recipe),
-			strings.Join(w.bad[:min(len(w.bad), 5)], "\n"))
-	}
 	return w
 }
 
@@ -68,30 +107,61 @@ func TestSimulation(t *testing.T) {
 	if p.lasts > 0 {
 		fmt.Printf("simulation: seeds from %d, for %v\n", p.base, p.lasts)
 	}
-	total, began, n := newTotals(), time.Now(), uint64(0)
-	for ; p.lasts > 0 && time.Since(began) < p.lasts || p.lasts == 0 && n < p.seeds; n++ {
-		w := simulate(t, p.base+n, p.recipe)
-		total.add(w)
+	total := newTotals()
+	total.runs(t, p)
+	if total.seeds >= 2000 && p.recipe == "" && !t.Failed() {
+		total.everySite(t)
+		total.enough(t)
+	}
+}
+
+// runs runs the seeds of a plan, and tells of them also if it has to stop early.
+func (sum *totals) runs(t *testing.T, p plan) {
+	began := time.Now()
+	defer func() {
+		fmt.Printf("simulation: %d seeds from %d, %v, %s\n", sum.seeds, p.base, time.Since(began).Round(time.Millisecond), sum)
+	}()
+	for ; p.lasts > 0 && time.Since(began) < p.lasts || p.lasts == 0 && sum.seeds < p.seeds; sum.seeds++ {
+		w := simulate(t, p.base+sum.seeds, p.recipe)
+		sum.add(w)
 		if p.replay {
 			w.sum() // which sorts
 			for _, e := range w.trace {
 				t.Logf("%14v %s", e.at, e.text)
 			}
 		}
-		if total.failed > 4 {
-			t.Fatalf("%d of %d seeds failed: enough", total.failed, n+1)
+		if sum.failed > 4 {
+			t.Errorf("%d of %d seeds failed: enough", sum.failed, sum.seeds+1)
+			return
 		}
 	}
-	fmt.Printf("simulation: %d seeds from %d, %v, %d grants, %d re-entries, %d holds lost, faults: %s; violations %d, slowest admission after healing %v\n",
-		n, p.base, time.Since(began).Round(time.Millisecond), total.grants, total.reentries, total.losses, total.kinds(), total.violations, total.slowest.Round(time.Millisecond))
-	if n >= 2000 && p.recipe == "" {
-		total.everySite(t)
+}
+
+func (sum *totals) String() string {
+	return fmt.Sprintf("%d grants (%d contended, %d before mending, %d condemned), %d re-entries, %d holds lost (%d by the service's clock with others in line), "+
+		"faults: %s; violations %d, slowest admission after healing %v",
+		sum.grants, sum.contended, sum.early, sum.doomed, sum.reentries, sum.losses, sum.natural,
+		sum.kinds(), sum.violations, sum.slowest.Round(time.Millisecond))
+}
+
+// enough fails if what the judge is there for has hardly happened.
+func (sum *totals) enough(t *testing.T) {
+	for what, n := range map[string][2]int{
+		"contended grants":      {sum.contended, 9000},
+		"grants before mending": {sum.early, 4000},
+		"holds that the service's clock ended with others in line": {sum.natural, 350},
+		"grants of an entry that was gone":                         {sum.doomed, 3},
+	} {
+		if n[0] < n[1]*int(sum.seeds)/1000 {
+			t.Errorf("%d %s in %d seeds; want at least %d in 1000", n[0], what, sum.seeds, n[1])
+		}
 	}
 }
 
 // totals are the figures of all worlds of a run.
 type totals struct {
 	figures
+	seeds              uint64
 	violations, failed int
 }
 
@@ -103,6 +173,10 @@ func (sum *totals) add(w *world) {
 	sum.grants += w.grants
 	sum.reentries += w.reentries
 	sum.losses += w.losses
+	sum.contended += w.contended
+	sum.early += w.early
+	sum.doomed += w.doomed
+	sum.natural += w.natural
 	sum.slowest = max(sum.slowest, w.slowest)
 	sum.violations += len(w.bad)
 	if len(w.bad) > 0 {

@@ -65,6 +65,8 @@ type world struct {
 // figures are what is told of a run.
 type figures struct {
 	grants, reentries, losses, condemned int
+	contended, early, doomed             int // grants: after a wait, before mending, and of an entry that was gone
+	natural                              int // holds that the service's clock has ended, with others in line
 	faults                               map[string]int
 	sites                                map[memory.Op]map[string]int
 	slowest                              time.Duration // from mending, or from asking if that was later, to a grant
