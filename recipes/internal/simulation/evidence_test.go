@@ -59,8 +59,8 @@ func (a *actor) judgeError(c calling, more ...error) {
 // happened reports whether something has happened that known is the word for. The caller holds w.mu.
 func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
-	switch seen := a.w.seen[a.label]; known { //nolint:errorlint // a sentinel
-	case coordinator.ErrUnavailable:
+	switch seen := a.w.seen[a.label]; known {
+	case coordinator.ErrUnavailable: //nolint:errorlint // known is one of the sentinels
 		// A close is tried once only, and a limit that was written with no answer is not known to be.
 		once := c.what == "close" || c.what == "set-limit"
 		return c.ctx.Err() != nil || a.overdue(c) || once && coordinator.MayHaveApplied(c.err)
