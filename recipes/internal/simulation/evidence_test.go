@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/semaphore"
@@ -67,7 +68,7 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case context.DeadlineExceeded:
 		return a.overdue(c)
 	case coordinator.ErrTaken:
-		return strings.HasPrefix(c.what, "try-")
+		return strings.HasPrefix(c.what, "try-") && (a.w.stale || a.w.stood(a.w.lines[a.name.line], a.label, c.began))
 	case coordinator.ErrSessionLost:
 		return a.lost(c)
 	case coordinator.ErrRemoved:
@@ -107,6 +108,27 @@ func (l *line) least(since time.Duration) int {
 		}
 	}
 	return least
+}
+
+// stay is an entry that has left.
+type stay struct {
+	joined, left time.Duration
+	who          string
+}
+
+// stood reports whether somebody has stood in line since a moment other than who, or who himself from before. The caller holds w.mu.
+func (w *world) stood(l *line, who string, since time.Duration) bool {
+	for _, e := range l.entries {
+		if w.actorOf(e.ID) != who || l.joined[e.Token] < since {
+			return true
+		}
+	}
+	for i := len(l.gone) - 1; i >= 0 && l.gone[i].left >= since; i-- {
+		if l.gone[i].who != who || l.gone[i].joined < since {
+			return true
+		}
+	}
+	return false
 }
 
 // overdue: some calls have a bound of their own, whatever their context. Closing has the TTL, and what gives back with a context that
@@ -184,11 +206,15 @@ func (w *world) judgeClosed(d *memory.Driver, err error) {
 	if err != nil {
 		return
 	}
-	stats := d.Stats()
 	w.mu.Lock()
 	session, closed := w.closedBy[d]
+	for _, l := range w.lines {
+		if closed && slices.ContainsFunc(l.entries, func(e driver.Entry) bool { return e.Session == session }) {
+			w.violation("%s: entries of session %s are left, whose client was closed", l.name.line, session)
+		}
+	}
 	w.mu.Unlock()
 	if closed && slices.Contains(w.svc.Sessions(), session) {
-		w.blame("c%d: its client was closed, and session %s is alive, %d entries are left", w.slotOf(d).index, session, stats.Entries)
+		w.blame("c%d: its client was closed, and session %s is alive", w.slotOf(d).index, session)
 	}
 }

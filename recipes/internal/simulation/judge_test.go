@@ -21,6 +21,8 @@ type line struct {
 	entries []driver.Entry // as they are at the service
 	limits  []limitAt
 	heads   []leaderAt
+	joined  map[coordinator.Token]time.Duration
+	gone    []stay // in the order in which they left
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool
 	// condemned are tokens of entries that an operator took away, and when.
@@ -68,7 +70,7 @@ type handle struct {
 }
 
 func newLine(n *name) *line {
-	return &line{name: n, heads: []leaderAt{{}}, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
+	return &line{name: n, heads: []leaderAt{{}}, joined: map[coordinator.Token]time.Duration{}, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
 		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
 }
 
@@ -120,11 +122,13 @@ func (w *world) step(s memory.Step) {
 			w.violation("%s: %d joined behind %d", s.Line, s.Entry.Token, l.entries[n-1].Token)
 		}
 		l.entries = append(l.entries, s.Entry)
+		l.joined[s.Entry.Token] = w.now()
 	case memory.StepConverted, memory.StepWritten:
 		l.entries[i] = s.Entry
 		w.stepConverted(l, s)
 	case memory.StepLeft:
 		l.entries = slices.Delete(l.entries, i, i+1)
+		l.gone = append(l.gone, stay{l.joined[s.Entry.Token], w.now(), w.actorOf(s.Entry.ID)})
 		w.stepLeft(l, s)
 	}
 	l.head(w.now())

@@ -28,6 +28,7 @@ type world struct {
 	storm   float64       // the share of requests that something happens to
 	longest time.Duration // for which a request or a reply is held up
 	lasts   time.Duration // until all is mended
+	stale   bool          // views may be of the past
 	names   []*name
 	slots   []*slot
 
@@ -109,6 +110,7 @@ func newWorld(seed uint64, recipe string) *world {
 	w.storm = []float64{0, 0.01, 0.05, 0.15}[r.IntN(4)]
 	var opts []memory.Option
 	if r.IntN(2) == 0 {
+		w.stale = true
 		opts = append(opts, memory.WithStaleViews(seed))
 	}
 	if r.IntN(4) == 0 {
