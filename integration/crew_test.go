@@ -54,7 +54,8 @@ type contender struct {
 	h      *history.History
 	dir    string // of the registers that the mutexes protect
 	r      *rand.Rand
-	aim    chan<- struct{} // told of holds that will last
+	aim    chan<- struct{}    // told of holds that will last
+	note   func(history.Kind) // if not nil, of each grant
 }
 
 // handle is what those of all recipes are.
@@ -101,6 +102,9 @@ func (c contender) turn(ctx context.Context, calm <-chan struct{}, patience time
 	}
 	g := a.Granted(h.Context(), h.Token())
 	g.Until(h.Deadline)
+	if c.note != nil {
+		c.note(c.kind)
+	}
 	switch {
 	case c.kind == history.Mutex:
 		c.increment(h)

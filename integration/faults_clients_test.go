@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -20,7 +21,7 @@ func init() { proc.Register("crowd", crowdWorker) }
 // TestKilledProcess kills a process that holds, waits, reads and leads on many names at once, and lets another exit without
 // a word. What they held is given on within the TTL, whom they stood in front of goes on, and nobody is admitted early.
 func TestKilledProcess(t *testing.T) {
-	const ttl, bound = 5 * time.Second, 10 * time.Second
+	const ttl, bound = 10 * time.Second, 30 * time.Second // a leader change starts leases anew
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c := s.client(t, longTTL)
@@ -60,7 +61,7 @@ func TestKilledProcess(t *testing.T) {
 		victim.Kill()
 		leaver.orders(quit, "")
 		for what, p := range next {
-			h := p.granted(time.Until(killed.Add(bound)))
+			h := p.grantedBy(killed.Add(bound))
 			t.Logf("%s: succeeded %v after the kill", what, p.at.Sub(killed).Round(time.Millisecond))
 			if int64(h.token) <= was[what].Token || h.session == was[what].Session {
 				t.Errorf("%s: %+v after %+v", what, h, was[what])
@@ -115,7 +116,7 @@ func crowdWorker(ctx context.Context, io *proc.IO, args []string) error {
 
 // TestLastOfTwentyIsServedWhenAllOthersAreKilled: it waits for one TTL, not for nineteen.
 func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
-	const ttl, others = 5 * time.Second, 19
+	const ttl, others = 10 * time.Second, 19
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)("crowd")
 		c := s.client(t, longTTL)
@@ -127,7 +128,7 @@ func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
 		p := aLock.queue(t, c, name, others+1)
 		killed := time.Now()
 		crowd.Kill()
-		p.granted(ttl + 7*time.Second).giveBack(t)
+		p.granted(callBound).giveBack(t) // nineteen TTLs are three minutes
 		t.Logf("served %v after the kill", p.at.Sub(killed).Round(time.Millisecond))
 		aLock.lined(t, c, name, 0)
 	})
@@ -165,7 +166,7 @@ func (r *tokenGate) of(token int64) (accepted, refused int) {
 // the resource refuses it; its waiter, whose turn came and went meanwhile, returns the loss; its reader held the writers up
 // for one TTL; its term was over before the next began.
 func TestPausedProcess(t *testing.T) {
-	const ttl = 5 * time.Second
+	const ttl = 10 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c := s.client(t, longTTL)
@@ -194,7 +195,7 @@ func TestPausedProcess(t *testing.T) {
 			t.Errorf("token %d after %d", next.token, old.Token)
 		}
 		reg.write(event{Token: int64(next.token)})
-		elected, turn, wrote := candidate.granted(patience), behind.granted(patience), writer.granted(patience)
+		elected, turn, wrote := candidate.granted(ttl+patience), behind.granted(ttl+patience), writer.granted(ttl+patience)
 		if int64(elected.token) <= term.Token {
 			t.Errorf("term %d after %d", elected.token, term.Token)
 		}
@@ -233,7 +234,7 @@ func TestPausedProcess(t *testing.T) {
 // TestProcessPausedForLessThanItsTTLKeepsWhatItHolds: for as long as the README says that an outage may last in which
 // requests vanish.
 func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
-	const ttl = 12 * time.Second
+	const ttl = 24 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c := s.client(t, longTTL)
@@ -243,16 +244,16 @@ func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
 			victim.takes(w, name(string(w)))
 			next[w] = w.queue(t, c, name(string(w)), 2)
 		}
+		began := time.Now()
 		if err := victim.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		pause := ttl / 2
-		if s.service == "zk" {
-			pause = ttl / 4
-		}
-		time.Sleep(pause)
+		time.Sleep(s.vanishing(ttl) * 9 / 10)
 		if err := victim.Resume(); err != nil {
 			t.Fatal(err)
+		}
+		if paused := time.Since(began); paused > s.vanishing(ttl) {
+			servers.Skip(t, fmt.Sprintf("the machine made %v of the pause: longer than what has to be survived", paused))
 		}
 		time.Sleep(ttl / 3) // one renewal and more
 		for _, w := range alone {
@@ -282,18 +283,16 @@ func TestCloseGivesBackWhatIsHeldAndWaitedFor(t *testing.T) {
 			waiting = append(waiting, w.queue(t, leaver, name("waited "+string(w)), 2))
 		}
 		began := time.Now()
-		if err := leaver.Close(within(t, 10*time.Second)); err != nil {
+		if err := leaver.Close(within(t, callBound)); err != nil {
 			t.Fatal(err)
 		}
 		for i, w := range alone {
 			if err := holds[i].err(); !errors.Is(err, coordinator.ErrClosed) {
 				t.Errorf("%s: the hold ended with %v", w, err)
 			}
-			waiting[i].fails(coordinator.ErrClosed, 5*time.Second)
-			if n := w.count(t, other, name("waited "+string(w))); n != 1 {
-				t.Errorf("%s: %d in line after the waiter's client was closed", w, n)
-			}
-			next[i].granted(5 * time.Second)
+			waiting[i].fails(coordinator.ErrClosed, patience)
+			w.lined(t, other, name("waited "+string(w)), 1)
+			next[i].grantedBy(began.Add(longTTL))
 		}
 		t.Logf("given back and taken over within %v", time.Since(began).Round(time.Millisecond))
 	})
@@ -312,7 +311,7 @@ func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
 			next = append(next, w.queue(t, other, name(string(w)), 2))
 		}
 		c.proxy.CutUp()
-		ctx := within(t, 300*time.Millisecond)
+		ctx := within(t, 2*time.Second)
 		var wg sync.WaitGroup
 		for i, w := range alone {
 			wg.Go(func() {
@@ -329,7 +328,7 @@ func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
 		}
 		c.proxy.Heal()
 		for i, w := range alone {
-			next[i].granted(8 * time.Second).giveBack(t)
+			next[i].granted(15 * time.Second).giveBack(t)
 			w.lined(t, other, name(string(w)), 0)
 		}
 	})
@@ -394,9 +393,7 @@ func TestTwoProcessesWithOneIdentityAreTwo(t *testing.T) {
 			if two.What != isGranted || two.Token <= one.Token || two.Session == one.Session {
 				t.Errorf("%s: %+v, then %+v", w, one, two)
 			}
-			if w.count(t, c, n) != 1 {
-				t.Errorf("%s: the first one's release took the second one's entry", w)
-			}
+			w.lined(t, c, n, 1) // the first one's release takes nothing of the second one's
 		}
 	})
 }

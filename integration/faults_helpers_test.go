@@ -3,7 +3,6 @@ package integration_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -58,6 +57,7 @@ type hold struct {
 	token   coordinator.Token
 	session string
 	ctx     context.Context
+	until   func() time.Time // its deadline
 	err     func() error
 	release func(context.Context) error
 }
@@ -74,7 +74,7 @@ func (w way) ask(ctx context.Context, c *coordinator.Client, name string) (hold,
 		if err != nil {
 			return hold{}, err
 		}
-		return hold{l.Token(), l.Session(), l.Context(), l.Err, l.Unlock}, nil
+		return hold{l.Token(), l.Session(), l.Context(), l.Deadline, l.Err, l.Unlock}, nil
 	case aWrite, aRead:
 		return askRW(ctx, c, name, w == aWrite)
 	case aTerm:
@@ -86,7 +86,7 @@ func (w way) ask(ctx context.Context, c *coordinator.Client, name string) (hold,
 		if err != nil {
 			return hold{}, err
 		}
-		return hold{t.Token(), t.Session(), t.Context(), t.Err, t.Resign}, nil
+		return hold{t.Token(), t.Session(), t.Context(), t.Deadline, t.Err, t.Resign}, nil
 	default:
 		return askPermits(ctx, c, name, map[way]int{aPermit: 1, twoOf: 2, allOf: permits}[w])
 	}
@@ -105,7 +105,7 @@ func askRW(ctx context.Context, c *coordinator.Client, name string, write bool) 
 	if err != nil {
 		return hold{}, err
 	}
-	return hold{l.Token(), l.Session(), l.Context(), l.Err, l.Unlock}, nil
+	return hold{l.Token(), l.Session(), l.Context(), l.Deadline, l.Err, l.Unlock}, nil
 }
 
 func askPermits(ctx context.Context, c *coordinator.Client, name string, n int) (hold, error) {
@@ -117,47 +117,38 @@ func askPermits(ctx context.Context, c *coordinator.Client, name string, n int) 
 	if err != nil {
 		return hold{}, err
 	}
-	return hold{p.Token(), p.Session(), p.Context(), p.Err, p.Release}, nil
+	return hold{p.Token(), p.Session(), p.Context(), p.Deadline, p.Err, p.Release}, nil
 }
 
 // count is how many contenders stand in the line.
-func (w way) count(t testing.TB, c *coordinator.Client, name string) int {
+func (w way) count(ctx context.Context, t testing.TB, c *coordinator.Client, name string) (int, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	var n int
-	var err error
 	switch w {
 	case aLock:
-		return inLine(t, newMutex(t, c, name))
+		list, err := newMutex(t, c, name).Contenders(ctx)
+		return len(list), err
 	case aWrite, aRead:
-		var list []rwlock.Contender
-		list, err = newRWLock(t, c, name).Contenders(ctx)
-		n = len(list)
+		list, err := newRWLock(t, c, name).Contenders(ctx)
+		return len(list), err
 	case aTerm:
-		list, lerr := newElection(t, c, name).Candidates(ctx)
-		n, err = len(list), lerr
+		list, err := newElection(t, c, name).Candidates(ctx)
+		return len(list), err
 	default:
-		var list semaphore.Listing
-		list, err = newSemaphore(t, c, name, permits).List(ctx)
-		n = len(list.Contenders)
+		list, err := newSemaphore(t, c, name, permits).List(ctx)
+		return len(list.Contenders), err
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // lined waits until so many stand in the line.
 func (w way) lined(t testing.TB, c *coordinator.Client, name string, n int) {
 	t.Helper()
-	eventually(t, patience, fmt.Sprintf("%d in the line of %s", n, name), func() bool { return w.count(t, c, name) == n })
+	awaitCount(t, n, func(ctx context.Context) (int, error) { return w.count(ctx, t, c, name) })
 }
 
 // take asks and has to get it.
 func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
 	h, err := w.ask(ctx, c, name)
 	if err != nil {
@@ -168,7 +159,7 @@ func (w way) take(t testing.TB, c *coordinator.Client, name string) hold {
 
 func (h hold) giveBack(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
 	if err := h.release(ctx); err != nil {
 		t.Error(err)
@@ -212,30 +203,44 @@ func (p *pending) over() bool {
 	}
 }
 
-// granted waits for the grant.
-func (p *pending) granted(bound time.Duration) hold {
+// await waits until it is over. Whoever looks late may find the bound gone as well: what came has come.
+func (p *pending) await(bound time.Duration) {
 	p.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(bound):
-		p.t.Fatalf("%s: nothing in %v", p.what, bound)
+		if !p.over() {
+			p.t.Fatalf("%s: nothing in %v", p.what, bound)
+		}
 	}
+}
+
+// granted waits for the grant.
+func (p *pending) granted(bound time.Duration) hold {
+	p.t.Helper()
+	p.await(bound)
 	if p.err != nil {
 		p.t.Fatalf("%s: %v", p.what, p.err)
 	}
 	return p.hold
 }
 
+// grantedBy waits for a grant that has to come by some moment, whenever one looks.
+func (p *pending) grantedBy(end time.Time) hold {
+	p.t.Helper()
+	h := p.granted(time.Until(end))
+	if p.at.After(end) {
+		p.t.Errorf("%s: granted %v too late", p.what, p.at.Sub(end))
+	}
+	return h
+}
+
 // fails waits for the error.
 func (p *pending) fails(want error, bound time.Duration) {
 	p.t.Helper()
-	select {
-	case <-p.done:
-		if !errors.Is(p.err, want) {
-			p.t.Errorf("%s: %v, want %v", p.what, p.err, want)
-		}
-	case <-time.After(bound):
-		p.t.Fatalf("%s: nothing in %v", p.what, bound)
+	p.await(bound)
+	if !errors.Is(p.err, want) {
+		p.t.Errorf("%s: %v, want %v", p.what, p.err, want)
 	}
 }
 

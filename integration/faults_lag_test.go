@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,11 +27,14 @@ func lagging(t *testing.T, test func(t *testing.T, e *ensemble, behind int)) {
 		behind := e.follower(t)
 		t.Cleanup(e.ail(t, behind, "delay_enter=300ms"))
 		raw := plainEtcd(t, e.endpoints[behind])
-		late(t, func() error { _, err := e.etcdClient(t).Put(within(t, 30*time.Second), "late", "x"); return err },
-			func() bool {
-				resp, err := raw.Get(within(t, 30*time.Second), "late", clientv3.WithSerializable())
-				return err == nil && len(resp.Kvs) == 1
-			})
+		writer := e.etcdClient(t)
+		late(t, func(i int) error {
+			_, err := writer.Put(within(t, patience), fmt.Sprint("late", i), "x")
+			return err
+		}, func(i int) bool {
+			resp, err := raw.Get(within(t, patience), fmt.Sprint("late", i), clientv3.WithSerializable())
+			return err == nil && len(resp.Kvs) == 1
+		})
 		test(t, e, behind)
 	})
 	t.Run("zookeeper-3", func(t *testing.T) {
@@ -53,24 +57,31 @@ func lagging(t *testing.T, test func(t *testing.T, e *ensemble, behind int)) {
 			l.Delay(netproxy.Down, lag)
 		}
 		raw, writer := plainZooKeeper(t, e.endpoints[behind]), plainZooKeeper(t, e.endpoints[e.leader(t)])
-		late(t, func() error { _, err := writer.Create("/late", nil, 0, zk.WorldACL(zk.PermAll)); return err },
-			func() bool { there, _, err := raw.Exists("/late"); return err == nil && there })
+		late(t, func(i int) error {
+			_, err := writer.Create(fmt.Sprint("/late", i), nil, 0, zk.WorldACL(zk.PermAll))
+			return err
+		}, func(i int) bool { there, _, err := raw.Exists(fmt.Sprint("/late", i)); return err == nil && there })
 		test(t, e, behind)
 	})
 }
 
-// late checks that what is written is not seen at once.
-func late(t *testing.T, write func() error, seen func() bool) {
+// late checks that what is written is not seen at once. A writer that is told late itself sees no lag, so it tries a few times.
+func late(t *testing.T, write func(int) error, seen func(int) bool) {
 	t.Helper()
-	if err := write(); err != nil {
-		t.Fatal(err)
+	var most time.Duration
+	for i := range 10 {
+		if err := write(i); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		eventually(t, patience, "the write is seen", func() bool { return seen(i) })
+		if most = max(most, time.Since(began)); most >= lag/3 {
+			break // the writer itself was not late
+		}
 	}
-	began := time.Now()
-	eventually(t, 30*time.Second, "the write is seen", seen)
-	took := time.Since(began)
-	t.Logf("behind by %v", took.Round(time.Millisecond))
-	if took < lag/3 {
-		t.Errorf("the member is behind by %v only: the test shows nothing", took)
+	t.Logf("behind by %v", most.Round(time.Millisecond))
+	if most < lag/3 {
+		t.Errorf("the member is behind by %v only: the test shows nothing", most)
 	}
 }
 
@@ -110,7 +121,7 @@ func TestClientMovesToAMemberThatLagsBehind(t *testing.T) {
 			ahead, m := newMutex(t, near, name), newMutex(t, c, name)
 			l := lock(t, ahead)
 			got := granted(t.Context(), m)
-			eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, ahead) == 2 })
+			awaitLine(t, ahead, 2)
 			network.each((*netproxy.Proxy).Refuse)
 			network.each((*netproxy.Proxy).Reset)
 			if err := network.proxies[behind].Admit(); err != nil {

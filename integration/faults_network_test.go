@@ -57,30 +57,24 @@ func TestLeaderIsIsolated(t *testing.T) {
 				}
 				leader := r.leader(t)
 				name := servers.Name(t)
-				pinned := newMutex(t, r.client(t, 4*time.Second, r.endpoints[leader]), name)
+				pinned := newMutex(t, r.client(t, 8*time.Second, r.endpoints[leader]), name)
 				l := lock(t, pinned)
-				told := make(chan time.Time, 1)
-				context.AfterFunc(l.Context(), func() { told <- time.Now() })
+				told := awaitTelling(t, l.Context(), l.Deadline)
 				free := lock(t, newMutex(t, r.at(t, leader, 30*time.Second), servers.Name(t)))
 				waiter := newMutex(t, r.at(t, r.follower(t), 30*time.Second), name)
 				got := granted(t.Context(), waiter)
-				eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, waiter) == 2 })
+				awaitLine(t, waiter, 2)
 				cut.cut(leader)
 				select {
 				case g := <-got:
 					if g.err != nil {
 						t.Fatal(g.err)
 					}
-					select {
-					case at := <-told:
-						t.Logf("told %v before the next was granted", g.at.Sub(at).Round(time.Millisecond))
-					default:
-						t.Errorf("granted while the holder at the isolated leader believes: %v", l.Err())
-					}
+					told.before(g.at, "the holder at the isolated leader")
 					mustHold(t, free, "who may move to the majority")
 					cut.mend(leader)
 					unlock(t, g.lock)
-				case <-time.After(90 * time.Second):
+				case <-time.After(2 * time.Minute):
 					cut.mend(leader)
 					t.Fatal("the majority grants nothing")
 				}
@@ -90,9 +84,9 @@ func TestLeaderIsIsolated(t *testing.T) {
 	})
 }
 
-// TestPartitionThatComesAndGoes isolates the leader again and again, for a third of the TTL each time.
+// TestPartitionThatComesAndGoes isolates the leader again and again, each time for longer than its service takes to notice.
 func TestPartitionThatComesAndGoes(t *testing.T) {
-	const ttl = 6 * time.Second
+	const ttl, phase = 12 * time.Second, 3 * time.Second
 	t.Parallel()
 	if !netns.Enter(t) {
 		return
@@ -104,14 +98,25 @@ func TestPartitionThatComesAndGoes(t *testing.T) {
 	remotes(t, func(t *testing.T, r remote) {
 		crowd := r.crowd(t, 4, ttl)
 		crowd.goesOn("before")
-		for range times {
+		moved := 0
+		for i := 0; i < times || moved == 0 && i < times+6; i++ {
 			leader := r.leader(t)
 			r.network.Isolate(leader)
-			time.Sleep(ttl / 6)
+			time.Sleep(phase)
+			if i >= times {
+				time.Sleep(phase) // elections may take long here
+			}
 			r.network.Rejoin(leader)
-			time.Sleep(ttl / 6)
+			time.Sleep(phase)
+			if r.leader(t) != leader {
+				moved++
+			}
 		}
 		crowd.goesOn("after")
+		t.Logf("the lead moved %d times", moved)
+		if moved == 0 {
+			t.Error("no cut was long enough for the lead to move: the test shows nothing")
+		}
 		crowd.disperse()
 	})
 }
@@ -135,7 +140,7 @@ func TestMemberIsGoneWithoutAWord(t *testing.T) {
 				holder := newMutex(t, r.at(t, (member+1)%3, 20*time.Second), name)
 				h := lock(t, holder)
 				got := granted(t.Context(), newMutex(t, c, name))
-				eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, holder) == 2 })
+				awaitLine(t, holder, 2)
 				r.network.Unplug(member)
 				unlock(t, h)
 				unlock(t, get(t, got, "while its member is gone"))
@@ -151,13 +156,17 @@ func TestMemberIsGoneWithoutAWord(t *testing.T) {
 // TestShortCutIsSurvived: packets vanish for the share of the TTL that the README names.
 func TestShortCutIsSurvived(t *testing.T) {
 	t.Parallel()
-	const ttl = 12 * time.Second
-	each(t, func(t *testing.T, s site) {
+	const ttl = 24 * time.Second
+	together(t, func(t *testing.T, s site) {
 		c := s.link(t, ttl)
 		l := lock(t, newMutex(t, c.Client, servers.Name(t)))
+		began := time.Now()
 		c.proxy.Cut()
-		time.Sleep(map[string]time.Duration{"etcd": ttl * 40 / 100, "zk": ttl * 20 / 100}[s.service])
+		time.Sleep(s.vanishing(ttl) * 8 / 10)
 		c.proxy.Heal()
+		if cut := time.Since(began); cut > s.vanishing(ttl) {
+			servers.Skip(t, fmt.Sprintf("the machine made %v of the cut: longer than what has to be survived", cut))
+		}
 		mustHold(t, l, "over the cut")
 		unlock(t, l)
 	})
@@ -172,13 +181,13 @@ func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 			name  string
 			ttl   time.Duration
 			lives bool
-		}{{"shortly", 20 * time.Second, true}, {"for longer than the TTL", 2 * time.Second, false}} {
+		}{{"shortly", 20 * time.Second, true}, {"for longer than the TTL", 5 * time.Second, false}} {
 			t.Run(c.name, func(t *testing.T) {
 				far, name := s.link(t, c.ttl), servers.Name(t)
 				near := newMutex(t, s.client(t, 20*time.Second), name)
 				l := lock(t, near)
 				got := granted(t.Context(), newMutex(t, far.Client, name))
-				eventually(t, 20*time.Second, "the waiter in line", func() bool { return inLine(t, near) == 2 })
+				awaitLine(t, near, 2)
 				far.proxy.Cut()
 				unlock(t, l)
 				if c.lives {
@@ -192,7 +201,7 @@ func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 				}
 				far.proxy.Heal()
 				unlock(t, lock(t, near))
-				eventually(t, 20*time.Second, "nobody left in line", func() bool { return inLine(t, near) == 0 })
+				awaitLine(t, near, 0)
 			})
 		}
 	})
@@ -219,20 +228,19 @@ func TestLostRequestsAndReplies(t *testing.T) {
 					trap = lost.join(c.join)
 				}
 				l := lock(t, m)
-				if n := inLine(t, probe); n != 1 {
-					t.Errorf("%d in line, want 1", n)
-				}
+				awaitLine(t, probe, 1)
 				next := granted(t.Context(), probe)
-				eventually(t, 20*time.Second, "the next in line", func() bool { return inLine(t, probe) == 2 })
+				awaitLine(t, probe, 2)
 				if lost.leave != nil {
 					trap = lost.leave(c.leave)
 				}
 				unlock(t, l)
-				if err := trap.Wait(within(t, 10*time.Second)); err != nil {
+				if err := trap.Wait(within(t, patience)); err != nil {
 					t.Fatal(err)
 				}
 				n := get(t, next, "after the release")
-				if inLine(t, probe) != 1 || n.Err() != nil {
+				awaitLine(t, probe, 1)
+				if n.Err() != nil {
 					t.Errorf("the next holder was disturbed: %v", n.Err())
 				}
 				unlock(t, n)
@@ -296,8 +304,8 @@ func TestConnectionsAreRefusedForTheTTL(t *testing.T) {
 // TestSlowLinks delays by 0 to 400 ms, changing all the time: replies, or both ways.
 func TestSlowLinks(t *testing.T) {
 	t.Parallel()
-	const ttl = 4 * time.Second
-	each(t, func(t *testing.T, s site) {
+	const ttl = 12 * time.Second
+	together(t, func(t *testing.T, s site) {
 		for _, ways := range [][]netproxy.Direction{{netproxy.Up, netproxy.Down}, {netproxy.Down}} {
 			if len(ways) == 1 && !wholeMatrix() {
 				continue // the lesser half
@@ -317,7 +325,7 @@ func TestSlowLinks(t *testing.T) {
 					pause(ctx, 50*time.Millisecond)
 				}
 			}()
-			for end := time.Now().Add(ttl * 3 / 2); time.Now().Before(end); {
+			for end := time.Now().Add(ttl); time.Now().Before(end); {
 				unlock(t, lock(t, m))
 				unlock(t, lock(t, other))
 			}
@@ -350,13 +358,10 @@ func TestListsOfBadAddresses(t *testing.T) {
 				unlock(t, lock(t, m))
 				first := time.Since(began)
 				began = time.Now()
-				for range 50 {
+				for range 50 { // each may take as long as a call may
 					unlock(t, lock(t, m))
 				}
 				t.Logf("the first in %v, fifty more in %v", first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
-				if took := time.Since(began); took > 25*time.Second {
-					t.Errorf("fifty locks took %v", took)
-				}
 			})
 		}
 	})

@@ -80,7 +80,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 // TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted: the request that turns the writer into a reader is applied, the answer does not
 // come, nor does anything else. The reader is told before the next writer has it. And a reader who asks to write is refused.
 func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
@@ -94,8 +94,9 @@ func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := aWrite.queue(t, other, name, 2)
+		told := awaitTelling(t, r.Context(), r.Deadline)
 		trap := c.proxy.HoldReply(c.join)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		unlocked := make(chan error, 1)
 		go func() { unlocked <- w.Unlock(ctx) }()
@@ -109,22 +110,14 @@ func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 		if _, err := l.Lock(r.Context()); !errors.Is(err, rwlock.ErrUpgrade) && r.Err() == nil {
 			t.Errorf("an upgrade = %v, want ErrUpgrade", err)
 		}
-		told := make(chan time.Time, 1)
-		context.AfterFunc(r.Context(), func() { told <- time.Now() })
 		h := next.granted(ttl + patience)
-		select {
-		case at := <-told:
-			if at.After(next.at) {
-				t.Errorf("told %v after the writer's grant", at.Sub(next.at))
-			}
-		default:
-			t.Errorf("a writer is admitted while the reader believes: %v", r.Err())
-		}
+		told.before(next.at, "the reader")
 		c.proxy.Heal() // what is held may still arrive, and makes nothing
-		if err := r.Unlock(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrSessionLost) {
+		if err := r.Unlock(within(t, patience)); !errors.Is(err, coordinator.ErrSessionLost) {
 			t.Errorf("Unlock of the lost reader = %v", err)
 		}
-		if h.err() != nil || aWrite.count(t, other, name) != 1 {
+		aWrite.lined(t, other, name, 1)
+		if h.err() != nil {
 			t.Errorf("the next writer was disturbed: %v", h.err())
 		}
 		h.giveBack(t)
@@ -157,15 +150,17 @@ func TestWhicheverHolderOfPermitsLeavesTheFirstInLineIsAdmitted(t *testing.T) {
 
 // TestLeaderCutOffIsToldBeforeTheNextLeads: by the context of its work, with Run on both sides.
 func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 8 * time.Second
 	type tenure struct {
-		token      coordinator.Token
-		began, end time.Time
-		cause      error
+		token                coordinator.Token
+		began, deadline, end time.Time
+		cause                error
 	}
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, ttl)
+		still := watchStalls()
+		t.Cleanup(still.end)
 		terms := make(chan tenure, 20)
 		began := make(chan coordinator.Token, 20)
 		ctx, stop := context.WithCancel(within(t, time.Minute))
@@ -176,7 +171,7 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 					me := tenure{token: term.Token(), began: time.Now()}
 					began <- me.token
 					<-ctx.Done()
-					me.end, me.cause = time.Now(), context.Cause(ctx)
+					me.end, me.deadline, me.cause = time.Now(), term.Deadline(), context.Cause(ctx)
 					terms <- me
 					return nil
 				})
@@ -213,8 +208,8 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 			t.Errorf("the first leader was told %v", all[0].cause)
 		}
 		for i := 1; i < len(all); i++ {
-			t.Logf("told %v before the next led", all[i].began.Sub(all[i-1].end).Round(time.Millisecond))
-			if all[i].token <= all[i-1].token || all[i].began.Before(all[i-1].end) {
+			toldBefore(t, still, "the leader", all[i-1].deadline, all[i-1].end, all[i].began)
+			if all[i].token <= all[i-1].token {
 				t.Errorf("%+v after %+v", all[i], all[i-1])
 			}
 		}
@@ -243,9 +238,9 @@ func TestResignationOnABrokenWireIsFinished(t *testing.T) {
 			}
 			last = term.Token()
 			breaks()
-			ctx := within(t, 10*time.Second)
+			ctx := within(t, callBound)
 			if what == "nothing passes" {
-				ctx = within(t, 300*time.Millisecond)
+				ctx = within(t, 2*time.Second)
 			}
 			err = term.Resign(ctx)
 			switch {
@@ -267,12 +262,14 @@ func TestResignationOnABrokenWireIsFinished(t *testing.T) {
 // TestCandidatesThatComeAndGoNeverLeadTogether: fifty of them, on ten sessions whose connections are reset now and then. An
 // observer, whose connection is reset as well, is never shown an older term after a newer one.
 func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
-	const clients, each = 10, 5
+	const clients, each, leastTerms = 10, 5, 5
 	run := func(t *testing.T, s site) {
 		t.Parallel()
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
-		name, ctx := servers.Name(t), within(t, chaosTime(t))
+		name, began, long := servers.Name(t), time.Now(), chaosTime(t)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
 		var mu sync.Mutex
 		var leader hold
 		var last coordinator.Token
@@ -283,10 +280,12 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 			if leader.err != nil && leader.err() == nil && h.err() == nil {
 				t.Errorf("term %d begins while %d goes on", h.token, leader.token)
 			}
-			if h.token <= last {
-				t.Errorf("term %d after %d", h.token, last)
+			if h.err() == nil { // who comes here after its loss may come after its successor
+				if h.token <= last {
+					t.Errorf("term %d after %d", h.token, last)
+				}
+				leader, last = h, h.token
 			}
-			leader, last = h, h.token
 			terms++
 		}
 		var wg sync.WaitGroup
@@ -317,13 +316,19 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 		links = append(links, watcher)
 		observed := observeTerms(t, watcher.Client, name)
 		r := rand.New(rand.NewPCG(seed, 99))
-		for ctx.Err() == nil {
+		led := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return terms
+		}
+		for time.Since(began) < long || led() < leastTerms && time.Since(began) < long+time.Minute {
 			links[r.IntN(len(links))].proxy.Reset()
 			pause(ctx, time.Duration(r.IntN(600))*time.Millisecond)
 		}
+		stop()
 		wg.Wait()
 		t.Logf("%d terms", terms)
-		if terms < 5 {
+		if terms < leastTerms {
 			t.Errorf("only %d terms", terms)
 		}
 		aTerm.lined(t, s.client(t, longTTL), name, 0)

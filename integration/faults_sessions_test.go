@@ -25,7 +25,7 @@ import (
 // endSession ends the session of a client with the service's own tools, as an operator would.
 func (s site) endSession(t *testing.T, c link) {
 	t.Helper()
-	session, err := c.Session(within(t, 5*time.Second))
+	session, err := c.Session(within(t, patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func (s site) endSession(t *testing.T, c link) {
 		t.Fatal(err)
 	}
 	if s.service == "etcd" {
-		if _, err = s.etcdClient(t).Revoke(within(t, 5*time.Second), clientv3.LeaseID(id)); err != nil {
+		if _, err = s.etcdClient(t).Revoke(within(t, patience), clientv3.LeaseID(id)); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -71,19 +71,20 @@ func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
 		}
 		s.endSession(t, c)
 		for _, w := range all {
-			waiting[w].fails(coordinator.ErrSessionLost, 5*time.Second)
+			waiting[w].fails(coordinator.ErrSessionLost, patience)
 			h := held[w]
-			eventually(t, 5*time.Second, "the hold of "+string(w)+" told", func() bool { return h.ctx.Err() != nil })
+			eventually(t, patience, "the hold of "+string(w)+" told", func() bool { return h.ctx.Err() != nil })
 			if cause := context.Cause(h.ctx); !isLoss(cause) || !isLoss(h.err()) {
 				t.Errorf("%s: ended with %v", w, cause)
 			}
 			succ := next[w].granted(patience)
 			for range 2 { // also the second time
-				if err := h.release(within(t, 5*time.Second)); !isLoss(err) && !errors.Is(err, coordinator.ErrNotHeld) {
+				if err := h.release(within(t, patience)); !isLoss(err) && !errors.Is(err, coordinator.ErrNotHeld) {
 					t.Errorf("%s: release of what was lost: %v", w, err)
 				}
 			}
-			if succ.err() != nil || succ.token <= h.token || w.count(t, other, name("held "+string(w))) != 1 {
+			w.lined(t, other, name("held "+string(w)), 1)
+			if succ.err() != nil || succ.token <= h.token {
 				t.Errorf("%s: the next one holds %d after %d: %v", w, succ.token, h.token, succ.err())
 			}
 			again := w.begin(context.Background(), t, c.Client, name("held "+string(w)))
@@ -105,42 +106,32 @@ func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
 // the TTL. The holder's context ends although the service has the session; the late answers change nothing; the next one is
 // granted after the holder was told, and long before its own patience ends.
 func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := fresh(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
-		told := make(chan time.Time, len(alone))
+		var told []*telling
 		var holds []hold
 		var next []*pending
 		for _, w := range alone {
 			h := w.take(t, c.Client, name(string(w)))
-			context.AfterFunc(h.ctx, func() { told <- time.Now() })
+			told = append(told, awaitTelling(t, h.ctx, h.until))
 			holds = append(holds, h)
 			next = append(next, w.queue(t, other, name(string(w)), 2))
 		}
 		c.proxy.CutDown()
-		var last time.Time
-		for range alone {
-			select {
-			case at := <-told:
-				if at.After(last) {
-					last = at
-				}
-			case <-time.After(ttl + patience):
-				t.Fatal("the holder is not told")
-			}
+		for i := range alone {
+			told[i].wait()
 		}
 		time.Sleep(ttl / 2)
 		c.proxy.Heal() // everything that was answered arrives now
 		for i, w := range alone {
 			n := next[i].granted(ttl + patience)
-			if next[i].at.Before(last) {
-				t.Errorf("%s: granted %v before the holder was told", w, last.Sub(next[i].at))
-			}
+			told[i].before(next[i].at, string(w))
 			if holds[i].err() == nil || holds[i].ctx.Err() == nil {
 				t.Errorf("%s: the hold was revived", w)
 			}
-			if err := holds[i].release(within(t, 5*time.Second)); !errors.Is(err, coordinator.ErrSessionLost) {
+			if err := holds[i].release(within(t, patience)); !errors.Is(err, coordinator.ErrSessionLost) {
 				t.Errorf("%s: release: %v", w, err)
 			}
 			if n.err() != nil || n.session == holds[i].session {
@@ -157,12 +148,12 @@ func TestRepliesThatComeAfterTheDeadlineReviveNothing(t *testing.T) {
 // TestGrantWhoseReplyComesAfterTheSessionIsNone: the service has granted, the answer takes longer than the session lives. What Lock
 // returns then, if it is a hold at all, is one of another session.
 func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl = 8 * time.Second
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
 		aLock.take(t, c.Client, name).giveBack(t) // the session, and what the line stands in, are there
-		session, err := c.Session(within(t, 5*time.Second))
+		session, err := c.Session(within(t, patience))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +208,8 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 			if err := inner.Unlock(ctx); !errors.Is(err, coordinator.ErrNotHeld) {
 				t.Errorf("inner Unlock again: %v", err)
 			}
-			if l.Err() != nil || inLine(t, newMutex(t, other, name)) != 1 {
+			awaitLine(t, newMutex(t, other, name), 1)
+			if l.Err() != nil {
 				t.Fatalf("the inner Unlock released the lock: %v", l.Err())
 			}
 		}
@@ -236,7 +228,8 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 				t.Errorf("Unlock after the loss: %v", err)
 			}
 		}
-		if n.Err() != nil || inLine(t, newMutex(t, other, name)) != 1 {
+		awaitLine(t, newMutex(t, other, name), 1)
+		if n.Err() != nil {
 			t.Errorf("the next one was disturbed: %v", n.Err())
 		}
 		unlock(t, n)
@@ -316,7 +309,7 @@ func (i *impostor) up(server io.Writer, client io.Reader) {
 // TestReconnectWithAnotherSessionIsALoss: a server that does not know the session of a client that comes again must say so; one
 // that gives it another session instead is found out by its ID.
 func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
-	const ttl = 6 * time.Second
+	const ttl = 10 * time.Second
 	run := func(t *testing.T, endpoints []string) {
 		t.Parallel()
 		s := site{"zk", endpoints}
@@ -348,9 +341,7 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 		if h.session == holds[0].session || h.token <= holds[0].token {
 			t.Errorf("asked again: %+v after %+v", h, holds[0])
 		}
-		if n := aLock.count(t, other, name("held "+string(aLock))); n != 1 {
-			t.Errorf("granted with %d in line: beside the entry of the session before", n)
-		}
+		aLock.lined(t, other, name("held "+string(aLock)), 1) // it was not granted beside the entry of the session before
 		h.giveBack(t)
 	}
 	t.Run("zookeeper", func(t *testing.T) { run(t, servers.ZooKeeper(t).Endpoints()) })
@@ -360,10 +351,10 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 // TestLeaderOfTheServiceKilledWhileLocksAreHeld: those who live keep what they hold, and one who died is succeeded after its TTL, the
 // election and one TTL more, since the new leader counts from the beginning.
 func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
-	const ttl = 4 * time.Second
+	const ttl, survivorTTL = 8 * time.Second, 30 * time.Second
 	run := func(t *testing.T, s site, kill func()) {
 		name := fresh(t)
-		c, candidate := s.client(t, longTTL), s.client(t, longTTL)
+		c, candidate := s.client(t, survivorTTL), s.client(t, survivorTTL)
 		victim := newActor(t, s.url(ttl))
 		var holds []hold
 		next := map[way]*pending{}
@@ -384,7 +375,7 @@ func TestLeaderOfTheServiceKilledWhileLocksAreHeld(t *testing.T) {
 			h.giveBack(t)
 		}
 		t.Logf("the dead one was succeeded after %v", time.Since(began).Round(time.Millisecond))
-		time.Sleep(time.Until(began.Add(longTTL / 2))) // two renewals
+		time.Sleep(time.Until(began.Add(survivorTTL / 2))) // two renewals
 		for i, w := range alone {
 			if err := holds[i].err(); err != nil {
 				t.Errorf("%s: lost with the leader: %v", w, err)
@@ -448,8 +439,9 @@ func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 					t.Errorf("a second leader: %+v, %v", later.hold, later.err)
 				}
 			}
-			if h.err() != nil || aTerm.count(t, probe, name) != len(all)-i {
-				t.Errorf("after the resets the term says %v, and %d are in line", h.err(), aTerm.count(t, probe, name))
+			aTerm.lined(t, probe, name, len(all)-i)
+			if h.err() != nil {
+				t.Errorf("after the resets the term says %v", h.err())
 			}
 			if i == 1 { // a node goes while those who watch it reconnect
 				for _, c := range links[2:] {

@@ -24,9 +24,7 @@ func TestLostReplyToLockMakesOneContender(t *testing.T) {
 		if err := trap.Wait(within(t, time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		if n := inLine(t, newMutex(t, s.client(t, 10*time.Second), name)); n != 1 {
-			t.Errorf("%d contenders after a lost reply", n)
-		}
+		awaitLine(t, newMutex(t, s.client(t, 10*time.Second), name), 1)
 		unlock(t, l)
 	})
 }
@@ -51,9 +49,7 @@ func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
 		if !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !coordinator.MayHaveApplied(err) {
 			t.Errorf("Lock = %v, want unavailable, deadline exceeded, may have been applied", err)
 		}
-		if n := inLine(t, probe); n != 1 {
-			t.Fatalf("%d contenders while the reply is held: the test shows nothing", n)
-		}
+		awaitLine(t, probe, 1) // else the test shows nothing
 		c.proxy.DropHeld()
 		eventually(t, time.Second, "the ghost gone after the network's return", func() bool { return inLine(t, probe) == 0 })
 		unlock(t, lock(t, m)) // on the same session
@@ -70,7 +66,7 @@ func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing
 		l := lock(t, probe)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := wait(ctx, newMutex(t, c.Client, name))
-		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, probe) == 2 })
+		awaitLine(t, probe, 2)
 		c.proxy.Refuse()
 		c.proxy.Reset()
 		time.Sleep(500 * time.Millisecond) // let it notice
@@ -103,7 +99,7 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 		l := lock(t, m)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := wait(ctx, m)
-		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, m) == 2 })
+		awaitLine(t, m, 2)
 		n.Kill()
 		time.Sleep(300 * time.Millisecond)
 		cancel()
@@ -114,7 +110,7 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		back := time.Now()
-		eventually(t, 5*time.Second, "only the holder in line", func() bool { return inLine(t, m) == 1 })
+		awaitLine(t, m, 1)
 		t.Logf("gone %v after the server was back", time.Since(back).Round(time.Millisecond))
 		bound := time.Second
 		if s.service == "zk" {
@@ -191,7 +187,7 @@ func TestCloseEndsTheSessionThoughNoReplyComes(t *testing.T) {
 		lock(t, newMutex(t, c.Client, name))
 		next := newMutex(t, s.client(t, ttl), name)
 		got := wait(context.Background(), next)
-		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, next) == 2 })
+		awaitLine(t, next, 2)
 		c.proxy.CutDown()
 		if err := c.Close(within(t, 4*time.Second)); !errors.Is(err, coordinator.ErrUnavailable) {
 			t.Errorf("Close without an answer = %v", err)

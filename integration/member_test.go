@@ -3,6 +3,7 @@ package integration_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"sync"
@@ -216,13 +217,33 @@ type crew struct {
 	stuck    sync.Map // who: what
 	calmed   sync.Map // who: how long after the end of all faults he had got on
 	began    time.Time
+
+	mu     sync.Mutex
+	grants map[history.Kind]int // to the members
+}
+
+func (c *crew) note(kind history.Kind) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grants[kind]++
+}
+
+// fewest is of how many grants there were of the kind that was granted the least.
+func (c *crew) fewest() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	least := math.MaxInt
+	for _, kind := range kinds {
+		least = min(least, c.grants[kind])
+	}
+	return least
 }
 
 // muster has the members contend until end is called.
 func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 	c := &crew{
 		t: t, s: s, h: history.New(), name: servers.Name(t), dir: t.TempDir(), members: members, seed: seed, eye: s.silentClient(t, 10*time.Second),
-		calm: make(chan struct{}), finished: make(chan struct{}),
+		calm: make(chan struct{}), finished: make(chan struct{}), grants: map[history.Kind]int{},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -235,7 +256,7 @@ func muster(t *testing.T, s site, seed uint64, members []*member) *crew {
 	for i, m := range members {
 		wg.Go(func() {
 			stuck := contendAll(ctx, c.calm, seed+uint64(i), contender{
-				client: m.current, aim: m.aim, who: m.who, name: c.name, h: c.h, dir: c.dir,
+				client: m.current, aim: m.aim, who: m.who, name: c.name, h: c.h, dir: c.dir, note: c.note,
 			})
 			if len(stuck) > 0 {
 				c.stuck.Store(m.who, stuck)
@@ -283,7 +304,7 @@ func (c *crew) end(ttl time.Duration) history.Report {
 		t.Errorf("%v after all faults had ended %s was not admitted to %v", settle, who, what)
 		return true
 	})
-	eventually(t, 3*ttl+10*time.Second, "nothing left in the lines, at the latest with the sessions", func() bool {
+	eventually(t, 3*ttl+callBound, "nothing left in the lines, at the latest with the sessions", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		for _, name := range crewNames(c.name) {

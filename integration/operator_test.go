@@ -117,7 +117,7 @@ func TestSessionEndedByAnOperatorIsToldAtOnce(t *testing.T) {
 		m := newMutex(t, c.Client, name)
 		l := lock(t, m)
 		waiter := wait(context.Background(), m)
-		eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, newMutex(t, killer, name)) == 2 })
+		awaitLine(t, newMutex(t, killer, name), 2)
 		session, err := c.Session(within(t, time.Second))
 		if err != nil {
 			t.Fatal(err)
@@ -159,7 +159,7 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 	holder := s.client(t, 20*time.Second)
 	l := lock(t, newMutex(t, holder, name))
 	got := wait(context.Background(), newMutex(t, c.Client, name))
-	eventually(t, 5*time.Second, "the waiter in line", func() bool { return inLine(t, newMutex(t, holder, name)) == 2 })
+	awaitLine(t, newMutex(t, holder, name), 2)
 	raw, ctx := s.etcdClient(t), within(t, 20*time.Second)
 	c.proxy.Refuse()
 	c.proxy.Reset()

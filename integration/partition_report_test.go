@@ -19,7 +19,7 @@ func partitionReport(title string, results []cutResult, still *stalls) string {
 		if r.late() {
 			late++
 		}
-		if !r.told.Before(r.cut) {
+		if r.measured() {
 			held = append(held, r)
 		}
 	}

@@ -31,6 +31,9 @@ func pausesTime(t *testing.T) (d time.Duration, asked bool) {
 // pauseLength is for how long a holder is stopped: longer than its session lives.
 const pauseLength = 2500 * time.Millisecond
 
+// leastWrites are what a run has to see, or it shows nothing.
+const leastWrites = 10
+
 // subject is one way to guard the register.
 type subject struct {
 	what, library string
@@ -93,7 +96,7 @@ func TestPausedHoldersLoseNoUpdateIfTheTokenIsChecked(t *testing.T) {
 			if r.fenced && (r.lost != 0 || r.Stale != 0) {
 				t.Errorf("lost updates behind the fence: %+v", r)
 			}
-			if r.pauses == 0 || r.Writes < 10 {
+			if r.pauses == 0 || r.Writes < leastWrites {
 				t.Errorf("too little happened: %+v", r)
 			}
 		}
@@ -121,7 +124,10 @@ func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough
 		workers = append(workers, proc.Start(t, "update", sub.library, where, name,
 			register.listener.Addr().String(), strconv.Itoa(i), looks))
 	}
-	pauses := stopHolders(t, register, workers, d, thorough)
+	pauses := stopHolders(t, register, workers, d, thorough, func(pauses int) bool {
+		c := register.counts()
+		return pauses > 0 && c.Writes >= leastWrites && (c.Refused > 0 || !thorough)
+	})
 	for i, w := range workers {
 		if !w.Running() {
 			t.Errorf("worker %d has ended", i)
@@ -134,10 +140,11 @@ func (s site) measurePauses(t *testing.T, sub subject, d time.Duration, thorough
 	return pauseResult{sub, register.counts(), pauses, register.lost()}
 }
 
-// stopHolders stops who is between its read and its write, again and again, and returns how often it did.
-func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.Duration, thorough bool) (pauses int) {
+// stopHolders stops who is between its read and its write, again and again, and returns how often it did. If that was not enough by
+// then, it goes on for some time.
+func stopHolders(t *testing.T, r *sharedRegister, workers []*proc.Child, d time.Duration, thorough bool, enough func(pauses int) bool) (pauses int) {
 	began := time.Now()
-	for time.Since(began) < d || pauses == 0 && time.Since(began) < d+time.Minute {
+	for time.Since(began) < d || !enough(pauses) && time.Since(began) < d+time.Minute {
 		time.Sleep(200*time.Millisecond + rand.N(600*time.Millisecond))
 		client, turn := awaitHolder(r, 10*time.Second)
 		if client < 0 {

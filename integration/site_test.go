@@ -157,7 +157,7 @@ func newMutex(t testing.TB, c *coordinator.Client, name string) *mutex.Mutex {
 
 func lock(t testing.TB, m *mutex.Mutex) *mutex.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
 	l, err := m.Lock(ctx)
 	if err != nil {
@@ -168,17 +168,18 @@ func lock(t testing.TB, m *mutex.Mutex) *mutex.Lock {
 
 func unlock(t testing.TB, l *mutex.Lock) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
 	if err := l.Unlock(ctx); err != nil {
 		t.Error(err)
 	}
 }
 
-// inLine is how many contenders a name has.
+// inLine is how many contenders a name has. It asks once, and somebody has to answer: while servers are broken, awaitLine is
+// the one to use.
 func inLine(t testing.TB, m *mutex.Mutex) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
 	list, err := m.Contenders(ctx)
 	if err != nil {
@@ -186,6 +187,38 @@ func inLine(t testing.TB, m *mutex.Mutex) int {
 	}
 	return len(list)
 }
+
+// awaitLine waits until a name has so many contenders. Another session may have another server, which learns late of who came
+// and went, and a server may be away: that is no answer yet.
+func awaitLine(t testing.TB, m *mutex.Mutex, n int) {
+	t.Helper()
+	awaitCount(t, n, func(ctx context.Context) (int, error) {
+		list, err := m.Contenders(ctx)
+		return len(list), err
+	})
+}
+
+// awaitCount waits until so many are counted. An error is no answer yet.
+func awaitCount(t testing.TB, want int, count func(context.Context) (int, error)) {
+	t.Helper()
+	var n int
+	var err error
+	for deadline := time.Now().Add(callBound); ; time.Sleep(5 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		n, err = count(ctx)
+		cancel()
+		if err == nil && n == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %d in line; there are %d, %v", callBound, want, n, err)
+		}
+	}
+}
+
+// callBound is how long a single call may take. A service may be without a leader just then, and on a machine that is busy for
+// longer than anybody expects; a request that was lost is sent again after some seconds only.
+const callBound = 60 * time.Second
 
 // eventually waits for a condition and fails the test if it does not come true in time.
 func eventually(t testing.TB, bound time.Duration, what string, ok func() bool) {

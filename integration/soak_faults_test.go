@@ -2,8 +2,10 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,7 +84,7 @@ type hushed struct{}
 func (hushed) Printf(string, ...any) {}
 
 // backTime is how long a server may take to be back.
-const backTime = 60 * time.Second
+const backTime = 180 * time.Second
 
 // breakServers does one thing to the servers and undoes it. It returns false if that failed: then the test has, too.
 func (o *operator) breakServers(ctx context.Context, r *rand.Rand) bool {
@@ -162,8 +164,10 @@ func (o *operator) interfere(ctx context.Context, r *rand.Rand) bool {
 	case 0:
 		end := o.c.h.Fault("session ended by an operator")
 		defer end(m.who)
-		defer o.excuse(m.who, "")()
-		o.endSession(bounded, m)
+		over := o.excuse(m.who, "")
+		if o.endSession(bounded, m) {
+			over()
+		}
 	case 1:
 		o.removeEntry(bounded, r)
 	case 2:
@@ -186,31 +190,37 @@ func (o *operator) excuse(who, name string) (over func()) {
 	}
 }
 
-// endSession does nothing if the servers are away, which is no fault of its own then.
-func (o *operator) endSession(ctx context.Context, m *member) {
+// endSession tells whether it may have ended one. It does nothing if the client has none, which is no fault of its own then.
+func (o *operator) endSession(ctx context.Context, m *member) (sent bool) {
 	if o.zk != nil {
 		for _, e := range o.f.site.endpoints {
-			if m.counter.Session().Kill(ctx, e) == nil {
-				return
+			err := m.counter.Session().Kill(ctx, e)
+			if err == nil {
+				return true
 			}
+			var dial *net.OpError
+			sent = sent || !errors.As(err, &dial) || dial.Op != "dial" // else it may have been heard
 		}
-		return
+		return sent
 	}
 	session, err := m.current().Session(ctx)
 	if err != nil {
-		return
+		return false
 	}
-	if id, err := strconv.ParseUint(session.ID(), 16, 64); err == nil {
-		_, _ = o.etcd.Revoke(ctx, clientv3.LeaseID(id))
+	id, err := strconv.ParseUint(session.ID(), 16, 64)
+	if err != nil {
+		return false
 	}
+	_, _ = o.etcd.Revoke(ctx, clientv3.LeaseID(id)) // a failure may have been applied
+	return true
 }
 
 // removeEntry deletes the entry of some contender.
 func (o *operator) removeEntry(ctx context.Context, r *rand.Rand) {
 	name := crewName(o.c.name, r)
 	all, _ := entries(ctx, o.c.eye, name)
-	if len(all) == 0 {
-		return
+	if len(all) == 0 || ctx.Err() != nil {
+		return // nothing will be sent
 	}
 	e := all[r.IntN(len(all))]
 	end := o.c.h.Fault("entry deleted by an operator")
@@ -277,10 +287,15 @@ func (f *flock) run(ctx context.Context) {
 	<-f.c.calm
 	f.w.Send(time.Duration(0))
 	var stuck []string
-	if err := f.w.TryRecv(&stuck, settle); err != nil || len(stuck) > 0 {
+	err := f.w.TryRecv(&stuck, settle)
+	if err != nil || len(stuck) > 0 {
 		f.t.Errorf("%v after all faults had ended %s was not admitted to %v: %v", settle, f.who, stuck, err)
 	}
 	f.c.calmed.Store(f.who, time.Since(f.c.began))
+	if err != nil {
+		f.w.Kill() // it may never end by itself
+		return
+	}
 	if err := f.w.Wait(); err != nil {
 		f.t.Errorf("%s: %v", f.who, err)
 	}

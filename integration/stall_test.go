@@ -1,8 +1,10 @@
 package integration_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
+	"testing"
 	"time"
 )
 
@@ -89,4 +91,57 @@ func (s *stalls) String() string {
 		}
 	}
 	return fmt.Sprintf("%d of 20 ms or more, %d of 100 ms or more, the longest %v", len(s.seen), long, longest.Round(time.Millisecond))
+}
+
+// telling is when a holder was told of its loss, and what this process did meanwhile.
+type telling struct {
+	t        testing.TB
+	deadline func() time.Time
+	told     chan struct{}
+	at       time.Time
+	still    *stalls
+}
+
+// awaitTelling begins to look: the hold whose context and deadline these are is going to be lost.
+func awaitTelling(t testing.TB, ctx context.Context, deadline func() time.Time) *telling {
+	x := &telling{t: t, deadline: deadline, told: make(chan struct{}), still: watchStalls()}
+	t.Cleanup(x.still.end)
+	context.AfterFunc(ctx, func() {
+		x.at = time.Now()
+		close(x.told)
+	})
+	return x
+}
+
+// wait waits for the telling.
+func (x *telling) wait() time.Time {
+	x.t.Helper()
+	select {
+	case <-x.told:
+	case <-time.After(callBound):
+		x.t.Fatal("the holder is not told")
+	}
+	return x.at
+}
+
+// before waits for the telling, and checks that it came before somebody else was granted what was held.
+func (x *telling) before(granted time.Time, what string) {
+	x.t.Helper()
+	toldBefore(x.t, x.still, what, x.deadline(), x.wait(), granted)
+}
+
+// toldBefore checks that a holder was told before somebody else was granted what it held. A process that stood still for most of
+// the time that it was late is not the promise's matter: P2 excepts a stopped one.
+func toldBefore(t testing.TB, still *stalls, what string, deadline, told, granted time.Time) {
+	t.Helper()
+	if !told.After(granted) {
+		t.Logf("%s: told %v before the next was granted", what, granted.Sub(told).Round(time.Millisecond))
+		return
+	}
+	say, stood := t.Errorf, still.between(deadline, told)
+	if stood > told.Sub(deadline)/2 {
+		say = t.Logf
+	}
+	say("%s: told %v after the next was granted, %v after its deadline; the process stood still for %v of that", what,
+		told.Sub(granted), told.Sub(deadline), stood)
 }
