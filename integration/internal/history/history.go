@@ -90,12 +90,12 @@ func (a *Attempt) Failed(err error) {
 // other holds of the name in this process, as any user might: those that are dead by now ended in time, though nobody
 // may have been told yet.
 func (a *Attempt) Granted(ctx context.Context, token coordinator.Token) *Grant {
-	at := look()
-	now := at.now
 	h, r := a.h, a.r
 	g := &Grant{h: h, r: r, ctx: ctx}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	at := look() // not before: who was faster to write down that another hold has ended must not seem to come later
+	now := at.now
 	r.Granted, r.Token = now, int64(token)
 	for _, other := range slices.Clone(h.open[r.subject()]) {
 		if other.ctx.Err() != nil {
