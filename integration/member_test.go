@@ -16,6 +16,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/history"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/integration/internal/zkwire"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
@@ -304,6 +305,11 @@ func (c *crew) end(ttl time.Duration) history.Report {
 		t.Errorf("%v after all faults had ended %s was not admitted to %v", settle, who, what)
 		return true
 	})
+	defer func() {
+		if t.Failed() {
+			c.autopsy()
+		}
+	}()
 	eventually(t, 3*ttl+callBound, "nothing left in the lines, at the latest with the sessions", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -352,4 +358,24 @@ func entries(ctx context.Context, c *coordinator.Client, name string) (all []ent
 		add("election", c)
 	}
 	return all, errors.Join(err1, err2, err3, err4)
+}
+
+// autopsy shows what is left in the lines, and what each ZooKeeper has of it: one that shows what the others do not has
+// lost its way by itself.
+func (c *crew) autopsy() {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for _, name := range crewNames(c.name) {
+		left, err := entries(ctx, c.eye, name)
+		c.t.Logf("left in %s: %+v, %v", name, left, err)
+	}
+	if c.s.service != "zk" {
+		return
+	}
+	for _, addr := range c.s.endpoints {
+		for _, word := range []string{"srvr", "dump"} {
+			answer, err := zkserver.Word(ctx, addr, word)
+			c.t.Logf("%s says to %s: %s, %v", addr, word, answer, err)
+		}
+	}
 }

@@ -25,7 +25,7 @@ var ofRecipes = []mutation{{
 	name: "no-last-look", promise: "P1",
 	what:   "A grant is handed out although its session has ended while the request was under way.",
 	file:   "recipes/attempt.go",
-	old:    `		err = a.session.Err()`,
+	old:    `		err = a.session.Check(ctx)`,
 	new:    `		err = nil`,
 	caught: []test{{pkg: "recipes", name: "TestGrantThatComesOutOfAPauseIsNone"}},
 }, {
@@ -44,10 +44,12 @@ var ofRecipes = []mutation{{
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeOnTheWayAreAgreedOnAgain"}},
 }, {
 	name: "reenters-what-was-lost", promise: "P1",
-	what:   "The context of a lost hold is entered again.",
-	file:   "recipes/grant.go",
-	old:    `r.Fresh || g.err() != nil {`,
-	new:    `r.Fresh {`,
+	what: "The context of a lost hold is entered again.",
+	file: "recipes/grant.go",
+	old: `	if err := g.err(ctx); g.ctx.Err() != nil {
+		return nil, nil
+	} else if err != nil {`,
+	new:    `	if err := g.err(ctx); err != nil && g.ctx.Err() == nil {`,
 	caught: []test{{pkg: "rwlock", name: "TestLostHoldIsNotEntered"}},
 }, {
 	name: "removal-not-told", promise: "P2",
