@@ -99,7 +99,7 @@ active proctype everything() {
 		age = NEVER; answered = 0
 	}
 
-	/* go: coordinator.Session.renewOnce, coordinator.Session.suspended */
+	/* go: coordinator.Session.renewOnce, coordinator.Session.suspend */
 	:: atomic { left != 0 && age != NEVER && age >= QUARTER GIVEUP -> age = NEVER; next = 0 }
 
 	/* go: etcd.session.Renew, zookeeper.session.Renew */
