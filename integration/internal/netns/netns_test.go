@@ -90,9 +90,10 @@ func (p *party) listen(at int) {
 	}
 	p.t.Cleanup(func() { listener.Kill(); _ = r.Close() })
 	_ = w.Close()
+	heard := p.heard[at]
 	go func() {
 		for lines := bufio.NewScanner(r); lines.Scan(); {
-			p.heard[at] <- lines.Text()
+			heard <- lines.Text()
 		}
 	}()
 	if !p.hears(at, "ready", 30*time.Second) {
