@@ -79,12 +79,20 @@ func closeRemoves(e *env) {
 	elsewhere := e.line()
 	e.join(d.ahead, elsewhere)
 	e.join(d.ahead, d.line)
+	e.closeAhead(d, "the closed session's entries", elsewhere)
+}
+
+// closeAhead closes the session of the one ahead. What it has in that line, and in others where nobody else stands, must be gone
+// at once, and not after its ttl.
+func (e *env) closeAhead(d *duel, what string, others ...driver.Line) {
 	e.ok(d.ahead.Close(e.soon()), "Close")
 	closed := time.Now()
 	e.stands(d.behind, d.line, d.second.Place.ID)
-	e.stands(d.behind, elsewhere)
+	for _, line := range others {
+		e.stands(d.behind, line)
+	}
 	if took := time.Since(closed); took > e.TTL/2 {
-		e.fail("entries are gone at once", "the closed session's entries were gone after %v, its ttl is %v", took, e.TTL)
+		e.fail("entries are gone at once", "%s were gone after %v, the ttl is %v", what, took, e.TTL)
 	}
 }
 

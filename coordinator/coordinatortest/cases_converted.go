@@ -3,7 +3,6 @@ package coordinatortest
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -118,37 +117,33 @@ func convertForeign(e *env) {
 	e.hasPlaces(d.ahead, d.line, "Convert of a place of another line", all...)
 }
 
-// lostConversion converts the second in line; the reply is lost with the connection.
-func (e *env) lostConversion(c Client, s, seer driver.Session, line driver.Line, own driver.Joined) {
-	e.lostReply(c,
+// lostConversion is a contender that was converted; the reply was lost with the connection.
+func (e *env) lostConversion() *late {
+	l := e.late()
+	e.lostReply(l.client,
 		func(ctx context.Context) error {
-			_, err := s.Convert(ctx, line, own, "r", []byte("converted"))
+			_, err := l.s.Convert(ctx, l.line, l.own, "r", []byte("converted"))
 			return err
 		},
-		func() bool { return e.list(seer, line)[1].Mode == "r" })
+		func() bool { return e.list(l.seer, l.line)[1].Mode == "r" })
+	return l
 }
 
 // convertLostReply: the second call finds the place gone by its own doing.
 func convertLostReply(e *env) {
-	c := e.connect()
-	s, seer := e.openOn(c), e.open()
-	line := e.line()
-	stays := e.join(seer, line)
-	own := e.join(s, line)
-	e.stands(seer, line, stays.Place.ID, own.Place.ID)
-	e.lostConversion(c, s, seer, line, own)
-	entry := e.list(seer, line)[1]
+	l := e.lostConversion()
+	entry := e.list(l.seer, l.line)[1]
 	for range 2 {
-		if now := e.convertUntil(s, line, own, "r", "converted"); now.Place != entry.Place {
+		if now := e.convertUntil(l.s, l.line, l.own, "r", "converted"); now.Place != entry.Place {
 			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place), "Convert again returned %+v", now.Place)
 		}
 	}
-	e.keeps(seer, line, stays.Place.ID, own.Place.ID)
-	own.Place = entry.Place
-	e.showsNow(s, line, 1, own, "converted")
-	own = e.convert(s, line, own, "x", "again") // it goes on from there
-	e.leave(s, line, own.Place)
-	e.keeps(seer, line, stays.Place.ID)
+	e.keeps(l.seer, l.line, l.stays.Place.ID, l.own.Place.ID)
+	l.own.Place = entry.Place
+	e.showsNow(l.s, l.line, 1, l.own, "converted")
+	l.own = e.convert(l.s, l.line, l.own, "x", "again") // it goes on from there
+	e.leave(l.s, l.line, l.own.Place)
+	e.keeps(l.seer, l.line, l.stays.Place.ID)
 }
 
 // joinAgainConverted: the ID stands, in whatever mode. A second entry would wait for the first.
@@ -217,15 +212,9 @@ func forgetConverted(e *env) {
 
 // forgetLostConversion: the client knows the place before the conversion only, and forgets by ID.
 func forgetLostConversion(e *env) {
-	c := e.connect()
-	s, seer := e.openOn(c), e.open()
-	line := e.line()
-	stays := e.join(seer, line)
-	own := e.join(s, line)
-	e.stands(seer, line, stays.Place.ID, own.Place.ID)
-	e.lostConversion(c, s, seer, line, own)
-	e.forgetUntil(s, line, own.Place.ID)
-	e.keeps(seer, line, stays.Place.ID)
+	l := e.lostConversion()
+	l.forget()
+	e.keeps(l.seer, l.line, l.stays.Place.ID)
 }
 
 func closeConverted(e *env) {
@@ -233,11 +222,5 @@ func closeConverted(e *env) {
 	e.convert(d.ahead, d.line, d.first, "r", "")
 	elsewhere := e.line()
 	e.convert(d.ahead, elsewhere, e.convert(d.ahead, elsewhere, e.join(d.ahead, elsewhere), "r", ""), "x", "")
-	e.ok(d.ahead.Close(e.soon()), "Close")
-	closed := time.Now()
-	e.stands(d.behind, d.line, d.second.Place.ID)
-	e.stands(d.behind, elsewhere)
-	if took := time.Since(closed); took > e.TTL/2 {
-		e.fail("entries are gone at once", "converted entries were gone after %v, the ttl is %v", took, e.TTL)
-	}
+	e.closeAhead(d, "converted entries", elsewhere)
 }

@@ -9,11 +9,11 @@ import (
 // lateConvertCases: the connection breaks while a Convert is on it, and its bytes come to the service after
 // something else has happened to the contender.
 var lateConvertCases = []testCase{
-	{name: "M4/forget beats a conversion under way", needs: []Lever{Hold, Strand}, body: lateConversion((*late).forget)},
-	{name: "M4/leave beats a conversion under way", needs: []Lever{Hold, Strand}, body: lateConversion((*late).leave)},
+	{name: "M4/forget beats a conversion under way", needs: []Lever{Hold, Strand}, body: lateRequest((*late).convert, (*late).forget)},
+	{name: "M4/leave beats a conversion under way", needs: []Lever{Hold, Strand}, body: lateRequest((*late).convert, (*late).leave)},
 	{name: "M4/forget beats a conversion that was given up while cut off", needs: []Lever{Hold, Reset}, body: conversionCutOff},
 	{name: "M3/a conversion under way of a removed entry makes nothing", needs: []Lever{Hold, Strand, Remove},
-		body: lateConversion((*late).remove)},
+		body: lateRequest((*late).convert, (*late).remove)},
 	{name: "M3/a late conversion does not undo a later one", needs: []Lever{Hold, Strand}, body: conversionOvertaken},
 	{name: "M4/a late conversion spares the same id joined later", needs: []Lever{Hold, Strand}, body: lateConversionSpares},
 	{name: "C1/requests under way are not applied after close", needs: []Lever{Hold, Strand}, body: closeBeatsAll},
@@ -23,8 +23,8 @@ var lateConvertCases = []testCase{
 var lateWriteCases = []testCase{
 	{name: "P1/a late write does not overwrite a later one", needs: []Lever{Hold, Strand}, body: writeOvertaken},
 	{name: "P1/a write that was given up while cut off does not overwrite a later one", needs: []Lever{Hold, Reset}, body: writeCutOff},
-	{name: "P2/a late write brings nobody back who has left", needs: []Lever{Hold, Strand}, body: lateWrite((*late).leave)},
-	{name: "P2/a late write brings nobody back who was forgotten", needs: []Lever{Hold, Strand}, body: lateWrite((*late).forget)},
+	{name: "P2/a late write brings nobody back who has left", needs: []Lever{Hold, Strand}, body: lateRequest((*late).write, (*late).leave)},
+	{name: "P2/a late write brings nobody back who was forgotten", needs: []Lever{Hold, Strand}, body: lateRequest((*late).write, (*late).forget)},
 	{name: "P2/a late write spares the same id joined later", needs: []Lever{Hold, Strand}, body: lateWriteSpares},
 	{name: "P2/a late write does not change the converted entry", needs: []Lever{Hold, Strand}, body: lateWriteConverted},
 }
@@ -82,11 +82,12 @@ func (l *late) nothing() {
 	l.stands(l.seer, l.line, l.stays.Place.ID, next.Place.ID)
 }
 
-// lateConversion: an entry of one who has left belongs to nobody who would remove it.
-func lateConversion(gone func(l *late)) func(e *env) {
+// lateRequest: an entry of one who has left belongs to nobody who would remove it. A late conversion makes one, and so does a
+// late write that makes what is not there.
+func lateRequest(request func(*late, context.Context) error, gone func(l *late)) func(e *env) {
 	return func(e *env) {
 		l := e.late()
-		e.strand(l.client, l.convert)
+		e.strand(l.client, func(ctx context.Context) error { return request(l, ctx) })
 		gone(l)
 		l.nothing()
 	}
@@ -163,16 +164,6 @@ func writeCutOff(e *env) {
 	e.settle()
 	e.showsNow(l.s, l.line, 1, l.own, "later")
 	e.shows(l.seer, l.line, l.own, "later")
-}
-
-// lateWrite: a write that makes what is not there leaves an entry behind for good.
-func lateWrite(gone func(l *late)) func(e *env) {
-	return func(e *env) {
-		l := e.late()
-		e.strand(l.client, l.write)
-		gone(l)
-		l.nothing()
-	}
 }
 
 // lateWriteSpares: the ID stands again, for another attempt with another value.

@@ -61,12 +61,7 @@ func writtenGoesWithSession(e *env) {
 func closeWritten(e *env) {
 	d := e.duel()
 	e.write(d.ahead, d.line, d.first.Place, "written")
-	e.ok(d.ahead.Close(e.soon()), "Close")
-	closed := time.Now()
-	e.stands(d.behind, d.line, d.second.Place.ID)
-	if took := time.Since(closed); took > e.TTL/2 {
-		e.fail("entries are gone at once", "written entries were gone after %v, the ttl is %v", took, e.TTL)
-	}
+	e.closeAhead(d, "written entries")
 }
 
 // writeLostReply: the second call finds its own work, and the third goes on from there.
