@@ -77,11 +77,7 @@ func TestConvertAgainAfterALostReply(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	own := join(t, s, contender())
-	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
-		f.before = nil
-		_, _ = f.Txn(ctx, r)
-		return rpctypes.ErrGRPCTimeout
-	}
+	f.loseReply()
 	if _, err := s.Convert(t.Context(), line, own, "y", nil); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}

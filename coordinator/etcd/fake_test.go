@@ -153,6 +153,15 @@ func (f *fake) get(r *pb.RangeRequest) *pb.RangeResponse {
 	return resp
 }
 
+// loseReply applies the next transaction, whose caller hears nothing of it.
+func (f *fake) loseReply() {
+	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
+		f.before = nil
+		_, _ = f.Txn(ctx, r)
+		return rpctypes.ErrGRPCTimeout
+	}
+}
+
 func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) (*pb.TxnResponse, error) {
 	if f.before != nil {
 		if err := f.before(ctx, r); err != nil {

@@ -282,11 +282,7 @@ func TestJoinSentAgainRaisesTheEpochOnce(t *testing.T) {
 func TestJoinAfterLostForget(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
-	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
-		f.before = nil
-		_, _ = f.Txn(ctx, r)
-		return rpctypes.ErrGRPCTimeout
-	}
+	f.loseReply()
 	if err := s.Forget(t.Context(), line, someID); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}

@@ -1,15 +1,10 @@
 package etcd
 
 import (
-	"context"
 	"errors"
+	"github.com/baton-go/baton/coordinator/driver"
 	"testing"
 	"time"
-
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-
-	"github.com/baton-go/baton/coordinator/driver"
 )
 
 func write(t *testing.T, s *session, own driver.Place, value string) {
@@ -86,11 +81,7 @@ func TestWriteAfterALostReply(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	own := join(t, s, contender())
-	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
-		f.before = nil
-		_, _ = f.Txn(ctx, r)
-		return rpctypes.ErrGRPCTimeout
-	}
+	f.loseReply()
 	if err := s.Write(t.Context(), line, own.Place, []byte("one")); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}
