@@ -128,7 +128,10 @@ func (s *Session) Err() error { return s.Check(context.Background()) }
 
 // Check is Err for callers who have a context: it returns context.Cause(ctx) if that ends while the service is asked.
 func (s *Session) Check(ctx context.Context) error {
-	for s.ended() == nil && s.doubtful() {
+	for {
+		if err := s.ended(); err != nil || !s.doubtful() {
+			return err
+		}
 		_, changed := s.State()
 		select {
 		case <-s.ask():
@@ -138,7 +141,6 @@ func (s *Session) Check(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return s.ended()
 }
 
 // ended is Err without the question. It is for those who ask the service for something anyway.
