@@ -11,11 +11,9 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
-	"github.com/baton-go/baton/mutex"
 )
 
 // These tests give a ZooKeeper a clock of its own by libfaketime. etcd reads the clock without the C library, so that nothing can be put between
@@ -130,15 +128,7 @@ type starved struct {
 
 // starvedWorker locks, and looks at its hold on a machine that has no time for it: url, name.
 func starvedWorker(ctx context.Context, io *proc.IO, args []string) error {
-	c, err := coordinator.Open(args[0], silent)
-	if err != nil {
-		return err
-	}
-	m, err := mutex.New(c, args[1])
-	if err != nil {
-		return err
-	}
-	l, err := m.Lock(ctx)
+	_, l, err := lockAt(ctx, args[0], args[1])
 	if err != nil {
 		return err
 	}

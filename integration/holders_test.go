@@ -141,17 +141,23 @@ type held struct {
 	Blind time.Duration
 }
 
-// holdWorker locks, tells so, and looks at its hold all the time: url, name. Told anything, it closes its client.
-func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
-	c, err := coordinator.Open(args[0], silent)
+// lockAt locks for a worker, with a client of its own.
+func lockAt(ctx context.Context, url, name string) (*coordinator.Client, *mutex.Lock, error) {
+	c, err := coordinator.Open(url, silent)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	m, err := mutex.New(c, args[1])
+	m, err := mutex.New(c, name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	l, err := m.Lock(ctx)
+	return c, l, err
+}
+
+// holdWorker locks, tells so, and looks at its hold all the time: url, name. Told anything, it closes its client.
+func holdWorker(ctx context.Context, io *proc.IO, args []string) error {
+	c, l, err := lockAt(ctx, args[0], args[1])
 	if err != nil {
 		return err
 	}

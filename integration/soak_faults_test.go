@@ -68,7 +68,7 @@ func newOperator(t *testing.T, f *field, c *crew) *operator {
 	if f.site.service == "etcd" {
 		o.etcd = f.site.etcdClient(t)
 	} else {
-		conn, _, err := zk.Connect(f.site.endpoints, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(hushed{}))
+		conn, _, err := zk.Connect(f.site.endpoints, 10*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,11 +77,6 @@ func newOperator(t *testing.T, f *field, c *crew) *operator {
 	}
 	return o
 }
-
-// hushed keeps to itself that servers are away.
-type hushed struct{}
-
-func (hushed) Printf(string, ...any) {}
 
 // backTime is how long a server may take to be back.
 const backTime = 180 * time.Second
