@@ -2,9 +2,10 @@ package etcd
 
 import (
 	"errors"
-	"github.com/baton-go/baton/coordinator/driver"
 	"testing"
 	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 func write(t *testing.T, s *session, own driver.Place, value string) {
