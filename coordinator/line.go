@@ -30,7 +30,7 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			s.stray(c.ID)
 			// It may be true by now and not have been when it joined. Recipes conclude from it what those behind
 			// can see.
-			j.First = false
+			j.First, j.Nearest = false, driver.Place{}
 		}
 		s.client.Observe(Event{Kind: EventJoined, Session: s.ID(), Line: line, Token: j.Token})
 		return j, nil
@@ -59,6 +59,17 @@ func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.
 	return s.wait(ctx, "await", line, func(ctx context.Context) error { return s.driver.Watch(ctx, line, places...) })
 }
 
+// Follow waits until the one place ahead has left the line, and reports whether that was by Pass; see [driver.Session].
+// The error is ErrRemoved when own is not in the line any more though the session lives. For the rest it is like Await.
+func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+	err = s.wait(ctx, "await", line, func(ctx context.Context) error {
+		var err error
+		passed, err = s.driver.Follow(ctx, line, own, ahead)
+		return removed(err)
+	})
+	return passed && err == nil, err
+}
+
 // wait runs a request that is answered when something happens, and not before.
 func (s *Session) wait(ctx context.Context, op string, line driver.Line, f func(context.Context) error) error {
 	bound, stop := bind(ctx, s.ctx)
@@ -81,11 +92,22 @@ func (s *Session) wait(ctx context.Context, op string, line driver.Line, f func(
 // until it is done or the session, and with it the entry, has ended. With a context that
 // was dead before the call, Leave still tries for up to two seconds.
 func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.leave(ctx, line, own, s.driver.Leave)
+}
+
+// Pass is Leave of one that stands first in line and excludes everybody else. Whoever follows it is told so.
+func (s *Session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.leave(ctx, line, own, s.driver.Pass)
+}
+
+func (s *Session) leave(
+	ctx context.Context, line driver.Line, own driver.Place, leave func(context.Context, driver.Line, driver.Place) error,
+) error {
 	ctx, stop := Afterwards(ctx)
 	defer stop()
 	uncertain, gone := false, false
 	err := s.request(ctx, "leave", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
-		err := s.driver.Leave(ctx, line, own)
+		err := leave(ctx, line, own)
 		gone = errors.Is(err, errGone)
 		if gone && uncertain {
 			return nil // an earlier attempt did it and its reply was lost

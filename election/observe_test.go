@@ -272,12 +272,12 @@ func TestChangeWakesOneCandidateAndEveryObserverOnce(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		// One leaves, one looks, the observers wait again.
-		count("hand-over", n+1, n+2, func() { p[0].resign(term) })
+		// One leaves, one is told so, the observers wait again.
+		count("hand-over", n+1, n+1, func() { p[0].resign(term) })
 		next := waiting[0].won(t)
 		time.Sleep(time.Second)
-		// The one behind the candidate in the middle watches the one before it.
-		count("candidate removed", 1, 2, func() { svc.Remove(line, svc.Snapshot(line)[n/2].Key) })
+		// The one behind the candidate in the middle looks, and watches the one before it. That one is told, and leaves.
+		count("candidate removed", 1, 3, func() { svc.Remove(line, svc.Snapshot(line)[n/2].Key) })
 		give()
 		p[1%4].resign(next)
 		for _, v := range views {

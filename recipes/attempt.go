@@ -21,6 +21,7 @@ type attempt struct {
 	record  driver.Version // of the terms that Rule comes from
 	joined  driver.Joined
 	last    bool // nobody could be behind it and take it for a waiter
+	first   bool // it was admitted as the first in line
 
 	// What it knows of the record; see Terms.
 	remembered bool // it is from an earlier attempt
@@ -74,7 +75,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 				a.Mode = a.Terms.Mode(a.record)
 			}
 			a.joined, err = a.session.Join(ctx, a.line.line, driver.Contender{
-				ID: newID(), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record})
+				ID: newID(), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record, Follows: a.Terms == nil})
 		}
 		switch {
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
@@ -96,34 +97,60 @@ func ended(ctx context.Context, err error) error {
 }
 
 // wait returns nil once the rule admits the contender. After each leaving among those it
-// watches it looks again, since the one ahead may have left without ever holding.
+// watches it looks again, since the one ahead may have left without ever holding; unless it left as the first in line.
 func (a *attempt) wait(ctx context.Context) error {
 	if a.joined.First && a.Rule(nil).Admitted {
-		a.last = true // whoever is behind sees it first in line
+		a.first, a.last = true, true // whoever is behind sees it first in line
 		return nil
 	}
+	for v := a.glance(); ; v = (Verdict{}) {
+		if !v.Next {
+			var admitted bool
+			var err error
+			if v, admitted, err = a.judge(ctx); admitted || err != nil {
+				return err
+			}
+		}
+		if passed, err := a.await(ctx, v); passed || err != nil {
+			a.first = passed
+			return err
+		}
+	}
+}
+
+// glance is the verdict, if that of whoever stands directly ahead is enough to know it.
+func (a *attempt) glance() Verdict {
+	if a.joined.Nearest == (driver.Place{}) || a.Try || a.Terms != nil {
+		return Verdict{}
+	}
+	if v := a.Rule([]driver.Place{a.joined.Nearest}); v.Next {
+		return v
+	}
+	return Verdict{}
+}
+
+// judge looks at the line until that tells whether the contender is admitted, or whom it waits for.
+func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err error) {
 	for {
 		view, err := a.look(ctx)
 		if err != nil {
-			return err
+			return v, false, err
 		}
-		v := a.Rule(view.Ahead)
-		if v.Admitted {
-			same, err := a.confirm(ctx)
-			if err != nil {
-				return err
-			}
-			if !same {
-				continue
-			}
+		v = a.Rule(view.Ahead)
+		switch {
+		case !v.Admitted && a.Try:
+			return v, false, coordinator.ErrTaken
+		case !v.Admitted:
+			return v, false, nil
+		}
+		same, err := a.confirm(ctx)
+		if err != nil {
+			return v, false, err
+		}
+		if same {
+			a.first = len(view.Ahead) == 0
 			a.last = view.Last && !a.moved // the view can be older than the change, which others behind may not know of
-			return nil
-		}
-		if a.Try {
-			return coordinator.ErrTaken
-		}
-		if err := a.await(ctx, v); err != nil {
-			return err
+			return v, true, nil
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // at once when somebody deletes the entry at the service. A hold that is shorter
 // would pay requests for what it does not need. Session loss needs no
 // such watch.
-const settleAfter = 250 * time.Millisecond
+const settleAfter = driver.Settle
 
 // grant is one entry that was admitted, shared by the holds that re-entered it.
 type grant struct {
@@ -24,6 +24,7 @@ type grant struct {
 	id      string
 	token   driver.Token
 	since   time.Time
+	passes  driver.Place // its place for as long as it excludes everybody else and stands first in line; or zero
 
 	ctx     context.Context // ends when the grant does, with the cause
 	cancel  context.CancelCauseFunc
@@ -56,6 +57,9 @@ func newHold(ctx context.Context, a *attempt) *Hold {
 		place: a.joined.Place, info: a.info, value: a.value, held: a.Held, writing: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
+	if a.Exclusive && a.first {
+		g.passes = g.place
+	}
 	g.top = &level{mode: a.Mode, ctx: g.ctx}
 	if a.Lesser != "" { // then either level may end before the grant does
 		g.low = &level{mode: a.Lesser}

@@ -62,6 +62,9 @@ type Request struct {
 	// Try: do not wait. Alone, with Try: the rule admits nobody but the only one in line, so
 	// that the service itself can refuse without an entry being made.
 	Try, Alone bool
+	// Exclusive: nobody behind is admitted while the contender holds in Mode, so that when it leaves as the first in line,
+	// whoever follows it is told.
+	Exclusive bool
 	// Held is the mode to which an entry is converted that is admitted while somebody stands behind
 	// it, or has been for a while. Empty: it keeps Mode.
 	Held string

@@ -11,6 +11,9 @@ type Verdict struct {
 	Watch []driver.Place
 	// Record: a change of the line's record may change it too.
 	Record bool
+	// Next: the verdict comes of the place in Watch and those behind it alone, whoever stands ahead of it. When that one
+	// has stood first in line, and leaves, the contender is admitted.
+	Next bool
 }
 
 // Rule decides, from the places ahead in the line, first in line first, whether a
@@ -28,7 +31,7 @@ func Exclusive(ahead []driver.Place) Verdict {
 	if len(ahead) == 0 {
 		return Verdict{Admitted: true}
 	}
-	return Verdict{Watch: ahead[len(ahead)-1:]}
+	return Verdict{Watch: ahead[len(ahead)-1:], Next: true}
 }
 
 // Shared admits a contender with no exclusive one ahead, and else has it wait for the
@@ -37,7 +40,7 @@ func Shared(shared string) Rule {
 	return func(ahead []driver.Place) Verdict {
 		for i := len(ahead) - 1; i >= 0; i-- {
 			if ahead[i].Mode != shared {
-				return Verdict{Watch: ahead[i : i+1]}
+				return Verdict{Watch: ahead[i : i+1], Next: true}
 			}
 		}
 		return Verdict{Admitted: true}

@@ -128,15 +128,22 @@ func (t *Terms) none() error {
 	return t.None
 }
 
-// await waits for what a verdict says may change it.
-func (a *attempt) await(ctx context.Context, v Verdict) error {
+// await waits for what a verdict says may change it. passed: it has left as the first in line.
+func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error) {
 	a.slept = a.Terms != nil
-	if !v.Record {
-		return a.session.Await(ctx, a.line.line, v.Watch...)
+	switch {
+	case v.Next:
+		return a.session.Follow(ctx, a.line.line, a.joined.Place, v.Watch[0])
+	case !v.Record:
+		return false, a.session.Await(ctx, a.line.line, v.Watch...)
+	case len(v.Watch) == 0:
+		return false, a.renegotiate(ctx, a.record)
 	}
-	if len(v.Watch) == 0 {
-		return a.renegotiate(ctx, a.record)
-	}
+	return false, a.awaitEither(ctx, v.Watch)
+}
+
+// awaitEither waits for one of the places to leave, or for another record.
+func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error {
 	either, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := make(chan error, 1)
@@ -144,7 +151,7 @@ func (a *attempt) await(ctx context.Context, v Verdict) error {
 		defer cancel()
 		changed <- a.renegotiate(either, a.record)
 	}()
-	err := a.session.Await(either, a.line.line, v.Watch...)
+	err := a.session.Await(either, a.line.line, places...)
 	cancel()
 	if other := <-changed; !errors.Is(other, context.Canceled) {
 		return other // the record has changed, there is no reading it, or ctx has ended

@@ -217,5 +217,8 @@ func (g *grant) withdraw(ctx context.Context) error {
 	case t.maybe:
 		return g.session.Withdraw(ctx, g.line.line, g.id)
 	}
+	if g.place == g.passes { // and was not converted
+		return g.session.Pass(ctx, g.line.line, g.place)
+	}
 	return g.session.Leave(ctx, g.line.line, g.place)
 }

@@ -39,6 +39,8 @@ var clauses = map[string]string{
 	"J6": `With Alone set and the line not empty, Join returns ErrTaken, leaves no entry and no watch, and wakes nobody.`,
 	"J7": `With Record set and the line's record in another version at the moment of joining, Join returns ErrStale, leaves no entry and no watch, and wakes nobody. With Alone set as well and both against it, it may be either error.`,
 
+	"J8": `Nearest is zero, or the place of one who had joined before own, with no contender of Baton between the two when own joined. It may have left since. It costs the same however long the line is: a driver that would have to read the line leaves it zero.`,
+
 	"V1": `The view is at least as new as own's join and as anything that this session was told before by Watch. It may show a contender who has left since; it never lacks one that stands ahead.`,
 	"V2": `When own is no longer in the line the error is ErrGone, or ErrSessionLost. A place that was converted is not in the line.`,
 	"V3": `Last is true only if nobody stood behind own at the moment that the view shows.`,
@@ -48,6 +50,10 @@ var clauses = map[string]string{
 	"W2": `Nothing but a leaving among the places, or an error, ends the wait: the comings and goings of others wake nobody.`,
 	"W3": `When ctx ends it returns the context's error and leaves at the service at most one watch for each place, which goes when the place does, or one for the line, which goes when the line changes.`,
 	"W4": `ErrSessionLost when the service says that this session is over; ErrUnavailable when the service cannot be reached or a quorum is missing, and the coordinator tries again.`,
+
+	"N1": `passed is true only if the place left by Pass. False says nothing.`,
+	"N2": `When own is not in the line any more the error is ErrGone, or ErrSessionLost, and the wait ends. Nothing need be said of an own that somebody else has removed less than Settle after the call.`,
+	"N3": `What it leaves at the service is no contender: to all calls the line is as if it were not there. It goes with this session at the latest, and when it is of no more use.`,
 
 	"M1": `It happens in one step. ID, session, token and place in the line stay. A view shows the old entry or the new one, never both and never neither.`,
 	"M2": `To Watch, the old place has left.`,
@@ -92,7 +98,7 @@ var cases = join(
 	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
 	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
-	leaveCases, forgetCases, listCases,
+	leaveCases, followCases, forgetCases, listCases,
 	headCases, headChangeCases, headToldCases, headWaitCases,
 	recordCases, recordToldCases, setRecordCases,
 	closeCases,

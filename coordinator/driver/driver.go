@@ -57,6 +57,9 @@ type Contender struct {
 	Value []byte
 	// Alone asks to join only if the line is empty. See J6.
 	Alone bool
+	// Follows asks for Nearest, and lets whoever comes next have it. All contenders of a line
+	// that has followers set it. See J8.
+	Follows bool
 	// Again says that an earlier Join with this ID may have been applied.
 	Again bool
 	// Record asks to join only if the line's record has this version, unless it is
@@ -88,7 +91,12 @@ type Joined struct {
 	// First is true when the service showed, at or after the moment of joining, that
 	// nobody is ahead. False says nothing.
 	First bool
+	// Nearest is who stood directly ahead, if the service could say so without reading the line. See J8.
+	Nearest Place
 }
+
+// Settle is how long a contender has to wait, or to hold, before a watch on its own entry is worth its price.
+const Settle = 250 * time.Millisecond
 
 // View is what a contender sees of its line.
 type View struct {
@@ -196,6 +204,10 @@ type Session interface {
 	// J7: With Record set and the line's record in another version at the moment of
 	// joining, Join returns ErrStale, leaves no entry and no watch, and wakes nobody. With
 	// Alone set as well and both against it, it may be either error.
+	//
+	// J8: Nearest is zero, or the place of one who had joined before own, with no contender of Baton between the
+	// two when own joined. It may have left since. It costs the same however long the line is: a driver
+	// that would have to read the line leaves it zero.
 	Join(ctx context.Context, line Line, c Contender) (Joined, error)
 
 	// Ahead shows the line as it was at one moment, from where own stands.
@@ -232,6 +244,14 @@ type Session interface {
 	// coordinator tries again.
 	Watch(ctx context.Context, line Line, places ...Place) error
 
+	// Follow is Watch of the one place ahead, by a contender that waits for it alone. W1 to W4 hold for it.
+	//
+	// N1: passed is true only if the place left by Pass. False says nothing.
+	//
+	// N2: When own is not in the line any more the error is ErrGone, or ErrSessionLost, and the wait ends.
+	// Nothing need be said of an own that somebody else has removed less than Settle after the call.
+	Follow(ctx context.Context, line Line, own, ahead Place) (passed bool, err error)
+
 	// Convert gives the place of own to an entry with another mode and a new value. own is what Join
 	// returned, with the place that an earlier Convert returned, if there was one.
 	//
@@ -266,6 +286,13 @@ type Session interface {
 	// L3: Calling Leave again after an unknown outcome is safe; the second call may
 	// say ErrGone.
 	Leave(ctx context.Context, line Line, own Place) error
+
+	// Pass is Leave of one that stands first in line and excludes everybody else, and tells so whoever follows
+	// it. The clauses of Leave hold for it.
+	//
+	// N3: What it leaves at the service is no contender: to all calls the line is as if it were not there. It
+	// goes with this session at the latest, and when it is of no more use.
+	Pass(ctx context.Context, line Line, own Place) error
 
 	// Forget makes sure that no entry of a contender of this session is left, and that
 	// none appears later.

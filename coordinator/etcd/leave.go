@@ -113,3 +113,13 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	s.joins.raise(resp.Header.Revision)
 	return nil
 }
+
+// Pass is Leave.
+func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.Leave(ctx, line, own)
+}
+
+// Follow is Watch of one place.
+func (s *session) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (passed bool, err error) {
+	return false, s.Watch(ctx, line, ahead)
+}

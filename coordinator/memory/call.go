@@ -15,6 +15,7 @@ type call struct {
 	apply  func(*call) // the step at the service; it calls reply, or lets a watch do so
 	watch  *watch      // registered at the service
 	told   driver.Token
+	passed bool // of a Follow
 	over   bool // the caller has its answer or has gone
 	done   chan struct{}
 	err    error

@@ -18,6 +18,7 @@ type line struct {
 	byKey  map[string]*entry
 	byID   map[string]*entry
 	past   past
+	passed string // the key of the last one that left by Pass
 }
 
 // entry is one contender's entry. A foreign one has no seat.
@@ -29,6 +30,7 @@ type entry struct {
 	version driver.Version // of its value
 	written uint64         // the client's number of the latest Write
 	watches []*watch       // numbers rise
+	passing bool           // it leaves by Pass
 }
 
 // watch is one registered wait. That of a Watch fires once, for the first of its entries that
@@ -39,6 +41,7 @@ type watch struct {
 	call    *call
 	seat    *seat
 	entries []*entry
+	self    *entry // one of entries, of a Follow: the follower's own
 	line    driver.Line
 	ready   func() bool
 }
@@ -85,6 +88,9 @@ func (s *Service) remove(e *entry, by Hand) {
 		delete(e.seat.entries, e)
 	}
 	s.entries--
+	if e.passing {
+		l.passed = e.Key
+	}
 	if len(l.entries) == 0 {
 		delete(s.lines, l.name)
 	} else if s.stale != nil {
@@ -122,6 +128,11 @@ func (s *Service) fire(e *entry) {
 	e.watches = nil
 	for _, w := range fired {
 		s.unregister(w)
+		if w.self == e {
+			w.call.reply(driver.Wrap(driver.ErrGone, errNoEntry))
+			continue
+		}
+		w.call.passed = e.passing && w.self != nil
 		s.wake(w)
 	}
 }

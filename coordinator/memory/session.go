@@ -140,7 +140,12 @@ func (s *Service) join(st *seat, epoch uint64, name driver.Line, x driver.Conten
 		e = s.add(name, st, driver.Entry{Place: place, Value: x.Value})
 		s.changed(name)
 	}
-	return driver.Joined{Place: e.Place, Token: e.Token, First: e.line.ahead(e) == 0}, nil
+	j := driver.Joined{Place: e.Place, Token: e.Token}
+	i := e.line.ahead(e)
+	if j.First = i == 0; !j.First && x.Follows && !x.Again && e.line.places[i-1].ID != "" {
+		j.Nearest = e.line.places[i-1]
+	}
+	return j, nil
 }
 
 // Close ends the session at the service. A session that is over already is

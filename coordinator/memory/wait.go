@@ -41,17 +41,37 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 // Looking and registering are one step at the service: an entry that goes in between,
 // the lost wake-up of services that need two requests, cannot happen.
 func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	_, err := s.watch(ctx, line, driver.Place{}, places)
+	return err
+}
+
+// Follow watches one place for the contender of own. Whether that one is passed to is decided where the
+// place leaves, at the service.
+func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+	return s.watch(ctx, line, own, []driver.Place{ahead})
+}
+
+// watch waits until one of the places has left, or own, unless that is zero.
+func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place, places []driver.Place) (passed bool, err error) {
 	if len(places) == 0 {
-		return driver.Wrap(driver.ErrInvalid, errors.New("memory: nothing to watch"))
+		return false, driver.Wrap(driver.ErrInvalid, errors.New("memory: nothing to watch"))
 	}
 	svc := s.driver.svc
 	c, err := s.do(ctx, Request{Op: OpWatch, Line: line, ID: places[0].ID}, func(c *call) error {
-		entries := make([]*entry, 0, len(places))
+		entries := make([]*entry, 0, len(places)+1)
+		var self *entry
+		if own != (driver.Place{}) {
+			if self = svc.find(line, own); self == nil {
+				return driver.Wrap(driver.ErrGone, errNoEntry)
+			}
+			entries = append(entries, self)
+		}
 		seen := make(map[*entry]bool, len(places))
 		for _, p := range places {
 			e := svc.find(line, p)
 			if e == nil { // gone already: answered at once, and all before it is told
 				c.told = svc.revision
+				c.passed = self != nil && self.line.passed == p.Key
 				return nil
 			}
 			if !seen[e] {
@@ -60,21 +80,31 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 			}
 		}
 		if !c.over { // a late Watch of a caller that has gone would never be withdrawn
-			svc.register(s.seat, c, entries)
+			svc.register(s.seat, c, entries).self = self
 		}
 		return nil
 	})
 	if err == nil {
 		svc.mu.Lock()
 		s.seen = max(s.seen, c.told)
+		passed = c.passed
 		svc.mu.Unlock()
 	}
-	return err
+	return passed, err
 }
 
 // Leave removes exactly the entry of own: the key finds it, and the session and ID
 // must be its own too, so that nobody leaves for somebody else.
 func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.leave(ctx, line, own, false)
+}
+
+// Pass is Leave that tells the followers of own. The line remembers it for those who come to follow it afterwards.
+func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.leave(ctx, line, own, true)
+}
+
+func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place, pass bool) error {
 	svc := s.driver.svc
 	_, err := s.do(ctx, Request{Op: OpLeave, Line: line, ID: own.ID}, func(*call) error {
 		e := svc.find(line, own)
@@ -82,6 +112,7 @@ func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 			return driver.Wrap(driver.ErrGone, errNoEntry)
 		}
 		svc.revision++
+		e.passing = pass
 		svc.remove(e, ByClient)
 		svc.changed(line)
 		return nil
