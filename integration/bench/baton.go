@@ -1,0 +1,190 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/etcd"
+	_ "github.com/baton-go/baton/coordinator/zookeeper" // the scheme zk
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// ttl is that of every session here, Baton's and others'.
+const ttl = 30 * time.Second
+
+// callBound is for what is over in milliseconds unless something is broken.
+const callBound = 30 * time.Second
+
+// batonParty is one of Baton's recipes, over one client for each connection.
+type batonParty struct {
+	clients []*coordinator.Client
+	also    []func() // closes what is not the clients' own
+	recipe  recipe
+	l       load
+}
+
+// recipe makes a contender of a name.
+type recipe func(c *coordinator.Client, name string, l load) (contender, error)
+
+func openBaton(ctx context.Context, a access, l load, r recipe) (party, error) {
+	p := &batonParty{recipe: r, l: l}
+	for range l.connections() {
+		if err := p.connect(ctx, a); err != nil {
+			p.close()
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// connect opens a client by URL, as programs do. Only where etcd's requests are counted is it given a client with counters.
+func (p *batonParty) connect(ctx context.Context, a access) error {
+	var c *coordinator.Client
+	var err error
+	if a.dial != nil {
+		c, err = p.overClient(a)
+	} else {
+		scheme := map[string]string{"etcd": "etcd", "zookeeper": "zk"}[a.service]
+		c, err = coordinator.Open(fmt.Sprintf("%s://%s/baton?ttl=%v", scheme, strings.Join(a.addrs, ","), ttl))
+	}
+	if err != nil {
+		return err
+	}
+	p.clients = append(p.clients, c)
+	_, err = c.Session(ctx)
+	return err
+}
+
+func (p *batonParty) overClient(a access) (*coordinator.Client, error) {
+	client, err := newEtcdClient(a)
+	if err != nil {
+		return nil, err
+	}
+	p.also = append(p.also, func() { _ = client.Close() })
+	d, err := etcd.FromClient(client, etcd.Namespace("baton"))
+	if err != nil {
+		return nil, err
+	}
+	return coordinator.New(d, coordinator.WithTTL(ttl))
+}
+
+func newEtcdClient(a access) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{
+		Endpoints: a.addrs, DialTimeout: 5 * time.Second, DialOptions: a.dial, Logger: zap.NewNop(),
+	})
+}
+
+func (p *batonParty) contender(i int, name string) (contender, error) {
+	return p.recipe(p.clients[i%len(p.clients)], name, p.l)
+}
+
+func (p *batonParty) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	defer cancel()
+	for _, c := range p.clients {
+		_ = c.Close(ctx)
+	}
+	for _, f := range p.also {
+		f()
+	}
+}
+
+// taker is a contender of any recipe: take's result is what gives back.
+type taker struct {
+	take_ func(ctx context.Context) (func(context.Context) error, error)
+	back  func(context.Context) error
+}
+
+func (t *taker) take(ctx context.Context) (err error) {
+	t.back, err = t.take_(ctx)
+	return err
+}
+
+func (t *taker) give(ctx context.Context) error {
+	if t.back == nil {
+		return errors.New("bench: given back twice")
+	}
+	back := t.back
+	t.back = nil
+	return back(ctx)
+}
+
+func batonMutex(c *coordinator.Client, name string, _ load) (contender, error) {
+	m, err := mutex.New(c, name)
+	if err != nil {
+		return nil, err
+	}
+	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+		l, err := m.Lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Unlock, nil
+	}}, nil
+}
+
+func batonWrite(c *coordinator.Client, name string, _ load) (contender, error) {
+	rw, err := rwlock.New(c, name)
+	if err != nil {
+		return nil, err
+	}
+	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+		l, err := rw.Lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Unlock, nil
+	}}, nil
+}
+
+func batonRead(c *coordinator.Client, name string, _ load) (contender, error) {
+	rw, err := rwlock.New(c, name)
+	if err != nil {
+		return nil, err
+	}
+	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+		l, err := rw.RLock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return l.Unlock, nil
+	}}, nil
+}
+
+func batonElection(c *coordinator.Client, name string, _ load) (contender, error) {
+	e, err := election.New(c, name)
+	if err != nil {
+		return nil, err
+	}
+	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+		t, err := e.Campaign(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		return t.Resign, nil
+	}}, nil
+}
+
+func batonSemaphore(c *coordinator.Client, name string, l load) (contender, error) {
+	s, err := semaphore.New(c, name, max(1, l.permits))
+	if err != nil {
+		return nil, err
+	}
+	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
+		p, err := s.Acquire(ctx, 1)
+		if err != nil {
+			return nil, err
+		}
+		return p.Release, nil
+	}}, nil
+}

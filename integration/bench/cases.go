@@ -1,0 +1,172 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Role says what a subject is to the others.
+type Role string
+
+const (
+	// Floor is what no lock does without, done with the bare client and no lock.
+	Floor Role = "floor"
+	// Baton is this library.
+	Baton Role = "baton"
+	// Peer is another library.
+	Peer Role = "peer"
+)
+
+// subject is one who plays a load.
+type subject struct {
+	name string
+	role Role
+	open func(ctx context.Context, a access, l load) (player, error)
+}
+
+// contest is a load on a place with all who play it.
+type contest struct {
+	name     string
+	place    string
+	load     load
+	subjects []subject
+	// least and most bound the number of turns that are measured at once.
+	least, most int
+}
+
+func (c contest) service() string {
+	service, _, _ := strings.Cut(c.place, "-")
+	return service
+}
+
+// parties makes a subject of whatever takes and gives back.
+func parties(name string, role Role, open func(ctx context.Context, a access, l load) (party, error)) subject {
+	return subject{name, role, func(ctx context.Context, a access, l load) (player, error) {
+		p, err := open(ctx, a, l)
+		if err != nil {
+			return nil, err
+		}
+		return crowd{p, l}, nil
+	}}
+}
+
+func baton(name string, r recipe) subject {
+	return parties("Baton "+name, Baton, func(ctx context.Context, a access, l load) (party, error) {
+		return openBaton(ctx, a, l, r)
+	})
+}
+
+var (
+	etcdMutex = parties("etcd concurrency.Mutex", Peer, openEtcdMutexes)
+	goZKLock  = parties("go-zookeeper Lock", Peer, func(ctx context.Context, a access, l load) (party, error) {
+		links, err := openZKLinks(ctx, a, l.connections())
+		if err != nil {
+			return nil, err
+		}
+		return zkLocks{links}, links.parent("/peer")
+	})
+)
+
+// bare is the floor of taking and giving back.
+func bare(service string) subject {
+	if service == "etcd" {
+		return parties("bare put and delete", Floor, func(ctx context.Context, a access, l load) (party, error) {
+			links, err := openEtcdLinks(ctx, a, l.connections())
+			return etcdFloor{links}, err
+		})
+	}
+	return parties("bare create and delete", Floor, func(ctx context.Context, a access, l load) (party, error) {
+		links, err := openZKLinks(ctx, a, l.connections())
+		if err != nil {
+			return nil, err
+		}
+		return zkFloor{links}, links.parent("/floor")
+	})
+}
+
+// bareRelay is the floor of handing over.
+func bareRelay(service string, f form) subject {
+	name := "bare relay"
+	if f != drain {
+		name = "bare relay with rejoin"
+	}
+	return subject{name, Floor, func(ctx context.Context, a access, l load) (player, error) {
+		if service == "etcd" {
+			links, err := openEtcdLinks(ctx, a, l.connections())
+			return relay{l, etcdBatons{links}}, err
+		}
+		links, err := openZKLinks(ctx, a, l.connections())
+		return relay{l, newZKBatons(links)}, err
+	}}
+}
+
+// locks are the peers' mutexes.
+func locks(service string) []subject {
+	if service == "etcd" {
+		return []subject{etcdMutex}
+	}
+	return []subject{goZKLock}
+}
+
+// crowds are the numbers of contenders for one name.
+var crowds = []int{2, 16, 128, 512}
+
+// contests are all cases with a clock, in the order in which they are run.
+func contests() (all []contest) {
+	for _, service := range []string{"etcd", "zookeeper"} {
+		all = append(all, single(service)...)
+	}
+	for _, service := range []string{"etcd", "zookeeper"} {
+		for _, place := range []string{service + "-3", service + "-3follower"} {
+			all = append(all, pairsOn(place, service), handOver(place, service, turns, 16))
+		}
+	}
+	return all
+}
+
+func pairsOn(place, service string) contest {
+	c := contest{
+		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000,
+		subjects: []subject{bare(service), baton("mutex", batonMutex)},
+	}
+	if place == service {
+		c.subjects = append(c.subjects, baton("rwlock read", batonRead), baton("rwlock write", batonWrite), baton("election", batonElection))
+	}
+	c.subjects = append(c.subjects, locks(service)...)
+	return c
+}
+
+func handOver(place, service string, f form, w int) contest {
+	subjects := append([]subject{bareRelay(service, f), baton("mutex", batonMutex)}, locks(service)...)
+	return contest{
+		name: fmt.Sprintf("%s/%s/%d", f, place, w), place: place, load: load{form: f, contenders: w}, subjects: subjects,
+		least: 16, most: 2000,
+	}
+}
+
+// single are the cases on one node.
+func single(service string) []contest {
+	all := []contest{
+		pairsOn(service, service),
+		{
+			name: "permit/" + service, place: service, load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000,
+			subjects: []subject{bare(service), baton("semaphore", batonSemaphore)},
+		},
+	}
+	for _, f := range []form{drain, turns} {
+		for _, w := range crowds {
+			all = append(all, handOver(service, service, f, w))
+		}
+	}
+	return append(all,
+		contest{
+			name: "names/" + service, place: service, load: load{form: names, contenders: 64, names: 1000}, least: 1000, most: 20000,
+			subjects: append([]subject{bare(service), baton("mutex", batonMutex)}, locks(service)...),
+		},
+		contest{
+			name: "permits/" + service, place: service, load: load{form: permits, contenders: 64, permits: 10}, least: 100, most: 5000,
+			subjects: []subject{baton("semaphore", batonSemaphore)},
+		},
+	)
+}

@@ -1,0 +1,194 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+// place is a running service that cases are measured on.
+type place interface {
+	// addrs are what clients are given.
+	addrs() []string
+	version() string
+	// pids are the processes whose time is the servers' time.
+	pids() []int
+	// watches counts those that the servers have on behalf of all clients.
+	watches(ctx context.Context) (int, error)
+	// refresh makes the service as good as new, as far as it can: what was measured before must not weigh on what comes.
+	refresh(ctx context.Context) error
+	close()
+}
+
+// open starts the servers of a place: "etcd", "zookeeper", with "-3" for three nodes, and "-follower" for three of which clients
+// know one that does not lead.
+func open(ctx context.Context, name string) (place, error) {
+	service, form, _ := strings.Cut(name, "-")
+	nodes := 1
+	if form != "" {
+		nodes = 3
+	}
+	if service == "etcd" {
+		return openEtcd(ctx, nodes, form == "follower")
+	}
+	return openZooKeeper(ctx, nodes, form == "follower")
+}
+
+type etcdPlace struct {
+	cluster *etcdserver.Cluster
+	client  *clientv3.Client
+	known   []string
+}
+
+func openEtcd(ctx context.Context, nodes int, follower bool) (place, error) {
+	cluster, err := etcdserver.Start(ctx, etcdserver.Options{Nodes: nodes})
+	if err != nil {
+		return nil, err
+	}
+	p := &etcdPlace{cluster: cluster, known: cluster.Endpoints()}
+	if follower {
+		n, err := cluster.Follower(ctx)
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.known = []string{n.Endpoint()}
+	}
+	if p.client, err = cluster.Client(); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *etcdPlace) addrs() []string { return p.known }
+func (p *etcdPlace) version() string { return p.cluster.Version() }
+
+func (p *etcdPlace) pids() (ids []int) {
+	for _, n := range p.cluster.Nodes() {
+		ids = append(ids, n.PID())
+	}
+	return ids
+}
+
+func (p *etcdPlace) watches(ctx context.Context) (int, error) {
+	total := 0
+	for _, addr := range p.cluster.Endpoints() {
+		n, err := gauge(ctx, "http://"+addr+"/metrics", "etcd_debugging_mvcc_watcher_total ")
+		if err != nil {
+			return 0, err
+		}
+		total += n
+	}
+	return total, nil
+}
+
+// refresh forgets all old revisions: those that one subject made are not the next one's burden.
+func (p *etcdPlace) refresh(ctx context.Context) error {
+	r, err := p.client.Get(ctx, "x", clientv3.WithCountOnly())
+	if err != nil {
+		return err
+	}
+	if _, err = p.client.Compact(ctx, r.Header.Revision, clientv3.WithCompactPhysical()); err != nil &&
+		!strings.Contains(err.Error(), "has been compacted") { // nobody wrote since
+		return err
+	}
+	return nil
+}
+
+func (p *etcdPlace) close() {
+	if p.client != nil {
+		_ = p.client.Close()
+	}
+	_ = p.cluster.Close()
+}
+
+// gauge reads one number of a page of metrics.
+func gauge(ctx context.Context, url, name string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	found, value := false, 0.0
+	for lines.Scan() { // to the end, so that the connection is kept
+		if text, ok := strings.CutPrefix(lines.Text(), name); ok {
+			if value, err = strconv.ParseFloat(text, 64); err != nil {
+				return 0, err
+			}
+			found = true
+		}
+	}
+	if err := lines.Err(); err != nil || !found {
+		return 0, fmt.Errorf("bench: no %q at %s: %w", name, url, err)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return int(value), err
+}
+
+type zkPlace struct {
+	cluster *zkserver.Cluster
+	known   []string
+}
+
+func openZooKeeper(ctx context.Context, nodes int, follower bool) (place, error) {
+	cluster, err := zkserver.Start(ctx, zkserver.Options{Nodes: nodes, JVM: []string{
+		// The server's own defaults, which the tests' servers do without: all of the compiler, room on the heap, and empty
+		// containers looked for once a minute.
+		"-XX:TieredStopAtLevel=4", "-XX:ReservedCodeCacheSize=128m", "-Xmx512m", "-Dznode.container.checkIntervalMs=60000",
+	}})
+	if err != nil {
+		return nil, err
+	}
+	p := &zkPlace{cluster, cluster.Endpoints()}
+	if follower {
+		n, err := cluster.Follower(ctx)
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.known = []string{n.Endpoint()}
+	}
+	return p, nil
+}
+
+func (p *zkPlace) addrs() []string { return p.known }
+func (p *zkPlace) version() string { return p.cluster.Version() }
+
+func (p *zkPlace) pids() (ids []int) {
+	for _, n := range p.cluster.Nodes() {
+		ids = append(ids, n.PID())
+	}
+	return ids
+}
+
+func (p *zkPlace) watches(ctx context.Context) (int, error) {
+	total := 0
+	for _, addr := range p.cluster.Endpoints() {
+		m, err := zkserver.Monitor(ctx, addr)
+		if err != nil {
+			return 0, err
+		}
+		total += int(m["watch_count"])
+	}
+	return total, nil
+}
+
+// refresh has nothing to do: ZooKeeper keeps no history in memory.
+func (p *zkPlace) refresh(context.Context) error { return nil }
+
+func (p *zkPlace) close() { _ = p.cluster.Close() }

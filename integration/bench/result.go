@@ -1,0 +1,133 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Result is all that one run has measured.
+type Result struct {
+	Machine Machine           `json:"machine"`
+	Servers map[string]string `json:"servers"` // version by place
+	Cases   []CaseResult      `json:"cases"`
+}
+
+// Machine is what it was measured on.
+type Machine struct {
+	CPU   string `json:"cpu"`
+	Cores int    `json:"cores"`
+	OS    string `json:"os"`
+	Go    string `json:"go"`
+}
+
+func newResult() *Result {
+	return &Result{
+		Machine: Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()},
+		Servers: map[string]string{},
+	}
+}
+
+func cpuModel() string {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return "unknown"
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown"
+}
+
+// judge computes medians and ratios.
+func (r *CaseResult) judge() {
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		s.Median = medianSample(s.Rounds)
+		s.OverFloor = ratio(s.Rounds, r.best(Floor))
+		if s.Role == Baton {
+			if peer := r.best(Peer); peer != nil {
+				s.PeerOver = ratio(peer, s.Rounds)
+			}
+		}
+	}
+}
+
+// best are the rounds of the fastest subject with a role, nil if there is none.
+func (r *CaseResult) best(role Role) []Sample {
+	var best []Sample
+	for _, s := range r.Subjects {
+		if s.Role == role && (best == nil || medianSample(s.Rounds).Time < medianSample(best).Time) {
+			best = s.Rounds
+		}
+	}
+	return best
+}
+
+// ratio is the median of the ratios of the rounds, 0 without them.
+func ratio(of, to []Sample) float64 {
+	var all []float64
+	for i := range min(len(of), len(to)) {
+		all = append(all, of[i].Time/to[i].Time)
+	}
+	return median(all)
+}
+
+func medianSample(all []Sample) Sample {
+	of := func(f func(Sample) float64) float64 {
+		var values []float64
+		for _, s := range all {
+			values = append(values, f(s))
+		}
+		return median(values)
+	}
+	return Sample{
+		Turns:      int(of(func(s Sample) float64 { return float64(s.Turns) })),
+		Time:       of(func(s Sample) float64 { return s.Time }),
+		P50:        of(func(s Sample) float64 { return s.P50 }),
+		P99:        of(func(s Sample) float64 { return s.P99 }),
+		ServerTime: of(func(s Sample) float64 { return s.ServerTime }),
+		ClientTime: of(func(s Sample) float64 { return s.ClientTime }),
+		Allocs:     of(func(s Sample) float64 { return s.Allocs }),
+		AllocBytes: of(func(s Sample) float64 { return s.AllocBytes }),
+	}
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	if n := len(values); n%2 == 0 {
+		return (values[n/2-1] + values[n/2]) / 2
+	}
+	return values[len(values)/2]
+}
+
+// line is the subject on one line, for who looks on.
+func (s SubjectResult) line() string {
+	m, c := s.Median, s.Counts
+	text := fmt.Sprintf("%-24s %8.0f µs  p50 %6.0f p99 %7.0f  %5.2f × floor", s.Name, m.Time/1e3, m.P50/1e3, m.P99/1e3, s.OverFloor)
+	if s.PeerOver > 0 {
+		text += fmt.Sprintf("  peer %5.2f ×", s.PeerOver)
+	} else {
+		text += "              "
+	}
+	return text + fmt.Sprintf("  req %5.2f ev %4.2f in %6.0f out %5.0f  cpu server %5.0f client %5.0f µs  allocs %5.0f  %s (n %d)",
+		c.Requests, c.Events, c.In, c.Out, m.ServerTime/1e3, m.ClientTime/1e3, m.Allocs, ops(c.Ops), m.Turns)
+}
+
+func ops(all map[string]float64) string {
+	var names []string
+	for op, n := range all {
+		names = append(names, fmt.Sprintf("%s %.2f", op, n))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}

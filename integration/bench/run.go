@@ -1,0 +1,294 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"regexp"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// Options say what to measure and for how long.
+type Options struct {
+	// Rounds is how often each subject of a case has its turn.
+	Rounds int
+	// Sample is how long one measurement should take; the number of turns is chosen accordingly.
+	Sample time.Duration
+	// Cases and Subjects choose by name; nil is all.
+	Cases, Subjects *regexp.Regexp
+	// Divide makes the numbers of contenders, names and waiters smaller by that, for a quick look.
+	Divide int
+	// Progress is told what goes on.
+	Progress io.Writer
+}
+
+// Sample is one measurement of one subject: times in nanoseconds, all but Turns for one turn.
+type Sample struct {
+	Turns      int     `json:"turns"`
+	Time       float64 `json:"ns"` // the whole time divided by the turns
+	P50        float64 `json:"p50_ns"`
+	P99        float64 `json:"p99_ns"`
+	ServerTime float64 `json:"server_cpu_ns"`
+	ClientTime float64 `json:"client_cpu_ns"`
+	Allocs     float64 `json:"allocs"` // of this process, so 0 for what runs in another
+	AllocBytes float64 `json:"alloc_bytes"`
+}
+
+// SubjectResult is what one subject of a case came to.
+type SubjectResult struct {
+	Name   string   `json:"name"`
+	Role   Role     `json:"role"`
+	Rounds []Sample `json:"rounds"`
+	// Median has the median of each figure over the rounds.
+	Median Sample `json:"median"`
+	// Counts are for one turn, counted in a round that is not timed.
+	Counts Counts `json:"counts"`
+	// OverFloor is the median of the rounds' ratios of Time to that of the floor, 0 without a floor.
+	OverFloor float64 `json:"over_floor,omitempty"`
+	// PeerOver is, for Baton, the median of the rounds' ratios of the best peer's Time to this one.
+	PeerOver float64 `json:"peer_over,omitempty"`
+}
+
+// CaseResult is a case with all its subjects.
+type CaseResult struct {
+	Name        string          `json:"name"`
+	Form        string          `json:"form"`
+	Place       string          `json:"place"`
+	Contenders  int             `json:"contenders"`
+	Connections int             `json:"connections"`
+	Subjects    []SubjectResult `json:"subjects"`
+}
+
+// Run measures all cases that are chosen.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	result := newResult()
+	var at place
+	name := ""
+	defer func() {
+		if at != nil {
+			at.close()
+		}
+	}()
+	for _, c := range contests() {
+		if c = o.cut(c); len(c.subjects) == 0 {
+			continue
+		}
+		if c.place != name {
+			if at != nil {
+				at.close()
+				at = nil
+			}
+			var err error
+			if at, err = open(ctx, c.place); err != nil {
+				return nil, err
+			}
+			name = c.place
+			result.Servers[name] = at.version()
+		}
+		r, err := (&field{contest: c, place: at, Options: o}).run(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		result.Cases = append(result.Cases, *r)
+	}
+	return result, nil
+}
+
+// cut makes a case as small as was asked for, and leaves out who is not wanted.
+func (o Options) cut(c contest) contest {
+	if o.Cases != nil && !o.Cases.MatchString(c.name) {
+		c.subjects = nil
+	}
+	if o.Subjects != nil {
+		c.subjects = slices.DeleteFunc(slices.Clone(c.subjects), func(s subject) bool { return !o.Subjects.MatchString(s.name) })
+	}
+	if d := max(1, o.Divide); d > 1 {
+		if c.load.contenders > 64 {
+			c.load.contenders = max(32, c.load.contenders/d)
+		}
+		c.load.names = min(c.load.names, max(64, c.load.names/d))
+		c.least, c.most = max(10, c.least/d), max(10, c.most/d)
+	}
+	return c
+}
+
+// field is a case under way.
+type field struct {
+	contest
+	place place
+	Options
+	plays int
+}
+
+// entrant is a subject that is ready.
+type entrant struct {
+	subject
+	player
+	turns int
+	SubjectResult
+}
+
+// sampleBound is for a measurement that takes a second or a few unless something is broken.
+const sampleBound = 3 * time.Minute
+
+func (f *field) run(ctx context.Context) (*CaseResult, error) {
+	fmt.Fprintf(f.Progress, "%s: %d contenders on %d connections\n", f.name, f.load.contenders, f.load.connections())
+	var all []*entrant
+	defer func() {
+		for _, e := range all {
+			e.close()
+		}
+	}()
+	for _, s := range f.subjects {
+		e := &entrant{subject: s, SubjectResult: SubjectResult{Name: s.name, Role: s.role}}
+		if err := f.count(ctx, e); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		var err error
+		if e.player, err = s.open(ctx, f.access(), f.load); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+		all = append(all, e)
+		if err := f.calibrate(ctx, e); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	for round := range f.Rounds {
+		// Each begins a round once, so that nobody always follows the same one.
+		for i := range all {
+			e := all[(i+round)%len(all)]
+			s, err := f.sample(ctx, e, e.turns, nil)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.Name, err)
+			}
+			e.Rounds = append(e.Rounds, s.Sample)
+		}
+	}
+	r := &CaseResult{Name: f.name, Form: string(f.load.form), Place: f.contest.place, Contenders: f.load.contenders, Connections: f.load.connections()}
+	for _, e := range all {
+		r.Subjects = append(r.Subjects, e.SubjectResult)
+	}
+	r.judge()
+	for _, s := range r.Subjects {
+		fmt.Fprintln(f.Progress, "  ", s.line())
+	}
+	return r, nil
+}
+
+func (f *field) access() access { return access{service: f.service(), addrs: f.place.addrs()} }
+
+// count plays through a proxy that counts.
+func (f *field) count(ctx context.Context, e *entrant) error {
+	m, err := newMeter(f.service(), f.place.addrs())
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	player, err := e.open(ctx, m.access, f.load)
+	if err != nil {
+		return err
+	}
+	defer player.close()
+	e.player = player
+	s, err := f.sample(ctx, e, f.countTurns(), m)
+	e.Counts = s.counts
+	return err
+}
+
+// countTurns is how many turns are counted: enough for what happens seldom to weigh little.
+func (f *field) countTurns() int {
+	if f.load.form == names {
+		return max(f.least, f.load.contenders)
+	}
+	return max(f.least, min(200, 2*f.load.contenders))
+}
+
+// calibrate finds how many turns take the time of a sample, and warms up.
+func (f *field) calibrate(ctx context.Context, e *entrant) error {
+	s, err := f.sample(ctx, e, f.least, nil)
+	if err != nil {
+		return err
+	}
+	e.turns = min(f.most, max(f.least, int(float64(f.Sample)/s.Time)))
+	return nil
+}
+
+type counted struct {
+	Sample
+	counts Counts
+}
+
+// sample measures one subject once.
+func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (counted, error) {
+	ctx, cancel := context.WithTimeout(ctx, sampleBound)
+	defer cancel()
+	if err := f.place.refresh(ctx); err != nil {
+		return counted{}, err
+	}
+	runtime.GC()
+	rec := &recorder{servers: f.place.pids(), client: e.process(), meter: m}
+	var sum times
+	for sum.turns < turns {
+		before, err := f.place.watches(ctx)
+		if err != nil {
+			return counted{}, err
+		}
+		f.plays++
+		t, err := e.play(ctx, &play{
+			name: fmt.Sprintf("%s-%d-%d", f.load.form, f.load.contenders, f.plays), turns: turns, rec: rec,
+			settled: func(ctx context.Context, waiters int) error { return f.settle(ctx, before+waiters) },
+		})
+		if err != nil {
+			return counted{}, err
+		}
+		sum.turns, sum.elapsed, sum.each = sum.turns+t.turns, sum.elapsed+t.elapsed, append(sum.each, t.each...)
+		if f.load.form == drain && sum.turns >= f.drained() {
+			break
+		}
+	}
+	slices.Sort(sum.each)
+	n, used := float64(sum.turns), rec.total
+	return counted{
+		Sample{
+			Turns: sum.turns, Time: float64(sum.elapsed) / n, P50: quantile(sum.each, 0.5), P99: quantile(sum.each, 0.99),
+			ServerTime: float64(used.server) / n, ClientTime: float64(used.client) / n, Allocs: used.allocs / n, AllocBytes: used.bytes / n,
+		},
+		used.counts.per(n),
+	}, nil
+}
+
+// drained is how many hand-overs of drains are enough: each drain costs the time to form a line.
+func (f *field) drained() int { return max(f.least, f.load.contenders/2) }
+
+// settle waits until the servers have so many watches and their number rests. Whoever waits without a watch is given
+// a second.
+func (f *field) settle(ctx context.Context, watches int) error {
+	const pause, still, enough = 30 * time.Millisecond, 4, 40
+	last, same := -1, 0
+	for {
+		n, err := f.place.watches(ctx)
+		if err != nil {
+			return err
+		}
+		if n != last {
+			last, same = n, 0
+		}
+		if same++; same >= still && n >= watches || same >= enough {
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d watches stand: %w", n, watches, context.Cause(ctx))
+		}
+	}
+}
+
+func quantile(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))])
+}
