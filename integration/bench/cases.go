@@ -101,12 +101,21 @@ func bareRelay(service string, f form) subject {
 	}}
 }
 
+// semaphores are the subjects that know permits.
+func semaphores(service string) []subject {
+	all := []subject{baton("semaphore", batonSemaphore)}
+	if service == "zookeeper" {
+		all = append(all, curator("InterProcessSemaphoreV2", "semaphore"))
+	}
+	return all
+}
+
 // locks are the peers' mutexes.
 func locks(service string) []subject {
 	if service == "etcd" {
 		return []subject{etcdMutex}
 	}
-	return []subject{goZKLock}
+	return []subject{goZKLock, curator("InterProcessMutex", "mutex")}
 }
 
 // crowds are the numbers of contenders for one name.
@@ -151,7 +160,7 @@ func single(service string) []contest {
 		pairsOn(service, service),
 		{
 			name: "permit/" + service, place: service, load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000,
-			subjects: []subject{bare(service), baton("semaphore", batonSemaphore)},
+			subjects: append([]subject{bare(service)}, semaphores(service)...),
 		},
 	}
 	for _, f := range []form{drain, turns} {
@@ -166,7 +175,7 @@ func single(service string) []contest {
 		},
 		contest{
 			name: "permits/" + service, place: service, load: load{form: permits, contenders: 64, permits: 10}, least: 100, most: 5000,
-			subjects: []subject{baton("semaphore", batonSemaphore)},
+			subjects: semaphores(service),
 		},
 	)
 }

@@ -17,6 +17,8 @@ type access struct {
 	service string // etcd or zookeeper
 	addrs   []string
 	dial    []grpc.DialOption // etcd's interceptors, if what it asks is counted
+	// curators is the process that plays for Curator.
+	curators *curators
 }
 
 // Counts is what clients asked and were told.
@@ -71,14 +73,14 @@ type meter struct {
 	in, out atomic.Int64
 }
 
-func newMeter(service string, addrs []string) (*meter, error) {
-	m := &meter{access: access{service: service}, zk: zkwire.NewCounter(), etcd: etcdcount.New()}
+func newMeter(a access) (*meter, error) {
+	m := &meter{access: a, zk: zkwire.NewCounter(), etcd: etcdcount.New()}
 	var err error
-	if m.proxy, err = netproxy.New(addrs, netproxy.WithSniffer(m.sniffer)); err != nil {
+	if m.proxy, err = netproxy.New(a.addrs, netproxy.WithSniffer(m.sniffer)); err != nil {
 		return nil, err
 	}
 	m.addrs = []string{m.proxy.Addr()}
-	if service == "etcd" {
+	if m.service == "etcd" {
 		m.dial = m.etcd.DialOptions()
 	}
 	return m, nil

@@ -66,6 +66,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	result := newResult()
 	var at place
 	name := ""
+	java := &curators{}
+	defer java.close()
 	defer func() {
 		if at != nil {
 			at.close()
@@ -87,7 +89,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			name = c.place
 			result.Servers[name] = at.version()
 		}
-		r, err := (&field{contest: c, place: at, Options: o}).run(ctx)
+		r, err := (&field{contest: c, place: at, curators: java, Options: o}).run(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -117,7 +119,8 @@ func (o Options) cut(c contest) contest {
 // field is a case under way.
 type field struct {
 	contest
-	place place
+	place    place
+	curators *curators
 	Options
 	plays int
 }
@@ -177,11 +180,13 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	return r, nil
 }
 
-func (f *field) access() access { return access{service: f.service(), addrs: f.place.addrs()} }
+func (f *field) access() access {
+	return access{service: f.service(), addrs: f.place.addrs(), curators: f.curators}
+}
 
 // count plays through a proxy that counts.
 func (f *field) count(ctx context.Context, e *entrant) error {
-	m, err := newMeter(f.service(), f.place.addrs())
+	m, err := newMeter(f.access())
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,224 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/child"
+)
+
+// contendersJava plays loads with Curator's recipes.
+//
+//go:embed curator/Contenders.java
+var contendersJava []byte
+
+// jars are what Curator needs, as Debian's packages put them.
+var jars = []string{
+	"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop",
+	"netty-all", "netty-common", "netty-handler", "netty-transport", "netty-buffer", "netty-codec", "netty-resolver",
+}
+
+const jarDir = "/usr/share/java"
+
+// CuratorInstalled returns nil when Curator can be measured here, else an error that says what is missing and how to get it.
+func CuratorInstalled() error {
+	_, err := classPath()
+	return err
+}
+
+func classPath() (string, error) {
+	var paths []string
+	for _, name := range jars {
+		path := filepath.Join(jarDir, name+".jar")
+		if _, err := os.Stat(path); err != nil && strings.HasPrefix(name, "netty") {
+			continue // which of these there are depends on the release
+		} else if err != nil {
+			return "", fmt.Errorf("bench: Curator cannot be measured: %w; install it with\n\tapt-get update && "+
+				"apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless", err)
+		}
+		paths = append(paths, path)
+	}
+	// The program is given to java as source, which takes the compiler.
+	if _, err := exec.LookPath("javac"); err != nil {
+		return "", fmt.Errorf("bench: Curator cannot be measured: %w; install it with\n\tapt-get update && "+
+			"apt-get install -y --no-install-recommends default-jdk-headless", err)
+	}
+	return strings.Join(paths, ":"), nil
+}
+
+// curators is the process that plays for Curator: one for all cases, so that its compiler has seen everything. It is
+// started when it is first needed.
+type curators struct {
+	mu      sync.Mutex
+	process *child.Process
+	in      io.WriteCloser
+	out     *bufio.Reader
+	dir     string
+	sets    int
+}
+
+func (c *curators) start() error {
+	if c.process != nil {
+		return nil
+	}
+	path, err := classPath()
+	if err != nil {
+		return err
+	}
+	if c.dir, err = os.MkdirTemp("", "baton-curator-"); err != nil {
+		return err
+	}
+	program := filepath.Join(c.dir, "Contenders.java")
+	if err := os.WriteFile(program, contendersJava, 0o600); err != nil {
+		return err
+	}
+	log, err := os.Create(filepath.Join(c.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	input, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	out, output, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	cmd := exec.Command("java", "-Xmx512m", "-cp", path, program)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, log
+	if c.process, err = child.Start(cmd); err != nil {
+		return err
+	}
+	c.in, c.out = in, bufio.NewReaderSize(out, 1<<20)
+	return nil
+}
+
+func (c *curators) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil {
+		c.process.Kill()
+		_ = c.in.Close()
+	}
+	if c.dir != "" {
+		_ = os.RemoveAll(c.dir)
+	}
+}
+
+// tell writes a line.
+func (c *curators) tell(format string, args ...any) error {
+	_, err := fmt.Fprintf(c.in, format+"\n", args...)
+	return err
+}
+
+// hear reads a line.
+func (c *curators) hear() (word, rest string, err error) {
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		return "", "", fmt.Errorf("bench: Curator's process ended: %w; its log ends with:\n%s", err, child.Tail(filepath.Join(c.dir, "log"), 4<<10))
+	}
+	word, rest, _ = strings.Cut(strings.TrimSpace(line), " ")
+	if word == "error" {
+		return "", "", errors.New("bench: Curator: " + rest)
+	}
+	return word, rest, nil
+}
+
+// curator makes a subject of one of its recipes.
+func curator(name, recipe string) subject {
+	return subject{"Curator " + name, Peer, func(_ context.Context, a access, l load) (player, error) {
+		c := a.curators
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if err := c.start(); err != nil {
+			return nil, err
+		}
+		c.sets++
+		p := &curatorPlayer{curators: c, id: c.sets, recipe: recipe, load: l}
+		if err := c.tell("open %d %s %d %d", p.id, strings.Join(a.addrs, ","), l.connections(), ttl.Milliseconds()); err != nil {
+			return nil, err
+		}
+		_, _, err := c.hear()
+		return p, err
+	}}
+}
+
+type curatorPlayer struct {
+	*curators
+	load
+	id     int
+	recipe string
+}
+
+func (p *curatorPlayer) process() int { return p.curators.process.PID() }
+
+func (p *curatorPlayer) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tell("close %d", p.id) == nil {
+		_, _, _ = p.hear()
+	}
+}
+
+// play is not interrupted by ctx: what goes wrong there ends the process, which ends this.
+func (p *curatorPlayer) play(ctx context.Context, pl *play) (times, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer context.AfterFunc(ctx, p.curators.process.Kill)()
+	err := p.tell("play %d %s %s %s %d %d %d %d %d", p.id, p.form, p.recipe, pl.name, p.contenders, p.names, p.permits,
+		warmTurns(p.contenders), pl.turns)
+	for err == nil {
+		var word, rest string
+		if word, rest, err = p.hear(); err != nil {
+			break
+		}
+		switch word {
+		case "settle":
+			err = pl.settled(ctx, p.contenders-1)
+		case "begin":
+			pl.rec.begin()
+		case "end":
+			pl.rec.end()
+		case "done":
+			return parseTimes(rest)
+		}
+		if err == nil {
+			err = p.tell("go")
+		}
+	}
+	return times{}, err
+}
+
+func parseTimes(text string) (times, error) {
+	fields := strings.Fields(text)
+	var values []int64
+	for _, f := range fields {
+		v, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return times{}, err
+		}
+		values = append(values, v)
+	}
+	if len(values) < 2 {
+		return times{}, fmt.Errorf("bench: Curator's times: %q", text)
+	}
+	t := times{elapsed: time.Duration(values[0]), turns: int(values[1])}
+	for _, v := range values[2:] {
+		t.each = append(t.each, time.Duration(v))
+	}
+	return t, nil
+}

@@ -1,0 +1,382 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
+import org.apache.curator.framework.recipes.locks.Lease;
+import org.apache.curator.retry.ExponentialBackoffRetry;
+
+/**
+ * Plays the benchmark's loads with Curator's recipes, as the Go side tells it, line by line:
+ *
+ * <pre>
+ * open ID HOSTS CONNECTIONS TTL_MS                                  ok
+ * play ID FORM RECIPE NAME CONTENDERS NAMES PERMITS WARM TURNS      settle, begin (each answered with go), end, done NS TURNS EACH...
+ * close ID                                                          ok
+ * </pre>
+ *
+ * What fails is told as "error ...", and ends the process.
+ */
+public class Contenders {
+    interface Contender {
+        void take() throws Exception;
+
+        void give() throws Exception;
+    }
+
+    interface Work {
+        void run() throws Exception;
+    }
+
+    static final BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+    static final PrintStream out = System.out;
+    static final Map<String, List<CuratorFramework>> sets = new HashMap<>();
+
+    public static void main(String[] args) throws Exception {
+        try {
+            for (String line; (line = in.readLine()) != null; ) {
+                String[] words = line.split(" ");
+                switch (words[0]) {
+                    case "open":
+                        open(words[1], words[2], Integer.parseInt(words[3]), Integer.parseInt(words[4]));
+                        say("ok");
+                        break;
+                    case "play":
+                        say(new Play(words).run());
+                        break;
+                    case "close":
+                        for (CuratorFramework c : sets.remove(words[1])) {
+                            c.close();
+                        }
+                        say("ok");
+                        break;
+                    default:
+                        throw new IllegalArgumentException(line);
+                }
+            }
+        } catch (Throwable e) {
+            e.printStackTrace();
+            say("error " + e);
+            System.exit(1);
+        }
+        System.exit(0);
+    }
+
+    static synchronized void say(String line) {
+        out.println(line);
+        out.flush();
+    }
+
+    /** Tells the other side something and waits until it has done its part. */
+    static void ask(String word) throws Exception {
+        say(word);
+        String answer = in.readLine();
+        if (!"go".equals(answer)) {
+            throw new IllegalStateException("answer to " + word + ": " + answer);
+        }
+    }
+
+    static void open(String id, String hosts, int connections, int ttl) throws Exception {
+        List<CuratorFramework> set = new ArrayList<>();
+        sets.put(id, set);
+        for (int i = 0; i < connections; i++) {
+            CuratorFramework c = CuratorFrameworkFactory.newClient(hosts, ttl, 15000, new ExponentialBackoffRetry(1000, 3));
+            set.add(c);
+            c.start();
+            if (!c.blockUntilConnected(30, TimeUnit.SECONDS)) {
+                throw new IllegalStateException("no connection to " + hosts);
+            }
+        }
+    }
+
+    static class Play {
+        final List<CuratorFramework> clients;
+        final String form, recipe, name;
+        final int contenders, names, permits, warm, turns;
+        final AtomicReference<Throwable> failure = new AtomicReference<>();
+        final List<Thread> threads = new ArrayList<>();
+
+        // The course: grants in their order. From one of them to another is what is measured.
+        final AtomicInteger count = new AtomicInteger();
+        final AtomicBoolean over = new AtomicBoolean();
+        final long[] stamps;
+        final int from, to;
+
+        Play(String[] w) {
+            clients = sets.get(w[1]);
+            form = w[2];
+            recipe = w[3];
+            name = w[4];
+            contenders = Integer.parseInt(w[5]);
+            names = Integer.parseInt(w[6]);
+            permits = Integer.parseInt(w[7]);
+            warm = Integer.parseInt(w[8]);
+            turns = Integer.parseInt(w[9]);
+            from = warm;
+            to = warm + turns;
+            stamps = new long[Math.max(to + 1, contenders)];
+        }
+
+        Contender contender(int i, String name) {
+            CuratorFramework c = clients.get(i % clients.size());
+            String path = "/curator/" + name;
+            if (recipe.equals("semaphore")) {
+                InterProcessSemaphoreV2 s = new InterProcessSemaphoreV2(c, path, Math.max(1, permits));
+                return new Contender() {
+                    Lease lease;
+
+                    public void take() throws Exception {
+                        lease = s.acquire();
+                    }
+
+                    public void give() {
+                        s.returnLease(lease);
+                    }
+                };
+            }
+            InterProcessMutex m = new InterProcessMutex(c, path);
+            return new Contender() {
+                public void take() throws Exception {
+                    m.acquire();
+                }
+
+                public void give() throws Exception {
+                    m.release();
+                }
+            };
+        }
+
+        void go(Work work) {
+            Thread t = new Thread(() -> {
+                try {
+                    work.run();
+                } catch (Throwable e) {
+                    e.printStackTrace();
+                    failure.compareAndSet(null, e);
+                    say("error " + e);
+                    System.exit(1);
+                }
+            });
+            threads.add(t);
+            t.start();
+        }
+
+        void join() throws Exception {
+            for (Thread t : threads) {
+                t.join();
+            }
+            threads.clear();
+        }
+
+        String run() throws Exception {
+            switch (form) {
+                case "pair":
+                    return pairs();
+                case "drain":
+                    return drain();
+                case "turns":
+                    return turns();
+                case "names":
+                    return manyNames();
+                case "permits":
+                    return permitted();
+            }
+            throw new IllegalArgumentException(form);
+        }
+
+        String done(long elapsed, int n, long[] each) {
+            StringBuilder b = new StringBuilder("done " + elapsed + " " + n);
+            for (long e : each) {
+                b.append(' ').append(e);
+            }
+            return b.toString();
+        }
+
+        String between(int from, int to) {
+            long[] each = new long[to - from];
+            for (int k = from; k < to; k++) {
+                each[k - from] = stamps[k + 1] - stamps[k];
+            }
+            return done(stamps[to] - stamps[from], to - from, each);
+        }
+
+        String pairs() throws Exception {
+            Contender one = contender(0, name);
+            for (int i = 0; i < 5; i++) {
+                one.take();
+                one.give();
+            }
+            long[] each = new long[turns];
+            ask("begin");
+            long began = System.nanoTime();
+            for (int i = 0; i < turns; i++) {
+                long start = System.nanoTime();
+                one.take();
+                one.give();
+                each[i] = System.nanoTime() - start;
+            }
+            long elapsed = System.nanoTime() - began;
+            ask("end");
+            return done(elapsed, turns, each);
+        }
+
+        String drain() throws Exception {
+            Contender first = contender(0, name);
+            first.take();
+            for (int i = 1; i < contenders; i++) {
+                Contender one = contender(i, name);
+                go(() -> {
+                    one.take();
+                    stamps[count.getAndIncrement()] = System.nanoTime();
+                    one.give();
+                });
+            }
+            ask("settle");
+            ask("begin");
+            stamps[count.getAndIncrement()] = System.nanoTime();
+            first.give();
+            join();
+            ask("end");
+            return between(0, contenders - 1);
+        }
+
+        /** Is called by whoever holds, and tells whether that was the last one that is measured. */
+        boolean turn() throws Exception {
+            int k = count.getAndIncrement();
+            if (k < stamps.length) {
+                stamps[k] = System.nanoTime();
+            }
+            if (k == from) {
+                ask("begin");
+                stamps[k] = System.nanoTime();
+            }
+            if (k == to) {
+                ask("end");
+                over.set(true);
+            }
+            return over.get();
+        }
+
+        void rounds(Contender one) throws Exception {
+            for (boolean last = false; !last; ) {
+                one.take();
+                last = turn();
+                one.give();
+            }
+        }
+
+        /** The mutex belongs to its thread, so the first contender has one of its own too. */
+        String turns() throws Exception {
+            Object gate = new Object();
+            boolean[] state = new boolean[2]; // held, open
+            Contender first = contender(0, name);
+            go(() -> {
+                first.take();
+                synchronized (gate) {
+                    state[0] = true;
+                    gate.notifyAll();
+                    while (!state[1]) {
+                        gate.wait();
+                    }
+                }
+                turn();
+                first.give();
+                rounds(first);
+            });
+            synchronized (gate) {
+                while (!state[0]) {
+                    gate.wait();
+                }
+            }
+            for (int i = 1; i < contenders; i++) {
+                Contender one = contender(i, name);
+                go(() -> rounds(one));
+            }
+            ask("settle");
+            synchronized (gate) {
+                state[1] = true;
+                gate.notifyAll();
+            }
+            join();
+            return between(from, to);
+        }
+
+        String manyNames() throws Exception {
+            List<List<Contender>> own = new ArrayList<>();
+            for (int i = 0; i < contenders; i++) {
+                own.add(new ArrayList<>());
+            }
+            for (int n = 0; n < names; n++) {
+                own.get(n % contenders).add(contender(n % contenders, name + "-" + n));
+            }
+            for (List<Contender> mine : own) {
+                go(() -> {
+                    for (Contender one : mine) {
+                        one.take();
+                        one.give();
+                    }
+                });
+            }
+            join();
+            int share = Math.max(1, turns / contenders);
+            long[] each = new long[share * contenders];
+            ask("begin");
+            long began = System.nanoTime();
+            for (int i = 0; i < contenders; i++) {
+                List<Contender> mine = own.get(i);
+                int at = i * share;
+                go(() -> {
+                    for (int k = 0; k < share; k++) {
+                        long start = System.nanoTime();
+                        Contender one = mine.get(k % mine.size());
+                        one.take();
+                        one.give();
+                        each[at + k] = System.nanoTime() - start;
+                    }
+                });
+            }
+            join();
+            long elapsed = System.nanoTime() - began;
+            ask("end");
+            return done(elapsed, share * contenders, each);
+        }
+
+        String permitted() throws Exception {
+            List<long[]> each = new ArrayList<>();
+            Object asking = new Object(); // several hold at a time, and only one may talk
+            for (int i = 0; i < contenders; i++) {
+                Contender one = contender(i, name);
+                go(() -> {
+                    long[] own = new long[0];
+                    for (boolean last = false; !last; ) {
+                        long start = System.nanoTime();
+                        one.take();
+                        synchronized (asking) {
+                            last = turn();
+                        }
+                        one.give();
+                        own = Arrays.copyOf(own, own.length + 1);
+                        own[own.length - 1] = System.nanoTime() - start;
+                    }
+                    synchronized (each) {
+                        each.add(own);
+                    }
+                });
+            }
+            join();
+            long[] all = each.stream().flatMapToLong(Arrays::stream).toArray();
+            return done(stamps[to] - stamps[from], turns, all);
+        }
+    }
+}
