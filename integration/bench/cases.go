@@ -121,17 +121,16 @@ func locks(service string) []subject {
 // crowds are the numbers of contenders for one name.
 var crowds = []int{2, 16, 128, 512}
 
-// contests are all cases with a clock, in the order in which they are run.
-func contests() (all []contest) {
-	for _, service := range []string{"etcd", "zookeeper"} {
-		all = append(all, single(service)...)
+// scale are the numbers of goroutines that take names of their own.
+var scale = []int{1, 4, 16, 64, 256}
+
+// contests are the cases of a place, in the order in which they are run.
+func contests(place string) []contest {
+	service, nodes, _ := strings.Cut(place, "-")
+	if nodes == "" {
+		return single(service)
 	}
-	for _, service := range []string{"etcd", "zookeeper"} {
-		for _, place := range []string{service + "-3", service + "-3follower"} {
-			all = append(all, pairsOn(place, service), handOver(place, service, turns, 16))
-		}
-	}
-	return all
+	return []contest{pairsOn(place, service), handOver(place, service, turns, 16)}
 }
 
 func pairsOn(place, service string) contest {
@@ -167,6 +166,12 @@ func single(service string) []contest {
 		for _, w := range crowds {
 			all = append(all, handOver(service, service, f, w))
 		}
+	}
+	for _, n := range scale {
+		all = append(all, contest{
+			name: fmt.Sprintf("scale/%s/%d", service, n), place: service, load: load{form: names, contenders: n, names: 4 * n}, least: 10 * n, most: 20000,
+			subjects: []subject{bare(service), baton("mutex", batonMutex)},
+		})
 	}
 	return append(all,
 		contest{

@@ -14,6 +14,8 @@ type Result struct {
 	Machine Machine           `json:"machine"`
 	Servers map[string]string `json:"servers"` // version by place
 	Cases   []CaseResult      `json:"cases"`
+	Waiters []WaitersResult   `json:"waiters"`
+	Reenter *ReenterResult    `json:"reenter,omitempty"`
 }
 
 // Machine is what it was measured on.

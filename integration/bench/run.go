@@ -64,43 +64,114 @@ type CaseResult struct {
 // Run measures all cases that are chosen.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	result := newResult()
-	var at place
-	name := ""
-	java := &curators{}
-	defer java.close()
-	defer func() {
-		if at != nil {
-			at.close()
+	r := &run{Options: o, result: result}
+	defer r.close()
+	for _, name := range places {
+		if err := r.at(ctx, name); err != nil {
+			return nil, err
 		}
-	}()
-	for _, c := range contests() {
-		if c = o.cut(c); len(c.subjects) == 0 {
-			continue
-		}
-		if c.place != name {
-			if at != nil {
-				at.close()
-				at = nil
-			}
-			var err error
-			if at, err = open(ctx, c.place); err != nil {
-				return nil, err
-			}
-			name = c.place
-			result.Servers[name] = at.version()
-		}
-		r, err := (&field{contest: c, place: at, curators: java, Options: o}).run(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.name, err)
-		}
-		result.Cases = append(result.Cases, *r)
 	}
 	return result, nil
 }
 
+// places are where cases are measured, in this order.
+var places = []string{"etcd", "zookeeper", "etcd-3", "etcd-3follower", "zookeeper-3", "zookeeper-3follower"}
+
+// run is a run under way.
+type run struct {
+	Options
+	result   *Result
+	place    place // nil before the first case of a place
+	curators curators
+}
+
+func (r *run) close() {
+	r.leave()
+	r.curators.close()
+}
+
+func (r *run) leave() {
+	if r.place != nil {
+		r.place.close()
+		r.place = nil
+	}
+}
+
+// at measures the cases of a place, whose servers live for as long.
+func (r *run) at(ctx context.Context, name string) error {
+	defer r.leave()
+	for _, c := range contests(name) {
+		if c = r.cut(c); len(c.subjects) == 0 {
+			continue
+		}
+		f, err := r.field(ctx, c)
+		if err != nil {
+			return err
+		}
+		result, err := f.run(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		r.result.Cases = append(r.result.Cases, *result)
+	}
+	return r.specials(ctx, name)
+}
+
+// field opens the place if it is not open.
+func (r *run) field(ctx context.Context, c contest) (*field, error) {
+	if r.place == nil {
+		fmt.Fprintf(r.Progress, "starting %s\n", c.place)
+		var err error
+		if r.place, err = open(ctx, c.place); err != nil {
+			return nil, err
+		}
+		r.result.Servers[c.place] = r.place.version()
+	}
+	return &field{contest: c, place: r.place, curators: &r.curators, Options: r.Options}, nil
+}
+
+// specials are the cases that are no contest of subjects.
+func (r *run) specials(ctx context.Context, place string) error {
+	ctx, cancel := context.WithTimeout(ctx, specialBound)
+	defer cancel()
+	if place != "etcd" && place != "zookeeper" {
+		return nil
+	}
+	if name := "waiters/" + place; r.wants(name) {
+		f, err := r.field(ctx, contest{name: name, place: place})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(r.Progress, "%s\n", name)
+		for _, measure := range []func(context.Context, int) (WaitersResult, error){f.waiters, f.bareWatches} {
+			w, err := measure(ctx, manyWaiters/max(1, r.Divide))
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			fmt.Fprintln(r.Progress, "  ", w.line())
+			r.result.Waiters = append(r.result.Waiters, w)
+		}
+	}
+	if place == "etcd" && r.wants("reenter") {
+		f, err := r.field(ctx, contest{name: "reenter", place: place})
+		if err != nil {
+			return err
+		}
+		again, err := f.reenter(ctx, 500_000/max(1, r.Divide))
+		if err != nil {
+			return fmt.Errorf("reenter: %w", err)
+		}
+		fmt.Fprintf(r.Progress, "reenter: %.0f ns, %.2f allocations, %.0f bytes\n", again.Time, again.Allocs, again.Bytes)
+		r.result.Reenter = &again
+	}
+	return nil
+}
+
+func (o Options) wants(name string) bool { return o.Cases == nil || o.Cases.MatchString(name) }
+
 // cut makes a case as small as was asked for, and leaves out who is not wanted.
 func (o Options) cut(c contest) contest {
-	if o.Cases != nil && !o.Cases.MatchString(c.name) {
+	if !o.wants(c.name) {
 		c.subjects = nil
 	}
 	if o.Subjects != nil {
@@ -135,6 +206,9 @@ type entrant struct {
 
 // sampleBound is for a measurement that takes a second or a few unless something is broken.
 const sampleBound = 3 * time.Minute
+
+// specialBound is for thousands of waiters, on a machine that is busy.
+const specialBound = 10 * time.Minute
 
 func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	fmt.Fprintf(f.Progress, "%s: %d contenders on %d connections\n", f.name, f.load.contenders, f.load.connections())
