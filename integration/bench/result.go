@@ -4,18 +4,26 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Result is all that one run has measured.
 type Result struct {
-	Machine Machine           `json:"machine"`
-	Servers map[string]string `json:"servers"` // version by place
-	Cases   []CaseResult      `json:"cases"`
-	Waiters []WaitersResult   `json:"waiters"`
-	Reenter *ReenterResult    `json:"reenter,omitempty"`
+	Machine Machine `json:"machine"`
+	Peers   string  `json:"peers"` // whose versions are known
+	// Complete says that all cases ran, and in full.
+	Complete bool              `json:"complete"`
+	Rounds   int               `json:"rounds"`
+	Took     time.Duration     `json:"took_ns"`
+	Servers  map[string]string `json:"servers"` // version by place
+	Cases    []CaseResult      `json:"cases"`
+	Waiters  []WaitersResult   `json:"waiters"`
+	Reenter  *ReenterResult    `json:"reenter,omitempty"`
 }
 
 // Machine is what it was measured on.
@@ -26,11 +34,32 @@ type Machine struct {
 	Go    string `json:"go"`
 }
 
-func newResult() *Result {
+func newResult(o Options) *Result {
 	return &Result{
+		Peers: peers(), Rounds: o.Rounds, Complete: o.Divide <= 1 && o.Rounds >= 5 && o.Cases == nil && o.Subjects == nil,
 		Machine: Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()},
 		Servers: map[string]string{},
 	}
+}
+
+// peers are the versions of the other libraries.
+func peers() string {
+	all := []string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			switch m.Path {
+			case "go.etcd.io/etcd/client/v3":
+				all = append(all, "etcd's concurrency "+m.Version)
+			case "github.com/go-zookeeper/zk":
+				all = append(all, "go-zookeeper "+m.Version)
+			}
+		}
+	}
+	// Debian's jar is a link to one whose name has the version.
+	if jar, err := filepath.EvalSymlinks(filepath.Join(jarDir, "curator-recipes.jar")); err == nil {
+		all = append(all, strings.TrimSuffix(strings.Replace(filepath.Base(jar), "curator-recipes-", "Curator ", 1), ".jar"))
+	}
+	return strings.Join(all, ", ")
 }
 
 func cpuModel() string {
@@ -94,11 +123,21 @@ func medianSample(all []Sample) Sample {
 		Time:       of(func(s Sample) float64 { return s.Time }),
 		P50:        of(func(s Sample) float64 { return s.P50 }),
 		P99:        of(func(s Sample) float64 { return s.P99 }),
-		ServerTime: of(func(s Sample) float64 { return s.ServerTime }),
-		ClientTime: of(func(s Sample) float64 { return s.ClientTime }),
+		ServerTime: mean(all, func(s Sample) float64 { return s.ServerTime }),
+		ClientTime: mean(all, func(s Sample) float64 { return s.ClientTime }),
 		Allocs:     of(func(s Sample) float64 { return s.Allocs }),
 		AllocBytes: of(func(s Sample) float64 { return s.AllocBytes }),
 	}
+}
+
+// mean is over the turns of all rounds. The clock of processor time is coarse for a round, and has no outliers.
+func mean(all []Sample, f func(Sample) float64) float64 {
+	sum, turns := 0.0, 0
+	for _, s := range all {
+		sum += f(s) * float64(s.Turns)
+		turns += s.Turns
+	}
+	return sum / max(1, float64(turns))
 }
 
 func median(values []float64) float64 {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -41,7 +42,7 @@ type SubjectResult struct {
 	Name   string   `json:"name"`
 	Role   Role     `json:"role"`
 	Rounds []Sample `json:"rounds"`
-	// Median has the median of each figure over the rounds.
+	// Median has the median of each figure over the rounds; of processor time it has the mean.
 	Median Sample `json:"median"`
 	// Counts are for one turn, counted in a round that is not timed.
 	Counts Counts `json:"counts"`
@@ -63,7 +64,13 @@ type CaseResult struct {
 
 // Run measures all cases that are chosen.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	result := newResult()
+	if o.needCurator() {
+		if err := CuratorInstalled(); err != nil {
+			return nil, err // now, and not in ten minutes
+		}
+	}
+	began := time.Now()
+	result := newResult(o)
 	r := &run{Options: o, result: result}
 	defer r.close()
 	for _, name := range places {
@@ -71,7 +78,21 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
+	result.Took = time.Since(began)
 	return result, nil
+}
+
+func (o Options) needCurator() bool {
+	for _, place := range places {
+		for _, c := range contests(place) {
+			for _, s := range o.cut(c).subjects {
+				if strings.HasPrefix(s.name, "Curator") {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // places are where cases are measured, in this order.

@@ -18,6 +18,7 @@ type WaitersResult struct {
 	Name    string `json:"name"`
 	Place   string `json:"place"`
 	Subject string `json:"subject"`
+	Role    Role   `json:"role"`
 	Waiters int    `json:"waiters"`
 	// Heap is what lives on the client's heap for each waiter after a collection, and Inuse what the heap takes of the machine for
 	// that; Stack is the goroutines'.
@@ -58,7 +59,7 @@ func (w *WaitersResult) grown(from, to memory) {
 
 // waiters measures waiters of Baton's mutex on one session, whose line is then drained.
 func (f *field) waiters(ctx context.Context, n int) (WaitersResult, error) {
-	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "Baton mutex", Waiters: n}
+	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "Baton mutex", Role: Baton, Waiters: n}
 	opened, err := openBaton(ctx, f.access(), load{contenders: 2}, batonMutex)
 	if err != nil {
 		return w, err
@@ -165,7 +166,7 @@ func (q *queue) inOrder() bool {
 // bareWatches measures as many watches of the bare client, each with a goroutine that waits for it, as a caller would: the share
 // of the waiters' memory that is the client library's.
 func (f *field) bareWatches(ctx context.Context, n int) (WaitersResult, error) {
-	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "bare watches", Waiters: n}
+	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "bare watches", Role: Floor, Waiters: n}
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()

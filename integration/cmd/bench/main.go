@@ -1,12 +1,13 @@
 // Bench measures Baton beside the floors of its services and beside other libraries, in one run on the same servers.
 //
-//	make bench                                        all, some fifteen minutes
+//	make bench                                        all, some fifteen minutes, and the docs anew
 //	go run ./cmd/bench -quick                         a look at all cases, two minutes
 //	go run ./cmd/bench -run 'turns/etcd/' -rounds 3   some of them
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,31 +27,72 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
-	o := bench.Options{Progress: os.Stderr}
+// flags are what the command was asked for.
+type flags struct {
+	bench.Options
+	docs, json, from string
+}
+
+func parse() (flags, error) {
+	f := flags{Options: bench.Options{Progress: os.Stderr}}
 	quick := flag.Bool("quick", false, "few rounds of few turns: to see that all runs, not to measure")
 	cases := flag.String("run", "", "regular expression: only these cases")
 	subjects := flag.String("subjects", "", "regular expression: only these subjects; without the floor there are no ratios")
-	flag.IntVar(&o.Rounds, "rounds", 0, "measurements of each subject")
-	flag.DurationVar(&o.Sample, "sample", 0, "time of one measurement")
+	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject")
+	flag.DurationVar(&f.Sample, "sample", 0, "time of one measurement")
+	flag.StringVar(&f.docs, "docs", "", "root of the repository, whose docs are written anew")
+	flag.StringVar(&f.json, "json", "", "file for the figures")
+	flag.StringVar(&f.from, "from", "", "do not measure: take the figures from this file")
 	flag.Parse()
-	var err error
-	if o.Cases, err = regexp.Compile(*cases); err != nil {
-		return err
-	}
-	if o.Subjects, err = regexp.Compile(*subjects); err != nil {
-		return err
-	}
 	rounds, sample := 5, time.Second
 	if *quick {
-		rounds, sample, o.Divide = 1, 50*time.Millisecond, 8
+		rounds, sample, f.Divide = 1, 50*time.Millisecond, 8
 	}
-	if o.Rounds == 0 {
-		o.Rounds = rounds
+	if f.Rounds == 0 {
+		f.Rounds = rounds
 	}
-	if o.Sample == 0 {
-		o.Sample = sample
+	if f.Sample == 0 {
+		f.Sample = sample
 	}
-	_, err = bench.Run(ctx, o)
-	return err
+	for text, to := range map[*string]**regexp.Regexp{cases: &f.Cases, subjects: &f.Subjects} {
+		if *text == "" {
+			continue
+		}
+		var err error
+		if *to, err = regexp.Compile(*text); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func run(ctx context.Context) error {
+	f, err := parse()
+	if err != nil {
+		return err
+	}
+	var r *bench.Result
+	if f.from != "" {
+		r, err = bench.Load(f.from)
+	} else {
+		r, err = bench.Run(ctx, f.Options)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.Print(os.Stdout); err != nil {
+		return err
+	}
+	if f.json != "" {
+		if err := r.WriteJSON(f.json); err != nil {
+			return err
+		}
+	}
+	if f.docs == "" {
+		return nil
+	}
+	if !r.Complete {
+		return errors.New("the docs are not written: some cases were left out or cut short")
+	}
+	return r.WriteDocs(f.docs)
 }

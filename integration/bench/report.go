@@ -1,0 +1,162 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// table is rows of cells, the first of which is the head.
+type table [][]string
+
+// markdown writes a table whose first columns, so many, are text, and the others numbers.
+func (t table) markdown(texts int) string {
+	var b strings.Builder
+	for i, row := range t {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i == 0 {
+			b.WriteString("|" + strings.Repeat("---|", texts) + strings.Repeat("--:|", len(row)-texts) + "\n")
+		}
+	}
+	return b.String()
+}
+
+func (t table) print(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, row := range t {
+		fmt.Fprintln(tw, strings.Join(row, "\t"))
+	}
+	return tw.Flush()
+}
+
+// full has a row for each subject of each case.
+func (r *Result) full() table {
+	t := table{{
+		"case", "subject", "µs/turn", "p50", "p99", "turns/s", "× floor", "peer ÷ Baton", "requests", "events", "B in", "B out",
+		"server µs", "client µs", "allocs",
+	}}
+	for _, c := range r.Cases {
+		for _, s := range c.Subjects {
+			m, n := s.Median, s.Counts
+			allocs := figure(m.Allocs)
+			if m.Allocs == 0 {
+				allocs = ""
+			}
+			t = append(t, []string{
+				c.Name, s.Name, micros(m.Time), micros(m.P50), micros(m.P99), figure(float64(int(1e9 / m.Time))), ratioText(s.OverFloor),
+				ratioText(s.PeerOver), figure(n.Requests), figure(n.Events), figure(n.In), figure(n.Out),
+				micros(m.ServerTime), micros(m.ClientTime), allocs,
+			})
+		}
+	}
+	return t
+}
+
+func ratioText(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return figure(v)
+}
+
+// titles are the forms in words.
+var titles = map[form]string{
+	pairs:   "take and give back, uncontended",
+	drain:   "hand-over, %d queued",
+	turns:   "hand-over, %d taking turns",
+	names:   "%d goroutines, each with names of its own",
+	permits: "%d contenders for 10 permits",
+}
+
+// brief has a row for each case on single nodes: floor, Baton, and the best peer.
+func (r *Result) brief() table {
+	t := table{{"µs a turn", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
+	for _, c := range r.Cases {
+		if strings.Contains(c.Place, "-") || strings.HasPrefix(c.Name, "scale/") {
+			continue
+		}
+		title := titles[form(c.Form)]
+		if strings.Contains(title, "%") {
+			title = fmt.Sprintf(title, c.Contenders)
+		}
+		for i := range c.Subjects {
+			s := &c.Subjects[i]
+			if s.Role != Baton {
+				continue
+			}
+			recipe := strings.TrimPrefix(s.Name, "Baton ")
+			row := []string{recipe + ": " + title, c.Place, "", micros(s.Median.Time), ratioText(s.OverFloor), "", "", ""}
+			if floor := c.named(Floor); floor != nil {
+				row[2] = micros(floor.Median.Time)
+			}
+			if peer := c.named(Peer); peer != nil && s.PeerOver > 0 {
+				row[5], row[6], row[7] = micros(peer.Median.Time), peer.Name, figure(s.PeerOver)+" ×"
+			}
+			t = append(t, row)
+		}
+	}
+	return t
+}
+
+// named is the fastest subject with a role.
+func (r *CaseResult) named(role Role) *SubjectResult {
+	var best *SubjectResult
+	for i := range r.Subjects {
+		if s := &r.Subjects[i]; s.Role == role && (best == nil || s.Median.Time < best.Median.Time) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (r *Result) waitersTable() table {
+	t := table{{"on", "what", "waiters", "heap B each", "heap in use", "stack", "goroutines", "joined in", "drained in"}}
+	for _, w := range r.Waiters {
+		drained := ""
+		if w.Drain > 0 {
+			drained = short(w.Drain)
+		}
+		t = append(t, []string{
+			w.Place, w.Subject, figure(float64(w.Waiters)), figure(w.Heap), figure(w.Inuse), figure(w.Stack), figure(w.Goroutines), short(w.Join), drained,
+		})
+	}
+	return t
+}
+
+func (r *Result) barsTable() table {
+	t := table{{"bar", "what", "wanted", "measured", ""}}
+	for _, b := range r.Bars() {
+		t = append(t, []string{b.Name, b.What, b.bound(), figure(b.Measured) + b.Unit, b.verdict()})
+	}
+	return t
+}
+
+// what was measured with what, on what.
+func (r *Result) setting() string {
+	var servers []string
+	if v := r.Servers["etcd"]; v != "" {
+		servers = append(servers, "etcd "+v)
+	}
+	if v := r.Servers["zookeeper"]; v != "" {
+		servers = append(servers, "ZooKeeper "+v)
+	}
+	m := r.Machine
+	return fmt.Sprintf("%s, %d cores for servers and clients together, %s, %s; %s; peers: %s; %d rounds; the run took %s",
+		m.CPU, m.Cores, m.OS, m.Go, strings.Join(servers, ", "), r.Peers, r.Rounds, short(r.Took))
+}
+
+// Print writes all that was measured for a terminal.
+func (r *Result) Print(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s\n\n", r.setting())
+	for _, t := range []table{r.full(), r.waitersTable(), r.barsTable()} {
+		if len(t) == 1 {
+			continue
+		}
+		if err := t.print(w); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	return nil
+}
