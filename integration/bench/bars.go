@@ -85,7 +85,7 @@ func (b *bars) uncontended(place string) {
 	for _, recipe := range []string{"mutex", "rwlock read", "rwlock write", "election"} {
 		if s := b.subject("pair/"+place, "Baton "+recipe); s != nil {
 			b.most("E1", recipe+" on "+place+", uncontended pair", s.OverFloor, 1.10, " × floor")
-			b.most("E1", recipe+" on "+place+", requests a pair", s.Counts.Requests, 2, "")
+			b.most("E1", recipe+" on "+place+", requests a pair", math.Round(10*s.Counts.Requests)/10, 2, "")
 		}
 	}
 	if s := b.subject("permit/"+place, "Baton semaphore"); s != nil {
@@ -120,7 +120,7 @@ func (b *bars) cost(place string) {
 	}
 	for _, w := range crowds {
 		if s := turn(w, "Baton mutex"); s != nil {
-			b.most("E3", fmt.Sprintf("requests a turn on %s, %d contenders, the watch included", place, w), s.Counts.Requests, 5, "")
+			b.most("E3", fmt.Sprintf("requests a turn on %s, %d contenders, the watch included", place, w), math.Round(10*s.Counts.Requests)/10, 5, "")
 		}
 	}
 	few, many := turn(16, "Baton mutex"), turn(512, "Baton mutex")

@@ -38,23 +38,38 @@ func CuratorInstalled() error {
 }
 
 func classPath() (string, error) {
+	// The program is given to java as source, which takes the compiler.
+	if _, err := exec.LookPath(javaTool("javac")); err != nil {
+		return "", fmt.Errorf("bench: Curator cannot be measured: %w; %s", err, advice)
+	}
+	if dir := os.Getenv("BATON_CURATOR"); dir != "" {
+		if found, _ := filepath.Glob(filepath.Join(dir, "curator-recipes*.jar")); len(found) == 0 {
+			return "", fmt.Errorf("bench: BATON_CURATOR=%s has no curator-recipes*.jar", dir)
+		}
+		return filepath.Join(dir, "*"), nil
+	}
 	var paths []string
 	for _, name := range jars {
 		path := filepath.Join(jarDir, name+".jar")
-		if _, err := os.Stat(path); err != nil && strings.HasPrefix(name, "netty") {
-			continue // which of these there are depends on the release
-		} else if err != nil {
-			return "", fmt.Errorf("bench: Curator cannot be measured: %w; install it with\n\tapt-get update && "+
-				"apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless", err)
+		if _, err := os.Stat(path); err == nil {
+			paths = append(paths, path)
+		} else if !strings.HasPrefix(name, "netty") { // which of these there are depends on the release
+			return "", fmt.Errorf("bench: Curator cannot be measured: %w; %s", err, advice)
 		}
-		paths = append(paths, path)
-	}
-	// The program is given to java as source, which takes the compiler.
-	if _, err := exec.LookPath("javac"); err != nil {
-		return "", fmt.Errorf("bench: Curator cannot be measured: %w; install it with\n\tapt-get update && "+
-			"apt-get install -y --no-install-recommends default-jdk-headless", err)
 	}
 	return strings.Join(paths, ":"), nil
+}
+
+const advice = `install it with
+	apt-get update && apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless
+or put Curator's jars, and those that it needs, into a directory, and set BATON_CURATOR to that`
+
+// javaTool is a program of the Java that is to be used.
+func javaTool(name string) string {
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		return filepath.Join(home, "bin", name)
+	}
+	return name
 }
 
 // curators is the process that plays for Curator: one for all cases, so that its compiler has seen everything. It is
@@ -83,6 +98,11 @@ func (c *curators) start() error {
 	if err := os.WriteFile(program, contendersJava, 0o600); err != nil {
 		return err
 	}
+	return c.launch(exec.Command(javaTool("java"), "-Xmx512m", "-cp", path, program))
+}
+
+// launch starts the process with pipes to it and from it.
+func (c *curators) launch(cmd *exec.Cmd) error {
 	log, err := os.Create(filepath.Join(c.dir, "log"))
 	if err != nil {
 		return err
@@ -98,7 +118,6 @@ func (c *curators) start() error {
 		return err
 	}
 	defer output.Close()
-	cmd := exec.Command("java", "-Xmx512m", "-cp", path, program)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, output, log
 	if c.process, err = child.Start(cmd); err != nil {
 		return err

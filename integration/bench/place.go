@@ -3,9 +3,10 @@ package bench
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ type place interface {
 	version() string
 	// pids are the processes whose time is the servers' time.
 	pids() []int
-	// watches counts those that the servers have on behalf of all clients.
+	// watches counts those that the servers have on behalf of all clients, and that are served at once.
 	watches(ctx context.Context) (int, error)
 	// refresh makes the service as good as new, as far as it can: what was measured before must not weigh on what comes.
 	refresh(ctx context.Context) error
@@ -80,14 +81,15 @@ func (p *etcdPlace) pids() (ids []int) {
 	return ids
 }
 
+// watches are those of the synced group: the others start in the past and are served every 100 ms.
 func (p *etcdPlace) watches(ctx context.Context) (int, error) {
 	total := 0
 	for _, addr := range p.cluster.Endpoints() {
-		n, err := gauge(ctx, "http://"+addr+"/metrics", "etcd_debugging_mvcc_watcher_total ")
+		g, err := gauges(ctx, "http://"+addr+"/metrics", "etcd_debugging_mvcc_watcher_total", "etcd_debugging_mvcc_slow_watcher_total")
 		if err != nil {
 			return 0, err
 		}
-		total += n
+		total += g[0] - g[1]
 	}
 	return total, nil
 }
@@ -112,32 +114,34 @@ func (p *etcdPlace) close() {
 	_ = p.cluster.Close()
 }
 
-// gauge reads one number of a page of metrics.
-func gauge(ctx context.Context, url, name string) (int, error) {
+// gauges reads numbers of a page of metrics.
+func gauges(ctx context.Context, url string, names ...string) ([]int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer resp.Body.Close()
+	values, found := make([]int, len(names)), 0
 	lines := bufio.NewScanner(resp.Body)
-	found, value := false, 0.0
 	for lines.Scan() { // to the end, so that the connection is kept
-		if text, ok := strings.CutPrefix(lines.Text(), name); ok {
-			if value, err = strconv.ParseFloat(text, 64); err != nil {
-				return 0, err
+		name, text, _ := strings.Cut(lines.Text(), " ")
+		if i := slices.Index(names, name); i >= 0 {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return nil, err
 			}
-			found = true
+			values[i] = int(v)
+			found++
 		}
 	}
-	if err := lines.Err(); err != nil || !found {
-		return 0, fmt.Errorf("bench: no %q at %s: %w", name, url, err)
+	if err := lines.Err(); err != nil || found < len(names) {
+		return nil, errors.Join(fmt.Errorf("bench: %d of %v at %s", found, names, url), err)
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return int(value), err
+	return values, nil
 }
 
 type zkPlace struct {

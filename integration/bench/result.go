@@ -55,9 +55,9 @@ func peers() string {
 			}
 		}
 	}
-	// Debian's jar is a link to one whose name has the version.
-	if jar, err := filepath.EvalSymlinks(filepath.Join(jarDir, "curator-recipes.jar")); err == nil {
-		all = append(all, strings.TrimSuffix(strings.Replace(filepath.Base(jar), "curator-recipes-", "Curator ", 1), ".jar"))
+	// Debian's jars have their version in one of their names.
+	if found, _ := filepath.Glob(filepath.Join(jarDir, "curator-recipes-*.jar")); len(found) > 0 {
+		all = append(all, strings.TrimSuffix(strings.Replace(filepath.Base(found[0]), "curator-recipes-", "Curator ", 1), ".jar"))
 	}
 	return strings.Join(all, ", ")
 }

@@ -147,8 +147,36 @@ func (r *run) field(ctx context.Context, c contest) (*field, error) {
 			return nil, err
 		}
 		r.result.Servers[c.place] = r.place.version()
+		if err = r.warm(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	return &field{contest: c, place: r.place, curators: &r.curators, Options: r.Options}, nil
+}
+
+// warm lets the compilers of ZooKeeper and of Curator see what is coming.
+func (r *run) warm(ctx context.Context, c contest) error {
+	if c.service() != "zookeeper" || r.Divide > 1 {
+		return nil
+	}
+	w := contest{name: "warm", place: c.place, load: load{form: names, contenders: 64, names: 64}}
+	w.subjects = append([]subject{bare("zookeeper")}, locks("zookeeper")...)
+	if w = r.only(w); len(w.subjects) == 0 {
+		return nil
+	}
+	f := &field{contest: w, place: r.place, curators: &r.curators, Options: r.Options}
+	for _, s := range w.subjects {
+		player, err := s.open(ctx, f.access(), w.load)
+		if err != nil {
+			return err
+		}
+		_, err = f.sample(ctx, &entrant{player: player}, 8000, nil)
+		player.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // specials are the cases that are no contest of subjects.
@@ -195,15 +223,21 @@ func (o Options) cut(c contest) contest {
 	if !o.wants(c.name) {
 		c.subjects = nil
 	}
-	if o.Subjects != nil {
-		c.subjects = slices.DeleteFunc(slices.Clone(c.subjects), func(s subject) bool { return !o.Subjects.MatchString(s.name) })
-	}
+	c = o.only(c)
 	if d := max(1, o.Divide); d > 1 {
 		if c.load.contenders > 64 {
 			c.load.contenders = max(32, c.load.contenders/d)
 		}
 		c.load.names = min(c.load.names, max(64, c.load.names/d))
-		c.least, c.most = max(10, c.least/d), max(10, c.most/d)
+		c.least, c.most = max(5, c.least/d), max(5, c.most/d)
+	}
+	return c
+}
+
+// only leaves out the subjects that are not wanted.
+func (o Options) only(c contest) contest {
+	if o.Subjects != nil {
+		c.subjects = slices.DeleteFunc(slices.Clone(c.subjects), func(s subject) bool { return !o.Subjects.MatchString(s.name) })
 	}
 	return c
 }
@@ -232,6 +266,7 @@ const sampleBound = 3 * time.Minute
 const specialBound = 10 * time.Minute
 
 func (f *field) run(ctx context.Context) (*CaseResult, error) {
+	began := time.Now()
 	fmt.Fprintf(f.Progress, "%s: %d contenders on %d connections\n", f.name, f.load.contenders, f.load.connections())
 	var all []*entrant
 	defer func() {
@@ -272,6 +307,7 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	for _, s := range r.Subjects {
 		fmt.Fprintln(f.Progress, "  ", s.line())
 	}
+	fmt.Fprintf(f.Progress, "   took %v\n", time.Since(began).Round(100*time.Millisecond))
 	return r, nil
 }
 
@@ -307,6 +343,10 @@ func (f *field) countTurns() int {
 
 // calibrate finds how many turns take the time of a sample, and warms up.
 func (f *field) calibrate(ctx context.Context, e *entrant) error {
+	if f.load.form == drain || f.Divide > 1 {
+		e.turns = f.least
+		return nil
+	}
 	s, err := f.sample(ctx, e, f.least, nil)
 	if err != nil {
 		return err
@@ -330,6 +370,9 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 	runtime.GC()
 	rec := &recorder{servers: f.place.pids(), client: e.process(), meter: m}
 	var sum times
+	if f.load.form == drain {
+		turns = max(f.least, f.load.contenders/2) // few: each drain costs the time to form a line
+	}
 	for sum.turns < turns {
 		before, err := f.place.watches(ctx)
 		if err != nil {
@@ -344,9 +387,6 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 			return counted{}, err
 		}
 		sum.turns, sum.elapsed, sum.each = sum.turns+t.turns, sum.elapsed+t.elapsed, append(sum.each, t.each...)
-		if f.load.form == drain && sum.turns >= f.drained() {
-			break
-		}
 	}
 	slices.Sort(sum.each)
 	n, used := float64(sum.turns), rec.total
@@ -359,13 +399,10 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 	}, nil
 }
 
-// drained is how many hand-overs of drains are enough: each drain costs the time to form a line.
-func (f *field) drained() int { return max(f.least, f.load.contenders/2) }
-
 // settle waits until the servers have so many watches and their number rests. Whoever waits without a watch is given
 // a second.
 func (f *field) settle(ctx context.Context, watches int) error {
-	const pause, still, enough = 30 * time.Millisecond, 4, 40
+	const pause, still, enough = 15 * time.Millisecond, 3, 70
 	last, same := -1, 0
 	for {
 		n, err := f.place.watches(ctx)

@@ -44,7 +44,7 @@ func parse() (flags, error) {
 	flag.StringVar(&f.json, "json", "", "file for the figures")
 	flag.StringVar(&f.from, "from", "", "do not measure: take the figures from this file")
 	flag.Parse()
-	rounds, sample := 5, time.Second
+	rounds, sample := 5, 500*time.Millisecond
 	if *quick {
 		rounds, sample, f.Divide = 1, 50*time.Millisecond, 8
 	}

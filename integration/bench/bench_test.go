@@ -1,0 +1,234 @@
+package bench
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// want is what a subject asks and is told for each turn. Few turns are counted, so that what happens once shows: a parent that
+// is made, a watch on a hold that lasted because the machine is slow.
+type want struct{ least, most float64 }
+
+func about(n float64) want { return want{n - 0.5, n + 0.9} }
+
+// requests are those of a turn. Two contenders seldom both wait, so what they need depends on who is quicker.
+func requests(c CaseResult, subject string) want {
+	if c.Form == string(turns) && c.Contenders == 2 {
+		return want{2, 8}
+	}
+	switch c.Form + " " + subject {
+	case "drain bare relay":
+		return about(float64(c.Contenders) / float64(c.Contenders-1))
+	case "turns bare relay with rejoin":
+		return about(3)
+	case "drain Baton mutex":
+		return want{1, 3.2}
+	case "turns Baton mutex":
+		return want{2, 6.5}
+	case "permits Baton semaphore":
+		return want{2, 9}
+	case "turns etcd concurrency.Mutex":
+		return about(6)
+	case "turns go-zookeeper Lock", "turns Curator InterProcessMutex":
+		return about(5)
+	case "drain etcd concurrency.Mutex", "drain go-zookeeper Lock", "drain Curator InterProcessMutex":
+		return want{2, 4.5}
+	case "pair Curator InterProcessSemaphoreV2":
+		return about(7)
+	case "permits Curator InterProcessSemaphoreV2":
+		return want{7, 12}
+	case "pair go-zookeeper Lock", "pair Curator InterProcessMutex", "names go-zookeeper Lock", "names Curator InterProcessMutex":
+		return about(3)
+	}
+	return about(2)
+}
+
+// TestQuickRunHasAllCasesAndTheirCounts runs all that make bench runs, small: whether it works, and what everybody asks the
+// service for. It says nothing about speed.
+func TestQuickRunHasAllCasesAndTheirCounts(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	o := Options{Rounds: 1, Sample: time.Millisecond, Divide: 16, Progress: io.Discard}
+	if testing.Verbose() {
+		o.Progress = t.Output()
+	}
+	r, err := Run(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, place := range places {
+		for _, c := range contests(place) {
+			names = append(names, c.name)
+		}
+	}
+	var ran []string
+	for _, c := range r.Cases {
+		ran = append(ran, c.Name)
+		for _, s := range c.Subjects {
+			checkSubject(t, c, s)
+		}
+	}
+	if !slices.Equal(ran, names) {
+		t.Errorf("ran %v, want %v", ran, names)
+	}
+	if len(r.Waiters) != 4 {
+		t.Errorf("%d results of waiters, want 4", len(r.Waiters))
+	}
+	for _, w := range r.Waiters {
+		if w.Heap <= 0 || w.Goroutines < 0.99 || w.Role == Baton && !w.InOrder {
+			t.Errorf("waiters: %+v", w)
+		}
+	}
+	if r.Reenter == nil || r.Reenter.Time <= 0 {
+		t.Errorf("re-entry: %+v", r.Reenter)
+	}
+	if r.Complete {
+		t.Error("a quick run passes for a complete one, whose figures go into the docs")
+	}
+	checkDocs(t, r)
+}
+
+func checkSubject(t *testing.T, c CaseResult, s SubjectResult) {
+	t.Helper()
+	if len(s.Rounds) != 1 || s.Median.Turns < 1 || s.Median.Time <= 0 || s.Median.P99 < s.Median.P50 {
+		t.Errorf("%s: %s: not measured: %+v", c.Name, s.Name, s)
+	}
+	w, n := requests(c, s.Name), s.Counts
+	if n.Requests < w.least || n.Requests > w.most {
+		t.Errorf("%s: %s: %.2f requests a turn, want %.1f to %.1f: %s", c.Name, s.Name, n.Requests, w.least, w.most, ops(n.Ops))
+	}
+	if c.Form == string(drain) && math.Abs(n.Events-1) > 0.5 {
+		t.Errorf("%s: %s: %.2f events a turn, want 1", c.Name, s.Name, n.Events)
+	}
+	if n.In <= 0 || n.Out <= 0 {
+		t.Errorf("%s: %s: %.0f bytes in, %.0f out", c.Name, s.Name, n.In, n.Out)
+	}
+}
+
+// checkDocs writes the docs of a result and looks whether all is there and well-formed.
+func checkDocs(t *testing.T, r *Result) {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README.md", "docs/benchmarks.md"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte("before\n"+beginMark+"\nold\n"+endMark+"\nafter\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.WriteDocs(root); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"README.md", "docs/benchmarks.md"} {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		text := string(b)
+		if err != nil || !strings.HasPrefix(text, "before\n"+beginMark) || !strings.HasSuffix(text, endMark+"\nafter\n") ||
+			strings.Contains(text, "\nold\n") || !strings.Contains(text, "| mutex: hand-over, 16 taking turns |") {
+			t.Errorf("%s: %v:\n%s", name, err, text)
+		}
+	}
+	for name := range r.pictures() {
+		checkSVG(t, filepath.Join(root, "docs", "bench", name))
+	}
+	again, err := Load(filepath.Join(root, "docs", "bench", "bench.json"))
+	if err != nil || again.page() != r.page() {
+		t.Errorf("the JSON makes another page: %v", err)
+	}
+}
+
+func checkSVG(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	marks := 0
+	for d := xml.NewDecoder(f); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if e, ok := token.(xml.StartElement); ok && (e.Name.Local == "circle" || e.Name.Local == "rect") {
+			marks++
+		}
+		if text, ok := token.(xml.CharData); ok && (strings.Contains(string(text), "NaN") || strings.Contains(string(text), "Inf")) {
+			t.Errorf("%s: %q", path, text)
+		}
+	}
+	if marks < 8 {
+		t.Errorf("%s shows next to nothing: %d marks", path, marks)
+	}
+}
+
+func TestRatiosAreTakenInsideRounds(t *testing.T) {
+	rounds := func(times ...float64) (all []Sample) {
+		for _, v := range times {
+			all = append(all, Sample{Turns: 1, Time: v})
+		}
+		return all
+	}
+	// The machine was three times slower in the second round, for all alike.
+	c := CaseResult{Subjects: []SubjectResult{
+		{Name: "floor", Role: Floor, Rounds: rounds(100, 300, 110)},
+		{Name: "Baton", Role: Baton, Rounds: rounds(120, 360, 132)},
+		{Name: "slow peer", Role: Peer, Rounds: rounds(500, 1500, 550)},
+		{Name: "peer", Role: Peer, Rounds: rounds(240, 720, 264)},
+	}}
+	c.judge()
+	baton := c.Subjects[1]
+	if math.Abs(baton.OverFloor-1.2) > 1e-9 || math.Abs(baton.PeerOver-2) > 1e-9 || baton.Median.Time != 132 {
+		t.Errorf("%+v", baton)
+	}
+	if peer := c.Subjects[3]; peer.PeerOver != 0 || math.Abs(peer.OverFloor-2.4) > 1e-9 {
+		t.Errorf("%+v", peer)
+	}
+}
+
+func TestBarsAreMissedAndMet(t *testing.T) {
+	r := &Result{Complete: true, Took: 21 * time.Minute, Cases: []CaseResult{{
+		Name: "turns/etcd/2", Subjects: []SubjectResult{{Name: "Baton mutex", Role: Baton, OverFloor: 1.4, PeerOver: 19, Counts: Counts{Requests: 4}}},
+	}}}
+	got := map[string]bool{}
+	for _, b := range r.Bars() {
+		got[b.Name+" "+b.What] = b.Met
+	}
+	want := map[string]bool{
+		"E2 turns on etcd, 2 contenders": true, "E2 turns on etcd, 2 contenders, against the best peer": false,
+		"E3 requests a turn on etcd, 2 contenders, the watch included": true, "E8 the run": false,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+func TestProcessTimeMovesOn(t *testing.T) {
+	for deadline := time.Now().Add(time.Minute); processTime(os.Getpid()) == 0; {
+		if time.Now().After(deadline) {
+			t.Fatal("no processor time of this process after a minute of work")
+		}
+	}
+}
+
+func TestFiguresHaveThreeDigits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 2: "2", 0.123: "0.12", 12.34: "12.3", 123.4: "123", 1234.5: "1,234", 1234567: "1,234,567"} {
+		if got := figure(v); got != want {
+			t.Errorf("figure(%v) = %s, want %s", v, got, want)
+		}
+	}
+}
