@@ -2,6 +2,8 @@ package mutex_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/baton-go/baton/coordinator"
@@ -59,4 +61,40 @@ func BenchmarkReenter(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkHandOver is one turn of contenders who join again at once. What each of them does for a turn must not grow with
+// their number.
+func BenchmarkHandOver(b *testing.B) {
+	for _, contenders := range []int{2, 64} {
+		b.Run(fmt.Sprintf("contenders=%d", contenders), func(b *testing.B) { handOver(b, contenders) })
+	}
+}
+
+func handOver(b *testing.B, contenders int) {
+	svc := memory.NewService()
+	c, err := coordinator.New(svc.Driver())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	m, err := mutex.New(c, "jobs")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	b.SetParallelism(max(1, contenders/runtime.GOMAXPROCS(0)))
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			l, err := m.Lock(context.Background())
+			if err == nil {
+				err = l.Unlock(context.Background())
+			}
+			if err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+	b.ReportMetric(float64(svc.Stats().Total())/float64(b.N), "requests/op")
 }
