@@ -80,6 +80,15 @@ model: ## Check the formal models with Spin, and that what would be wrong is ref
 mutants: ## Break the protocol's rules one by one and see that tests notice; MUTANTS=regexp takes some of them
 	cd integration && go run ./cmd/mutants -run '$(MUTANTS)'
 
+.PHONY: bench
+bench: ## Measure Baton beside the floors and other libraries, and write docs/benchmarks.md anew; QUICK=1: a look, two minutes
+	.ci/deps
+	cd integration && go run ./cmd/bench $(if $(QUICK),-quick,-docs ..)
+
+.PHONY: microbench
+microbench: ## Measure what Baton itself costs, on the memory service, six times: for benchstat
+	go test -run '^$$' -bench . -count 6 ./mutex ./rwlock ./semaphore ./election
+
 .PHONY: demo
 demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181
 	cd integration && go run ./cmd/demo

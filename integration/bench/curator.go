@@ -64,12 +64,19 @@ const advice = `install it with
 	apt-get update && apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless
 or put Curator's jars, and those that it needs, into a directory, and set BATON_CURATOR to that`
 
-// javaTool is a program of the Java that is to be used.
+// javaTool is a program of the Java at JAVA_HOME, or else, and if that is no JDK, of the one in the path.
 func javaTool(name string) string {
 	if home := os.Getenv("JAVA_HOME"); home != "" {
-		return filepath.Join(home, "bin", name)
+		if javac := filepath.Join(home, "bin", "javac"); executable(javac) {
+			return filepath.Join(home, "bin", name)
+		}
 	}
 	return name
+}
+
+func executable(path string) bool {
+	_, err := exec.LookPath(path)
+	return err == nil
 }
 
 // curators is the process that plays for Curator: one for all cases, so that its compiler has seen everything. It is
