@@ -179,7 +179,7 @@ func checkSVG(t *testing.T, path string) {
 func TestRatiosAreTakenInsideRounds(t *testing.T) {
 	rounds := func(times ...float64) (all []Sample) {
 		for _, v := range times {
-			all = append(all, Sample{Turns: 1, Time: v})
+			all = append(all, Sample{Turns: 1, Time: v, P50: 100})
 		}
 		return all
 	}
@@ -197,6 +197,10 @@ func TestRatiosAreTakenInsideRounds(t *testing.T) {
 	}
 	if peer := c.Subjects[3]; peer.PeerOver != 0 || math.Abs(peer.OverFloor-2.4) > 1e-9 {
 		t.Errorf("%+v", peer)
+	}
+	c.Form = string(pairs) // of one contender alone the medians count
+	if c.judge(); c.Subjects[1].OverFloor != 1 {
+		t.Errorf("%+v", c.Subjects[1])
 	}
 }
 

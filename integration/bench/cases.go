@@ -33,6 +33,8 @@ type contest struct {
 	subjects []subject
 	// least and most bound the number of turns that are measured at once.
 	least, most int
+	// finer has three times as many rounds of half the length: the subjects differ little.
+	finer bool
 }
 
 func (c contest) service() string {
@@ -135,7 +137,7 @@ func contests(place string) []contest {
 
 func pairsOn(place, service string) contest {
 	c := contest{
-		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000,
+		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000, finer: true,
 		subjects: []subject{bare(service), baton("mutex", batonMutex)},
 	}
 	if place == service {
@@ -158,7 +160,7 @@ func single(service string) []contest {
 	all := []contest{
 		pairsOn(service, service),
 		{
-			name: "permit/" + service, place: service, load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000,
+			name: "permit/" + service, place: service, load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000, finer: true,
 			subjects: append([]subject{bare(service)}, semaphores(service)...),
 		},
 	}

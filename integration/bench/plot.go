@@ -274,7 +274,7 @@ func (r *Result) pictures() map[string]picture {
 			panels: both(func(place string) panel { return r.byCrowd("scale", place, scale, rate) }),
 		},
 		"pair.svg": {title: "Take and give back, uncontended", unit: "µs", panels: both(func(place string) panel {
-			return r.byCase(place, []string{"pair", "permit"}, micros)
+			return r.byCase(place, []string{"pair", "permit"}, func(s *SubjectResult) float64 { return s.Median.P50 / 1e3 })
 		})},
 		"names.svg": {title: "Grants per second: 1,000 names; 10 permits for 64", unit: "1/s", panels: both(func(place string) panel {
 			return r.byCase(place, []string{"names", "permits"}, rate)

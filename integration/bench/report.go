@@ -86,28 +86,17 @@ func (r *Result) brief() table {
 				continue
 			}
 			recipe := strings.TrimPrefix(s.Name, "Baton ")
-			row := []string{recipe + ": " + title, c.Place, "", micros(s.Median.Time), ratioText(s.OverFloor), "", "", ""}
-			if floor := c.named(Floor); floor != nil {
-				row[2] = micros(floor.Median.Time)
+			row := []string{recipe + ": " + title, c.Place, "", micros(c.figure(s.Median)), ratioText(s.OverFloor), "", "", ""}
+			if floor := c.best(Floor); floor != nil {
+				row[2] = micros(c.figure(floor.Median))
 			}
-			if peer := c.named(Peer); peer != nil && s.PeerOver > 0 {
-				row[5], row[6], row[7] = micros(peer.Median.Time), peer.Name, figure(s.PeerOver)+" ×"
+			if peer := c.best(Peer); peer != nil && s.PeerOver > 0 {
+				row[5], row[6], row[7] = micros(c.figure(peer.Median)), peer.Name, figure(s.PeerOver)+" ×"
 			}
 			t = append(t, row)
 		}
 	}
 	return t
-}
-
-// named is the fastest subject with a role.
-func (r *CaseResult) named(role Role) *SubjectResult {
-	var best *SubjectResult
-	for i := range r.Subjects {
-		if s := &r.Subjects[i]; s.Role == role && (best == nil || s.Median.Time < best.Median.Time) {
-			best = s
-		}
-	}
-	return best
 }
 
 func (r *Result) waitersTable() table {

@@ -76,36 +76,48 @@ func cpuModel() string {
 	return "unknown"
 }
 
+// figure is the time of a sample that counts: of one contender alone the median, which a machine that is busy for a moment does not
+// change; of several the whole time divided by the turns, in which all waiting shows.
+func (r *CaseResult) figure(s Sample) float64 {
+	if r.Form == string(pairs) {
+		return s.P50
+	}
+	return s.Time
+}
+
 // judge computes medians and ratios.
 func (r *CaseResult) judge() {
 	for i := range r.Subjects {
+		r.Subjects[i].Median = medianSample(r.Subjects[i].Rounds)
+	}
+	floor, peer := r.best(Floor), r.best(Peer)
+	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		s.Median = medianSample(s.Rounds)
-		s.OverFloor = ratio(s.Rounds, r.best(Floor))
-		if s.Role == Baton {
-			if peer := r.best(Peer); peer != nil {
-				s.PeerOver = ratio(peer, s.Rounds)
-			}
+		if floor != nil {
+			s.OverFloor = r.ratio(s.Rounds, floor.Rounds)
+		}
+		if s.Role == Baton && peer != nil {
+			s.PeerOver = r.ratio(peer.Rounds, s.Rounds)
 		}
 	}
 }
 
-// best are the rounds of the fastest subject with a role, nil if there is none.
-func (r *CaseResult) best(role Role) []Sample {
-	var best []Sample
-	for _, s := range r.Subjects {
-		if s.Role == role && (best == nil || medianSample(s.Rounds).Time < medianSample(best).Time) {
-			best = s.Rounds
+// best is the fastest subject with a role, nil if there is none.
+func (r *CaseResult) best(role Role) *SubjectResult {
+	var best *SubjectResult
+	for i := range r.Subjects {
+		if s := &r.Subjects[i]; s.Role == role && (best == nil || r.figure(s.Median) < r.figure(best.Median)) {
+			best = s
 		}
 	}
 	return best
 }
 
-// ratio is the median of the ratios of the rounds, 0 without them.
-func ratio(of, to []Sample) float64 {
+// ratio is the median of the ratios of the rounds.
+func (r *CaseResult) ratio(of, to []Sample) float64 {
 	var all []float64
 	for i := range min(len(of), len(to)) {
-		all = append(all, of[i].Time/to[i].Time)
+		all = append(all, r.figure(of[i])/r.figure(to[i]))
 	}
 	return median(all)
 }

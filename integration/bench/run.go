@@ -46,9 +46,9 @@ type SubjectResult struct {
 	Median Sample `json:"median"`
 	// Counts are for one turn, counted in a round that is not timed.
 	Counts Counts `json:"counts"`
-	// OverFloor is the median of the rounds' ratios of Time to that of the floor, 0 without a floor.
+	// OverFloor is the median of the rounds' ratios of Time (of one contender alone: of P50) to that of the floor, 0 without a floor.
 	OverFloor float64 `json:"over_floor,omitempty"`
-	// PeerOver is, for Baton, the median of the rounds' ratios of the best peer's Time to this one.
+	// PeerOver is, for Baton, the median of the rounds' ratios of the best peer's to this one's.
 	PeerOver float64 `json:"peer_over,omitempty"`
 }
 
@@ -288,7 +288,11 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
-	for round := range f.Rounds {
+	rounds := f.Rounds
+	if f.finer && f.Divide <= 1 {
+		rounds *= 3
+	}
+	for round := range rounds {
 		// Each begins a round once, so that nobody always follows the same one.
 		for i := range all {
 			e := all[(i+round)%len(all)]
@@ -351,7 +355,11 @@ func (f *field) calibrate(ctx context.Context, e *entrant) error {
 	if err != nil {
 		return err
 	}
-	e.turns = min(f.most, max(f.least, int(float64(f.Sample)/s.Time)))
+	length := float64(f.Sample)
+	if f.finer {
+		length /= 2
+	}
+	e.turns = min(f.most, max(f.least, int(length/s.Time)))
 	return nil
 }
 
@@ -379,8 +387,12 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 			return counted{}, err
 		}
 		f.plays++
+		name := fmt.Sprintf("%s-%d-%d", f.load.form, f.load.contenders, f.plays)
+		if f.load.form == names { // so many names are made once
+			name = fmt.Sprintf("%s-%d", f.load.form, f.load.contenders)
+		}
 		t, err := e.play(ctx, &play{
-			name: fmt.Sprintf("%s-%d-%d", f.load.form, f.load.contenders, f.plays), turns: turns, rec: rec,
+			name: name, turns: turns, rec: rec,
 			settled: func(ctx context.Context, waiters int) error { return f.settle(ctx, before+waiters) },
 		})
 		if err != nil {
