@@ -186,7 +186,7 @@ func TestRatiosAreTakenInsideRounds(t *testing.T) {
 	// The machine was three times slower in the second round, for all alike.
 	c := CaseResult{Subjects: []SubjectResult{
 		{Name: "floor", Role: Floor, Rounds: rounds(100, 300, 110)},
-		{Name: "Baton", Role: Baton, Rounds: rounds(120, 360, 132)},
+		{Name: "Baton mutex", Role: Baton, Rounds: rounds(120, 360, 132)},
 		{Name: "slow peer", Role: Peer, Rounds: rounds(500, 1500, 550)},
 		{Name: "peer", Role: Peer, Rounds: rounds(240, 720, 264)},
 	}}

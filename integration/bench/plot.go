@@ -10,7 +10,7 @@ import (
 // colours by subject, so that one looks the same in all plots.
 var colours = map[string]string{
 	"floor": "#9aa0a6", "Baton": "#1a73e8", "etcd concurrency.Mutex": "#d93025", "go-zookeeper Lock": "#e37400",
-	"Curator InterProcessMutex": "#188038", "Curator InterProcessSemaphoreV2": "#188038",
+	"Curator": "#188038",
 }
 
 // series is one line of a plot, with a value for each x; 0 is none.
@@ -202,6 +202,9 @@ func (s *SubjectResult) label() string {
 	case Baton:
 		return "Baton"
 	}
+	if strings.HasPrefix(s.Name, "Curator") { // of each of its recipes
+		return "Curator"
+	}
 	return s.Name
 }
 
@@ -228,19 +231,19 @@ func (r *Result) byCrowd(f, place string, numbers []int, of func(*SubjectResult)
 	return p
 }
 
-// byCase is a panel of bars: cases beside each other, one subject of Baton's for each.
+// byCase is a panel of bars: cases beside each other, each with the mutex or the semaphore.
 func (r *Result) byCase(place string, cases []string, of func(*SubjectResult) float64) panel {
 	p := panel{title: map[string]string{"etcd": "etcd", "zookeeper": "ZooKeeper"}[place]}
 	at := map[string]int{}
 	for i, name := range cases {
-		p.xs = append(p.xs, name)
+		p.xs = append(p.xs, map[string]string{"pair": "mutex", "permit": "semaphore", "names": "1,000 names", "permits": "10 permits for 64"}[name])
 		for _, c := range r.Cases {
 			if c.Name != name+"/"+place {
 				continue
 			}
 			for k := range c.Subjects {
 				s := &c.Subjects[k]
-				if s.Role == Baton && s.Name != "Baton mutex" && s.Name != "Baton semaphore" {
+				if s.Role == Baton && !s.comparable() {
 					continue
 				}
 				if _, known := at[s.label()]; !known {
@@ -276,7 +279,7 @@ func (r *Result) pictures() map[string]picture {
 		"pair.svg": {title: "Take and give back, uncontended", unit: "µs", panels: both(func(place string) panel {
 			return r.byCase(place, []string{"pair", "permit"}, func(s *SubjectResult) float64 { return s.Median.P50 / 1e3 })
 		})},
-		"names.svg": {title: "Grants per second: 1,000 names; 10 permits for 64", unit: "1/s", panels: both(func(place string) panel {
+		"names.svg": {title: "Grants per second", unit: "1/s", panels: both(func(place string) panel {
 			return r.byCase(place, []string{"names", "permits"}, rate)
 		})},
 	}

@@ -96,11 +96,14 @@ func (r *CaseResult) judge() {
 		if floor != nil {
 			s.OverFloor = r.ratio(s.Rounds, floor.Rounds)
 		}
-		if s.Role == Baton && peer != nil {
+		if s.comparable() && peer != nil {
 			s.PeerOver = r.ratio(peer.Rounds, s.Rounds)
 		}
 	}
 }
+
+// comparable is whether it is one of Baton's recipes that the peers have too. Of the others only the floor is measured.
+func (s *SubjectResult) comparable() bool { return s.Name == "Baton mutex" || s.Name == "Baton semaphore" }
 
 // best is the fastest subject with a role, nil if there is none.
 func (r *CaseResult) best(role Role) *SubjectResult {
