@@ -103,7 +103,9 @@ func (r *CaseResult) judge() {
 }
 
 // comparable is whether it is one of Baton's recipes that the peers have too. Of the others only the floor is measured.
-func (s *SubjectResult) comparable() bool { return s.Name == "Baton mutex" || s.Name == "Baton semaphore" }
+func (s *SubjectResult) comparable() bool {
+	return s.Name == "Baton mutex" || s.Name == "Baton semaphore"
+}
 
 // best is the fastest subject with a role, nil if there is none.
 func (r *CaseResult) best(role Role) *SubjectResult {
