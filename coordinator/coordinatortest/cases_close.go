@@ -102,6 +102,7 @@ func closeBeatsJoin(e *env) {
 	s, seer := e.openOn(c), e.open()
 	line := e.line()
 	stays := e.join(seer, line)
+	e.acquaint(s, line)
 	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err })
 	e.ok(e.again(s.Close), "Close")
 	c.Link.Deliver()

@@ -56,6 +56,7 @@ func forgetBeatsJoin(e *env) {
 	s, seer := e.openOn(c), e.open()
 	line, x := e.line(), contender()
 	stays := e.join(s, line)
+	e.acquaint(s, line)
 	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err })
 	e.forgetUntil(s, line, x.ID)
 	c.Link.Deliver()

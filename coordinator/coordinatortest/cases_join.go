@@ -173,6 +173,7 @@ func joinOvertaken(e *env) {
 	s, seer := e.openOn(c), e.open()
 	line, x := e.line(), contender()
 	stays := e.join(seer, line)
+	e.acquaint(s, line)
 	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err })
 	x.Again = true
 	own := e.joinUntil(s, line, x)

@@ -121,6 +121,7 @@ func joinMeetsNewer(e *env) {
 	line, x := e.line(), contender()
 	stays := e.join(seer, line)
 	x.Record = e.setRecord(seer, line, "one", 0)
+	e.acquaint(s, line)
 	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err })
 	e.setRecord(seer, line, "two", x.Record)
 	c.Link.Deliver()

@@ -22,10 +22,17 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 // line need not exist, and a driver may have to make it first: then the lost reply is not that of the join.
 func (e *env) lostJoin(c Client, s, seer driver.Session, line driver.Line, x driver.Contender) (stays string) {
 	stays = e.join(seer, line).Place.ID
+	e.acquaint(s, line)
 	e.lostReply(c,
 		func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err },
 		func() bool { return len(e.list(seer, line)) == 2 })
 	return stays
+}
+
+// acquaint lets a session see that somebody is in a line. A driver may send another request to join one of which it does not
+// know that, and a second one when the first is refused.
+func (e *env) acquaint(s driver.Session, line driver.Line) {
+	e.leave(s, line, e.join(s, line).Place)
 }
 
 // strand runs calls whose requests stay on the wire of a connection that the client has lost. For a Join

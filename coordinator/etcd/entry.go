@@ -20,7 +20,10 @@ type entry struct {
 }
 
 // handle is the entry as Place.Key.
-func (e entry) handle() string { return e.key + "@" + strconv.FormatInt(e.rev, 10) }
+func (e entry) handle() string { return e.key + "@" + revision(e.rev) }
+
+// revision writes a revision.
+func revision(rev int64) string { return strconv.FormatInt(rev, 10) }
 
 // entry reads the handle of a place back. What is no handle, or one of another line, stands for nothing
 // that could be in this line.
@@ -69,18 +72,21 @@ func (l layout) place(line driver.Line, e entry) driver.Place {
 }
 
 // inOrder shows keys of a line in its order, each once: a key may have been read twice, at one
-// revision. Equal ranks come only from a foreign transaction that made several keys; their
+// revision. Marks stand nowhere. Equal ranks come only from a foreign transaction that made several keys; their
 // names settle it.
 func (l layout) inOrder(line driver.Line, kvs []*mvccpb.KeyValue) []driver.Head {
-	states := make([]driver.Head, len(kvs))
-	for i, kv := range kvs {
+	states := make([]driver.Head, 0, len(kvs))
+	for _, kv := range kvs {
 		e := entry{string(kv.Key), kv.CreateRevision}
-		states[i] = driver.Head{
+		if isMark(e.key) {
+			continue
+		}
+		states = append(states, driver.Head{
 			Entry: driver.Entry{
 				Place: l.place(line, e), Token: driver.Token(l.rank(line, e)), Value: kv.Value,
 			},
 			Version: driver.Version(kv.ModRevision),
-		}
+		})
 	}
 	slices.SortFunc(states, func(a, b driver.Head) int {
 		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))

@@ -190,6 +190,18 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 	return resp, nil
 }
 
+// DeleteRange is a transaction of one operation.
+func (f *fake) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ ...grpc.CallOption) (*pb.DeleteRangeResponse, error) {
+	f.mu.Lock()
+	deleted := int64(len(f.inRange(r.Key, r.RangeEnd)))
+	f.mu.Unlock()
+	resp, err := f.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: r}}}})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.DeleteRangeResponse{Header: resp.Header, Deleted: deleted}, nil
+}
+
 func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Event, error) {
 	ops, ok := r.Success, true
 	for _, c := range r.Compare {
@@ -202,7 +214,7 @@ func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Eve
 			case pb.Compare_CREATE:
 				ok = ok && kv.CreateRevision == c.GetCreateRevision()
 			case pb.Compare_MOD:
-				ok = ok && kv.ModRevision == c.GetModRevision()
+				ok = ok && (kv.ModRevision == c.GetModRevision() || c.Result == pb.Compare_GREATER && kv.ModRevision > c.GetModRevision())
 			}
 		}
 	}
@@ -223,9 +235,14 @@ func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Eve
 				Key: q.RequestPut.Key, Value: q.RequestPut.Value, Lease: q.RequestPut.Lease,
 				CreateRevision: at, ModRevision: at,
 			}
+			put := &pb.PutResponse{}
 			if old := f.kvs[string(kv.Key)]; old != nil {
 				kv.CreateRevision = old.CreateRevision
+				if q.RequestPut.PrevKv {
+					put.PrevKv = old
+				}
 			}
+			one.Response = &pb.ResponseOp_ResponsePut{ResponsePut: put}
 			f.kvs[string(kv.Key)] = kv
 			events = append(events, &clientv3.Event{Type: mvccpb.PUT, Kv: kv})
 		case *pb.RequestOp_RequestDeleteRange:

@@ -20,7 +20,7 @@ func (s *session) Head(ctx context.Context, line driver.Line, known driver.Versi
 	if err := s.alive(); err != nil {
 		return driver.Head{}, err
 	}
-	r, err := s.get(ctx, s.firstOps(line, 1)...)
+	r, err := s.first(ctx, line, 1, s.get)
 	if err != nil {
 		return driver.Head{}, s.failed(ctx, err)
 	}
@@ -40,7 +40,9 @@ func (s *session) Head(ctx context.Context, line driver.Line, known driver.Versi
 		}
 		if kv := rewritten(first, resp); kv != nil {
 			r = reading{rev: told, kvs: []*mvccpb.KeyValue{kv}}
-		} else if newer, err := s.read(ctx, told, s.firstOps(line, 1)...); err != nil {
+		} else if newer, err := s.first(ctx, line, 1, func(ctx context.Context, ops ...clientv3.Op) (reading, error) {
+			return s.read(ctx, told, ops...)
+		}); err != nil {
 			return false, err
 		} else {
 			r = newer

@@ -18,18 +18,22 @@ var (
 )
 
 // Join writes the entry in one transaction, whose revision is the create revision of the
-// entry and thus its token (J1), and counts the line in it: one means that nobody is
-// ahead (J3). The service may have applied it without our hearing of it; then
+// entry and thus its token (J1). A condition says that the line is empty (J3); if it is not, a second transaction
+// joins behind those who are there. Which of the two is sent first depends on what this session found when it joined the line
+// before, so that it is one in the long run. See handover.go for how the second one is told who is ahead.
+//
+// The service may have applied it without our hearing of it; then
 // the contender's key exists, and the next Join returns that entry (J2).
 //
-// The count reads only etcd's index. A range in order of creation would tell who is
+// A range in order of creation would tell who is
 // ahead, too, but etcd fetches and sorts the whole line for it while it applies the
-// transaction, on every member, for every one who joins.
+// transaction, on every member, for every one who joins. Even a count walks the index of the line.
 func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	if !isID(c.ID) || !isMode(c.Mode) {
 		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
 	a := &attempt{Contender: c, line: line, key: s.keys.contender(line, c.ID, s.lease), fence: c.Again}
+	a.behind = !c.Alone && (c.Again || s.hand.isBusy(line))
 	call, err := s.joins.enter(a.key, s.alive)
 	if err != nil {
 		return driver.Joined{}, err
@@ -56,13 +60,9 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			return driver.Joined{}, s.failed(ctx, err)
 		}
 		if resp.Succeeded {
-			return driver.Joined{
-				Place: s.keys.place(line, entry{a.key + c.Mode, resp.Header.Revision}),
-				Token: driver.Token(resp.Header.Revision),
-				First: resp.Responses[1].GetResponseRange().Count == 1,
-			}, nil
+			return s.joined(a, resp), nil
 		}
-		joined, again, err := s.refused(a, resp.Responses)
+		joined, again, err := s.refused(ctx, a, resp.Responses)
 		if !again {
 			return joined, err
 		}
@@ -76,6 +76,23 @@ type attempt struct {
 	key   string // the prefix of the contender's key
 	epoch int64
 	fence bool
+	// behind says that the line may have somebody in it. An attempt without that, or one that is to be alone, is refused then.
+	behind bool
+}
+
+// joined reads the answer to an attempt that has made the entry. One that had not to be alone says in its first part whether
+// it is.
+func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
+	e := entry{a.key + a.Mode, resp.Header.Revision}
+	j := driver.Joined{Place: s.keys.place(a.line, e), Token: driver.Token(e.rev), First: true}
+	if a.behind {
+		look := resp.Responses[0].GetResponseTxn()
+		if j.First = look.Succeeded; !j.First && a.Follows {
+			j.Nearest = s.nearestOf(a.line, look.Responses[0].GetResponsePut().PrevKv)
+		}
+	}
+	s.hand.found(a, j.First, e.rev)
+	return j
 }
 
 // conditions are what must hold for the entry to be made. If one does not, nothing is written and nobody
@@ -87,8 +104,8 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
 	}
 	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.sentinel.key), "=", a.epoch)}
-	if a.Alone {
-		conds = append(conds, absent(s.keys.line(a.line))) // where the contender's own keys are, too
+	if !a.behind {
+		conds = append(conds, s.quiet(a.line)...) // where the contender's own keys are, too
 	} else {
 		conds = append(conds, absent(a.key), absent(converted(a.key)))
 	}
@@ -109,17 +126,26 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 // sent again at once, and if each refusal raised the epoch they would refuse each other
 // without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
-	count := clientv3.OpGet(s.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithCountOnly())
-	then := []clientv3.Op{
-		clientv3.OpPut(a.key+a.Mode, string(a.Value), clientv3.WithLease(s.lease)),
-		count, // after the put, so that it counts it
+	then := []clientv3.Op{clientv3.OpPut(a.key+a.Mode, string(a.Value), clientv3.WithLease(s.lease))}
+	if a.behind {
+		var swap []clientv3.Op
+		if a.Follows {
+			swap = append(swap, s.swapTail(a))
+			if err := s.joins.expect(s.keys.tail(a.line), s.alive); err != nil {
+				return nil, err
+			}
+		}
+		then = append([]clientv3.Op{clientv3.OpTxn(s.quiet(a.line), nil, swap)}, then...) // before the put: the line is empty without it
 	}
 	var otherwise []clientv3.Op
 	if a.fence {
 		then = append(then, s.raiseEpoch())
 		otherwise = append(otherwise, s.raiseEpoch())
 	}
-	otherwise = append(append(append(otherwise, count), s.entriesOf(a)...), s.readSentinel())
+	if a.Alone || a.behind {
+		otherwise = append(append(otherwise, s.someOf(a.line)), s.entriesOf(a)...)
+	}
+	otherwise = append(otherwise, s.readSentinel())
 	if a.Record != 0 {
 		otherwise = append(otherwise, clientv3.OpGet(s.keys.record(a.line), clientv3.WithKeysOnly()))
 	}
@@ -154,37 +180,76 @@ func (s *session) outOfSpace(ctx context.Context, reads ...clientv3.Op) (entry, 
 	return entry{}, nil
 }
 
+// someOf reads some keys of a line, and counts all.
+func (s *session) someOf(line driver.Line) clientv3.Op {
+	return clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarks))
+}
+
 // refused finds out from the else branch why nothing was written. again is true
-// when only the epoch had moved: another contender of this session was forgotten meanwhile.
+// when only the epoch had moved: another contender of this session was forgotten meanwhile; or when the line was not empty, as it
+// need not be; or when only marks were there.
 //
 // An entry that stands already is the outcome, whatever has become of the line since it was made.
-func (s *session) refused(a *attempt, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
+func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
 	if a.fence {
 		ops = ops[1:] // the raising of the epoch
 	}
-	count := ops[0].GetResponseRange().Count
-	own := append(ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange().Kvs...)
-	if err := s.judgeSentinel(ops[3]); err != nil { // J5
+	var line *pb.RangeResponse
+	var own []*mvccpb.KeyValue
+	if a.Alone || a.behind {
+		line = ops[0].GetResponseRange()
+		own = append(ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange().Kvs...)
+		ops = ops[3:]
+	}
+	if err := s.judgeSentinel(ops[0]); err != nil { // J5
 		return joined, false, err
 	}
-	epoch := modRevision(ops[3].GetResponseRange().Kvs)
+	epoch := modRevision(ops[0].GetResponseRange().Kvs)
+	s.joins.raise(epoch)
 	switch {
 	case len(own) > 0:
 		e := entry{string(own[0].Key), own[0].CreateRevision}
 		return driver.Joined{
-			Place: s.keys.place(a.line, e), Token: driver.Token(s.keys.rank(a.line, e)), First: count == 1,
+			Place: s.keys.place(a.line, e), Token: driver.Token(s.keys.rank(a.line, e)), First: line.Count == 1,
 		}, false, nil
-	case a.Record != 0 && modRevision(ops[4].GetResponseRange().Kvs) != int64(a.Record):
+	case a.Record != 0 && modRevision(ops[1].GetResponseRange().Kvs) != int64(a.Record):
 		s.removed(a.key)
 		return joined, false, driver.ErrStale
-	case a.Alone && count > 0:
-		s.removed(a.key)
-		return joined, false, driver.ErrTaken
-	case epoch <= a.epoch:
-		return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
+	case a.Alone && line.Count > 0:
+		if again, err = s.sweep(ctx, line); !again && err == nil {
+			s.removed(a.key)
+			err = driver.ErrTaken
+		}
+		return joined, again, err
+	case epoch > a.epoch:
+		return joined, true, nil
+	case !a.behind:
+		a.behind = !a.Alone
+		return joined, true, nil
 	}
-	s.joins.raise(epoch)
-	return joined, true, nil
+	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
+}
+
+// sweep deletes what was read of a line if that is all of it, and nothing but marks. Nobody waits for those: a follower
+// stands in line. It reports whether they are gone.
+func (s *session) sweep(ctx context.Context, line *pb.RangeResponse) (bool, error) {
+	var same []clientv3.Cmp
+	var drop []clientv3.Op
+	for _, kv := range line.Kvs {
+		if !isMark(string(kv.Key)) {
+			return false, nil
+		}
+		same = append(same, clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision))
+		drop = append(drop, clientv3.OpDelete(string(kv.Key)))
+	}
+	if line.Count > int64(len(drop)) {
+		return false, nil
+	}
+	resp, err := s.c.Txn(withLeader(ctx)).If(same...).Then(drop...).Commit()
+	if err != nil {
+		return false, s.failed(ctx, err)
+	}
+	return resp.Succeeded, nil
 }
 
 // modRevision is that of the key that was read, 0 if there is none.

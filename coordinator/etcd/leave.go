@@ -39,29 +39,12 @@ func (e entry) stands() clientv3.Cmp {
 func (s *session) removed(contender string) {
 	s.joins.removed(contender, converted(contender))
 	s.writes.drop(contender)
+	s.hand.drop(contender)
 }
 
 // Leave deletes the entry if it is the one that own names.
 func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	if err := s.alive(); err != nil {
-		return err
-	}
-	e, err := s.own(line, own)
-	if err != nil {
-		return err
-	}
-	resp, err := s.c.Txn(withLeader(ctx)).
-		If(e.stands()).
-		Then(clientv3.OpDelete(e.key)).
-		Commit()
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	if !resp.Succeeded {
-		return driver.ErrGone
-	}
-	s.removed(e.contender)
-	return nil
+	return s.leave(ctx, line, own, false)
 }
 
 // Forget deletes whatever entry the contender has and raises the epoch in the same
@@ -112,14 +95,4 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	}
 	s.joins.raise(resp.Header.Revision)
 	return nil
-}
-
-// Pass is Leave.
-func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.Leave(ctx, line, own)
-}
-
-// Follow is Watch of one place.
-func (s *session) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (passed bool, err error) {
-	return false, s.Watch(ctx, line, ahead)
 }

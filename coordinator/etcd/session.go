@@ -31,6 +31,7 @@ type session struct {
 
 	joins  joins
 	writes writes
+	hand   handovers
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
 	// nearest is who stood directly ahead in the last view, for Watch to save its look.
@@ -45,6 +46,7 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 	s.joins.calls = make(map[string]*call)
 	s.joins.unheard = make(map[string]bool)
 	s.writes.last = make(map[string]written)
+	s.hand = newHandovers()
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

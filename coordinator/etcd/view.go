@@ -40,6 +40,13 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if err != nil {
 		return driver.View{}, s.failed(ctx, err)
 	}
+	if own, err := s.own(line, own); err == nil {
+		for _, kv := range r.kvs { // left over, or whoever follows would have removed it
+			if isMark(string(kv.Key)) {
+				s.hand.noteMark(own.contender, string(kv.Key))
+			}
+		}
+	}
 	standing := s.keys.inOrder(line, r.kvs)
 	i := slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == me.handle() })
 	if i < 0 {
@@ -78,7 +85,7 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	if limit < 0 {
 		return nil, invalid("limit %d", limit)
 	}
-	r, err := s.get(ctx, s.firstOps(line, limit)...)
+	r, err := s.first(ctx, line, limit, s.get)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
@@ -106,6 +113,18 @@ func (s *session) firstOps(line driver.Line, limit int) []clientv3.Op {
 	}
 	return s.lineOps(line, clientv3.WithLimit(int64(limit)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+}
+
+// first reads the first limit entries of a line, and maybe others; all if limit is 0. Marks count for the service's limit, and
+// if they leave too little of it, all is read.
+func (s *session) first(
+	ctx context.Context, line driver.Line, limit int, get func(context.Context, ...clientv3.Op) (reading, error),
+) (reading, error) {
+	r, err := get(ctx, s.firstOps(line, limit)...)
+	if err == nil && limit > 0 && r.count > int64(limit) && slices.ContainsFunc(r.kvs, func(kv *mvccpb.KeyValue) bool { return isMark(string(kv.Key)) }) {
+		return get(ctx, s.firstOps(line, 0)...)
+	}
+	return r, err
 }
 
 // lineOps reads what the options select of a line, and in any case all that was converted.

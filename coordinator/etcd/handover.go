@@ -1,0 +1,377 @@
+package etcd
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// This file has how a line is handed on without anybody reading it.
+//
+// Whoever joins a line that has somebody in it puts its name under the line's tail, one key, in the
+// transaction that joins, and is told the name that was there: that of the one directly ahead, whatever the length of the
+// line (J8). As long as there is a tail, every join swaps it. So there is nobody between the two. Whoever finds the line
+// empty, and no tail, makes none: that is the lock that nobody else wants, and it takes one small transaction and one delete. A tail goes
+// with the contender that it names, in the transaction that lets that go or with its lease. Then, while others
+// stand ahead, the next one finds no tail, is told nothing, reads the line, and makes a new tail.
+//
+// A tail may name one that has gone. Whoever follows that one sees so, and reads the line.
+//
+// Whoever leaves as the first in line, when the tail says that somebody is behind, leaves a mark: a key whose name is that of
+// its entry and a "~" more, so that one watch of the two keys shows both, and one event of one revision tells the
+// follower that the entry has gone and that it was the first. An entry that goes without it, because its contender gave up or its session ended,
+// says nothing, and the follower reads the line. A mark has the entry's create revision as its
+// value, since names are used again. The follower removes it with its own entry; one that is left over goes with the lease of
+// its maker, or with the entry of whoever reads the line and then gets in.
+
+// markSuffix sorts after all characters of a name, and occurs in none.
+const markSuffix = "~"
+
+// mark is the key beside an entry's that says that it was the first in line when it left.
+func mark(key string) string { return key + markSuffix }
+
+func isMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
+
+// tail is the key of the line's tail.
+func (l layout) tail(line driver.Line) string { return l.base + string(line) + "+tail" }
+
+// swapTail makes the contender the line's tail, and reads who was it before.
+func (s *session) swapTail(a *attempt) clientv3.Op {
+	name := strings.TrimPrefix(a.key+a.Mode, s.keys.line(a.line))
+	return clientv3.OpPut(s.keys.tail(a.line), name, clientv3.WithLease(s.lease), clientv3.WithPrevKV())
+}
+
+// nearestOf reads the tail that a join has found. It was written in the transaction that made the entry that it
+// names, so its mod revision is that entry's create revision.
+func (s *session) nearestOf(line driver.Line, before *mvccpb.KeyValue) driver.Place {
+	if before == nil {
+		return driver.Place{}
+	}
+	return s.keys.place(line, entry{s.keys.line(line) + string(before.Value), before.ModRevision})
+}
+
+// quiet are conditions that nobody is in line and nobody will be named to whoever comes next.
+func (s *session) quiet(line driver.Line) []clientv3.Cmp {
+	return []clientv3.Cmp{
+		clientv3.Compare(clientv3.CreateRevision(s.keys.tail(line)), "=", 0), // first: with a tail, the line is not read
+		clientv3.Compare(clientv3.CreateRevision(s.keys.line(line)).WithPrefix(), "=", 0),
+	}
+}
+
+// handovers is what a session remembers of its contenders and of lines for the sake of handing on.
+type handovers struct {
+	mu sync.Mutex
+	// alone has the create revisions of entries that joined an empty line, by the contender's prefix. No tail names them, and nobody
+	// is told of them as the nearest.
+	alone map[string]int64
+	// marks has what a contender is to remove when it leaves: the marks of those ahead of it.
+	marks map[string][]string
+	// busy has lines in which the last join of this session found others. To those the next one sends the
+	// transaction that swaps the tail, and to others a shorter one, which fails if somebody is there.
+	busy map[driver.Line]struct{}
+}
+
+// mostBusy bounds what is remembered of lines. Forgetting costs a request.
+const mostBusy = 1024
+
+func newHandovers() handovers {
+	return handovers{alone: make(map[string]int64), marks: make(map[string][]string), busy: make(map[driver.Line]struct{})}
+}
+
+func (h *handovers) isBusy(line driver.Line) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, busy := h.busy[line]
+	return busy
+}
+
+// found remembers how a contender has joined: first, with the create revision rev, or behind others.
+func (h *handovers) found(a *attempt, first bool, rev int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if first {
+		delete(h.busy, a.line)
+		h.alone[a.key] = rev
+		return
+	}
+	if len(h.busy) >= mostBusy {
+		clear(h.busy)
+	}
+	h.busy[a.line] = struct{}{}
+}
+
+// takeAlone reports whether an entry joined an empty line, and forgets it: a second attempt to remove it is to find out first
+// that the entry is still this one.
+func (h *handovers) takeAlone(e mine) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	rev, ok := h.alone[e.contender]
+	delete(h.alone, e.contender)
+	return ok && rev == e.rev
+}
+
+// mostMarks bounds what one contender removes. Others remain for the next.
+const mostMarks = 16
+
+func (h *handovers) noteMark(contender, key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if noted := h.marks[contender]; len(noted) < mostMarks && !slices.Contains(noted, key) {
+		h.marks[contender] = append(noted, key)
+	}
+}
+
+func (h *handovers) marksOf(contender string) []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.marks[contender]
+}
+
+func (h *handovers) drop(contender string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.alone, contender)
+	delete(h.marks, contender)
+}
+
+// Pass is Leave that leaves a mark if somebody is behind.
+//
+// An etcd that is out of space refuses the mark, being a put. Then the entry goes without.
+func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	err := s.leave(ctx, line, own, !s.borrowed) // the lease of a borrowed session outlives it, and with it the mark
+	if isAnswer(err, rpctypes.ErrNoSpace) {
+		return s.leave(ctx, line, own, false)
+	}
+	return err
+}
+
+// leave deletes the entry if it is the one that own names, and what is there for its sake alone.
+//
+// Who joined an empty line needs no transaction: a plain delete costs the service and the client less. It compares nothing,
+// which is safe as long as no other request to delete this key can be under way: the coordinator uses an
+// ID again only after an answer.
+func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place, pass bool) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	e, err := s.own(line, own)
+	if err != nil {
+		return err
+	}
+	gone := false
+	if s.hand.takeAlone(e) {
+		var resp *clientv3.DeleteResponse
+		resp, err = s.c.Delete(withLeader(ctx), e.key)
+		gone = err == nil && resp.Deleted == 0
+	} else {
+		var resp *clientv3.TxnResponse
+		resp, err = s.c.Txn(withLeader(ctx)).If(e.stands()).Then(s.leaveOps(line, e, pass)...).Commit()
+		gone = err == nil && !resp.Succeeded
+	}
+	switch {
+	case err != nil:
+		return s.failed(ctx, err)
+	case gone:
+		s.hand.drop(e.contender)
+		return driver.ErrGone
+	}
+	s.removed(e.contender)
+	return nil
+}
+
+// leaveOps let an entry go, its tail, and the marks of those ahead of it.
+func (s *session) leaveOps(line driver.Line, e mine, pass bool) []clientv3.Op {
+	tail := s.keys.tail(line)
+	var behind []clientv3.Op
+	if pass {
+		behind = append(behind, clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease)))
+	}
+	ops := []clientv3.Op{
+		clientv3.OpTxn( // a tail is as new as the entry that it names
+			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e.entry))},
+			behind, []clientv3.Op{clientv3.OpDelete(tail)}),
+		clientv3.OpDelete(e.key),
+	}
+	for _, m := range s.hand.marksOf(e.contender) {
+		if m != mark(e.key) {
+			ops = append(ops, clientv3.OpDelete(m))
+		}
+	}
+	return ops
+}
+
+// Follow watches the entry ahead and its mark.
+//
+// The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark,
+// and whether own stands; the rest is told by events. After Settle own is watched as well: a wait that is shorter is not worth it.
+func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+	if err := s.alive(); err != nil {
+		return false, err
+	}
+	e, ok := s.keys.entry(line, ahead)
+	if !ok {
+		return false, invalid("%q is no place of line %q", ahead.Key, line)
+	}
+	me, err := s.own(line, own)
+	if err != nil {
+		return false, err
+	}
+	s.hand.noteMark(me.contender, mark(e.key))
+	f := &following{session: s, me: me, ahead: e}
+	for {
+		err := f.wait(ctx)
+		if !isAnswer(err, rpctypes.ErrCompacted) {
+			return f.passed, err
+		}
+	}
+}
+
+// following is one Follow.
+type following struct {
+	*session
+	me     mine
+	ahead  entry
+	passed bool
+}
+
+// wait is one attempt, with watches of its own.
+func (f *following) wait(ctx context.Context) error {
+	stream := f.streams.current()
+	wctx, cancel := f.watchContext(stream)
+	defer cancel()
+	events := openWatch(ctx, cancel, func() clientv3.WatchChan {
+		return f.c.Watch(wctx, f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00"), clientv3.WithCreatedNotify())
+	})
+	if events == nil {
+		return f.watchFailed(ctx, errWatchEnded)
+	}
+	settled := time.NewTimer(driver.Settle)
+	defer settled.Stop()
+	var opening <-chan clientv3.WatchChan
+	var own clientv3.WatchChan
+	for {
+		var resp clientv3.WatchResponse
+		ok, told := true, f.told
+		select {
+		case resp, ok = <-events:
+		case resp, ok = <-own:
+			told = f.toldOfSelf
+		case <-settled.C:
+			opening = f.guard(ctx, wctx)
+			continue
+		case own = <-opening:
+			continue
+		case <-ctx.Done():
+			return f.watchFailed(ctx, errWatchEnded)
+		case <-wctx.Done():
+			return f.watchFailed(ctx, errWatchEnded)
+		}
+		if !ok {
+			return f.watchFailed(ctx, errWatchEnded)
+		}
+		if err := resp.Err(); err != nil {
+			f.streams.failed(stream, err)
+			return f.watchFailed(ctx, err)
+		}
+		done, err := told(ctx, resp)
+		switch {
+		case done:
+			return nil
+		case err == driver.ErrGone: //nolint:errorlint // our own word, and not the cause of a context
+			return err
+		case err != nil:
+			return f.watchFailed(ctx, err)
+		}
+	}
+}
+
+// guard opens the watch of the follower's own entry, and gives it to whoever receives. See openWatch for why that takes a
+// goroutine; it ends when the watch is there, or with the session.
+func (f *following) guard(ctx, wctx context.Context) <-chan clientv3.WatchChan {
+	opened := make(chan clientv3.WatchChan)
+	own, cancel := context.WithCancel(wctx)
+	go func() {
+		events := f.c.Watch(own, f.me.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+		select {
+		case opened <- events:
+			context.AfterFunc(wctx, cancel)
+		case <-ctx.Done():
+			cancel()
+		case <-wctx.Done():
+			cancel()
+		}
+	}()
+	return opened
+}
+
+// told handles a message about the entry ahead and its mark.
+func (f *following) told(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
+	if resp.Created {
+		return f.look(ctx, resp.Header.Revision)
+	}
+	for _, ev := range resp.Events {
+		switch {
+		case ev.Type == mvccpb.PUT && f.isMark(ev.Kv):
+			f.passed = true
+		case ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == f.ahead.key && ev.Kv.ModRevision > f.ahead.rev:
+			f.learn(ev.Kv.ModRevision)
+			done = true
+		}
+	}
+	return done, nil
+}
+
+// isMark tells whether a key is the mark of the entry ahead, and not of an earlier one of that name.
+func (f *following) isMark(kv *mvccpb.KeyValue) bool {
+	return string(kv.Key) == mark(f.ahead.key) && string(kv.Value) == revision(f.ahead.rev)
+}
+
+// toldOfSelf handles a message about the follower's own entry.
+func (f *following) toldOfSelf(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
+	if resp.Created {
+		return f.look(ctx, resp.Header.Revision)
+	}
+	for _, ev := range resp.Events {
+		if ev.Type == mvccpb.DELETE && ev.Kv.ModRevision > f.me.rev {
+			return false, driver.ErrGone
+		}
+	}
+	return false, nil
+}
+
+// look reads the entry ahead, its mark and the follower's own entry, as of one moment after since.
+func (f *following) look(ctx context.Context, since int64) (done bool, err error) {
+	r, err := f.read(ctx, max(since, f.me.rev, f.ahead.rev),
+		clientv3.OpGet(f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00")),
+		clientv3.OpGet(f.me.key, clientv3.WithKeysOnly()))
+	if err != nil {
+		return false, err
+	}
+	mine, ahead, passed := false, false, false
+	for _, kv := range r.kvs {
+		switch string(kv.Key) {
+		case f.me.key:
+			mine = kv.CreateRevision == f.me.rev
+		case f.ahead.key:
+			ahead = kv.CreateRevision == f.ahead.rev
+		default:
+			passed = f.isMark(kv)
+		}
+	}
+	if !mine {
+		return false, driver.ErrGone
+	}
+	if !ahead {
+		f.passed = passed
+		f.learn(r.rev)
+	}
+	return !ahead, nil
+}
