@@ -20,21 +20,38 @@ func (s *Session) request(
 	if err := s.ended(); err != nil {
 		return err
 	}
-	bound, stop := bind(ctx, s.ctx)
-	defer stop()
-	err := s.retry(bound, op, line, func() error {
-		attempt, cancel := context.WithTimeout(bound, patience)
-		defer cancel()
-		err := f(attempt)
-		if errors.Is(err, context.DeadlineExceeded) && bound.Err() == nil && !errors.Is(err, ErrUnavailable) {
-			return driver.Wrap(ErrUnavailable, err)
-		}
-		return err
-	})
+	err := s.attempt(ctx, patience, f)
+	if errors.Is(err, ErrUnavailable) && ctx.Err() == nil && s.ctx.Err() == nil {
+		bound, stop := bind(ctx, s.ctx)
+		defer stop()
+		first := err
+		err = s.retry(bound, op, line, func() error { // which pauses after the attempt that was made
+			if err := first; err != nil {
+				first = nil
+				return err
+			}
+			return s.attempt(ctx, patience, f)
+		})
+	}
 	if err == nil {
 		return nil
 	}
 	return s.outcome(ctx, err)
+}
+
+// attempt runs f once, for no longer than ctx, the session and patience last. See bind for its context's cause.
+func (s *Session) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, cancel)()
+	}
+	defer context.AfterFunc(s.ctx, cancel)()
+	err := f(bound)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+		return driver.Wrap(ErrUnavailable, err)
+	}
+	return err
 }
 
 // outcome is the error of an operation that failed with err, a driver's: the service's answer, if it is

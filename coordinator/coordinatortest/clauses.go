@@ -52,7 +52,7 @@ var clauses = map[string]string{
 	"W4": `ErrSessionLost when the service says that this session is over; ErrUnavailable when the service cannot be reached or a quorum is missing, and the coordinator tries again.`,
 
 	"N1": `passed is true only if the place left by Pass. False says nothing.`,
-	"N2": `When own is not in the line any more the error is ErrGone, or ErrSessionLost, and the wait ends. Nothing need be said of an own that somebody else has removed less than Settle after the call.`,
+	"N2": `A Follow that lasts for longer than Settle returns ErrGone, or ErrSessionLost, when own is not in the line any more. A shorter one need say nothing of an own that somebody else has removed.`,
 	"N3": `What it leaves at the service is no contender: to all calls the line is as if it were not there. It goes with this session at the latest, and when it is of no more use.`,
 
 	"M1": `It happens in one step. ID, session, token and place in the line stay. A view shows the old entry or the new one, never both and never neither.`,

@@ -248,8 +248,8 @@ type Session interface {
 	//
 	// N1: passed is true only if the place left by Pass. False says nothing.
 	//
-	// N2: When own is not in the line any more the error is ErrGone, or ErrSessionLost, and the wait ends.
-	// Nothing need be said of an own that somebody else has removed less than Settle after the call.
+	// N2: A Follow that lasts for longer than Settle returns ErrGone, or ErrSessionLost, when own is not in the line
+	// any more. A shorter one need say nothing of an own that somebody else has removed.
 	Follow(ctx context.Context, line Line, own, ahead Place) (passed bool, err error)
 
 	// Convert gives the place of own to an entry with another mode and a new value. own is what Join

@@ -246,7 +246,9 @@ func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Eve
 			f.kvs[string(kv.Key)] = kv
 			events = append(events, &clientv3.Event{Type: mvccpb.PUT, Kv: kv})
 		case *pb.RequestOp_RequestDeleteRange:
-			events = append(events, f.remove(f.inRange(q.RequestDeleteRange.Key, q.RequestDeleteRange.RangeEnd), at)...)
+			gone := f.remove(f.inRange(q.RequestDeleteRange.Key, q.RequestDeleteRange.RangeEnd), at)
+			one.Response = &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{Deleted: int64(len(gone))}}
+			events = append(events, gone...)
 		case *pb.RequestOp_RequestTxn:
 			inner, more, err := f.txn(q.RequestTxn, at)
 			if err != nil {

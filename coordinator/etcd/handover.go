@@ -69,9 +69,8 @@ func (s *session) quiet(line driver.Line) []clientv3.Cmp {
 // handovers is what a session remembers of its contenders and of lines for the sake of handing on.
 type handovers struct {
 	mu sync.Mutex
-	// alone has the create revisions of entries that joined an empty line, by the contender's prefix. No tail names them, and nobody
-	// is told of them as the nearest.
-	alone map[string]int64
+	// fresh has the entries that nobody has tried to remove yet, by the contender's prefix.
+	fresh map[string]fresh
 	// marks has what a contender is to remove when it leaves: the marks of those ahead of it.
 	marks map[string][]string
 	// busy has lines in which the last join of this session found others. To those the next one sends the
@@ -79,11 +78,17 @@ type handovers struct {
 	busy map[driver.Line]struct{}
 }
 
+// fresh is an entry whose making was answered.
+type fresh struct {
+	rev   int64 // its create revision
+	alone bool  // it joined an empty line: no tail names it, and nobody is told of it as the nearest
+}
+
 // mostBusy bounds what is remembered of lines. Forgetting costs a request.
 const mostBusy = 1024
 
 func newHandovers() handovers {
-	return handovers{alone: make(map[string]int64), marks: make(map[string][]string), busy: make(map[driver.Line]struct{})}
+	return handovers{fresh: make(map[string]fresh), marks: make(map[string][]string), busy: make(map[driver.Line]struct{})}
 }
 
 func (h *handovers) isBusy(line driver.Line) bool {
@@ -97,9 +102,9 @@ func (h *handovers) isBusy(line driver.Line) bool {
 func (h *handovers) found(a *attempt, first bool, rev int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.fresh[a.key] = fresh{rev, first}
 	if first {
 		delete(h.busy, a.line)
-		h.alone[a.key] = rev
 		return
 	}
 	if len(h.busy) >= mostBusy {
@@ -108,14 +113,13 @@ func (h *handovers) found(a *attempt, first bool, rev int64) {
 	h.busy[a.line] = struct{}{}
 }
 
-// takeAlone reports whether an entry joined an empty line, and forgets it: a second attempt to remove it is to find out first
-// that the entry is still this one.
-func (h *handovers) takeAlone(e mine) bool {
+// take returns what is known of an entry that nobody has tried to remove yet, and forgets it.
+func (h *handovers) take(e mine) (f fresh, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	rev, ok := h.alone[e.contender]
-	delete(h.alone, e.contender)
-	return ok && rev == e.rev
+	f = h.fresh[e.contender]
+	delete(h.fresh, e.contender)
+	return f, f.rev == e.rev
 }
 
 // mostMarks bounds what one contender removes. Others remain for the next.
@@ -138,7 +142,7 @@ func (h *handovers) marksOf(contender string) []string {
 func (h *handovers) drop(contender string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.alone, contender)
+	delete(h.fresh, contender)
 	delete(h.marks, contender)
 }
 
@@ -155,9 +159,10 @@ func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) 
 
 // leave deletes the entry if it is the one that own names, and what is there for its sake alone.
 //
-// Who joined an empty line needs no transaction: a plain delete costs the service and the client less. It compares nothing,
-// which is safe as long as no other request to delete this key can be under way: the coordinator uses an
-// ID again only after an answer.
+// The first attempt compares nothing of the entry, which saves the service and the client a good deal: the key is in
+// nobody's hands but this session's, and no other request to delete it can be under way, since the coordinator uses an
+// ID again only after an answer. Who joined an empty line needs no transaction even. All further attempts make sure that
+// the entry is the one that is meant.
 func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place, pass bool) error {
 	if err := s.alive(); err != nil {
 		return err
@@ -166,20 +171,11 @@ func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place,
 	if err != nil {
 		return err
 	}
-	gone := false
-	if s.hand.takeAlone(e) {
-		var resp *clientv3.DeleteResponse
-		resp, err = s.c.Delete(withLeader(ctx), e.key)
-		gone = err == nil && resp.Deleted == 0
-	} else {
-		var resp *clientv3.TxnResponse
-		resp, err = s.c.Txn(withLeader(ctx)).If(e.stands()).Then(s.leaveOps(line, e, pass)...).Commit()
-		gone = err == nil && !resp.Succeeded
-	}
-	switch {
-	case err != nil:
+	there, err := s.delete(ctx, line, e, pass)
+	if err != nil {
 		return s.failed(ctx, err)
-	case gone:
+	}
+	if !there {
 		s.hand.drop(e.contender)
 		return driver.ErrGone
 	}
@@ -187,19 +183,31 @@ func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place,
 	return nil
 }
 
-// leaveOps let an entry go, its tail, and the marks of those ahead of it.
-func (s *session) leaveOps(line driver.Line, e mine, pass bool) []clientv3.Op {
+// delete sends one attempt, and tells whether the entry was there.
+func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass bool) (bool, error) {
+	ctx = withLeader(ctx)
+	f, first := s.hand.take(e)
+	if first && f.alone {
+		resp, err := s.c.Delete(ctx, e.key)
+		return err == nil && resp.Deleted > 0, err
+	}
 	tail := s.keys.tail(line)
-	var behind []clientv3.Op
+	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e.entry)) // a tail is as new as the entry that it names
+	behind, last := s.leaveOps(e), append(s.leaveOps(e), clientv3.OpDelete(tail))
 	if pass {
 		behind = append(behind, clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease)))
 	}
-	ops := []clientv3.Op{
-		clientv3.OpTxn( // a tail is as new as the entry that it names
-			[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e.entry))},
-			behind, []clientv3.Op{clientv3.OpDelete(tail)}),
-		clientv3.OpDelete(e.key),
+	if first {
+		resp, err := s.c.Txn(ctx).If(newer).Then(behind...).Else(last...).Commit()
+		return err == nil && resp.Responses[0].GetResponseDeleteRange().Deleted > 0, err
 	}
+	resp, err := s.c.Txn(ctx).If(e.stands()).Then(clientv3.OpTxn([]clientv3.Cmp{newer}, behind, last)).Commit()
+	return err == nil && resp.Succeeded, err
+}
+
+// leaveOps delete an entry, and the marks of those ahead of it.
+func (s *session) leaveOps(e mine) []clientv3.Op {
+	ops := []clientv3.Op{clientv3.OpDelete(e.key)}
 	for _, m := range s.hand.marksOf(e.contender) {
 		if m != mark(e.key) {
 			ops = append(ops, clientv3.OpDelete(m))
@@ -210,8 +218,8 @@ func (s *session) leaveOps(line driver.Line, e mine, pass bool) []clientv3.Op {
 
 // Follow watches the entry ahead and its mark.
 //
-// The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark,
-// and whether own stands; the rest is told by events. After Settle own is watched as well: a wait that is shorter is not worth it.
+// The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark;
+// the rest is told by events. After Settle own is watched as well: a wait that is shorter is not worth it.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
 	if err := s.alive(); err != nil {
 		return false, err
@@ -259,7 +267,8 @@ func (f *following) wait(ctx context.Context) error {
 	var own clientv3.WatchChan
 	for {
 		var resp clientv3.WatchResponse
-		ok, told := true, f.told
+		var ok bool
+		told := f.told
 		select {
 		case resp, ok = <-events:
 		case resp, ok = <-own:
@@ -337,7 +346,7 @@ func (f *following) isMark(kv *mvccpb.KeyValue) bool {
 // toldOfSelf handles a message about the follower's own entry.
 func (f *following) toldOfSelf(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
 	if resp.Created {
-		return f.look(ctx, resp.Header.Revision)
+		return false, f.lookAtSelf(ctx, resp.Header.Revision)
 	}
 	for _, ev := range resp.Events {
 		if ev.Type == mvccpb.DELETE && ev.Kv.ModRevision > f.me.rev {
@@ -347,31 +356,29 @@ func (f *following) toldOfSelf(ctx context.Context, resp clientv3.WatchResponse)
 	return false, nil
 }
 
-// look reads the entry ahead, its mark and the follower's own entry, as of one moment after since.
+// look reads the entry ahead and its mark, as of one moment after since.
 func (f *following) look(ctx context.Context, since int64) (done bool, err error) {
-	r, err := f.read(ctx, max(since, f.me.rev, f.ahead.rev),
-		clientv3.OpGet(f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00")),
-		clientv3.OpGet(f.me.key, clientv3.WithKeysOnly()))
+	r, err := f.read(ctx, max(since, f.ahead.rev), clientv3.OpGet(f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00")))
 	if err != nil {
 		return false, err
 	}
-	mine, ahead, passed := false, false, false
 	for _, kv := range r.kvs {
-		switch string(kv.Key) {
-		case f.me.key:
-			mine = kv.CreateRevision == f.me.rev
-		case f.ahead.key:
-			ahead = kv.CreateRevision == f.ahead.rev
-		default:
-			passed = f.isMark(kv)
+		switch {
+		case string(kv.Key) == f.ahead.key && kv.CreateRevision == f.ahead.rev:
+			return false, nil
+		case f.isMark(kv):
+			f.passed = true
 		}
 	}
-	if !mine {
-		return false, driver.ErrGone
+	f.learn(r.rev)
+	return true, nil
+}
+
+// lookAtSelf reads the follower's own entry.
+func (f *following) lookAtSelf(ctx context.Context, since int64) error {
+	r, err := f.read(ctx, max(since, f.me.rev), clientv3.OpGet(f.me.key, clientv3.WithKeysOnly()))
+	if err == nil && (len(r.kvs) == 0 || r.kvs[0].CreateRevision != f.me.rev) {
+		err = driver.ErrGone
 	}
-	if !ahead {
-		f.passed = passed
-		f.learn(r.rev)
-	}
-	return !ahead, nil
+	return err
 }

@@ -106,7 +106,7 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.sentinel.key), "=", a.epoch)}
 	if !a.behind {
 		conds = append(conds, s.quiet(a.line)...) // where the contender's own keys are, too
-	} else {
+	} else if a.Again { // else it has none
 		conds = append(conds, absent(a.key), absent(converted(a.key)))
 	}
 	if a.Record != 0 {
@@ -142,7 +142,7 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 		then = append(then, s.raiseEpoch())
 		otherwise = append(otherwise, s.raiseEpoch())
 	}
-	if a.Alone || a.behind {
+	if a.Alone || a.Again {
 		otherwise = append(append(otherwise, s.someOf(a.line)), s.entriesOf(a)...)
 	}
 	otherwise = append(otherwise, s.readSentinel())
@@ -196,7 +196,7 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 	}
 	var line *pb.RangeResponse
 	var own []*mvccpb.KeyValue
-	if a.Alone || a.behind {
+	if a.Alone || a.Again {
 		line = ops[0].GetResponseRange()
 		own = append(ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange().Kvs...)
 		ops = ops[3:]

@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -140,4 +142,11 @@ func (d *service) grant(ctx context.Context, c *clientv3.Client, ttl time.Durati
 // to another member.
 //
 // Renew must not use it: KeepAliveOnce repeats at once what is refused so.
-func withLeader(ctx context.Context) context.Context { return clientv3.WithRequireLeader(ctx) }
+func withLeader(ctx context.Context) context.Context {
+	if _, has := metadata.FromOutgoingContext(ctx); has {
+		return clientv3.WithRequireLeader(ctx)
+	}
+	return metadata.NewOutgoingContext(ctx, requireLeader) // the same with fewer copies
+}
+
+var requireLeader = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
