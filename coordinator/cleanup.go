@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"time"
 
@@ -14,12 +16,16 @@ import (
 // Abandon removes an entry of this session in the background, until that is done or the
 // session has ended.
 func (s *Session) Abandon(line driver.Line, own driver.Place) {
+	certain := true
 	s.background("leave", line, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, line, own)
 		if err == nil || errors.Is(err, errGone) {
-			s.settle(line, own.ID)
+			if s.settle(line, own.ID) && certain && err == nil {
+				s.retire(own.ID)
+			}
 			return nil
 		}
+		certain = false
 		return err
 	})
 }
@@ -52,11 +58,68 @@ func (s *Session) unstray(id string) bool {
 	return stray
 }
 
-// settle forgets a contender that has left, or was removed, if it is a stray.
-func (s *Session) settle(line driver.Line, id string) {
-	if s.unstray(id) {
+// settle forgets a contender that has left, or was removed, if it is a stray. It reports whether it was none.
+func (s *Session) settle(line driver.Line, id string) bool {
+	stray := s.unstray(id)
+	if stray {
 		s.forget(line, id)
 	}
+	return !stray
+}
+
+// NewID returns the ID of a new contender: 96 random bits. It is not made from the session, since two goroutines
+// on one session are two contenders.
+//
+// With again it may be the ID of an earlier contender of this session, if the driver is a [driver.Recycler]. A name that was used
+// once costs etcd something until its history is compacted: it stays in the index that is walked to read a line, or to
+// see that it is empty. With new names for all, a line that is locked a thousand times a second would become slower by the
+// minute. So there are as many as the session had contenders at once, and no more.
+func (s *Session) NewID(again bool) string {
+	if again {
+		if id, ok := s.retired(); ok {
+			return id
+		}
+	}
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand aborts the process instead
+	return hex.EncodeToString(b[:])
+}
+
+func (s *Session) retired() (id string, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.ids)
+	if n == 0 {
+		return "", false
+	}
+	id, s.ids = s.ids[n-1], s.ids[:n-1]
+	return id, true
+}
+
+// mostIDs bounds what is kept of a rush.
+const mostIDs = 16 << 10
+
+// retire gives back the ID of a contender that has left, by a request that was answered, and of whom all earlier requests were
+// answered too: nothing that is under way can meet the next one of that ID.
+func (s *Session) retire(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, recycles := s.driver.(driver.Recycler)
+	if _, doubted := s.doubts[id]; doubted {
+		delete(s.doubts, id)
+	} else if recycles && len(s.ids) < mostIDs {
+		s.ids = append(s.ids, id)
+	}
+}
+
+// doubt says that a request for a contender had no answer, so that its ID is not to be used again.
+func (s *Session) doubt(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.doubts == nil {
+		s.doubts = make(map[string]struct{})
+	}
+	s.doubts[id] = struct{}{}
 }
 
 // background runs a clean-up until it succeeds or the session ends. A refusal does not end it: whoever

@@ -21,6 +21,8 @@ func (s *Session) Convert(ctx context.Context, line driver.Line, own driver.Join
 		p, err := s.driver.Convert(ctx, line, own, mode, value)
 		if err == nil {
 			place = p
+		} else if !definite(err) {
+			s.doubt(place.ID)
 		}
 		return err
 	})
@@ -51,7 +53,13 @@ func (s *Session) change(ctx context.Context, op string, line driver.Line, f fun
 // Write changes the value of an entry of this session. ErrRemoved means that it was not in the line any more. After
 // another error the value may be the old or the new one, until the next Write succeeds.
 func (s *Session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-	return s.change(ctx, "write", line, func(ctx context.Context) error { return s.driver.Write(ctx, line, own, value) })
+	return s.change(ctx, "write", line, func(ctx context.Context) error {
+		err := s.driver.Write(ctx, line, own, value)
+		if err != nil && !definite(err) {
+			s.doubt(own.ID)
+		}
+		return err
+	})
 }
 
 // Withdraw removes a contender of this session in whatever mode it stands, together with any request of it that is still under

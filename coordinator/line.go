@@ -117,7 +117,9 @@ func (s *Session) leave(
 	})
 	switch {
 	case err == nil:
-		s.settle(line, own.ID)
+		if s.settle(line, own.ID) && !uncertain {
+			s.retire(own.ID)
+		}
 		return nil
 	case gone:
 		s.settle(line, own.ID)

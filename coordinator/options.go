@@ -31,7 +31,7 @@ type config struct {
 	log       *slog.Logger
 	observers []Observer
 	retry     Retry
-	wall      func() time.Time // the wall clock
+	wall      func() time.Time // the wall clock, if it is another than that of time.Now
 }
 
 // WithTTL sets how long the service keeps the session of a client that has gone
@@ -61,7 +61,6 @@ func newConfig(opts []Option) (config, error) {
 		ttl:      DefaultTTL,
 		identity: host + "/" + strconv.Itoa(os.Getpid()),
 		log:      slog.Default(),
-		wall:     time.Now,
 	}
 	for _, o := range opts {
 		if o == nil {

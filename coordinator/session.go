@@ -55,6 +55,8 @@ type Session struct {
 	state   State
 	changed chan struct{} // closed and replaced at each change of state
 	strays  map[string]struct{}
+	ids     []string // that are free to be used again, see NewID
+	doubts  map[string]struct{}
 	hooks   map[*func()]struct{} // what OnEnd was given
 	asked   chan struct{}        // closed when the service has been asked; nil while nobody asks
 }
@@ -128,7 +130,7 @@ func (s *Session) Err() error { return s.Check(context.Background()) }
 
 // Check is Err for callers who have a context: it returns context.Cause(ctx) if that ends while the service is asked.
 func (s *Session) Check(ctx context.Context) error {
-	for {
+	for !s.Sure() {
 		if err := s.ended(); err != nil || !s.doubtful() {
 			return err
 		}
@@ -141,6 +143,7 @@ func (s *Session) Check(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+	return nil
 }
 
 // ended is Err without the question. It is for those who ask the service for something anyway.

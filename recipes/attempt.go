@@ -2,8 +2,6 @@ package recipes
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -75,7 +73,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 				a.Mode = a.Terms.Mode(a.record)
 			}
 			a.joined, err = a.session.Join(ctx, a.line.line, driver.Contender{
-				ID: newID(), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record, Follows: a.Terms == nil})
+				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record, Follows: a.Terms == nil})
 		}
 		switch {
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
@@ -192,13 +190,4 @@ func (a *attempt) taken(ctx context.Context, err error) error {
 		e.Holder.Holding = true
 	}
 	return e
-}
-
-// newID returns a contender's ID: 96 random bits. It is not made from the session, since two
-// goroutines on one session are two contenders, nor from a counter, since a lost join must
-// stay distinguishable over restarts.
-func newID() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand aborts the process instead
-	return hex.EncodeToString(b[:])
 }

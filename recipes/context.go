@@ -64,7 +64,7 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 	if err := h.Check(ctx); err != nil {
 		return errors.Join(err, h.Release(ctx))
 	}
-	inner, cancel := context.WithCancelCause(h.ctx)
+	inner, cancel := context.WithCancelCause(&h.ctx)
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()

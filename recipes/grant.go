@@ -82,8 +82,7 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
 	}
 	l.count++
-	return &Hold{grant: g, level: l,
-		ctx: &holdContext{Context: l.ctx, values: context.WithoutCancel(ctx), grant: g}}
+	return &Hold{grant: g, level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
 }
 
 // holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
@@ -102,7 +101,7 @@ var ErrOtherMode = fmt.Errorf("%w: the line is held by the caller's context in a
 // over. Otherwise the caller stands in line like everybody else. A grant whose mode does not include the one asked for
 // is refused: waiting for oneself would never end.
 func (l *Line) reenter(ctx context.Context, r Request) (*Hold, error) {
-	g, _ := ctx.Value(holdKey{l.client, l.line}).(*grant)
+	g, _ := ctx.Value(l.key).(*grant)
 	if g == nil || r.Fresh {
 		return nil, nil
 	}
@@ -142,6 +141,18 @@ func (g *grant) leave(l *level, over bool) (last bool, t *turn) {
 		return false, g.convert(g.low.mode)
 	}
 	return false, nil
+}
+
+// leaveOthers counts one handle less if others of its level are left and the grant is not over: then nothing else has to be done, and
+// a release costs next to nothing.
+func (g *grant) leaveOthers(l *level) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if l.count < 2 || g.ctx.Err() != nil {
+		return false
+	}
+	l.count--
+	return true
 }
 
 // err returns nil while the grant holds, by the clock and not only by its timers, and then

@@ -16,7 +16,7 @@ import (
 type Hold struct {
 	grant    *grant
 	level    *level
-	ctx      *holdContext
+	ctx      holdContext
 	released atomic.Bool
 }
 
@@ -31,7 +31,7 @@ func (h *Hold) Token() driver.Token { return h.grant.token }
 // from it see it when their timers have run. After re-entering it ends with the last handle of its mode.
 //
 // Given to a call on the same line, it re-enters the hold.
-func (h *Hold) Context() context.Context { return h.ctx }
+func (h *Hold) Context() context.Context { return &h.ctx }
 
 // Err returns nil while this handle holds, and then why it does not. It does not wait, except after the machine may
 // have slept: then it asks the service first, for two seconds at most, and without an answer the hold is lost.
@@ -52,7 +52,7 @@ func (h *Hold) Deadline() time.Time { return h.grant.session.Deadline() }
 // Session is the ID of the session that holds.
 func (h *Hold) Session() string { return h.grant.session.ID() }
 
-// ID is the contender's, the same in all modes and never used again.
+// ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
 func (h *Hold) ID() string { return h.grant.id }
 
 // State is what the client knows of the session, and a channel that is closed when that
@@ -74,9 +74,12 @@ func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
+	g := h.grant
+	if g.session.Timely() && g.leaveOthers(h.level) {
+		return nil
+	}
 	ctx, stop := coordinator.Afterwards(ctx)
 	defer stop()
-	g := h.grant
 	err := g.err(ctx)       // before its contexts end as released
 	if g.ctx.Err() == nil { // not known to be over
 		err = nil

@@ -16,6 +16,7 @@ type Line struct {
 	client   *coordinator.Client
 	name     string
 	line     driver.Line
+	key      any // the holdKey
 	identity string
 	payload  []byte
 	record   atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
@@ -46,7 +47,7 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if len(set.payload) > MaxPayload {
 		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
-	return &Line{client: c, name: name, line: line, identity: set.identity, payload: append([]byte(nil), set.payload...)}, nil
+	return &Line{client: c, name: name, line: line, key: holdKey{c, line}, identity: set.identity, payload: append([]byte(nil), set.payload...)}, nil
 }
 
 // Name is the name, as given.
@@ -85,7 +86,6 @@ type Request struct {
 // in the line is removed in the background. A ctx that ends while waiting comes back as
 // context.Cause(ctx).
 func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
-	began := time.Now()
 	switch {
 	case r.Rule == nil == (r.Terms == nil) || r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
 		return nil, invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
@@ -100,6 +100,7 @@ func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	} else if err != nil {
 		return nil, l.describe(ctx, r.Op, err)
 	}
+	began := time.Now()
 	h, sess, err := l.acquire(ctx, r, began)
 	if err != nil {
 		l.client.Observe(coordinator.Event{Kind: coordinator.EventNotGranted, Session: sess, Op: r.Op,

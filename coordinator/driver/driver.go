@@ -47,8 +47,7 @@ type Line string
 // Contender is one attempt to stand in a line.
 type Contender struct {
 	// ID tells this contender from all others for ever: 16 to 32 lower-case hex
-	// digits, chosen at random by the coordinator, which does not use it again for
-	// a line that has been empty since its contender left.
+	// digits, chosen at random by the coordinator, which does not use it again, unless the session is a Recycler.
 	ID string
 	// Mode is the recipe's mark, 1 to 16 characters of a-z and 0-9 ("x", "r", "p3").
 	// Every view shows it.
@@ -153,6 +152,11 @@ type Driver interface {
 	// "etcd://10.0.0.1:2379/prefix".
 	String() string
 }
+
+// Recycler is a Session that wants IDs to be used again: the service keeps each name that was ever used, and pays for
+// it when it reads a line. The coordinator does so on the same session, once a contender has left or was refused and all
+// requests for it were answered, and for recipes that do not need IDs to be unique over time.
+type Recycler interface{ RecycleIDs() }
 
 // Session is a client's liveness as the service judges it.
 type Session interface {

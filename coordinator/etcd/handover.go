@@ -292,6 +292,8 @@ func (f *following) wait(ctx context.Context) error {
 		}
 		done, err := told(ctx, resp)
 		switch {
+		case done && f.removed(own):
+			return driver.ErrGone
 		case done:
 			return nil
 		case err == driver.ErrGone: //nolint:errorlint // our own word, and not the cause of a context
@@ -354,6 +356,18 @@ func (f *following) toldOfSelf(ctx context.Context, resp clientv3.WatchResponse)
 		}
 	}
 	return false, nil
+}
+
+// removed tells whether the watch of the follower's own entry has said that it is gone. Of two messages that are there, of two
+// watches, either may be taken first.
+func (f *following) removed(own clientv3.WatchChan) bool {
+	select {
+	case resp := <-own:
+		done, err := f.toldOfSelf(context.Background(), clientv3.WatchResponse{Events: resp.Events})
+		return done || err != nil
+	default:
+		return false
+	}
 }
 
 // look reads the entry ahead and its mark, as of one moment after since.

@@ -80,6 +80,9 @@ func newNonce() string {
 // ID is the lease in hex, as etcdctl writes it.
 func (s *session) ID() string { return leaseHex(s.lease) }
 
+// RecycleIDs: see driver.Recycler.
+func (s *session) RecycleIDs() {}
+
 // TTL is what etcd granted, which is what was asked for.
 func (s *session) TTL() time.Duration { return s.ttl }
 
