@@ -81,7 +81,7 @@ func flaws() []flaw {
 		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), watchFlaws(),
 		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
 		headFlaws(), recordFlaws(), setRecordFlaws(),
-		leaveFlaws(), sessionFlaws(), callFlaws(),
+		leaveFlaws(), followFlaws(), passFlaws(), sessionFlaws(), callFlaws(),
 	)
 }
 

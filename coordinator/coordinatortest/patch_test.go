@@ -30,6 +30,7 @@ func (d *patchedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Ses
 
 type (
 	convertFunc   = func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error)
+	followFunc    = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error)
 	writeFunc     = func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error
 	headFunc      = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error)
 	recordFunc    = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error)
@@ -52,7 +53,9 @@ type patched struct {
 	join      func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error)
 	ahead     func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error)
 	watch     func(ctx context.Context, line driver.Line, places []driver.Place) error
+	follow    followFunc
 	leave     func(ctx context.Context, line driver.Line, own driver.Place) error
+	pass      func(ctx context.Context, line driver.Line, own driver.Place) error
 	forget    func(ctx context.Context, line driver.Line, id string) error
 	list      func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
 	close     func(ctx context.Context) error
@@ -114,6 +117,13 @@ func (s *patched) Watch(ctx context.Context, line driver.Line, places ...driver.
 	return s.Session.Watch(ctx, line, places...)
 }
 
+func (s *patched) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	if s.follow != nil {
+		return s.follow(ctx, line, own, ahead)
+	}
+	return s.Session.Follow(ctx, line, own, ahead)
+}
+
 func (s *patched) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	if s.convert != nil {
 		return s.convert(ctx, line, own, mode, value)
@@ -133,6 +143,13 @@ func (s *patched) Leave(ctx context.Context, line driver.Line, own driver.Place)
 		return s.leave(ctx, line, own)
 	}
 	return s.Session.Leave(ctx, line, own)
+}
+
+func (s *patched) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	if s.pass != nil {
+		return s.pass(ctx, line, own)
+	}
+	return s.Session.Pass(ctx, line, own)
 }
 
 func (s *patched) Forget(ctx context.Context, line driver.Line, id string) error {
