@@ -81,7 +81,7 @@ func flaws() []flaw {
 		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), watchFlaws(),
 		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
 		headFlaws(), recordFlaws(), setRecordFlaws(),
-		leaveFlaws(), followFlaws(), passFlaws(), sessionFlaws(), callFlaws(),
+		leaveFlaws(), followFlaws(), followWaitFlaws(), passFlaws(), sessionFlaws(), callFlaws(),
 	)
 }
 

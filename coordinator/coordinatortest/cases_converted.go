@@ -190,14 +190,14 @@ func leaveConverted(e *env) {
 	q.own = e.convert(q.s, q.line, q.own, "r", "")
 	e.leave(q.s, q.line, q.own.Place)
 	e.same(e.standing(q.s, q.line), []string{q.first.Place.ID, q.last.Place.ID}, "its own session lists")
-	e.gone(q.s, q.line, q.own.Place, "Leave repeated", q.first.Place.ID, q.last.Place.ID)
+	leaves.gone(e, q.s, q.line, q.own.Place, " repeated", q.first.Place.ID, q.last.Place.ID)
 }
 
 // leaveOlder: that entry is not there any more. The contender is, and says so with its new place.
 func leaveOlder(e *env) {
 	q := e.queue()
 	for i, older := range e.thereAndBack(q) {
-		e.gone(q.s, q.line, older.Place, fmt.Sprintf("Leave with place number %d of four", i+1), q.ids()...)
+		leaves.gone(e, q.s, q.line, older.Place, fmt.Sprintf(" with place number %d of four", i+1), q.ids()...)
 	}
 }
 

@@ -1,7 +1,10 @@
 package coordinatortest
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -9,11 +12,20 @@ import (
 
 var followCases = []testCase{
 	{name: "J8/nearest is who joined before", body: nearestJoined},
+	{name: "J8/nearest of one who asks for more is who joined before", body: nearestAsked},
+	{name: "J8/nearest of one who joins again is who joined before", body: nearestAgain},
 	{name: "N1/only a pass passes", body: onlyPassPasses},
 	{name: "N1/a pass before the follow", body: passBefore},
-	{name: "N2/a follower that is removed is told", needs: []Lever{Remove}, body: removedFollower},
+	{name: "N1/a conversion is no pass", body: conversionIsNoPass},
+	{name: "N1/an earlier pass of the same session is no pass", body: earlierPass},
+	{name: "N1/a pass of nothing is no pass", needs: []Lever{Remove}, body: passOfNothing},
+	{name: "N2/a follower that is removed is told", needs: []Lever{Remove}, body: followerGoes(removeFollower)},
+	{name: "N2/a follower that is forgotten is told", body: followerGoes(forgetFollower)},
+	{name: "N2/a follower that is removed while disconnected is told", needs: []Lever{Remove, Hold, Reset},
+		body: followerGoes(removeUnheard)},
 	{name: "N3/what a pass leaves is no contender", body: passLeavesNothing},
-	{name: "L2/a repeated pass deletes nothing", body: passRepeated},
+	{name: "N3/what a pass leaves goes unheard", needs: []Lever{Events}, body: passGoesUnheard},
+	{name: "L3/a pass whose reply was lost passes on", needs: []Lever{Hold, Reset}, body: passUnanswered},
 }
 
 // joinBehind joins as one who follows.
@@ -53,34 +65,82 @@ func (e *env) told(f *follower, after string, may bool) {
 	}
 }
 
+// near checks whom a contender is told to be behind. A zero place says nothing.
+func (e *env) near(j driver.Joined, after string, may ...driver.Place) {
+	same := func(p driver.Place) bool { return contenderOf(p) == contenderOf(j.Nearest) }
+	if j.Nearest != (driver.Place{}) && !slices.ContainsFunc(may, same) {
+		e.fail(fmt.Sprintf("nobody, or one of %+v", may), "%s Nearest is %+v", after, j.Nearest)
+	}
+}
+
+// contenderOf is a place without its key.
+func contenderOf(p driver.Place) driver.Place {
+	p.Key = ""
+	return p
+}
+
 // nearestJoined: who comes next is told of the one before, or of nobody; never of one further ahead.
 func nearestJoined(e *env) {
 	a, b, line := e.open(), e.open(), e.line()
-	all := []driver.Joined{e.joinBehind(a, line)}
-	if all[0].Nearest != (driver.Place{}) {
-		e.fail("nobody", "the first is behind %v", all[0].Nearest)
-	}
+	last := e.joinBehind(a, line)
+	e.near(last, "the first:")
 	for i := range 6 {
-		s := []driver.Session{a, b}[i%2]
+		s := []driver.Session{b, a}[i%2]
 		j := e.joinBehind(s, line)
-		if near := j.Nearest; near != (driver.Place{}) {
-			last := all[len(all)-1].Place
-			if near.ID != last.ID || near.Mode != last.Mode || near.Session != last.Session {
-				e.fail("the one before", "contender %d is behind %v, not %v", i+1, near, last)
-			}
+		e.near(j, "behind another:", last.Place)
+		if i%3 < 2 {
+			last = j
+			continue
 		}
-		all = append(all, j)
-		if i == 3 { // the last one goes: whoever comes next is behind the one before it, of whom it may hear nothing
-			e.leave(s, line, j.Place)
-			next := e.joinBehind(a, line)
-			switch next.Nearest.ID {
-			case "", j.Place.ID, all[len(all)-2].Place.ID:
-			default:
-				e.fail("the one before it, the one who left, or nobody", "behind %v", next.Nearest)
-			}
-			all[len(all)-1] = next
+		// It goes: whoever comes next is behind the one before it, of whom it may hear nothing.
+		e.leave(s, line, j.Place)
+		next := e.joinBehind(a, line)
+		e.near(next, "behind one who left:", j.Place, last.Place)
+		if contenderOf(next.Nearest) == contenderOf(j.Place) {
+			e.told(e.followed(a, line, next.Place, next.Nearest), "the one ahead had left", false)
+		}
+		last = next
+	}
+}
+
+// nearestAsked: a joiner that would be alone, or that knows the record, joins as any other.
+func nearestAsked(e *env) {
+	a, b, line := e.open(), e.open(), e.line()
+	version := e.setRecord(a, line, "value", 0)
+	c := driver.Contender{ID: newID(), Mode: "x", Follows: true, Alone: true, Record: version}
+	first := e.joinAs(a, line, c)
+	e.near(first, "alone:")
+	for _, s := range []driver.Session{a, b} {
+		c.ID = newID()
+		if _, err := s.Join(e.soon(), line, c); !errors.Is(err, driver.ErrTaken) {
+			e.fail("ErrTaken", "Join of one who wants to be alone: %v", err)
+		}
+		refused := driver.Contender{ID: newID(), Mode: "x", Follows: true, Record: version + 1}
+		if _, err := s.Join(e.soon(), line, refused); !errors.Is(err, driver.ErrStale) {
+			e.fail("ErrStale", "Join with another record: %v", err)
 		}
 	}
+	last := first
+	for _, s := range []driver.Session{b, a} { // those who were refused are not near
+		j := e.joinAs(s, line, driver.Contender{ID: newID(), Mode: "x", Follows: true, Record: version})
+		e.near(j, "with the record:", last.Place)
+		last = j
+	}
+}
+
+// nearestAgain: others have joined since.
+func nearestAgain(e *env) {
+	a, b, line := e.open(), e.open(), e.line()
+	first := e.joinBehind(a, line)
+	c := contender()
+	c.Follows = true
+	second := e.joinAs(b, line, c)
+	e.joinBehind(a, line)
+	c.Again = true
+	again := e.joinAs(b, line, c)
+	e.same2(again, second)
+	e.near(again, "joined again:", first.Place)
+	e.near(e.joinAs(a, line, driver.Contender{ID: first.Place.ID, Mode: "x", Follows: true, Again: true}), "the first again:")
 }
 
 // behind is who is to follow: the nearest place if there is one, else as a view shows it.
@@ -142,16 +202,81 @@ func passBefore(e *env) {
 	e.alone(line)
 }
 
-// removedFollower: it has followed for long enough when an operator removes its entry.
-func removedFollower(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	first := e.joinBehind(a, line)
-	second := e.joinBehind(b, line)
-	f := e.followed(b, line, second.Place, e.behind(b, line, second))
-	time.Sleep(2 * driver.Settle)
-	e.ok(e.svc.Remove(e.soon(), line, second.Place), "Remove of the harness")
-	e.is(e.ends(f.outcome, e.Patience, "Follow"), "Follow of one who was removed", driver.ErrGone, driver.ErrSessionLost)
-	e.keeps(a, line, first.Place.ID)
+// conversionIsNoPass: who follows has to look, and finds the one ahead still there.
+func conversionIsNoPass(e *env) {
+	d := e.duelBy(passes)
+	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	old := d.first
+	d.first = e.convert(d.ahead, d.line, d.first, "r", "")
+	e.told(f, "the one ahead was converted", false)
+	e.told(e.followed(d.behind, d.line, d.second.Place, old.Place), "the one ahead had been converted", false)
+	e.same(e.ahead(d.behind, d.line, d.second.Place), []string{d.first.Place.ID}, "ahead:")
+	f = e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	e.quiet(f.outcome, "nothing")
+	d.out(e)
+	e.told(f, "the converted one passed", true)
+	passes.leave(e, d.behind, d.line, d.second.Place)
+	e.alone(d.line)
+}
+
+// earlierPass: whatever a session leaves when it passes speaks of one entry.
+func earlierPass(e *env) {
+	d := e.duelBy(passes)
+	third := e.joinBehind(d.ahead, d.line)
+	fourth := e.joinBehind(d.behind, d.line)
+	d.out(e)
+	f := e.followed(d.behind, d.line, fourth.Place, third.Place)
+	e.quiet(f.outcome, "another of the same session passed")
+	e.leave(d.ahead, d.line, third.Place)
+	e.told(f, "one gave up whose session had passed", false)
+	e.told(e.followed(d.behind, d.line, fourth.Place, third.Place), "one had given up whose session had passed", false)
+	passes.leave(e, d.behind, d.line, d.second.Place)
+	passes.leave(e, d.behind, d.line, fourth.Place)
+	e.alone(d.line)
+}
+
+// passOfNothing: it comes too late, for an entry that an operator has deleted.
+func passOfNothing(e *env) {
+	d := e.duelBy(passes)
+	e.ok(e.svc.Remove(e.soon(), d.line, d.first.Place), "Remove of the harness")
+	e.is(d.ahead.Pass(e.soon(), d.line, d.first.Place), "Pass of a removed entry", driver.ErrGone)
+	e.told(e.followed(d.behind, d.line, d.second.Place, d.first.Place), "the one ahead was removed", false)
+	e.is(d.ahead.Pass(e.soon(), d.line, d.first.Place), "Pass of a removed entry", driver.ErrGone)
+	e.leave(d.behind, d.line, d.second.Place)
+	e.alone(d.line)
+}
+
+// followerGoes: it has followed for long enough when its own entry goes.
+func followerGoes(goes func(e *env, d *duel)) func(e *env) {
+	return func(e *env) {
+		d := e.duelBy(passes)
+		f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+		time.Sleep(2 * driver.Settle)
+		e.quiet(f.outcome, "nothing")
+		goes(e, d)
+		e.is(e.ends(f.outcome, e.Patience, "Follow of one who is gone"), "Follow of one who is gone",
+			driver.ErrGone, driver.ErrSessionLost)
+		e.keeps(d.ahead, d.line, d.first.Place.ID)
+		d.out(e)
+		e.alone(d.line)
+	}
+}
+
+func removeFollower(e *env, d *duel) {
+	e.ok(e.svc.Remove(e.soon(), d.line, d.second.Place), "Remove of the harness")
+}
+
+func forgetFollower(e *env, d *duel) {
+	e.ok(d.behind.Forget(e.soon(), d.line, d.second.Place.ID), "Forget")
+}
+
+func removeUnheard(e *env, d *duel) {
+	d.cut()
+	d.client.Link.Reset() // what the service sends is lost for good
+	removeFollower(e, d)
+	e.settle()
+	d.client.Link.Reset()
+	d.client.Link.Heal()
 }
 
 // passLeavesNothing: neither when nobody is behind, nor when the one behind is gone before it can tell.
@@ -159,6 +284,9 @@ func passLeavesNothing(e *env) {
 	a, line := e.open(), e.line()
 	first := e.joinBehind(a, line)
 	e.ok(a.Pass(e.soon(), line, first.Place), "Pass")
+	if head := e.head(a, line); head.Version != 0 {
+		e.fail("the head of an empty line", "after a pass of the only one it is %+v", head)
+	}
 	e.alone(line)
 
 	first = e.joinBehind(a, line)
@@ -167,16 +295,56 @@ func passLeavesNothing(e *env) {
 	f := e.followed(b, line, second.Place, e.behind(b, line, second))
 	e.ok(a.Pass(e.soon(), line, first.Place), "Pass")
 	e.fires(f.outcome, "the one ahead passed")
+	e.eventually("nobody ahead and nobody behind the only one", func() bool {
+		v := e.view(b, line, second.Place)
+		return len(v.Ahead) == 0 && v.Last
+	})
 	e.ok(b.Close(e.soon()), "Close")
 	e.alone(line)
 }
 
-// passRepeated: as for Leave.
-func passRepeated(e *env) {
-	d := e.duel()
-	e.ok(d.ahead.Pass(e.soon(), d.line, d.first.Place), "Pass")
-	for range 2 {
-		e.is(d.ahead.Pass(e.soon(), d.line, d.first.Place), "Pass repeated", driver.ErrGone)
-		e.keeps(d.ahead, d.line, d.second.Place.ID)
+// passGoesUnheard: what a pass leaves comes and goes, with its session at the latest, and wakes nobody.
+func passGoesUnheard(e *env) {
+	d := e.duelBy(passes)
+	c := e.connect()
+	s, also := e.openOn(c), e.open()
+	third := e.joinBehind(s, d.line)
+	f := e.followed(s, d.line, third.Place, d.second.Place)
+	time.Sleep(2 * driver.Settle) // it has set all its watches
+	before := c.Events()
+	d.out(e)
+	head := driver.Head{}
+	e.eventually("the second is the head", func() bool {
+		head = e.head(also, d.line)
+		return head.ID == d.second.Place.ID
+	})
+	h := e.start(func() error { _, err := also.Head(e.ctx, d.line, head.Version); return err })
+	r := e.start(func() error { _, err := also.Record(e.ctx, d.line, 0); return err })
+	e.settle()
+	e.ok(d.ahead.Close(e.soon()), "Close")
+	e.quiet(f.outcome, "the session of one further ahead has passed and is over")
+	e.waiting(h, "Head", "a session that had passed was over")
+	e.waiting(r, "Record", "a session that had passed was over")
+	if n := c.Events() - before; n != 0 {
+		e.fail("no notification", "%d notifications of one who follows another", n)
 	}
+	passes.leave(e, d.behind, d.line, d.second.Place)
+	e.told(f, "the one ahead passed", true)
+}
+
+// passUnanswered: the one behind goes on, and the one who passed learns that it has.
+func passUnanswered(e *env) {
+	c := e.connect()
+	a, b, line := e.openOn(c), e.open(), e.line()
+	first := e.joinBehind(a, line)
+	second := e.joinBehind(b, line)
+	f := e.followed(b, line, second.Place, first.Place)
+	e.lostReply(c,
+		func(ctx context.Context) error { return a.Pass(ctx, line, first.Place) },
+		func() bool { return len(e.list(b, line)) == 1 })
+	e.told(f, "the one ahead passed", true)
+	passes.leaveUntil(e, a, line, first.Place)
+	e.keeps(b, line, second.Place.ID)
+	passes.leave(e, b, line, second.Place)
+	e.alone(line)
 }

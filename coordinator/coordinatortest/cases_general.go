@@ -37,6 +37,7 @@ func callsEnd(e *env) {
 		{"Join", func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err }},
 		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own.Place); return err }},
 		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, line, first.Place) }},
+		{"Follow", func(ctx context.Context) error { _, err := s.Follow(ctx, line, own.Place, first.Place); return err }},
 		{"Convert", func(ctx context.Context) error { _, err := s.Convert(ctx, line, own, "r", nil); return err }},
 		{"Write", func(ctx context.Context) error { return s.Write(ctx, line, own.Place, []byte("value")) }},
 		{"Head", func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err }},
@@ -45,6 +46,7 @@ func callsEnd(e *env) {
 		{"List", func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err }},
 		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, line, newID()) }},
 		{"Leave", func(ctx context.Context) error { return s.Leave(ctx, line, own.Place) }},
+		{"Pass", func(ctx context.Context) error { return s.Pass(ctx, line, own.Place) }},
 		{"Session.Close", s.Close},
 		{"Driver.Close", c.Driver.Close},
 	}
@@ -72,6 +74,9 @@ func errorsClassified(e *env) {
 	e.classified(e.ctx, err, "Join alone in a taken line")
 	e.leave(s, line, own.Place)
 	e.classified(e.ctx, s.Leave(e.soon(), line, own.Place), "Leave repeated")
+	e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of a place that was left")
+	_, err = s.Follow(dead, line, own.Place, own.Place)
+	e.classified(dead, err, "Follow with a context that had ended")
 	_, err = s.Ahead(e.soon(), line, own.Place)
 	e.classified(e.ctx, err, "Ahead of a place that was left")
 	_, err = s.Convert(e.soon(), line, own, "r", nil)
@@ -102,6 +107,7 @@ func errorsClassified(e *env) {
 		_, err = s.Join(e.soon(), line, contender())
 		e.classified(e.ctx, err, "Join of an ended session")
 		e.classified(e.ctx, s.Renew(e.soon()), "Renew of an ended session")
+		e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of an ended session")
 	}
 }
 

@@ -57,7 +57,7 @@ func (l *late) write(ctx context.Context) error {
 }
 
 func (l *late) forget() { l.forgetUntil(l.s, l.line, l.own.Place.ID) }
-func (l *late) leave()  { l.leaveUntil(l.s, l.line, l.own.Place) }
+func (l *late) leave()  { leaves.leaveUntil(l.env, l.s, l.line, l.own.Place) }
 func (l *late) remove() { l.ok(l.svc.Remove(l.soon(), l.line, l.own.Place), "Remove of the harness") }
 
 // cutOff makes a call that its caller gives up while nothing passes, and breaks the connection. The client may have the

@@ -9,61 +9,114 @@ import (
 )
 
 // leavingCases check W1: each way in which a place can leave ends the wait for it.
-var leavingCases = []testCase{
-	{name: "W1/a leave is told", body: leaving(func(e *env, d *duel) {
-		e.leave(d.ahead, d.line, d.first.Place)
-	})},
-	{name: "W1/a forget is told", body: leaving(func(e *env, d *duel) {
+var leavingCases = join(
+	watches.told(waysOut), watches.told(waysPast), watches.toldAtOnce(),
+	[]testCase{
+		{name: "W1/a session that runs out is told", needs: []Lever{Hold}, body: runsOut},
+		{name: "W1/a place that is gone already is told", body: goneAlready},
+		{name: "W1/one of several places is told", body: oneOfSeveral},
+	},
+)
+
+// followedCases check the same of a Follow, for a leaving that is a pass where the way of leaving is not what they check.
+var followedCases = join(follows.told(waysOut), isPassed.told(waysPast), isPassed.toldAtOnce())
+
+// wait is a way to wait for the one ahead, which leaves in one of two ways.
+type wait struct {
+	who, to string // what to call it in the name of a case
+	by      exit
+	// call waits once; begin goes on while the service is unavailable.
+	call  func(ctx context.Context, d *duel) error
+	begin func(e *env, s driver.Session, d *duel) *follower
+}
+
+var (
+	watches = wait{who: "watcher", by: leaves, begin: func(e *env, s driver.Session, d *duel) *follower {
+		return &follower{outcome: e.watch(s, d.line, d.first.Place)}
+	}, call: func(ctx context.Context, d *duel) error { return d.behind.Watch(ctx, d.line, d.first.Place) }}
+	follows = wait{who: "follower", to: " to a follower", by: leaves, begin: func(e *env, s driver.Session, d *duel) *follower {
+		return e.followed(s, d.line, d.second.Place, d.first.Place)
+	}, call: func(ctx context.Context, d *duel) error {
+		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place)
+		return err
+	}}
+	isPassed = wait{who: follows.who, to: follows.to, by: passes, begin: follows.begin, call: follows.call}
+)
+
+// told are the cases for some ways to leave.
+func (x wait) told(all []way) []testCase {
+	var cases []testCase
+	for _, w := range all {
+		cases = append(cases, testCase{name: "W1/" + w.what + " is told" + x.to, needs: w.needs, body: x.leaving(w.happen)})
+	}
+	return cases
+}
+
+func (x wait) toldAtOnce() []testCase {
+	return []testCase{
+		{name: "W1/a leaving at the time of the call is told" + x.to, body: x.leavingAtOnce},
+		{name: "W1/a leaving before the wait arrives is told" + x.to, needs: []Lever{Hold}, body: x.leavingBeforeArrival},
+		{name: "W1/every " + x.who + " of a place is told", body: x.everyWatcher},
+	}
+}
+
+// way is something that makes the one ahead leave.
+type way struct {
+	what   string
+	needs  []Lever
+	happen func(e *env, d *duel)
+}
+
+// waysOut are those by which a place comes to leave.
+var waysOut = []way{
+	{what: "a leave", happen: func(e *env, d *duel) { d.out(e) }},
+	{what: "a forget", happen: func(e *env, d *duel) {
 		e.ok(d.ahead.Forget(e.soon(), d.line, d.first.Place.ID), "Forget")
-	})},
-	{name: "W1/a close is told", body: leaving(func(e *env, d *duel) {
-		e.ok(d.ahead.Close(e.soon()), "Close")
-	})},
-	{name: "W1/an ended session is told", needs: []Lever{Expire}, body: leaving(func(e *env, d *duel) {
+	}},
+	{what: "a close", happen: func(e *env, d *duel) { e.ok(d.ahead.Close(e.soon()), "Close") }},
+	{what: "an ended session", needs: []Lever{Expire}, happen: func(e *env, d *duel) {
 		e.ok(e.svc.Expire(e.soon(), d.ahead), "Expire of the harness")
-	})},
-	{name: "W1/a removal is told", needs: []Lever{Remove}, body: leaving(func(e *env, d *duel) {
+	}},
+	{what: "a removal", needs: []Lever{Remove}, happen: func(e *env, d *duel) {
 		e.ok(e.svc.Remove(e.soon(), d.line, d.first.Place), "Remove of the harness")
-	})},
-	{name: "W1/a session that runs out is told", needs: []Lever{Hold}, body: runsOut},
-	{name: "W1/a place that is gone already is told", body: goneAlready},
-	{name: "W1/a leaving at the time of the call is told", body: leavingAtOnce},
-	{name: "W1/one of several places is told", body: oneOfSeveral},
-	{name: "W1/every watcher of a place is told", body: everyWatcher},
-	{name: "W1/a leaving while cut off is told after healing", needs: []Lever{Hold}, body: leaving(func(e *env, d *duel) {
+	}},
+}
+
+// waysPast are those by which word of it can get lost.
+var waysPast = []way{
+	{what: "a leaving while cut off and healed", needs: []Lever{Hold}, happen: func(e *env, d *duel) {
 		d.cut()
-		e.leave(d.ahead, d.line, d.first.Place)
+		d.out(e)
 		e.settle()
 		d.client.Link.Heal()
-	})},
-	{name: "W1/a leaving before the watch arrives is told", needs: []Lever{Hold}, body: leavingBeforeArrival},
-	{name: "W1/a leaving while disconnected is told", needs: []Lever{Hold, Reset}, body: leaving(func(e *env, d *duel) {
+	}},
+	{what: "a leaving while disconnected", needs: []Lever{Hold, Reset}, happen: func(e *env, d *duel) {
 		d.cut()
 		d.client.Link.Reset() // what the service sends is lost for good
-		e.leave(d.ahead, d.line, d.first.Place)
+		d.out(e)
 		e.settle()
 		d.client.Link.Reset()
 		d.client.Link.Heal()
-	})},
-	{name: "W1/a leaving after a reconnect is told", needs: []Lever{Reset}, body: leaving(func(e *env, d *duel) {
+	}},
+	{what: "a leaving after a reconnect", needs: []Lever{Reset}, happen: func(e *env, d *duel) {
 		d.client.Link.Reset()
 		e.settle()
-		e.leave(d.ahead, d.line, d.first.Place)
-	})},
-	{name: "W1/a leaving after a restart is told", needs: []Lever{Restart}, body: leaving(func(e *env, d *duel) {
+		d.out(e)
+	}},
+	{what: "a leaving after a restart", needs: []Lever{Restart}, happen: func(e *env, d *duel) {
 		e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
-		e.leaveUntil(d.ahead, d.line, d.first.Place)
-	})},
-	{name: "W1/a leaving that was compacted away is told", needs: []Lever{Hold, Reset, Compact}, body: leaving(func(e *env, d *duel) {
+		d.by.leaveUntil(e, d.ahead, d.line, d.first.Place)
+	}},
+	{what: "a leaving that was compacted away", needs: []Lever{Hold, Reset, Compact}, happen: func(e *env, d *duel) {
 		d.cut()
-		e.leave(d.ahead, d.line, d.first.Place)
+		d.out(e)
 		for range 5 { // history to forget
-			e.leave(d.ahead, d.line, e.join(d.ahead, d.line).Place)
+			e.leave(d.ahead, d.line, e.joinAs(d.ahead, d.line, d.by.contender()).Place)
 		}
 		e.ok(e.svc.Compact(e.soon()), "Compact of the harness")
 		d.client.Link.Reset() // to resume, the watch must ask for what is forgotten
 		d.client.Link.Heal()
-	})},
+	}},
 }
 
 // duel is one contender that waits for another, each on a client of its own.
@@ -72,38 +125,36 @@ type duel struct {
 	ahead, behind driver.Session
 	first, second driver.Joined
 	client        Client // of the one behind
+	by            exit   // by which the one ahead leaves
 }
 
-func (e *env) duel() *duel {
-	d := &duel{line: e.line(), ahead: e.open(), client: e.connect()}
+func (e *env) duel() *duel { return e.duelBy(leaves) }
+
+func (e *env) duelBy(by exit) *duel {
+	d := &duel{line: e.line(), ahead: e.open(), client: e.connect(), by: by}
 	d.behind = e.openOn(d.client)
-	d.first = e.join(d.ahead, d.line)
-	d.second = e.join(d.behind, d.line)
+	d.first = e.joinAs(d.ahead, d.line, by.contender())
+	d.second = e.joinAs(d.behind, d.line, by.contender())
 	return d
 }
+
+// out makes the one ahead leave.
+func (d *duel) out(e *env) { d.by.leave(e, d.ahead, d.line, d.first.Place) }
 
 func (d *duel) cut() {
 	d.client.Link.HoldRequests()
 	d.client.Link.HoldReplies()
 }
 
-// leaving watches the one ahead while something makes it leave.
-func leaving(happen func(e *env, d *duel)) func(e *env) {
+// leaving waits for the one ahead while something makes it leave.
+func (x wait) leaving(happen func(e *env, d *duel)) func(e *env) {
 	return func(e *env) {
-		d := e.duel()
-		w := e.watch(d.behind, d.line, d.first.Place)
-		e.quiet(w, "nothing")
+		d := e.duelBy(x.by)
+		f := x.begin(e, d.behind, d)
+		e.quiet(f.outcome, "nothing")
 		happen(e, d)
-		e.fires(w, "the one ahead left")
+		e.told(f, "the one ahead left", x.by.passes)
 		e.stands(d.behind, d.line, d.second.Place.ID)
-	}
-}
-
-// leaveUntil leaves as package coordinator does: again while the outcome is unknown.
-func (e *env) leaveUntil(s driver.Session, line driver.Line, p driver.Place) {
-	err := e.again(func(ctx context.Context) error { return s.Leave(ctx, line, p) })
-	if err != nil {
-		e.is(err, "Leave, repeated while the service is unavailable", driver.ErrGone)
 	}
 }
 
@@ -133,15 +184,16 @@ func goneAlready(e *env) {
 }
 
 // leavingAtOnce meets the moment between looking and watching, over and over.
-func leavingAtOnce(e *env) {
-	a, b := e.open(), e.open()
-	line := e.line()
+func (x wait) leavingAtOnce(e *env) {
+	d := e.duelBy(x.by)
 	for range 40 {
-		first := e.join(a, line)
-		w := e.start(func() error { return b.Watch(e.soon(), line, first.Place) })
+		waits := e.start(func() error { return x.call(e.soon(), d) })
 		time.Sleep(time.Duration(rand.Int64N(int64(e.Settle / 50))))
-		e.leave(a, line, first.Place)
-		e.fires(w, "a leaving at the same time")
+		d.out(e)
+		e.fires(waits, "a leaving at the same time")
+		// The one behind is the one ahead from now on.
+		d.ahead, d.behind = d.behind, d.ahead
+		d.first, d.second = d.second, e.joinAs(d.behind, d.line, x.by.contender())
 	}
 }
 
@@ -165,26 +217,27 @@ func oneOfSeveral(e *env) {
 
 // everyWatcher: readers behind one writer all wait for the same place, also over one
 // connection.
-func everyWatcher(e *env) {
-	d := e.duel()
+func (x wait) everyWatcher(e *env) {
+	d := e.duelBy(x.by)
 	shared := e.openOn(d.client)
-	var all []*outcome
+	var all []*follower
 	for _, s := range []driver.Session{d.behind, d.behind, shared, e.open()} {
-		all = append(all, e.watch(s, d.line, d.first.Place))
+		d.second = e.joinAs(s, d.line, x.by.contender())
+		all = append(all, x.begin(e, s, d))
 	}
-	e.leave(d.ahead, d.line, d.first.Place)
-	for _, w := range all {
-		e.fires(w, "the one ahead left")
+	d.out(e)
+	for _, f := range all {
+		e.told(f, "the one ahead left", x.by.passes)
 	}
 }
 
 // leavingBeforeArrival: for the client the place was there when it called; for the service
 // it never was.
-func leavingBeforeArrival(e *env) {
-	d := e.duel()
+func (x wait) leavingBeforeArrival(e *env) {
+	d := e.duelBy(x.by)
 	d.client.Link.HoldRequests()
-	w := e.watch(d.behind, d.line, d.first.Place)
-	e.leave(d.ahead, d.line, d.first.Place)
+	f := x.begin(e, d.behind, d)
+	d.out(e)
 	d.client.Link.Heal()
-	e.fires(w, "the one ahead had left before the service heard of it")
+	e.told(f, "the one ahead had left before the service heard of it", x.by.passes)
 }

@@ -23,13 +23,13 @@ var watchCases = []testCase{
 // comeAndGo does in a line all that is no leaving of the first two.
 func (e *env) comeAndGo(d *duel, also driver.Session) {
 	for range 3 {
-		third := e.join(d.ahead, d.line)
-		fourth := e.join(also, d.line)
+		third := e.joinAs(d.ahead, d.line, d.by.contender())
+		fourth := e.joinAs(also, d.line, d.by.contender())
 		time.Sleep(e.Settle / 20) // time for a watch of the whole line to take them in
 		e.leave(d.ahead, d.line, third.Place)
 		e.ok(also.Forget(e.soon(), d.line, fourth.Place.ID), "Forget")
 		passing := e.open()
-		e.join(passing, d.line)
+		e.joinAs(passing, d.line, d.by.contender())
 		e.ok(passing.Close(e.soon()), "Close")
 		e.ok(d.ahead.Renew(e.soon()), "Renew")
 	}
@@ -83,7 +83,7 @@ func restartIsNoLeaving(e *env) {
 	o := e.watchOnce(d)
 	e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
 	e.noLeaving(o, "a restart")
-	e.leaveUntil(d.ahead, d.line, d.first.Place)
+	leaves.leaveUntil(e, d.ahead, d.line, d.first.Place)
 }
 
 func (e *env) watchOnce(d *duel) *outcome {

@@ -98,7 +98,7 @@ var cases = join(
 	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
 	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
-	leaveCases, followCases, forgetCases, listCases,
+	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, listCases,
 	headCases, headChangeCases, headToldCases, headWaitCases,
 	recordCases, recordToldCases, setRecordCases,
 	closeCases,

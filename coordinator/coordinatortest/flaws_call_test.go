@@ -80,6 +80,11 @@ func deafMethods(never context.Context) map[string]func(s *patched) {
 				return s.Session.Watch(never, line, places...)
 			}
 		},
+		"Follow": func(s *patched) {
+			s.follow = func(_ context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+				return s.Session.Follow(never, line, own, ahead)
+			}
+		},
 		"Convert": func(s *patched) {
 			s.convert = func(_ context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 				return s.Session.Convert(never, line, own, mode, value)
@@ -108,6 +113,11 @@ func deafMethods(never context.Context) map[string]func(s *patched) {
 		"Leave": func(s *patched) {
 			s.leave = func(_ context.Context, line driver.Line, own driver.Place) error {
 				return s.Session.Leave(never, line, own)
+			}
+		},
+		"Pass": func(s *patched) {
+			s.pass = func(_ context.Context, line driver.Line, own driver.Place) error {
+				return s.Session.Pass(never, line, own)
 			}
 		},
 		"Forget": func(s *patched) {

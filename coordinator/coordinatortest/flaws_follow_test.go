@@ -33,21 +33,14 @@ func nearer(change func(w *world, line driver.Line, own driver.Place) driver.Pla
 }
 
 func followFlaws() []flaw {
-	const nearest = "J8/nearest is who joined before"
-	return []flaw{
+	return append(nearestFlaws(), append(passedFlaws(), []flaw{
 		{
-			name: "nearest is the first in line", finds: []string{nearest},
-			session: nearer(func(w *world, line driver.Line, _ driver.Place) driver.Place { return w.svc.Snapshot(line)[0].Place }),
-		},
-		{
-			name: "nearest is the last in line, which is its own", finds: []string{nearest},
-			session: nearer(func(_ *world, _ driver.Line, own driver.Place) driver.Place { return own }),
-		},
-		{
-			name:  "every leaving is a pass",
-			finds: []string{"N1/only a pass passes"},
-			session: followMapped(func(_ context.Context, _ bool, err error) (bool, error) {
-				return err == nil, err
+			name: "a follower's wake-ups are lost", finds: append(names(followedCases), "N1/a line is passed on to its end"),
+			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
+				if err == nil {
+					return false, until(ctx)
+				}
+				return passed, err
 			}),
 		},
 		{
@@ -63,17 +56,177 @@ func followFlaws() []flaw {
 			}),
 		},
 		{
-			name:    "a follower does not look after its own place",
-			finds:   []string{"N1/only a pass passes", "N2/a follower that is removed is told"},
+			name: "a follower does not look after its own place",
+			finds: []string{
+				"N2/a follower that is removed is told", "N2/a follower that is forgotten is told",
+				"N2/a follower that is removed while disconnected is told",
+				"N1/only a pass passes", "N1/a line is passed on past one who is removed",
+			},
 			session: followed(watchOnly),
 		},
+		{
+			name: "a follower watches all who are ahead",
+			finds: []string{
+				"W2/a pass notifies whoever follows and nobody else", "N3/what a pass leaves goes unheard",
+			},
+			session: followed(watchAhead),
+		},
+		{
+			name: "a follower watches all of the line", finds: []string{"W2/others who come and go do not even notify a follower"},
+			session: followed(func(w *world, s *patched, _ followFunc) followFunc {
+				all := watchAll(w, s, func(ctx context.Context, line driver.Line, places []driver.Place) error {
+					return s.Session.Watch(ctx, line, places...)
+				})
+				return func(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
+					return false, all(ctx, line, []driver.Place{ahead})
+				}
+			}),
+		},
+	}...)...)
+}
+
+func nearestFlaws() []flaw {
+	asked := []string{
+		"J8/nearest is who joined before", "J8/nearest of one who asks for more is who joined before",
+		"J8/nearest of one who joins again is who joined before",
 	}
+	return []flaw{
+		{
+			name: "nearest is the first in line", finds: asked,
+			session: nearer(func(w *world, line driver.Line, _ driver.Place) driver.Place { return w.svc.Snapshot(line)[0].Place }),
+		},
+		{
+			name: "nearest is the last in line, which may be its own", finds: asked,
+			session: nearer(func(w *world, line driver.Line, _ driver.Place) driver.Place {
+				all := w.svc.Snapshot(line)
+				return all[len(all)-1].Place
+			}),
+		},
+	}
+}
+
+// passedFlaws say that somebody has passed who has not.
+func passedFlaws() []flaw {
+	return []flaw{
+		{
+			name: "every leaving is a pass",
+			finds: []string{
+				"N1/only a pass passes", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
+				"N1/a pass of nothing is no pass", "N1/a line is passed on past one who gives up", "N1/a line is passed on past one who expires",
+				"N1/a line is passed on past one who is removed", "N1/a line is passed on past one who is converted",
+				"G1/many goroutines follow, pass on and give up", "W1/a leave is told to a follower",
+			},
+			session: followMapped(func(_ context.Context, _ bool, err error) (bool, error) { return err == nil, err }),
+		},
+		{
+			name: "a pass speaks of the session", finds: []string{"N1/an earlier pass of the same session is no pass"},
+			session: speaks(func(own driver.Place) string { return own.Session }),
+		},
+		{
+			name: "a pass speaks of whatever key it is given", finds: []string{"N1/a pass of nothing is no pass"},
+			session: speaks(func(own driver.Place) string { return own.Key }),
+		},
+	}
+}
+
+// speaks keeps marks of its own of those who have passed.
+func speaks(of func(own driver.Place) string) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.pass = func(ctx context.Context, line driver.Line, own driver.Place) error {
+			w.open.Store(of(own), true)
+			return s.Session.Pass(ctx, line, own)
+		}
+		s.follow = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+			_, err := s.Session.Follow(ctx, line, own, ahead)
+			_, passed := w.open.Load(of(ahead))
+			return passed && err == nil, err
+		}
+	}
+}
+
+func names(all []testCase) []string {
+	var names []string
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
 }
 
 // watchOnly is Watch in the place of Follow.
 func watchOnly(_ *world, s *patched, _ followFunc) followFunc {
 	return func(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
-		return false, s.Watch(ctx, line, ahead)
+		return false, s.Session.Watch(ctx, line, ahead)
+	}
+}
+
+// watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
+func watchAhead(w *world, s *patched, _ followFunc) followFunc {
+	return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+		for {
+			view, err := s.Session.Ahead(ctx, line, own)
+			if _, there := w.standing(line, ahead.ID); err != nil || !there {
+				return false, err
+			}
+			if err := s.Session.Watch(ctx, line, view.Ahead...); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// followWaitFlaws are those of a wait.
+func followWaitFlaws() []flaw {
+	return []flaw{
+		{
+			name:  "follow takes a broken connection for a leaving",
+			finds: []string{"W2/a broken connection is no leaving to a follower", "W2/a restart is no leaving to a follower"},
+			session: followMapped(func(_ context.Context, passed bool, err error) (bool, error) {
+				if errors.Is(err, driver.ErrUnavailable) {
+					return false, nil
+				}
+				return passed, err
+			}),
+		},
+		{
+			name: "follow takes the end of its context for a leaving", finds: []string{"W3/a follow ends with its context's error"},
+			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
+				if ctx.Err() != nil {
+					return false, nil
+				}
+				return passed, err
+			}),
+		},
+		{
+			name: "follow goes on when its session is over", finds: []string{
+				"W4/a follow ends when its own session is lost", "W4/a follow ends when its own session is closed",
+				"N1/a line is passed on past one who expires",
+			},
+			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
+				if errors.Is(err, driver.ErrSessionLost) || errors.Is(err, driver.ErrGone) {
+					return false, until(ctx)
+				}
+				return passed, err
+			}),
+		},
+		{
+			name: "a follow that is given up leaves its watches", finds: []string{
+				"W3/a follow that was given up leaves at most one watch for each place"},
+			session: followed(func(_ *world, _ *patched, intact followFunc) followFunc {
+				return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+					fired := make(chan struct{})
+					go func() { // ends with the driver
+						defer close(fired)
+						passed, err = intact(context.Background(), line, own, ahead)
+					}()
+					select {
+					case <-fired:
+						return passed, err
+					case <-ctx.Done():
+						return false, ctx.Err()
+					}
+				}
+			}),
+		},
 	}
 }
 
@@ -100,25 +253,23 @@ func passFlaws() []flaw {
 			}, true),
 		},
 		{
-			name:  "a pass of nothing succeeds",
-			finds: []string{"L2/a repeated pass deletes nothing"},
-			session: passed(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, err error) error {
-				if errors.Is(err, driver.ErrGone) {
-					return nil
-				}
+			name: "a pass writes the record", finds: []string{"N3/what a pass leaves goes unheard"},
+			session: passed(func(_ *world, s *patched, line driver.Line, _ driver.Place, err error) error {
+				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.Session.SetRecord(ctx, line, []byte("passed"), 0) })
 				return err
 			}, true),
 		},
 		{
-			name:  "a pass takes the first in line",
-			finds: []string{"L2/a repeated pass deletes nothing"},
-			session: passed(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
-				entries := w.svc.Snapshot(line)
-				if len(entries) == 0 {
-					return driver.ErrGone
+			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/a pass whose reply was lost passes on"},
+			session: func(w *world, s *patched) {
+				s.pass = func(ctx context.Context, line driver.Line, own driver.Place) error {
+					err := s.Session.Pass(ctx, line, own)
+					if all := w.svc.Snapshot(line); errors.Is(err, driver.ErrGone) && len(all) > 0 {
+						return remove(w, line, all[0].Key)
+					}
+					return err
 				}
-				return remove(w, line, entries[0].Key)
-			}, false),
+			},
 		},
 	}
 }

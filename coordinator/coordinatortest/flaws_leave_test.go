@@ -8,16 +8,34 @@ import (
 )
 
 func leaveFlaws() []flaw {
-	return append(forgetFlaws(), []flaw{
+	all := append(exitFlaws("leave", left), exitFlaws("pass", passed)...)
+	return append(append(all, forgetFlaws()...), flaw{
+		name: "leave goes by the ID", finds: []string{"L2/leave with the place before a conversion deletes nothing"},
+		session: left(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
+			return remove(w, line, own.ID)
+		}, false),
+	}, flaw{
+		name: "leave leaves what was converted", finds: []string{"L1/a converted entry can be left"},
+		session: left(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, _ error) error { return nil }, false),
+	})
+}
+
+// breaker replaces Leave or Pass, after the intact one was called if first is set.
+type breaker = func(
+	broken func(w *world, s *patched, line driver.Line, own driver.Place, err error) error, first bool,
+) func(*world, *patched)
+
+// exitFlaws are the ways in which a Leave or Pass can be wrong.
+func exitFlaws(verb string, exit breaker) []flaw {
+	return []flaw{
 		{
-			name:    "leave does nothing",
-			finds:   []string{"L1/after leave the entry is gone", "L1/a converted entry can be left"},
-			session: left(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, _ error) error { return nil }, false),
+			name: verb + " does nothing", finds: []string{"L1/after " + verb + " the entry is gone"},
+			session: exit(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, _ error) error { return nil }, false),
 		},
 		{
-			name:  "leave of nothing succeeds",
-			finds: []string{"L2/a repeated leave deletes nothing", "L2/leave of a removed entry says so"},
-			session: left(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, err error) error {
+			name:  verb + " of nothing succeeds",
+			finds: []string{"L2/a repeated " + verb + " deletes nothing", "L2/" + verb + " of a removed entry says so"},
+			session: exit(func(_ *world, _ *patched, _ driver.Line, _ driver.Place, err error) error {
 				if errors.Is(err, driver.ErrGone) {
 					return nil
 				}
@@ -25,33 +43,28 @@ func leaveFlaws() []flaw {
 			}, true),
 		},
 		{
-			name: "leave goes by name",
-			finds: []string{
-				"L2/a stale leave spares the same id joined later",
-				"L2/leave with the place before a conversion deletes nothing",
-			},
-			session: left(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
+			name: verb + " goes by name", finds: []string{"L2/a stale " + verb + " spares the same id joined later"},
+			session: exit(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
 				return remove(w, line, own.ID)
 			}, false),
 		},
 		{
-			name:  "leave goes by key alone",
-			finds: []string{"L2/a foreign leave deletes nothing"},
-			session: left(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
+			name: verb + " goes by key alone", finds: []string{"L2/a foreign " + verb + " deletes nothing"},
+			session: exit(func(w *world, _ *patched, line driver.Line, own driver.Place, _ error) error {
 				return remove(w, line, own.Key)
 			}, false),
 		},
 		{
-			name:  "a repeated leave takes the first in line",
-			finds: []string{"L3/leave may be repeated after a lost reply", "L2/a repeated leave deletes nothing"},
-			session: left(func(w *world, _ *patched, line driver.Line, _ driver.Place, err error) error {
+			name:  "a repeated " + verb + " takes the first in line",
+			finds: []string{"L3/" + verb + " may be repeated after a lost reply", "L2/a repeated " + verb + " deletes nothing"},
+			session: exit(func(w *world, _ *patched, line driver.Line, _ driver.Place, err error) error {
 				if entries := w.svc.Snapshot(line); errors.Is(err, driver.ErrGone) && len(entries) > 0 {
 					return remove(w, line, entries[0].Key)
 				}
 				return err
 			}, true),
 		},
-	}...)
+	}
 }
 
 // left replaces Leave, after the intact one was called if first is set.

@@ -28,13 +28,9 @@ func mapped(change func(ctx context.Context, err error) error) func(*world, *pat
 }
 
 func watchFlaws() []flaw {
-	var all []string
-	for _, c := range leavingCases {
-		all = append(all, c.name)
-	}
 	return append(wakeFlaws(),
 		flaw{
-			name: "wake-ups are lost", finds: all,
+			name: "wake-ups are lost", finds: names(leavingCases),
 			session: mapped(func(ctx context.Context, err error) error {
 				if err == nil {
 					return until(ctx)
