@@ -70,6 +70,11 @@ func TestConformance(t *testing.T) {
 			coordinatortest.Run(t, harness(nil, memory.WithStaleViews(seed)))
 		}
 	})
+	t.Run("few hints", func(t *testing.T) {
+		for seed := range uint64(5) {
+			coordinatortest.Run(t, harness(nil, memory.WithFewHints(seed)))
+		}
+	})
 	t.Run("slack", func(t *testing.T) {
 		coordinatortest.Run(t, harness(nil, memory.WithSlack(time.Second)))
 	})

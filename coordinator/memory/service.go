@@ -33,6 +33,7 @@ type Service struct {
 	entries  int
 	counts   counts
 	stale    *rand.Rand // nil: views are always current
+	mute     *rand.Rand // nil: all is said that may be said
 	see      func(Step) // see OnStep; may be nil
 }
 
@@ -58,6 +59,13 @@ func WithSlack(d time.Duration) Option {
 // A recipe must reach the same decisions on such views.
 func WithStaleViews(seed uint64) Option {
 	return func(s *Service) { s.stale = rand.New(rand.NewPCG(seed, seed)) }
+}
+
+// WithFewHints makes the service leave unsaid, at random from seed, what a service need not say: that a contender is the first in line,
+// or who is nearest to it, when it joins; that the one whom it follows has passed; and, for the first [driver.Settle] of a wait, that an
+// operator has removed the entry of the one who waits. A recipe must reach the same decisions without.
+func WithFewHints(seed uint64) Option {
+	return func(s *Service) { s.mute = rand.New(rand.NewPCG(seed, ^seed)) }
 }
 
 // NewService makes an empty service that is running.

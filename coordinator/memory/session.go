@@ -142,9 +142,10 @@ func (s *Service) join(st *seat, epoch uint64, name driver.Line, x driver.Conten
 	}
 	j := driver.Joined{Place: e.Place, Token: e.Token}
 	i := e.line.ahead(e)
-	if j.First = i == 0; !j.First && x.Follows && !x.Again && e.line.places[i-1].ID != "" {
+	if j.First = i == 0; !j.First && x.Follows && !x.Again && e.line.places[i-1].ID != "" && s.says() {
 		j.Nearest = e.line.places[i-1]
 	}
+	j.First = j.First && s.says()
 	return j, nil
 }
 

@@ -13,6 +13,8 @@ type Step struct {
 	Line driver.Line
 	// Entry is the entry that it happened to: as it is after the step, or, if it left, as it was.
 	Entry driver.Entry
+	// Passed: it left by Pass, for StepLeft.
+	Passed bool
 	// Record is the line's record after the step, for StepRecord.
 	Record driver.Record
 }
@@ -53,13 +55,17 @@ func (s *Service) OnStep(see func(Step)) {
 
 // step tells of a step. The caller holds s.mu.
 func (s *Service) step(kind StepKind, by Hand, name driver.Line, e driver.Entry) {
-	if s.see == nil {
-		return
-	}
-	e.Value = bytes.Clone(e.Value)
 	step := Step{Kind: kind, By: by, Line: name, Entry: e}
 	if kind == StepRecord {
 		step.Record = s.record(name)
 	}
+	s.tell(step)
+}
+
+func (s *Service) tell(step Step) {
+	if s.see == nil {
+		return
+	}
+	step.Entry.Value = bytes.Clone(step.Entry.Value)
 	s.see(step)
 }

@@ -71,7 +71,7 @@ func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place,
 			e := svc.find(line, p)
 			if e == nil { // gone already: answered at once, and all before it is told
 				c.told = svc.revision
-				c.passed = self != nil && self.line.passed == p.Key
+				c.passed = self != nil && self.line.passed == p.Key && svc.says()
 				return nil
 			}
 			if !seen[e] {

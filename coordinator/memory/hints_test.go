@@ -1,0 +1,86 @@
+package memory_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// hints plays one hand-over behind a holder, and counts what is said of it.
+type hints struct{ first, nearest, passed, late int }
+
+func (h *hints) play(t *testing.T, svc *memory.Service) {
+	t.Helper()
+	a, b := open(t, svc.Driver()), open(t, svc.Driver())
+	joined := func(s driver.Session) driver.Joined {
+		c := contender()
+		c.Follows = true
+		j, err := s.Join(t.Context(), line, c)
+		must(t, err)
+		return j
+	}
+	first, second := joined(a), joined(b)
+	if first.First {
+		h.first++
+	}
+	if second.Nearest == first.Place {
+		h.nearest++
+	}
+	third := joined(b)
+	gone := make(chan error, 1)
+	go func() {
+		_, err := b.Follow(t.Context(), line, third.Place, second.Place)
+		gone <- err
+	}()
+	synctest.Wait()
+	svc.Remove(line, third.Place.ID)
+	began := time.Now()
+	if err := <-gone; !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Follow of one who was removed: %v", err)
+	}
+	switch took := time.Since(began); took {
+	case 0:
+	case driver.Settle:
+		h.late++
+	default:
+		t.Errorf("told after %v", took)
+	}
+	must(t, a.Pass(t.Context(), line, first.Place))
+	passed, err := b.Follow(t.Context(), line, second.Place, first.Place)
+	must(t, err)
+	if passed {
+		h.passed++
+	}
+	must(t, b.Pass(t.Context(), line, second.Place))
+	must(t, a.Close(t.Context()))
+	must(t, b.Close(t.Context()))
+}
+
+func TestFewHintsAreSomeOfThem(t *testing.T) {
+	const n = 40
+	count := func(opts ...memory.Option) (h hints) {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService(opts...)
+			for range n {
+				h.play(t, svc)
+			}
+		})
+		return h
+	}
+	if h := count(); h != (hints{first: n, nearest: n, passed: n}) {
+		t.Errorf("without the option: %+v of %d", h, n)
+	}
+	few := count(memory.WithFewHints(7))
+	for what, got := range map[string]int{"first": few.first, "nearest": few.nearest, "passed": few.passed, "told late": few.late} {
+		if got < n/5 || got > n-n/5 {
+			t.Errorf("%s: %d of %d", what, got, n)
+		}
+	}
+	if again := count(memory.WithFewHints(7)); again != few {
+		t.Errorf("one seed gives %+v, and then %+v", few, again)
+	}
+}
