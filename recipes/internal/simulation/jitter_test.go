@@ -111,6 +111,20 @@ func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...
 	return s.Session.Watch(ctx, line, places...)
 }
 
+// Follow counts what followers are told.
+func (s *jitterySession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	defer s.linger(ctx, memory.OpWatch, ahead.ID)
+	late := s.d.w.hasLeft(line, ahead)
+	passed, err := s.Session.Follow(ctx, line, own, ahead)
+	s.d.w.followed(late, passed, err)
+	return passed, err
+}
+
+func (s *jitterySession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	defer s.linger(ctx, memory.OpLeave, own.ID)
+	return s.Session.Pass(ctx, line, own)
+}
+
 func (s *jitterySession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
 	return s.Session.Convert(ctx, line, own, mode, value)

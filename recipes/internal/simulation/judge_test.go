@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -164,6 +165,9 @@ func (w *world) stepLeft(l *line, s memory.Step) {
 	if s.By != memory.ByClient {
 		w.wasRemoved(s.Entry.ID)
 	}
+	if s.Passed {
+		w.stepPassed(l, s)
+	}
 	if s.By == memory.ByOperator {
 		w.condemned++
 		l.condemned[s.Entry.Token] = fateOf{w.now(), !w.removing}
@@ -174,6 +178,46 @@ func (w *world) stepLeft(l *line, s memory.Step) {
 	}
 	if _, condemned := l.condemned[s.Entry.Token]; h != nil && !condemned && slices.ContainsFunc(h.handles, (*handle).live) {
 		w.violation("%s: %d left by %s while its context is alive", s.Line, h.token, s.By)
+	}
+}
+
+// stepPassed: whoever follows takes a pass for the grant, so it is for one who stood first and excluded everybody.
+func (w *world) stepPassed(l *line, s memory.Step) {
+	w.passes++
+	if len(l.entries) > 0 && l.entries[0].Token < s.Entry.Token {
+		w.violation("%s: %d passed behind %d", l.name.line, s.Entry.Token, l.entries[0].Token)
+	}
+	if l.name.recipe == "semaphore" || s.Entry.Mode == "r" {
+		w.violation("%s: %d passed, which excluded nobody", l.name.line, s.Entry.Token)
+	}
+	// A campaign can end between the grant and its caller.
+	if l.name.recipe != "election" && !l.granted[s.Entry.Token] {
+		w.violation("%s: %d passed without a grant", l.name.line, s.Entry.Token)
+	}
+}
+
+// hasLeft reports whether a place has left its line.
+func (w *world) hasLeft(name driver.Line, p driver.Place) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lines[name]
+	return l != nil && !slices.ContainsFunc(l.entries, func(e driver.Entry) bool { return e.Place == p })
+}
+
+// followed counts how a Follow has ended; late is one whose place had left before it was sent.
+func (w *world) followed(late, passed bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		w.orphans++
+	case err != nil:
+	case late:
+		w.belated++
+	case passed:
+		w.handed++
+	default:
+		w.unsaid++
 	}
 }
 

@@ -139,9 +139,9 @@ func (sum *totals) runs(t *testing.T, p plan) {
 
 func (sum *totals) String() string {
 	return fmt.Sprintf("%d grants (%d contended, %d before mending, %d condemned), %d re-entries, %d holds lost (%d by the service's clock with others in line), "+
-		"faults: %s; violations %d, slowest admission after healing %v",
+		"%d passes (%d followers told, %d not, %d too late to wait, %d gone themselves), faults: %s; violations %d, slowest admission after healing %v",
 		sum.grants, sum.contended, sum.early, sum.doomed, sum.reentries, sum.losses, sum.natural,
-		sum.kinds(), sum.violations, sum.slowest.Round(time.Millisecond))
+		sum.passes, sum.handed, sum.unsaid, sum.belated, sum.orphans, sum.kinds(), sum.violations, sum.slowest.Round(time.Millisecond))
 }
 
 // enough fails if what the judge is there for has hardly happened.
@@ -177,6 +177,11 @@ func (sum *totals) add(w *world) {
 	sum.early += w.early
 	sum.doomed += w.doomed
 	sum.natural += w.natural
+	sum.passes += w.passes
+	sum.handed += w.handed
+	sum.unsaid += w.unsaid
+	sum.belated += w.belated
+	sum.orphans += w.orphans
 	sum.slowest = max(sum.slowest, w.slowest)
 	sum.violations += len(w.bad)
 	if len(w.bad) > 0 {

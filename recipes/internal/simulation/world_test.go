@@ -67,6 +67,8 @@ type world struct {
 type figures struct {
 	grants, reentries, losses, condemned int
 	contended, early, doomed             int // grants: after a wait, before mending, and of an entry that was gone
+	passes                               int // leavings of those who tell that they pass
+	handed, unsaid, belated, orphans     int // follows that were told of a pass, that were not, of a place that had left, by one who had
 	natural                              int // holds that the service's clock has ended, with others in line
 	faults                               map[string]int
 	sites                                map[memory.Op]map[string]int
@@ -115,6 +117,9 @@ func newWorld(seed uint64, recipe string) *world {
 	}
 	if r.IntN(4) == 0 {
 		opts = append(opts, memory.WithSlack(w.ttl/4))
+	}
+	if r.IntN(3) == 0 {
+		opts = append(opts, memory.WithFewHints(seed))
 	}
 	w.svc = memory.NewService(opts...)
 	w.svc.OnStep(w.step)
