@@ -78,6 +78,8 @@ type attempt struct {
 	fence bool
 	// behind says that the line may have somebody in it. An attempt without that, or one that is to be alone, is refused then.
 	behind bool
+	// stale says that only a tail stands against being alone. It names one that has gone, and may stay for as long as a session.
+	stale bool
 }
 
 // joined reads the answer to an attempt that has made the entry. One that had not to be alone says in its first part whether
@@ -104,7 +106,9 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
 	}
 	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.sentinel.key), "=", a.epoch)}
-	if !a.behind {
+	if a.stale {
+		conds = append(conds, absent(s.keys.line(a.line)))
+	} else if !a.behind {
 		conds = append(conds, s.quiet(a.line)...) // where the contender's own keys are, too
 	} else if a.Again { // else it has none
 		conds = append(conds, absent(a.key), absent(converted(a.key)))
@@ -136,6 +140,9 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 			}
 		}
 		then = append([]clientv3.Op{clientv3.OpTxn(s.quiet(a.line), nil, swap)}, then...) // before the put: the line is empty without it
+	}
+	if a.stale {
+		then = append(then, clientv3.OpDelete(s.keys.tail(a.line)))
 	}
 	var otherwise []clientv3.Op
 	if a.fence {
@@ -223,8 +230,11 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		return joined, again, err
 	case epoch > a.epoch:
 		return joined, true, nil
-	case !a.behind:
-		a.behind = !a.Alone
+	case a.Alone && !a.stale:
+		a.stale = true
+		return joined, true, nil
+	case !a.Alone && !a.behind:
+		a.behind = true
 		return joined, true, nil
 	}
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)

@@ -101,6 +101,37 @@ func TestAloneLeavesNothingWhenTaken(t *testing.T) {
 	}
 }
 
+// A tail may outlive the contender that it names. It is nobody in the line (J6).
+func TestAloneJoinsALineWithATailThatNamesNobody(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	a, b, alone := contender(), contender(), contender()
+	a.Follows, b.Follows, alone.Follows, alone.Alone = true, true, true, true
+	first := join(t, s, a)
+	join(t, s, b)
+	if err := s.Forget(t.Context(), line, b.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Leave(t.Context(), line, first.Place); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	f.before = func(context.Context, *pb.TxnRequest) error {
+		if sent++; sent > 10 { // it would go on for ever
+			return rpctypes.ErrGRPCTimeout
+		}
+		return nil
+	}
+	if j, err := other.Join(t.Context(), line, alone); err != nil || !j.First {
+		t.Errorf("after %d requests: %+v, %v", sent, j, err)
+	}
+	behind := contender()
+	behind.Follows = true
+	if j := join(t, s, behind); j.Nearest != (driver.Place{}) {
+		t.Errorf("behind %+v, whom the tail should not name any more", j.Nearest)
+	}
+}
+
 // J5
 func TestJoinOfRevokedLeaseIsLost(t *testing.T) {
 	f, c := newFake(t)
