@@ -152,8 +152,8 @@ func (s *session) undo(parent, id string) {
 	}
 }
 
-// sweep removes the entries of a contender, trying until it has or the driver is closed. It asks the
-// Conn directly, whatever session that has by now.
+// sweep removes the entries of a contender, or with an empty id the heels of those who have passed, trying until it has or the
+// driver is closed. It asks the Conn directly, whatever session that has by now.
 func (s *session) sweep(parent, id string) {
 	for {
 		_, err := s.conn.Sync(parent)
@@ -164,12 +164,8 @@ func (s *session) sweep(parent, id string) {
 		if errors.Is(err, zk.ErrNoNode) {
 			return
 		}
-		for _, name := range names {
-			if n, _ := parseNode(name); err == nil && n.ID == id && n.Session == s.hex {
-				if e := s.conn.Delete(parent+"/"+name, -1); !errors.Is(e, zk.ErrNoNode) {
-					err = e
-				}
-			}
+		if err == nil {
+			err = s.sweepOnce(parent, parseChildren(names), id)
 		}
 		if err == nil {
 			return
@@ -180,6 +176,31 @@ func (s *session) sweep(parent, id string) {
 		case <-time.After(lookInterval):
 		}
 	}
+}
+
+func (s *session) sweepOnce(parent string, c crowd, id string) error {
+	var names []string
+	for _, n := range c.nodes {
+		if n.ID == id && n.Session == s.hex {
+			names = append(names, n.Key)
+			if c.hasHeel(n) {
+				names = append(names, n.heel())
+			}
+		}
+	}
+	for _, name := range c.orphans() {
+		if data, _, err := s.conn.Get(parent + "/" + name); err == nil && s.ownsHeel(name, data, id) {
+			names = append(names, name)
+		} else if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := s.conn.Delete(parent+"/"+name, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
 }
 
 // sweepLater removes the entries of contenders in the background, after all their joins have landed.
@@ -219,6 +240,18 @@ func (s *session) settleRecords(ctx context.Context) error {
 	return nil
 }
 
+// clearLine removes from a line what contenders of this session have left when they passed.
+func (s *session) clearLine(ctx context.Context, line driver.Line) error {
+	if err := s.sync(ctx, s.path(line)); err != nil {
+		return err
+	}
+	c, err := s.children(ctx, line)
+	if err != nil {
+		return err
+	}
+	return s.removeOrphans(ctx, line, c, "")
+}
+
 // giveBack is Close on a given Conn.
 func (s *session) giveBack(ctx context.Context) error {
 	var failed error
@@ -230,6 +263,11 @@ func (s *session) giveBack(ctx context.Context) error {
 			continue // gone, by us or with the session
 		}
 		failed, left = err, append(left, e)
+	}
+	for _, line := range s.left.lines() {
+		if err := s.clearLine(ctx, line); err != nil && !errors.Is(err, driver.ErrSessionLost) {
+			failed, left = err, append(left, entry{line: line})
+		}
 	}
 	if wrote {
 		if err := s.settleRecords(ctx); err != nil {

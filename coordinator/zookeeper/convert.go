@@ -41,6 +41,7 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 		return driver.Place{}, err
 	}
 	s.written.drop(s.path(line) + "/" + old.Key)
+	s.traces.converted(line, old, to)
 	return to.Place, nil
 }
 
@@ -51,12 +52,22 @@ func (s *session) replace(ctx context.Context, line driver.Line, old, to node, v
 	if err := s.lent.enlistConverted(line, old.ID); err != nil {
 		return err
 	}
-	parent := s.path(line)
-	_, err := fly(ctx, s, line, old.ID, f, []any{
-		&zk.DeleteRequest{Path: parent + "/" + old.Key, Version: -1},
-		&zk.CreateRequest{Path: parent + "/" + to.Key, Data: value, Acl: s.acl, Flags: zk.FlagEphemeral},
-	}, func(_ []zk.MultiResponse, err error) (struct{}, error) { return struct{}{}, err })
-	return err
+	parent := s.path(line) + "/"
+	ops := []any{
+		&zk.DeleteRequest{Path: parent + old.Key, Version: -1},
+		&zk.CreateRequest{Path: parent + to.Key, Data: value, Acl: s.acl, Flags: zk.FlagEphemeral},
+	}
+	if heel := s.traces.of(line, old).heel; heel != "" { // to those who follow, the old place has left
+		ops = append(ops, &zk.DeleteRequest{Path: parent + heel, Version: -1})
+	}
+	for {
+		sent := ops
+		at, err := fly(ctx, s, line, old.ID, f, sent, func(results []zk.MultiResponse, err error) (int, error) { return failed(results), err })
+		if err == nil || at != 2 {
+			return err
+		}
+		ops = ops[:2] // somebody else has deleted the heel
+	}
 }
 
 // stands returns nil if a node is in the line, else ErrGone.

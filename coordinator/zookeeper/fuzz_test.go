@@ -94,11 +94,11 @@ func FuzzOrder(f *testing.F) {
 			return
 		}
 		k := int(rotate) % len(names)
-		nodes, strays := parseChildren(append(slices.Clone(names[k:]), names[:k]...))
-		if len(strays) != 0 || len(nodes) != len(names) {
-			t.Fatalf("strays %v among %v", strays, names)
+		c := parseChildren(append(slices.Clone(names[k:]), names[:k]...))
+		if len(c.strays) != 0 || len(c.heels) != 0 || len(c.nodes) != len(names) {
+			t.Fatalf("strays %v among %v", c.strays, names)
 		}
-		for i, n := range nodes {
+		for i, n := range c.nodes {
 			if n.Key != names[i] {
 				t.Fatalf("from %d on: %s is number %d, want %s", start, n.Key, i, names[i])
 			}

@@ -69,14 +69,14 @@ func (s *session) readHead(ctx context.Context, line driver.Line) (driver.Head, 
 
 // first lists a line for its first node.
 func (s *session) first(ctx context.Context, line driver.Line) (n node, found bool, err error) {
-	nodes, strays, err := s.children(ctx, line)
+	c, err := s.children(ctx, line)
 	if err == nil {
-		err = ambiguous(line, strays)
+		err = ambiguous(line, c.strays)
 	}
-	if err != nil || len(nodes) == 0 {
+	if err != nil || len(c.nodes) == 0 {
 		return node{}, false, err
 	}
-	return nodes[0], true, nil
+	return c.nodes[0], true, nil
 }
 
 func headOf(n node, value []byte, stat *zk.Stat) driver.Head {
@@ -146,7 +146,7 @@ func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head
 			return driver.Head{}, w, err
 		}
 		w, err = s.standing(ctx, watchKey{onLine, path})
-		if err != nil || w != nil && len(w.seen.names) == 0 {
+		if err != nil || w != nil && onlyHeels(w.seen.names) {
 			return driver.Head{}, w, err
 		}
 		h, err := s.readHead(ctx, line)
@@ -159,7 +159,7 @@ func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head
 			if w, err = s.watchAbsent(ctx, path); w != nil || err != nil {
 				return driver.Head{}, w, err
 			}
-		case err != nil || len(w.seen.names) == 0:
+		case err != nil || onlyHeels(w.seen.names):
 			return driver.Head{}, w, err
 		case !mine && s.lent != nil: // see lookAtHead
 			s.watches.lapse()

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"path"
 	"slices"
 	"sync/atomic"
@@ -27,6 +28,9 @@ const maxTries = 5
 // and how many children there are. The library can ask for no Stat of a new node,
 // and a listing would cost one more request and grow with the line. With c.Record the version of the record's node is
 // checked in the same transaction.
+//
+// In a line that is busy the transaction makes a heel as well, and if others are there one read looks for the heel of the
+// nearest of them: see heel.go.
 //
 // With c.Again the node may be there already, and is looked for. Listing comes after a
 // sync: the follower that this session has moved to may not have heard of a node that was
@@ -58,10 +62,15 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
+	heel := c.Follows && s.traffic.busy(line)
 	for range maxTries {
-		j, err := s.add(ctx, line, c, f)
+		a, err := s.add(ctx, line, c, f, heel)
 		if err == nil {
-			return s.settle(ctx, line, c, j)
+			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
+		}
+		if errors.Is(err, errNoHeel) {
+			heel = false
+			continue
 		}
 		if errors.Is(err, driver.ErrStale) {
 			s.lent.strike(line, c.ID)
@@ -77,27 +86,57 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the line's node vanished again and again"))
 }
 
+// shortLine is how many children may be listed where their number alone would do if there were no heels.
+const shortLine = 16
+
 // taken reads whether somebody is in the line.
 //
 // The view may be a moment old. If it shows nobody, the join decides. If it shows
 // somebody who has left just now, the attempt fails as one a moment earlier would
 // have; a sync before each look would double the cost of failing, the usual outcome where
 // many try.
+//
+// It lists the line, since a heel is nobody, unless the line is long: that many heels are never left over.
 func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
-	if err := s.fresh(ctx, s.path(line)); err != nil {
+	path := s.path(line)
+	if err := s.fresh(ctx, path); err != nil {
 		return false, err
 	}
-	return call(ctx, s, func() (bool, error) {
-		exists, stat, err := s.conn.Exists(s.path(line))
-		return err == nil && exists && stat.NumChildren > 0, err
+	if s.traffic.long(line) {
+		stat, err := s.stat(ctx, path)
+		switch {
+		case err == nil && stat.NumChildren > shortLine:
+			return true, nil
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			return false, err
+		}
+	}
+	names, err := s.names(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	s.traffic.saw(line, int32(min(len(names), math.MaxInt32)))
+	return !onlyHeels(names), nil
+}
+
+// onlyHeels tells whether nobody is among the children of a line.
+func onlyHeels(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		_, ok := parseHeel(name)
+		return !ok
 	})
 }
 
 // settle makes sure that a contender who wants to be alone is. The one who came first meanwhile
 // does not notice; one who came later may have begun to wait for this node, and
-// looks again.
+// looks again. Others may be heels, so it looks who they are.
 func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contender, j driver.Joined) (driver.Joined, error) {
 	if !c.Alone || j.First {
+		return j, nil
+	}
+	view, err := s.Ahead(ctx, line, j.Place)
+	if err == nil && len(view.Ahead) == 0 {
+		j.First = true
 		return j, nil
 	}
 	if err := s.Leave(ctx, line, j.Place); err != nil && !errors.Is(err, driver.ErrGone) {
@@ -106,27 +145,47 @@ func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contend
 	return driver.Joined{}, driver.ErrTaken
 }
 
+// arrival is what the reply to a join says.
+type arrival struct {
+	driver.Joined
+	node   node
+	heel   string // the name of its own, empty if it has none
+	others int32  // how many nodes there are besides
+}
+
+// errNoHeel is the outcome of a join that failed because of the heel.
+var errNoHeel = errors.New("zookeeper: the heel could not be made")
+
 // add sends the request that joins.
-func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender, f *flight) (driver.Joined, error) {
+func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender, f *flight, heel bool) (arrival, error) {
 	parent := s.path(line)
 	var ops []any
 	if c.Record != 0 {
 		// First, so that no line is made for a join that the record refuses.
 		ops = append(ops, &zk.CheckVersionRequest{Path: s.record(line), Version: dataVersion(c.Record)})
 	}
-	ops = append(ops,
-		&zk.CreateRequest{
-			Path: parent + "/" + nodePrefix(c, s.hex), Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential,
-		},
-		&zk.SetDataRequest{Path: parent, Version: -1})
-	return fly(ctx, s, line, c.ID, f, ops, func(results []zk.MultiResponse, err error) (driver.Joined, error) {
-		switch {
+	prefix, own := nodePrefix(c, s.hex), len(ops)
+	ops = append(ops, &zk.CreateRequest{
+		Path: parent + "/" + prefix, Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential,
+	})
+	if heel {
+		ops = append(ops, &zk.CreateRequest{
+			Path: parent + "/" + heelPrefix, Data: []byte(prefix), Acl: s.acl, Flags: zk.FlagEphemeralSequential,
+		})
+	}
+	ops = append(ops, &zk.SetDataRequest{Path: parent, Version: -1})
+	return fly(ctx, s, line, c.ID, f, ops, func(results []zk.MultiResponse, err error) (arrival, error) {
+		switch at := failed(results); {
+		case err == nil && len(results) == len(ops):
+			return arrived(results[own:])
 		case err == nil:
-			return joined(results[len(ops)-2:])
-		case c.Record != 0 && failed(results) == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
-			return driver.Joined{}, driver.Wrap(driver.ErrStale, err)
+			return arrival{}, errors.New("zookeeper: unexpected reply to a join")
+		case c.Record != 0 && at == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
+			return arrival{}, driver.Wrap(driver.ErrStale, err)
+		case heel && at == own+1:
+			return arrival{}, driver.Wrap(errNoHeel, err)
 		}
-		return driver.Joined{}, err
+		return arrival{}, err
 	})
 }
 
@@ -159,17 +218,70 @@ func failed(results []zk.MultiResponse) int {
 	return slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil })
 }
 
-// joined reads the reply.
-func joined(results []zk.MultiResponse) (driver.Joined, error) {
-	if len(results) != 2 || results[1].Stat == nil {
-		return driver.Joined{}, errors.New("zookeeper: unexpected reply to a join")
+// arrived reads the reply: to the making of the node, that of the heel if there is one, and the Stat of the parent.
+func arrived(results []zk.MultiResponse) (arrival, error) {
+	own, last := results[0], results[len(results)-1]
+	if last.Stat == nil {
+		return arrival{}, errors.New("zookeeper: unexpected reply to a join")
 	}
-	n, ok := parseNode(path.Base(results[0].String))
+	n, ok := parseNode(path.Base(own.String))
 	if !ok {
-		return driver.Joined{}, errors.New("zookeeper: the service made a node without a sequence number")
+		return arrival{}, errors.New("zookeeper: the service made a node without a sequence number")
 	}
-	stat := results[1].Stat
-	return driver.Joined{Place: n.Place, Token: driver.Token(stat.Mzxid), First: stat.NumChildren == 1}, nil
+	a := arrival{node: n, others: last.Stat.NumChildren - int32(len(results)-1)}
+	if len(results) > 2 {
+		a.heel = path.Base(results[1].String)
+	}
+	a.Joined = driver.Joined{Place: n.Place, Token: driver.Token(last.Stat.Mzxid), First: a.others == 0}
+	return a, nil
+}
+
+// arrive notes what a join has met, and looks for the nearest contender by its heel.
+func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contender, a arrival) driver.Joined {
+	tr := trace{key: a.node.Key, heel: a.heel}
+	alone := a.others == 0
+	if a.heel != "" && !alone && !c.Alone {
+		var passer string
+		if a.Nearest, passer = s.nearest(ctx, line, a.node); passer != "" {
+			// It was the first in line and directly ahead, and has left.
+			a.First = true
+			tr.spent = []string{a.node.nearestHeel()}
+			alone = a.others == 1 && passer == s.hex
+		}
+		tr.ahead = a.Nearest.Key
+	}
+	if a.heel != "" {
+		s.traces.keep(line, c.ID, tr)
+	}
+	switch {
+	case alone:
+		s.traffic.alone(line)
+	case c.Follows && !a.node.late():
+		s.traffic.met(line, a.others)
+	}
+	return a.Joined
+}
+
+// nearest looks for the heel of the one directly ahead, and watches it: for Follow, which finds the watch standing. If that one
+// has passed it returns the session whose it was. A failure says nothing: then the line is read.
+func (s *session) nearest(ctx context.Context, line driver.Line, n node) (p driver.Place, passer string) {
+	name := n.nearestHeel()
+	if name == "" {
+		return driver.Place{}, ""
+	}
+	heel := s.path(line) + "/" + name
+	w, mine, err := s.watch(ctx, watchKey{onHeel, heel}, heel)
+	if err != nil || !mine && s.lent != nil { // a given Conn may have reconnected unseen since that watch was set: see follow
+		return driver.Place{}, ""
+	}
+	if passer, passed := passedBy(w.seen.value); passed {
+		return driver.Place{}, passer
+	}
+	near, ok := owner(name, w.seen.value)
+	if !ok {
+		return driver.Place{}, ""
+	}
+	return near.Place, ""
 }
 
 // parentKind is what kind of node lines are. It is learnt once for all sessions of a driver.

@@ -67,11 +67,11 @@ func TestStraysAreReportedByName(t *testing.T) {
 			t.Errorf("parseNode(%q) = %+v; want no place", name, n)
 		}
 	}
-	nodes, found := parseChildren(append([]string{"n0000000002", "n0000000001"}, strays...))
-	if len(nodes) != 2 || nodes[0].seq != 1 || len(found) != len(strays) {
-		t.Errorf("parseChildren: nodes %+v, strays %q", nodes, found)
+	c := parseChildren(append([]string{"n0000000002", "heel_0000000003", "n0000000001"}, strays...))
+	if len(c.nodes) != 2 || c.nodes[0].seq != 1 || len(c.strays) != len(strays) || !slices.Equal(c.heels, []int32{3}) {
+		t.Errorf("parseChildren: %+v", c)
 	}
-	err := ambiguous("m/a", found)
+	err := ambiguous("m/a", c.strays)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"lease_holder"`) || !strings.Contains(err.Error(), `"m/a"`) {
 		t.Errorf("ambiguous = %v; want ErrRefused that names the line and the strays", err)
 	}

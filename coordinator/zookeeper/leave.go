@@ -4,35 +4,82 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Leave deletes the node, in one request.
+// Leave deletes the node, in one request, and its heel with it.
 //
 // No version or owner needs to be checked at the service: a node's name holds a random ID, a
 // session and a sequence number, so the path is the entry, and is never another one.
 func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.withdraw(ctx, line, own, false)
+}
+
+// Pass deletes the node and writes to its heel, if it has one and the line is busy still: in one transaction, which
+// also deletes the heel of the one that passed to it.
+func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.withdraw(ctx, line, own, true)
+}
+
+func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Place, pass bool) error {
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own)); err != nil {
 		return err
 	}
-	if n, _ := parseNode(own.Key); n.Session != s.hex {
+	n, _ := parseNode(own.Key)
+	if n.Session != s.hex {
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	node := s.path(line) + "/" + own.Key
-	err := s.remove(ctx, node)
+	tr := s.traces.of(line, n)
+	pass = pass && tr.heel != "" && tr.heel == n.heel() && s.traffic.busy(line) && s.left.note(line, tr.heel, 1)
+	err := s.depart(ctx, line, n, tr, pass)
 	switch {
 	case err == nil:
-		s.written.drop(node)
 		s.lent.strike(line, own.ID)
 	case errors.Is(err, driver.ErrGone):
-		s.written.drop(node)
 		s.lent.strikeGone(line, own.ID)
+		if tr.heel != "" {
+			// Somebody else has deleted the entry, or an earlier attempt of this call had no answer.
+			s.shed(ctx, line, tr.heel)
+		}
+	default:
+		return err
 	}
+	s.written.drop(s.path(line) + "/" + own.Key)
+	s.traces.drop(line, n)
 	return err
+}
+
+// depart sends the request that deletes a node, and what is to go with it. When something of that is not there any more, or
+// is refused, it is left out: only the node itself counts.
+func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace, pass bool) error {
+	parent := s.path(line) + "/"
+	own := &zk.DeleteRequest{Path: parent + n.Key, Version: -1}
+	var ops []any
+	if pass { // before the node goes: see chase.said
+		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: passing(s.hex), Version: 0})
+	}
+	ops = append(ops, own)
+	if tr.heel != "" && !pass {
+		ops = append(ops, &zk.DeleteRequest{Path: parent + tr.heel, Version: -1})
+	}
+	for _, name := range tr.spent {
+		ops = append(ops, &zk.DeleteRequest{Path: parent + name, Version: -1})
+	}
+	for len(ops) > 1 {
+		sent := ops
+		results, err := call(ctx, s, func() ([]zk.MultiResponse, error) { return s.conn.Multi(sent...) })
+		at := failed(results)
+		if err == nil || at < 0 || ops[at] == own {
+			return err
+		}
+		ops = slices.Delete(slices.Clone(ops), at, at+1)
+	}
+	return s.remove(ctx, parent+n.Key)
 }
 
 func (s *session) remove(ctx context.Context, node string) error {
@@ -69,33 +116,63 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	}
 	joins := s.joins.flights(id)
 	for missed := true; missed; {
-		nodes, _, err := s.mine(ctx, line, id, joins)
+		nodes, all, err := s.mine(ctx, line, id, joins)
 		if err != nil {
 			return err
 		}
 		missed, joins = false, nil
 		for _, n := range nodes {
-			node := s.path(line) + "/" + n.Key
-			err := s.remove(ctx, node)
+			tr := s.traces.of(line, n)
+			if tr.heel = ""; all.hasHeel(n) {
+				tr.heel = n.heel()
+			}
+			err := s.depart(ctx, line, n, tr, false)
 			if errors.Is(err, zk.ErrNoNode) {
 				missed, err = true, nil
 			}
 			if err != nil {
 				return err
 			}
-			s.written.drop(node)
+			s.written.drop(s.path(line) + "/" + n.Key)
+			s.traces.drop(line, n)
+		}
+		if !missed {
+			err = s.removeOrphans(ctx, line, all, id)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	s.lent.strike(line, id)
+	s.traces.forget(line, id)
 	return nil
 }
 
-// Pass is Leave.
-func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.Leave(ctx, line, own)
+// removeOrphans deletes those of the heels whose entries are gone that are a contender's of this session: somebody else has deleted
+// its entry. With an empty id it deletes what contenders of this session have left when they passed.
+func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, id string) error {
+	for _, name := range c.orphans() {
+		heel := s.path(line) + "/" + name
+		data, err := call(ctx, s, func() ([]byte, error) {
+			data, _, err := s.conn.Get(heel)
+			return data, err
+		})
+		if err == nil && s.ownsHeel(name, data, id) {
+			err = s.remove(ctx, heel)
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, driver.ErrRefused) {
+			return err
+		}
+	}
+	return nil
 }
 
-// Follow is Watch of one place.
-func (s *session) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (passed bool, err error) {
-	return false, s.Watch(ctx, line, ahead)
+// ownsHeel tells whether a heel is that of a contender of this session; with an empty id, of one that has passed.
+func (s *session) ownsHeel(name string, data []byte, id string) bool {
+	if id == "" {
+		session, passed := passedBy(data)
+		return passed && session == s.hex
+	}
+	n, ok := owner(name, data)
+	return ok && n.ID == id && n.Session == s.hex
 }

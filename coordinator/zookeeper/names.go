@@ -15,6 +15,7 @@ import (
 //
 //	<mode>_<id>_<session>_<sequence>                one that joined
 //	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
+//	heel_<sequence>                                 the heel of the one whose number is one less
 //
 // All parts are readable in one listing, so nobody has to read the nodes to know who stands where. The
 // session is in the name because a connection may go on with a new session without asking
@@ -24,6 +25,8 @@ import (
 // the line. So it is made under a name that says what stays: the sequence number, which is the
 // place in the line, and the token, which for one that joined is the node's czxid. The number of the conversion
 // makes the name one that was never used, also when a mode comes back.
+//
+// A heel belongs to an entry and is no contender itself: see heel.go.
 
 // node is one child of a line.
 type node struct {
@@ -55,12 +58,15 @@ func (n node) tokenOr(czxid int64) driver.Token {
 }
 
 // parseNode reads a child's name. A child that Baton did not write has an empty ID, yet it is
-// a place if it has a sequence number; ok is false if it has none.
+// a place if it has a sequence number; ok is false if it has none, and for a heel.
 func parseNode(name string) (n node, ok bool) {
 	if n, ok = parseOwn(name); ok {
 		return n, true
 	}
 	n = node{Place: driver.Place{Key: name}}
+	if _, ok := parseHeel(name); ok {
+		return n, false
+	}
 	n.seq, ok = foreignSequence(name)
 	return n, ok
 }
@@ -159,18 +165,27 @@ func inOrder(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })
 }
 
-// parseChildren reads the children of a line. Strays are those without a sequence number.
-func parseChildren(names []string) (nodes []node, strays []string) {
-	nodes = make([]node, 0, len(names))
+// crowd is the children of a line at one moment.
+type crowd struct {
+	nodes  []node   // in order
+	heels  []int32  // their sequence numbers, in no order
+	strays []string // those without a sequence number, quoted
+}
+
+// parseChildren reads the children of a line.
+func parseChildren(names []string) crowd {
+	c := crowd{nodes: make([]node, 0, len(names))}
 	for _, name := range names {
-		if n, ok := parseNode(name); ok {
-			nodes = append(nodes, n)
+		if seq, ok := parseHeel(name); ok {
+			c.heels = append(c.heels, seq)
+		} else if n, ok := parseNode(name); ok {
+			c.nodes = append(c.nodes, n)
 		} else {
-			strays = append(strays, strconv.Quote(name))
+			c.strays = append(c.strays, strconv.Quote(name))
 		}
 	}
-	inOrder(nodes)
-	return nodes, strays
+	inOrder(c.nodes)
+	return c
 }
 
 // ambiguous is the error for a line with strays, nil if there are none.

@@ -31,6 +31,9 @@ type session struct {
 	watches  *watches
 	joins    *joins
 	written  *written
+	traces   *traces
+	traffic  *traffic
+	left     *leftovers
 	synced   atomic.Int64 // the number of the connection on which fresh has synced
 
 	slots    chan struct{} // a place for each running request
@@ -64,11 +67,15 @@ func newSession(ttl time.Duration, base base) *session {
 		watches:  newWatches(),
 		joins:    newJoins(),
 		written:  newWritten(),
+		traces:   newTraces(),
+		traffic:  newTraffic(),
+		left:     newLeftovers(),
 		slots:    make(chan struct{}, maxRunning),
 		renewals: make(chan struct{}, maxRenewing),
 		over:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
+	s.left.clear = s.clearLeft
 	s.synced.Store(1) // nothing was told to this session before its first connection
 	return s
 }
@@ -181,6 +188,7 @@ func (s *session) finish(cause error, service bool) {
 	if s.cause == nil {
 		s.cause = driver.Wrap(driver.ErrSessionLost, cause)
 		close(s.over)
+		s.left.stop()
 		if s.own != nil {
 			go s.retire()
 		}
@@ -189,6 +197,16 @@ func (s *session) finish(cause error, service bool) {
 		s.told = true
 		close(s.done)
 	}
+}
+
+// begin counts something that runs for the session, unless that is over: who ends it waits for what runs.
+func (s *session) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == nil {
+		s.running.Add(1)
+	}
+	return s.cause == nil
 }
 
 // reason is why the session is over.

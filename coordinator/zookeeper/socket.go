@@ -65,7 +65,7 @@ func (s *socket) fill() (err error) {
 	// Whole messages are what makes this safe: nothing was begun that this could end up inside.
 	s.lost, s.rest = err, nil
 	for _, n := range s.link.lapse() {
-		s.rest = n.append(s.rest)
+		s.rest = n.appendLapsed(s.rest)
 	}
 	if len(s.rest) == 0 {
 		return s.lost

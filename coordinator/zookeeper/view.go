@@ -24,10 +24,11 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if err := checkKey(line, own); err != nil && !whole {
 		return driver.View{}, err
 	}
-	nodes, strays, err := s.children(ctx, line)
+	c, err := s.children(ctx, line)
 	if err != nil {
 		return driver.View{}, err
 	}
+	nodes := c.nodes
 	i := len(nodes)
 	if !whole {
 		i = slices.IndexFunc(nodes, func(n node) bool { return n.Key == own.Key })
@@ -35,8 +36,11 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	if err := ambiguous(line, strays); err != nil {
+	if err := ambiguous(line, c.strays); err != nil {
 		return driver.View{}, err
+	}
+	if !whole && nodes[i].Session == s.hex {
+		s.traces.note(line, c, i)
 	}
 	v := driver.View{Ahead: make([]driver.Place, i), Last: i >= len(nodes)-1}
 	for j, n := range nodes[:i] {
@@ -49,19 +53,19 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 //
 // Where sequence numbers have run out the tokens are the order, and they take one read of each node. A node that
 // went meanwhile may stand under another name, so the line is listed again until each one is known.
-func (s *session) children(ctx context.Context, line driver.Line) (nodes []node, strays []string, err error) {
+func (s *session) children(ctx context.Context, line driver.Line) (crowd, error) {
 	path := s.path(line)
 	known := make(map[string]driver.Token)
 	for {
 		names, err := freshly(ctx, s, path, func() ([]string, error) { return s.names(ctx, path) })
 		if err != nil {
-			return nil, nil, err
+			return crowd{}, err
 		}
-		nodes, strays = parseChildren(names)
-		if !slices.ContainsFunc(nodes, node.late) {
-			return nodes, strays, nil
+		c := parseChildren(names)
+		if !slices.ContainsFunc(c.nodes, node.late) {
+			return c, nil
 		}
-		all, err := gather(ctx, s, nodes, known, func(n node) (driver.Token, error) {
+		all, err := gather(ctx, s, c.nodes, known, func(n node) (driver.Token, error) {
 			there, stat, err := s.conn.Exists(path + "/" + n.Key) // whoever may list may ask for it
 			if err == nil && !there {
 				err = zk.ErrNoNode
@@ -72,11 +76,11 @@ func (s *session) children(ctx context.Context, line driver.Line) (nodes []node,
 			return n.tokenOr(stat.Czxid), nil
 		})
 		if err != nil {
-			return nil, nil, err
+			return crowd{}, err
 		}
 		if all {
-			slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(known[a.Key], known[b.Key]) })
-			return nodes, strays, nil
+			slices.SortFunc(c.nodes, func(a, b node) int { return cmp.Compare(known[a.Key], known[b.Key]) })
+			return c, nil
 		}
 	}
 }
@@ -93,44 +97,42 @@ func (s *session) names(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
-// mine lists this session's nodes of one contender, and tells whether the first of them has nobody
-// ahead. It waits until the given joins have landed, and it misses none of their nodes: see Forget
+// mine lists a line, and those of its nodes that are this session's of one contender. It waits until the given joins have landed, and it misses none of their nodes: see Forget
 // for the reasons. Strays are nothing to it; clean-up must work in spite of them.
-func (s *session) mine(ctx context.Context, line driver.Line, id string, joins []*flight) (mine []node, first bool, err error) {
+func (s *session) mine(ctx context.Context, line driver.Line, id string, joins []*flight) (mine []node, all crowd, err error) {
 	for _, f := range joins {
 		select {
 		case <-f.landed:
 		case <-ctx.Done():
-			return nil, false, context.Cause(ctx)
+			return nil, crowd{}, context.Cause(ctx)
 		case <-s.over:
-			return nil, false, s.reason()
+			return nil, crowd{}, s.reason()
 		}
 	}
 	if err := s.sync(ctx, s.path(line)); err != nil {
-		return nil, false, err
+		return nil, crowd{}, err
 	}
-	nodes, strays, err := s.children(ctx, line)
-	if err != nil {
-		return nil, false, err
-	}
-	for i, n := range nodes {
+	all, err = s.children(ctx, line)
+	for _, n := range all.nodes {
 		if n.ID == id && n.Session == s.hex {
 			mine = append(mine, n)
-			first = first || i == 0 && len(strays) == 0
 		}
 	}
-	return mine, first, nil
+	return mine, all, err
 }
 
 // find looks for the node that one of the earlier joins of this contender may have made.
 func (s *session) find(ctx context.Context, line driver.Line, id string, earlier []*flight) (j driver.Joined, found bool, err error) {
 	for {
-		mine, first, err := s.mine(ctx, line, id, earlier)
+		mine, all, err := s.mine(ctx, line, id, earlier)
 		if err != nil || len(mine) == 0 {
 			return driver.Joined{}, false, err
 		}
 		n := mine[0]
-		j := driver.Joined{Place: n.Place, Token: n.token, First: first}
+		if all.hasHeel(n) {
+			s.traces.keep(line, id, trace{key: n.Key, heel: n.heel()})
+		}
+		j := driver.Joined{Place: n.Place, Token: n.token, First: all.nodes[0].Key == n.Key && len(all.strays) == 0}
 		if n.turn > 0 {
 			return j, true, nil
 		}
@@ -160,13 +162,14 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	}
 	known := make(map[string]driver.Entry)
 	for {
-		nodes, strays, err := s.children(ctx, line)
+		c, err := s.children(ctx, line)
 		if err == nil {
-			err = ambiguous(line, strays)
+			err = ambiguous(line, c.strays)
 		}
 		if err != nil {
 			return nil, err
 		}
+		nodes := c.nodes
 		if limit > 0 {
 			nodes = nodes[:min(limit, len(nodes))]
 		}

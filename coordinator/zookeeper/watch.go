@@ -40,9 +40,9 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
 		}
-		// A data watch is set by reading the node, so reading and watching are one request with no gap in
-		// between, and on a node that is gone it leaves nothing behind; an exists watch would. When the
-		// node is written to it fires too, and is set again.
+		// The watch is set by listing the node's children, of which an ephemeral node has none. So looking and watching are one
+		// request with no gap in between; it is not told when the node is written to, as a data watch is; and on a node that is gone
+		// it leaves nothing behind, as an exists watch would.
 		w, _, err := s.watch(ctx, watchKey{onPlace, node}, node)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, nil

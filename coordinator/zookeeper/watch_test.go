@@ -20,8 +20,8 @@ func TestLeavingIsToldWithoutAnotherRequest(t *testing.T) {
 	if err := s.Leave(soon(t, time.Second), "m/a", own.Place); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-told; err != nil || f.count(opGet) != 1 {
-		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opGet))
+	if err := <-told; err != nil || f.count(opChildren) != 1 {
+		t.Errorf("Watch = %v, with %d reads; want the one that set the watch", err, f.count(opChildren))
 	}
 }
 

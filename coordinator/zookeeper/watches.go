@@ -36,6 +36,7 @@ const (
 	onHead                     // a line: the leaving of its first node, and what is written to that
 	onRecord                   // a record: what is written to it
 	onAbsence                  // a node that is not there: its coming
+	onHeel                     // a heel: its leaving, and what is written to it
 )
 
 type watch struct {
@@ -52,8 +53,8 @@ type watch struct {
 // watch fires it is still so.
 type sight struct {
 	names []string // onLine
-	value []byte   // onHead and onRecord
-	stat  zk.Stat  // all but onLine and onAbsence
+	value []byte   // onHead, onRecord and onHeel
+	stat  zk.Stat  // onHead, onRecord and onHeel
 	there bool     // all but onLine: the node is there
 }
 
@@ -132,7 +133,7 @@ func (w *watches) lapse() []notice {
 	var notices []notice
 	for key, old := range w.m {
 		n := notice{old.node, zk.EventNodeDataChanged}
-		if key.kind == onLine {
+		if key.kind == onLine || key.kind == onPlace {
 			n.kind = zk.EventNodeChildrenChanged
 		}
 		notices = append(notices, n)
@@ -215,8 +216,10 @@ func (w *watch) request(conn *zk.Conn) (err error) {
 	case onAbsence:
 		w.seen.there, _, w.fired, err = conn.ExistsW(w.node)
 		return err
-	case onPlace: // what it says is of no interest, and should not be kept
-		_, stat, w.fired, err = conn.GetW(w.node)
+	case onPlace:
+		_, _, w.fired, err = conn.ChildrenW(w.node)
+		w.seen.there = err == nil
+		return err
 	default:
 		w.seen.value, stat, w.fired, err = conn.GetW(w.node)
 	}

@@ -57,13 +57,18 @@ type notice struct {
 }
 
 // append appends the notice as a message.
-func (n notice) append(b []byte) []byte {
+func (n notice) append(b []byte) []byte { return n.appendIn(b, zk.StateSyncConnected) }
+
+// appendLapsed appends the notice as one that the service has not sent.
+func (n notice) appendLapsed(b []byte) []byte { return n.appendIn(b, zk.StateDisconnected) }
+
+func (n notice) appendIn(b []byte, state zk.State) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(n.path)))
 	b = binary.BigEndian.AppendUint32(b, 1<<32-1) // xid -1: a notice
 	b = binary.BigEndian.AppendUint64(b, 1<<64-1) // of no transaction
 	b = binary.BigEndian.AppendUint32(b, 0)       // no error
 	b = binary.BigEndian.AppendUint32(b, uint32(n.kind))
-	b = binary.BigEndian.AppendUint32(b, uint32(zk.StateSyncConnected))
+	b = binary.BigEndian.AppendUint32(b, uint32(state))
 	b = binary.BigEndian.AppendUint32(b, uint32(len(n.path)))
 	return append(b, n.path...)
 }

@@ -1,0 +1,260 @@
+package zookeeper
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// This file has the heels: what an entry of a busy line leaves in reach of whoever comes next.
+//
+//	x_5f0c…_1000a2b3c4d5e6f_0000000007    an entry
+//	heel_0000000008                       its heel, made in the same transaction
+//	x_77ab…_1000a2b3c4d5e70_0000000009    the next entry, which looks for heel_0000000008
+//
+// A sequence number counts the nodes that were made in the line, so whoever joins with number n knows without a listing what
+// the heel of the one directly ahead is called, if it has one. The heel says who that is, in the part of the entry's name that cannot be
+// guessed. One read of it finds the nearest contender and sets the watch to wait with.
+//
+// It goes together with its entry, in one transaction. Only one that passes leaves it, with other data: the watch
+// tells of that by another word than of a leaving, so the next one is admitted without a look. Nothing else writes to a heel.
+// Deleting a heel is always safe, since whoever follows it then looks at the line.
+//
+// A heel that was passed is deleted in the transaction in which the one that it passed to leaves, or by its own session after
+// a while (linger.go), and is an ephemeral node like its entry.
+
+const heelPrefix = "heel_"
+
+// parseHeel reads the name of a heel.
+func parseHeel(name string) (seq int32, ok bool) {
+	number, ok := strings.CutPrefix(name, heelPrefix)
+	if !ok {
+		return 0, false
+	}
+	return sequence(number)
+}
+
+// heel is the name of the node's heel, if it has one; empty if it cannot have one, because it was converted or numbers run out.
+func (n node) heel() string {
+	if n.seq < 0 || n.seq >= math.MaxInt32-1 || n.turn > 0 {
+		return ""
+	}
+	return heelName(n.seq + 1)
+}
+
+func heelName(seq int32) string { return fmt.Sprintf("%s%010d", heelPrefix, seq) }
+
+// nearestHeel is the name that the heel of the one directly ahead has; empty if it cannot have one.
+func (n node) nearestHeel() string {
+	if n.late() || n.seq < 2 {
+		return ""
+	}
+	return heelName(n.seq - 1)
+}
+
+// standing is what a heel says while its entry stands: the entry's name, but for the number.
+func (n node) standing() []byte {
+	return []byte(nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session))
+}
+
+const passedMark = "passed_"
+
+// passing is what a heel of a session says when its entry has passed.
+func passing(session string) []byte { return []byte(passedMark + session) }
+
+// passedBy tells whether a heel with this data has passed, and of which session it is.
+func passedBy(data []byte) (session string, passed bool) {
+	return strings.CutPrefix(string(data), passedMark)
+}
+
+// owner is the entry of the heel with this name and data, as its name was when it joined.
+func owner(heel string, data []byte) (node, bool) {
+	seq, ok := parseHeel(heel)
+	if !ok || seq < 1 {
+		return node{}, false
+	}
+	n, ok := parseOwn(fmt.Sprintf("%s%010d", data, seq-1))
+	return n, ok && n.turn == 0
+}
+
+// hasHeel tells whether a node has a heel.
+func (c crowd) hasHeel(n node) bool { return n.heel() != "" && slices.Contains(c.heels, n.seq+1) }
+
+// orphans are the names of the heels whose entries are gone: what those who passed have left, as a rule.
+func (c crowd) orphans() []string {
+	if len(c.heels) == 0 {
+		return nil
+	}
+	there := make(map[int32]bool, len(c.nodes))
+	for _, n := range c.nodes {
+		if n.ID != "" && n.turn == 0 {
+			there[n.seq+1] = true
+		}
+	}
+	var names []string
+	for _, seq := range c.heels {
+		if !there[seq] {
+			names = append(names, heelName(seq))
+		}
+	}
+	return names
+}
+
+// traces are what a session keeps of its own contenders beyond their places, for as long as they stand.
+type traces struct {
+	mu sync.Mutex
+	m  map[entry]trace
+}
+
+type trace struct {
+	key   string   // the entry's, as far as this session knows
+	heel  string   // the name of its heel, empty if there is none
+	ahead string   // the key of somebody ahead, of whom is known
+	bare  bool     // that it has no heel
+	spent []string // names of heels ahead that are of no more use when this one leaves
+}
+
+// maxSpent bounds the heels that one contender clears away.
+const maxSpent = 16
+
+func newTraces() *traces { return &traces{m: make(map[entry]trace)} }
+
+// of returns what is kept of a place; nothing if it has another key by now.
+func (t *traces) of(line driver.Line, n node) trace {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if tr := t.m[entry{line, n.ID}]; tr.key == n.Key {
+		return tr
+	}
+	return trace{key: n.Key}
+}
+
+func (t *traces) keep(line driver.Line, id string, tr trace) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.m[entry{line, id}] = tr
+}
+
+// converted notes that a place has another key, and no heel.
+func (t *traces) converted(line driver.Line, old, to node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := entry{line, old.ID}
+	if tr := t.m[e]; tr.key == old.Key {
+		tr.key, tr.heel = to.Key, ""
+		t.m[e] = tr
+	}
+}
+
+// drop forgets a place that is not in the line any more.
+func (t *traces) drop(line driver.Line, n node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := (entry{line, n.ID}); t.m[e].key == n.Key {
+		delete(t.m, e)
+	}
+}
+
+// forget forgets a contender.
+func (t *traces) forget(line driver.Line, id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.m, entry{line, id})
+}
+
+// note keeps what a listing shows to the i-th in line: whether the one ahead has a heel; to the first which heels are left over.
+func (t *traces) note(line driver.Line, c crowd, i int) {
+	n := c.nodes[i]
+	tr := t.of(line, n)
+	if len(c.heels) == 0 && tr.heel == "" || n.ID == "" || n.late() {
+		return
+	}
+	if i > 0 {
+		tr.ahead, tr.bare = c.nodes[i-1].Key, !c.hasHeel(c.nodes[i-1])
+	} else {
+		tr.ahead, tr.spent = "", nil
+		for _, name := range c.orphans() {
+			if seq, _ := parseHeel(name); seq < n.seq && len(tr.spent) < maxSpent {
+				tr.spent = append(tr.spent, name)
+			}
+		}
+	}
+	t.keep(line, n.ID, tr)
+}
+
+// traffic is in which lines a session has met others lately. Only there entries get heels: elsewhere nobody would have
+// any use for them.
+type traffic struct {
+	mu sync.Mutex
+	m  map[driver.Line]flow
+}
+
+type flow struct {
+	busy int   // for how many more joins that meet nobody the line counts as busy
+	size int32 // how many nodes were there at last
+}
+
+const (
+	maxBusy    = 1024 // lines
+	quietAfter = 4    // joins
+)
+
+func newTraffic() *traffic { return &traffic{m: make(map[driver.Line]flow)} }
+
+func (t *traffic) busy(line driver.Line) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[line].busy > 0
+}
+
+// long tells whether the line was rather long when it was last looked at.
+func (t *traffic) long(line driver.Line) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.m[line].size > shortLine
+}
+
+// met notes that others are in the line.
+func (t *traffic) met(line driver.Line, size int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.put(line, flow{quietAfter, size})
+}
+
+// saw notes how many are in the line, to one who does not stand in it.
+func (t *traffic) saw(line driver.Line, size int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.m[line]; f.busy > 0 || size > shortLine {
+		t.put(line, flow{f.busy, size})
+	} else {
+		delete(t.m, line)
+	}
+}
+
+func (t *traffic) put(line driver.Line, f flow) {
+	if _, ok := t.m[line]; !ok && len(t.m) >= maxBusy {
+		for some := range t.m {
+			delete(t.m, some)
+			break
+		}
+	}
+	t.m[line] = f
+}
+
+// alone notes a join that has met nobody.
+func (t *traffic) alone(line driver.Line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f, ok := t.m[line]
+	if f.busy--; f.busy > 0 {
+		f.size = 0
+		t.m[line] = f
+	} else if ok {
+		delete(t.m, line)
+	}
+}
