@@ -183,7 +183,7 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("after the notices: %v; want the connection's error", err)
 	}
-	want := notices[1].append(notices[0].append([]byte{0, 0, 0, 3, 'x', 'y', 'z'}))
+	want := notices[1].appendLapsed(notices[0].appendLapsed([]byte{0, 0, 0, 3, 'x', 'y', 'z'}))
 	if !bytes.Equal(all, want) {
 		t.Errorf("the Conn reads %q; want %q", all, want)
 	}

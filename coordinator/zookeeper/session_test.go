@@ -276,12 +276,12 @@ func TestWaiterLooksAgainAfterReconnectByItself(t *testing.T) {
 	for range 2 { // they share one watch
 		go func() { told <- s.Watch(context.Background(), "m/a", driver.Place{Key: "n0000000001"}) }()
 	}
-	eventually(t, "the watch", func() bool { return f.count(opGet) == 1 })
+	eventually(t, "the watch", func() bool { return f.count(opChildren) == 1 })
 	f.cut()
-	eventually(t, "the watch on the next connection", func() bool { return f.count(opGet) == 2 })
+	eventually(t, "the watch on the next connection", func() bool { return f.count(opChildren) == 2 })
 	f.set(func() { // the node goes while there is no connection
 		f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
-			if op == opGet {
+			if op == opChildren {
 				return -101, nil, true
 			}
 			return 0, nil, true

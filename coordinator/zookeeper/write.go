@@ -45,7 +45,7 @@ func (w *written) drop(node string) {
 // An earlier Write whose caller has gone may still be queued in the Conn, or be on its way. It named that version or one before, so
 // once this one is applied it is refused. If it comes first, this one is refused, reads the version, and tries again.
 //
-// Whoever watches the node is told by the service that it was written to, and goes on waiting: see Watch.
+// Whoever waits for the node to go is not told: see Watch.
 func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkValue(value)); err != nil {
 		return err
