@@ -20,6 +20,8 @@ import (
 // the heel of the one directly ahead is called, if it has one. The heel says who that is, in the part of the entry's name that cannot be
 // guessed. One read of it finds the nearest contender and sets the watch to wait with.
 //
+// An entry that finds others in a line that was not known to be busy gets its heel afterwards. That one is of use to those who list the line.
+//
 // It goes together with its entry, in one transaction. Only one that passes leaves it, with other data: the watch
 // tells of that by another word than of a leaving, so the next one is admitted without a look. Nothing else writes to a heel.
 // Deleting a heel is always safe, since whoever follows it then looks at the line.
@@ -61,15 +63,28 @@ func (n node) standing() []byte {
 	return []byte(nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session))
 }
 
-const passedMark = "passed_"
+// What a heel says begins with a mark when its entry has passed, and with another when it was made after its entry. Between
+// the two others may have joined, so from such a one nobody may conclude who is nearest.
+const (
+	passedMark = "passed_"
+	afterMark  = "after_"
+)
 
-// passing is what a heel of a session says when its entry has passed.
-func passing(session string) []byte { return []byte(passedMark + session) }
+// passing is what the heel says when its entry has passed.
+func (tr trace) passing(session string) []byte {
+	if tr.after {
+		return []byte(afterMark + passedMark + session)
+	}
+	return []byte(passedMark + session)
+}
 
 // passedBy tells whether a heel with this data has passed, and of which session it is.
 func passedBy(data []byte) (session string, passed bool) {
-	return strings.CutPrefix(string(data), passedMark)
+	return strings.CutPrefix(strings.TrimPrefix(string(data), afterMark), passedMark)
 }
+
+// after tells whether a heel with this data was made after its entry.
+func after(data []byte) bool { return strings.HasPrefix(string(data), afterMark) }
 
 // owner is the entry of the heel with this name and data, as its name was when it joined.
 func owner(heel string, data []byte) (node, bool) {
@@ -77,7 +92,7 @@ func owner(heel string, data []byte) (node, bool) {
 	if !ok || seq < 1 {
 		return node{}, false
 	}
-	n, ok := parseOwn(fmt.Sprintf("%s%010d", data, seq-1))
+	n, ok := parseOwn(fmt.Sprintf("%s%010d", strings.TrimPrefix(string(data), afterMark), seq-1))
 	return n, ok && n.turn == 0
 }
 
@@ -113,6 +128,7 @@ type traces struct {
 type trace struct {
 	key   string   // the entry's, as far as this session knows
 	heel  string   // the name of its heel, empty if there is none
+	after bool     // it was made after the entry
 	ahead string   // the key of somebody ahead, of whom is known
 	bare  bool     // that it has no heel
 	spent []string // names of heels ahead that are of no more use when this one leaves

@@ -250,7 +250,11 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 		}
 		tr.ahead = a.Nearest.Key
 	}
-	if a.heel != "" {
+	if a.heel == "" && !alone && !c.Alone && c.Follows && a.node.heel() != "" {
+		tr.heel, tr.after = a.node.heel(), true
+		s.addHeel(ctx, line, a.node)
+	}
+	if tr.heel != "" {
 		s.traces.keep(line, c.ID, tr)
 	}
 	switch {
@@ -260,6 +264,17 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 		s.traffic.met(line, a.others)
 	}
 	return a.Joined
+}
+
+// addHeel makes a heel for an entry that has none, if the entry still stands when the request is applied. Whether it does
+// is of no matter to who joins, and is seen when it leaves.
+func (s *session) addHeel(ctx context.Context, line driver.Line, n node) {
+	parent := s.path(line) + "/"
+	_, _ = call(ctx, s, func() ([]zk.MultiResponse, error) {
+		return s.conn.Multi(
+			&zk.CheckVersionRequest{Path: parent + n.Key, Version: -1},
+			&zk.CreateRequest{Path: parent + n.heel(), Data: append([]byte(afterMark), n.standing()...), Acl: s.acl, Flags: zk.FlagEphemeral})
+	})
 }
 
 // nearest looks for the heel of the one directly ahead, and watches it: for Follow, which finds the watch standing. If that one
@@ -272,6 +287,9 @@ func (s *session) nearest(ctx context.Context, line driver.Line, n node) (p driv
 	heel := s.path(line) + "/" + name
 	w, mine, err := s.watch(ctx, watchKey{onHeel, heel}, heel)
 	if err != nil || !mine && s.lent != nil { // a given Conn may have reconnected unseen since that watch was set: see follow
+		return driver.Place{}, ""
+	}
+	if after(w.seen.value) {
 		return driver.Place{}, ""
 	}
 	if passer, passed := passedBy(w.seen.value); passed {

@@ -61,7 +61,7 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 	own := &zk.DeleteRequest{Path: parent + n.Key, Version: -1}
 	var ops []any
 	if pass { // before the node goes: see chase.said
-		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: passing(s.hex), Version: 0})
+		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: tr.passing(s.hex), Version: 0})
 	}
 	ops = append(ops, own)
 	if tr.heel != "" && !pass {
