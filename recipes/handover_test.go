@@ -1,0 +1,350 @@
+package recipes_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// counted is a client's driver that counts the calls of handing over, of all its sessions.
+type counted struct {
+	*memory.Driver
+	looks, watches, follows, passes, leaves atomic.Int32
+}
+
+func (c *counted) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := c.Driver.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return countedSession{s, c}, nil
+}
+
+type countedSession struct {
+	driver.Session
+	c *counted
+}
+
+func (s countedSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	s.c.looks.Add(1)
+	return s.Session.Ahead(ctx, line, own)
+}
+
+func (s countedSession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	s.c.watches.Add(1)
+	return s.Session.Watch(ctx, line, places...)
+}
+
+func (s countedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	s.c.follows.Add(1)
+	return s.Session.Follow(ctx, line, own, ahead)
+}
+
+func (s countedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	s.c.passes.Add(1)
+	return s.Session.Pass(ctx, line, own)
+}
+
+func (s countedSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	s.c.leaves.Add(1)
+	return s.Session.Leave(ctx, line, own)
+}
+
+// made is what one client has called.
+type made struct{ looks, watches, follows, passes, leaves int32 }
+
+// runner is one client with one of each recipe.
+type runner struct {
+	*testing.T
+	svc  *memory.Service
+	link *counted
+	m    *mutex.Mutex
+	rw   *rwlock.RWLock
+	sem  *semaphore.Semaphore
+	e    *election.Election
+}
+
+// runners are clients of one service.
+func runners(t *testing.T, f func(a, b, c *runner)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		var all [3]*runner
+		for i := range all {
+			p := &runner{T: t, svc: svc, link: &counted{Driver: svc.Driver()}}
+			c, err := coordinator.New(p.link, quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close(context.Background())
+			p.m, _ = mutex.New(c, "n")
+			p.rw, _ = rwlock.New(c, "n")
+			p.sem, _ = semaphore.New(c, "n", 2)
+			p.e, _ = election.New(c, "n")
+			all[i] = p
+		}
+		f(all[0], all[1], all[2])
+		synctest.Wait()
+		if st := svc.Stats(); st.Entries != 0 || st.Watches != 0 {
+			t.Errorf("left at the service: %+v", st)
+		}
+	})
+}
+
+// calls checks what a client has called since it was asked last.
+func (p *runner) calls(what string, want made) {
+	p.Helper()
+	synctest.Wait()
+	c := p.link
+	got := made{c.looks.Swap(0), c.watches.Swap(0), c.follows.Swap(0), c.passes.Swap(0), c.leaves.Swap(0)}
+	if got != want {
+		p.Errorf("%s: %+v, want %+v", what, got, want)
+	}
+}
+
+// attempt is a call that waits, of any recipe.
+type attempt struct {
+	cancel context.CancelFunc
+	got    chan error
+	h      interface{ Context() context.Context }
+	give   func(context.Context) error
+}
+
+type handle interface {
+	Context() context.Context
+}
+
+// begin asks and waits until nobody has anything to do.
+func begin[H handle](ask func(context.Context) (H, error), give func(H, context.Context) error) *attempt {
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &attempt{cancel: cancel, got: make(chan error, 1)}
+	go func() {
+		h, err := ask(ctx)
+		g.h, g.give = h, func(ctx context.Context) error { return give(h, ctx) }
+		g.got <- err
+	}()
+	synctest.Wait()
+	return g
+}
+
+func (p *runner) lock() *attempt  { return begin(p.m.Lock, (*mutex.Lock).Unlock) }
+func (p *runner) write() *attempt { return begin(p.rw.Lock, (*rwlock.Lock).Unlock) }
+func (p *runner) read() *attempt  { return begin(p.rw.RLock, (*rwlock.Lock).Unlock) }
+
+func (p *runner) campaign() *attempt {
+	return begin(func(ctx context.Context) (*election.Term, error) { return p.e.Campaign(ctx, nil) }, (*election.Term).Resign)
+}
+
+func (p *runner) acquire(n int) *attempt {
+	return begin(func(ctx context.Context) (*semaphore.Permit, error) { return p.sem.Acquire(ctx, n) }, (*semaphore.Permit).Release)
+}
+
+// serve waits for the grant and gives it back.
+func (p *runner) serve(g *attempt) {
+	p.Helper()
+	if err := <-g.got; err != nil {
+		p.Fatal(err)
+	}
+	if err := g.give(context.Background()); err != nil {
+		p.Errorf("giving back: %v", err)
+	}
+	synctest.Wait()
+}
+
+// TestHandOverNeedsNoLook: whoever joins is told who is ahead, and whoever leaves tells the one behind.
+func TestHandOverNeedsNoLook(t *testing.T) {
+	for what, ask := range map[string]func(*runner) *attempt{
+		"mutex": (*runner).lock, "write lock": (*runner).write, "election": (*runner).campaign,
+	} {
+		t.Run(what, func(t *testing.T) {
+			runners(t, func(a, b, c *runner) {
+				first, second, third := ask(a), ask(b), ask(c)
+				a.calls("first", made{})
+				b.calls("behind the first", made{follows: 1})
+				c.calls("behind the second", made{follows: 1})
+				a.serve(first)
+				b.serve(second)
+				c.serve(third)
+				for _, p := range []*runner{a, b, c} {
+					p.calls("served", made{passes: 1})
+				}
+			})
+		})
+	}
+}
+
+// TestWaiterLooksBehindOneThatDidNotPass: that one was not the first in line.
+func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
+	runners(t, func(a, b, c *runner) {
+		first, second, third := a.lock(), b.lock(), c.lock()
+		c.calls("behind the second", made{follows: 1})
+		second.cancel()
+		if err := <-second.got; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		b.calls("one gave up", made{follows: 1, leaves: 1})
+		c.calls("the one ahead gave up", made{looks: 1, follows: 1})
+		if len(third.got) != 0 {
+			t.Error("the one behind it was admitted")
+		}
+		a.serve(first)
+		c.serve(third)
+		c.calls("the one ahead of that passed", made{passes: 1})
+	})
+}
+
+// TestReaderLooksBehindAReader: a reader says nothing of who is ahead of it, and a writer all that a reader must know.
+func TestReaderLooksBehindAReader(t *testing.T) {
+	runners(t, func(a, b, c *runner) {
+		w := a.write()
+		r1 := b.read()
+		b.calls("behind a writer", made{follows: 1})
+		r2 := c.read()
+		c.calls("behind a reader behind a writer", made{looks: 1, follows: 1})
+		a.serve(w)
+		a.calls("a writer", made{passes: 1})
+		b.calls("a writer passed to the one behind it", made{})
+		c.calls("and to the one behind that", made{})
+		r3 := a.read()
+		a.calls("behind readers", made{looks: 1})
+		w2 := a.write()
+		a.calls("a writer behind readers", made{follows: 1})
+		b.serve(r1)
+		c.serve(r2)
+		b.calls("a reader", made{leaves: 1})
+		c.calls("a reader", made{leaves: 1})
+		a.serve(r3)
+		a.calls("the last reader left, and the writer looks", made{looks: 1, leaves: 1})
+		a.serve(w2)
+		a.calls("the writer", made{passes: 1})
+	})
+}
+
+// TestReaderThatWasAWriterDoesNotPass: it excludes nobody who is behind it any more.
+func TestReaderThatWasAWriterDoesNotPass(t *testing.T) {
+	runners(t, func(a, b, c *runner) {
+		w := a.write()
+		<-w.got
+		r, err := a.rw.RLock(w.h.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w2 := b.write()
+		b.calls("behind a writer", made{follows: 1})
+		if err := w.give(context.Background()); err != nil {
+			t.Error(err)
+		}
+		b.calls("the one ahead was converted", made{looks: 1, follows: 1})
+		if err := r.Unlock(context.Background()); err != nil {
+			t.Error(err)
+		}
+		a.calls("written and read", made{leaves: 1})
+		b.calls("the one ahead left", made{looks: 1})
+		b.serve(w2)
+		b.calls("a writer", made{passes: 1})
+		c.calls("nobody", made{})
+	})
+}
+
+// TestSemaphoresNeitherFollowNorPass: whoever holds permits does not speak for those beside it.
+func TestSemaphoresNeitherFollowNorPass(t *testing.T) {
+	runners(t, func(a, b, c *runner) {
+		h1, h2 := a.acquire(1), b.acquire(1)
+		w1, w2 := c.acquire(2), a.acquire(1)
+		for _, x := range []struct {
+			p *runner
+			g *attempt
+		}{{b, h2}, {a, h1}, {c, w1}, {a, w2}} {
+			x.p.serve(x.g)
+		}
+		for _, p := range []*runner{a, b, c} {
+			if f, n := p.link.follows.Load(), p.link.passes.Load(); f != 0 || n != 0 || p.link.leaves.Load() == 0 {
+				t.Errorf("%d follows, %d passes, %d leaves", f, n, p.link.leaves.Load())
+			}
+		}
+	})
+}
+
+// TestTryDoesNotFollow: neither where somebody stands, nor where somebody came between its look and its joining.
+func TestTryDoesNotFollow(t *testing.T) {
+	runners(t, func(a, b, c *runner) {
+		holds := []*attempt{a.lock(), a.write(), a.acquire(2), a.campaign()}
+		fails := func(what string, err error) {
+			t.Helper()
+			if !errors.Is(err, coordinator.ErrTaken) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if b.link.follows.Load() != 0 || b.link.watches.Load() != 0 {
+				t.Errorf("%s: it waits", what)
+			}
+		}
+		_, err := b.m.TryLock(context.Background())
+		fails("mutex", err)
+		_, err = b.rw.TryLock(context.Background())
+		fails("write lock", err)
+		_, err = b.rw.TryRLock(context.Background())
+		fails("read lock", err)
+		_, err = b.sem.TryAcquire(context.Background(), 1)
+		fails("semaphore", err)
+		for _, g := range holds {
+			a.serve(g)
+		}
+		var between *attempt
+		var once atomic.Bool
+		b.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin && r.Driver == b.link.Driver && once.CompareAndSwap(false, true) {
+				between = c.write()
+			}
+			return memory.Fate{}
+		})
+		_, err = b.rw.TryRLock(context.Background())
+		fails("read lock with a writer who came between", err)
+		c.serve(between)
+	})
+}
+
+// TestRemovedFollowerIsToldAtOnce, while it is not its turn and will not be: be it new in line or old.
+func TestRemovedFollowerIsToldAtOnce(t *testing.T) {
+	for what, ask := range map[string]func(*runner) *attempt{
+		"mutex": (*runner).lock, "write lock": (*runner).write, "read lock": (*runner).read, "election": (*runner).campaign,
+	} {
+		for _, after := range []time.Duration{0, time.Minute} {
+			runners(t, func(a, b, _ *runner) {
+				hold := a.write
+				switch what {
+				case "mutex":
+					hold = a.lock
+				case "election":
+					hold = a.campaign
+				}
+				h, g := hold(), ask(b)
+				time.Sleep(after)
+				for _, name := range b.svc.Lines() {
+					b.svc.Remove(name, b.svc.Snapshot(name)[1].Key)
+				}
+				synctest.Wait()
+				select {
+				case err := <-g.got:
+					if !errors.Is(err, coordinator.ErrRemoved) {
+						t.Errorf("%s after %v: %v", what, after, err)
+					}
+				default:
+					t.Errorf("%s after %v: it is not told", what, after)
+					g.cancel()
+				}
+				a.serve(h)
+			})
+		}
+	}
+}
