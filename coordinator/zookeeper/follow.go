@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"path"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -122,11 +123,13 @@ func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
 			return false, false, err
 		}
 		f.main, f.sure = w, true
-		if _, passed := passedBy(w.seen.value); !passed {
+		h, _ := read(path.Base(f.heel), w.seen.value)
+		there := h.node.Key == path.Base(f.ahead) // else the line was deleted, and made anew
+		if there && !h.passed {
 			return false, false, nil
 		}
 		if mine || f.lent == nil {
-			return true, true, nil
+			return true, there, nil
 		}
 		f.watches.lapse() // a given Conn may have reconnected unseen since that watch was set
 	}

@@ -58,42 +58,41 @@ func (n node) nearestHeel() string {
 	return heelName(n.seq - 1)
 }
 
-// standing is what a heel says while its entry stands: the entry's name, but for the number.
-func (n node) standing() []byte {
-	return []byte(nodePrefix(driver.Contender{ID: n.ID, Mode: n.Mode}, n.Session))
+// says is what a heel says: whose it is, in the entry's name but for the number, which follows from its own. Marks before it tell
+// that the entry has passed, and that the heel was made after the entry. Between those two others may have joined, so from such a
+// one nobody may conclude who is nearest.
+type says struct {
+	node          node // as it joined
+	after, passed bool
 }
 
-// What a heel says begins with a mark when its entry has passed, and with another when it was made after its entry. Between
-// the two others may have joined, so from such a one nobody may conclude who is nearest.
 const (
-	passedMark = "passed_"
 	afterMark  = "after_"
+	passedMark = "passed_"
 )
 
-// passing is what the heel says when its entry has passed.
-func (tr trace) passing(session string) []byte {
-	if tr.after {
-		return []byte(afterMark + passedMark + session)
+func (h says) data() []byte {
+	var marks string
+	if h.after {
+		marks = afterMark
 	}
-	return []byte(passedMark + session)
+	if h.passed {
+		marks += passedMark
+	}
+	return []byte(marks + nodePrefix(driver.Contender{ID: h.node.ID, Mode: h.node.Mode}, h.node.Session))
 }
 
-// passedBy tells whether a heel with this data has passed, and of which session it is.
-func passedBy(data []byte) (session string, passed bool) {
-	return strings.CutPrefix(strings.TrimPrefix(string(data), afterMark), passedMark)
-}
-
-// after tells whether a heel with this data was made after its entry.
-func after(data []byte) bool { return strings.HasPrefix(string(data), afterMark) }
-
-// owner is the entry of the heel with this name and data, as its name was when it joined.
-func owner(heel string, data []byte) (node, bool) {
+// read reads a heel of this name.
+func read(heel string, data []byte) (h says, ok bool) {
 	seq, ok := parseHeel(heel)
 	if !ok || seq < 1 {
-		return node{}, false
+		return says{}, false
 	}
-	n, ok := parseOwn(fmt.Sprintf("%s%010d", strings.TrimPrefix(string(data), afterMark), seq-1))
-	return n, ok && n.turn == 0
+	text := string(data)
+	text, h.after = strings.CutPrefix(text, afterMark)
+	text, h.passed = strings.CutPrefix(text, passedMark)
+	h.node, ok = parseOwn(fmt.Sprintf("%s%010d", text, seq-1))
+	return h, ok && h.node.turn == 0
 }
 
 // hasHeel tells whether a node has a heel.

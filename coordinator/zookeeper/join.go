@@ -241,14 +241,15 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 	tr := trace{key: a.node.Key, heel: a.heel}
 	alone := a.others == 0
 	if a.heel != "" && !alone && !c.Alone {
-		var passer string
-		if a.Nearest, passer = s.nearest(ctx, line, a.node); passer != "" {
-			// It was the first in line and directly ahead, and has left.
+		switch h, ok := s.nearest(ctx, line, a.node); {
+		case !ok:
+		case h.passed: // it was the first in line and directly ahead, and has left
 			a.First = true
 			tr.spent = []string{a.node.nearestHeel()}
-			alone = a.others == 1 && passer == s.hex
+			alone = a.others == 1 && h.node.Session == s.hex
+		default:
+			a.Nearest, tr.ahead = h.node.Place, h.node.Key
 		}
-		tr.ahead = a.Nearest.Key
 	}
 	if a.heel == "" && !alone && !c.Alone && c.Follows && a.node.heel() != "" {
 		tr.heel, tr.after = a.node.heel(), true
@@ -273,33 +274,24 @@ func (s *session) addHeel(ctx context.Context, line driver.Line, n node) {
 	_, _ = call(ctx, s, func() ([]zk.MultiResponse, error) {
 		return s.conn.Multi(
 			&zk.CheckVersionRequest{Path: parent + n.Key, Version: -1},
-			&zk.CreateRequest{Path: parent + n.heel(), Data: append([]byte(afterMark), n.standing()...), Acl: s.acl, Flags: zk.FlagEphemeral})
+			&zk.CreateRequest{Path: parent + n.heel(), Data: says{node: n, after: true}.data(), Acl: s.acl, Flags: zk.FlagEphemeral})
 	})
 }
 
-// nearest looks for the heel of the one directly ahead, and watches it: for Follow, which finds the watch standing. If that one
-// has passed it returns the session whose it was. A failure says nothing: then the line is read.
-func (s *session) nearest(ctx context.Context, line driver.Line, n node) (p driver.Place, passer string) {
+// nearest looks for the heel of the one directly ahead, and watches it: for Follow, which finds the watch standing. A failure says
+// nothing: then the line is read.
+func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says, ok bool) {
 	name := n.nearestHeel()
 	if name == "" {
-		return driver.Place{}, ""
+		return says{}, false
 	}
 	heel := s.path(line) + "/" + name
 	w, mine, err := s.watch(ctx, watchKey{onHeel, heel}, heel)
 	if err != nil || !mine && s.lent != nil { // a given Conn may have reconnected unseen since that watch was set: see follow
-		return driver.Place{}, ""
+		return says{}, false
 	}
-	if after(w.seen.value) {
-		return driver.Place{}, ""
-	}
-	if passer, passed := passedBy(w.seen.value); passed {
-		return driver.Place{}, passer
-	}
-	near, ok := owner(name, w.seen.value)
-	if !ok {
-		return driver.Place{}, ""
-	}
-	return near.Place, ""
+	h, ok = read(name, w.seen.value)
+	return h, ok && !h.after
 }
 
 // parentKind is what kind of node lines are. It is learnt once for all sessions of a driver.

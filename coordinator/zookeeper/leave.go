@@ -61,7 +61,7 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 	own := &zk.DeleteRequest{Path: parent + n.Key, Version: -1}
 	var ops []any
 	if pass { // before the node goes: see chase.said
-		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: tr.passing(s.hex), Version: 0})
+		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: says{n, tr.after, true}.data(), Version: 0})
 	}
 	ops = append(ops, own)
 	if tr.heel != "" && !pass {
@@ -169,10 +169,9 @@ func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, 
 
 // ownsHeel tells whether a heel is that of a contender of this session; with an empty id, of one that has passed.
 func (s *session) ownsHeel(name string, data []byte, id string) bool {
+	h, ok := read(name, data)
 	if id == "" {
-		session, passed := passedBy(data)
-		return passed && session == s.hex
+		id, ok = h.node.ID, ok && h.passed
 	}
-	n, ok := owner(name, data)
-	return ok && n.ID == id && n.Session == s.hex
+	return ok && h.node.ID == id && h.node.Session == s.hex
 }
