@@ -1,0 +1,412 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// testFollow joins as one who follows.
+func testFollow(t *testing.T, s *session, n int) driver.Joined {
+	t.Helper()
+	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: "x", Follows: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// following is a Follow under way.
+type following struct {
+	passed bool
+	err    error
+}
+
+func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan following {
+	told := make(chan following, 1)
+	go func() {
+		passed, err := s.Follow(ctx, "m/a", own, ahead)
+		told <- following{passed, err}
+	}()
+	return told
+}
+
+// busy makes a line busy to all of the sessions, and leaves it empty.
+func busy(t *testing.T, tr *tree, sessions ...*session) {
+	t.Helper()
+	tr.put("/app/m/a", "")
+	tr.put("/app/m/a/n0000000000", "")
+	for i, s := range sessions {
+		j := testFollow(t, s, 1000+i)
+		if err := s.Leave(soon(t, time.Second), "m/a", j.Place); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tr.cutDown("/app/m/a/n0000000000")
+	if left := tr.below("/app/m/a"); len(left) != 0 {
+		t.Fatalf("left behind: %q", left)
+	}
+}
+
+// count sets how many children a node has had.
+func (tr *tree) count(node string, creates int32) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	n := tr.nodes[node]
+	n.creates = creates
+	tr.nodes[node] = n
+}
+
+func heels(tr *tree) (names []string) {
+	for _, name := range tr.below("/app/m/a") {
+		if strings.HasPrefix(name, heelPrefix) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBusyHandOverTakesNoLook: per turn the join, one read that finds and watches the one ahead, and the pass.
+func TestBusyHandOverTakesNoLook(t *testing.T) {
+	f, tr, a := openTree(t)
+	b := openFake(t, f, testTTL)
+	busy(t, tr, a, b)
+	sessions := []*session{a, b}
+	ahead := testFollow(t, a, 1)
+	if !ahead.First {
+		t.Fatal("not first in an empty line")
+	}
+	multis, reads, lists := f.count(opMulti), f.count(opGet), f.count(opChildren)
+	const turns = 9
+	for i := range turns {
+		s, before := sessions[(i+1)%2], sessions[i%2]
+		own := testFollow(t, s, 2+i)
+		if own.Nearest != ahead.Place || own.First {
+			t.Fatalf("turn %d: nearest is %+v; want %+v", i, own.Nearest, ahead.Place)
+		}
+		told := follow(t.Context(), s, own.Place, own.Nearest)
+		ok(t, before.Pass(soon(t, time.Second), "m/a", ahead.Place))
+		if got := <-told; got.err != nil || !got.passed {
+			t.Fatalf("turn %d: told %+v", i, got)
+		}
+		ahead = own
+	}
+	if m, r, l := f.count(opMulti)-multis, f.count(opGet)-reads, f.count(opChildren)-lists; m != 2*turns || r != turns || l != 0 {
+		t.Errorf("%d turns took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", turns, m, r, l)
+	}
+	if names := heels(tr); len(names) != 2 {
+		t.Errorf("heels %q; want that of the holder and that of the one before", names)
+	}
+	ok(t, sessions[turns%2].Pass(soon(t, time.Second), "m/a", ahead.Place))
+	eventually(t, "what was left is cleared away", func() bool { return len(tr.below("/app/m/a")) == 0 })
+}
+
+// TestFirstAfterAPassTakesNoLook: the heel of the one directly ahead says that nobody is.
+func TestFirstAfterAPassTakesNoLook(t *testing.T) {
+	f, tr, a := openTree(t)
+	b := openFake(t, f, testTTL)
+	busy(t, tr, a, b)
+	first := testFollow(t, a, 1)
+	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
+	lists := f.count(opChildren)
+	second := testFollow(t, b, 2)
+	if !second.First || second.Nearest != (driver.Place{}) || f.count(opChildren) != lists {
+		t.Errorf("joined %+v with %d listings", second, f.count(opChildren)-lists)
+	}
+	ok(t, b.Leave(soon(t, time.Second), "m/a", second.Place))
+	if left := tr.below("/app/m/a"); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// TestQuietLineHasNoHeels: when nobody has come for a while, a pair of requests is as small as it was.
+func TestQuietLineHasNoHeels(t *testing.T) {
+	f, tr, s := openTree(t)
+	busy(t, tr, s)
+	for i := range quietAfter {
+		j := testFollow(t, s, i)
+		if !j.First {
+			t.Errorf("join %d: not first", i)
+		}
+		ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
+	}
+	if left := tr.below("/app/m/a"); len(left) != 0 || len(s.traffic.m) != 0 || len(s.traces.m) != 0 {
+		t.Fatalf("left behind: %q, busy %v, traces %v", left, s.traffic.m, s.traces.m)
+	}
+	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
+	j := testFollow(t, s, 99)
+	if names := heels(tr); len(names) != 0 {
+		t.Errorf("heels %q in a quiet line", names)
+	}
+	ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
+	after := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
+	if after[0]-before[0] != 1 || after[1]-before[1] != 1 || after[2] != before[2] || after[3] != before[3] {
+		t.Errorf("a pair of requests: %v, then %v", before, after)
+	}
+}
+
+// TestHeelsAreNobody: a line of heels is empty to everybody.
+func TestHeelsAreNobody(t *testing.T) {
+	_, tr, s := openTree(t)
+	tr.put("/app/m/a", "")
+	for _, name := range []string{"heel_0000000003", "heel_0000000007"} {
+		tr.put("/app/m/a/"+name, "passed_x_0000000000000001_5_")
+	}
+	tr.count("/app/m/a", 8)
+	ctx := soon(t, 5*time.Second)
+	if v, err := s.Ahead(ctx, "m/a", driver.Place{}); err != nil || len(v.Ahead) != 0 || !v.Last {
+		t.Errorf("Ahead = %+v, %v", v, err)
+	}
+	if l, err := s.List(ctx, "m/a", 0); err != nil || len(l) != 0 {
+		t.Errorf("List = %+v, %v", l, err)
+	}
+	if h, err := s.Head(ctx, "m/a", driver.Any); err != nil || h.Version != 0 {
+		t.Errorf("Head = %+v, %v", h, err)
+	}
+	heads := make(chan driver.Head, 1)
+	go func() {
+		h, _ := s.Head(ctx, "m/a", 0)
+		heads <- h
+	}()
+	eventually(t, "the watch for whoever comes", func() bool { return tr.watched() == 1 })
+	j, err := s.Join(ctx, "m/a", driver.Contender{ID: testID, Mode: "x", Alone: true})
+	if err != nil || !j.First {
+		t.Fatalf("Join of one who wants to be alone = %+v, %v", j, err)
+	}
+	if h := <-heads; h.Key != j.Place.Key {
+		t.Errorf("the head is %+v", h)
+	}
+	if _, err := s.Join(ctx, "m/a", driver.Contender{ID: testID[1:], Mode: "x", Alone: true}); !errors.Is(err, driver.ErrTaken) {
+		t.Errorf("Join of another one = %v", err)
+	}
+	ok(t, s.Leave(ctx, "m/a", j.Place))
+	if left := tr.below("/app/m/a"); len(left) != 0 {
+		t.Errorf("whoever was the first lets heels lie: %q", left)
+	}
+}
+
+// TestOnlyAPassPasses: whatever else becomes of the heel or its entry.
+func TestOnlyAPassPasses(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, f *fake, tr *tree, a *session, own driver.Joined){
+		"leave":   func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { ok(t, a.Leave(t.Context(), "m/a", own.Place)) },
+		"forget":  func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) },
+		"convert": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { testConvert(t, a, own, "r") },
+		"operator": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
+			tr.cutDown("/app/m/a/" + own.Place.Key) // the heel stands
+		},
+		"expiry": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
+			n, _ := parseNode(own.Place.Key)
+			tr.cutDown("/app/m/a/" + n.heel())
+			tr.cutDown("/app/m/a/" + n.Key)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, tr, a := openTree(t)
+			b := openFake(t, f, testTTL)
+			busy(t, tr, a, b)
+			first, second := testFollow(t, a, 1), testFollow(t, b, 2)
+			told := follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+			f.cut() // what makes all watches fire is no pass either
+			eventually(t, "the watch on the next connection", func() bool { return tr.watched() == 1 })
+			end(t, f, tr, a, first)
+			if got := <-told; got.err != nil || got.passed {
+				t.Errorf("told %+v", got)
+			}
+		})
+	}
+}
+
+// TestPassDuringAReconnectIsToldAfterwards: the heel says it still.
+func TestPassDuringAReconnectIsToldAfterwards(t *testing.T) {
+	f, tr, a := openTree(t)
+	b := openFake(t, f, testTTL)
+	busy(t, tr, a, b)
+	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
+	told := follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+	tr.on(func(op int32, _ string) treeFate { return treeFate{late: op == opMulti} })
+	go func() { _ = a.Pass(t.Context(), "m/a", first.Place) }()
+	eventually(t, "the pass is under way", func() bool {
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		return len(tr.late) == 1
+	})
+	f.cut()
+	tr.deliver()
+	if got := <-told; got.err != nil || !got.passed {
+		t.Errorf("told %+v", got)
+	}
+}
+
+// TestFollowerOfALongWaitIsToldOfAPassFirst: it also watches the entries by then, and the entry goes in the same moment.
+func TestFollowerOfALongWaitIsToldOfAPassFirst(t *testing.T) {
+	t.Parallel()
+	f, tr, a := openTree(t)
+	b := openFake(t, f, testTTL)
+	busy(t, tr, a, b)
+	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
+	told := follow(soon(t, 20*time.Second), b, second.Place, second.Nearest)
+	eventually(t, "watches on both entries", func() bool { return tr.watched() == 3 })
+	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
+	if got := <-told; got.err != nil || !got.passed {
+		t.Errorf("told %+v", got)
+	}
+}
+
+// TestHeelThatIsGoneKeepsNobody: somebody has deleted it, and its entry leaves all the same.
+func TestHeelThatIsGoneKeepsNobody(t *testing.T) {
+	for name, leave := range map[string]func(s *session, own driver.Place) error{
+		"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
+		"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
+		"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
+		"convert": func(s *session, own driver.Place) error {
+			n, _ := parseNode(own.Key)
+			p, err := s.Convert(context.Background(), "m/a", driver.Joined{Place: own, Token: testToken(s, n)}, "r", nil)
+			if err != nil {
+				return err
+			}
+			return s.Leave(context.Background(), "m/a", p)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, tr, s := openTree(t)
+			busy(t, tr, s)
+			own := testFollow(t, s, 1)
+			for _, heel := range heels(tr) {
+				tr.cutDown("/app/m/a/" + heel)
+			}
+			ok(t, leave(s, own.Place))
+			if left := tr.below("/app/m/a"); len(left) != 0 || len(s.traces.m) != 0 {
+				t.Errorf("left behind: %q, traces %v", left, s.traces.m)
+			}
+		})
+	}
+}
+
+func testToken(s *session, n node) driver.Token {
+	stat, err := s.stat(context.Background(), "/app/m/a/"+n.Key)
+	if err != nil {
+		panic(err)
+	}
+	return driver.Token(stat.Czxid)
+}
+
+// TestEntryThatIsGoneLeavesNoHeel: an operator has deleted the entry alone.
+func TestEntryThatIsGoneLeavesNoHeel(t *testing.T) {
+	for name, leave := range map[string]func(s *session, own driver.Place) error{
+		"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
+		"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
+		"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
+	} {
+		_, tr, s := openTree(t)
+		busy(t, tr, s)
+		own, other := testFollow(t, s, 1), testFollow(t, s, 2)
+		tr.cutDown("/app/m/a/" + own.Place.Key)
+		if err := leave(s, own.Place); name != "forget" && !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s = %v", name, err)
+		}
+		n, _ := parseNode(other.Place.Key)
+		if left := heels(tr); !slices.Equal(left, []string{n.heel()}) {
+			t.Errorf("%s: heels %q; want that of the other one", name, left)
+		}
+	}
+}
+
+// TestHeelThatCameAfterwardsTellsNobodyWhoIsNearest: somebody has joined between an entry and its heel.
+func TestHeelThatCameAfterwardsTellsNobodyWhoIsNearest(t *testing.T) {
+	_, tr, s := openTree(t)
+	busy(t, tr, s)
+	tr.put("/app/m/a/x_0000000000000001_5_0000000010", "")
+	tr.put("/app/m/a/x_0000000000000002_6_0000000011", "")
+	for _, data := range []string{"after_x_0000000000000001_5_", "after_passed_x_0000000000000001_5_"} {
+		tr.put("/app/m/a/heel_0000000011", data)
+		tr.count("/app/m/a", 12)
+		own := testFollow(t, s, 3)
+		if own.Place.Key[len(own.Place.Key)-2:] != "12" || own.Nearest != (driver.Place{}) || own.First {
+			t.Errorf("heel %q: joined %+v", data, own)
+		}
+		ok(t, s.Leave(soon(t, time.Second), "m/a", own.Place))
+	}
+}
+
+// TestFirstMeetingGivesAHeelAfterwards: those who come after it, and have to list the line, find it there.
+func TestFirstMeetingGivesAHeelAfterwards(t *testing.T) {
+	f, tr, a := openTree(t)
+	b, c := openFake(t, f, testTTL), openFake(t, f, testTTL)
+	first, second, third := testFollow(t, a, 1), testFollow(t, b, 2), testFollow(t, c, 3)
+	v, err := c.Ahead(soon(t, time.Second), "m/a", third.Place)
+	ok(t, err)
+	told := follow(t.Context(), c, third.Place, v.Ahead[1])
+	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
+	lists := f.count(opChildren)
+	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
+	ok(t, b.Pass(soon(t, time.Second), "m/a", second.Place))
+	if got := <-told; got.err != nil || !got.passed || f.count(opChildren) != lists {
+		t.Errorf("told %+v, with %d listings", got, f.count(opChildren)-lists)
+	}
+}
+
+// TestLineOfManyNumbersHasNoHeels: where numbers run out they tell nobody's neighbour.
+func TestLineOfManyNumbersHasNoHeels(t *testing.T) {
+	_, tr, s := openTree(t)
+	busy(t, tr, s)
+	tr.count("/app/m/a", 2147483645)
+	for i := range 2 {
+		j := testFollow(t, s, i)
+		n, _ := parseNode(j.Place.Key)
+		if j.Nearest != (driver.Place{}) || i == 1 && n.heel() != "" {
+			t.Errorf("join %d: %+v", i, j)
+		}
+		defer func() {
+			ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
+			if i == 0 && len(tr.below("/app/m/a")) > 1 {
+				t.Errorf("left behind: %q", tr.below("/app/m/a"))
+			}
+		}()
+	}
+}
+
+// TestCloseOnGivenConnClearsHeelsAway: nobody else would for as long as the Conn has its session.
+func TestCloseOnGivenConnClearsHeelsAway(t *testing.T) {
+	f := newFake(t)
+	tr := plant(f)
+	_, _, s := lendTo(t, f, &oneLine{})
+	busy(t, tr, s)
+	first, _ := testFollow(t, s, 1), testFollow(t, s, 2)
+	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
+	if names := heels(tr); len(names) != 2 {
+		t.Fatalf("heels %q", names)
+	}
+	ok(t, s.Close(soon(t, 5*time.Second)))
+	if left := tr.below("/app/m/a"); len(left) != 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+// TestRefusedHeelKeepsNobodyOut: whatever is wrong with it, the join goes on without.
+func TestRefusedHeelKeepsNobodyOut(t *testing.T) {
+	_, tr, s := openTree(t)
+	busy(t, tr, s)
+	tr.mu.Lock()
+	next := tr.nodes["/app/m/a"].creates + 1
+	tr.mu.Unlock()
+	tr.put("/app/m/a/"+heelName(next+1), "") // which counts as one that was made
+	own := testFollow(t, s, 1)
+	n, _ := parseNode(own.Place.Key)
+	if len(heels(tr)) != 1 {
+		t.Errorf("heels %q", heels(tr))
+	}
+	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
+}
