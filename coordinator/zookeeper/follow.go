@@ -110,6 +110,9 @@ func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
 
 // lookAtHeel watches the heel. If there was none ever it is forgotten.
 func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
+	if w := f.watches.find(watchKey{onHeel, f.heel}); w != nil && f.isAhead(w) && f.said(w) {
+		return true, true, nil // since it joined
+	}
 	for {
 		w, mine, err := f.watch(ctx, watchKey{onHeel, f.heel}, f.heel)
 		switch {
@@ -124,7 +127,7 @@ func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
 		}
 		f.main, f.sure = w, true
 		h, _ := read(path.Base(f.heel), w.seen.value)
-		there := h.node.Key == path.Base(f.ahead) // else the line was deleted, and made anew
+		there := f.isAhead(w) // else the line was deleted, and made anew
 		if there && !h.passed {
 			return false, false, nil
 		}
@@ -132,6 +135,17 @@ func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
 			return true, there, nil
 		}
 		f.watches.lapse() // a given Conn may have reconnected unseen since that watch was set
+	}
+}
+
+// isAhead tells whether a watch is set, and on the heel of the one ahead.
+func (f *chase) isAhead(w *watch) bool {
+	select {
+	case <-w.ready:
+		h, ok := read(path.Base(f.heel), w.seen.value)
+		return ok && w.err == nil && h.node.Key == path.Base(f.ahead)
+	default:
+		return false
 	}
 }
 

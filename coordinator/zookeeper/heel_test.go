@@ -201,8 +201,12 @@ func TestHeelsAreNobody(t *testing.T) {
 // TestOnlyAPassPasses: whatever else becomes of the heel or its entry.
 func TestOnlyAPassPasses(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, f *fake, tr *tree, a *session, own driver.Joined){
-		"leave":   func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { ok(t, a.Leave(t.Context(), "m/a", own.Place)) },
-		"forget":  func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) },
+		"leave": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) {
+			ok(t, a.Leave(t.Context(), "m/a", own.Place))
+		},
+		"forget": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) {
+			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID))
+		},
 		"convert": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) { testConvert(t, a, own, "r") },
 		"operator": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
 			tr.cutDown("/app/m/a/" + own.Place.Key) // the heel stands
