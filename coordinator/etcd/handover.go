@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -254,13 +255,13 @@ type following struct {
 func (f *following) wait(ctx context.Context) error {
 	stream := f.streams.current()
 	wctx, cancel := f.watchContext(stream)
-	defer cancel()
 	events := openWatch(ctx, cancel, func() clientv3.WatchChan {
 		return f.c.Watch(wctx, f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00"), clientv3.WithCreatedNotify())
 	})
 	if events == nil {
 		return f.watchFailed(ctx, errWatchEnded)
 	}
+	defer cancel()
 	settled := time.NewTimer(driver.Settle)
 	defer settled.Stop()
 	var opening <-chan clientv3.WatchChan
@@ -274,7 +275,7 @@ func (f *following) wait(ctx context.Context) error {
 		case resp, ok = <-own:
 			told = f.toldOfSelf
 		case <-settled.C:
-			opening = f.guard(ctx, wctx)
+			opening = f.guard(stream, wctx)
 			continue
 		case own = <-opening:
 			continue
@@ -304,21 +305,15 @@ func (f *following) wait(ctx context.Context) error {
 	}
 }
 
-// guard opens the watch of the follower's own entry, and gives it to whoever receives. See openWatch for why that takes a
-// goroutine; it ends when the watch is there, or with the session.
-func (f *following) guard(ctx, wctx context.Context) <-chan clientv3.WatchChan {
-	opened := make(chan clientv3.WatchChan)
-	own, cancel := context.WithCancel(wctx)
-	go func() {
-		events := f.c.Watch(own, f.me.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
-		select {
-		case opened <- events:
-			context.AfterFunc(wctx, cancel)
-		case <-ctx.Done():
-			cancel()
-		case <-wctx.Done():
-			cancel()
-		}
+// guard opens the watch of the follower's own entry, and sends it to whoever receives. It may be cancelled only when it is there,
+// for the reason that openWatch gives, so it has a context of its own, which ends with that of the other watch, but
+// not before.
+func (f *following) guard(stream metadata.MD, wctx context.Context) <-chan clientv3.WatchChan {
+	opened := make(chan clientv3.WatchChan, 1)
+	own, cancel := f.watchContext(stream)
+	go func() { // ends with the session at the latest, whose context is above this one
+		opened <- f.c.Watch(own, f.me.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
+		context.AfterFunc(wctx, cancel)
 	}()
 	return opened
 }
