@@ -275,7 +275,7 @@ func (f *following) wait(ctx context.Context) error {
 		case resp, ok = <-own:
 			told = f.toldOfSelf
 		case <-settled.C:
-			opening = f.guard(stream, wctx)
+			opening = f.guard(wctx, stream)
 			continue
 		case own = <-opening:
 			continue
@@ -308,7 +308,7 @@ func (f *following) wait(ctx context.Context) error {
 // guard opens the watch of the follower's own entry, and sends it to whoever receives. It may be cancelled only when it is there,
 // for the reason that openWatch gives, so it has a context of its own, which ends with that of the other watch, but
 // not before.
-func (f *following) guard(stream metadata.MD, wctx context.Context) <-chan clientv3.WatchChan {
+func (f *following) guard(wctx context.Context, stream metadata.MD) <-chan clientv3.WatchChan {
 	opened := make(chan clientv3.WatchChan, 1)
 	own, cancel := f.watchContext(stream)
 	go func() { // ends with the session at the latest, whose context is above this one
