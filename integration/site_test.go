@@ -119,7 +119,7 @@ func (s site) meter(t *testing.T, ttl time.Duration) meter {
 			Client: s.client(t, ttl, proxy.Addr()),
 			// The session's renewals are syncs.
 			requests: func() int { c := counter.Snapshot(); return c.Total() - c.Requests["sync"] },
-			watches:  func() int { return counter.Snapshot().Requests["getData"] },
+			watches:  func() int { return counter.Snapshot().Watches },
 			events:   func() int { return counter.Snapshot().Notifications },
 		}
 	}

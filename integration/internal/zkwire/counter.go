@@ -31,6 +31,8 @@ type Counts struct {
 	Connects int
 	// Pings, Auths and SetWatches (re-registration of watches after a reconnect) are housekeeping.
 	Pings, Auths, SetWatches int
+	// Watches counts the requests that set a watch.
+	Watches int
 	// Notifications counts watch events sent to the client.
 	Notifications int
 }
@@ -52,6 +54,7 @@ func (c Counts) Since(earlier Counts) Counts {
 		Pings:         c.Pings - earlier.Pings,
 		Auths:         c.Auths - earlier.Auths,
 		SetWatches:    c.SetWatches - earlier.SetWatches,
+		Watches:       c.Watches - earlier.Watches,
 		Notifications: c.Notifications - earlier.Notifications,
 	}
 	for op, n := range c.Requests {

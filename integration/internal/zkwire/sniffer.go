@@ -59,9 +59,21 @@ func (s *sniffer) request(first bool, frame []byte) (netproxy.Message, bool) {
 			c.SetWatches++
 		default:
 			c.Requests[name(op)]++
+			if watches(op, frame) {
+				c.Watches++
+			}
 		}
 	})
 	return netproxy.Message{ID: int64(xid), Name: name(op)}, true
+}
+
+// watches tells whether a request sets a watch: that is the last thing that those say which can.
+func watches(op int32, frame []byte) bool {
+	switch name(op) {
+	case "exists", "getData", "getChildren", "getChildren2":
+		return frame[len(frame)-1] != 0
+	}
+	return false
 }
 
 // reply looks at a frame from the server: transaction id, zxid, error, body. The first answers the
