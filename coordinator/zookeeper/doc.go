@@ -28,12 +28,17 @@
 //
 //	Open       connect; one request more with a user and password
 //	Join       one transaction; with Alone one read before it, which is all if the line is taken.
-//	           The first join of a line that is not there creates it: two or three more
+//	           The first join of a line that is not there creates it: two or three more.
+//	           Who follows others takes one request more: a read that finds and watches the nearest,
+//	           or, where this session has met nobody lately, a write for the sake of those who come next
 //	Ahead      one listing of the line
 //	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes
+//	Follow     nothing, if the Join has found the nearest, else a read; one more after driver.Settle, and another
+//	           one after a second
 //	Convert    one transaction
-//	Write      one write, and the next in line reads again
-//	Leave      one delete
+//	Write      one write
+//	Leave      one delete, or one transaction
+//	Pass       the same; and one delete a second after the last of them, where others have come in between
 //	Forget     sync, listing, and a delete if there is something to delete
 //	List       one listing, and one read for each entry
 //	Head       a listing and a read; a read when the head was written to, while it is followed
@@ -65,7 +70,13 @@
 //	/chroot/kind/name/r_5f0c…_1000a2b3c4d5e6f_00000001000002a7_1_0000000007
 //	                                          │                └ first conversion
 //	                                          └ token
+//	/chroot/kind/name/heel_0000000008
+//	                       └ of the entry whose number is one less
 //	/chroot/kind/name+record
+//
+// Heels are in busy lines only. They tell who comes next who is nearest, and then that this one has passed, so that a
+// hand-over takes no look at the line and costs the same however long that is: see heel.go. Most go with their entries. One that was
+// passed stays until the next one leaves, or for a second. To delete any is safe; it makes whoever follows look at the line.
 //
 // Lines and what is above them are container nodes, which the service removes when they have
 // been empty for a while; on servers before 3.5 they are plain nodes, and stay. A record is a plain node, which

@@ -307,6 +307,27 @@ func testToken(s *session, n node) driver.Token {
 	return driver.Token(stat.Czxid)
 }
 
+// TestHeelThatCannotBeWrittenToIsDeleted: else whoever follows would go on waiting for it.
+func TestHeelThatCannotBeWrittenToIsDeleted(t *testing.T) {
+	_, tr, s := openTree(t)
+	busy(t, tr, s)
+	first, second := testFollow(t, s, 1), testFollow(t, s, 2)
+	n, _ := parseNode(first.Place.Key)
+	tr.mu.Lock()
+	heel := tr.nodes["/app/m/a/"+n.heel()]
+	heel.version = 1
+	tr.nodes["/app/m/a/"+n.heel()] = heel
+	tr.mu.Unlock()
+	told := follow(t.Context(), s, second.Place, second.Nearest)
+	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
+	if got := <-told; got.err != nil || got.passed {
+		t.Errorf("told %+v", got)
+	}
+	if names := tr.below("/app/m/a"); len(names) != 2 {
+		t.Errorf("in line %q; want the second and its heel", names)
+	}
+}
+
 // TestEntryThatIsGoneLeavesNoHeel: an operator has deleted the entry alone.
 func TestEntryThatIsGoneLeavesNoHeel(t *testing.T) {
 	for name, leave := range map[string]func(s *session, own driver.Place) error{

@@ -10,10 +10,10 @@ import (
 
 // This file has where things are, and what may be put there:
 //
-//	<chroot>/<kind>/<name>/…        the line and its contenders, see names.go
+//	<chroot>/<kind>/<name>/…        the line, its contenders and their heels, see names.go and heel.go
 //	<chroot>/<kind>/<name>+record   the line's record
 //
-// The record stands beside the line, not in it: a line has no children but contenders, whose number
+// The record stands beside the line, not in it: a line has no children but contenders and their heels, whose number
 // a join is told, and the service removes it when it has none. No line is called like a record, since
 // "+" is not among the characters of their names.
 

@@ -77,7 +77,12 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 		if err == nil || at < 0 || ops[at] == own {
 			return err
 		}
-		ops = slices.Delete(slices.Clone(ops), at, at+1)
+		ops = slices.Clone(ops)
+		if write, ok := ops[at].(*zk.SetDataRequest); ok && !errors.Is(err, zk.ErrNoNode) { // whoever follows must not wait for it
+			ops[at] = &zk.DeleteRequest{Path: write.Path, Version: -1}
+		} else {
+			ops = slices.Delete(ops, at, at+1)
+		}
 	}
 	return s.remove(ctx, parent+n.Key)
 }
