@@ -308,7 +308,9 @@ func TestTryDoesNotFollow(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		_, err = b.rw.TryRLock(context.Background())
+		soon, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_, err = b.rw.TryRLock(soon)
 		fails("read lock with a writer who came between", err)
 		c.serve(between)
 	})

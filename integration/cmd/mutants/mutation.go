@@ -63,8 +63,8 @@ and fails unless every test named notices. "Simulation" is `+"`TestSimulation`"+
 promises are those of [guarantees](guarantees.md#the-promises).
 
 Where no simulation is named, it does not notice, or not with so few seeds: it has no real driver, stops no process between
-two instructions, has no wall clock that runs ahead, and counts no requests. A release leaves
-no mark at the service that others rely on, so there is no rule about marks to break.
+two instructions, has no wall clock that runs ahead, and counts no requests. The word of a pass is Follow's and Pass's of the drivers; what
+follows from it is broken here in the recipes, and in the service in memory.
 
 | mutation | promise | the broken code | in | caught by |
 |---|---|---|---|---|

@@ -3,17 +3,68 @@ package main
 // ofRecipes are mutations of the line and of the admission rules.
 var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
-	what: "A waiter that is woken takes the name without looking at the line again: the one ahead may have left without ever holding.",
+	what: "A waiter that is woken takes the name without a look, whatever it was that woke it: the one ahead may have left without ever holding.",
 	file: "recipes/attempt.go",
-	old: `		if err := a.await(ctx, v); err != nil {
+	old: `		if passed, err := a.await(ctx, v); passed || err != nil {
+			a.first = passed
 			return err
-		}
-	}
-`,
-	new: `		return a.await(ctx, v)
-	}
-`,
+		}`,
+	new: `		passed, err := a.await(ctx, v)
+		a.first = passed || a.first
+		return err`,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"}},
+}, {
+	name: "any-leaving-is-a-pass", promise: "P1",
+	what: "A follower takes the leaving of the one ahead for a pass, also if that one gave up or was lost.",
+	file: "recipes/attempt.go",
+	old:  `		if passed, err := a.await(ctx, v); passed || err != nil {`,
+	new:  `		if passed, err := a.await(ctx, v); passed || v.Next || err != nil {`,
+	caught: []test{
+		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
+		{pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"},
+	},
+}, {
+	name: "try-follows", promise: "P8",
+	what:   "A Try that joined behind somebody who came between waits for that one.",
+	file:   "recipes/attempt.go",
+	old:    `	if a.joined.Nearest == (driver.Place{}) || a.Try || a.Terms != nil {`,
+	new:    `	if a.joined.Nearest == (driver.Place{}) || a.Terms != nil {`,
+	caught: []test{{pkg: "recipes", name: "TestTryDoesNotFollow"}},
+}, {
+	name: "glance-at-a-reader", promise: "P5",
+	what:   "A reader that sees another directly ahead waits for that one, and not for the writer ahead of both, nor at all if there is none.",
+	file:   "recipes/attempt.go",
+	old:    `	if v := a.Rule([]driver.Place{a.joined.Nearest}); v.Next {`,
+	new:    `	if v := (Verdict{Watch: []driver.Place{a.joined.Nearest}, Next: true}); v.Next {`,
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
+}, {
+	name: "everybody-passes", promise: "P1",
+	what:   "Whoever leaves says that it passes, be it the first in line or not: a writer comes in behind one of two readers.",
+	file:   "recipes/grant.go",
+	old:    `	if a.Exclusive && a.first {`,
+	new:    `	if a.line != nil {`,
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
+}, {
+	name: "semaphores-pass", promise: "P1",
+	what:   "The first of several who hold permits says that it passes, as if it were the only one.",
+	file:   "recipes/grant.go",
+	old:    `	if a.Exclusive && a.first {`,
+	new:    `	if (a.Exclusive || a.Terms != nil) && a.first {`,
+	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
+}, {
+	name: "readers-pass-as-writers", promise: "P1",
+	what:   "A writer that has become a reader passes, although it excludes no reader behind it any more.",
+	file:   "recipes/turn.go",
+	old:    `	if g.place == g.passes { // and was not converted`,
+	new:    `	if g.passes.Key != "" {`,
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderThatWasAWriterDoesNotPass"}},
+}, {
+	name: "semaphores-follow", promise: "P1",
+	what:   "One who waits for permits, behind another who does, follows that one, and would take its pass for a grant.",
+	file:   "recipes/terms.go",
+	old:    `	case v.Next:`,
+	new:    `	case v.Next || !v.Record && len(v.Watch) == 1:`,
+	caught: []test{{pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
 }, {
 	name: "key-from-session", promise: "P1",
 	what:   "A contender's ID is that of its session: two goroutines of one client are one contender.",

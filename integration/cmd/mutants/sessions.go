@@ -71,6 +71,31 @@ var ofSessions = []mutation{{
 		return err`,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaiterWhoseEntryWasRemovedIsTold"}},
 }, {
+	name: "nearest-of-another-time", promise: "P1",
+	what:   "A join whose reply was lost believes who is said to be nearest, by an answer of a later time.",
+	file:   "coordinator/line.go",
+	old:    `			j.First, j.Nearest = false, driver.Place{}`,
+	new:    `			j.First = false`,
+	caught: []test{{pkg: "coordinator", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
+}, {
+	name: "follower-not-removed", promise: "P8",
+	what: "A follower whose own entry was deleted is not told so, and waits for the one ahead.",
+	file: "coordinator/memory/wait.go",
+	old: `			entries = append(entries, self)
+`,
+	new: ``,
+	caught: []test{
+		{pkg: "recipes", name: "TestRemovedFollowerIsToldAtOnce"}, {pkg: "coordinator/memory", name: "TestFewHintsAreSomeOfThem"},
+		{pkg: "coordinator/memory", name: "TestConformance"},
+	},
+}, {
+	name: "pass-not-told", promise: "P6",
+	what:   "A service in memory keeps no word of a pass for those who follow later: they look, though they need not.",
+	file:   "coordinator/memory/line.go",
+	old:    `		l.passed = e.Key`,
+	new:    `		l.passed = ""`,
+	caught: []test{{pkg: "coordinator/memory", name: "TestFewHintsAreSomeOfThem"}},
+}, {
 	name: "waits-without-a-session", promise: "P8",
 	what:   "A waiter whose session is lost goes on waiting.",
 	file:   "coordinator/line.go",
