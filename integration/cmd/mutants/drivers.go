@@ -25,9 +25,9 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-release-by-name", promise: "P7",
 	what:   "A release deletes the key, whichever entry stands under it by now.",
-	file:   "coordinator/etcd/leave.go",
-	old:    `		If(e.stands()).`,
-	new:    `		If().`,
+	file:   "coordinator/etcd/handover.go",
+	old:    `If(e.stands()).Then(clientv3.OpTxn(`,
+	new:    `If().Then(clientv3.OpTxn(`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLeaveOfAnEarlierLifeDeletesNothing"}},
 }, {
 	name: "etcd-key-from-session", promise: "P1",
@@ -57,7 +57,7 @@ var ofDrivers = []mutation{{
 	name: "zookeeper-token-is-sequence", promise: "P3",
 	what:   "The token is the node's sequence number, which wraps, and begins anew with its parent.",
 	file:   "coordinator/zookeeper/join.go",
-	old:    `Token: driver.Token(stat.Mzxid)`,
+	old:    `Token: driver.Token(last.Stat.Mzxid)`,
 	new:    `Token: driver.Token(n.seq)`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinReadsItsPlaceFromOneReply"}},
 }, {
@@ -69,10 +69,12 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinWithUnknownOutcome"}},
 }, {
 	name: "zookeeper-releases-anybody", promise: "P7",
-	what:   "A release deletes the node of another session.",
-	file:   "coordinator/zookeeper/leave.go",
-	old:    `	if n, _ := parseNode(own.Key); n.Session != s.hex {`,
-	new:    `	if n, _ := parseNode(own.Key); false && n.Session != s.hex {`,
+	what: "A release deletes the node of another session.",
+	file: "coordinator/zookeeper/leave.go",
+	old: `	if n.Session != s.hex {
+		// Any`,
+	new: `	if false {
+		// Any`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestEntriesOfAnotherSessionAreNotTouched"}},
 }, {
 	name: "zookeeper-moved-session", promise: "P1",

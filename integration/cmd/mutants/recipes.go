@@ -69,7 +69,7 @@ var ofRecipes = []mutation{{
 	name: "key-from-session", promise: "P1",
 	what:   "A contender's ID is that of its session: two goroutines of one client are one contender.",
 	file:   "recipes/attempt.go",
-	old:    `ID: newID(), Mode: a.Mode`,
+	old:    `ID: a.session.NewID(a.Terms == nil), Mode: a.Mode`,
 	new:    `ID: a.session.ID(), Mode: a.Mode`,
 	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestGoroutinesOfOneClientExcludeEachOther"}},
 }, {
@@ -90,8 +90,8 @@ var ofRecipes = []mutation{{
 	name: "joins-by-any-record", promise: "P1",
 	what:   "A contender joins without comparing the limit that it has read with the stored one.",
 	file:   "recipes/attempt.go",
-	old:    `, Record: a.record})`,
-	new:    `})`,
+	old:    `, Record: a.record, Follows`,
+	new:    `, Follows`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeOnTheWayAreAgreedOnAgain"}},
 }, {
 	name: "reenters-what-was-lost", promise: "P1",

@@ -33,7 +33,7 @@ var ofSessions = []mutation{{
 	name: "sleep-not-asked-about", promise: "P2",
 	what:   "After a machine's sleep the service is not asked whether the session is alive.",
 	file:   "coordinator/asleep.go",
-	old:    `	return s.client.wall().UnixNano() >= s.wallDeadline.Load()`,
+	old:    `	return s.client.now().wall >= s.wallDeadline.Load()`,
 	new:    `	return false`,
 	caught: []test{{pkg: "coordinator", name: "TestHoldIsNotCalledGoodAfterASleepThatCostIt"}},
 }, {

@@ -18,6 +18,8 @@
 // that: its goroutines cannot be stopped here. A client that is cut off comes nearest to it, and so does one that crashes, whose
 // links are cut for good.
 //
+// In some worlds views are of the past, and in some the service leaves unsaid what it may (memory.WithFewHints).
+//
 // After a while all of that is mended. From then on everybody has to be served in bounded time, and in the end nothing may be left.
 //
 // # The judge
@@ -32,6 +34,7 @@
 //   - nobody is admitted on a session that has ended;
 //   - every call returns soon after its context ended, or its session did, and what its error says has happened: its context ended for
 //     this cause, an operator removed its entry, the service refused a request of it, its client was closed, …;
+//   - whoever leaves by Pass has been granted, stood first, and excluded everybody else;
 //   - a call that is not to wait sends no request that waits;
 //   - a release that returned nil has removed the entry, and a repeated one has not removed anything;
 //   - the numbers of permits are nobody else's, an election shows what was proclaimed, its leader was so at some time since the question,

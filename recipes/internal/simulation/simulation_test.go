@@ -151,6 +151,10 @@ func (sum *totals) enough(t *testing.T) {
 		"grants before mending": {sum.early, 4000},
 		"holds that the service's clock ended with others in line": {sum.natural, 350},
 		"grants of an entry that was gone":                         {sum.doomed, 3},
+		"passes that a follower was told of":                       {sum.handed, 6000},
+		"leavings of which a follower was told no more":            {sum.unsaid, 6000},
+		"follows of one who had left":                              {sum.belated, 200},
+		"followers that were gone themselves":                      {sum.orphans, 600},
 	} {
 		if n[0] < n[1]*int(sum.seeds)/1000 {
 			t.Errorf("%d %s in %d seeds; want at least %d in 1000", n[0], what, sum.seeds, n[1])
