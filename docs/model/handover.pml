@@ -10,6 +10,7 @@
  *   -DSHARED       contenders 0 and 1 have one in common
  *   -DZK           the service is ZooKeeper, which numbers entries without gaps, else etcd, which has a tail
  *   -DRW           any of them may be a reader; writers may go on as readers
+ *   -DREADERS=bits these are, and no others
  *   -DREUSE=k      the contender two behind k has its name, and joins when k has finished
  *   -DEXPIRES=n    so many sessions end, for their clients first
  *   -DCANCELS=n    so many calls are given up
@@ -24,7 +25,7 @@
  * And what must not be left out or done otherwise; each of these is refuted:
  *   -DPASSANY      whoever gives up waiting leaves by a pass
  *   -DPASSREADER   a reader that was passed to takes itself for the first in line, and leaves by a pass
- *   -DNOSWAP       one joins without swapping the tail: a contender of another client, or of a Baton without tails
+ *   -DNOSWAP       contender 2 joins without swapping the tail: a contender of another client, or of a Baton without tails
  *   -DNOEMPTY      who finds no tail is first
  *   -DTAILBYNAME   the tail tells a name, and not which entry of that name
  *   -DTAILKEPT     whoever leaves does not care for the tail
@@ -64,8 +65,12 @@
 #define SES(k) (k)
 #endif
 #ifdef RW
+#ifdef READERS
+#define READER(k) ((READERS >> (k)) & 1)
+#else
 bool reads[N];
 #define READER(k) reads[k]
+#endif
 #else
 #define READER(k) 0
 #endif
@@ -88,6 +93,9 @@ bool over[N]; /* the session is over */
 bool dead[N];  /* the session's context has ended */
 byte floor[N]; /* what the session was told: no view is older */
 bool holds[N], writes[N];
+#ifdef ZK
+bool heel[N]; /* the entry has a second node, by which the next one finds it */
+#endif
 bool removed[N]; /* an operator has deleted the entry, or ended the session */
 bool cancelled[N], finished[N];
 byte expires = EXPIRES, cancels = CANCELS, drops = DROPS, ops = OPS, sweeps = SWEEPS, breaks = BREAKS;
@@ -107,6 +115,11 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #define LEFT(k, writer) ((writer) && cv[k] != 0 -> cv[k] : dl[k]) /* when a place left the line; 0: not yet */
 #define MARK(k) (mp[k] != 0 && md[k] == 0)
 #define MARKED(k, R) (mp[k] != 0 && mp[k] <= (R) && (md[k] == 0 || md[k] > (R)))
+#ifdef ZK
+#define MARKS(k) (dl[k] == 0)
+#else
+#define MARKS(k) (tail != NONE && cr[tail] > cr[k])
+#endif
 #define ALIVE(k) (holds[k] && !dead[SES(k)])
 
 #if N == 3
@@ -210,36 +223,33 @@ inline unmark(k) {
 	j = 0
 }
 
-/* remove is the request by which an entry goes. */
+/* remove is the request by which an entry goes, and, if nobody is behind, the tail. An etcd leaves the mark also if the entry was
+ * removed: what follows one that was first is first. */
 inline remove(pass) {
 	rev++;
-	if
-	:: dl[i] == 0 ->
-		dl[i] = rev;
 #ifdef HEEL
-		md[i] = (pass || mp[i] == 0 -> md[i] : rev);
+	md[i] = (pass || mp[i] == 0 -> md[i] : rev);
 #else
-		if
-		:: pass && tail != i ->
-			unmark(i); /* is overwritten */
-			mp[i] = rev
-		:: else
-		fi;
-#endif
+	if
+	:: pass && MARKS(i) ->
+		unmark(i); /* is overwritten */
+		mp[i] = rev
 	:: else
 	fi;
+#endif
+	dl[i] = (dl[i] == 0 -> rev : dl[i]);
 	if
 	:: f != NONE -> unmark(f)
 	:: else
 	fi;
 #ifndef TAILKEPT
-	tail = (tail == i -> NONE : tail)
+	tail = (swapped && tail != NONE && cr[tail] <= cr[i] -> NONE : tail)
 #endif
 }
 
 proctype contender(byte i) {
 	byte s, p, q, R, W, j, f;
-	bool pw, first, swapped, unsure, passed;
+	bool pw, first, swapped, passed;
 	s = SES(i); p = NONE; f = NONE;
 
 join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, zookeeper.session.add */
@@ -263,11 +273,13 @@ join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, 
 		od;
 		j = 0;
 		if
-		:: swapped = 1 /* it has a heel */
-		:: swapped = 0
+		:: heel[i] = 1; swapped = 1 /* in a line that is busy */
+		:: swapped = 1 /* it gets one afterwards, for those who list the line: go: zookeeper.session.addHeel */
+		:: true
 		fi;
+		p = (heel[i] && p != NONE && heel[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
 #ifdef HEEL
-		mp[i] = (swapped -> rev : 0);
+		mp[i] = (heel[i] -> rev : 0);
 #endif
 #else
 		p = tail; /* the entry that the tail names, of that very life: the tail's revision is the entry's */
@@ -276,9 +288,11 @@ join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, 
 #else
 		first = first && tail == NONE;
 #endif
-		swapped = !first;
 #ifdef NOSWAP
-		swapped = (tail == NONE && !first);
+		p = (i == 2 -> NONE : p);
+		swapped = !first && i != 2;
+#else
+		swapped = !first;
 #endif
 		tail = (swapped -> i : tail);
 #endif
@@ -286,7 +300,7 @@ join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, 
 		pw = (p != NONE && !READER(p) -> 1 : 0);
 		if
 		:: first -> p = NONE; pw = 0; goto admit
-		:: drops > 0 -> drops--; first = 0; unsure = 1; p = NONE; pw = 0
+		:: drops > 0 -> drops--; first = 0; swapped = 1; p = NONE; pw = 0 /* or it may have */
 		:: !first
 		fi
 	}
@@ -449,9 +463,9 @@ pass: /* go: recipes.grant.withdraw, coordinator.Session.Pass, etcd.session.Pass
 #ifdef PASSREADER
 		:: first && swapped -> remove(1)
 #else
-		:: first && swapped && !READER(i) -> remove(1) /* or, as those below, if it was not told that it swapped the tail */
+		:: first && swapped && !READER(i) -> remove(1)
 #endif
-		:: !(first && swapped) || READER(i) || unsure -> remove(0)
+		:: else -> remove(0)
 		fi;
 		goto out
 	}
@@ -479,7 +493,7 @@ gone: /* go: coordinator.removed */
 out: /* go: coordinator.Session.end */
 	atomic {
 		holds[i] = 0; writes[i] = 0;
-		p = NONE; q = NONE; pw = 0; R = 0; W = 0; f = NONE; first = 0; swapped = 0; unsure = 0; passed = 0;
+		p = NONE; q = NONE; pw = 0; R = 0; W = 0; f = NONE; first = 0; swapped = 0; passed = 0;
 		finished[i] = 1
 	}
 }
@@ -549,7 +563,7 @@ proctype world() {
 	assert(!left_behind);
 #ifndef ZK
 	left_behind = ORDINARY && (tail != NONE || ANYMARK);
-	assert(!left_behind)
+	ALSO(!left_behind)
 #endif
 }
 
@@ -558,7 +572,7 @@ init {
 	atomic {
 		do
 		:: x < N ->
-#ifdef RW
+#if defined(RW) && !defined(READERS)
 			if
 			:: reads[x] = 1
 			:: reads[x] = 0
