@@ -67,8 +67,8 @@ func TestEveryFlagOfTheModelsIsRun(t *testing.T) {
 func models(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob("*.pml")
-	if err != nil || len(paths) != 3 {
-		t.Fatalf("models: %v, %v; want 3", paths, err)
+	if err != nil || len(paths) != 4 {
+		t.Fatalf("models: %v, %v; want 4", paths, err)
 	}
 	return paths
 }

@@ -49,6 +49,30 @@ runs() {
 		default line      stuck                  -DNOABANDON -DCANCELS=1
 		default line      dead_wins              -DNOLASTLOOK -DEXPIRES=1
 		default line      two_hold               -DLATECLOCK -DEXPIRES=1 -DEXCLUSION
+		default handover  holds                  -DEXPIRES=1 -DCANCELS=1
+		default handover  holds                  -DCANCELS=1 -DZK
+		default handover  holds                  -DDROPS=1 -DSWEEPS=1 -DBREAKS=1
+		default handover  holds                  -DOPS=1 -DDROPS=1
+		default handover  holds                  -DSHARED -DEXPIRES=1
+		default handover  holds                  -DRW -DCANCELS=1
+		default handover  holds                  -DRW -DREADERS=2 -DZK
+		default handover  holds                  -DN=4 -DCANCELS=1
+		default handover  holds                  -DN=4 -DREUSE=1 -DCANCELS=1
+		default handover  holds                  -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1
+		default handover  holds                  -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DMARKNEWER
+		default handover  holds                  -DRW -DPASSDOWN
+		default handover  two_hold               -DPASSANY -DCANCELS=1 -DEXCLUSION
+		default handover  two_hold               -DPASSREADER -DN=4 -DRW -DREADERS=6 -DDROPS=1 -DEXCLUSION
+		default handover  two_hold               -DNOSWAP -DN=4 -DEXCLUSION
+		default handover  two_hold               -DNOEMPTY -DEXCLUSION
+		default handover  stuck                  -DTAILBYNAME -DN=4 -DREUSE=1 -DCANCELS=1
+		default handover  left_behind            -DTAILKEPT
+		default handover  two_hold               -DMARKBYNAME -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DEXCLUSION
+		default handover  two_hold               -DLINEMARK -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DEXCLUSION
+		default handover  two_hold               -DTRUSTGONE -DCANCELS=1 -DEXCLUSION
+		default handover  stuck                  -DNOLOOK
+		default handover  removed_wins           -DNOOWNWATCH -DOPS=1
+		default handover  two_hold               -DHEEL -DOPS=1 -DZK -DEXCLUSION
 		default semaphore holds                  -DLIMIT=1 -DDROPS=1 -DCANCELS=1
 		default semaphore holds                  -DLIMIT=2 -DA0=2 -DPARTS=1 -DCANCELS=1
 		default semaphore holds                  -DLIMIT=2 -DA1=2 -DMOVES=1
@@ -91,6 +115,16 @@ runs() {
 		full    line      holds                  -DRW -DEXPIRES=1 -DCANCELS=1 -DZK
 		full    line      holds                  -DN=4 -DEXPIRES=1
 		full    line      holds                  -DN=4 -DEXPIRES=1 -DCANCELS=1 -DZK
+		full    handover  holds                  -DOPS=1 -DZK
+		full    handover  holds                  -DEXPIRES=1 -DCANCELS=1 -DZK
+		full    handover  holds                  -DRW -DEXPIRES=1
+		full    handover  holds                  -DRW -DOPS=1
+		full    handover  holds                  -DN=4 -DRW
+		full    handover  holds                  -DN=4 -DRW -DREADERS=2 -DDROPS=1
+		full    handover  holds                  -DN=4 -DZK
+		full    handover  holds                  -DN=4 -DOPS=1
+		full    handover  holds                  -DN=4 -DEXPIRES=1 -DSWEEPS=1
+		full    handover  holds                  -DN=4 -DSHARED -DEXPIRES=1 -DDROPS=1
 		full    semaphore holds                  -DLIMIT=2 -DA0=2 -DPARTS=1 -DDROPS=1 -DCANCELS=1
 		full    semaphore holds                  -DLIMIT=3 -DA0=2 -DA1=2 -DMOST=4 -DMOVES=1 -DPARTS=1
 		full    semaphore holds                  -DLIMIT=2 -DA0=1 -DA1=2 -DMOVES=1 -DCANCELS=1 -DZK
