@@ -11,7 +11,7 @@
  *   -DZK           the service is ZooKeeper, which numbers entries without gaps, else etcd, which has a tail
  *   -DRW           any of them may be a reader; writers may go on as readers
  *   -DREADERS=bits these are, and no others
- *   -DREUSE=k      the contender two behind k has its name, and joins when k has finished
+ *   -DREUSE=k      the contender two behind k has its name and its session, and joins when k has finished
  *   -DEXPIRES=n    so many sessions end, for their clients first
  *   -DCANCELS=n    so many calls are given up
  *   -DDROPS=n      so many joins have no answer but that their entry is there
@@ -59,8 +59,15 @@
 #endif
 #define NONE 255
 
-#ifdef SHARED
-#define SES(k) ((k) == 1 -> 0 : (k))
+#if defined(SHARED)
+#define OTHER 1
+#define FIRST 0
+#elif defined(REUSE)
+#define OTHER (REUSE + 2)
+#define FIRST REUSE
+#endif
+#ifdef OTHER
+#define SES(k) ((k) == OTHER -> FIRST : (k)) /* of whom two have one session */
 #else
 #define SES(k) (k)
 #endif
@@ -499,8 +506,8 @@ out: /* go: coordinator.Session.end */
 }
 
 /* A client's loss clock runs out: go: coordinator.Session.expire */
-#ifdef SHARED
-#define BUSY(k) (STANDS(k) || MARK(k) || (k) == 0 && (STANDS(1) || MARK(1)))
+#ifdef OTHER
+#define BUSY(k) (STANDS(k) || MARK(k) || (k) == FIRST && (STANDS(OTHER) || MARK(OTHER)))
 #else
 #define BUSY(k) (STANDS(k) || MARK(k))
 #endif
@@ -515,8 +522,8 @@ out: /* go: coordinator.Session.end */
 #define OPERATE(k) :: atomic { ops > 0 && STANDS(k) -> ops--; removed[k] = 1; rev++; dl[k] = rev } \
 	:: atomic { ops > 0 && tail == (k) -> ops--; tail = NONE } \
 	:: atomic { ops > 0 && SES(k) == (k) && !over[k] && BUSY(k) -> ops--; removed[k] = 1; RMALSO(k) end(k) }
-#ifdef SHARED
-#define RMALSO(k) removed[1] = removed[1] || (k) == 0;
+#ifdef OTHER
+#define RMALSO(k) removed[OTHER] = removed[OTHER] || (k) == FIRST;
 #else
 #define RMALSO(k)
 #endif
