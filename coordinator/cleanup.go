@@ -15,8 +15,10 @@ import (
 
 // Abandon removes an entry of this session in the background, until that is done or the
 // session has ended.
-func (s *Session) Abandon(line driver.Line, own driver.Place) {
-	certain := true
+func (s *Session) Abandon(line driver.Line, own driver.Place) { s.abandon(line, own, true) }
+
+// abandon is Abandon. certain: no earlier request to leave is without an answer, which might be applied late.
+func (s *Session) abandon(line driver.Line, own driver.Place, certain bool) {
 	s.background("leave", line, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, line, own)
 		if err == nil || errors.Is(err, errGone) {

@@ -125,7 +125,7 @@ func (s *Session) leave(
 		s.settle(line, own.ID)
 		return wrap("leave", line, ErrNotHeld)
 	}
-	s.Abandon(line, own)
+	s.abandon(line, own, !uncertain)
 	return &Error{Op: "leave", Name: string(line), Err: err, Maybe: uncertain}
 }
 

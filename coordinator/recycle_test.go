@@ -1,0 +1,81 @@
+package coordinator_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// thrifty is a driver whose sessions want IDs to be used again, and have no answer to a number of requests to leave.
+type thrifty struct {
+	driver.Driver
+	unheard int
+}
+
+func (d *thrifty) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return &thriftySession{s, d}, err
+}
+
+type thriftySession struct {
+	driver.Session
+	d *thrifty
+}
+
+func (*thriftySession) RecycleIDs() {}
+
+func (s *thriftySession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	if s.d.unheard > 0 { // it is under way still
+		s.d.unheard--
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Session.Leave(ctx, line, own)
+}
+
+// An ID is used again only when nothing of the earlier contender can arrive any more: a request to leave that had no answer
+// would remove the next one of that ID.
+func TestIDIsUsedAgainOnlyWhenAllWasAnswered(t *testing.T) {
+	for _, unheard := range []int{0, 1, 2} {
+		for _, patience := range []time.Duration{time.Second, time.Minute} {
+			testRecycling(t, unheard, patience)
+		}
+	}
+}
+
+func testRecycling(t *testing.T, unheard int, patience time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &thrifty{memory.NewService().Driver(), unheard}
+		c, err := coordinator.New(d, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close(context.Background()) }()
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := s.NewID(true)
+		j, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := s.Leave(ctx, line, j.Place); (err == nil) != (unheard == 0 || patience == time.Minute) {
+			t.Errorf("%d unheard, patience %v: Leave = %v", unheard, patience, err)
+		}
+		time.Sleep(time.Minute) // for what goes on in the background
+		if left, err := s.List(t.Context(), line, 0); err != nil || len(left) > 0 {
+			t.Errorf("%d unheard, patience %v: left %v, %v", unheard, patience, left, err)
+		}
+		if again := s.NewID(true) == id; again != (unheard == 0) {
+			t.Errorf("%d unheard, patience %v: used again: %v", unheard, patience, again)
+		}
+	})
+}
