@@ -35,8 +35,11 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		s.client.Observe(Event{Kind: EventJoined, Session: s.ID(), Line: line, Token: j.Token})
 		return j, nil
 	}
-	if uncertain {
+	switch {
+	case uncertain:
 		s.forget(line, c.ID)
+	case errors.Is(err, ErrTaken), errors.Is(err, ErrStale):
+		s.retire(c.ID) // else each one that is refused would cost those after it a name
 	}
 	return j, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
 }

@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,30 @@ func testRecycling(t *testing.T, unheard int, patience time.Duration) {
 		}
 		if again := s.NewID(true) == id; again != (unheard == 0) {
 			t.Errorf("%d unheard, patience %v: used again: %v", unheard, patience, again)
+		}
+	})
+}
+
+// Who is refused has used no name.
+func TestIDOfARefusedJoinIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		c, err := coordinator.New(&thrifty{Driver: svc.Driver()}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.Close(context.Background()) }()
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		svc.AddForeign(line)
+		id := s.NewID(true)
+		if _, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x", Alone: true}); !errors.Is(err, coordinator.ErrTaken) {
+			t.Fatal(err)
+		}
+		if s.NewID(true) != id {
+			t.Error("the ID is not used again")
 		}
 	})
 }
