@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -152,8 +153,11 @@ func (h *handovers) drop(contender string) {
 // An etcd that is out of space refuses the mark, being a put. Then the entry goes without.
 func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	err := s.leave(ctx, line, own, !s.borrowed) // the lease of a borrowed session outlives it, and with it the mark
-	if isAnswer(err, rpctypes.ErrNoSpace) {
-		return s.leave(ctx, line, own, false)
+	if !isAnswer(err, rpctypes.ErrNoSpace) {
+		return err
+	}
+	if err = s.leave(ctx, line, own, false); errors.Is(err, driver.ErrGone) {
+		return nil // that request was applied, whatever its answer said: see outOfSpace
 	}
 	return err
 }

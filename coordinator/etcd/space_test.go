@@ -121,6 +121,26 @@ func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 	}
 }
 
+// TestPassThatCrossesTheQuotaHasLeft: it was applied, whatever its answer said.
+func TestPassThatCrossesTheQuotaHasLeft(t *testing.T) {
+	for _, crossing := range []bool{false, true} {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		a, b := contender(), contender()
+		a.Follows, b.Follows = true, true
+		join(t, s, contender())
+		own := join(t, s, a)
+		join(t, s, b)
+		f.fill(crossing)
+		if err := s.Pass(t.Context(), line, own.Place); err != nil {
+			t.Errorf("crossing %t: %v", crossing, err)
+		}
+		if left := ids(t, s); slices.Contains(left, a.ID) {
+			t.Errorf("crossing %t: left %q", crossing, left)
+		}
+	}
+}
+
 // F1 without space: whether nothing can come late is known, or another try is wanted. F2: nobody else is touched.
 func TestForgetWithoutSpace(t *testing.T) {
 	fail := func(f *fake) (late **pb.TxnRequest) {
