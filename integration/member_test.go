@@ -41,11 +41,11 @@ type member struct {
 // member makes a client of a crew. It is silent: whatever happens to it is meant to.
 func (s site) member(t *testing.T, who string, ttl time.Duration) *member {
 	t.Helper()
-	m := &member{who: who, aim: make(chan struct{}, 1), join: netproxy.Named("/etcdserverpb.KV/Txn"), leave: netproxy.Named("/etcdserverpb.KV/Txn")}
+	m := &member{who: who, aim: make(chan struct{}, 1), join: netproxy.Named("/etcdserverpb.KV/Txn"), leave: netproxy.Named("/etcdserverpb.KV/DeleteRange", "/etcdserverpb.KV/Txn")}
 	sniffer := h2wire.NewSniffer
 	if s.service == "zk" {
 		m.counter = zkwire.NewCounter()
-		sniffer, m.join, m.leave = m.counter.Sniffer, netproxy.Named("multi"), netproxy.Named("delete")
+		sniffer, m.join, m.leave = m.counter.Sniffer, netproxy.Named("multi"), netproxy.Named("delete", "multi")
 	}
 	var addrs []string
 	for _, e := range s.endpoints {

@@ -92,13 +92,14 @@ type link struct {
 // link opens a client through a proxy of its own.
 func (s site) link(t *testing.T, ttl time.Duration) link {
 	t.Helper()
-	sniffer, join, leave := h2wire.NewSniffer, "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/Txn"
+	sniffer, join, alone := h2wire.NewSniffer, "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/DeleteRange"
 	counter := zkwire.NewCounter()
 	if s.service == "zk" {
-		sniffer, join, leave = counter.Sniffer, "multi", "delete"
+		sniffer, join, alone = counter.Sniffer, "multi", "delete"
 	}
+	leave := netproxy.Named(alone, join) // one that others may follow leaves by the other
 	proxy := servers.Proxy(t, s.endpoints, netproxy.WithSniffer(sniffer))
-	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), netproxy.Named(leave)}
+	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), leave}
 }
 
 // meter is a client whose requests are counted.
