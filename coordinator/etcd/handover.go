@@ -298,11 +298,11 @@ func (f *following) wait(ctx context.Context) error {
 		done, err := told(ctx, resp)
 		switch {
 		case done && f.removed(own):
-			return driver.ErrGone
+			return f.gone(ctx)
 		case done:
 			return nil
 		case err == driver.ErrGone: //nolint:errorlint // our own word, and not the cause of a context
-			return err
+			return f.gone(ctx)
 		case err != nil:
 			return f.watchFailed(ctx, err)
 		}
@@ -355,6 +355,19 @@ func (f *following) toldOfSelf(ctx context.Context, resp clientv3.WatchResponse)
 		}
 	}
 	return false, nil
+}
+
+// gone tells whether the entry that is gone was removed, or went with its session. The watch of the sentinel may tell that later.
+func (f *following) gone(ctx context.Context) error {
+	r, err := f.get(ctx, clientv3.OpGet(f.sentinel.key, clientv3.WithKeysOnly()))
+	switch {
+	case err != nil:
+		return f.watchFailed(ctx, err)
+	case len(r.kvs) == 0 || r.kvs[0].CreateRevision != f.sentinel.rev:
+		f.end()
+		return driver.ErrSessionLost
+	}
+	return driver.ErrGone
 }
 
 // removed tells whether the watch of the follower's own entry has said that it is gone. Of two messages that are there, of two
