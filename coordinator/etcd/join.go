@@ -240,8 +240,8 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
 }
 
-// sweep deletes what was read of a line if that is all of it, and nothing but marks. Nobody waits for those: a follower
-// stands in line. It reports whether they are gone.
+// sweep deletes what was read of a line if that is nothing but marks. If there is more, the next attempt tells. Whoever stands
+// in the line is not woken, and reads it instead. It reports whether they are gone.
 func (s *session) sweep(ctx context.Context, line *pb.RangeResponse) (bool, error) {
 	var same []clientv3.Cmp
 	var drop []clientv3.Op
@@ -251,9 +251,6 @@ func (s *session) sweep(ctx context.Context, line *pb.RangeResponse) (bool, erro
 		}
 		same = append(same, clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision))
 		drop = append(drop, clientv3.OpDelete(string(kv.Key)))
-	}
-	if line.Count > int64(len(drop)) {
-		return false, nil
 	}
 	resp, err := s.c.Txn(withLeader(ctx)).If(same...).Then(drop...).Commit()
 	if err != nil {

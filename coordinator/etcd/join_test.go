@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -129,6 +130,24 @@ func TestAloneJoinsALineWithATailThatNamesNobody(t *testing.T) {
 	behind.Follows = true
 	if j := join(t, s, behind); j.Nearest != (driver.Place{}) {
 		t.Errorf("behind %+v, whom the tail should not name any more", j.Nearest)
+	}
+}
+
+// So may marks, in any number.
+func TestAloneJoinsALineOfMarks(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	f.mu.Lock()
+	for range 2*mostMarks + 1 {
+		key := mark(s.keys.contender(line, contender().ID, s.lease) + "x")
+		f.rev++
+		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.lease), CreateRevision: f.rev, ModRevision: f.rev}
+	}
+	f.mu.Unlock()
+	alone := contender()
+	alone.Follows, alone.Alone = true, true
+	if j, err := s.Join(t.Context(), line, alone); err != nil || !j.First {
+		t.Errorf("%+v, %v", j, err)
 	}
 }
 
