@@ -66,20 +66,24 @@ func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Durati
 
 // withdraw ends an adopted session: the sentinel goes and with it the epoch, so nothing that
 // compares it and is under way can be applied any more, and in the same transaction go the
-// entries. Those that were ever asked for are known here, in doubt or not; the
+// entries, and the tails that may name them. Those that were ever asked for are known here, in doubt or not; the
 // lease's list of keys would not do, since the lease has keys of others, and since
 // a member may answer before it has applied the last join.
 //
-// A line may lose more contenders than a transaction takes (128 operations by default);
+// A session may lose more contenders than a transaction takes (128 operations by default);
 // the rest follows in further ones, safe because nothing can be added.
 func (s *session) withdraw(ctx context.Context) error {
 	const most = 100
 	keys := s.joins.asked()
 	ops := []clientv3.Op{clientv3.OpDelete(s.sentinel.key)}
-	for {
-		n := min(len(keys), most)
-		for _, k := range keys[:n] {
-			ops = append(ops, clientv3.OpDelete(k, clientv3.WithPrefix()))
+	for last := ""; ; ops = ops[:0] {
+		n := 0
+		for ; n < len(keys) && len(ops) < most; n++ {
+			if tail := tailOf(keys[n]); tail != last {
+				last = tail
+				ops = append(ops, s.dropTail(tail))
+			}
+			ops = append(ops, clientv3.OpDelete(keys[n], clientv3.WithPrefix()))
 		}
 		if _, err := s.c.Txn(withLeader(ctx)).Then(ops...).Commit(); err != nil {
 			return wrap(ctx, err)
@@ -88,6 +92,11 @@ func (s *session) withdraw(ctx context.Context) error {
 		if keys = keys[n:]; len(keys) == 0 {
 			return nil
 		}
-		ops = ops[:0]
 	}
+}
+
+// dropTail deletes a line's tail if it names a contender of this lease. That is safe at any time: whoever comes next reads the line.
+func (s *session) dropTail(tail string) clientv3.Op {
+	mine := clientv3.Compare(clientv3.LeaseValue(tail), "=", int64(s.lease))
+	return clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{clientv3.OpDelete(tail)}, nil)
 }

@@ -131,3 +131,57 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 		t.Error("the lease is gone or the sentinel is left")
 	}
 }
+
+// The tails of lines in which a borrowed session once stood are not remembered; those that name its contenders go with it, and others
+// stay.
+func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
+	for name, forget := range map[string]bool{"forgotten": true, "standing": false} {
+		f, c := newFake(t)
+		d, _ := FromSession(lend(t, c, 7), Namespace("ns"))
+		adopted, err := d.Open(t.Context(), 7*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, other := adopted.(*session), open(t, f, c)
+		follow := func(s *session, l driver.Line) driver.Joined {
+			c := contender()
+			c.Follows = true
+			j, err := s.Join(t.Context(), l, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j
+		}
+		const once, own, others = "mutex/once", "mutex/own", "mutex/others"
+		for _, l := range []driver.Line{once, own, others} {
+			follow(other, l)
+		}
+		if err := s.Leave(t.Context(), once, follow(s, once).Place); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.joins.mine); n != 0 {
+			t.Errorf("%s: %d prefixes are remembered: %v", name, n, s.joins.mine)
+		}
+		last := follow(s, own)
+		follow(s, others)
+		follow(other, others)
+		if forget {
+			if err := s.Forget(t.Context(), own, last.Place.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		f.mu.Lock()
+		for key, kv := range f.kvs {
+			if kv.Lease == int64(s.lease) {
+				t.Errorf("%s: left %s", name, key)
+			}
+		}
+		if f.kvs[s.keys.tail(others)] == nil {
+			t.Errorf("%s: the tail of another is gone", name)
+		}
+		f.mu.Unlock()
+	}
+}

@@ -213,8 +213,14 @@ func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Eve
 			switch c.Target {
 			case pb.Compare_CREATE:
 				ok = ok && kv.CreateRevision == c.GetCreateRevision()
+			case pb.Compare_LEASE:
+				ok = ok && kv.Lease == c.GetLease()
 			case pb.Compare_MOD:
-				ok = ok && (kv.ModRevision == c.GetModRevision() || c.Result == pb.Compare_GREATER && kv.ModRevision > c.GetModRevision())
+				if c.Result == pb.Compare_GREATER {
+					ok = ok && kv.ModRevision > c.GetModRevision()
+				} else {
+					ok = ok && kv.ModRevision == c.GetModRevision()
+				}
 			}
 		}
 	}

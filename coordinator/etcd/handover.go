@@ -43,7 +43,12 @@ func mark(key string) string { return key + markSuffix }
 func isMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
 
 // tail is the key of the line's tail.
-func (l layout) tail(line driver.Line) string { return l.base + string(line) + "+tail" }
+func (l layout) tail(line driver.Line) string { return l.base + string(line) + tailSuffix }
+
+// tailOf is the tail of the line in which a contender's prefix lies.
+func tailOf(prefix string) string { return prefix[:strings.LastIndexByte(prefix, '/')] + tailSuffix }
+
+const tailSuffix = "+tail"
 
 // swapTail makes the contender the line's tail, and reads who was it before.
 func (s *session) swapTail(a *attempt) clientv3.Op {

@@ -135,9 +135,6 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 		var swap []clientv3.Op
 		if a.Follows {
 			swap = append(swap, s.swapTail(a))
-			if err := s.joins.expect(s.keys.tail(a.line), s.alive); err != nil {
-				return nil, err
-			}
 		}
 		then = append([]clientv3.Op{clientv3.OpTxn(s.quiet(a.line), nil, swap)}, then...) // before the put: the line is empty without it
 	}

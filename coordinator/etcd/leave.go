@@ -74,6 +74,9 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),
 		clientv3.OpDelete(converted(contender), clientv3.WithPrefix()),
 	}
+	if s.borrowed { // else a tail that still names it goes with the lease, or with whoever comes next
+		drop = append(drop, s.dropTail(s.keys.tail(line)))
+	}
 	resp, err := s.c.Txn(withLeader(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
 		if _, err := s.c.Txn(withLeader(ctx)).Then(drop...).Commit(); err != nil {
