@@ -32,21 +32,28 @@
 // # What it costs
 //
 //	Open       grant, one transaction, one watch
-//	Join       one transaction, refused or not; one more if a Forget of the same session crossed it
+//	Join       one transaction, refused or not, when the line is as this session found it last: empty, or
+//	           busy. One more when it is not, when a Forget of the same session crossed it, and for one that is to be
+//	           alone in a line with a tail or marks left over
 //	Ahead      one serializable read, keys only
-//	Watch      one watch on a stream that the client's watches share, and one look at the key after
+//	Follow     one watch, on a stream that the client's watches share, and one look at the two keys after its creation; after
+//	           250 ms the same for the follower's own key
+//	Watch      one watch on the same stream, and one look at the key after
 //	           its creation unless nothing was written since the last Ahead; several places
 //	           take one watch on the line and one look
 //	Convert    one transaction
 //	Write      one transaction; one more if the reply to an earlier one was lost
-//	Leave      one transaction
+//	Pass,      one delete for who joined an empty line, else one transaction, which makes or
+//	Leave      removes marks and the tail as well; one more for a Pass that etcd has no space for
 //	Forget     one transaction
-//	List       one read
+//	List       one read; with a limit one more if marks use it up
 //	Head       one read, for which the member sorts the whole line; then, to wait, one watch and
 //	           one look unless nothing was written in between, and one read when another entry is the first
 //	Record     one read; to wait, one watch before it
 //	SetRecord  one transaction
 //	Close      one revoke
+//
+// What Ahead, Head, List, a wait for several places and a Join that finds no tail cost grows with the line.
 //
 // # One session
 //
@@ -59,21 +66,41 @@
 // mod revision, the session's epoch, guards every join: each compares it, and Forget
 // raises it, after which no join that is still on its way can be applied.
 //
+// # One line
+//
+//	join ─► others are there? ─ no ─────────────────────────────────► first
+//	          │ yes: swap the tail, one key with the name of who came last
+//	          ├─ it named somebody ─► follow that one ◄─── look ◄─────────┐
+//	          │                          ├─ its entry goes, with a mark ─► first
+//	          │                          └─ without ───────────────► look │
+//	          └─ it was not there ─────────────────────────────────► look ┘ ─► first
+//
+// Tail and marks are bound to leases, and are short cuts. Without them the line is read; to delete any of them is safe, to write
+// one is not. See handover.go.
+//
+// A session that is Baton's own uses the names of contenders again, since etcd's index keeps each name until it is
+// compacted: only together with the create revision does a key stand for one contender. A borrowed lease makes no
+// marks, which could outlive the session.
+//
 // # Records and converted entries
 //
 // A line's record is a key beside the line, without a lease: nobody removes it.
 //
 // A conversion deletes the contender's key and makes another, whose name has the place in the line that its
-// create revision lacks. Baton's own views read both. Others who share the line go by
-// create revisions: to them the contender has left and stands at the end. So a line on
-// which contenders are converted must not be shared.
+// create revision lacks. Views read both.
+//
+// # Lines are Baton's alone
+//
+// No other program may stand in a line under Baton's layout: not concurrency.Mutex or Election, not etcdctl lock. A contender
+// that is told of the one directly ahead does not read the line, and is admitted past a key of another program that stands between
+// the two; the other program knows nothing of converted entries and takes marks for contenders. Keys that others put below a line are shown in
+// listings, and waited for by those who happen to read the line, but nobody may rely on that; those whose
+// names end in "~" are taken for marks, and may be deleted.
 //
 // # Package concurrency
 //
 // etcd's own concurrency package serves where a program has a Session already and
-// wants Baton's locks to live and die with it (FromSession), and on a line that is shared with
-// it: a concurrency.Mutex or an etcdctl lock at the prefix of a line queues with Baton's
-// contenders, in the order of create revisions.
+// wants Baton's locks to live and die with it (FromSession).
 //
 // It does not serve as the engine of this package, because
 //   - its Mutex derives the key from the session alone, so that two goroutines on one
