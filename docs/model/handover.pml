@@ -259,7 +259,7 @@ proctype contender(byte i) {
 	bool pw, first, swapped, passed;
 	s = SES(i); p = NONE; f = NONE;
 
-join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, zookeeper.session.add */
+join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.nearestOf, etcd.session.quiet, zookeeper.session.add, zookeeper.session.arrive */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] && !dead[s] && MAYJOIN(i) ->
@@ -360,7 +360,7 @@ follow: /* go: recipes.attempt.await, coordinator.Session.Follow, etcd.session.F
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.session.told, etcd.session.look, zookeeper.session.watch */
+lookAgain: /* go: etcd.following.look, zookeeper.session.nearest, zookeeper.chase.look, zookeeper.chase.lookAtHeel */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK
@@ -390,7 +390,7 @@ lookAgain: /* go: etcd.session.told, etcd.session.look, zookeeper.session.watch 
 #endif
 	};
 
-waits: /* go: etcd.session.told, zookeeper.session.wait */
+waits: /* go: etcd.following.wait, etcd.following.told, etcd.following.toldOfSelf, zookeeper.chase.wait, zookeeper.chase.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
@@ -411,7 +411,7 @@ waits: /* go: etcd.session.told, zookeeper.session.wait */
 #endif
 	:: atomic { breaks > 0 -> breaks--; R = cr[p]; goto follow }
 	fi;
-told: /* go: coordinator.Session.Follow, recipes.attempt.wait */
+told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.following.removed */
 	atomic {
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
@@ -462,7 +462,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { !dead[s] && !over[s] -> holds[i] = 0; writes[i] = 0 }
 	fi;
 
-pass: /* go: recipes.grant.withdraw, coordinator.Session.Pass, etcd.session.Pass, zookeeper.session.Pass */
+pass: /* go: recipes.grant.withdraw, coordinator.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.depart */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -527,7 +527,7 @@ out: /* go: coordinator.Session.end */
 #else
 #define RMALSO(k)
 #endif
-/* A mark goes before it has told anybody, or after. */
+/* A mark goes before it has told anybody, or after: go: etcd.session.sweep, zookeeper.session.clearLeft */
 #define SWEEP(k) :: atomic { sweeps > 0 && MARK(k) -> sweeps--; rev++; md[k] = rev }
 #define SETTLED(k) && dead[SES(k)] == over[SES(k)]
 #define FINISHED(k) && finished[k]
