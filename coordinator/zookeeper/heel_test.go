@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -229,7 +231,28 @@ func TestOnlyAPassPasses(t *testing.T) {
 			if got := <-told; got.err != nil || got.passed {
 				t.Errorf("told %+v", got)
 			}
+			n, _ := parseNode(first.Place.Key)
+			if slices.Contains(heels(tr), n.heel()) && name != "operator" {
+				t.Error("the heel stands")
+			}
 		})
+	}
+}
+
+// TestPassIsToldBeforeTheLeaving: both watches have fired by the time that somebody looks.
+func TestPassIsToldBeforeTheLeaving(t *testing.T) {
+	s := openFake(t, newFake(t), testTTL)
+	fired := func(kind zk.EventType) *watch {
+		c := make(chan zk.Event, 1)
+		c <- zk.Event{Type: kind, State: zk.StateSyncConnected}
+		return &watch{fired: c}
+	}
+	for range 50 { // either may be picked first
+		f := &chase{session: s, heel: "/app/m/a/heel_0000000001", stage: bothToo}
+		f.main, f.other = fired(zk.EventNodeDataChanged), fired(zk.EventNodeDeleted)
+		if over, passed, err := f.attend(t.Context(), nil, time.NewTimer(time.Hour)); !over || !passed || err != nil {
+			t.Fatalf("attend = %v, %v, %v; want a pass", over, passed, err)
+		}
 	}
 }
 
