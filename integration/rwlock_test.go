@@ -274,7 +274,11 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 		readers[5].unlock()
 		writer.wait()
 		quiesce(t, front, back, next)
-		if b, n = back.events()-b, next.events()-n; n != 1 || b != 0 {
+		most := 1
+		if s.service == "zk" {
+			most = 2 // who has waited for long watches two nodes of the one ahead
+		}
+		if b, n = back.events()-b, next.events()-n; n < 1 || n > most || b != 0 {
 			t.Errorf("the last reader's release woke the writer %d times and readers behind it %d times", n, b)
 		}
 		writer.unlock()
