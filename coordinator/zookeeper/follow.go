@@ -165,7 +165,10 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 		return false, false, nil
 	case e := <-f.main.fired:
 		over, err = f.heard(f.main, e)
-		return over || f.tells(e), f.tells(e), err
+		if passed = f.tells(e); passed && f.removed() {
+			return true, false, driver.ErrGone
+		}
+		return over || passed, passed, err
 	case e := <-f.self.channel():
 		if over, err = f.heard(f.self, e); over && err == nil {
 			err = driver.ErrGone
@@ -174,6 +177,18 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 	case e := <-f.other.channel():
 		over, err = f.heard(f.other, e)
 		return over, over && f.said(f.main), err
+	}
+}
+
+// removed tells whether the watch of the own entry has said that it is gone. Of two watches that have fired either may be taken first; the
+// service sent them in order.
+func (f *chase) removed() bool {
+	select {
+	case e := <-f.self.channel():
+		f.watches.drop(f.self)
+		return e.Type == zk.EventNodeDeleted
+	default:
+		return false
 	}
 }
 
