@@ -170,10 +170,9 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 		}
 		return over || passed, passed, err
 	case e := <-f.self.channel():
-		if over, err = f.heard(f.self, e); over && err == nil {
-			err = driver.ErrGone
-		}
-		return over, false, err
+		// If own is gone the next look tells whether the session has gone with it: then it gets no answer.
+		_, err = f.heard(f.self, e)
+		return false, false, err
 	case e := <-f.other.channel():
 		over, err = f.heard(f.other, e)
 		return over, over && f.said(f.main), err

@@ -458,3 +458,26 @@ func TestRefusedHeelKeepsNobodyOut(t *testing.T) {
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
 }
+
+// TestFollowerWhoseEntryGoesIsTold: that it was removed, if the session is there still.
+func TestFollowerWhoseEntryGoesIsTold(t *testing.T) {
+	t.Parallel()
+	for _, expired := range []bool{false, true} {
+		f, tr, a := openTree(t)
+		b := openFake(t, f, testTTL)
+		busy(t, tr, a, b)
+		_, second := testFollow(t, a, 1), testFollow(t, b, 2)
+		told := follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+		eventually(t, "a watch on its own entry", func() bool { return tr.watched() == 2 })
+		want := driver.ErrGone
+		if expired {
+			want = driver.ErrSessionLost
+			f.set(func() { f.grant = func(hello) (hello, bool) { return hello{passwd: make([]byte, 16)}, true } })
+			tr.on(func(int32, string) treeFate { return treeFate{cut: true, lost: true} })
+		}
+		tr.cutDown("/app/m/a/" + second.Place.Key)
+		if got := <-told; !errors.Is(got.err, want) || got.passed {
+			t.Errorf("expired %v: told %+v; want %v", expired, got, want)
+		}
+	}
+}
