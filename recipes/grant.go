@@ -190,7 +190,9 @@ func (g *grant) watchSelf() {
 			return // released, or lost with the session, which is reported as that
 		}
 		if g.standing() == place {
-			g.removed()
+			if g.err(g.ctx) == nil { // after a pause of the process it may be the session that ended, and the clock knows
+				g.removed()
+			}
 			return
 		}
 	}

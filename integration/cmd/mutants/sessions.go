@@ -47,9 +47,9 @@ var ofSessions = []mutation{{
 	name: "lost-join-not-undone", promise: "P4",
 	what: "A join that failed without an answer is not undone.",
 	file: "coordinator/line.go",
-	old: `	if uncertain {
+	old: `	case uncertain:
 		s.forget(line, c.ID)
-	}`,
+`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "coordinator", name: "TestJoinGivenUpLeavesNoGhost"}},
 }, {
