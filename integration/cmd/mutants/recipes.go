@@ -106,9 +106,11 @@ var ofRecipes = []mutation{{
 	name: "removal-not-told", promise: "P2",
 	what: "A holder whose entry somebody has deleted goes on.",
 	file: "recipes/grant.go",
-	old: `		if g.standing() == place {
-			g.removed()`,
-	new:    `		if g.standing() == place {`,
+	old: `				g.removed()
+			}
+			return`,
+	new: `			}
+			return`,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestRemovedEntryEndsTheHoldOnly"}},
 }, {
 	name: "write-outlives-downgrade", promise: "P2",
