@@ -108,8 +108,12 @@ func checkSubject(t *testing.T, c CaseResult, s SubjectResult) {
 	if n.Requests < w.least || n.Requests > w.most {
 		t.Errorf("%s: %s: %.2f requests a turn, want %.1f to %.1f: %s", c.Name, s.Name, n.Requests, w.least, w.most, ops(n.Ops))
 	}
-	if c.Form == string(drain) && math.Abs(n.Events-1) > 0.5 {
-		t.Errorf("%s: %s: %.2f events a turn, want 1", c.Name, s.Name, n.Events)
+	most := 1.5
+	if strings.HasPrefix(s.Name, "Baton") {
+		most = 3.5 // on etcd a mark comes with the leaving, and whoever has waited for long is told of its own
+	}
+	if c.Form == string(drain) && (n.Events < 0.5 || n.Events > most) {
+		t.Errorf("%s: %s: %.2f events a turn, want 0.5 to %.1f", c.Name, s.Name, n.Events, most)
 	}
 	if n.In <= 0 || n.Out <= 0 {
 		t.Errorf("%s: %s: %.0f bytes in, %.0f out", c.Name, s.Name, n.In, n.Out)
