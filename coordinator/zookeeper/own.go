@@ -143,7 +143,7 @@ func (s *session) event(e zk.Event) {
 	}
 	switch e.State {
 	case zk.StateHasSession:
-		s.presence.set(true)
+		s.presence.soon()
 	case zk.StateExpired:
 		s.presence.set(false)
 		s.finish(errExpired, true)

@@ -1,6 +1,9 @@
 package zookeeper
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // presence is whether a Conn is connected, with its session, right now.
 type presence struct {
@@ -9,6 +12,27 @@ type presence struct {
 	again chan struct{} // closed by the next connection
 	isUp  bool
 	count int // of connections so far
+	calls int // of set and soon
+}
+
+// afterSession is how long requests wait when the Conn says that it has a session. It says so before it has sent the
+// watches that it still knows of, and does that beside the goroutine that takes answers: a watch whose answer came first would be
+// sent once more, and the number of the latest change that is sent along would be read while it is written.
+const afterSession = time.Millisecond
+
+// soon is set(true), a moment later, unless there is news until then.
+func (p *presence) soon() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls++
+	call := p.calls
+	time.AfterFunc(afterSession, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.calls == call {
+			p.become(true)
+		}
+	})
 }
 
 func newPresence() *presence {
@@ -19,6 +43,12 @@ func newPresence() *presence {
 func (p *presence) set(up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.calls++
+	p.become(up)
+}
+
+// become is called with the mutex held.
+func (p *presence) become(up bool) {
 	if p.isUp == up {
 		return
 	}
