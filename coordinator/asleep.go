@@ -35,15 +35,10 @@ type moment struct {
 // now reads the clocks.
 func (c *config) now() moment {
 	now := time.Now()
-	return moment{now, c.wallAt(now)}
-}
-
-// wallAt is the wall clock's time at a moment just read, in Unix nanoseconds.
-func (c *config) wallAt(now time.Time) int64 {
 	if c.wall != nil {
-		return c.wall().UnixNano()
+		return moment{now, c.wall().UnixNano()}
 	}
-	return now.UnixNano()
+	return moment{now, now.UnixNano()}
 }
 
 // doubtful says that the deadline has passed by the wall clock, as it was when the last acknowledged

@@ -148,10 +148,10 @@ func (s *Session) Check(ctx context.Context) error {
 
 // ended is Err without the question. It is for those who ask the service for something anyway.
 func (s *Session) ended() error {
+	if s.Timely() {
+		return nil
+	}
 	if s.ctx.Err() == nil {
-		if time.Since(s.born) < time.Duration(s.deadline.Load()) {
-			return nil
-		}
 		s.expire()
 		if s.ctx.Err() == nil {
 			return nil // the deadline was moved meanwhile
