@@ -6,6 +6,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -45,14 +46,8 @@ func (s *session) awaitOnce(ctx context.Context, key string, opts []clientv3.OpO
 	for {
 		select {
 		case resp, ok := <-events:
-			if !ok {
-				// The client ends a watch without a word when it is closed itself. Watching
-				// again at once would spin, so the coordinator decides.
-				return s.watchFailed(ctx, errWatchEnded)
-			}
-			if err := resp.Err(); err != nil {
-				s.streams.failed(stream, err)
-				return s.watchFailed(ctx, err)
+			if err := s.broken(ctx, stream, resp, ok); err != nil {
+				return err
 			}
 			done, err := told(ctx, resp)
 			if err != nil {
@@ -67,6 +62,20 @@ func (s *session) awaitOnce(ctx context.Context, key string, opts []clientv3.OpO
 			return s.watchFailed(ctx, errWatchEnded)
 		}
 	}
+}
+
+// broken is the error of a watch that ends with this message, or without one; nil if it goes on.
+func (s *session) broken(ctx context.Context, stream metadata.MD, resp clientv3.WatchResponse, ok bool) error {
+	if !ok {
+		// The client ends a watch without a word when it is closed itself. Watching
+		// again at once would spin, so the coordinator decides.
+		return s.watchFailed(ctx, errWatchEnded)
+	}
+	if err := resp.Err(); err != nil {
+		s.streams.failed(stream, err)
+		return s.watchFailed(ctx, err)
+	}
+	return nil
 }
 
 // openWatch asks for a watch and waits until the server says that it is there, or returns nil when ctx or the

@@ -293,12 +293,8 @@ func (f *following) wait(ctx context.Context) error {
 		case <-wctx.Done():
 			return f.watchFailed(ctx, errWatchEnded)
 		}
-		if !ok {
-			return f.watchFailed(ctx, errWatchEnded)
-		}
-		if err := resp.Err(); err != nil {
-			f.streams.failed(stream, err)
-			return f.watchFailed(ctx, err)
+		if err := f.broken(ctx, stream, resp, ok); err != nil {
+			return err
 		}
 		done, err := told(ctx, resp)
 		switch {

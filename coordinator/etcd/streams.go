@@ -29,7 +29,7 @@ type streams struct{ gen atomic.Int64 }
 const streamKey = "baton-stream"
 
 func (st *streams) current() metadata.MD {
-	md := metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+	md := requireLeader.Copy()
 	if gen := st.gen.Load(); gen > 0 {
 		md.Set(streamKey, strconv.FormatInt(gen, 10))
 	}
