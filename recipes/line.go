@@ -64,7 +64,7 @@ type Request struct {
 	// that the service itself can refuse without an entry being made.
 	Try, Alone bool
 	// Exclusive: nobody behind is admitted while the contender holds in Mode, so that when it leaves as the first in line,
-	// whoever follows it is told.
+	// whoever follows it is told. Its rule is [Exclusive], unless it has one.
 	Exclusive bool
 	// Held is the mode to which an entry is converted that is admitted while somebody stands behind
 	// it, or has been for a while. Empty: it keeps Mode.
@@ -86,6 +86,9 @@ type Request struct {
 // in the line is removed in the background. A ctx that ends while waiting comes back as
 // context.Cause(ctx).
 func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
+	if r.Exclusive && r.Rule == nil {
+		r.Rule = Exclusive
+	}
 	switch {
 	case r.Rule == nil == (r.Terms == nil) || r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
 		return nil, invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)

@@ -104,14 +104,14 @@ func (l *RWLock) Name() string { return l.line.Name() }
 // the service owes an answer; ErrSessionLost when the session ended while waiting; ErrRemoved
 // when somebody deleted the place in line; ErrRefused; ErrClosed; [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Rule: recipes.Exclusive, Exclusive: true, Lesser: reading})
+	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Exclusive: true, Lesser: reading})
 }
 
 // TryLock is Lock that does not wait its turn: if anybody holds or waits, it returns a
 // [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves nothing in the line and wakes nobody.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{
-		Op: "try-lock", Mode: writing, Rule: recipes.Exclusive, Exclusive: true, Lesser: reading, Try: true, Alone: true})
+		Op: "try-lock", Mode: writing, Exclusive: true, Lesser: reading, Try: true, Alone: true})
 }
 
 // RLock waits until the lock is held for reading, together with other readers: until all writers who came
