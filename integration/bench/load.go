@@ -184,13 +184,22 @@ func (g *group) wait() error {
 	return g.err
 }
 
-func (c crowd) drain(ctx context.Context, p *play) (times, error) {
-	all, err := c.all(p.name)
-	if err != nil {
-		return times{}, err
+// begin makes the contenders of a play, the first of which holds. The group and its context are for what all of them do.
+func (c crowd) begin(ctx context.Context, p *play) (all []contender, g *group, bound context.Context, err error) {
+	if all, err = c.all(p.name); err != nil {
+		return nil, nil, nil, err
 	}
-	g, ctx := newGroup(ctx)
-	if err := all[0].take(ctx); err != nil {
+	g, bound = newGroup(ctx)
+	if err = all[0].take(bound); err != nil {
+		g.cancel()
+		return nil, nil, nil, err
+	}
+	return all, g, bound, nil
+}
+
+func (c crowd) drain(ctx context.Context, p *play) (times, error) {
+	all, g, ctx, err := c.begin(ctx, p)
+	if err != nil {
 		return times{}, err
 	}
 	line := newLine(len(all))
@@ -279,12 +288,8 @@ func (c *course) turn() (last bool) {
 func (c *course) result() times { return c.times(c.from, c.to) }
 
 func (c crowd) turns(ctx context.Context, p *play) (times, error) {
-	all, err := c.all(p.name)
+	all, g, ctx, err := c.begin(ctx, p)
 	if err != nil {
-		return times{}, err
-	}
-	g, ctx := newGroup(ctx)
-	if err := all[0].take(ctx); err != nil {
 		return times{}, err
 	}
 	course := newCourse(p, len(all))

@@ -44,6 +44,43 @@ func open(ctx context.Context, name string) (place, error) {
 	return openZooKeeper(ctx, nodes, form == "follower")
 }
 
+// server is a node of either service.
+type server interface {
+	Endpoint() string
+	PID() int
+}
+
+func pids[S server](nodes []S) (ids []int) {
+	for _, n := range nodes {
+		ids = append(ids, n.PID())
+	}
+	return ids
+}
+
+// known are the addresses that clients are given: all, or that of one that does not lead.
+func known[S server](ctx context.Context, all []string, follower bool, find func(context.Context) (S, error)) ([]string, error) {
+	if !follower {
+		return all, nil
+	}
+	n, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return []string{n.Endpoint()}, nil
+}
+
+// total adds up what is counted at each address.
+func total(addrs []string, count func(addr string) (int, error)) (sum int, err error) {
+	for _, addr := range addrs {
+		n, err := count(addr)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
 type etcdPlace struct {
 	cluster *etcdserver.Cluster
 	client  *clientv3.Client
@@ -55,14 +92,10 @@ func openEtcd(ctx context.Context, nodes int, follower bool) (place, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &etcdPlace{cluster: cluster, known: cluster.Endpoints()}
-	if follower {
-		n, err := cluster.Follower(ctx)
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-		p.known = []string{n.Endpoint()}
+	p := &etcdPlace{cluster: cluster}
+	if p.known, err = known(ctx, cluster.Endpoints(), follower, cluster.Follower); err != nil {
+		p.close()
+		return nil, err
 	}
 	if p.client, err = cluster.Client(); err != nil {
 		p.close()
@@ -74,24 +107,17 @@ func openEtcd(ctx context.Context, nodes int, follower bool) (place, error) {
 func (p *etcdPlace) addrs() []string { return p.known }
 func (p *etcdPlace) version() string { return p.cluster.Version() }
 
-func (p *etcdPlace) pids() (ids []int) {
-	for _, n := range p.cluster.Nodes() {
-		ids = append(ids, n.PID())
-	}
-	return ids
-}
+func (p *etcdPlace) pids() []int { return pids(p.cluster.Nodes()) }
 
 // watches are those of the synced group: the others start in the past and are served every 100 ms.
 func (p *etcdPlace) watches(ctx context.Context) (int, error) {
-	total := 0
-	for _, addr := range p.cluster.Endpoints() {
+	return total(p.cluster.Endpoints(), func(addr string) (int, error) {
 		g, err := gauges(ctx, "http://"+addr+"/metrics", "etcd_debugging_mvcc_watcher_total", "etcd_debugging_mvcc_slow_watcher_total")
 		if err != nil {
 			return 0, err
 		}
-		total += g[0] - g[1]
-	}
-	return total, nil
+		return g[0] - g[1], nil
+	})
 }
 
 // refresh forgets all old revisions: those that one subject made are not the next one's burden.
@@ -158,14 +184,10 @@ func openZooKeeper(ctx context.Context, nodes int, follower bool) (place, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &zkPlace{cluster, cluster.Endpoints()}
-	if follower {
-		n, err := cluster.Follower(ctx)
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-		p.known = []string{n.Endpoint()}
+	p := &zkPlace{cluster: cluster}
+	if p.known, err = known(ctx, cluster.Endpoints(), follower, cluster.Follower); err != nil {
+		p.close()
+		return nil, err
 	}
 	return p, nil
 }
@@ -173,23 +195,13 @@ func openZooKeeper(ctx context.Context, nodes int, follower bool) (place, error)
 func (p *zkPlace) addrs() []string { return p.known }
 func (p *zkPlace) version() string { return p.cluster.Version() }
 
-func (p *zkPlace) pids() (ids []int) {
-	for _, n := range p.cluster.Nodes() {
-		ids = append(ids, n.PID())
-	}
-	return ids
-}
+func (p *zkPlace) pids() []int { return pids(p.cluster.Nodes()) }
 
 func (p *zkPlace) watches(ctx context.Context) (int, error) {
-	total := 0
-	for _, addr := range p.cluster.Endpoints() {
+	return total(p.cluster.Endpoints(), func(addr string) (int, error) {
 		m, err := zkserver.Monitor(ctx, addr)
-		if err != nil {
-			return 0, err
-		}
-		total += int(m["watch_count"])
-	}
-	return total, nil
+		return int(m["watch_count"]), err
+	})
 }
 
 // refresh has nothing to do: ZooKeeper keeps no history in memory.
