@@ -39,15 +39,7 @@ func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService()
-			c, err := coordinator.New(talkative{svc.Driver()}, quiet)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close(context.Background())
-			s, err := c.Session(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := sessionOn(t, talkative{svc.Driver()})
 			ahead := svc.AddForeign(line)
 			if lost {
 				joins := 0

@@ -49,18 +49,25 @@ func TestIDIsUsedAgainOnlyWhenAllWasAnswered(t *testing.T) {
 	}
 }
 
+// sessionOn opens a session on a driver.
+func sessionOn(t *testing.T, d driver.Driver) *coordinator.Session {
+	t.Helper()
+	c, err := coordinator.New(d, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	s, err := c.Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func testRecycling(t *testing.T, unheard int, patience time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &thrifty{memory.NewService().Driver(), unheard}
-		c, err := coordinator.New(d, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close(context.Background()) }()
-		s, err := c.Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := sessionOn(t, d)
 		id := s.NewID(true)
 		j, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x"})
 		if err != nil {
@@ -85,15 +92,7 @@ func testRecycling(t *testing.T, unheard int, patience time.Duration) {
 func TestIDOfARefusedJoinIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		c, err := coordinator.New(&thrifty{Driver: svc.Driver()}, quiet)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = c.Close(context.Background()) }()
-		s, err := c.Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := sessionOn(t, &thrifty{Driver: svc.Driver()})
 		svc.AddForeign(line)
 		id := s.NewID(true)
 		if _, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x", Alone: true}); !errors.Is(err, coordinator.ErrTaken) {

@@ -11,18 +11,24 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// BenchmarkLockUnlock is what Baton itself costs: the memory service answers without delay.
-func BenchmarkLockUnlock(b *testing.B) {
+// bench returns a mutex on a service of its own.
+func bench(b *testing.B) (*memory.Service, *mutex.Mutex) {
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver())
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer c.Close(context.Background())
+	b.Cleanup(func() { _ = c.Close(context.Background()) })
 	m, err := mutex.New(c, "jobs")
 	if err != nil {
 		b.Fatal(err)
 	}
+	return svc, m
+}
+
+// BenchmarkLockUnlock is what Baton itself costs: the memory service answers without delay.
+func BenchmarkLockUnlock(b *testing.B) {
+	svc, m := bench(b)
 	ctx := context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -38,15 +44,7 @@ func BenchmarkLockUnlock(b *testing.B) {
 }
 
 func BenchmarkReenter(b *testing.B) {
-	c, err := coordinator.New(memory.NewService().Driver())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close(context.Background())
-	m, err := mutex.New(c, "jobs")
-	if err != nil {
-		b.Fatal(err)
-	}
+	_, m := bench(b)
 	outer, err := m.Lock(context.Background())
 	if err != nil {
 		b.Fatal(err)
@@ -72,16 +70,7 @@ func BenchmarkHandOver(b *testing.B) {
 }
 
 func handOver(b *testing.B, contenders int) {
-	svc := memory.NewService()
-	c, err := coordinator.New(svc.Driver())
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer c.Close(context.Background())
-	m, err := mutex.New(c, "jobs")
-	if err != nil {
-		b.Fatal(err)
-	}
+	svc, m := bench(b)
 	b.ReportAllocs()
 	b.SetParallelism(max(1, contenders/runtime.GOMAXPROCS(0)))
 	b.RunParallel(func(pb *testing.PB) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -292,21 +293,25 @@ func TestFollowerOfALongWaitIsToldOfAPassFirst(t *testing.T) {
 	}
 }
 
+// waysOut are the calls by which a contender gets out of its line.
+var waysOut = map[string]func(s *session, own driver.Place) error{
+	"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
+	"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
+	"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
+}
+
 // TestHeelThatIsGoneKeepsNobody: somebody has deleted it, and its entry leaves all the same.
 func TestHeelThatIsGoneKeepsNobody(t *testing.T) {
-	for name, leave := range map[string]func(s *session, own driver.Place) error{
-		"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
-		"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
-		"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
-		"convert": func(s *session, own driver.Place) error {
-			n, _ := parseNode(own.Key)
-			p, err := s.Convert(context.Background(), "m/a", driver.Joined{Place: own, Token: testToken(s, n)}, "r", nil)
-			if err != nil {
-				return err
-			}
-			return s.Leave(context.Background(), "m/a", p)
-		},
-	} {
+	ways := maps.Clone(waysOut)
+	ways["convert"] = func(s *session, own driver.Place) error {
+		n, _ := parseNode(own.Key)
+		p, err := s.Convert(context.Background(), "m/a", driver.Joined{Place: own, Token: testToken(s, n)}, "r", nil)
+		if err != nil {
+			return err
+		}
+		return s.Leave(context.Background(), "m/a", p)
+	}
+	for name, leave := range ways {
 		t.Run(name, func(t *testing.T) {
 			_, tr, s := openTree(t)
 			busy(t, tr, s)
@@ -353,11 +358,7 @@ func TestHeelThatCannotBeWrittenToIsDeleted(t *testing.T) {
 
 // TestEntryThatIsGoneLeavesNoHeel: an operator has deleted the entry alone.
 func TestEntryThatIsGoneLeavesNoHeel(t *testing.T) {
-	for name, leave := range map[string]func(s *session, own driver.Place) error{
-		"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
-		"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
-		"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
-	} {
+	for name, leave := range waysOut {
 		_, tr, s := openTree(t)
 		busy(t, tr, s)
 		own, other := testFollow(t, s, 1), testFollow(t, s, 2)
