@@ -25,9 +25,9 @@ var ofSessions = []mutation{{
 }, {
 	name: "no-look-at-the-clock", promise: "P2",
 	what:   "A session is lost when a timer says so, and not as soon as the clock does: after a pause of the process, that is later.",
-	file:   "coordinator/session.go",
-	old:    `		if time.Since(s.born) < time.Duration(s.deadline.Load()) {`,
-	new:    `		if true {`,
+	file:   "coordinator/asleep.go",
+	old:    `	return s.ctx.Err() == nil && age < time.Duration(s.deadline.Load())`,
+	new:    `	return s.ctx.Err() == nil`,
 	caught: []test{{pkg: "coordinator", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "sleep-not-asked-about", promise: "P2",
