@@ -64,6 +64,7 @@ func (s *session) Convert(
 		return driver.Place{}, s.failed(ctx, err)
 	}
 	s.writes.drop(old.contender)
+	s.finished(line, resp.Header.Revision)
 	if resp.Succeeded {
 		return s.keys.place(line, entry{key, resp.Header.Revision}), nil
 	}

@@ -40,7 +40,7 @@
 //	           250 ms the same for the follower's own key
 //	Watch      one watch on the same stream, and one look at the key after
 //	           its creation unless nothing was written since the last Ahead; several places
-//	           take one watch on the line and one look
+//	           take one watch on the line and one read of it, which all who wait so in the session share
 //	Convert    one transaction
 //	Write      one transaction; one more if the reply to an earlier one was lost
 //	Pass,      one delete for who joined an empty line, else one transaction, which makes or

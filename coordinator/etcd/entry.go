@@ -71,25 +71,30 @@ func (l layout) place(line driver.Line, e entry) driver.Place {
 	return p
 }
 
-// inOrder shows keys of a line in its order, each once: a key may have been read twice, at one
-// revision. Marks stand nowhere. Equal ranks come only from a foreign transaction that made several keys; their
+// head shows one key of a line.
+func (l layout) head(line driver.Line, kv *mvccpb.KeyValue) driver.Head {
+	e := entry{string(kv.Key), kv.CreateRevision}
+	return driver.Head{
+		Entry:   driver.Entry{Place: l.place(line, e), Token: driver.Token(l.rank(line, e)), Value: kv.Value},
+		Version: driver.Version(kv.ModRevision),
+	}
+}
+
+// before is the order of a line. Equal ranks come only from a foreign transaction that made several keys; their
 // names settle it.
+func before(a, b driver.Head) int {
+	return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))
+}
+
+// inOrder shows keys of a line in its order, each once: a key may have been read twice, at one
+// revision. Marks stand nowhere.
 func (l layout) inOrder(line driver.Line, kvs []*mvccpb.KeyValue) []driver.Head {
 	states := make([]driver.Head, 0, len(kvs))
 	for _, kv := range kvs {
-		e := entry{string(kv.Key), kv.CreateRevision}
-		if isMark(e.key) {
-			continue
+		if !isMark(string(kv.Key)) {
+			states = append(states, l.head(line, kv))
 		}
-		states = append(states, driver.Head{
-			Entry: driver.Entry{
-				Place: l.place(line, e), Token: driver.Token(l.rank(line, e)), Value: kv.Value,
-			},
-			Version: driver.Version(kv.ModRevision),
-		})
 	}
-	slices.SortFunc(states, func(a, b driver.Head) int {
-		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))
-	})
+	slices.SortFunc(states, before)
 	return slices.CompactFunc(states, func(a, b driver.Head) bool { return a.Key == b.Key })
 }

@@ -88,7 +88,7 @@ type handovers struct {
 // fresh is an entry whose making was answered.
 type fresh struct {
 	rev   int64 // its create revision
-	alone bool  // it joined an empty line: no tail names it, and nobody is told of it as the nearest
+	alone bool  // it joined an empty line, or one without followers: no tail names it, and nobody is told of it as the nearest
 }
 
 // mostBusy bounds what is remembered of lines. Forgetting costs a request.
@@ -109,7 +109,7 @@ func (h *handovers) isBusy(line driver.Line) bool {
 func (h *handovers) found(a *attempt, first bool, rev int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.fresh[a.key] = fresh{rev, first}
+	h.fresh[a.key] = fresh{rev, first || !a.Follows}
 	if first {
 		delete(h.busy, a.line)
 		return
@@ -199,7 +199,11 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 	f, first := s.hand.take(e)
 	if first && f.alone {
 		resp, err := s.c.Delete(ctx, e.key)
-		return err == nil && resp.Deleted > 0, err
+		if err != nil {
+			return false, err
+		}
+		s.finished(line, resp.Header.Revision)
+		return resp.Deleted > 0, nil
 	}
 	tail := s.keys.tail(line)
 	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e.entry)) // a tail is as new as the entry that it names
@@ -209,10 +213,18 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 	}
 	if first {
 		resp, err := s.c.Txn(ctx).If(newer).Then(behind...).Else(last...).Commit()
-		return err == nil && resp.Responses[0].GetResponseDeleteRange().Deleted > 0, err
+		if err != nil {
+			return false, err
+		}
+		s.finished(line, resp.Header.Revision)
+		return resp.Responses[0].GetResponseDeleteRange().Deleted > 0, nil
 	}
 	resp, err := s.c.Txn(ctx).If(e.stands()).Then(clientv3.OpTxn([]clientv3.Cmp{newer}, behind, last)).Commit()
-	return err == nil && resp.Succeeded, err
+	if err != nil {
+		return false, err
+	}
+	s.finished(line, resp.Header.Revision)
+	return resp.Succeeded, nil
 }
 
 // leaveOps delete an entry, and the marks of those ahead of it.

@@ -94,6 +94,7 @@ func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 		}
 	}
 	s.hand.found(a, j.First, e.rev)
+	s.finished(a.line, e.rev)
 	return j
 }
 

@@ -79,9 +79,11 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	}
 	resp, err := s.c.Txn(withLeader(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
-		if _, err := s.c.Txn(withLeader(ctx)).Then(drop...).Commit(); err != nil {
+		dropped, err := s.c.Txn(withLeader(ctx)).Then(drop...).Commit()
+		if err != nil {
 			return s.failed(ctx, err)
 		}
+		s.finished(line, dropped.Header.Revision)
 		if s.joins.late(contender) {
 			return driver.Wrap(driver.ErrUnavailable, err)
 		}
@@ -92,6 +94,7 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 		return s.failed(ctx, err)
 	}
 	s.removed(contender)
+	s.finished(line, resp.Header.Revision)
 	if !resp.Responses[len(drop)].GetResponseTxn().Succeeded {
 		s.end()
 		return driver.ErrSessionLost

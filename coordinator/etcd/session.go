@@ -32,6 +32,7 @@ type session struct {
 	joins  joins
 	writes writes
 	hand   handovers
+	tapes  tapes
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
 	// nearest is who stood directly ahead in the last view, for Watch to save its look.

@@ -11,11 +11,10 @@ import (
 
 // wait is what one call of Watch waits for.
 type wait struct {
-	key    string // what to watch: the one entry's key,
-	end    string // or the range from key to end
-	places map[string]int64
-	newest int64 // the greatest create revision of the places
-	shown  int64 // a revision at which a view showed the one entry, or 0
+	key    string           // of one entry
+	places map[string]int64 // the create revisions of all, by key
+	newest int64            // the greatest create revision of the places
+	shown  int64            // a revision at which a view showed the one entry, or 0
 }
 
 // newWait watches one key. Its events are those of the one entry and, of a foreign
@@ -24,12 +23,7 @@ func newWait(e entry) *wait {
 	return &wait{key: e.key, places: map[string]int64{e.key: e.rev}, newest: e.rev}
 }
 
-// wait finds what to watch for the given places. Several of them take one watch on the
-// line and not one each: creating watches takes a round trip each, one after the other,
-// and each would want a look and a goroutine. What it costs is that the deletions of
-// others in the line arrive here too; they go no further (W2).
-//
-// It returns nil if the places themselves show that one is gone.
+// wait finds what to watch for the given places. It returns nil if the places themselves show that one is gone.
 func (s *session) wait(line driver.Line, places []driver.Place) (*wait, error) {
 	if len(places) == 0 {
 		return nil, invalid("no places to watch")
@@ -46,16 +40,15 @@ func (s *session) wait(line driver.Line, places []driver.Place) (*wait, error) {
 		w.key, w.newest = e.key, max(w.newest, e.rev)
 		w.places[e.key] = e.rev
 	}
-	if len(w.places) > 1 {
-		w.key = s.keys.line(line)
-		w.end = clientv3.GetPrefixRangeEnd(w.key)
-	} else if near := s.nearest.Load(); near != nil && near.key == places[0].Key {
+	if near := s.nearest.Load(); near != nil && near.key == places[0].Key {
 		w.shown = near.rev
 	}
 	return w, nil
 }
 
-// Watch waits on the caller's own goroutine, once the watch is there. When ctx ends, the client tells the server
+// Watch waits on the caller's own goroutine, once the watch is there: of the one place, or of the line for several. Creating watches
+// takes a round trip each, one after the other, and each would want a look and a goroutine. What one for all costs is that
+// the events of others in the line arrive here too; they go no further (W2). When ctx ends, the client tells the server
 // to drop the watch (W3).
 //
 // While the service cannot be reached at all the client goes on trying by itself, and so does
@@ -68,23 +61,17 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	if err != nil || w == nil {
 		return err
 	}
+	if len(w.places) > 1 {
+		return s.awaitAny(ctx, line, w)
+	}
 	return s.awaitLeaving(ctx, w)
 }
 
-// awaitLeaving returns nil when one of the places is gone. Puts are not sent: they say nothing of a leaving.
+// awaitLeaving returns nil when the one place is gone. Puts are not sent: they say nothing of a leaving.
 func (s *session) awaitLeaving(ctx context.Context, w *wait) error {
-	opts := append(w.span(), clientv3.WithFilterPut())
-	return s.await(ctx, w.key, opts, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	return s.await(ctx, w.key, []clientv3.OpOption{clientv3.WithFilterPut()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		return s.told(ctx, w, resp)
 	})
-}
-
-// span makes a watch or a read of w.key one of all that w is on.
-func (w *wait) span() []clientv3.OpOption {
-	if w.end == "" {
-		return nil
-	}
-	return []clientv3.OpOption{clientv3.WithRange(w.end)}
 }
 
 // told handles one message of the watch.
@@ -103,7 +90,7 @@ func (s *session) told(ctx context.Context, w *wait, resp clientv3.WatchResponse
 	return false, nil
 }
 
-// look reads the places once, at or after the revision at which their watch existed.
+// look reads the place once, at or after the revision at which their watch existed.
 // Without it a leaving just before the watch would never be told. The client's own
 // resuming relies on it as well: it starts again at that revision, not at the one from
 // which the server's watch really counted, which may be a little older.
@@ -114,18 +101,11 @@ func (s *session) look(ctx context.Context, w *wait, since int64) (gone bool, er
 	if w.shown >= since {
 		return false, nil // nothing happened in between
 	}
-	opts := append(w.span(), clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.newest))
-	r, err := s.read(ctx, max(since, w.newest), clientv3.OpGet(w.key, opts...))
+	r, err := s.read(ctx, max(since, w.newest), clientv3.OpGet(w.key, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.newest)))
 	if err != nil {
 		return false, err
 	}
-	standing := 0
-	for _, kv := range r.kvs {
-		if rev, ok := w.places[string(kv.Key)]; ok && rev == kv.CreateRevision {
-			standing++
-		}
-	}
-	if standing < len(w.places) {
+	if len(r.kvs) == 0 || r.kvs[0].CreateRevision != w.newest {
 		s.learn(r.rev)
 		return true, nil
 	}
