@@ -32,7 +32,7 @@
 //	           Who follows others takes one request more: a read that finds and watches the nearest,
 //	           or, where this session has met nobody lately, a write for the sake of those who come next
 //	Ahead      one listing of the line
-//	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes
+//	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes, once for all of the session
 //	Follow     nothing, if the Join has found the nearest, else a read; one more after driver.Settle, and another
 //	           one after a second
 //	Convert    one transaction

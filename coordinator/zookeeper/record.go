@@ -39,8 +39,15 @@ func (s *session) Record(ctx context.Context, line driver.Line, known driver.Ver
 	return record, nil
 }
 
-// readRecord reads a record.
+// readRecord reads a record. A watch on it that has not fired shows it without a request; see names.
 func (s *session) readRecord(ctx context.Context, node string) (driver.Record, error) {
+	if s.lent == nil {
+		if w, err := s.standing(ctx, watchKey{onRecord, node}); err != nil {
+			return driver.Record{}, err
+		} else if w != nil {
+			return w.record(), nil
+		}
+	}
 	r, err := call(ctx, s, func() (driver.Record, error) {
 		value, stat, err := s.conn.Get(node)
 		if err != nil {
@@ -76,7 +83,7 @@ func (s *session) lookAtRecord(ctx context.Context, node string, known driver.Ve
 		if err != nil {
 			return driver.Record{}, nil, err
 		}
-		r := driver.Record{Value: bytes.Clone(w.seen.value), Version: version(w.seen.stat.Version)}
+		r := w.record()
 		if r.Version == known {
 			return r, w, nil
 		}

@@ -190,3 +190,27 @@ func TestWatchOnGivenConnTakesNobodyForGoneByAnOldWatch(t *testing.T) {
 		t.Errorf("Watch of one who is not there = %v", err)
 	}
 }
+
+// TestStandingWatchShowsTheLineWithoutARequest: until it fires, which it does before this session hears of anything later.
+func TestStandingWatchShowsTheLineWithoutARequest(t *testing.T) {
+	f, tr, s := openTree(t)
+	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
+	go func() { _ = s.Watch(t.Context(), "m/a", first, second) }()
+	eventually(t, "the watch", func() bool { return tr.watched() == 1 })
+	whole := func(want int) {
+		t.Helper()
+		eventually(t, "a watch that has not fired", func() bool { return tr.watched() == 1 })
+		before := f.count(opChildren)
+		v, err := s.Ahead(soon(t, time.Second), "m/a", driver.Place{})
+		if n := f.count(opChildren) - before; err != nil || len(v.Ahead) != want || n > 0 {
+			t.Errorf("%d places and %v with %d reads; want %d with none", len(v.Ahead), err, n, want)
+		}
+	}
+	whole(2)
+	third := testJoin(t, s, 3, "x").Place
+	whole(3)
+	if err := s.Leave(soon(t, time.Second), "m/a", third); err != nil {
+		t.Fatal(err)
+	}
+	whole(2)
+}

@@ -1,10 +1,13 @@
 package zookeeper
 
 import (
+	"bytes"
 	"context"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // watches are the watches of a session that are set or being set.
@@ -109,6 +112,19 @@ func (w *watch) spent() bool {
 	default:
 		return false
 	}
+}
+
+// names are those that a watch on a line has seen.
+func (w *watch) names() []string {
+	if w == nil {
+		return nil
+	}
+	return w.seen.names
+}
+
+// record is the one that a watch on it has seen.
+func (w *watch) record() driver.Record {
+	return driver.Record{Value: bytes.Clone(w.seen.value), Version: version(w.seen.stat.Version)}
 }
 
 // drop removes a watch that has fired or failed.
