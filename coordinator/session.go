@@ -50,15 +50,17 @@ type Session struct {
 
 	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see doubtful
 
-	mu      sync.Mutex
-	alarm   *time.Timer // fires at the deadline; guard listens
-	state   State
-	changed chan struct{} // closed and replaced at each change of state
-	strays  map[string]struct{}
-	ids     []string // that are free to be used again, see NewID
-	doubts  map[string]struct{}
-	hooks   map[*func()]struct{} // what OnEnd was given
-	asked   chan struct{}        // closed when the service has been asked; nil while nobody asks
+	mu       sync.Mutex
+	alarm    *time.Timer // fires at the deadline; guard listens
+	state    State
+	changed  chan struct{} // closed and replaced at each change of state
+	strays   map[string]struct{}
+	ids      []string // that are free to be used again, see NewID
+	doubts   map[string]struct{}
+	hooks    map[*func()]struct{} // what OnEnd was given
+	lookouts map[driver.Line]*lookout
+	surveys  map[driver.Line]map[*func()]struct{} // what Surveyed was given
+	asked    chan struct{}                        // closed when the service has been asked; nil while nobody asks
 }
 
 // newSession returns the session that the driver's one, asked for at sent, is to users. Its clock

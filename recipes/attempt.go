@@ -25,6 +25,7 @@ type attempt struct {
 	remembered bool // it is from an earlier attempt
 	slept      bool // it may have changed since, unheard
 	moved      bool // it has changed since the contender joined
+	sharing    sharing
 }
 
 // acquire is Acquire without re-entry. It also returns the session's ID, for the observer.
@@ -101,7 +102,13 @@ func (a *attempt) wait(ctx context.Context) error {
 		a.first, a.last = true, true // whoever is behind sees it first in line
 		return nil
 	}
+	a.share()
 	for v := a.glance(); ; v = (Verdict{}) {
+		if a.sharing == now {
+			if admitted, err := a.survey(ctx); admitted || err != nil {
+				return err
+			}
+		}
 		if !v.Next {
 			var admitted bool
 			var err error
@@ -109,9 +116,15 @@ func (a *attempt) wait(ctx context.Context) error {
 				return err
 			}
 		}
+		if a.sharing == now {
+			continue
+		}
 		if passed, err := a.await(ctx, v); passed || err != nil {
 			a.first = passed
 			return err
+		}
+		if a.sharing == not {
+			a.sharing = willing
 		}
 	}
 }
@@ -139,6 +152,9 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err erro
 		case !v.Admitted && a.Try:
 			return v, false, coordinator.ErrTaken
 		case !v.Admitted:
+			if a.sharing == willing && len(v.Watch) > 0 && crowdAhead(view.Ahead) {
+				a.sharing = now
+			}
 			return v, false, nil
 		}
 		same, err := a.confirm(ctx)

@@ -134,12 +134,21 @@ func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error)
 	switch {
 	case v.Next:
 		return a.session.Follow(ctx, a.line.line, a.joined.Place, v.Watch[0])
-	case !v.Record:
-		return false, a.session.Await(ctx, a.line.line, v.Watch...)
-	case len(v.Watch) == 0:
-		return false, a.renegotiate(ctx, a.record)
+	case a.sharing == willing && len(v.Watch) > 0:
+		return false, a.awaitCompany(ctx, v)
 	}
-	return false, a.awaitEither(ctx, v.Watch)
+	return false, a.awaitAlone(ctx, v)
+}
+
+// awaitAlone waits with watches of its own.
+func (a *attempt) awaitAlone(ctx context.Context, v Verdict) error {
+	switch {
+	case !v.Record:
+		return a.session.Await(ctx, a.line.line, v.Watch...)
+	case len(v.Watch) == 0:
+		return a.renegotiate(ctx, a.record)
+	}
+	return a.awaitEither(ctx, v.Watch)
 }
 
 // awaitEither waits for one of the places to leave, or for another record.
@@ -175,6 +184,7 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 		return err
 	}
 	a.Rule, a.record, a.moved = rule, r.Version, true
+	a.sharing = never
 	return nil
 }
 

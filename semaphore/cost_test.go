@@ -90,7 +90,8 @@ func TestReleaseWakesThoseAdmittedAndOneMore(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			var waiting []*wait
 			var held []*semaphore.Permit
-			begin := func() { waiting = append(waiting, []party{a, b}[r.IntN(2)].begin(1+r.IntN(4))) }
+			all := append(a.strangers(20, 6), a, b)
+			begin := func() { waiting = append(waiting, all[r.IntN(len(all))].begin(1+r.IntN(4))) }
 			admitted := func() (n int) {
 				for len(waiting) > 0 && waiting[0].over() {
 					held = append(held, waiting[0].granted())
@@ -140,8 +141,9 @@ func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
 				held = append(held, a.acquire(1))
 			}
 			var waiting []*wait
-			for range waiters {
-				waiting = append(waiting, b.begin(1))
+			all := append(a.strangers(40, 5), b)
+			for i := range waiters {
+				waiting = append(waiting, all[i%len(all)].begin(1))
 			}
 			a.costs("leave; look, read the limit, convert; look, watch the holders, watch the limit", 7, 2,
 				func() { a.release(held[0]) })

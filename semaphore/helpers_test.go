@@ -139,9 +139,18 @@ func (p party) modes() (modes []string) {
 	return modes
 }
 
+// strangers are clients of one service with a session each, so many that no line is crowded which they share evenly.
+func (p party) strangers(n, limit int) (all []party) {
+	for range n {
+		all = append(all, join(p.T, p.svc, limit))
+	}
+	return all
+}
+
 // empty checks that nobody stands in line and nobody watches it, once all is quiet.
 func (p party) empty() {
 	p.Helper()
+	time.Sleep(2 * driver.Settle) // those who read a line for others go on for a while
 	synctest.Wait()
 	if s := p.svc.Stats(); s.Entries != 0 || s.Watches != 0 {
 		p.Errorf("left behind: %d entries, %d watches", s.Entries, s.Watches)

@@ -15,7 +15,7 @@
 // that one call asks for at once or none: two clients who ask for two of two never hold one each. Who asks for many is not
 // overtaken by those who ask for few, and nothing is idle that the first in line could have: whichever
 // holder leaves, the first in line is admitted if it fits. A release wakes those it admits and
-// one more at most. (While the service refuses to convert entries, for want of space or permission, those behind one who was
+// one more at most; or, in a crowd (see Cost), once each session that waits. (While the service refuses to convert entries, for want of space or permission, those behind one who was
 // admitted may wait for longer than they have to.) A holder that dies gives its permits back when its session's TTL has run
 // out, one that closes its client at once. Every grant has a token, greater than those of grants
 // asked for before.
@@ -42,6 +42,11 @@
 // reads the limit: call New once and share what it returns. Release is one request. A permit that is held for longer than a
 // quarter of a second costs two more: its entry is converted, so that it says that it holds, and watched. An Acquire that waited
 // reads the limit once more, and converts its entry at once if somebody is behind it.
+//
+// A crowd is a line of many contenders and few sessions: 16 to 512 contenders, three or more for each session, 16 sessions
+// at most. There each session reads the line when somebody has left, once for all of its contenders, and nobody converts an entry for
+// those behind: two to four requests for each grant, and no waiting for the one ahead to be told first. Where a crowd forms or
+// scatters, a permit can be idle for a quarter of a second.
 //
 // # Not guaranteed
 //

@@ -51,7 +51,10 @@ func (n *name) object(c *coordinator.Client) any {
 	return o
 }
 
-// people starts the actors: one to three of each client, and one observer of each election and client.
+// crowd is how many actors more there are of one or two clients where a line of permits is crowded.
+const crowd = 24
+
+// people starts the actors: one to three of each client, one observer of each election and client, and a crowd at some semaphores.
 func (w *world) people() {
 	r := w.rng("people")
 	for _, s := range w.slots {
@@ -68,6 +71,11 @@ func (w *world) people() {
 	for _, n := range w.names {
 		if n.recipe == "semaphore" {
 			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
+			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 {
+				for i := range crowd {
+					w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name), (*actor).live)
+				}
+			}
 		}
 	}
 }

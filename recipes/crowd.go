@@ -1,0 +1,128 @@
+package recipes
+
+import (
+	"context"
+	"errors"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// A line is crowded when many contenders of few sessions stand in it: many goroutines, that is, of few processes. There it is
+// cheaper that each session reads the line whenever somebody leaves, once for all of its contenders, than that each contender
+// is woken by the one ahead, looks, and converts its entry to wake the next one; and several can be admitted at once. Only
+// contenders with Terms share a reading: of the others, one at a time is admitted, and it is told by who leaves.
+const (
+	manyPlaces  = 16  // from which it pays,
+	manyEach    = 3   // with so many for each session;
+	fewSessions = 16  // which bounds whom a leaving wakes,
+	fewPlaces   = 512 // and this what a reading costs
+)
+
+func crowded(places, sessions int) bool {
+	return places >= max(manyPlaces, manyEach*sessions) && sessions <= fewSessions && places <= fewPlaces
+}
+
+// crowdAhead says whether the line is crowded, as far as one sees it who has these ahead.
+func crowdAhead(ahead []driver.Place) bool {
+	sessions := make(map[string]struct{})
+	for _, p := range ahead {
+		sessions[p.Session] = struct{}{}
+	}
+	return crowded(len(ahead), len(sessions))
+}
+
+// sharing is how a contender stands to the reading of the line that is shared in its session.
+type sharing int8
+
+const (
+	never   sharing = iota // it is not for it
+	willing                // it takes part as soon as others do, or the line is crowded
+	now                    // it is about to
+	not                    // it has found that the line is not crowded, and waits alone once
+)
+
+// share says whether a contender is to begin with the shared reading: if others do it, that costs it nothing.
+func (a *attempt) share() {
+	if a.Terms == nil || a.Try {
+		return
+	}
+	a.sharing = willing
+	surveyed, stop := a.session.Surveyed(a.line.line, func() {})
+	stop()
+	if surveyed {
+		a.sharing = now
+	}
+}
+
+// errCompany ends the wait of one who waits alone when others of its session begin to read the line.
+var errCompany = errors.New("others survey the line")
+
+// awaitCompany is awaitAlone until others of the session begin to survey the line: of them nobody converts its entry to wake this one.
+func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
+	alone, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	surveyed, stop := a.session.Surveyed(a.line.line, func() { cancel(errCompany) })
+	defer stop()
+	if surveyed {
+		a.sharing = now
+		return nil
+	}
+	err := a.awaitAlone(alone, v)
+	if errors.Is(err, errCompany) && ctx.Err() == nil {
+		a.sharing = now
+		return nil
+	}
+	return err
+}
+
+// survey waits until the rule admits the contender, or until there is something else to find out than who stands ahead.
+func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
+	a.slept = true
+	for asked := a.record; ; {
+		other := a.record
+		err := a.session.Survey(ctx, a.line.line, a.joined.Place, a.record, func(l coordinator.Lineup) bool {
+			own := l.At(a.joined.Place)
+			if a.sharing = now; !crowded(len(l.Places), l.Sessions) {
+				a.sharing = not
+			}
+			if admitted = a.Rule(l.Places[:own]).Admitted; admitted {
+				a.last = shared(l.Places, own)
+			}
+			other = l.Record
+			return admitted || a.sharing == not || other != a.record && other != asked
+		})
+		switch {
+		case errors.Is(err, coordinator.ErrRefused): // what was asked for all may be granted to one
+			a.sharing = not
+			return false, nil
+		case err != nil || !admitted && (other == a.record || other == asked):
+			return false, err
+		}
+		asked = other // which may be older than a.record
+		same, err := a.confirm(ctx)
+		if admitted || err != nil || !same {
+			return admitted && same, err
+		}
+		a.slept = true
+	}
+}
+
+// shared says of one who is admitted that nobody behind is likely to wait for its entry to be converted: of each session that waits
+// there, the last contender sees a crowd ahead, and if one surveys the line all of that session do. Were it wrong,
+// the settling of the hold would tell whoever waits, a quarter of a second later.
+func shared(places []driver.Place, own int) bool {
+	sessions, last := make(map[string]struct{}), make(map[string]bool)
+	for i, p := range places {
+		if i > own {
+			last[p.Session] = crowded(i, len(sessions))
+		}
+		sessions[p.Session] = struct{}{}
+	}
+	for _, sees := range last {
+		if !sees {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,279 @@
+package semaphore_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// crowd begins n Acquires of one permit each.
+func (p party) crowd(n int) (waiting []*wait) {
+	p.Helper()
+	for range n {
+		waiting = append(waiting, p.begin(1))
+	}
+	return waiting
+}
+
+// TestHandOverInACrowdCostsFourRequestsHoweverManyWait: who waits shares the reading of the line with all others of its session.
+func TestHandOverInACrowdCostsFourRequestsHoweverManyWait(t *testing.T) {
+	for _, waiters := range []int{50, 100, 400} {
+		parties(t, 5, func(a, b party) {
+			var held []*semaphore.Permit
+			for range 5 {
+				held = append(held, a.acquire(1))
+			}
+			waiting := b.crowd(waiters)
+			next := func(n int) {
+				for _, w := range waiting[:n] {
+					held = append(held, w.granted())
+				}
+				held, waiting = held[n:], waiting[n:]
+			}
+			for range 20 { // the first came before there was a crowd
+				a.release(held[0])
+				next(1)
+			}
+			a.costs("leave; read the line, read the limit; watch the line", 4, 1, func() { a.release(held[0]) })
+			next(1)
+			b.link.Delay(time.Millisecond, time.Millisecond)
+			before := a.svc.Stats().Requests[memory.OpAhead]
+			a.release(held[:3]...)
+			time.Sleep(20 * time.Millisecond)
+			synctest.Wait()
+			if n := a.svc.Stats().Requests[memory.OpAhead] - before; n > 2 {
+				t.Errorf("the line was read %d times for three who leave at once", n)
+			}
+			b.link.Delay(0, 0)
+			next(3)
+			for _, w := range waiting {
+				w.cancel(nil)
+				<-w.done
+			}
+			a.release(held...)
+			a.empty()
+		})
+	}
+}
+
+// TestCrowdSharesTenPermits: as a fleet of 64 does, but from three clients.
+func TestCrowdSharesTenPermits(t *testing.T) {
+	const clients, each, grants, limit = 3, 20, 2000, 10
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService(memory.WithStaleViews(5))
+		var f fleet
+		var wg sync.WaitGroup
+		var last party
+		for i := range clients {
+			last = join(t, svc, limit)
+			last.link.Delay(time.Duration(1+i)*time.Millisecond, time.Millisecond)
+			for j := range each {
+				p, r := last, rand.New(rand.NewPCG(uint64(i), uint64(j)))
+				wg.Go(func() {
+					for range grants / clients / each {
+						p.share(&f, r)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if f.most != limit || f.held != 0 {
+			t.Errorf("%d held at most, %d in the end", f.most, f.held)
+		}
+		if n := f.overtaken(); n >= limit {
+			t.Errorf("somebody was overtaken by %d", n)
+		}
+		last.empty()
+	})
+}
+
+// TestCrowdIsServedInOrder, and as soon as a permit is free.
+func TestCrowdIsServedInOrder(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1)}
+		waiting := b.crowd(30)
+		for i, w := range waiting {
+			time.Sleep(10 * time.Second)
+			a.release(held[0])
+			held = append(held[1:], w.granted())
+			if i+1 < len(waiting) && waiting[i+1].over() {
+				t.Fatalf("waiter %d is admitted beside three", i+1)
+			}
+		}
+		a.release(held...)
+		a.empty()
+	})
+}
+
+// TestCrowdHearsOfAnotherLimit.
+func TestCrowdHearsOfAnotherLimit(t *testing.T) {
+	parties(t, 2, func(a, b party) {
+		held := []*semaphore.Permit{a.acquire(1), a.acquire(1)}
+		waiting := b.crowd(30)
+		time.Sleep(time.Second)
+		a.setLimit(5)
+		synctest.Wait()
+		for i, w := range waiting {
+			if w.over() != (i < 3) {
+				t.Errorf("waiter %d of a limit raised by 3: over = %v", i, w.over())
+			}
+		}
+		time.Sleep(time.Second)
+		a.setLimit(1)
+		time.Sleep(time.Second)
+		a.release(held...)
+		for _, w := range waiting[:2] {
+			b.release(w.granted())
+		}
+		synctest.Wait()
+		if waiting[3].over() {
+			t.Error("admitted beside one, at a limit of one")
+		}
+		for _, w := range waiting[2:] {
+			b.release(w.granted())
+		}
+		a.empty()
+	})
+}
+
+// TestWaiterRemovedFromACrowdIsTold, and the others go on.
+func TestWaiterRemovedFromACrowdIsTold(t *testing.T) {
+	parties(t, 1, func(a, b party) {
+		p := a.acquire(1)
+		waiting := b.crowd(20)
+		ids := a.svc.Snapshot(line)
+		if !a.svc.Remove(line, ids[19].ID) {
+			t.Fatal("not there")
+		}
+		synctest.Wait()
+		if !waiting[18].over() {
+			t.Fatal("waits on")
+		}
+		wantErr(t, waiting[18].err, coordinator.ErrRemoved)
+		a.release(p)
+		for i, w := range waiting {
+			if i != 18 {
+				b.release(w.granted())
+			}
+		}
+		a.empty()
+	})
+}
+
+// TestCrowdOutlivesAnOutage: the service is away for a while, and the session lives.
+func TestCrowdOutlivesAnOutage(t *testing.T) {
+	parties(t, 4, func(a, b party) {
+		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}
+		waiting := b.crowd(20)
+		b.link.Cut()
+		time.Sleep(time.Second)
+		a.release(held...)
+		b.link.Heal()
+		for i, w := range waiting {
+			p := w.eventually()
+			if at := waiting[0].at; i < 4 && w.at.Sub(at) > 0 {
+				t.Errorf("waiter %d is granted %v after the first", i, w.at.Sub(at))
+			}
+			b.release(p)
+		}
+		a.empty()
+	})
+}
+
+// TestCrowdLosesItsSession: all are told.
+func TestCrowdLosesItsSession(t *testing.T) {
+	parties(t, 1, func(a, b party) {
+		p := a.acquire(1)
+		waiting := b.crowd(20)
+		a.svc.Expire(b.session())
+		synctest.Wait()
+		for i, w := range waiting {
+			if !w.over() {
+				t.Fatalf("waiter %d waits on", i)
+			}
+			wantErr(t, w.err, coordinator.ErrSessionLost)
+		}
+		a.release(p)
+		a.empty()
+	})
+}
+
+// TestRefusalForOneOfACrowdIsNotForAll: the reading that they share is refused, and their own are not.
+func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
+	parties(t, 1, func(a, b party) {
+		p := a.acquire(1)
+		waiting := b.crowd(20)
+		refused := false
+		a.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+			if r.Op == memory.OpAhead && r.ID == "" && !refused {
+				refused, f.Err = true, errors.New("busy with something else")
+			}
+			return f
+		})
+		a.release(p)
+		for _, w := range waiting {
+			b.release(w.eventually())
+		}
+		if !refused {
+			t.Error("nobody read the line for others")
+		}
+		a.empty()
+	})
+}
+
+// TestCrowdThatScattersIsServed: those behind are of so many sessions that each waits for the one ahead of it, and a permit is idle for
+// no longer than it takes until a hold settles.
+func TestCrowdThatScattersIsServed(t *testing.T) {
+	parties(t, 4, func(a, b party) {
+		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}
+		waiting := b.crowd(20)
+		for _, p := range a.strangers(30, 4) {
+			waiting = append(waiting, p.begin(1))
+		}
+		for _, w := range waiting {
+			released := time.Now()
+			a.release(held[0])
+			p := w.eventually()
+			if idle := w.at.Sub(released); idle > driver.Settle {
+				t.Errorf("a permit was idle for %v", idle)
+			}
+			held = append(held[1:], p)
+			time.Sleep(time.Minute)
+		}
+		a.release(held...)
+		a.empty()
+	})
+}
+
+// TestCrowdGivesUp: nothing is left of those who wait no longer.
+func TestCrowdGivesUp(t *testing.T) {
+	parties(t, 2, func(a, b party) {
+		p := a.acquire(2)
+		waiting := append(a.crowd(20), b.crowd(20)...)
+		mine := errors.New("mine")
+		for i, w := range waiting {
+			if i != 7 {
+				w.cancel(mine)
+			}
+		}
+		for i, w := range waiting {
+			if i == 7 {
+				continue
+			}
+			if <-w.done; w.err != mine { //nolint:errorlint // untouched means identical
+				t.Errorf("waiter %d: %v", i, w.err)
+			}
+		}
+		a.release(p)
+		a.release(waiting[7].granted())
+		a.empty()
+	})
+}
