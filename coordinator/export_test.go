@@ -2,6 +2,9 @@ package coordinator
 
 import "time"
 
+// MostJoining is how many joins of a session are under way at once.
+const MostJoining = mostJoining
+
 // WithWallClock sets what the client takes for the wall clock. The monotonic one stays as it is.
 func WithWallClock(now func() time.Time) Option { return func(c *config) { c.wall = now } }
 

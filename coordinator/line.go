@@ -16,6 +16,11 @@ import (
 // lost reply hides stays in the line.
 func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	var j driver.Joined
+	if err := s.enterJoining(ctx); err != nil {
+		s.retire(c.ID)
+		return j, wrap("join", line, s.outcome(ctx, err))
+	}
+	defer func() { <-s.joining }()
 	uncertain := false
 	err := s.request(ctx, "join", line, s.TTL()/2, func(ctx context.Context) error {
 		var err error
@@ -42,6 +47,31 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		s.retire(c.ID) // else each one that is refused would cost those after it a name
 	}
 	return j, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
+}
+
+// mostJoining bounds the joins of a session that are under way at once. The others wait here.
+//
+// A service that is asked by ten thousand at once answers some of them too late, and to ask again costs more than
+// to ask: the earlier request, which may be applied yet, has to be ruled out, and on etcd that sends the others away that are under
+// way. So a crowd that is too much for the service for a moment would keep it busy without end. A driver, too, learns from the
+// first who join that the line is busy, and does better with the rest.
+const mostJoining = 256
+
+// enterJoining waits for a place among those who join. If it fails, nothing was sent.
+func (s *Session) enterJoining(ctx context.Context) error {
+	select {
+	case s.joining <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case s.joining <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
 }
 
 // Ahead shows the line from where own stands; see [driver.Session]. The error is ErrRemoved when own

@@ -44,6 +44,8 @@ type Session struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
+	joining chan struct{} // a place for each Join under way
+
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
 	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
@@ -71,6 +73,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		driver:  ds,
 		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
 		born:    sent.time,
+		joining: make(chan struct{}, mostJoining),
 		state:   Connected,
 		changed: make(chan struct{}),
 	}

@@ -1,0 +1,115 @@
+package coordinator_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// slow is a driver whose joins take a second, and that counts those under way.
+type slow struct {
+	driver.Driver
+	mu             sync.Mutex
+	now, most, all int
+}
+
+type slowSession struct {
+	driver.Session
+	d *slow
+}
+
+func (d *slow) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return slowSession{s, d}, err
+}
+
+func (s slowSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	s.d.count(+1)
+	defer s.d.count(-1)
+	time.Sleep(time.Second)
+	return s.Session.Join(ctx, line, c)
+}
+
+func (d *slow) count(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now += n
+	d.most, d.all = max(d.most, d.now), d.all+max(0, n)
+}
+
+// crowd has so many contenders join at once, and returns the channel of their errors.
+func crowd(ctx context.Context, s *coordinator.Session, n int) <-chan error {
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			_, err := s.Join(ctx, line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+			errs <- err
+		}()
+	}
+	return errs
+}
+
+// TestCrowdJoinsInPortions: of many who join at once a bounded number is under way at the service. That does not count as
+// patience: who waits for its turn is not given up, however long that takes.
+func TestCrowdJoinsInPortions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const portions = 8 // one a second, which is longer than a join is waited for
+		svc := memory.NewService()
+		d := &slow{Driver: svc.Driver()}
+		s := sessionOn(t, d)
+		const n = portions * coordinator.MostJoining
+		errs := crowd(t.Context(), s, n)
+		for range n {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.most != coordinator.MostJoining || d.all != n {
+			t.Errorf("%d joins at once, %d in all", d.most, d.all)
+		}
+	})
+}
+
+// TestWaitingToJoinLeavesNothing: whoever gives up, or loses its session, before it was its turn has sent nothing.
+func TestWaitingToJoinLeavesNothing(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService()
+			d := &slow{Driver: svc.Driver()}
+			s := sessionOn(t, d)
+			first := crowd(t.Context(), s, coordinator.MostJoining)
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			second := crowd(ctx, s, 10)
+			synctest.Wait()
+			want := context.Canceled
+			if lose {
+				want = coordinator.ErrSessionLost
+				svc.Expire(s.ID())
+			} else {
+				cancel()
+			}
+			for range 10 {
+				if err := <-second; !errors.Is(err, want) || coordinator.MayHaveApplied(err) {
+					t.Errorf("lost %t: %v", lose, err)
+				}
+			}
+			for range coordinator.MostJoining {
+				if err := <-first; (err == nil) == lose {
+					t.Errorf("lost %t: one under way: %v", lose, err)
+				}
+			}
+			if d.all != coordinator.MostJoining {
+				t.Errorf("lost %t: %d have asked to join", lose, d.all)
+			}
+		})
+	}
+}
