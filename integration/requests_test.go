@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/mutex"
@@ -54,7 +55,7 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 		watches := s.watches(t, c)
 		eventually(t, time.Minute, "no watch more for a while: a hold watches itself when it has lasted", func() bool {
 			before := watches
-			time.Sleep(500 * time.Millisecond)
+			time.Sleep(2 * driver.Settle)
 			watches = s.watches(t, c)
 			return watches == before
 		})
@@ -99,11 +100,12 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 
 // TestReleaseWakesExactlyOneOfAThousand counts the watch events that all clients get while a line of a
 // thousand is served: those of the one that leaves and of the one behind it, and nobody out of turn. Who has waited for long watches its
-// own entry too, and on ZooKeeper the entry of the one ahead beside what says that it has passed.
+// own entry too, and on ZooKeeper the entry of the one ahead beside what says that it has passed. On etcd either watch is told of
+// what happens to both keys, the entry's and the mark's.
 func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 	const clients, waitersEach = 4, 250
 	each(t, func(t *testing.T, s site) {
-		const each = 3 // watch events for a release
+		const each = 5 // watch events for a release
 		name := servers.Name(t)
 		first := s.meter(t, 30*time.Second)
 		l := lock(t, newMutex(t, first.Client, name))
@@ -140,7 +142,7 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 		watching := func() int { return sum(func(c meter) int { return c.watches() }) }
 		eventually(t, 2*time.Minute, "a thousand waiters, each watching all that it will", func() bool {
 			watches := watching()
-			time.Sleep(2 * time.Second)
+			time.Sleep(2 * driver.Settle)
 			return watches >= clients*waitersEach && watches == watching() && inLine(t, newMutex(t, first.Client, name)) == 1+clients*waitersEach
 		})
 		joined := sum(func(c meter) int { return c.requests() })

@@ -15,7 +15,7 @@ import (
 // at once when somebody deletes the entry at the service. A hold that is shorter
 // would pay requests for what it does not need. Session loss needs no
 // such watch.
-const settleAfter = driver.Settle
+const settleAfter = 250 * time.Millisecond
 
 // grant is one entry that was admitted, shared by the holds that re-entered it.
 type grant struct {

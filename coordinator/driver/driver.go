@@ -94,8 +94,8 @@ type Joined struct {
 	Nearest Place
 }
 
-// Settle is how long a contender has to wait, or to hold, before a watch on its own entry is worth its price.
-const Settle = 250 * time.Millisecond
+// Settle is how long a contender has to wait before it is worth the price to watch its own entry.
+const Settle = time.Second
 
 // View is what a contender sees of its line.
 type View struct {

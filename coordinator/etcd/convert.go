@@ -40,7 +40,7 @@ func (s *session) Convert(
 	case mode == old.mode:
 		return driver.Place{}, invalid("the entry has mode %q already", mode)
 	}
-	to := name{old.id, old.lease, mode, rank}
+	to := name{old.lease, old.id, mode, rank}
 	key := s.keys.line(line) + to.String()
 	if err := s.joins.expect(converted(old.contender), s.alive); err != nil {
 		return driver.Place{}, err

@@ -37,7 +37,7 @@
 //	           alone in a line with a tail or marks left over
 //	Ahead      one serializable read, keys only
 //	Follow     one watch, on a stream that the client's watches share, and one look at the two keys after its creation; after
-//	           250 ms the same for the follower's own key
+//	           a second a look at the follower's own key, and one watch for all followers of the session in that line
 //	Watch      one watch on the same stream, and one look at the key after
 //	           its creation unless nothing was written since the last Ahead; several places
 //	           take one watch on the line and one read of it, which all who wait so in the session share

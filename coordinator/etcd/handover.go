@@ -11,7 +11,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -241,7 +240,7 @@ func (s *session) leaveOps(e mine) []clientv3.Op {
 // Follow watches the entry ahead and its mark.
 //
 // The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark;
-// the rest is told by events. After Settle own is watched as well: a wait that is shorter is not worth it.
+// the rest is told by events. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
 	if err := s.alive(); err != nil {
 		return false, err
@@ -285,54 +284,36 @@ func (f *following) wait(ctx context.Context) error {
 	defer cancel()
 	settled := time.NewTimer(driver.Settle)
 	defer settled.Stop()
-	var opening <-chan clientv3.WatchChan
-	var own clientv3.WatchChan
+	var warnings <-chan warning
 	for {
-		var resp clientv3.WatchResponse
-		var ok bool
-		told := f.told
 		select {
-		case resp, ok = <-events:
-		case resp, ok = <-own:
-			told = f.toldOfSelf
+		case resp, ok := <-events:
+			if err := f.broken(ctx, stream, resp, ok); err != nil {
+				return err
+			}
+			done, err := f.told(ctx, resp)
+			switch {
+			case err != nil:
+				return f.watchFailed(ctx, err)
+			case done && removed(warnings):
+				return f.gone(ctx)
+			case done:
+				return nil
+			}
 		case <-settled.C:
-			opening = f.guard(wctx, stream)
-			continue
-		case own = <-opening:
-			continue
+			p := f.guards.enter(f.session, f.me.entry)
+			defer f.guards.leave(p)
+			warnings = p.warnings
+		case w := <-warnings:
+			if err := f.warned(ctx, w); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return f.watchFailed(ctx, errWatchEnded)
 		case <-wctx.Done():
 			return f.watchFailed(ctx, errWatchEnded)
 		}
-		if err := f.broken(ctx, stream, resp, ok); err != nil {
-			return err
-		}
-		done, err := told(ctx, resp)
-		switch {
-		case done && f.removed(own):
-			return f.gone(ctx)
-		case done:
-			return nil
-		case err == driver.ErrGone: //nolint:errorlint // our own word, and not the cause of a context
-			return f.gone(ctx)
-		case err != nil:
-			return f.watchFailed(ctx, err)
-		}
 	}
-}
-
-// guard opens the watch of the follower's own entry, and sends it to whoever receives. It may be cancelled only when it is there,
-// for the reason that openWatch gives, so it has a context of its own, which ends with that of the other watch, but
-// not before.
-func (f *following) guard(wctx context.Context, stream metadata.MD) <-chan clientv3.WatchChan {
-	opened := make(chan clientv3.WatchChan, 1)
-	own, cancel := f.watchContext(stream)
-	go func() { // ends with the session at the latest, whose context is above this one
-		opened <- f.c.Watch(own, f.me.key, clientv3.WithFilterPut(), clientv3.WithCreatedNotify())
-		context.AfterFunc(wctx, cancel)
-	}()
-	return opened
 }
 
 // told handles a message about the entry ahead and its mark.
@@ -357,17 +338,18 @@ func (f *following) isMark(kv *mvccpb.KeyValue) bool {
 	return string(kv.Key) == mark(f.ahead.key) && string(kv.Value) == revision(f.ahead.rev)
 }
 
-// toldOfSelf handles a message about the follower's own entry.
-func (f *following) toldOfSelf(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
-	if resp.Created {
-		return false, f.lookAtSelf(ctx, resp.Header.Revision)
-	}
-	for _, ev := range resp.Events {
-		if ev.Type == mvccpb.DELETE && ev.Kv.ModRevision > f.me.rev {
-			return false, driver.ErrGone
+// warned handles a word of the guard.
+func (f *following) warned(ctx context.Context, w warning) error {
+	err := w.err
+	if err == nil {
+		if err = f.lookAtSelf(ctx, w.since); err != nil && err != driver.ErrGone { //nolint:errorlint // our own word, and not the cause of a context
+			return f.watchFailed(ctx, err)
 		}
 	}
-	return false, nil
+	if err == driver.ErrGone { //nolint:errorlint // likewise
+		return f.gone(ctx)
+	}
+	return err
 }
 
 // gone tells whether the entry that is gone was removed, or went with its session. The watch of the sentinel may tell that later.
@@ -383,13 +365,12 @@ func (f *following) gone(ctx context.Context) error {
 	return driver.ErrGone
 }
 
-// removed tells whether the watch of the follower's own entry has said that it is gone. Of two messages that are there, of two
+// removed tells whether the guard has said that the follower's own entry is gone. Of two messages that are there, of two
 // watches, either may be taken first.
-func (f *following) removed(own clientv3.WatchChan) bool {
+func removed(warnings <-chan warning) bool {
 	select {
-	case resp := <-own:
-		done, err := f.toldOfSelf(context.Background(), clientv3.WatchResponse{Events: resp.Events})
-		return done || err != nil
+	case w := <-warnings:
+		return w.err == driver.ErrGone //nolint:errorlint // our own word
 	default:
 		return false
 	}

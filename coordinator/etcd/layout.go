@@ -12,8 +12,8 @@ import (
 
 // The keys of one namespace:
 //
-//	<namespace>/./<kind>/<name>/<id>-<lease>-<mode>          a contender, value as given
-//	<namespace>/./<kind>/<name>/+<id>-<lease>-<mode>-<rank>  one that was converted
+//	<namespace>/./<kind>/<name>/<lease>-<id>-<mode>          a contender, value as given
+//	<namespace>/./<kind>/<name>/+<lease>-<id>-<mode>-<rank>  one that was converted
 //	<namespace>/./<kind>/<name>+record                       the line's record
 //	<namespace>/./sessions/<lease>-<nonce>                   a session's sentinel, empty
 //
@@ -28,8 +28,9 @@ import (
 //
 // The contender's key is unique by its ID: two contenders of one session never
 // share a key. Lease and mode are in the name so that a listing without values shows
-// whose the entry is and what it wants. The ID comes before the mode because
-// Forget knows only the ID and deletes the range "<id>-<lease>-".
+// whose the entry is and what it wants. The lease comes first, so that one watch can be on all
+// entries of a session in a line. The ID comes before the mode because
+// Forget knows only the ID and deletes the range "<lease>-<id>-".
 //
 // A conversion makes a new key, since the watches of others are on the old one and must tell
 // that it went. The new key's create revision says nothing about the place in the line, so its
@@ -56,7 +57,15 @@ func (l layout) record(line driver.Line) string { return l.base + string(line) +
 
 // contender is the prefix of the one key that the contender can have before it is converted.
 func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID) string {
-	return l.line(line) + id + "-" + leaseHex(lease) + "-"
+	return l.line(line) + leaseHex(lease) + "-" + id + "-"
+}
+
+// siblings is the prefix of the keys of all contenders that the session of an entry has in its line: of the converted ones if it
+// is one of those, and of the others if not.
+func siblings(e entry) string {
+	bare := e.key[strings.LastIndexByte(e.key, '/')+1:]
+	lease, _, _ := strings.Cut(bare, "-")
+	return strings.TrimSuffix(e.key, bare) + lease + "-"
 }
 
 // moved begins the names of converted entries. It sorts before all hex digits.
@@ -87,12 +96,12 @@ func leaseHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%016x", uint6
 
 // name is the last part of a contender's key.
 type name struct {
-	id, lease, mode string
+	lease, id, mode string
 	rank            int64 // the token of a converted entry; zero of one that has its own create revision
 }
 
 func (n name) String() string {
-	s := n.id + "-" + n.lease + "-" + n.mode
+	s := n.lease + "-" + n.id + "-" + n.mode
 	if n.rank > 0 {
 		return fmt.Sprintf("%s%s-%016x", moved, s, n.rank)
 	}
@@ -108,10 +117,10 @@ func parseName(s string) (name, bool) {
 	if isMoved {
 		want = 4
 	}
-	if len(parts) != want || !isID(parts[0]) || !isLong(parts[1]) || !isMode(parts[2]) {
+	if len(parts) != want || !isLong(parts[0]) || !isID(parts[1]) || !isMode(parts[2]) {
 		return name{}, false
 	}
-	n := name{id: parts[0], lease: parts[1], mode: parts[2]}
+	n := name{lease: parts[0], id: parts[1], mode: parts[2]}
 	if isMoved {
 		rank, err := strconv.ParseInt(parts[3], 16, 64)
 		if err != nil || rank <= 0 || !isLong(parts[3]) {

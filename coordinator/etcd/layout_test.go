@@ -19,7 +19,7 @@ func TestContenderKeyRoundTrip(t *testing.T) {
 		for _, lease := range []clientv3.LeaseID{1, math.MaxInt64, -5} {
 			for _, mode := range []string{"x", "r", "p3", "abcdefghijklmn16"} {
 				for _, rank := range []int64{0, 5, math.MaxInt64 - 1} {
-					checkRoundTrip(t, name{id, leaseHex(lease), mode, rank})
+					checkRoundTrip(t, name{leaseHex(lease), id, mode, rank})
 				}
 			}
 		}
@@ -37,6 +37,9 @@ func checkRoundTrip(t *testing.T, n name) {
 	}
 	if !strings.HasPrefix(key, prefix) {
 		t.Errorf("%s is not below %s", key, prefix)
+	}
+	if all, want := siblings(entry{key, 1}), strings.TrimSuffix(prefix, n.id+"-"); all != want {
+		t.Errorf("%s: its session's entries are below %s, want %s", key, all, want)
 	}
 	if from, to := l.allConverted(line); (from <= key && key < to) != (n.rank > 0) {
 		t.Errorf("%s: rank %d, and the converted are from %s to %s", key, n.rank, from, to)

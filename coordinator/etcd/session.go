@@ -33,6 +33,7 @@ type session struct {
 	writes writes
 	hand   handovers
 	tapes  tapes
+	guards guards
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
 	// nearest is who stood directly ahead in the last view, for Watch to save its look.
@@ -48,6 +49,7 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 	s.joins.unheard = make(map[string]bool)
 	s.writes.last = make(map[string]written)
 	s.hand = newHandovers()
+	s.guards.m = make(map[string]*guard)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

@@ -29,10 +29,12 @@ type streams struct{ gen atomic.Int64 }
 const streamKey = "baton-stream"
 
 func (st *streams) current() metadata.MD {
-	md := requireLeader.Copy()
-	if gen := st.gen.Load(); gen > 0 {
-		md.Set(streamKey, strconv.FormatInt(gen, 10))
+	gen := st.gen.Load()
+	if gen == 0 {
+		return requireLeader // one for all: a copy would be a good part of what a watch takes
 	}
+	md := requireLeader.Copy()
+	md.Set(streamKey, strconv.FormatInt(gen, 10))
 	return md
 }
 

@@ -34,7 +34,7 @@
 //	Ahead      one listing of the line
 //	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes, once for all of the session
 //	Follow     nothing, if the Join has found the nearest, else a read; one more after driver.Settle, and another
-//	           one after a second
+//	           one after as long again
 //	Convert    one transaction
 //	Write      one write
 //	Leave      one delete, or one transaction

@@ -33,7 +33,7 @@ const (
 	bothToo  // after doubtAfter
 )
 
-const doubtAfter = 4 * driver.Settle
+const doubtAfter = 2 * driver.Settle
 
 // Follow waits with the watch on the heel of the one ahead, which stands if the Join has found that one. What the
 // watch is told says whether it has passed. Without a heel it waits with a watch on the entry.

@@ -390,7 +390,7 @@ lookAgain: /* go: etcd.following.look, zookeeper.session.nearest, zookeeper.chas
 #endif
 	};
 
-waits: /* go: etcd.following.wait, etcd.following.told, etcd.following.toldOfSelf, zookeeper.chase.wait, zookeeper.chase.attend */
+waits: /* go: etcd.following.wait, etcd.following.told, etcd.following.warned, etcd.guards.told, zookeeper.chase.wait, zookeeper.chase.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
@@ -411,7 +411,7 @@ waits: /* go: etcd.following.wait, etcd.following.told, etcd.following.toldOfSel
 #endif
 	:: atomic { breaks > 0 -> breaks--; R = cr[p]; goto follow }
 	fi;
-told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.following.removed */
+told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.removed */
 	atomic {
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
