@@ -206,35 +206,26 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 	}
 	tail := s.keys.tail(line)
 	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e.entry)) // a tail is as new as the entry that it names
-	behind, last := s.leaveOps(e), append(s.leaveOps(e), clientv3.OpDelete(tail))
+	var behind []clientv3.Op
 	if pass {
-		behind = append(behind, clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease)))
+		behind = []clientv3.Op{clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease))}
 	}
-	if first {
-		resp, err := s.c.Txn(ctx).If(newer).Then(behind...).Else(last...).Commit()
-		if err != nil {
-			return false, err
-		}
-		s.finished(line, resp.Header.Revision)
-		return resp.Responses[0].GetResponseDeleteRange().Deleted > 0, nil
-	}
-	resp, err := s.c.Txn(ctx).If(e.stands()).Then(clientv3.OpTxn([]clientv3.Cmp{newer}, behind, last)).Commit()
-	if err != nil {
-		return false, err
-	}
-	s.finished(line, resp.Header.Revision)
-	return resp.Succeeded, nil
-}
-
-// leaveOps delete an entry, and the marks of those ahead of it.
-func (s *session) leaveOps(e mine) []clientv3.Op {
-	ops := []clientv3.Op{clientv3.OpDelete(e.key)}
-	for _, m := range s.hand.marksOf(e.contender) {
+	ops := []clientv3.Op{clientv3.OpDelete(e.key), clientv3.OpTxn([]clientv3.Cmp{newer}, behind, []clientv3.Op{clientv3.OpDelete(tail)})}
+	for _, m := range s.hand.marksOf(e.contender) { // of those ahead
 		if m != mark(e.key) {
 			ops = append(ops, clientv3.OpDelete(m))
 		}
 	}
-	return ops
+	txn := s.c.Txn(ctx)
+	if !first {
+		txn = txn.If(e.stands())
+	}
+	resp, err := txn.Then(ops...).Commit()
+	if err != nil {
+		return false, err
+	}
+	s.finished(line, resp.Header.Revision)
+	return resp.Succeeded && resp.Responses[0].GetResponseDeleteRange().Deleted > 0, nil
 }
 
 // Follow watches the entry ahead and its mark.
