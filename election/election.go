@@ -34,6 +34,11 @@ type Option recipes.Option
 // be unique.
 func WithIdentity(id string) Option { return Option(recipes.WithIdentity(id)) }
 
+// WithLockDelay has the office stay vacant for so long, 1 ms to a minute, when a leader was lost, so that what it had sent before can
+// arrive while nobody else leads. After a resignation the next one leads at once. All candidates give the option. See
+// [recipes.WithLockDelay] for what it costs.
+func WithLockDelay(d time.Duration) Option { return Option(recipes.WithLockDelay(d)) }
+
 // New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
 // coordinator.ErrInvalid and says which argument breaks which rule.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {

@@ -59,6 +59,11 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
+// WithLockDelay has the lock rest for so long, 1 ms to a minute, when a holder was lost, so that what it had sent before can arrive while
+// nobody else holds. After an Unlock the next one holds at once. All who use the name give the option. See
+// [recipes.WithLockDelay] for what it costs.
+func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
+
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
 	line, err := recipes.NewLine(c, kind, name, opts...)

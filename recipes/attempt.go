@@ -27,6 +27,8 @@ type attempt struct {
 	slept      bool // it may have changed since, unheard
 	moved      bool // it has changed since the contender joined
 	sharing    sharing
+
+	noted driver.Version // of the note that it has left; see rest
 }
 
 // acquire is Acquire without re-entry. It also returns the session's ID, for the observer.
@@ -48,6 +50,9 @@ func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, st
 		return nil, a.session.ID(), a.taken(ctx, err)
 	}
 	if err = a.wait(ctx); err == nil {
+		err = a.rest(ctx)
+	}
+	if err == nil {
 		// The last look: a session that ended between the grant's request and now, while this
 		// process was paused say, has no grant to give. Whoever comes next may have it.
 		err = a.session.Check(ctx)
@@ -206,7 +211,8 @@ const askWho = time.Second
 // short request tells who that is. Other errors it leaves alone, and so it does when ctx has ended, for its cause
 // may be the ErrTaken of somebody else.
 func (a *attempt) taken(ctx context.Context, err error) error {
-	if !a.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) {
+	var rests *DelayError
+	if !a.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) || errors.As(err, &rests) {
 		return err
 	}
 	ask, cancel := context.WithTimeout(ctx, askWho)

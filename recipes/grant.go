@@ -28,8 +28,9 @@ type grant struct {
 
 	ctx     context.Context // ends when the grant does, with the cause
 	cancel  context.CancelCauseFunc
-	quiet   func() bool   // takes back the report of a loss with the session
-	writing chan struct{} // held, by sending to it, by whoever writes the entry's value
+	noted   driver.Version // of the note that it has left; see rest
+	quiet   func() bool    // takes back the report of a loss with the session
+	writing chan struct{}  // held, by sending to it, by whoever writes the entry's value
 
 	mu       sync.Mutex
 	info     info
@@ -57,6 +58,7 @@ func newHold(ctx context.Context, a *attempt) *Hold {
 		place: a.joined.Place, info: a.info, value: a.value, held: a.Held, writing: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
+	g.noted = a.noted
 	if a.Exclusive && a.first {
 		g.passes = g.place
 	}

@@ -19,6 +19,7 @@ type Line struct {
 	key      any // the holdKey
 	identity string
 	payload  []byte
+	delay    time.Duration                 // see WithLockDelay
 	record   atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
 }
 
@@ -44,10 +45,13 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if err := coordinator.CheckIdentity(set.identity); err != nil {
 		return nil, err
 	}
+	if err := set.checkDelay(name); err != nil {
+		return nil, err
+	}
 	if len(set.payload) > MaxPayload {
 		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
-	return &Line{client: c, name: name, line: line, key: holdKey{c, line}, identity: set.identity, payload: append([]byte(nil), set.payload...)}, nil
+	return &Line{client: c, name: name, line: line, key: holdKey{c, line}, identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay}, nil
 }
 
 // Name is the name, as given.

@@ -1,11 +1,15 @@
 package recipes
 
+import "time"
+
 // Option changes a default of a recipe.
 type Option func(*options)
 
 type options struct {
 	identity string
 	payload  []byte
+	delay    time.Duration
+	delays   bool
 }
 
 // WithIdentity sets who holds or waits in listings: the client's identity by default, and for an empty one.

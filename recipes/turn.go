@@ -191,6 +191,7 @@ func (g *grant) notHeld() error {
 func (g *grant) withdraw(ctx context.Context) error {
 	ctx, stop := coordinator.Afterwards(ctx)
 	defer stop()
+	g.takeBack(ctx)
 	g.mu.Lock()
 	t := g.turn
 	g.mu.Unlock()

@@ -87,6 +87,9 @@ func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 	line, err := recipes.NewLine(c, kind, name, opts...)
+	if err == nil {
+		err = line.NoLockDelay()
+	}
 	if err != nil {
 		return nil, err
 	}

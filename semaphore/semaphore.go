@@ -109,6 +109,9 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 		}
 	}
 	line, err := recipes.NewLine(c, kind, name, opts...)
+	if err == nil {
+		err = line.NoLockDelay()
+	}
 	if err != nil {
 		return nil, err
 	}

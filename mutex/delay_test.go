@@ -1,0 +1,279 @@
+package mutex_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+const delay = 20 * time.Second
+
+// resting runs a test with n clients who agree on a lock-delay.
+func resting(t *testing.T, n int, f func(t *testing.T, all []party)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		var all []party
+		for range n {
+			p := join(t, svc)
+			var err error
+			if p.m, err = mutex.New(p.client, "jobs", mutex.WithLockDelay(delay)); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p)
+		}
+		f(t, all)
+		for _, p := range all {
+			if err := p.client.Close(context.Background()); err != nil {
+				t.Errorf("close: %v", err)
+			}
+		}
+	})
+}
+
+// expire ends the session of a party, and returns when that was.
+func (p party) expire() time.Time {
+	p.Helper()
+	s, err := p.client.Session(context.Background())
+	if err != nil {
+		p.Fatal(err)
+	}
+	p.svc.Expire(s.ID())
+	return time.Now()
+}
+
+// waiting is a Lock under way.
+type waiting struct {
+	done chan struct{}
+	lock *mutex.Lock
+	err  error
+	at   time.Time
+}
+
+func (p party) begin(ctx context.Context) *waiting {
+	w := &waiting{done: make(chan struct{})}
+	go func() {
+		w.lock, w.err = p.m.Lock(ctx)
+		w.at = time.Now()
+		close(w.done)
+	}()
+	synctest.Wait()
+	return w
+}
+
+func (w *waiting) granted(t *testing.T) *mutex.Lock {
+	t.Helper()
+	if <-w.done; w.err != nil {
+		t.Fatal(w.err)
+	}
+	return w.lock
+}
+
+// TestLostHolderIsSucceededAfterTheLockDelay, one that releases at once.
+func TestLostHolderIsSucceededAfterTheLockDelay(t *testing.T) {
+	resting(t, 3, func(t *testing.T, all []party) {
+		a, b, c := all[0], all[1], all[2]
+		l := a.lock()
+		next, last := b.begin(t.Context()), c.begin(t.Context())
+		time.Sleep(time.Second)
+		lost := a.expire()
+		if <-l.Context().Done(); !errors.Is(l.Err(), coordinator.ErrSessionLost) {
+			t.Error(l.Err())
+		}
+		held := next.granted(t)
+		if d := next.at.Sub(lost); d != delay {
+			t.Errorf("granted %v after the loss", d)
+		}
+		time.Sleep(time.Minute)
+		released := time.Now()
+		b.unlock(held)
+		held = last.granted(t)
+		if d := last.at.Sub(released); d != 0 {
+			t.Errorf("granted %v after a release", d)
+		}
+		c.unlock(held)
+		for range 3 {
+			began := time.Now()
+			a.unlock(a.lock())
+			if d := time.Since(began); d != 0 {
+				t.Errorf("an uncontended pair takes %v", d)
+			}
+		}
+	})
+}
+
+// TestLockDelayOutlivesThoseWhoWaitForIt: the next in line is lost, gives up, or loses its entry, and the one after it waits all the same.
+func TestLockDelayOutlivesThoseWhoWaitForIt(t *testing.T) {
+	for name, end := range map[string]func(b party, cancel func()){
+		"lost":    func(b party, _ func()) { b.expire() },
+		"gave up": func(_ party, cancel func()) { cancel() },
+		"removed": func(b party, _ func()) { b.svc.Remove(line, b.svc.Snapshot(line)[0].ID) },
+		"closed":  func(b party, _ func()) { _ = b.client.Close(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			resting(t, 3, func(t *testing.T, all []party) {
+				a, b, c := all[0], all[1], all[2]
+				a.lock()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				next, last := b.begin(ctx), c.begin(t.Context())
+				lost := a.expire()
+				time.Sleep(delay / 2)
+				end(b, cancel)
+				held := last.granted(t)
+				if d := last.at.Sub(lost); d < delay || d > 2*delay {
+					t.Errorf("granted %v after the loss", d)
+				}
+				if <-next.done; next.err == nil {
+					t.Error("granted, although it was on its way out")
+				}
+				c.unlock(held)
+			})
+		})
+	}
+}
+
+// TestTryLockDuringTheLockDelay says why it fails, and leaves nothing.
+func TestTryLockDuringTheLockDelay(t *testing.T) {
+	resting(t, 2, func(t *testing.T, all []party) {
+		a, b := all[0], all[1]
+		a.lock()
+		a.expire()
+		synctest.Wait()
+		_, err := b.m.TryLock(t.Context())
+		var rests *recipes.DelayError
+		if !errors.Is(err, coordinator.ErrTaken) || !errors.As(err, &rests) || rests.Delay != delay || rests.Name != "jobs" {
+			t.Errorf("TryLock: %v", err)
+		}
+		synctest.Wait()
+		if n := len(b.svc.Snapshot(line)); n != 0 {
+			t.Errorf("%d entries left", n)
+		}
+		l := b.lock()
+		b.unlock(l)
+		if l, err = b.m.TryLock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.unlock(l)
+	})
+}
+
+// TestLockDelayUnderLostRequestsAndReplies: never is a lost holder succeeded too soon, whatever is lost, and nobody is stuck.
+func TestLockDelayUnderLostRequestsAndReplies(t *testing.T) {
+	for seed := range uint64(200) {
+		resting(t, 3, func(t *testing.T, all []party) {
+			r := rand.New(rand.NewPCG(seed, 7))
+			all[0].svc.OnRequest(func(q memory.Request) (f memory.Fate) {
+				if q.Op == memory.OpSetRecord || q.Op == memory.OpRecord || q.Op == memory.OpLeave || q.Op == memory.OpJoin {
+					switch r.IntN(6) {
+					case 0:
+						f.DropReply = true
+					case 1:
+						f.DropRequest = true
+					}
+				}
+				return f
+			})
+			var lost time.Time
+			for range 10 {
+				p := all[r.IntN(len(all))]
+				l, err := p.m.Lock(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := time.Since(lost); d < delay {
+					t.Errorf("seed %d: granted %v after a loss", seed, d)
+				}
+				if r.IntN(2) == 0 {
+					p.unlock(l)
+				} else {
+					lost = p.expire()
+				}
+			}
+			all[0].svc.OnRequest(nil)
+		})
+	}
+}
+
+func TestLockDelayIsChecked(t *testing.T) {
+	resting(t, 1, func(t *testing.T, all []party) {
+		c := all[0].client
+		for _, d := range []time.Duration{0, -1, time.Microsecond, recipes.MaxLockDelay + 1} {
+			if _, err := mutex.New(c, "jobs", mutex.WithLockDelay(d)); !errors.Is(err, coordinator.ErrInvalid) {
+				t.Errorf("mutex, %v: %v", d, err)
+			}
+			if _, err := election.New(c, "jobs", election.WithLockDelay(d)); !errors.Is(err, coordinator.ErrInvalid) {
+				t.Errorf("election, %v: %v", d, err)
+			}
+		}
+		if _, err := rwlock.New(c, "jobs", recipes.WithLockDelay(delay)); !errors.Is(err, coordinator.ErrInvalid) {
+			t.Errorf("rwlock: %v", err)
+		}
+		if _, err := semaphore.New(c, "jobs", 1, recipes.WithLockDelay(delay)); !errors.Is(err, coordinator.ErrInvalid) {
+			t.Errorf("semaphore: %v", err)
+		}
+	})
+}
+
+// TestForeignNoteIsNamed: what somebody else has stored at the name is not overwritten.
+func TestForeignNoteIsNamed(t *testing.T) {
+	resting(t, 1, func(t *testing.T, all []party) {
+		s, err := all[0].client.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.SetRecord(t.Context(), line, []byte("mine"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := all[0].m.Lock(t.Context()); !errors.Is(err, coordinator.ErrRefused) {
+			t.Errorf("Lock: %v", err)
+		}
+	})
+}
+
+// TestElectionHasALockDelay: a leader that is lost is succeeded after it, one that resigns at once.
+func TestElectionHasALockDelay(t *testing.T) {
+	resting(t, 2, func(t *testing.T, all []party) {
+		var terms [2]*election.Term
+		var e [2]*election.Election
+		for i, p := range all {
+			var err error
+			if e[i], err = election.New(p.client, "office", election.WithLockDelay(delay)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		campaign := func(i int) (took time.Duration) {
+			began := time.Now()
+			var err error
+			if terms[i], err = e[i].Campaign(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(began)
+		}
+		campaign(0)
+		all[0].expire()
+		if d := campaign(1); d != delay {
+			t.Errorf("elected %v after the loss", d)
+		}
+		if err := terms[1].Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if d := campaign(0); d != 0 {
+			t.Errorf("elected %v after a resignation", d)
+		}
+		if err := terms[0].Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

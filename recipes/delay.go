@@ -1,0 +1,133 @@
+package recipes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// MaxLockDelay is the longest lock-delay.
+const MaxLockDelay = time.Minute
+
+// WithLockDelay has the name rest for so long, up to MaxLockDelay, when a holder was lost: its session ended, its entry was removed, or
+// its client was closed. What it had sent before can arrive meanwhile, and nobody else holds yet. After a release
+// the next one holds at once. It is Chubby's lock-delay (Burrows, OSDI 2006).
+//
+// Each holder leaves a note at the name, which its release takes back; whoever comes next and finds one waits. The wait begins anew with
+// whoever is next when one that waits is lost. All who use the name give the option, for without it nobody looks. A grant costs two
+// requests more, a release one. A release that had no answer may count as a loss. A Try during the wait is a [*DelayError].
+func WithLockDelay(d time.Duration) Option { return func(o *options) { o.delay, o.delays = d, true } }
+
+// checkDelay checks what WithLockDelay was given.
+func (o options) checkDelay(name string) error {
+	if o.delays && (o.delay < time.Millisecond || o.delay > MaxLockDelay) {
+		return invalid("lock-delay %v for %q: want 1ms to %v", o.delay, name, MaxLockDelay)
+	}
+	return nil
+}
+
+// NoLockDelay returns an error if the line has a lock-delay: for recipes whose holders do not exclude each other.
+func (l *Line) NoLockDelay() error {
+	if l.delay == 0 {
+		return nil
+	}
+	return invalid("lock-delay %v for %q: only a mutex and an election have one", l.delay, l.name)
+}
+
+// DelayError says that the last holder of the name was lost, and for how long the name rests, at most. It is a coordinator.ErrTaken.
+type DelayError struct {
+	Op, Name string
+	Delay    time.Duration
+}
+
+func (e *DelayError) Error() string {
+	return fmt.Sprintf("baton: %s %q: the last holder was lost, and the name rests for up to %v", e.Op, e.Name, e.Delay)
+}
+
+// Unwrap returns coordinator.ErrTaken.
+func (e *DelayError) Unwrap() error { return coordinator.ErrTaken }
+
+// note is the record of a line with a lock-delay: who held last.
+type note struct {
+	Token driver.Token `json:"token"`
+	Held  bool         `json:"held"` // it has not released
+	// Delay is how long whoever comes next waits if it never does, in milliseconds.
+	Delay int64 `json:"delay_ms"`
+}
+
+func (n note) encode() []byte {
+	b, _ := json.Marshal(n) // numbers always can be
+	return b
+}
+
+// rest waits until the name has rested, if the last holder was lost, and leaves a note of its own. Before it returns nil nothing is
+// granted: whoever dies on the way has the next one wait as long.
+func (a *attempt) rest(ctx context.Context) error {
+	if a.line.delay == 0 || !a.Exclusive {
+		return nil
+	}
+	own := note{Token: a.joined.Token, Held: true, Delay: a.line.delay.Milliseconds()}
+	for rested := driver.Version(0); ; {
+		r, err := a.session.Record(ctx, a.line.line, driver.Any)
+		if err != nil {
+			return err
+		}
+		var last note
+		if r.Version != 0 && json.Unmarshal(r.Value, &last) != nil {
+			return fmt.Errorf("%w: what is stored at the name is no note of a holder: %q", coordinator.ErrRefused, r.Value)
+		}
+		switch {
+		case last.Held && last.Token == own.Token: // written by an earlier attempt, whose reply was lost
+			a.noted = r.Version
+			return nil
+		case last.Held && r.Version != rested:
+			if err := a.sleep(ctx, time.Duration(last.Delay)*time.Millisecond); err != nil {
+				return err
+			}
+			rested = r.Version
+			continue // somebody may have written meanwhile
+		}
+		a.noted, err = a.session.SetRecord(ctx, a.line.line, own.encode(), r.Version)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
+			return ended(ctx, err)
+		}
+	}
+}
+
+// sleep waits out a lock-delay, and makes sure that the contender stands in line still.
+func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
+	if d = min(d, MaxLockDelay); a.Try {
+		return &DelayError{Op: a.Op, Name: a.line.name, Delay: d}
+	}
+	a.line.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "line", a.line.line, "token", a.joined.Token, "delay", d)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-a.session.Context().Done():
+		return context.Cause(a.session.Context())
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	_, err := a.session.Ahead(ctx, a.line.line, a.joined.Place)
+	return err
+}
+
+// takeBack writes that the grant was released. If that fails, whoever is next waits, as after a loss.
+func (g *grant) takeBack(ctx context.Context) {
+	if g.noted == 0 {
+		return
+	}
+	if _, err := g.session.SetRecord(ctx, g.line.line, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
+		g.line.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
+			"line", g.line.line, "token", g.token, "error", err)
+	}
+}
