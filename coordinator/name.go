@@ -46,31 +46,11 @@ func CheckName(name string) error {
 // LineOf returns the line of a recipe's name: kind is the recipe's own ("mutex"), so
 // that two recipes on one name do not meet in one line.
 func LineOf(kind, name string) (driver.Line, error) {
-	if kind == "" || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
-		return "", invalid("kind %q of a line: want letters a to z and \"-\"", kind)
+	if kind == "" || kind == ownKind || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
+		return "", invalid("kind %q of a line: want letters a to z and \"-\", and not %q", kind, ownKind)
 	}
 	if err := CheckName(name); err != nil {
 		return "", err
 	}
-	return driver.Line(kind + "/" + escape(name)), nil
-}
-
-// escape turns a name into one path component. Slashes are escaped like all else, so
-// that the lines of "a" and "a/b" can never lie inside each other, which etcd's prefix ranges
-// and ZooKeeper's children would make a double grant of.
-func escape(name string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(name) {
-		c := name[i]
-		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-			strings.IndexByte("-_.~", c) >= 0 {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteByte('%')
-		b.WriteByte(hex[c>>4])
-		b.WriteByte(hex[c&15])
-	}
-	return b.String()
+	return driver.NewLine(kind, name), nil
 }

@@ -50,6 +50,8 @@ type Session struct {
 	born     time.Time    // carries the monotonic clock
 	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
 
+	service atomic.Pointer[string] // its identity, once it was read
+
 	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see doubtful
 
 	mu       sync.Mutex

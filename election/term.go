@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -19,6 +20,15 @@ type Term struct {
 // terms of this election. Show it to whatever the leader works on, with each access, reads
 // included, and have it refuse tokens smaller than the greatest it has seen.
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
+
+// Sequencer tells of this term in a form that can be shown to others, in any process, and checked there: see package
+// coordinator/fence. It is free, but for the first of a session,
+// which reads the identity of the service. When the term is over the
+// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := t.hold.Sequencer(ctx)
+	return s, coordinator.Describe(ctx, "sequencer", t.election.Name(), err)
+}
 
 // Context ends when the term does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
 // ErrClosed), and before anyone else can lead. It has the values of the context given to

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -144,6 +145,15 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // Token is the fencing token of this grant: strictly greater than those of all earlier
 // grants of this name. Re-entering gives the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
+
+// Sequencer tells of this lock in a form that can be shown to others, in any process, and checked there: see package
+// coordinator/fence. It is free, but for the first of a session,
+// which reads the identity of the service. When the lock is over the
+// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := l.hold.Sequencer(ctx)
+	return s, coordinator.Describe(ctx, "sequencer", l.mutex.Name(), err)
+}
 
 // Context ends when the lock does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
 // ErrClosed), and before anyone else can hold it. It has the values of the context given to

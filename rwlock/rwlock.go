@@ -55,6 +55,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -220,6 +221,15 @@ func (l *Lock) Writer() bool { return l.writer }
 // had ended before it began. Readers have theirs in the order of asking, which need not be that of their grants: one
 // may be smaller than that of a reader who came and left meanwhile. Re-entering gives the same token, and so does reading within a write lock.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
+
+// Sequencer tells of this lock in a form that can be shown to others, in any process, and checked there: see package
+// coordinator/fence. A write lock that becomes a read lock ends it; after that, ask again. It is free, but for the first of a session,
+// which reads the identity of the service. When the lock is over the
+// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := l.hold.Sequencer(ctx)
+	return s, coordinator.Describe(ctx, "sequencer", l.lock.Name(), err)
+}
 
 // Context ends when the lock does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
 // ErrClosed), and before anyone that it excludes can hold it. It has the values of the context given to

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -92,6 +93,15 @@ func (p *Permit) describe(op string, err error) error {
 // Token is the fencing token of this grant. Several grants hold at once, with different tokens: a resource that
 // checks them has to know the holders, or check by slot.
 func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
+
+// Sequencer tells of this permit in a form that can be shown to others, in any process, and checked there: see package
+// coordinator/fence. ReleasePart ends it; after that, ask again. It is free, but for the first of a session,
+// which reads the identity of the service, and for the first of a permit, whose entry has to say that it holds: it would after 250 ms anyway. When the permit is over the
+// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := p.hold.Sequencer(ctx)
+	return s, coordinator.Describe(ctx, "sequencer", p.semaphore.Name(), err)
+}
 
 // Context ends when the permit does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
 // ErrClosed), and before anyone else can have what it holds. It has the values of the context given to

@@ -44,6 +44,7 @@ func callsEnd(e *env) {
 		{"Record", func(ctx context.Context) error { _, err := s.Record(ctx, line, driver.Any); return err }},
 		{"SetRecord", func(ctx context.Context) error { _, err := s.SetRecord(ctx, line, []byte("value"), 0); return err }},
 		{"List", func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err }},
+		{"Check", func(ctx context.Context) error { return s.Check(ctx, line, own.Place.Key, own.Token) }},
 		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, line, newID()) }},
 		{"Leave", func(ctx context.Context) error { return s.Leave(ctx, line, own.Place) }},
 		{"Pass", func(ctx context.Context) error { return s.Pass(ctx, line, own.Place) }},
@@ -82,6 +83,7 @@ func errorsClassified(e *env) {
 	_, err = s.Convert(e.soon(), line, own, "r", nil)
 	e.classified(e.ctx, err, "Convert of a place that was left")
 	e.classified(e.ctx, s.Write(e.soon(), line, own.Place, nil), "Write to a place that was left")
+	e.classified(e.ctx, s.Check(e.soon(), line, own.Place.Key, own.Token), "Check of a place that was left")
 	_, err = s.SetRecord(e.soon(), line, []byte("value"), e.setRecord(s, e.line(), "value", 0))
 	e.classified(e.ctx, err, "SetRecord with another version")
 	_, err = s.Head(dead, line, driver.Any)

@@ -40,9 +40,9 @@ func endedStaysEnded(e *env) {
 	own := e.join(s, line)
 	e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
 	e.lost(s)
-	e.dead(s, line, own.Place, stands.Place)
+	e.dead(s, line, own.Place, stands)
 	e.openOn(c) // the client goes on with a new one
-	e.dead(s, line, own.Place, stands.Place)
+	e.dead(s, line, own.Place, stands)
 	e.stands(other, line, stands.Place.ID)
 }
 
@@ -53,12 +53,13 @@ func closedStaysClosed(e *env) {
 	stands := e.join(other, line)
 	own := e.join(s, line)
 	e.ok(s.Close(e.soon()), "Close")
-	e.dead(s, line, own.Place, stands.Place)
+	e.dead(s, line, own.Place, stands)
 	e.stands(other, line, stands.Place.ID)
 }
 
 // dead checks that no call succeeds on a session that is over.
-func (e *env) dead(s driver.Session, line driver.Line, own, stands driver.Place) {
+func (e *env) dead(s driver.Session, line driver.Line, own driver.Place, other driver.Joined) {
+	stands, token := other.Place, other.Token
 	joined := driver.Joined{Place: own}
 	for name, call := range map[string]func(ctx context.Context) error{
 		"Renew":           s.Renew,
@@ -69,6 +70,7 @@ func (e *env) dead(s driver.Session, line driver.Line, own, stands driver.Place)
 		"Pass":            func(ctx context.Context) error { return s.Pass(ctx, line, own) },
 		"Leave":           func(ctx context.Context) error { return s.Leave(ctx, line, own) },
 		"Forget":          func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },
+		"Check":           func(ctx context.Context) error { return s.Check(ctx, line, stands.Key, token) },
 		"List":            func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err },
 		"Ahead of nobody": func(ctx context.Context) error { _, err := s.Ahead(ctx, line, nowhere); return err },
 		"Convert":         func(ctx context.Context) error { _, err := s.Convert(ctx, line, joined, "r", nil); return err },

@@ -70,6 +70,9 @@ var clauses = map[string]string{
 	"F1": `After nil, no Join of this ID on this session that was called before can still be applied, even if its request is still under way. Forgetting an ID that never joined is not an error.`,
 	"F2": `Other contenders of the same session and line keep their places; a Join of theirs that is under way may fail with ErrUnavailable.`,
 
+	"K1": `nil means that the entry stood in the line, with that token, at some moment after the call began.`,
+	"K2": `ErrGone means that it did not: it was left, forgotten, converted or deleted, its session ended, or no entry of this line ever had that key and token, however odd they are.`,
+
 	"S1": `The list is at least as new as everything that this session finished before.`,
 
 	"H1": `The state is at least as new as everything that this session finished before, and as what Head returned before. Of several changes in a row all but the last may be skipped; the last is never missed, even over reconnects and compactions.`,
@@ -98,7 +101,7 @@ var cases = join(
 	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
 	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
-	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, listCases,
+	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, checkCases, listCases,
 	headCases, headChangeCases, headToldCases, headWaitCases,
 	recordCases, recordToldCases, setRecordCases,
 	closeCases,

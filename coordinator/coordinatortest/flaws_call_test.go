@@ -125,6 +125,11 @@ func deafMethods(never context.Context) map[string]func(s *patched) {
 				return s.Session.Forget(never, line, id)
 			}
 		},
+		"Check": func(s *patched) {
+			s.check = func(_ context.Context, line driver.Line, key string, token driver.Token) error {
+				return s.Session.Check(never, line, key, token)
+			}
+		},
 		"List": func(s *patched) {
 			s.list = func(_ context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 				return s.Session.List(never, line, limit)

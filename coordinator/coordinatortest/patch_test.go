@@ -57,6 +57,7 @@ type patched struct {
 	leave     func(ctx context.Context, line driver.Line, own driver.Place) error
 	pass      func(ctx context.Context, line driver.Line, own driver.Place) error
 	forget    func(ctx context.Context, line driver.Line, id string) error
+	check     func(ctx context.Context, line driver.Line, key string, token driver.Token) error
 	list      func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
 	close     func(ctx context.Context) error
 }
@@ -157,6 +158,13 @@ func (s *patched) Forget(ctx context.Context, line driver.Line, id string) error
 		return s.forget(ctx, line, id)
 	}
 	return s.Session.Forget(ctx, line, id)
+}
+
+func (s *patched) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	if s.check != nil {
+		return s.check(ctx, line, key, token)
+	}
+	return s.Session.Check(ctx, line, key, token)
 }
 
 func (s *patched) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {

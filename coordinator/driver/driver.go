@@ -30,13 +30,28 @@ package driver
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"time"
 )
 
 // Token is a fencing token: the service's own number for one grant. Tokens of
 // one line rise strictly in the order in which contenders joined it, for as long as
-// the service keeps its data. It is etcd's create revision and ZooKeeper's czxid.
+// the service keeps its data. It is etcd's create revision and ZooKeeper's czxid. Tokens are compared as numbers, and are a
+// BIGINT to databases.
 type Token int64
+
+// String writes the token in decimal digits, for people, headers and the like.
+func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
+
+// ParseToken reads what String wrote. Anything but a positive number in its shortest form is ErrInvalid.
+func ParseToken(s string) (Token, error) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if t := Token(n); err == nil && t > 0 && t.String() == s {
+		return t, nil
+	}
+	return 0, fmt.Errorf("%w: token %.20q; want a positive decimal number of 64 bits", ErrInvalid, s)
+}
 
 // Line is the opaque name of one line: "kind/name", each part of it made of
 // unreserved URL characters and percent escapes, never empty, "." or "..". Lines
@@ -308,6 +323,15 @@ type Session interface {
 	// F2: Other contenders of the same session and line keep their places; a Join of
 	// theirs that is under way may fail with ErrUnavailable.
 	Forget(ctx context.Context, line Line, id string) error
+
+	// Check asks whether the entry with a key stands in the line with a token, whatever session it belongs to. Key and token may
+	// come from another process. It reads that one entry, however long the line is.
+	//
+	// K1: nil means that the entry stood in the line, with that token, at some moment after the call began.
+	//
+	// K2: ErrGone means that it did not: it was left, forgotten, converted or deleted, its session ended, or no entry of
+	// this line ever had that key and token, however odd they are.
+	Check(ctx context.Context, line Line, key string, token Token) error
 
 	// List reads the first limit entries of a line with their values, all of them if
 	// limit is 0, in order. Entries that went while it read are left out. A line

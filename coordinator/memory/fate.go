@@ -22,6 +22,7 @@ const (
 	OpWrite     Op = "write"
 	OpLeave     Op = "leave"
 	OpForget    Op = "forget"
+	OpCheck     Op = "check"
 	OpList      Op = "list"
 	OpHead      Op = "head"
 	OpRecord    Op = "record"

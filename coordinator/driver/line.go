@@ -1,0 +1,38 @@
+package driver
+
+import (
+	"net/url"
+	"strings"
+)
+
+// NewLine returns the line of a kind, letters and "-", and a name, which is turned into one path component. Slashes are escaped
+// like all else, so that the lines of "a" and "a/b" can never lie inside each other, which etcd's prefix ranges
+// and ZooKeeper's children would make a double grant of. It does not check either of the two.
+func NewLine(kind, name string) Line {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	b.WriteString(kind)
+	b.WriteByte('/')
+	for i := range len(name) {
+		c := name[i]
+		if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+			strings.IndexByte("-_.~", c) >= 0 {
+			b.WriteByte(c)
+			continue
+		}
+		b.WriteByte('%')
+		b.WriteByte(hex[c>>4])
+		b.WriteByte(hex[c&15])
+	}
+	return Line(b.String())
+}
+
+// Split returns the kind and the name that NewLine made the line of; ok is false if it did not.
+func (l Line) Split() (kind, name string, ok bool) {
+	kind, escaped, found := strings.Cut(string(l), "/")
+	name, err := url.PathUnescape(escaped)
+	if !found || err != nil || NewLine(kind, name) != l {
+		return "", "", false
+	}
+	return kind, name, true
+}
