@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
@@ -34,10 +35,20 @@ type held struct {
 	ctx     context.Context
 	err     func() error
 	release func(context.Context) error
+	show    func(context.Context) (fence.Sequencer, error)
 }
 
-func heldOf(t coordinator.Token, session string, ctx context.Context, err func() error, release func(context.Context) error) held { //nolint:revive // ctx is the hold's
-	return held{t, session, ctx, err, release}
+// showable is what handles have in common.
+type showable interface {
+	Token() coordinator.Token
+	Session() string
+	Context() context.Context
+	Err() error
+	Sequencer(ctx context.Context) (fence.Sequencer, error)
+}
+
+func heldOf(h showable, release func(context.Context) error) held {
+	return held{h.Token(), h.Session(), h.Context(), h.Err, release, h.Sequencer}
 }
 
 // ways shut each other out: each of them all who come after in the same way.
@@ -52,7 +63,7 @@ func ways() []way {
 			if err != nil {
 				return held{}, err
 			}
-			return heldOf(l.Token(), l.Session(), l.Context(), l.Err, l.Unlock), nil
+			return heldOf(l, l.Unlock), nil
 		}},
 		{"write lock", "rwlock/n", func(ctx context.Context, c *coordinator.Client) (held, error) {
 			l, err := rwlock.New(c, "n")
@@ -70,7 +81,7 @@ func ways() []way {
 			if err != nil {
 				return held{}, err
 			}
-			return heldOf(p.Token(), p.Session(), p.Context(), p.Err, p.Release), nil
+			return heldOf(p, p.Release), nil
 		}},
 		{"term", "election/n", func(ctx context.Context, c *coordinator.Client) (held, error) {
 			e, err := election.New(c, "n")
@@ -81,7 +92,7 @@ func ways() []way {
 			if err != nil {
 				return held{}, err
 			}
-			return heldOf(t.Token(), t.Session(), t.Context(), t.Err, t.Resign), nil
+			return heldOf(t, t.Resign), nil
 		}},
 	}
 }
@@ -90,7 +101,7 @@ func ofLock(l *rwlock.Lock, err error) (held, error) {
 	if err != nil {
 		return held{}, err
 	}
-	return heldOf(l.Token(), l.Session(), l.Context(), l.Err, l.Unlock), nil
+	return heldOf(l, l.Unlock), nil
 }
 
 var reading = way{"read lock", "rwlock/n", func(ctx context.Context, c *coordinator.Client) (held, error) {

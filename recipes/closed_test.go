@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
@@ -82,6 +83,8 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 		return reflect.ValueOf(driver.Line("mutex/n"))
 	case typ == reflect.TypeFor[driver.Contender]():
 		return reflect.ValueOf(driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+	case typ == reflect.TypeFor[fence.Sequencer]():
+		return reflect.ValueOf(fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "n"}, Token: 1, Key: "k"})
 	case typ == reflect.TypeFor[recipes.Request]():
 		return reflect.ValueOf(recipes.Request{Mode: "x", Rule: recipes.Exclusive})
 	case typ.Kind() == reflect.Func:
@@ -143,6 +146,8 @@ var fine = map[string]error{
 	"permit.Err": coordinator.ErrReleased, "term.Err": coordinator.ErrReleased, "hold.Err": coordinator.ErrReleased, "hold.Check": coordinator.ErrReleased,
 	"permit.Slots": coordinator.ErrReleased, "hold.Convert": coordinator.ErrReleased, "hold.Write": coordinator.ErrReleased,
 	"term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
+	"lock.Sequencer": coordinator.ErrReleased, "write lock.Sequencer": coordinator.ErrReleased, "downgraded lock.Sequencer": coordinator.ErrReleased,
+	"permit.Sequencer": coordinator.ErrReleased, "term.Sequencer": coordinator.ErrReleased, "hold.Sequencer": coordinator.ErrReleased,
 }
 
 // TestEveryMethodAfterClose calls every public method of everything that was made with a client, after Close, twice at once and

@@ -46,6 +46,7 @@
 //	Pass,      one delete for who joined an empty line, else one transaction, which makes or
 //	Leave      removes marks and the tail as well; one more for a Pass that etcd has no space for
 //	Forget     one transaction
+//	Check      one read of one key
 //	List       one read; with a limit one more if marks use it up
 //	Head       one read, for which the member sorts the whole line; then, to wait, one watch and
 //	           one look unless nothing was written in between, and one read when another entry is the first

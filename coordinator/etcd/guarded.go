@@ -27,7 +27,7 @@ func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 		return clientv3.Cmp{}, err
 	}
 	line := driver.NewLine(seq.Kind, seq.Name)
-	base, _, ok := strings.Cut(seq.Key, string(line)+"/")
+	base, ok := strings.CutSuffix(seq.Key[:strings.LastIndexByte(seq.Key, '/')+1], string(line)+"/")
 	keys := layout{base}
 	e, found := keys.entry(line, driver.Place{Key: seq.Key})
 	if !ok || !found || base != "./" && !strings.HasSuffix(base, "/./") || isMark(e.key) || driver.Token(keys.rank(line, e)) != seq.Token {

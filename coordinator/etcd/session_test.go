@@ -71,6 +71,7 @@ func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
 		"Renew":  func() error { return s.Renew(t.Context()) },
 		"Join":   func() error { _, err := s.Join(t.Context(), line, contender()); return err },
 		"Forget": func() error { return s.Forget(t.Context(), line, someID) },
+		"Check":  func() error { return s.Check(t.Context(), line, "", 1) },
 		"List":   func() error { _, err := s.List(t.Context(), line, 0); return err },
 		"Ahead":  func() error { _, err := s.Ahead(t.Context(), line, driver.Place{}); return err },
 		"Watch":  func() error { return s.Watch(t.Context(), line, driver.Place{}) },

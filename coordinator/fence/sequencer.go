@@ -21,15 +21,19 @@ type Scope struct {
 // String writes the scope in visible ASCII: "4f0c…:mutex/orders". ParseScope reads it.
 func (s Scope) String() string { return s.Service + ":" + string(driver.NewLine(s.Kind, s.Name)) }
 
-// ParseScope reads what String wrote. Anything else is driver.ErrInvalid.
+// ParseScope reads what String wrote of a scope without empty fields. Anything else is driver.ErrInvalid.
 func ParseScope(text string) (Scope, error) {
-	service, line, _ := strings.Cut(text, ":")
-	kind, name, ok := driver.Line(line).Split()
-	s := Scope{Service: service, Kind: kind, Name: name}
+	s, ok := splitScope(text)
 	if !ok || s.check() != nil {
 		return Scope{}, invalid("scope %.80q; want service:kind/name", text)
 	}
 	return s, nil
+}
+
+func splitScope(text string) (Scope, bool) {
+	service, line, _ := strings.Cut(text, ":")
+	kind, name, ok := driver.Line(line).Split()
+	return Scope{Service: service, Kind: kind, Name: name}, ok
 }
 
 func (s Scope) check() error {

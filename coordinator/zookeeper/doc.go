@@ -41,6 +41,7 @@
 //	Pass       the same; and one delete a second after the last of them, where others have come in between
 //	Forget     sync, listing, and a delete if there is something to delete
 //	List       one listing, and one read for each entry
+//	Check      one sync and one read
 //	Head       a listing and a read; a read when the head was written to, while it is followed
 //	Record     one read
 //	SetRecord  one write

@@ -91,6 +91,7 @@ func TestExpiredSessionIsNeverReplaced(t *testing.T) {
 		"Watch":             s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}),
 		"List":              second(s.List(t.Context(), "m/a", 0)),
 		"Watch of several":  s.Watch(t.Context(), "m/a", driver.Place{Key: "n0000000001"}, driver.Place{Key: "n0000000002"}),
+		"Check":             s.Check(t.Context(), "m/a", "n0000000001", 1),
 		"Convert":           second(s.Convert(t.Context(), "m/a", driver.Joined{Place: own, Token: 1}, "y", nil)),
 		"Write":             s.Write(t.Context(), "m/a", own, nil),
 		"Head":              second(s.Head(t.Context(), "m/a", driver.Any)),

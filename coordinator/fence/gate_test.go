@@ -1,0 +1,143 @@
+package fence_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
+)
+
+func TestGateRefusesWhatIsLateAndNamesBothTokens(t *testing.T) {
+	g := fence.NewGate(fence.Scope{})
+	for _, token := range []driver.Token{5, 5, 7, 7} {
+		if err := g.Check(t.Context(), orders(token)); err != nil {
+			t.Fatal(token, err)
+		}
+	}
+	ran := false
+	err := g.Do(t.Context(), orders(5), func() error { ran = true; return nil })
+	stale, ok := errors.AsType[*fence.StaleError](err)
+	if !ok || !errors.Is(err, fence.ErrStale) || stale.Shown.Token != 5 || stale.Latest != 7 || ran {
+		t.Fatalf("Do = %v, ran %t", err, ran)
+	}
+	for _, part := range []string{"5", "7", "mutex", `"orders"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %s", err, part)
+		}
+	}
+	if g.Latest() != 7 {
+		t.Errorf("latest %d", g.Latest())
+	}
+}
+
+func TestGateTakesOneScope(t *testing.T) {
+	for _, want := range []fence.Scope{{}, {Kind: "mutex", Name: "orders"}, orders(1).Scope} {
+		g := fence.NewGate(want)
+		if err := g.Check(t.Context(), orders(5)); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range foreign() {
+			s.Token = 100
+			if err := g.Check(t.Context(), s); !errors.Is(err, fence.ErrForeign) {
+				t.Errorf("%v: %v", s, err)
+			}
+		}
+		if err := g.Check(t.Context(), fence.Sequencer{}); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("no sequencer: %v", err)
+		}
+		if err := g.Check(t.Context(), orders(5)); err != nil || g.Latest() != 5 {
+			t.Errorf("what was refused has changed the gate: %v, latest %d", err, g.Latest())
+		}
+	}
+}
+
+// TestNothingComesBetweenCheckAndAccess: each access reads, lingers and writes what is not atomic.
+func TestNothingComesBetweenCheckAndAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := fence.NewGate(fence.Scope{})
+		var wg sync.WaitGroup
+		var stored driver.Token // by the last access
+		admitted, refused := 0, 0
+		var mu sync.Mutex
+		for i := range 64 {
+			rng := rand.New(rand.NewPCG(1, uint64(i)))
+			wg.Go(func() {
+				for range 50 {
+					token := driver.Token(1 + rng.IntN(1000))
+					err := g.Do(t.Context(), orders(token), func() error {
+						before := stored
+						time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
+						if stored != before || token < stored {
+							t.Errorf("token %d after %d, which was %d a moment ago", token, stored, before)
+						}
+						stored = token
+						return nil
+					})
+					mu.Lock()
+					if err == nil {
+						admitted++
+					} else if stale, ok := errors.AsType[*fence.StaleError](err); ok && stale.Latest > token && stale.Shown.Token == token {
+						refused++
+					} else {
+						t.Error(err)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if g.Latest() != stored || admitted == 0 || refused == 0 {
+			t.Errorf("latest %d, stored %d, %d admitted, %d refused", g.Latest(), stored, admitted, refused)
+		}
+	})
+}
+
+func TestGateIsWaitedForNoLongerThanTheContextLasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := fence.NewGate(fence.Scope{})
+		leave := make(chan struct{})
+		go func() { _ = g.Do(context.Background(), orders(5), func() error { <-leave; return nil }) }()
+		synctest.Wait()
+		why := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, why)
+		defer cancel()
+		if err := g.Check(ctx, orders(7)); !errors.Is(err, why) || g.Latest() != 5 {
+			t.Errorf("Check = %v, latest %d", err, g.Latest())
+		}
+		close(leave)
+		if err := g.Check(t.Context(), orders(7)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestGateIsLeftWhenAccessFailsOrPanics(t *testing.T) {
+	g := fence.NewGate(fence.Scope{})
+	why := errors.New("disk full")
+	if err := g.Do(t.Context(), orders(5), func() error { return why }); !errors.Is(err, why) {
+		t.Error(err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = g.Do(t.Context(), orders(5), func() error { panic("out") })
+	}()
+	if err := g.Check(t.Context(), orders(5)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestContextCarriesTheSequencer(t *testing.T) {
+	if s, ok := fence.From(t.Context()); ok {
+		t.Errorf("from nowhere: %v", s)
+	}
+	if s, ok := fence.From(fence.With(fence.With(t.Context(), orders(1)), orders(5))); !ok || s != orders(5) {
+		t.Errorf("%v, %t", s, ok)
+	}
+}

@@ -1,0 +1,182 @@
+// Package grpcfence carries sequencers in gRPC calls, and has servers refuse stale ones.
+//
+//	// the holder
+//	conn, err := grpc.NewClient(target, grpc.WithUnaryInterceptor(grpcfence.UnaryClient), grpc.WithStreamInterceptor(grpcfence.StreamClient))
+//	_, err = orders.Pay(fence.With(ctx, seq), &PayRequest{…}) // seq, err := lock.Sequencer(ctx)
+//	... errors.As(err, &stale) finds the *fence.StaleError that names both tokens
+//
+//	// the resource
+//	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
+//	server := grpc.NewServer(grpc.UnaryInterceptor(grpcfence.UnaryServer(gate.Check)), grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
+//
+// The server is asked once, before a call is served: what package httpfence says of handlers is so here. fence.From has the
+// sequencer that was shown, in the context of the server's method.
+package grpcfence
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
+)
+
+// Key is that of a call's metadata which carries the sequencer.
+const Key = "baton-sequencer"
+
+// RefusalKey is that of the trailer of a call that was refused, which says why in the words of fence.EncodeRefusal.
+const RefusalKey = "baton-refusal"
+
+// UnaryClient is a grpc.UnaryClientInterceptor that shows the sequencer in a call's context (see fence.With) to the server, if there
+// is one. The error of a call that the server refused has the *fence.StaleError or *fence.ForeignError beside gRPC's status.
+func UnaryClient(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	s, ok := fence.From(ctx)
+	if !ok {
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	var trailer metadata.MD
+	err := invoke(show(ctx, s), method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))...)
+	return refusal(err, s, trailer)
+}
+
+// StreamClient is UnaryClient for streams: a grpc.StreamClientInterceptor.
+func StreamClient(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	s, ok := fence.From(ctx)
+	if !ok {
+		return open(ctx, desc, cc, method, opts...)
+	}
+	stream, err := open(show(ctx, s), desc, cc, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &clientStream{stream, s}, nil
+}
+
+// show replaces what the context may carry already: a server that calls another one has its own sequencer to show.
+func show(ctx context.Context, s fence.Sequencer) context.Context {
+	md, _ := metadata.FromOutgoingContext(ctx)
+	md = md.Copy()
+	md.Set(Key, s.String())
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+type clientStream struct {
+	grpc.ClientStream
+	shown fence.Sequencer
+}
+
+// RecvMsg is where a stream's error is told; SendMsg only says that there is one.
+func (c *clientStream) RecvMsg(m any) error {
+	err := c.ClientStream.RecvMsg(m)
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return refusal(err, c.shown, c.Trailer())
+}
+
+// refusal adds to a call's error what its trailer says.
+func refusal(err error, s fence.Sequencer, trailer metadata.MD) error {
+	if err == nil {
+		return nil
+	}
+	for _, text := range trailer.Get(RefusalKey) {
+		if why := fence.DecodeRefusal(s, text); why != nil {
+			return &refused{why, err}
+		}
+	}
+	return err
+}
+
+// refused is a call's error: package status finds its status, and package errors finds what the server's check said.
+type refused struct{ why, call error }
+
+func (r *refused) Error() string              { return r.call.Error() }
+func (r *refused) Unwrap() []error            { return []error{r.why, r.call} }
+func (r *refused) GRPCStatus() *status.Status { return status.Convert(r.call) }
+
+// UnaryServer returns an interceptor that asks check for each call before it is served, in a context that has the sequencer. A call
+// that is not admitted ends with one of these codes, and a text that says why:
+//
+//	FailedPrecondition  stale or foreign, or no sequencer
+//	InvalidArgument     no proper one, or several
+//	Unavailable         check could not tell
+func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+		ctx, trailer, err := admit(ctx, check)
+		if err != nil {
+			_ = grpc.SetTrailer(ctx, trailer) // fails only outside of a call
+			return nil, err
+		}
+		return serve(ctx, req)
+	}
+}
+
+// StreamServer is UnaryServer for streams.
+func StreamServer(check fence.Checker) grpc.StreamServerInterceptor {
+	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, serve grpc.StreamHandler) error {
+		ctx, trailer, err := admit(stream.Context(), check)
+		if err != nil {
+			stream.SetTrailer(trailer)
+			return err
+		}
+		return serve(srv, &serverStream{stream, ctx})
+	}
+}
+
+type serverStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context has the sequencer.
+func (s *serverStream) Context() context.Context { return s.ctx }
+
+// admit returns the context for a call that is admitted, or the trailer and the error of one that is not.
+func admit(ctx context.Context, check fence.Checker) (context.Context, metadata.MD, error) {
+	s, err := shown(ctx)
+	if err == nil {
+		err = check(ctx, s)
+	}
+	if err == nil {
+		return fence.With(ctx, s), nil, nil
+	}
+	code, text := codes.Unavailable, "the sequencer could not be checked" // what is behind that is none of the client's business
+	trailer := metadata.MD{}
+	switch refusal := fence.EncodeRefusal(err); {
+	case refusal != "":
+		code = codes.FailedPrecondition
+		trailer.Set(RefusalKey, refusal)
+	case errors.Is(err, fence.ErrMissing):
+		code = codes.FailedPrecondition
+	case errors.Is(err, driver.ErrInvalid):
+		code = codes.InvalidArgument
+	}
+	if code != codes.Unavailable {
+		text = err.Error()
+	}
+	return ctx, trailer, status.Error(code, text)
+}
+
+// shown is the sequencer of a call.
+func shown(ctx context.Context) (fence.Sequencer, error) {
+	switch values := metadata.ValueFromIncomingContext(ctx, Key); len(values) {
+	case 0:
+		return fence.Sequencer{}, fence.ErrMissing
+	case 1:
+		return fence.Parse(values[0])
+	default:
+		return fence.Sequencer{}, errSeveral
+	}
+}
+
+var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))

@@ -1,0 +1,120 @@
+// Package httpfence carries sequencers in HTTP requests, and has servers refuse stale ones.
+//
+//	// the holder
+//	client := &http.Client{Transport: httpfence.Transport(nil)}
+//	req, err := http.NewRequestWithContext(fence.With(ctx, seq), "PUT", url, body) // seq, err := lock.Sequencer(ctx)
+//	resp, err := client.Do(req)
+//	... httpfence.Refusal(resp) is a *fence.StaleError that names both tokens, or nil
+//
+//	// the resource
+//	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
+//	http.Handle("/orders/", httpfence.Handler(gate.Check, orders))
+//
+// The handler keeps late requests out. It is asked before a request is served; while that is being served the lock may pass on, and the next
+// holder's request be served beside it. Where that matters let the handler do its work in the gate's Do, or guard its transaction with
+// package sqlfence: fence.From(r.Context()) has the sequencer that was shown.
+package httpfence
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
+)
+
+// Header carries the sequencer of a request.
+const Header = "Baton-Sequencer"
+
+// RefusalHeader says in a response why the sequencer was refused, in the words of fence.EncodeRefusal.
+const RefusalHeader = "Baton-Refusal"
+
+// Transport returns a RoundTripper that shows the sequencer in a request's context (see fence.With) to the server, if there is one,
+// and leaves the rest to base: http.DefaultTransport if that is nil.
+func Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return transport{base}
+}
+
+type transport struct{ base http.RoundTripper }
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if s, ok := fence.From(r.Context()); ok {
+		r = r.Clone(r.Context()) // a RoundTripper must not change its request
+		r.Header.Set(Header, s.String())
+	}
+	return t.base.RoundTrip(r)
+}
+
+// Handler returns a handler that asks check for each request, and then next. The context of what next gets has the
+// sequencer. A request that is not admitted is answered with
+//
+//	428 Precondition Required  no sequencer
+//	400 Bad Request            no proper one, or several
+//	412 Precondition Failed    stale or foreign; see Refusal
+//	503 Service Unavailable    check could not tell
+//
+// and with a text that says why.
+func Handler(check fence.Checker, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s, err := shown(r)
+		if err == nil {
+			err = check(r.Context(), s)
+		}
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(fence.With(r.Context(), s)))
+	})
+}
+
+// shown is the sequencer of a request.
+func shown(r *http.Request) (fence.Sequencer, error) {
+	switch values := r.Header.Values(Header); len(values) {
+	case 0:
+		return fence.Sequencer{}, fence.ErrMissing
+	case 1:
+		return fence.Parse(values[0])
+	default:
+		return fence.Sequencer{}, errSeveral
+	}
+}
+
+var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))
+
+func refuse(w http.ResponseWriter, err error) {
+	status, text := http.StatusServiceUnavailable, "the sequencer could not be checked" // what is behind that is none of the client's business
+	switch refusal := fence.EncodeRefusal(err); {
+	case refusal != "":
+		status = http.StatusPreconditionFailed
+		w.Header().Set(RefusalHeader, refusal)
+	case errors.Is(err, fence.ErrMissing):
+		status = http.StatusPreconditionRequired
+	case errors.Is(err, driver.ErrInvalid):
+		status = http.StatusBadRequest
+	}
+	if status != http.StatusServiceUnavailable {
+		text = err.Error()
+	}
+	http.Error(w, text, status)
+}
+
+// Refusal returns why a server refused a request that showed a sequencer: a *fence.StaleError or a *fence.ForeignError, as the server's check
+// returned it; fence.ErrMissing if it wants one; and nil for any other response. The sequencer is the one in the context of the
+// request. It leaves the body alone.
+func Refusal(r *http.Response) error {
+	switch {
+	case r.StatusCode == http.StatusPreconditionRequired:
+		return fence.ErrMissing
+	case r.StatusCode != http.StatusPreconditionFailed || r.Request == nil:
+		return nil
+	}
+	s, ok := fence.From(r.Request.Context())
+	if !ok {
+		return nil
+	}
+	return fence.DecodeRefusal(s, r.Header.Get(RefusalHeader))
+}

@@ -1,0 +1,38 @@
+package fence
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// EncodeRefusal writes why a sequencer was refused in visible ASCII and blanks, for transports: "stale 1234",
+// "foreign 4f0c…:mutex/orders". It is empty for an error that is no refusal.
+func EncodeRefusal(err error) string {
+	if stale, ok := errors.AsType[*StaleError](err); ok {
+		return "stale " + stale.Latest.String()
+	}
+	if foreign, ok := errors.AsType[*ForeignError](err); ok {
+		return "foreign " + foreign.Want.String()
+	}
+	return ""
+}
+
+// DecodeRefusal makes the error again of which EncodeRefusal wrote the text, for the sequencer that was shown. It is nil if that is none.
+func DecodeRefusal(shown Sequencer, text string) error {
+	switch what, detail, _ := strings.Cut(text, " "); what {
+	case "stale":
+		if detail == "0" {
+			return &StaleError{Shown: shown}
+		}
+		if token, err := driver.ParseToken(detail); err == nil {
+			return &StaleError{Shown: shown, Latest: token}
+		}
+	case "foreign":
+		if want, ok := splitScope(detail); ok {
+			return &ForeignError{Shown: shown, Want: want}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package zookeeper
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
+)
+
+func testSequencer(own driver.Joined) fence.Sequencer {
+	return fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "m", Name: "a"}, Token: own.Token, Key: own.Place.Key}
+}
+
+func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
+	_, _, s := openTree(t)
+	passes := func(own driver.Joined) bool {
+		t.Helper()
+		holds, err := Guard("/app", testSequencer(own))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = s.conn.Multi(holds, &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1})
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	own := testJoin(t, s, 1, "x")
+	if !passes(own) {
+		t.Error("an entry that stands")
+	}
+	if err := s.Write(soon(t, 5*time.Second), "m/a", own.Place, []byte("leads")); err != nil {
+		t.Fatal(err)
+	}
+	if !passes(own) {
+		t.Error("an entry whose value was written")
+	}
+	moved := testConvert(t, s, own, "y")
+	if passes(own) || !passes(moved) {
+		t.Errorf("after a conversion: %t, %t; want false, true", passes(own), passes(moved))
+	}
+	if err := s.Leave(soon(t, 5*time.Second), "m/a", moved.Place); err != nil {
+		t.Fatal(err)
+	}
+	testJoin(t, s, 1, "x")
+	if passes(own) || passes(moved) {
+		t.Error("after leaving")
+	}
+}
+
+func TestGuardRefusesWhatIsNotOfAZooKeeper(t *testing.T) {
+	good := fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "a/b"}, Token: 5,
+		Key: "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007"}
+	for chroot, want := range map[string]string{"": "/mutex/a%2Fb/", "/": "/mutex/a%2Fb/", "/apps/orders": "/apps/orders/mutex/a%2Fb/", "apps": "/apps/mutex/a%2Fb/"} {
+		if op, err := Guard(chroot, good); err != nil || op.Path != want+good.Key || op.Version != -1 {
+			t.Errorf("chroot %q: %+v, %v", chroot, op, err)
+		}
+	}
+	if op, err := Guard("/a/../b", good); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("odd chroot: %v, %v", op, err)
+	}
+	converted := "r_0123456789abcdef_1000a2b3c4d5e6f_0000000000000005_1_0000000007"
+	for what, change := range map[string]func(*fence.Sequencer){
+		"nothing":                func(s *fence.Sequencer) { *s = fence.Sequencer{} },
+		"an etcd's":              func(s *fence.Sequencer) { s.Key = "ns/./mutex/a/0123456789abcdef-694d-x@5" },
+		"another line's":         func(s *fence.Sequencer) { s.Key = "../c/" + s.Key },
+		"no sequence":            func(s *fence.Sequencer) { s.Key = "x_0123456789abcdef_1000a2b3c4d5e6f" },
+		"a heel":                 func(s *fence.Sequencer) { s.Key = "heel_0000000008" },
+		"converted, not token's": func(s *fence.Sequencer) { s.Key, s.Token = converted, 6 },
+	} {
+		bad := good
+		change(&bad)
+		if op, err := Guard("", bad); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %+v, %v", what, op, err)
+		}
+	}
+	good.Key = converted
+	if _, err := Guard("", good); err != nil {
+		t.Errorf("converted: %v", err)
+	}
+}
