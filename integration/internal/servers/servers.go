@@ -27,6 +27,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/sqlserver"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
@@ -66,6 +67,18 @@ func NewEtcd(t testing.TB, o etcdserver.Options) *etcdserver.Cluster {
 func NewZooKeeper(t testing.TB, o zkserver.Options) *zkserver.Cluster {
 	t.Helper()
 	return private(t, func(ctx context.Context) (*zkserver.Cluster, error) { return startZooKeeper(ctx, o) })
+}
+
+// NewSQL starts a database for this test alone.
+func NewSQL(t testing.TB, start func(context.Context) (*sqlserver.Server, error)) *sqlserver.Server {
+	t.Helper()
+	return private(t, func(ctx context.Context) (*sqlserver.Server, error) {
+		s, err := start(ctx)
+		if err == nil {
+			summarize(s.Name(), s.Version(), 1)
+		}
+		return s, err
+	})
 }
 
 // Proxy starts a proxy for this test alone.

@@ -1,0 +1,403 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// errGuarded is a write that the guard has stopped.
+var errGuarded = errors.New("the guard has stopped the write")
+
+// board is what users keep in the service beside their locks, written with the service's own client.
+type board interface {
+	// write writes a value, guarded by a sequencer, or without a guard if it is zero.
+	write(ctx context.Context, seq fence.Sequencer, key, value string) error
+	// read is at least as new as all that was written before.
+	read(ctx context.Context, key string) (string, error)
+	// remove deletes the entry that a sequencer names, as an operator would.
+	remove(ctx context.Context, seq fence.Sequencer) error
+}
+
+// board returns that of a site.
+func (s site) board(t *testing.T) board {
+	t.Helper()
+	if s.service == "etcd" {
+		return etcdBoard{s.etcdClient(t)}
+	}
+	return zkBoard{s.zkConn(t, 10*time.Second)}
+}
+
+type etcdBoard struct{ c *clientv3.Client }
+
+func (b etcdBoard) write(ctx context.Context, seq fence.Sequencer, key, value string) error {
+	var guard []clientv3.Cmp
+	if seq != (fence.Sequencer{}) {
+		holds, err := etcd.Guard(seq)
+		if err != nil {
+			return err
+		}
+		guard = append(guard, holds)
+	}
+	resp, err := b.c.Txn(ctx).If(guard...).Then(clientv3.OpPut("/board/"+key, value)).Commit()
+	if err == nil && !resp.Succeeded {
+		return errGuarded
+	}
+	return err
+}
+
+func (b etcdBoard) read(ctx context.Context, key string) (string, error) {
+	resp, err := b.c.Get(ctx, "/board/"+key)
+	if err != nil || len(resp.Kvs) == 0 {
+		return "", err
+	}
+	return string(resp.Kvs[0].Value), nil
+}
+
+func (b etcdBoard) remove(ctx context.Context, seq fence.Sequencer) error {
+	key, _, _ := strings.Cut(seq.Key, "@")
+	_, err := b.c.Delete(ctx, key)
+	return err
+}
+
+type zkBoard struct{ c *zk.Conn }
+
+func (b zkBoard) write(_ context.Context, seq fence.Sequencer, key, value string) error {
+	put := &zk.SetDataRequest{Path: "/board-" + key, Data: []byte(value), Version: -1}
+	if seq == (fence.Sequencer{}) {
+		_, err := b.c.Set(put.Path, put.Data, -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = b.c.Create(put.Path, put.Data, 0, zk.WorldACL(zk.PermAll))
+		}
+		return err
+	}
+	holds, err := zookeeper.Guard("/baton-test", seq)
+	if err != nil {
+		return err
+	}
+	results, err := b.c.Multi(holds, put)
+	if errors.Is(err, zk.ErrNoNode) && len(results) > 0 && errors.Is(results[0].Error, zk.ErrNoNode) {
+		return errGuarded
+	}
+	return err
+}
+
+func (b zkBoard) read(_ context.Context, key string) (string, error) {
+	if _, err := b.c.Sync("/board-" + key); err != nil {
+		return "", err
+	}
+	data, _, err := b.c.Get("/board-" + key)
+	return string(data), err
+}
+
+func (b zkBoard) remove(_ context.Context, seq fence.Sequencer) error {
+	holds, err := zookeeper.Guard("/baton-test", seq)
+	if err != nil {
+		return err
+	}
+	if err = b.c.Delete(holds.Path, -1); errors.Is(err, zk.ErrNoNode) {
+		return nil // left meanwhile
+	}
+	return err
+}
+
+// TestLockLostBetweenCheckAndWrite: the check says that all is well, then the lock goes, in whatever way, and somebody else has it.
+func TestLockLostBetweenCheckAndWrite(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		b := s.board(t)
+		for way, lose := range map[string]func(ctx context.Context, c *coordinator.Client, l *mutex.Lock, seq fence.Sequencer) error{
+			"unlocked": func(ctx context.Context, _ *coordinator.Client, l *mutex.Lock, _ fence.Sequencer) error { return l.Unlock(ctx) },
+			"removed": func(ctx context.Context, _ *coordinator.Client, _ *mutex.Lock, seq fence.Sequencer) error {
+				return b.remove(ctx, seq)
+			},
+			"closed": func(ctx context.Context, c *coordinator.Client, _ *mutex.Lock, _ fence.Sequencer) error { return c.Close(ctx) },
+		} {
+			ctx, name := within(t, 2*callBound), servers.Name(t)
+			first, second := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
+			ok := func(what string, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatalf("%s, %s: %v", way, what, err)
+				}
+			}
+			l := lock(t, newMutex(t, first, name))
+			seq, err := l.Sequencer(ctx)
+			ok("sequencer", err)
+			ok("create", b.write(ctx, fence.Sequencer{}, name, "nobody"))
+			ok("write while it holds", b.write(ctx, seq, name, "first"))
+			read, err := fence.Parse(seq.String()) // in another process
+			ok("parse", err)
+			ok("check while it holds", second.Check(ctx, read))
+			ok("lose", lose(ctx, first, l, seq))
+			next := lock(t, newMutex(t, second, name))
+			own, err := next.Sequencer(ctx)
+			ok("sequencer", err)
+			ok("write of the next", b.write(ctx, own, name, "second"))
+			if err := b.write(ctx, seq, name, "late"); !errors.Is(err, errGuarded) {
+				t.Errorf("%s: the late write: %v", way, err)
+			}
+			if now, err := b.read(ctx, name); now != "second" || err != nil {
+				t.Errorf("%s: %q, %v after the late write", way, now, err)
+			}
+			if err := second.Check(ctx, seq); !errors.Is(err, fence.ErrStale) {
+				t.Errorf("%s: check of the lost one: %v", way, err)
+			}
+			ok("check of the next", second.Check(ctx, own))
+			ok("without a guard", b.write(ctx, fence.Sequencer{}, name, "late")) // which shows what it is good for
+			if now, err := b.read(ctx, name); now != "late" || err != nil {
+				t.Errorf("%s: %q, %v after a late write without a guard", way, now, err)
+			}
+			unlock(t, next)
+		}
+	})
+}
+
+// TestNoWriteOfALostGrantLands: 1,000 races on each service between the loss of a lock and a guarded write under it. Whoever gets the lock
+// reads what is there when it begins and writes its own: after that nothing of the one before may appear, and what it was told
+// about its write must be what the next one has read.
+func TestNoWriteOfALostGrantLands(t *testing.T) {
+	const lanes, races = 8, 125
+	each(t, func(t *testing.T, s site) {
+		b := s.board(t)
+		first, second := s.client(t, 30*time.Second), s.client(t, 30*time.Second)
+		var landed, stopped atomic.Int64
+		var wg sync.WaitGroup
+		for lane := range lanes {
+			r := &race{t: t, board: b, rng: rand.New(rand.NewPCG(3, uint64(lane))), name: servers.Name(t), first: first, second: second, site: s}
+			wg.Go(func() {
+				for i := range races {
+					late, err := r.run(i)
+					if err != nil {
+						t.Errorf("race %d of %s: %v", i, r.name, err)
+						return
+					}
+					if late {
+						stopped.Add(1)
+					} else {
+						landed.Add(1)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		t.Logf("%d races: %d writes came in time, %d were stopped", lanes*races, landed.Load(), stopped.Load())
+		if landed.Load() < lanes || stopped.Load() < lanes {
+			t.Error("these were no races")
+		}
+	})
+}
+
+// longest is how long either side of a race may hesitate.
+const longest = 3 * time.Millisecond
+
+// race is a lane of races on one lock.
+type race struct {
+	t             *testing.T
+	site          site
+	board         board
+	rng           *rand.Rand
+	name          string
+	first, second *coordinator.Client
+}
+
+// run is one race. late: the guard has stopped the write.
+func (r *race) run(i int) (late bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), callBound)
+	defer cancel()
+	holder, lose, err := r.holder(i)
+	if err != nil {
+		return false, err
+	}
+	l, err := holder.Lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	seq, err := l.Sequencer(ctx)
+	if err == nil {
+		err = r.board.write(ctx, fence.Sequencer{}, r.name, "free")
+	}
+	if err != nil {
+		return false, err
+	}
+	mine, theirs := fmt.Sprint("first ", i), fmt.Sprint("second ", i)
+	m, err := mutex.New(r.second, r.name)
+	if err != nil {
+		return false, err
+	}
+	before, began := time.Duration(r.rng.Int64N(int64(longest))), time.Duration(r.rng.Int64N(int64(longest)))
+	var wg sync.WaitGroup
+	var lost, wrote error
+	wg.Go(func() {
+		time.Sleep(before)
+		lost = lose(ctx, l, seq)
+	})
+	wg.Go(func() {
+		time.Sleep(began)
+		wrote = r.board.write(ctx, seq, r.name, mine)
+	})
+	next, err := m.Lock(ctx)
+	if err != nil {
+		return false, err
+	}
+	found, err := r.board.read(ctx, r.name)
+	if err == nil {
+		err = r.board.write(ctx, fence.Sequencer{}, r.name, theirs)
+	}
+	wg.Wait()
+	end, err2 := r.board.read(ctx, r.name)
+	late = errors.Is(wrote, errGuarded)
+	switch err = errors.Join(err, err2, lost, next.Unlock(ctx)); {
+	case err != nil || wrote != nil && !late:
+		return false, errors.Join(err, wrote)
+	case end != theirs:
+		return late, fmt.Errorf("a lost grant's write has landed: found %q, in the end %q", found, end)
+	case late != (found == "free"):
+		return late, fmt.Errorf("the write was stopped: %t, and the next holder has read %q", late, found)
+	}
+	return late, nil
+}
+
+// holder returns the mutex of who is going to lose it, and how. Some lose a session that nobody else has.
+func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.Lock, seq fence.Sequencer) error, error) {
+	unlocks := func(ctx context.Context, l *mutex.Lock, _ fence.Sequencer) error { return l.Unlock(ctx) }
+	c, lose := r.first, unlocks
+	switch i % 5 {
+	case 0:
+		own, err := coordinator.Open(r.site.url(30*time.Second), silent)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, lose = own, func(ctx context.Context, _ *mutex.Lock, _ fence.Sequencer) error { return own.Close(ctx) }
+	case 1, 2:
+		lose = func(ctx context.Context, _ *mutex.Lock, seq fence.Sequencer) error { return r.board.remove(ctx, seq) }
+	}
+	m, err := mutex.New(c, r.name)
+	return m, lose, err
+}
+
+// TestCheckIsOneReadHoweverLongTheLine counts.
+func TestCheckIsOneReadHoweverLongTheLine(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		const waiting = 50
+		name := servers.Name(t)
+		holder, crowd, asker := s.client(t, 10*time.Second), s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
+		l := lock(t, newMutex(t, holder, name))
+		seq, err := l.Sequencer(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		defer cancel()
+		m := newMutex(t, crowd, name)
+		for range waiting {
+			wg.Go(func() { _, _ = m.Lock(ctx) })
+		}
+		awaitLine(t, m, 1+waiting)
+		if err := asker.Check(within(t, callBound), seq); err != nil { // opens the session, and reads the identity
+			t.Fatal(err)
+		}
+		const times = 5
+		spend(t, asker, "checks", times, func() {
+			for range times {
+				if err := asker.Check(within(t, callBound), seq); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	})
+}
+
+// TestGuardsSurviveWhatBecomesOfAHold: entries of permits and of read locks are converted while they are held.
+func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		ctx, name, b := within(t, callBound), servers.Name(t), s.board(t)
+		c, other := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
+		if err := b.write(ctx, fence.Sequencer{}, name, "new"); err != nil {
+			t.Fatal(err)
+		}
+		holds := func(seq fence.Sequencer, want bool, what string) {
+			t.Helper()
+			err, wrote := other.Check(ctx, seq), b.write(ctx, seq, name, what)
+			if want && errors.Join(err, wrote) != nil || !want && !(errors.Is(err, fence.ErrStale) && errors.Is(wrote, errGuarded)) {
+				t.Errorf("%s: holds %t; check %v, write %v", what, want, err, wrote)
+			}
+		}
+		sequencer := func(h interface {
+			Sequencer(context.Context) (fence.Sequencer, error)
+		}) fence.Sequencer {
+			t.Helper()
+			seq, err := h.Sequencer(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return seq
+		}
+		sem, err := semaphore.New(c, name, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := sem.Acquire(ctx, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := sequencer(p)
+		holds(whole, true, "permits")
+		time.Sleep(500 * time.Millisecond) // by now its entry says that it holds, if it did not before
+		holds(whole, true, "permits that have lasted")
+		if err := p.ReleasePart(ctx, 1); err != nil {
+			t.Fatal(err)
+		}
+		holds(whole, false, "permits of which a part was released")
+		rest := sequencer(p)
+		holds(rest, true, "the rest")
+		if err := p.Release(ctx); err != nil {
+			t.Fatal(err)
+		}
+		holds(rest, false, "released permits")
+
+		rw, err := rwlock.New(c, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := rw.Lock(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes := sequencer(w)
+		holds(writes, true, "a write lock")
+		r, err := rw.RLock(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Unlock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		holds(writes, false, "a write lock that was left for a read lock")
+		reads := sequencer(r)
+		holds(reads, true, "a read lock")
+		if err := r.Unlock(ctx); err != nil {
+			t.Fatal(err)
+		}
+		holds(reads, false, "an unlocked read lock")
+	})
+}

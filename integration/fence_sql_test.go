@@ -1,0 +1,336 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/coordinator/fence/sqlfence"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/sqlserver"
+)
+
+// database is one with a guard's table and one more, which has what was written, in the order of the writes.
+type database struct {
+	*sql.DB
+	guard  *sqlfence.Guard
+	levels []sql.IsolationLevel // those that it has
+	insert string               // into the other table
+}
+
+func (d database) log(ctx context.Context, tx *sql.Tx, resource string, token driver.Token) error {
+	_, err := tx.ExecContext(ctx, d.insert, resource, int64(token))
+	return err
+}
+
+// databases runs a test on each.
+func databases(t *testing.T, test func(t *testing.T, db database)) {
+	t.Helper()
+	for _, c := range []struct {
+		start   func(context.Context) (*sqlserver.Server, error)
+		dialect sqlfence.Dialect
+		levels  []sql.IsolationLevel
+		before  []string
+		log     string
+		insert  string
+	}{
+		{sqlserver.PostgreSQL, sqlfence.PostgreSQL, []sql.IsolationLevel{sql.LevelDefault, sql.LevelRepeatableRead, sql.LevelSerializable}, nil,
+			`CREATE TABLE log (id BIGSERIAL PRIMARY KEY, resource TEXT, token BIGINT)`, `INSERT INTO log (resource, token) VALUES ($1, $2)`},
+		{sqlserver.MariaDB, sqlfence.MySQL, []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelSerializable},
+			[]string{`CREATE DATABASE test`},
+			`CREATE TABLE test.log (id BIGINT AUTO_INCREMENT PRIMARY KEY, resource VARCHAR(255), token BIGINT)`,
+			`INSERT INTO test.log (resource, token) VALUES (?, ?)`},
+		{sqlserver.SQLite, sqlfence.SQLite, []sql.IsolationLevel{sql.LevelDefault}, nil,
+			`CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, resource TEXT, token INTEGER)`, `INSERT INTO log (resource, token) VALUES (?, ?)`},
+	} {
+		s := servers.NewSQL(t, c.start)
+		t.Run(s.Name(), func(t *testing.T) {
+			pool, err := s.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer pool.Close()
+			pool.SetMaxIdleConns(80)
+			for _, statement := range append(c.before, c.log) {
+				if _, err := pool.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			table := sqlfence.DefaultTable
+			if c.dialect == sqlfence.MySQL {
+				table = "test." + table
+			}
+			guard, err := sqlfence.New(c.dialect, sqlfence.Table(table))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // it may be there
+				if err := guard.Create(t.Context(), pool); err != nil {
+					t.Fatal(err)
+				}
+			}
+			test(t, database{pool, guard, c.levels, c.insert})
+		})
+	}
+}
+
+// transact runs work in a transaction, again if the database asks for that.
+func (d database) transact(ctx context.Context, level sql.IsolationLevel, work func(tx *sql.Tx) error) error {
+	for {
+		err := d.once(ctx, level, work)
+		var pg *pgconn.PgError
+		var my *mysql.MySQLError
+		again := errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01") || errors.As(err, &my) && my.Number == 1213 // serialization, deadlock
+		if !again {
+			return err
+		}
+	}
+}
+
+func (d database) once(ctx context.Context, level sql.IsolationLevel, work func(tx *sql.Tx) error) error {
+	tx, err := d.BeginTx(ctx, &sql.TxOptions{Isolation: level})
+	if err != nil {
+		return err
+	}
+	if err := work(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
+}
+
+// stored is a resource's token in the guard's table, zero if there is none.
+func (d database) stored(ctx context.Context, resource string) (token driver.Token, err error) {
+	table := sqlfence.DefaultTable
+	if strings.Contains(d.insert, "test.") {
+		table = "test." + table
+	}
+	err = d.QueryRowContext(ctx, fmt.Sprintf("SELECT token FROM %s WHERE resource = '%s'", table, resource)).Scan(&token)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return token, err
+}
+
+// written are the tokens of what was written to a resource, in order.
+func (d database) written(t *testing.T, resource string) (all []driver.Token) {
+	t.Helper()
+	table := strings.Fields(d.insert)[2]
+	rows, err := d.QueryContext(t.Context(), fmt.Sprintf("SELECT token FROM %s WHERE resource = '%s' ORDER BY id", table, resource))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var token driver.Token
+		if err := rows.Scan(&token); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, token)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func books(token driver.Token) fence.Sequencer {
+	return fence.Sequencer{Scope: fence.Scope{Service: "4f0c", Kind: "mutex", Name: "ledger"}, Token: token, Key: "e1"}
+}
+
+var errChangedItsMind = errors.New("the writer rolls back")
+
+// TestStoredTokenNeverGoesBack: 64 writers at once, each with tokens that rise by and by, though not in order, some of whom roll back. Whoever looks sees the token
+// rise; writes are in the order of tokens; who is refused is told by which token.
+func TestStoredTokenNeverGoesBack(t *testing.T) {
+	const writers, rounds = 64, 12
+	databases(t, func(t *testing.T, db database) {
+		for _, level := range db.levels {
+			t.Run(level.String(), func(t *testing.T) {
+				resource := strings.ReplaceAll(level.String(), " ", "")
+				ctx := within(t, 5*time.Minute)
+				var attempts, admitted, refused, undone atomic.Int64
+				var greatest atomic.Int64 // of those that were committed
+				var wg sync.WaitGroup
+				for i := range writers {
+					rng := rand.New(rand.NewPCG(7, uint64(i)))
+					wg.Go(func() {
+						for range rounds {
+							token := driver.Token(attempts.Add(1)/2 + int64(rng.IntN(16)))
+							undo := rng.IntN(3) == 0
+							err := db.transact(ctx, level, func(tx *sql.Tx) error {
+								if err := db.guard.Check(ctx, tx, resource, books(token)); err != nil {
+									return err
+								}
+								if err := db.log(ctx, tx, resource, token); err != nil {
+									return err
+								}
+								if undo {
+									return errChangedItsMind
+								}
+								return nil
+							})
+							stale, isStale := errors.AsType[*fence.StaleError](err)
+							switch {
+							case err == nil:
+								admitted.Add(1)
+								for g := greatest.Load(); int64(token) > g && !greatest.CompareAndSwap(g, int64(token)); g = greatest.Load() {
+								}
+							case isStale && errors.Is(err, fence.ErrStale) && stale.Shown == books(token) && stale.Latest > token:
+								refused.Add(1)
+							case errors.Is(err, errChangedItsMind):
+								undone.Add(1)
+							default:
+								t.Errorf("token %d: %v", token, err)
+								return
+							}
+						}
+					})
+				}
+				looks := lookOn(ctx, t, db, resource, &wg)
+				all := db.written(t, resource)
+				for i := 1; i < len(all); i++ {
+					if all[i] < all[i-1] {
+						t.Errorf("write %d has token %d, after %d", i, all[i], all[i-1])
+					}
+				}
+				last, err := db.stored(ctx, resource)
+				if err != nil || int64(last) != greatest.Load() || int64(len(all)) != admitted.Load() {
+					t.Errorf("stored %d, %v; greatest %d; %d writes of %d", last, err, greatest.Load(), len(all), admitted.Load())
+				}
+				if admitted.Load() == 0 || refused.Load() == 0 || undone.Load() == 0 || looks == 0 {
+					t.Errorf("too little happened to show anything: %d looks", looks)
+				}
+				t.Logf("%d admitted, %d refused, %d rolled back, up to token %d; looked %d times", admitted.Load(), refused.Load(), undone.Load(), last, looks)
+			})
+		}
+	})
+}
+
+// lookOn reads the stored token again and again until all writers are done, and returns how often.
+func lookOn(ctx context.Context, t *testing.T, db database, resource string, writers *sync.WaitGroup) (looks int) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		writers.Wait()
+	}()
+	for last := driver.Token(0); ; looks++ {
+		now, err := db.stored(ctx, resource)
+		if err != nil {
+			t.Error(err)
+			<-done
+			return looks
+		}
+		if now < last {
+			t.Errorf("the stored token went from %d back to %d", last, now)
+		}
+		last = now
+		select {
+		case <-done:
+			return looks
+		default:
+		}
+	}
+}
+
+func TestSQLGuardTellsScopesAndResourcesApart(t *testing.T) {
+	databases(t, func(t *testing.T, db database) {
+		ctx := within(t, time.Minute)
+		check := func(resource string, s fence.Sequencer) error {
+			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error { return db.guard.Check(ctx, tx, resource, s) })
+		}
+		wants := func(what string, err, want error) {
+			t.Helper()
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", what, err, want)
+			}
+		}
+		wants("the first", check("accounts", books(5)), nil)
+		wants("the same", check("accounts", books(5)), nil)
+		wants("a smaller one", check("accounts", books(4)), fence.ErrStale)
+		wants("on another resource", check("Accounts", books(4)), nil)
+		wants("on one with a blank", check("accounts ", books(3)), nil)
+		wants("on one that has to be quoted", check(`a'"\;-- ü`, books(3)), nil)
+		wants("smaller there", check(`a'"\;-- ü`, books(2)), fence.ErrStale)
+		wants("the longest name", check(strings.Repeat("n", sqlfence.MaxResource), books(2)), nil)
+		wants("the greatest token", check("top", books(1<<63-1)), nil)
+		wants("below it", check("top", books(1<<63-2)), fence.ErrStale)
+		for _, other := range []fence.Scope{{Service: "4f0d", Kind: "mutex", Name: "ledger"}, {Service: "4F0C", Kind: "mutex", Name: "ledger"},
+			{Service: "4f0c", Kind: "rwlock", Name: "ledger"}, {Service: "4f0c", Kind: "mutex", Name: "Ledger"}} {
+			for _, token := range []driver.Token{1, 5, 100} {
+				s := books(token)
+				s.Scope = other
+				err := check("accounts", s)
+				if foreign, ok := errors.AsType[*fence.ForeignError](err); !ok || foreign.Want != books(1).Scope || foreign.Shown != s {
+					t.Errorf("%v: %v", s, err)
+				}
+			}
+		}
+		if stored, err := db.stored(ctx, "accounts"); err != nil || stored != 5 {
+			t.Errorf("stored %d, %v", stored, err)
+		}
+		long := books(1)
+		long.Service, long.Name = strings.Repeat("s", 64), strings.Repeat("/", 255)
+		wants("the longest scope", check("long", long), nil)
+		wants("no resource", check("", books(5)), driver.ErrInvalid)
+		wants("too long a name", check(strings.Repeat("n", sqlfence.MaxResource+1), books(5)), driver.ErrInvalid)
+		wants("no sequencer", check("accounts", fence.Sequencer{}), driver.ErrInvalid)
+	})
+}
+
+// TestLateWriteIsRefusedByTheDatabase is the story: a holder is cut off for longer than its TTL, another one takes over and
+// writes, and what the first one had begun comes late.
+func TestLateWriteIsRefusedByTheDatabase(t *testing.T) {
+	databases(t, func(t *testing.T, db database) {
+		svc := memory.NewService()
+		var locks [2]fence.Sequencer
+		for i := range locks {
+			link := svc.Driver()
+			c, err := coordinator.New(link, coordinator.WithTTL(time.Second), silent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeAtEnd(t, c)
+			l := lock(t, newMutex(t, c, "ledger"))
+			if locks[i], err = l.Sequencer(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				link.Cut() // it holds until the service ends its session
+			}
+		}
+		ctx := within(t, time.Minute)
+		write := func(s fence.Sequencer) error {
+			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
+				if err := db.guard.Check(ctx, tx, "accounts", s); err != nil {
+					return err
+				}
+				return db.log(ctx, tx, "accounts", s.Token)
+			})
+		}
+		if err := write(locks[1]); err != nil {
+			t.Fatal(err)
+		}
+		err := write(locks[0])
+		if stale, ok := errors.AsType[*fence.StaleError](err); !ok || stale.Shown != locks[0] || stale.Latest != locks[1].Token {
+			t.Errorf("the late write: %v", err)
+		}
+		if all := db.written(t, "accounts"); len(all) != 1 || all[0] != locks[1].Token {
+			t.Errorf("written: %v", all)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package sqlserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/baton-go/baton/integration/internal/child"
+)
+
+// ErrNotInstalled means that a database is not on this machine. The message has the command that helps.
+var ErrNotInstalled = errors.New("not installed")
+
+var postgreSQL = kind{
+	name: "PostgreSQL", driver: "pgx", versionQuery: "SHOW server_version",
+	dsn: func(_ string, port int) string {
+		return fmt.Sprintf("postgres://baton@127.0.0.1:%d/postgres?sslmode=disable&connect_timeout=5", port)
+	},
+	start: func(ctx context.Context, dir string, port int, log *os.File) (*child.Process, error) {
+		bin, err := postgresDir()
+		if err != nil {
+			return nil, err
+		}
+		data := filepath.Join(dir, "data")
+		initdb := demoted(filepath.Join(bin, "initdb"), dir, "--pgdata="+data, "--username=baton", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+		if err := run(ctx, initdb, log); err != nil {
+			return nil, err
+		}
+		postgres := demoted(filepath.Join(bin, "postgres"), dir, "-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port),
+			"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", fmt.Sprintf("max_connections=%d", Connections))
+		postgres.Stdout, postgres.Stderr = log, log
+		return child.Start(postgres)
+	},
+}
+
+var mariaDB = kind{
+	name: "MariaDB", driver: "mysql", versionQuery: "SELECT VERSION()",
+	dsn: func(_ string, port int) string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/?timeout=5s", port) },
+	// Without grant tables it starts on an empty directory, and takes everybody for root.
+	start: func(_ context.Context, dir string, port int, log *os.File) (*child.Process, error) {
+		path, err := mariadbd()
+		if err != nil {
+			return nil, err
+		}
+		data := filepath.Join(dir, "data")
+		if err := os.Mkdir(data, 0o700); err != nil {
+			return nil, err
+		}
+		if err := give(data); err != nil {
+			return nil, err
+		}
+		cmd := demoted(path, dir, "--no-defaults", "--datadir="+data, "--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
+			"--socket="+filepath.Join(dir, "s"), "--pid-file="+filepath.Join(dir, "pid"), "--skip-grant-tables", "--skip-name-resolve",
+			"--innodb-stats-persistent=OFF", "--innodb-use-native-aio=OFF", "--innodb-flush-log-at-trx-commit=0",
+			fmt.Sprintf("--max-connections=%d", Connections))
+		cmd.Stdout, cmd.Stderr = log, log
+		return child.Start(cmd)
+	},
+}
+
+// postgresDir is the directory that has postgres and initdb.
+func postgresDir() (string, error) {
+	dirs := []string{os.Getenv("BATON_POSTGRES")}
+	if dirs[0] == "" {
+		dirs, _ = filepath.Glob("/usr/lib/postgresql/*/bin") // its pattern is good
+		slices.Reverse(dirs)                                 // the newest first
+		if path, err := exec.LookPath("postgres"); err == nil {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+	}
+	for _, dir := range dirs {
+		if runs(filepath.Join(dir, "postgres")) && runs(filepath.Join(dir, "initdb")) {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no postgres with initdb beside it in %q; install Debian's package postgresql, as .ci/deps does without starting a service, "+
+		"or set BATON_POSTGRES to the directory that has both", ErrNotInstalled, dirs)
+}
+
+// mariadbd is the path of the server.
+func mariadbd() (string, error) {
+	if path := os.Getenv("BATON_MARIADB"); path != "" {
+		if runs(path) {
+			return path, nil
+		}
+		return "", fmt.Errorf("%w: BATON_MARIADB=%s is no program", ErrNotInstalled, path)
+	}
+	for _, name := range []string{"mariadbd", "/usr/sbin/mariadbd"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: no mariadbd; apt-get install --no-install-recommends mariadb-server-core (which holds no service), "+
+		"or set BATON_MARIADB to a mariadbd", ErrNotInstalled)
+}
+
+func runs(path string) bool {
+	_, err := exec.LookPath(path)
+	return err == nil
+}
+
+// demoted is a command in a directory, as nobody if we are root: both servers refuse to run as root.
+func demoted(path, dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir, "TMPDIR="+dir, "LC_ALL=C")
+	demote(cmd)
+	return cmd
+}
