@@ -120,7 +120,9 @@ func TestIdentitySurvivesFaults(t *testing.T) {
 func TestServiceIsNotHadForEver(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		w.svc.OnRequest(func(r memory.Request) memory.Fate { return memory.Fate{DropReply: r.Op == memory.OpSetRecord, DropRequest: r.Op == memory.OpRecord} })
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			return memory.Fate{DropReply: r.Op == memory.OpSetRecord, DropRequest: r.Op == memory.OpRecord}
+		})
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
 		if id, err := s.Service(ctx); id != "" || !errors.Is(err, coordinator.ErrUnavailable) {

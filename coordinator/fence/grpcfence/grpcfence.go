@@ -9,8 +9,8 @@
 //	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 //	server := grpc.NewServer(grpc.UnaryInterceptor(grpcfence.UnaryServer(gate.Check)), grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
 //
-// The server is asked once, before a call is served: what package httpfence says of handlers is so here. fence.From has the
-// sequencer that was shown, in the context of the server's method.
+// The server is asked once, before a call is served: what package httpfence says of handlers is so here. In the context of the server's
+// method fence.From has the sequencer that was shown, and Refuse answers with what a gate or a guard says of it.
 package grpcfence
 
 import (
@@ -105,16 +105,11 @@ func (r *refused) Unwrap() []error            { return []error{r.why, r.call} }
 func (r *refused) GRPCStatus() *status.Status { return status.Convert(r.call) }
 
 // UnaryServer returns an interceptor that asks check for each call before it is served, in a context that has the sequencer. A call
-// that is not admitted ends with one of these codes, and a text that says why:
-//
-//	FailedPrecondition  stale or foreign, or no sequencer
-//	InvalidArgument     no proper one, or several
-//	Unavailable         check could not tell
+// that is not admitted is answered by Refuse.
 func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
-		ctx, trailer, err := admit(ctx, check)
+		ctx, err := admit(ctx, check)
 		if err != nil {
-			_ = grpc.SetTrailer(ctx, trailer) // fails only outside of a call
 			return nil, err
 		}
 		return serve(ctx, req)
@@ -124,9 +119,8 @@ func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 // StreamServer is UnaryServer for streams.
 func StreamServer(check fence.Checker) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, serve grpc.StreamHandler) error {
-		ctx, trailer, err := admit(stream.Context(), check)
+		ctx, err := admit(stream.Context(), check)
 		if err != nil {
-			stream.SetTrailer(trailer)
 			return err
 		}
 		return serve(srv, &serverStream{stream, ctx})
@@ -141,30 +135,36 @@ type serverStream struct {
 // Context has the sequencer.
 func (s *serverStream) Context() context.Context { return s.ctx }
 
-// admit returns the context for a call that is admitted, or the trailer and the error of one that is not.
-func admit(ctx context.Context, check fence.Checker) (context.Context, metadata.MD, error) {
+// admit returns the context for a call that is admitted.
+func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 	s, err := shown(ctx)
 	if err == nil {
 		err = check(ctx, s)
 	}
-	if err == nil {
-		return fence.With(ctx, s), nil, nil
+	if err != nil {
+		return ctx, Refuse(ctx, err)
 	}
-	code, text := codes.Unavailable, "the sequencer could not be checked" // what is behind that is none of the client's business
-	trailer := metadata.MD{}
-	switch refusal := fence.EncodeRefusal(err); {
+	return fence.With(ctx, s), nil
+}
+
+// Refuse returns the error of a call whose sequencer a check did not admit, with one of these codes. ctx is the server's, whose trailer tells
+// the client's interceptor.
+//
+//	FailedPrecondition  it is stale or foreign, or there is none
+//	InvalidArgument     it is no proper one, or there are several
+//	Unavailable         the check could not tell, or failed for any other reason, which is not shown
+func Refuse(ctx context.Context, err error) error {
+	refusal := fence.EncodeRefusal(err)
+	switch {
 	case refusal != "":
-		code = codes.FailedPrecondition
-		trailer.Set(RefusalKey, refusal)
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal)) // fails only outside of a call
+		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, fence.ErrMissing):
-		code = codes.FailedPrecondition
+		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, driver.ErrInvalid):
-		code = codes.InvalidArgument
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	if code != codes.Unavailable {
-		text = err.Error()
-	}
-	return ctx, trailer, status.Error(code, text)
+	return status.Error(codes.Unavailable, "the sequencer could not be checked")
 }
 
 // shown is the sequencer of a call.

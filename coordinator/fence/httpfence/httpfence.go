@@ -12,7 +12,7 @@
 //
 // The handler keeps late requests out. It is asked before a request is served; while that is being served the lock may pass on, and the next
 // holder's request be served beside it. Where that matters let the handler do its work in the gate's Do, or guard its transaction with
-// package sqlfence: fence.From(r.Context()) has the sequencer that was shown.
+// package sqlfence: fence.From(r.Context()) has the sequencer that was shown, and Refuse answers with what they say.
 package httpfence
 
 import (
@@ -49,14 +49,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // Handler returns a handler that asks check for each request, and then next. The context of what next gets has the
-// sequencer. A request that is not admitted is answered with
-//
-//	428 Precondition Required  no sequencer
-//	400 Bad Request            no proper one, or several
-//	412 Precondition Failed    stale or foreign; see Refusal
-//	503 Service Unavailable    check could not tell
-//
-// and with a text that says why.
+// sequencer. A request that is not admitted is answered by Refuse.
 func Handler(check fence.Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := shown(r)
@@ -64,7 +57,7 @@ func Handler(check fence.Checker, next http.Handler) http.Handler {
 			err = check(r.Context(), s)
 		}
 		if err != nil {
-			refuse(w, err)
+			Refuse(w, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(fence.With(r.Context(), s)))
@@ -85,7 +78,13 @@ func shown(r *http.Request) (fence.Sequencer, error) {
 
 var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))
 
-func refuse(w http.ResponseWriter, err error) {
+// Refuse answers a request with why a check did not admit its sequencer:
+//
+//	428 Precondition Required  there is none
+//	400 Bad Request            it is no proper one, or there are several
+//	412 Precondition Failed    it is stale or foreign; the client finds out by Refusal
+//	503 Service Unavailable    the check could not tell, or failed for any other reason, which is not shown
+func Refuse(w http.ResponseWriter, err error) {
 	status, text := http.StatusServiceUnavailable, "the sequencer could not be checked" // what is behind that is none of the client's business
 	switch refusal := fence.EncodeRefusal(err); {
 	case refusal != "":
