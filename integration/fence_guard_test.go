@@ -124,11 +124,15 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		b := s.board(t)
 		for way, lose := range map[string]func(ctx context.Context, c *coordinator.Client, l *mutex.Lock, seq fence.Sequencer) error{
-			"unlocked": func(ctx context.Context, _ *coordinator.Client, l *mutex.Lock, _ fence.Sequencer) error { return l.Unlock(ctx) },
+			"unlocked": func(ctx context.Context, _ *coordinator.Client, l *mutex.Lock, _ fence.Sequencer) error {
+				return l.Unlock(ctx)
+			},
 			"removed": func(ctx context.Context, _ *coordinator.Client, _ *mutex.Lock, seq fence.Sequencer) error {
 				return b.remove(ctx, seq)
 			},
-			"closed": func(ctx context.Context, c *coordinator.Client, _ *mutex.Lock, _ fence.Sequencer) error { return c.Close(ctx) },
+			"closed": func(ctx context.Context, c *coordinator.Client, _ *mutex.Lock, _ fence.Sequencer) error {
+				return c.Close(ctx)
+			},
 		} {
 			ctx, name := within(t, 2*callBound), servers.Name(t)
 			first, second := s.client(t, 10*time.Second), s.client(t, 10*time.Second)

@@ -15,11 +15,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/fence/sqlfence"
-	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/sqlserver"
 )
@@ -27,9 +25,8 @@ import (
 // database is one with a guard's table and one more, which has what was written, in the order of the writes.
 type database struct {
 	*sql.DB
-	guard  *sqlfence.Guard
-	levels []sql.IsolationLevel // those that it has
-	insert string               // into the other table
+	guard *sqlfence.Guard
+	product
 }
 
 func (d database) log(ctx context.Context, tx *sql.Tx, resource string, token driver.Token) error {
@@ -37,55 +34,60 @@ func (d database) log(ctx context.Context, tx *sql.Tx, resource string, token dr
 	return err
 }
 
+// product is how a database is made ready.
+type product struct {
+	start          func(context.Context) (*sqlserver.Server, error)
+	dialect        sqlfence.Dialect
+	table          string
+	levels         []sql.IsolationLevel
+	before         []string // statements
+	schema, insert string
+}
+
+var products = map[string]product{
+	"PostgreSQL": {sqlserver.PostgreSQL, sqlfence.PostgreSQL, sqlfence.DefaultTable,
+		[]sql.IsolationLevel{sql.LevelDefault, sql.LevelRepeatableRead, sql.LevelSerializable}, nil,
+		`CREATE TABLE log (id BIGSERIAL PRIMARY KEY, resource TEXT, token BIGINT)`, `INSERT INTO log (resource, token) VALUES ($1, $2)`},
+	"MariaDB": {sqlserver.MariaDB, sqlfence.MySQL, "test." + sqlfence.DefaultTable,
+		[]sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelSerializable}, []string{`CREATE DATABASE test`},
+		`CREATE TABLE test.log (id BIGINT AUTO_INCREMENT PRIMARY KEY, resource VARCHAR(255), token BIGINT)`,
+		`INSERT INTO test.log (resource, token) VALUES (?, ?)`},
+	"SQLite": {sqlserver.SQLite, sqlfence.SQLite, sqlfence.DefaultTable, []sql.IsolationLevel{sql.LevelDefault}, nil,
+		`CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, resource TEXT, token INTEGER)`, `INSERT INTO log (resource, token) VALUES (?, ?)`},
+}
+
 // databases runs a test on each.
 func databases(t *testing.T, test func(t *testing.T, db database)) {
 	t.Helper()
-	for _, c := range []struct {
-		start   func(context.Context) (*sqlserver.Server, error)
-		dialect sqlfence.Dialect
-		levels  []sql.IsolationLevel
-		before  []string
-		log     string
-		insert  string
-	}{
-		{sqlserver.PostgreSQL, sqlfence.PostgreSQL, []sql.IsolationLevel{sql.LevelDefault, sql.LevelRepeatableRead, sql.LevelSerializable}, nil,
-			`CREATE TABLE log (id BIGSERIAL PRIMARY KEY, resource TEXT, token BIGINT)`, `INSERT INTO log (resource, token) VALUES ($1, $2)`},
-		{sqlserver.MariaDB, sqlfence.MySQL, []sql.IsolationLevel{sql.LevelDefault, sql.LevelReadCommitted, sql.LevelSerializable},
-			[]string{`CREATE DATABASE test`},
-			`CREATE TABLE test.log (id BIGINT AUTO_INCREMENT PRIMARY KEY, resource VARCHAR(255), token BIGINT)`,
-			`INSERT INTO test.log (resource, token) VALUES (?, ?)`},
-		{sqlserver.SQLite, sqlfence.SQLite, []sql.IsolationLevel{sql.LevelDefault}, nil,
-			`CREATE TABLE log (id INTEGER PRIMARY KEY AUTOINCREMENT, resource TEXT, token INTEGER)`, `INSERT INTO log (resource, token) VALUES (?, ?)`},
-	} {
-		s := servers.NewSQL(t, c.start)
-		t.Run(s.Name(), func(t *testing.T) {
-			pool, err := s.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer pool.Close()
-			pool.SetMaxIdleConns(80)
-			for _, statement := range append(c.before, c.log) {
-				if _, err := pool.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
-			}
-			table := sqlfence.DefaultTable
-			if c.dialect == sqlfence.MySQL {
-				table = "test." + table
-			}
-			guard, err := sqlfence.New(c.dialect, sqlfence.Table(table))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range 2 { // it may be there
-				if err := guard.Create(t.Context(), pool); err != nil {
-					t.Fatal(err)
-				}
-			}
-			test(t, database{pool, guard, c.levels, c.insert})
-		})
+	for name, p := range products {
+		t.Run(name, func(t *testing.T) { test(t, p.open(t)) })
 	}
+}
+
+// open starts a database for one test.
+func (p product) open(t *testing.T) database {
+	t.Helper()
+	pool, err := servers.NewSQL(t, p.start).Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pool.Close() })
+	pool.SetMaxIdleConns(80)
+	for _, statement := range append(p.before, p.schema) {
+		if _, err := pool.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	guard, err := sqlfence.New(p.dialect, sqlfence.Table(p.table))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // it may be there
+		if err := guard.Create(t.Context(), pool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return database{pool, guard, p}
 }
 
 // transact runs work in a transaction, again if the database asks for that.
@@ -114,11 +116,7 @@ func (d database) once(ctx context.Context, level sql.IsolationLevel, work func(
 
 // stored is a resource's token in the guard's table, zero if there is none.
 func (d database) stored(ctx context.Context, resource string) (token driver.Token, err error) {
-	table := sqlfence.DefaultTable
-	if strings.Contains(d.insert, "test.") {
-		table = "test." + table
-	}
-	err = d.QueryRowContext(ctx, fmt.Sprintf("SELECT token FROM %s WHERE resource = '%s'", table, resource)).Scan(&token)
+	err = d.QueryRowContext(ctx, fmt.Sprintf("SELECT token FROM %s WHERE resource = '%s'", d.table, resource)).Scan(&token)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -289,48 +287,5 @@ func TestSQLGuardTellsScopesAndResourcesApart(t *testing.T) {
 		wants("no resource", check("", books(5)), driver.ErrInvalid)
 		wants("too long a name", check(strings.Repeat("n", sqlfence.MaxResource+1), books(5)), driver.ErrInvalid)
 		wants("no sequencer", check("accounts", fence.Sequencer{}), driver.ErrInvalid)
-	})
-}
-
-// TestLateWriteIsRefusedByTheDatabase is the story: a holder is cut off for longer than its TTL, another one takes over and
-// writes, and what the first one had begun comes late.
-func TestLateWriteIsRefusedByTheDatabase(t *testing.T) {
-	databases(t, func(t *testing.T, db database) {
-		svc := memory.NewService()
-		var locks [2]fence.Sequencer
-		for i := range locks {
-			link := svc.Driver()
-			c, err := coordinator.New(link, coordinator.WithTTL(time.Second), silent)
-			if err != nil {
-				t.Fatal(err)
-			}
-			closeAtEnd(t, c)
-			l := lock(t, newMutex(t, c, "ledger"))
-			if locks[i], err = l.Sequencer(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if i == 0 {
-				link.Cut() // it holds until the service ends its session
-			}
-		}
-		ctx := within(t, time.Minute)
-		write := func(s fence.Sequencer) error {
-			return db.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
-				if err := db.guard.Check(ctx, tx, "accounts", s); err != nil {
-					return err
-				}
-				return db.log(ctx, tx, "accounts", s.Token)
-			})
-		}
-		if err := write(locks[1]); err != nil {
-			t.Fatal(err)
-		}
-		err := write(locks[0])
-		if stale, ok := errors.AsType[*fence.StaleError](err); !ok || stale.Shown != locks[0] || stale.Latest != locks[1].Token {
-			t.Errorf("the late write: %v", err)
-		}
-		if all := db.written(t, "accounts"); len(all) != 1 || all[0] != locks[1].Token {
-			t.Errorf("written: %v", all)
-		}
 	})
 }

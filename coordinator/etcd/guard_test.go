@@ -174,3 +174,33 @@ func TestGuardThatFailsIsNoReasonToWaitOn(t *testing.T) {
 		}
 	})
 }
+
+func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	own := join(t, s, contender())
+	if n := f.sent(func() {
+		if err := other.Check(t.Context(), line, own.Place.Key, own.Token); err != nil {
+			t.Error(err)
+		}
+	}); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	catchUp := f.lag()
+	defer catchUp()
+	if err := s.Leave(t.Context(), line, own.Place); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Check(t.Context(), line, own.Place.Key, own.Token); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("left at a quorum: %v", err)
+	}
+	if n := f.sent(func() {
+		for _, key := range []string{"", "@1", own.Place.Key + "x", "ns/./" + string(line) + "x/y@5"} {
+			if err := other.Check(t.Context(), line, key, own.Token); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%d requests about what cannot be in the line", n)
+	}
+}

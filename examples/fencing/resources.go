@@ -25,7 +25,9 @@ type ledger struct {
 }
 
 // newLedger makes one that takes the tokens of one lock only. It learns the service's identity from the first.
-func newLedger() *ledger { return &ledger{gate: fence.NewGate(fence.Scope{Kind: "mutex", Name: "accounts"})} }
+func newLedger() *ledger {
+	return &ledger{gate: fence.NewGate(fence.Scope{Kind: "mutex", Name: "accounts"})}
+}
 
 func (l *ledger) Name() string { return "a ledger in memory" }
 

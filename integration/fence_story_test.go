@@ -1,0 +1,143 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/examples/fencing/story"
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+// TestLateWriteIsRefusedEverywhere tells the story of examples/fencing on real services, to databases and to the service itself.
+func TestLateWriteIsRefusedEverywhere(t *testing.T) {
+	shelves := map[string]database{}
+	for product, p := range products {
+		shelves[product] = p.open(t)
+	}
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		first, second := s.link(t, 4*time.Second), s.client(t, 4*time.Second)
+		b := s.board(t)
+		if err := b.write(within(t, callBound), fence.Sequencer{}, name, "new"); err != nil {
+			t.Fatal(err)
+		}
+		resources := []story.Resource{guarded{b, second, name}}
+		for product, db := range shelves {
+			resources = append(resources, shelf{db, product, name})
+		}
+		var out strings.Builder
+		err := story.Story{
+			First: newMutex(t, first.Client, name), Second: newMutex(t, second, name),
+			Stop: func() {
+				first.proxy.CutUp()
+				first.proxy.CutDown()
+			},
+			Resources: resources, Out: &out,
+		}.Tell(within(t, 2*callBound))
+		first.proxy.Heal()
+		if err != nil || strings.Count(out.String(), "refuses it") != len(resources) {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	})
+}
+
+// shelf is a database as a resource of the story.
+type shelf struct {
+	database
+	product, resource string
+}
+
+func (s shelf) Name() string { return s.product }
+
+// texts are what the story writes, as numbers.
+var texts = []string{"", "written by the first", "written by the second", "written late"}
+
+func (s shelf) Write(ctx context.Context, seq fence.Sequencer, text string) error {
+	number := 0
+	for i, known := range texts {
+		if text == known {
+			number = i
+		}
+	}
+	return s.transact(ctx, sql.LevelDefault, func(tx *sql.Tx) error {
+		if err := s.guard.Check(ctx, tx, s.resource, seq); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, s.insert, s.resource, number)
+		return err
+	})
+}
+
+func (s shelf) Read(ctx context.Context) (string, error) {
+	var number driver.Token
+	table := strings.Fields(s.insert)[2]
+	err := s.QueryRowContext(ctx, fmt.Sprintf("SELECT token FROM %s WHERE resource = '%s' ORDER BY id DESC LIMIT 1", table, s.resource)).Scan(&number)
+	if err != nil {
+		return "", err
+	}
+	return texts[number], nil
+}
+
+// guarded is the service itself as a resource.
+type guarded struct {
+	board
+	client *coordinator.Client
+	key    string
+}
+
+func (g guarded) Name() string { return "the coordinator itself" }
+
+// Write says why it was stopped as a program would: it asks.
+func (g guarded) Write(ctx context.Context, seq fence.Sequencer, text string) error {
+	err := g.write(ctx, seq, g.key, text)
+	if errors.Is(err, errGuarded) {
+		return g.client.Check(ctx, seq)
+	}
+	return err
+}
+
+func (g guarded) Read(ctx context.Context) (string, error) { return g.read(ctx, g.key) }
+
+// TestIdentityIsWhereTheDocsSay: an operator who has restored an older backup is told to delete it there.
+func TestIdentityIsWhereTheDocsSay(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c := s.client(t, 10*time.Second)
+		session, err := c.Session(within(t, callBound))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := session.Service(within(t, callBound))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stored string
+		if s.service == "etcd" {
+			resp, err := s.etcdClient(t).Get(within(t, callBound), "baton-test/./baton/service+record")
+			if err != nil || len(resp.Kvs) != 1 {
+				t.Fatalf("%v, %v", resp, err)
+			}
+			stored = string(resp.Kvs[0].Value)
+		} else {
+			conn := s.zkConn(t, 10*time.Second)
+			if _, err := conn.Sync("/baton-test"); err != nil {
+				t.Fatal(err)
+			}
+			data, _, err := conn.Get("/baton-test/baton/service+record")
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored = string(data)
+		}
+		if stored != id || len(id) != 32 {
+			t.Errorf("stored %q, told %q", stored, id)
+		}
+	})
+}
