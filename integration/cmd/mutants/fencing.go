@@ -54,7 +54,7 @@ var ofFencing = []mutation{{
 }, {
 	name: "guard-by-key", promise: "P3",
 	what:   "On etcd a guarded write goes by the name of the entry, which a later contender uses again.",
-	file:   "coordinator/etcd/guard.go",
+	file:   "coordinator/etcd/guarded.go",
 	old:    `clientv3.CreateRevision(e.key), "=", e.rev)`,
 	new:    `clientv3.CreateRevision(e.key), ">", 0)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestGuardHoldsAsLongAsTheEntryDoes"}},
