@@ -31,13 +31,8 @@ func (o options) checkDelay(name string) error {
 	return nil
 }
 
-// NoLockDelay returns an error if the line has a lock-delay: for recipes whose holders do not exclude each other.
-func (l *Line) NoLockDelay() error {
-	if l.delay == 0 {
-		return nil
-	}
-	return invalid("lock-delay %v for %q: only a mutex and an election have one", l.delay, l.name)
-}
+// LockDelay is what WithLockDelay gave, or zero.
+func (l *Line) LockDelay() time.Duration { return l.delay }
 
 // DelayError says that the last holder of the name was lost, and for how long the name rests, at most. It is a coordinator.ErrTaken.
 type DelayError struct {

@@ -88,11 +88,11 @@ func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 	line, err := recipes.NewLine(c, kind, name, opts...)
-	if err == nil {
-		err = line.NoLockDelay()
-	}
 	if err != nil {
 		return nil, err
+	}
+	if d := line.LockDelay(); d != 0 {
+		return nil, fmt.Errorf("baton: %w: lock-delay %v for read-write lock %q: only a mutex and an election have one", coordinator.ErrInvalid, d, name)
 	}
 	return &RWLock{line: line}, nil
 }

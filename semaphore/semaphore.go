@@ -109,11 +109,11 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 		}
 	}
 	line, err := recipes.NewLine(c, kind, name, opts...)
-	if err == nil {
-		err = line.NoLockDelay()
-	}
 	if err != nil {
 		return nil, err
+	}
+	if d := line.LockDelay(); d != 0 {
+		return nil, fmt.Errorf("baton: %w: lock-delay %v for semaphore %q: only a mutex and an election have one", coordinator.ErrInvalid, d, name)
 	}
 	numbers, err := recipes.NewLine(c, slots, name)
 	if err != nil {
