@@ -2,8 +2,12 @@ package coordinator
 
 import "time"
 
-// MostJoining is how many joins of a session are under way at once.
-const MostJoining = mostJoining
+// How many requests of a session are under way at once.
+const (
+	MostJoining  = mostJoining
+	MostLooking  = mostLooking
+	MostCleaning = mostCleaning
+)
 
 // WithWallClock sets what the client takes for the wall clock. The monotonic one stays as it is.
 func WithWallClock(now func() time.Time) Option { return func(c *config) { c.wall = now } }

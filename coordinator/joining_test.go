@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// slow is a driver whose joins take a second, and that counts those under way.
+// slow is a driver whose joins, looks and leavings take a second, and that counts those under way.
 type slow struct {
 	driver.Driver
 	mu             sync.Mutex
@@ -31,10 +31,24 @@ func (d *slow) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 }
 
 func (s slowSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-	s.d.count(+1)
-	defer s.d.count(-1)
-	time.Sleep(time.Second)
+	defer s.d.takesTime()()
 	return s.Session.Join(ctx, line, c)
+}
+
+func (s slowSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	defer s.d.takesTime()()
+	return s.Session.Ahead(ctx, line, own)
+}
+
+func (s slowSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	defer s.d.takesTime()()
+	return s.Session.Leave(ctx, line, own)
+}
+
+func (d *slow) takesTime() (over func()) {
+	d.count(+1)
+	time.Sleep(time.Second)
+	return func() { d.count(-1) }
 }
 
 func (d *slow) count(n int) {
@@ -42,6 +56,15 @@ func (d *slow) count(n int) {
 	defer d.mu.Unlock()
 	d.now += n
 	d.most, d.all = max(d.most, d.now), d.all+max(0, n)
+}
+
+// counted returns the most at once and all since it was asked last.
+func (d *slow) counted() (most, all int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	most, all = d.most, d.all
+	d.most, d.all = 0, 0
+	return most, all
 }
 
 // crowd has so many contenders join at once, and returns the channel of their errors.
@@ -71,8 +94,8 @@ func TestCrowdJoinsInPortions(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if d.most != coordinator.MostJoining || d.all != n {
-			t.Errorf("%d joins at once, %d in all", d.most, d.all)
+		if most, all := d.counted(); most != coordinator.MostJoining || all != n {
+			t.Errorf("%d joins at once, %d in all", most, all)
 		}
 	})
 }
@@ -107,9 +130,51 @@ func TestWaitingToJoinLeavesNothing(t *testing.T) {
 					t.Errorf("lost %t: one under way: %v", lose, err)
 				}
 			}
-			if d.all != coordinator.MostJoining {
-				t.Errorf("lost %t: %d have asked to join", lose, d.all)
+			if _, all := d.counted(); all != coordinator.MostJoining {
+				t.Errorf("lost %t: %d have asked to join", lose, all)
 			}
 		})
 	}
+}
+
+// TestCrowdLooksAndIsClearedAwayInPortions: whoever gives up together makes many look, and is cleared away.
+func TestCrowdLooksAndIsClearedAwayInPortions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		d := &slow{Driver: svc.Driver()}
+		s := sessionOn(t, d)
+		const n = 2 * coordinator.MostCleaning
+		for range n {
+			go func() {
+				j, err := s.Join(t.Context(), line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+				if err == nil {
+					_, err = s.Ahead(t.Context(), line, j.Place)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		time.Sleep(time.Minute)
+		all := svc.Snapshot(line)
+		for _, what := range []string{"look", "leave"} { // in this order
+			most := coordinator.MostLooking
+			d.counted()
+			for _, e := range all {
+				if what == "leave" {
+					most = coordinator.MostCleaning
+					s.Abandon(line, e.Place)
+					continue
+				}
+				go func() { _, _ = s.Ahead(t.Context(), line, e.Place) }()
+			}
+			time.Sleep(time.Minute)
+			if got, sum := d.counted(); got != most || sum != n {
+				t.Errorf("%s: %d at once, %d in all", what, got, sum)
+			}
+		}
+		if left := svc.Snapshot(line); len(left) != 0 {
+			t.Errorf("%d are left", len(left))
+		}
+	})
 }

@@ -16,7 +16,7 @@ import (
 // lost reply hides stays in the line.
 func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	var j driver.Joined
-	if err := s.enterJoining(ctx); err != nil {
+	if err := s.enter(ctx, s.joining); err != nil {
 		s.retire(c.ID)
 		return j, wrap("join", line, s.outcome(ctx, err))
 	}
@@ -49,23 +49,30 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return j, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
 }
 
-// mostJoining bounds the joins of a session that are under way at once. The others wait here.
+// These bound the requests of a session that are under way at once. The others wait here.
 //
 // A service that is asked by ten thousand at once answers some of them too late, and to ask again costs more than
 // to ask: the earlier request, which may be applied yet, has to be ruled out, and on etcd that sends the others away that are under
 // way. So a crowd that is too much for the service for a moment would keep it busy without end. A driver, too, learns from the
 // first who join that the line is busy, and does better with the rest.
-const mostJoining = 256
+//
+// A look costs as much as the line is long, and many look at once when many leave who were not the first: those who give up together, or
+// the contenders of a session that ends. And those who give up leave at once.
+const (
+	mostJoining  = 256
+	mostLooking  = 16
+	mostCleaning = 256
+)
 
-// enterJoining waits for a place among those who join. If it fails, nothing was sent.
-func (s *Session) enterJoining(ctx context.Context) error {
+// enter waits for a place. If it fails, nothing was sent.
+func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	select {
-	case s.joining <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	default:
 	}
 	select {
-	case s.joining <- struct{}{}:
+	case places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -78,6 +85,10 @@ func (s *Session) enterJoining(ctx context.Context) error {
 // is not in the line any more though the session lives.
 func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	var view driver.View
+	if err := s.enter(ctx, s.looking); err != nil {
+		return view, wrap("look", line, s.outcome(ctx, err))
+	}
+	defer func() { <-s.looking }()
 	err := s.request(ctx, "look", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
 		var err error
 		view, err = s.driver.Ahead(ctx, line, own)

@@ -44,7 +44,7 @@ type Session struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
-	joining chan struct{} // a place for each Join under way
+	joining, looking, cleaning chan struct{} // a place for each request of its kind that is under way
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
@@ -75,9 +75,10 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		driver:  ds,
 		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
 		born:    sent.time,
-		joining: make(chan struct{}, mostJoining),
 		state:   Connected,
 		changed: make(chan struct{}),
+
+		joining: make(chan struct{}, mostJoining), looking: make(chan struct{}, mostLooking), cleaning: make(chan struct{}, mostCleaning),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.deadline.Store(int64(ds.TTL() - s.margin))
