@@ -28,6 +28,11 @@ const (
 	// that is not acknowledged for so long ends the connection, and renewals provide data.
 	pingTime    = 10 * time.Second
 	pingTimeout = 2 * time.Second
+
+	// window is how much of an answer a member may send before the client has read it: more than all but the longest
+	// listings. With a window that adapts itself, which is the default, gRPC follows each answer with a ping to measure the
+	// connection: two messages more that both sides write and read, for one that fits into any window.
+	window = 1 << 20
 )
 
 // Open makes a driver from a URL:
@@ -138,14 +143,17 @@ func setParams(cfg *clientv3.Config, u *url.URL) error {
 	// always has a stream.
 	cfg.PermitWithoutStream = false
 	cfg.Logger = zap.NewNop()
-	cfg.DialOptions = []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-		// A member that returns is found within half a second. gRPC's own ceiling
-		// of two minutes is longer than any session lives.
-		Backoff: backoff.Config{
-			BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 400 * time.Millisecond,
-		},
-		MinConnectTimeout: dial,
-	})}
+	cfg.DialOptions = []grpc.DialOption{
+		grpc.WithConnectParams(grpc.ConnectParams{
+			// A member that returns is found within half a second. gRPC's own ceiling
+			// of two minutes is longer than any session lives.
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 400 * time.Millisecond,
+			},
+			MinConnectTimeout: dial,
+		}),
+		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
+	}
 	if files.serverName != "" {
 		// The client names each endpoint's own host to gRPC, which then overrides the
 		// name in the TLS configuration; only this overrides both.

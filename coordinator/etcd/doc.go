@@ -32,9 +32,9 @@
 // # What it costs
 //
 //	Open       grant, one transaction, one watch
-//	Join       one transaction, refused or not, when the line is as this session found it last: empty, or
-//	           busy. One more when it is not, when a Forget of the same session crossed it, and for one that is to be
-//	           alone in a line with a tail or marks left over
+//	Join       one transaction when the line is as this session found it last: empty, or busy. One more when it is not, and
+//	           for one that is to be alone in a line with a tail or marks left over; one or two more when a Forget of the same
+//	           session crossed it; one more for a refusal, unless it is to be alone
 //	Ahead      one serializable read, keys only
 //	Follow     one watch, on a stream that the client's watches share, and one look at the two keys after its creation; after
 //	           a second a look at the follower's own key, and one watch for all followers of the session in that line

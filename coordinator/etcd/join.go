@@ -82,6 +82,9 @@ type attempt struct {
 	stale bool
 }
 
+// short tells an attempt of one who expects an empty line, but can do with others.
+func (a *attempt) short() bool { return !a.behind && !a.Alone }
+
 // joined reads the answer to an attempt that has made the entry. One that had not to be alone says in its first part whether
 // it is.
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
@@ -142,23 +145,32 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	if a.stale {
 		then = append(then, clientv3.OpDelete(s.keys.tail(a.line)))
 	}
-	var otherwise []clientv3.Op
 	if a.fence {
 		then = append(then, s.raiseEpoch())
-		otherwise = append(otherwise, s.raiseEpoch())
 	}
-	if a.Alone || a.Again {
-		otherwise = append(append(otherwise, s.someOf(a.line)), s.entriesOf(a)...)
-	}
-	otherwise = append(otherwise, s.readSentinel())
-	if a.Record != 0 {
-		otherwise = append(otherwise, clientv3.OpGet(s.keys.record(a.line), clientv3.WithKeysOnly()))
-	}
-	resp, err := s.c.Txn(withLeader(ctx)).If(s.conditions(a)...).Then(then...).Else(otherwise...).Commit()
+	resp, err := s.c.Txn(withLeader(ctx)).If(s.conditions(a)...).Then(then...).Else(s.reasons(a)...).Commit()
 	if err == nil && a.fence {
 		s.joins.raise(resp.Header.Revision)
 	}
 	return resp, err
+}
+
+// reasons read why an attempt is refused. A short one has none: the next one is not, and learns it.
+func (s *session) reasons(a *attempt) (ops []clientv3.Op) {
+	if a.short() {
+		return nil
+	}
+	if a.fence {
+		ops = append(ops, s.raiseEpoch())
+	}
+	if a.Alone || a.Again {
+		ops = append(append(ops, s.someOf(a.line)), s.entriesOf(a)...)
+	}
+	ops = append(ops, s.readSentinel())
+	if a.Record != 0 {
+		ops = append(ops, clientv3.OpGet(s.keys.record(a.line), clientv3.WithKeysOnly()))
+	}
+	return ops
 }
 
 // entriesOf reads the entries that the contender has already.
@@ -191,11 +203,15 @@ func (s *session) someOf(line driver.Line) clientv3.Op {
 }
 
 // refused finds out from the else branch why nothing was written. again is true
-// when only the epoch had moved: another contender of this session was forgotten meanwhile; or when the line was not empty, as it
-// need not be; or when only marks were there.
+// when the attempt was a short one; or when only the epoch had moved: another contender of this session was forgotten meanwhile;
+// or when only marks were there.
 //
 // An entry that stands already is the outcome, whatever has become of the line since it was made.
 func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
+	if a.short() {
+		a.behind = true
+		return joined, true, nil
+	}
 	if a.fence {
 		ops = ops[1:] // the raising of the epoch
 	}
@@ -230,9 +246,6 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		return joined, true, nil
 	case a.Alone && !a.stale:
 		a.stale = true
-		return joined, true, nil
-	case !a.Alone && !a.behind:
-		a.behind = true
 		return joined, true, nil
 	}
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)

@@ -336,7 +336,7 @@ func TestJoinAfterLostForget(t *testing.T) {
 	if err := s.Forget(t.Context(), line, someID); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}
-	if n := f.sent(func() { join(t, s, contender()) }); n != 2 {
+	if n := f.sent(func() { join(t, s, contender()) }); n != 3 { // refused; told why; made
 		t.Errorf("%d requests", n)
 	}
 	for _, want := range []int{2, 1} { // to learn that the line is not empty

@@ -1,6 +1,8 @@
 package etcd
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -57,7 +59,7 @@ func (l layout) record(line driver.Line) string { return l.base + string(line) +
 
 // contender is the prefix of the one key that the contender can have before it is converted.
 func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID) string {
-	return l.line(line) + leaseHex(lease) + "-" + id + "-"
+	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-"
 }
 
 // siblings is the prefix of the keys of all contenders that the session of an entry has in its line: of the converted ones if it
@@ -92,7 +94,11 @@ func (l layout) sentinel(lease clientv3.LeaseID, nonce string) string {
 
 // leaseHex writes a lease as etcdctl does. A lease chosen by a user may be negative,
 // hence the conversion: "-5" would look like a separator.
-func leaseHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%016x", uint64(lease)) }
+func leaseHex(lease clientv3.LeaseID) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(lease))
+	return hex.EncodeToString(b[:])
+}
 
 // name is the last part of a contender's key.
 type name struct {

@@ -19,7 +19,8 @@ type session struct {
 	keys     layout
 	streams  *streams
 	lease    clientv3.LeaseID
-	borrowed bool // the lease is someone else's
+	id       string // the lease as etcdctl writes it
+	borrowed bool   // the lease is someone else's
 	ttl      time.Duration
 	sentinel entry
 
@@ -42,7 +43,7 @@ type session struct {
 
 func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time.Duration) *session {
 	s := &session{
-		c: c, keys: d.keys, streams: &d.streams, lease: lease, ttl: ttl,
+		c: c, keys: d.keys, streams: &d.streams, lease: lease, id: leaseHex(lease), ttl: ttl,
 		unhook: func() bool { return true }, stopped: make(chan struct{}),
 	}
 	s.joins.calls = make(map[string]*call)
@@ -81,7 +82,7 @@ func newNonce() string {
 }
 
 // ID is the lease in hex, as etcdctl writes it.
-func (s *session) ID() string { return leaseHex(s.lease) }
+func (s *session) ID() string { return s.id }
 
 // RecycleIDs: see driver.Recycler.
 func (s *session) RecycleIDs() {}

@@ -33,8 +33,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-key-from-session", promise: "P1",
 	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
 	file:   "coordinator/etcd/layout.go",
-	old:    `	return l.line(line) + leaseHex(lease) + "-" + id + "-"`,
-	new:    `	return l.line(line) + leaseHex(lease) + "-" + leaseHex(lease) + "-"`,
+	old:    `	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-"`,
+	new:    `	return l.base + string(line) + "/" + leaseHex(lease) + "-" + leaseHex(lease) + "-"`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",
