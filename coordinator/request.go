@@ -39,17 +39,26 @@ func (s *Session) request(
 	return s.outcome(ctx, err)
 }
 
-// attempt runs f once, for no longer than ctx, the session and patience last. See bind for its context's cause.
+// attempt runs f once, for no longer than ctx, the session and patience last. See bind for its context's cause; it is
+// context.DeadlineExceeded when patience ends.
+//
+// That context shows no deadline. etcd's client would send it with each request, and the server would keep a timer for it.
 func (s *Session) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
-	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
+	bound, cancel := context.WithCancelCause(valued{s.requests, ctx})
+	defer cancel(nil)
+	defer time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) }).Stop()
 	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, cancel)()
+		defer context.AfterFunc(ctx, func() { cancel(nil) })()
 	}
-	defer context.AfterFunc(s.ctx, cancel)()
 	err := f(bound)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
+	if err == nil || ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		return driver.Wrap(ErrUnavailable, err)
+	}
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(bound), context.DeadlineExceeded) {
+		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
 	}
 	return err
 }

@@ -45,6 +45,8 @@ type Session struct {
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
 	joining, looking, cleaning chan struct{} // a place for each request of its kind that is under way
+	requests context.Context // ends after ctx, without its cause: see bind
+	giveUp   context.CancelFunc
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
@@ -81,6 +83,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		joining: make(chan struct{}, mostJoining), looking: make(chan struct{}, mostLooking), cleaning: make(chan struct{}, mostCleaning),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.requests, s.giveUp = context.WithCancel(context.Background())
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
 	s.alarm = time.NewTimer(time.Until(s.Deadline()))
@@ -227,6 +230,7 @@ func (s *Session) become(to State) bool {
 // by Err that the session is alive.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
+	s.giveUp()
 	if !s.become(Lost) {
 		return
 	}

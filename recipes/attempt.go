@@ -38,11 +38,8 @@ func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, st
 	}
 	a := &attempt{Request: r, line: l, info: info{
 		Identity: l.identity, Since: now.UTC().Round(time.Millisecond), Payload: r.Payload}}
-	var err error
-	if a.value, err = a.info.encode(); err != nil {
-		return nil, "", err
-	}
-	err = a.join(ctx)
+	a.value = a.info.encode()
+	err := a.join(ctx)
 	switch {
 	case a.session == nil:
 		return nil, "", err

@@ -158,14 +158,11 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	i, place := g.info, g.place
 	g.mu.Unlock()
 	i.Payload = append([]byte(nil), payload...)
-	value, err := i.encode()
-	if err != nil {
-		return err
-	}
+	value := i.encode()
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-	err = g.session.Write(bound, g.line.line, place, value)
+	err := g.session.Write(bound, g.line.line, place, value)
 	switch {
 	case err == nil:
 		g.mu.Lock()

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -32,12 +33,34 @@ type info struct {
 	Payload  []byte    `json:"payload,omitempty"`
 }
 
-func (i info) encode() ([]byte, error) {
-	b, err := json.Marshal(i)
-	if err != nil {
-		return nil, fmt.Errorf("baton: encode entry: %w", err)
+// encode writes it out, since that is a tenth of the price of reflection and done for each attempt.
+func (i info) encode() []byte {
+	b := make([]byte, 0, len(`{"identity":"","since":"","payload":""}`)+len(i.Identity)+len(time.RFC3339Nano)+
+		base64.StdEncoding.EncodedLen(len(i.Payload)))
+	b = append(b, `{"identity":`...)
+	b = appendString(b, i.Identity)
+	b = append(b, `,"since":"`...)
+	b = i.Since.AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	if len(i.Payload) > 0 {
+		b = append(b, `,"payload":"`...)
+		b = base64.StdEncoding.AppendEncode(b, i.Payload)
+		b = append(b, '"')
 	}
-	return b, nil
+	return append(b, '}')
+}
+
+// appendString appends a JSON string. What needs no escape is copied.
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, _ := json.Marshal(s) // no string fails
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
 }
 
 // contender turns an entry into what listings show. A value that Baton did not write
