@@ -44,9 +44,9 @@ type Session struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
-	joining, looking, cleaning chan struct{} // a place for each request of its kind that is under way
-	requests context.Context // ends after ctx, without its cause: see bind
-	giveUp   context.CancelFunc
+	joining, looking, cleaning chan struct{}   // a place for each request of its kind that is under way
+	requests                   context.Context // ends after ctx, without its cause: see bind
+	giveUp                     context.CancelFunc
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
