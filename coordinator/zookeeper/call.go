@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The client library knows no contexts: a request blocks until its reply comes or its
+// What does not go by the lane, see there, goes by the Conn. That knows no contexts: a request blocks until its reply comes or its
 // connection is lost. So each request runs in a goroutine of its own, and the caller waits for
 // the reply, its context, or the end of the session, whichever comes first. A
 // reply that comes later is dropped; the goroutine ends with it.
@@ -124,9 +124,11 @@ func (s *session) impatience() (answered func()) {
 		return func() {} // somebody else's connection is not ours to drop
 	}
 	// If the socket is replaced meanwhile it is closed already, and closing it again is nothing.
-	t := time.AfterFunc(max(s.ttl/4, 200*time.Millisecond), s.own.link.current().drop)
+	t := time.AfterFunc(s.patience(), s.own.link.current().drop)
 	return func() { t.Stop() }
 }
+
+func (s *session) patience() time.Duration { return max(s.ttl/4, 200*time.Millisecond) }
 
 // trouble is why there is no connection, as far as that is known.
 func (s *session) trouble() error {

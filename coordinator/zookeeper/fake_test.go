@@ -31,11 +31,10 @@ type fake struct {
 }
 
 const (
-	opDelete = 2
-	opGet    = 4
-	opSync   = 9
-	opPing   = 11
-	opAuth   = 100
+	opGet  = 4
+	opSync = 9
+	opPing = 11
+	opAuth = 100
 )
 
 // newFake starts a server that grants every session and answers every request with success.

@@ -196,20 +196,12 @@ func fly[T any](
 	read func([]zk.MultiResponse, error) (T, error),
 ) (T, error) {
 	s.joins.extend(f)
-	out, err := start(ctx, s, s.slots, func() (T, error) {
-		defer s.joins.end(id, f)
-		results, err := s.conn.Multi(ops...)
+	return multi(ctx, s, ops, func(results []zk.MultiResponse, err error) (T, error) {
 		if s.lent != nil && s.conn.SessionID() != s.id {
 			s.undo(s.path(line), id)
 		}
 		return read(results, err)
-	})
-	if err != nil {
-		s.joins.end(id, f)
-		var zero T
-		return zero, err
-	}
-	return await(ctx, s, out)
+	}, func() { s.joins.end(id, f) })
 }
 
 // failed tells which operation of a transaction has failed, -1 if the reply does not say. Those before it

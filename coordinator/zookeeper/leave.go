@@ -72,8 +72,7 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 	}
 	for len(ops) > 1 {
 		sent := ops
-		results, err := call(ctx, s, func() ([]zk.MultiResponse, error) { return s.conn.Multi(sent...) })
-		at := failed(results)
+		at, err := multi(ctx, s, sent, func(results []zk.MultiResponse, err error) (int, error) { return failed(results), err }, func() {})
 		if err == nil || at < 0 || ops[at] == own {
 			return err
 		}
@@ -85,13 +84,6 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 		}
 	}
 	return s.remove(ctx, parent+n.Key)
-}
-
-func (s *session) remove(ctx context.Context, node string) error {
-	_, err := call(ctx, s, func() (struct{}, error) {
-		return struct{}{}, s.conn.Delete(node, -1)
-	})
-	return err
 }
 
 // Forget deletes whatever nodes a contender of this session has in a line, after making sure that

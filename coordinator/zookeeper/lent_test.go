@@ -15,7 +15,6 @@ import (
 
 const (
 	opChildren = 12
-	opMulti    = 14
 )
 
 // oneLine scripts a fake with one line, in which the session that has the given

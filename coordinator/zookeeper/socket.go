@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"bufio"
 	"crypto/tls"
+	"encoding/binary"
 	"net"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 // socket is one connection of a Conn to a server. It reads whole messages, and looks at the
 // first before the Conn does: the answer to the connect request.
 //
-// The Conn reads in one goroutine at a time, so the fields need no lock.
+// The Conn reads in one goroutine at a time, so the fields that reading changes need no lock.
 type socket struct {
 	net.Conn
 	link *link
@@ -20,6 +21,9 @@ type socket struct {
 	greeted bool   // it is
 	rest    []byte // what the Conn has not read yet of a message
 	lost    error  // why there are no more messages
+
+	asked bool // the Conn has sent its connect request; it is the first that it writes
+	lane  lane
 }
 
 // maxMessage bounds what is allocated on the word of whoever is at the other end. The listing of a
@@ -59,14 +63,20 @@ func (s *socket) fill() (err error) {
 	case !s.greeted:
 		return s.handshake()
 	}
-	if s.rest, err = readMessage(s.in, maxMessage); err == nil {
-		return nil
+	for {
+		if s.rest, err = readMessage(s.in, maxMessage); err != nil {
+			break
+		}
+		if !s.take(s.rest) {
+			return nil
+		}
 	}
 	// Whole messages are what makes this safe: nothing was begun that this could end up inside.
 	s.lost, s.rest = err, nil
 	for _, n := range s.link.lapse() {
 		s.rest = n.appendLapsed(s.rest)
 	}
+	s.closeLane(true)
 	if len(s.rest) == 0 {
 		return s.lost
 	}
@@ -93,6 +103,7 @@ func (s *socket) handshake() error {
 		}
 	}
 	s.greeted, s.rest = true, message
+	s.openLane()
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
@@ -111,15 +122,30 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 // away what was outstanding. The second answer has no room for a request that repeats the
 // credentials after a reconnect, and none for one that Close interrupts: the Conn then
 // blocks for ever, holding its lock. The read side reports each failure exactly once.
+//
+// The first that it writes on a connection is its connect request. That names the newest transaction that it has seen, lest a server
+// takes the session that has not seen it yet; but what the lane has seen it does not know.
 func (s *socket) Write(p []byte) (int, error) {
+	n := len(p)
+	switch {
+	case !s.asked:
+		s.asked = true
+		p = s.link.seenIn(p)
+	case n >= 8 && laneXid <= binary.BigEndian.Uint32(p[4:]) && p[4] < 0x80:
+		s.closeLane(false) // the Conn has come as far as the lane's numbers
+	}
 	if _, err := s.Conn.Write(p); err != nil {
 		s.drop()
 	}
-	return len(p), nil
+	return n, nil
 }
 
 // Close closes the connection at once.
-func (s *socket) Close() error { return closeNow(s.Conn) }
+func (s *socket) Close() error {
+	err := closeNow(s.Conn)
+	s.closeLane(true)
+	return err
+}
 
 // closeNow closes a connection. TLS would first send a farewell, and wait five seconds
 // for room in the buffers of a peer that has stopped reading.

@@ -13,10 +13,8 @@ import (
 // This file has the operations of a tree as they are on the wire.
 
 const (
-	opCreate          = 1
 	opExists          = 3
 	opSet             = 5
-	opCheck           = 13
 	opCreateContainer = 19
 	opSetWatches      = 101
 )

@@ -1,0 +1,179 @@
+package zookeeper
+
+import (
+	"context"
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// A lane is a second way to the service over a socket, past the Conn, for what an uncontended lock asks. There the caller
+// itself encodes and writes its request, and whoever reads the socket decodes the reply and wakes it. The Conn takes each request
+// through three goroutines, and encodes and decodes by reflection.
+//
+// The Conn does not know of these requests. So they have numbers that it does not use, their replies are taken out of what it
+// reads, and the newest transaction that they have shown is written into its next connect request: see socket.
+//
+// What the lane does not take goes by the Conn: see send.
+type lane struct {
+	mu         sync.Mutex
+	open       bool
+	last       uint32            // the number of the latest request, less laneXid
+	waiting    map[uint32]letter // by number
+	unanswered int               // their bytes
+}
+
+// letter is a request without a reply.
+type letter struct {
+	size   int
+	bored  *time.Timer // gives the connection up: see impatience
+	landed func(reply []byte, err error)
+}
+
+const (
+	// laneXid begins the numbers of the lane's requests. The Conn counts its own from 1, and the lane closes for good
+	// should it ever come so far.
+	laneXid = 0x60000000
+	laneIDs = 0x20000000
+
+	// laneMost is how many bytes may be unanswered: so many that they fit into the buffers of a connection whose peer reads
+	// nothing. The caller writes them itself and must not be kept.
+	laneMost = 32 << 10
+)
+
+// send sends a request that begins with 8 bytes for its length and number. landed is called once, with the reply or when the
+// connection is lost; it must not wait. If send returns false, nothing was sent: the connection is not there, or too much is unanswered.
+func (s *socket) send(request []byte, patience time.Duration, landed func(reply []byte, err error)) bool {
+	l := &s.lane
+	l.mu.Lock()
+	if !l.open || l.unanswered+len(request) > laneMost {
+		l.mu.Unlock()
+		return false
+	}
+	l.last = (l.last + 1) % laneIDs
+	xid := laneXid + l.last
+	// If the socket is replaced meanwhile it is closed already, and closing it again is nothing.
+	l.waiting[xid] = letter{len(request), time.AfterFunc(patience, s.drop), landed}
+	l.unanswered += len(request)
+	l.mu.Unlock()
+	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
+	binary.BigEndian.PutUint32(request[4:], xid)
+	if _, err := s.Conn.Write(request); err != nil {
+		s.drop()
+	}
+	return true
+}
+
+// take takes a message that is the reply to a request of the lane.
+func (s *socket) take(message []byte) bool {
+	if len(message) < replyHeader {
+		return false
+	}
+	l := &s.lane
+	xid := binary.BigEndian.Uint32(message[4:])
+	l.mu.Lock()
+	w, ok := l.waiting[xid]
+	if ok {
+		delete(l.waiting, xid)
+		l.unanswered -= w.size
+	}
+	l.mu.Unlock()
+	if !ok {
+		return false
+	}
+	w.bored.Stop()
+	s.link.saw(int64(binary.BigEndian.Uint64(message[8:])))
+	w.landed(message[replyHeader:], codeError(int32(binary.BigEndian.Uint32(message[16:]))))
+	return true
+}
+
+// replyHeader is the length of a reply without its body: length, number, transaction and code.
+const replyHeader = 4 + 4 + 8 + 4
+
+// openLane lets requests pass.
+func (s *socket) openLane() {
+	s.lane.mu.Lock()
+	defer s.lane.mu.Unlock()
+	s.lane.open, s.lane.waiting = true, make(map[uint32]letter)
+}
+
+// closeLane lets no more requests pass, and with lost says of those that had no reply that the connection is.
+func (s *socket) closeLane(lost bool) {
+	l := &s.lane
+	l.mu.Lock()
+	l.open = false
+	var waiting map[uint32]letter
+	if lost {
+		waiting, l.waiting, l.unanswered = l.waiting, nil, 0
+	}
+	l.mu.Unlock()
+	for _, w := range waiting {
+		w.bored.Stop()
+		w.landed(nil, zk.ErrConnectionClosed)
+	}
+}
+
+// express sends a request by the lane, and waits for its reply as call does. If it is not sent, nothing was done: the Conn has to
+// send it. read gets the reply; it and landed, which is called once if the request is sent or refused, must not wait.
+//
+// A session with credentials has no lane: the Conn repeats them on each new connection, and what comes before is refused.
+func express[T any](
+	ctx context.Context, s *session, request []byte, read func(reply []byte, err error) (T, error), landed func(),
+) (value T, sent bool, err error) {
+	if s.own == nil || s.own.credentials {
+		return value, false, nil
+	}
+	if err := s.enter(ctx, s.slots); err != nil {
+		landed()
+		return value, true, err
+	}
+	out := make(chan reply[T], 1) // with room, so that a late reply finds nobody and blocks nobody
+	sent = s.own.link.current().send(request, s.patience(), func(body []byte, err error) {
+		value, err := read(body, err)
+		err = s.judge(err)
+		landed()
+		out <- reply[T]{value, err}
+		s.leave(s.slots)
+	})
+	if !sent {
+		s.leave(s.slots)
+		return value, false, nil
+	}
+	value, err = await(ctx, s, out)
+	return value, true, err
+}
+
+// multi sends a transaction, as a part of something that has landed when landed is called. read gets the outcome; neither may wait.
+func multi[T any](
+	ctx context.Context, s *session, ops []any, read func([]zk.MultiResponse, error) (T, error), landed func(),
+) (T, error) {
+	if request, ok := appendMulti(make([]byte, 8, 512), ops); ok {
+		value, sent, err := express(ctx, s, request, func(body []byte, err error) (T, error) { return read(readMulti(body, err)) }, landed)
+		if sent {
+			return value, err
+		}
+	}
+	out, err := start(ctx, s, s.slots, func() (T, error) {
+		defer landed()
+		return read(s.conn.Multi(ops...))
+	})
+	if err != nil {
+		landed()
+		var zero T
+		return zero, err
+	}
+	return await(ctx, s, out)
+}
+
+// remove deletes a node.
+func (s *session) remove(ctx context.Context, node string) error {
+	request := appendDelete(binary.BigEndian.AppendUint32(make([]byte, 8, 256), opDelete), node, -1)
+	read := func(_ []byte, err error) (struct{}, error) { return struct{}{}, err }
+	if _, sent, err := express(ctx, s, request, read, func() {}); sent {
+		return err
+	}
+	_, err := call(ctx, s, func() (struct{}, error) { return struct{}{}, s.conn.Delete(node, -1) })
+	return err
+}
