@@ -140,7 +140,7 @@ func (s *Session) background(op string, line driver.Line, f func(context.Context
 			if s.enter(s.ctx, s.cleaning) != nil {
 				return
 			}
-			err := s.request(s.ctx, op, line, s.TTL()/renewalsPerTTL, f)
+			err := s.request(s.ctx, op, line, s.patience, f)
 			<-s.cleaning
 			s.client.Observe(Event{Kind: EventCleanedUp, Session: s.ID(), Op: op, Line: line, Err: err})
 			if err == nil || s.ctx.Err() != nil {

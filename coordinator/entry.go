@@ -35,7 +35,7 @@ func (s *Session) Convert(ctx context.Context, line driver.Line, own driver.Join
 // may be in there too, is any error.
 func (s *Session) change(ctx context.Context, op string, line driver.Line, f func(context.Context) error) error {
 	uncertain, gone := false, false
-	err := s.request(ctx, op, line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
+	err := s.request(ctx, op, line, s.patience, func(ctx context.Context) error {
 		err := f(ctx)
 		gone = errors.Is(err, errGone)
 		uncertain = uncertain || err != nil && !definite(err)
@@ -113,7 +113,7 @@ func (s *Session) await(ctx context.Context, op string, line driver.Line, known 
 		return wrap(op, line, err)
 	}
 	if known == driver.Any {
-		return wrap(op, line, s.request(ctx, op, line, s.TTL()/renewalsPerTTL, f))
+		return wrap(op, line, s.request(ctx, op, line, s.patience, f))
 	}
 	return s.wait(ctx, op, line, f)
 }

@@ -22,7 +22,7 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	}
 	defer func() { <-s.joining }()
 	uncertain := false
-	err := s.request(ctx, "join", line, s.TTL()/2, func(ctx context.Context) error {
+	err := s.request(ctx, "join", line, s.longer, func(ctx context.Context) error {
 		var err error
 		j, err = s.driver.Join(ctx, line, c)
 		if err != nil && !notApplied(err) {
@@ -89,7 +89,7 @@ func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 		return view, wrap("look", line, s.outcome(ctx, err))
 	}
 	defer func() { <-s.looking }()
-	err := s.request(ctx, "look", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
+	err := s.request(ctx, "look", line, s.patience, func(ctx context.Context) error {
 		var err error
 		view, err = s.driver.Ahead(ctx, line, own)
 		return removed(err)
@@ -150,7 +150,7 @@ func (s *Session) leave(
 	ctx, stop := Afterwards(ctx)
 	defer stop()
 	uncertain, gone := false, false
-	err := s.request(ctx, "leave", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
+	err := s.request(ctx, "leave", line, s.patience, func(ctx context.Context) error {
 		err := leave(ctx, line, own)
 		gone = errors.Is(err, errGone)
 		if gone && uncertain {
@@ -176,7 +176,7 @@ func (s *Session) leave(
 // List reads the first limit entries of a line, all if limit is 0, in order.
 func (s *Session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 	var entries []driver.Entry
-	err := s.request(ctx, "list", line, s.TTL()/renewalsPerTTL, func(ctx context.Context) error {
+	err := s.request(ctx, "list", line, s.patience, func(ctx context.Context) error {
 		var err error
 		entries, err = s.driver.List(ctx, line, limit)
 		return err

@@ -112,7 +112,7 @@ func (s *Session) lookout(line driver.Line, own driver.Place, known driver.Versi
 	if o = s.lookouts[line]; o == nil {
 		o = &lookout{session: s, line: line, lineup: Lineup{Record: known}, changed: make(chan struct{})}
 		o.ctx, o.cancel = context.WithCancel(s.ctx)
-		o.idle = time.AfterFunc(driver.Settle, o.close)
+		o.idle = time.AfterFunc(SettleAfter, o.close)
 		if s.lookouts == nil {
 			s.lookouts = make(map[driver.Line]*lookout)
 		}
@@ -143,7 +143,7 @@ func (o *lookout) leave() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.users--; o.users == 0 {
-		o.idle.Reset(driver.Settle)
+		o.idle.Reset(SettleAfter)
 	}
 }
 
@@ -194,7 +194,7 @@ func (o *lookout) read() error {
 		reading := o.begun
 		o.mu.Unlock()
 		var view driver.View
-		err := o.session.attempt(o.ctx, o.session.TTL()/renewalsPerTTL, func(ctx context.Context) (err error) {
+		err := o.session.attempt(o.ctx, o.session.patience, func(ctx context.Context) (err error) {
 			view, err = o.session.driver.Ahead(ctx, o.line, driver.Place{})
 			return err
 		})

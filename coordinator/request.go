@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -15,7 +14,7 @@ import (
 // the service is sent to another one. A join has more of it than the rest: its repetition costs more, and
 // thousands that join at once may wait for each other.
 func (s *Session) request(
-	ctx context.Context, op string, line driver.Line, patience time.Duration, f func(context.Context) error,
+	ctx context.Context, op string, line driver.Line, patience *alarms, f func(context.Context) error,
 ) error {
 	if err := s.ended(); err != nil {
 		return err
@@ -43,10 +42,10 @@ func (s *Session) request(
 // context.DeadlineExceeded when patience ends.
 //
 // That context shows no deadline. etcd's client would send it with each request, and the server would keep a timer for it.
-func (s *Session) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+func (s *Session) attempt(ctx context.Context, patience *alarms, f func(context.Context) error) error {
 	bound, cancel := context.WithCancelCause(valued{s.requests, ctx})
 	defer cancel(nil)
-	defer time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) }).Stop()
+	defer patience.set(func() { cancel(context.DeadlineExceeded) }).Stop()
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() { cancel(nil) })()
 	}

@@ -48,6 +48,10 @@ type Session struct {
 	requests                   context.Context // ends after ctx, without its cause: see bind
 	giveUp                     context.CancelFunc
 
+	patience *alarms // how long one attempt of a request lasts
+	longer   *alarms // how long that of a join does
+	settling *alarms // see OnSettle
+
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
 	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
@@ -73,10 +77,15 @@ type Session struct {
 // counts from then; nothing runs before start.
 func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
-		client:  c,
-		driver:  ds,
-		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
-		born:    sent.time,
+		client: c,
+		driver: ds,
+		margin: ds.Slack() + ds.TTL()/marginsPerTTL,
+		born:   sent.time,
+
+		patience: newAlarms(ds.TTL() / renewalsPerTTL),
+		longer:   newAlarms(ds.TTL() / 2),
+		settling: newAlarms(SettleAfter),
+
 		state:   Connected,
 		changed: make(chan struct{}),
 
@@ -280,6 +289,12 @@ func (s *Session) OnEnd(f func()) (stop func() bool) {
 		return there
 	}
 }
+
+// SettleAfter is how long a hold lasts before it is worth more than its grant.
+const SettleAfter = 250 * time.Millisecond
+
+// OnSettle has f called, after SettleAfter, unless that is taken back before. f must not wait.
+func (s *Session) OnSettle(f func()) *Alarm { return s.settling.set(f) }
 
 // close ends the session here and at the service, and waits for what it started.
 func (s *Session) close(ctx context.Context) error {

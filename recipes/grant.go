@@ -10,13 +10,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// settleAfter is how long a hold lasts before it is worth more than its grant: then it is converted to
-// the mode that says that it holds, if it has one, and watches its own entry. The watch tells
-// at once when somebody deletes the entry at the service. A hold that is shorter
-// would pay requests for what it does not need. Session loss needs no
-// such watch.
-const settleAfter = 250 * time.Millisecond
-
 // grant is one entry that was admitted, shared by the holds that re-entered it.
 type grant struct {
 	line    *Line
@@ -37,9 +30,9 @@ type grant struct {
 	top, low *level       // low is nil unless the request has a Lesser mode
 	place    driver.Place // as the last conversion that is known to have succeeded left it
 	value    []byte
-	held     string      // the mode to convert to when the hold has lasted; empty if there is none, or it is done
-	settle   *time.Timer // runs settled
-	turn     *turn       // the latest conversion; nil if there was none
+	held     string             // the mode to convert to when the hold has lasted; empty if there is none, or it is done
+	settle   *coordinator.Alarm // runs settled
+	turn     *turn              // the latest conversion; nil if there was none
 }
 
 // level is the holds of a grant that have one mode in common. When the last one of the top level is released and
@@ -70,7 +63,7 @@ func newHold(ctx context.Context, a *attempt) *Hold {
 	g.quiet = a.session.OnEnd(g.lost)
 	g.mu.Lock() // settled may run at once
 	defer g.mu.Unlock()
-	g.settle = time.AfterFunc(settleAfter, g.settled)
+	g.settle = a.session.OnSettle(g.settled)
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
@@ -171,7 +164,11 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called when the hold has lasted for a while.
+// settled is called when the hold has lasted for coordinator.SettleAfter and is worth more than its grant: then it is converted to
+// the mode that says that it holds, if it has one, and watches its own entry. The watch tells
+// at once when somebody deletes the entry at the service. A hold that is shorter
+// would pay requests for what it does not need. Session loss needs no
+// such watch.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -242,7 +241,7 @@ func TestCrowdThatScattersIsServed(t *testing.T) {
 			released := time.Now()
 			a.release(held[0])
 			p := w.eventually()
-			if idle := w.at.Sub(released); idle > driver.Settle {
+			if idle := w.at.Sub(released); idle > coordinator.SettleAfter {
 				t.Errorf("a permit was idle for %v", idle)
 			}
 			held = append(held[1:], p)

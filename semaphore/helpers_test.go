@@ -150,7 +150,7 @@ func (p party) strangers(n, limit int) (all []party) {
 // empty checks that nobody stands in line and nobody watches it, once all is quiet.
 func (p party) empty() {
 	p.Helper()
-	time.Sleep(2 * driver.Settle) // those who read a line for others go on for a while
+	time.Sleep(2 * coordinator.SettleAfter) // those who read a line for others go on for a while
 	synctest.Wait()
 	if s := p.svc.Stats(); s.Entries != 0 || s.Watches != 0 {
 		p.Errorf("left behind: %d entries, %d watches", s.Entries, s.Watches)

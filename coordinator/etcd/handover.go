@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -67,9 +68,27 @@ func (s *session) nearestOf(line driver.Line, before *mvccpb.KeyValue) driver.Pl
 // quiet are conditions that nobody is in line and nobody will be named to whoever comes next.
 func (s *session) quiet(line driver.Line) []clientv3.Cmp {
 	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(s.keys.tail(line)), "=", 0), // first: with a tail, the line is not read
-		clientv3.Compare(clientv3.CreateRevision(s.keys.line(line)).WithPrefix(), "=", 0),
+		equal(s.keys.tail(line), "", &pb.Compare_CreateRevision{}), // first: with a tail, the line is not read
+		equal(s.keys.line(line), s.keys.lineEnd(line), &pb.Compare_CreateRevision{}),
 	}
+}
+
+// equal compares a revision of a key, or of all from key to before end, unless that is empty. It is clientv3.Compare without
+// the copies that this makes, since each join has three of them.
+func equal(key, end string, rev any) clientv3.Cmp {
+	var c clientv3.Cmp
+	to := c.GetCompare()
+	to.Key, to.Result = []byte(key), pb.Compare_EQUAL
+	if end != "" {
+		to.RangeEnd = []byte(end)
+	}
+	switch rev := rev.(type) {
+	case *pb.Compare_CreateRevision:
+		to.Target, to.TargetUnion = pb.Compare_CREATE, rev
+	case *pb.Compare_ModRevision:
+		to.Target, to.TargetUnion = pb.Compare_MOD, rev
+	}
+	return c
 }
 
 // handovers is what a session remembers of its contenders and of lines for the sake of handing on.

@@ -109,7 +109,7 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	absent := func(prefix string) clientv3.Cmp {
 		return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
 	}
-	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.sentinel.key), "=", a.epoch)}
+	conds := append(make([]clientv3.Cmp, 0, 4), equal(s.sentinel.key, "", &pb.Compare_ModRevision{ModRevision: a.epoch}))
 	if a.stale {
 		conds = append(conds, absent(s.keys.line(a.line)))
 	} else if !a.behind {

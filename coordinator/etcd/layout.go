@@ -54,6 +54,9 @@ func newLayout(namespace string) layout {
 // line is the prefix of all keys of a line.
 func (l layout) line(line driver.Line) string { return l.base + string(line) + "/" }
 
+// lineEnd ends the range of all keys of a line: it is their prefix with the character that follows the slash.
+func (l layout) lineEnd(line driver.Line) string { return l.base + string(line) + "0" }
+
 // record is the key of the line's record. It is not below the line, which is empty without contenders (D4).
 func (l layout) record(line driver.Line) string { return l.base + string(line) + "+record" }
 

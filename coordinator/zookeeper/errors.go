@@ -34,9 +34,12 @@ const (
 // look for the cause (zk.ErrNoNode, say) where it means something
 // else to them.
 func translate(err error) error {
+	if err == nil {
+		return nil
+	}
 	var known *driver.Error
 	switch {
-	case err == nil || errors.As(err, &known):
+	case errors.As(err, &known):
 		return err
 	case errors.Is(err, zk.ErrSessionExpired):
 		return driver.Wrap(driver.ErrSessionLost, err)

@@ -14,7 +14,7 @@ type joins struct {
 // flight is one call of Join or Convert, together with the requests that it sent and did not wait for.
 type flight struct {
 	parts  int           // the call and its requests
-	landed chan struct{} // closed when there are none left
+	landed chan struct{} // closed when there are none left; made for those who wait
 }
 
 func newJoins() *joins { return &joins{m: make(map[string][]*flight)} }
@@ -23,8 +23,8 @@ func newJoins() *joins { return &joins{m: make(map[string][]*flight)} }
 func (j *joins) begin(id string) (f *flight, earlier []*flight) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	f = &flight{parts: 1, landed: make(chan struct{})}
-	earlier = slices.Clone(j.m[id])
+	f = &flight{parts: 1}
+	earlier = j.awaited(id)
 	j.m[id] = append(j.m[id], f)
 	return f, earlier
 }
@@ -43,7 +43,9 @@ func (j *joins) end(id string, f *flight) {
 	if f.parts--; f.parts > 0 {
 		return
 	}
-	close(f.landed)
+	if f.landed != nil {
+		close(f.landed)
+	}
 	left := slices.DeleteFunc(j.m[id], func(other *flight) bool { return other == f })
 	if j.m[id] = left; len(left) == 0 {
 		delete(j.m, id)
@@ -54,5 +56,16 @@ func (j *joins) end(id string, f *flight) {
 func (j *joins) flights(id string) []*flight {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return slices.Clone(j.m[id])
+	return j.awaited(id)
+}
+
+// awaited returns what is under way for a contender to somebody who waits for it. It is called with the mutex held.
+func (j *joins) awaited(id string) []*flight {
+	all := slices.Clone(j.m[id])
+	for _, f := range all {
+		if f.landed == nil {
+			f.landed = make(chan struct{})
+		}
+	}
+	return all
 }

@@ -23,12 +23,13 @@ type lane struct {
 	last       uint32            // the number of the latest request, less laneXid
 	waiting    map[uint32]letter // by number
 	unanswered int               // their bytes
+	watched    bool              // watch is to be called
 }
 
 // letter is a request without a reply.
 type letter struct {
 	size   int
-	bored  *time.Timer // gives the connection up: see impatience
+	by     time.Time // when the connection is given up: see impatience
 	landed func(reply []byte, err error)
 }
 
@@ -54,9 +55,12 @@ func (s *socket) send(request []byte, patience time.Duration, landed func(reply 
 	}
 	l.last = (l.last + 1) % laneIDs
 	xid := laneXid + l.last
-	// If the socket is replaced meanwhile it is closed already, and closing it again is nothing.
-	l.waiting[xid] = letter{len(request), time.AfterFunc(patience, s.drop), landed}
+	l.waiting[xid] = letter{len(request), time.Now().Add(patience), landed}
 	l.unanswered += len(request)
+	if !l.watched {
+		l.watched = true
+		time.AfterFunc(patience, s.watch)
+	}
 	l.mu.Unlock()
 	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
 	binary.BigEndian.PutUint32(request[4:], xid)
@@ -64,6 +68,28 @@ func (s *socket) send(request []byte, patience time.Duration, landed func(reply 
 		s.drop()
 	}
 	return true
+}
+
+// watch gives the connection up if a request has waited for too long. It is called once in so long while there are any, since
+// a timer for each would cost more than the request.
+func (s *socket) watch() {
+	l := &s.lane
+	l.mu.Lock()
+	var first time.Time
+	for _, w := range l.waiting {
+		if first.IsZero() || w.by.Before(first) {
+			first = w.by
+		}
+	}
+	left := time.Until(first)
+	if l.watched = len(l.waiting) > 0 && left > 0; l.watched {
+		time.AfterFunc(left, s.watch)
+	}
+	late := len(l.waiting) > 0 && left <= 0
+	l.mu.Unlock()
+	if late {
+		s.drop() // if it was replaced meanwhile it is closed already, and closing it again is nothing
+	}
 }
 
 // take takes a message that is the reply to a request of the lane.
@@ -83,7 +109,6 @@ func (s *socket) take(message []byte) bool {
 	if !ok {
 		return false
 	}
-	w.bored.Stop()
 	s.link.saw(int64(binary.BigEndian.Uint64(message[8:])))
 	w.landed(message[replyHeader:], codeError(int32(binary.BigEndian.Uint32(message[16:]))))
 	return true
@@ -110,7 +135,6 @@ func (s *socket) closeLane(lost bool) {
 	}
 	l.mu.Unlock()
 	for _, w := range waiting {
-		w.bored.Stop()
 		w.landed(nil, zk.ErrConnectionClosed)
 	}
 }

@@ -563,7 +563,7 @@ func (w *world) next(l *line) {
 func (w *world) auditWaiters(l *line) {
 	prompt := w.prompt
 	if l.name.recipe == "semaphore" {
-		prompt += driver.Settle // who waits for the one ahead to be converted may have seen another crowd than that one: see recipes/crowd.go
+		prompt += coordinator.SettleAfter // who waits for the one ahead to be converted may have seen another crowd than that one: see recipes/crowd.go
 	}
 	if w.next(l); l.next.token != 0 && w.now()-l.next.since > prompt {
 		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.line, l.next.token, l.next.since)
