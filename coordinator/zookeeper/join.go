@@ -64,7 +64,10 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	}
 	heel := c.Follows && s.traffic.busy(line)
 	for range maxTries {
-		a, err := s.add(ctx, line, c, f, heel)
+		a, sent, err := s.addAlone(ctx, line, c, f)
+		if !sent {
+			a, err = s.add(ctx, line, c, f, heel)
+		}
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
 		}
@@ -250,9 +253,15 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 	if tr.heel != "" {
 		s.traces.keep(line, c.ID, tr)
 	}
+	if !alone {
+		s.calms.end(line)
+	}
 	switch {
 	case alone:
 		s.traffic.alone(line)
+		if !c.Alone && c.Record == 0 && a.heel == "" {
+			s.becalm(ctx, line, a.node)
+		}
 	case c.Follows && !a.node.late():
 		s.traffic.met(line, a.others)
 	}

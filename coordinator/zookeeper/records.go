@@ -18,6 +18,7 @@ const (
 	opSetData = 5
 	opCheck   = 13
 	opMulti   = 14
+	opCreate2 = 15
 )
 
 func appendInt(b []byte, n int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }
@@ -40,12 +41,7 @@ func appendMulti(b []byte, ops []any) (_ []byte, ok bool) {
 	for _, op := range ops {
 		switch op := op.(type) {
 		case *zk.CreateRequest:
-			b = appendString(appendOp(b, opCreate), op.Path)
-			b = appendInt(appendData(b, op.Data), int32(len(op.Acl)))
-			for _, acl := range op.Acl {
-				b = appendString(appendString(appendInt(b, acl.Perms), acl.Scheme), acl.ID)
-			}
-			b = appendInt(b, op.Flags)
+			b = appendCreate(appendOp(b, opCreate), op)
 		case *zk.DeleteRequest:
 			b = appendDelete(appendOp(b, opDelete), op.Path, op.Version)
 		case *zk.SetDataRequest:
@@ -62,6 +58,14 @@ func appendMulti(b []byte, ops []any) (_ []byte, ok bool) {
 
 // appendOp appends what is before each operation of a transaction: its kind, that it is not the end, and no error.
 func appendOp(b []byte, kind int32) []byte { return appendInt(append(appendInt(b, kind), 0), -1) }
+
+func appendCreate(b []byte, op *zk.CreateRequest) []byte {
+	b = appendInt(appendData(appendString(b, op.Path), op.Data), int32(len(op.Acl)))
+	for _, acl := range op.Acl {
+		b = appendString(appendString(appendInt(b, acl.Perms), acl.Scheme), acl.ID)
+	}
+	return appendInt(b, op.Flags)
+}
 
 func appendDelete(b []byte, node string, version int32) []byte {
 	return appendInt(appendString(b, node), version)

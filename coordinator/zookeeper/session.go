@@ -33,6 +33,7 @@ type session struct {
 	written  *written
 	traces   *traces
 	traffic  *traffic
+	calms    *calms
 	left     *leftovers
 	synced   atomic.Int64 // the number of the connection on which fresh has synced
 
@@ -69,6 +70,7 @@ func newSession(ttl time.Duration, base base) *session {
 		written:  newWritten(),
 		traces:   newTraces(),
 		traffic:  newTraffic(),
+		calms:    newCalms(),
 		left:     newLeftovers(),
 		slots:    make(chan struct{}, maxRunning),
 		renewals: make(chan struct{}, maxRenewing),

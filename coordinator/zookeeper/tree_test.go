@@ -40,9 +40,10 @@ type spot struct {
 
 // treeFate is what becomes of a request.
 type treeFate struct {
-	lost bool // it is not applied
-	cut  bool // its connection breaks, without an answer
-	late bool // it is not applied until deliver
+	lost bool       // it is not applied
+	cut  bool       // its connection breaks, without an answer
+	late bool       // it is not applied until deliver
+	code zk.ErrCode // it is answered with that
 }
 
 // plant puts a tree behind a fake, with the nodes above the lines of kind m.
@@ -183,6 +184,8 @@ func (tr *tree) answer(p *peer, op int32, m []byte) {
 	var code zk.ErrCode
 	var body []byte
 	switch {
+	case fate.code != 0:
+		p.answer(op, m, fate.code, nil)
 	case fate.late:
 		tr.late = append(tr.late, func() { tr.apply(p, op, r) })
 	case !fate.lost:
