@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,10 +86,9 @@ func TestJoinOfACalmLineSeesWhoCame(t *testing.T) {
 func TestJoinOfACalmLineThatWasMadeAgain(t *testing.T) {
 	_, tr, s := becalmed(t)
 	expected, _ := s.calms.next("m/a")
-	once := true
+	var made atomic.Bool
 	tr.on(func(op int32, _ string) treeFate {
-		if op == opCreate2 && once {
-			once = false // when the request is on its way
+		if op == opCreate2 && made.CompareAndSwap(false, true) { // when the request is on its way
 			tr.cutDown("/app/m/a")
 			tr.put("/app/m/a", "")
 			for i := range expected.next {
@@ -102,7 +102,7 @@ func TestJoinOfACalmLineThatWasMadeAgain(t *testing.T) {
 		return treeFate{}
 	})
 	j := testFollow(t, s, 1)
-	if n, _ := parseNode(j.Place.Key); n.seq != expected.next || once {
+	if n, _ := parseNode(j.Place.Key); n.seq != expected.next || !made.Load() {
 		t.Fatalf("number %d; want %d", n.seq, expected.next)
 	}
 	if j.First {
@@ -113,10 +113,9 @@ func TestJoinOfACalmLineThatWasMadeAgain(t *testing.T) {
 // TestCalmLineThatWentIsMade: the next join makes it, and has its node in it.
 func TestCalmLineThatWentIsMade(t *testing.T) {
 	f, tr, s := becalmed(t)
-	once := true
+	var gone atomic.Bool
 	tr.on(func(op int32, _ string) treeFate {
-		if op == opCreate2 && once {
-			once = false
+		if op == opCreate2 && gone.CompareAndSwap(false, true) {
 			tr.cutDown("/app/m/a")
 		}
 		return treeFate{}

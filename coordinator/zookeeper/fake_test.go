@@ -26,6 +26,7 @@ type fake struct {
 	reply func(op int32) (code zk.ErrCode, body []byte, speak bool)
 	tree  *tree   // answers instead of reply, if there is one
 	asked []hello // by each connect request
+	seen  []int64 // the newest transactions that those name
 	ops   map[int32]int
 	conns []net.Conn
 }
@@ -124,6 +125,7 @@ func (f *fake) serve(c net.Conn) {
 	p := &peer{Conn: c}
 	f.mu.Lock()
 	f.asked = append(f.asked, asked)
+	f.seen = append(f.seen, int64(binary.BigEndian.Uint64(m[8:])))
 	answer, speak := f.grant(asked)
 	tree := f.tree
 	f.mu.Unlock()

@@ -211,7 +211,7 @@ func (tr *tree) deliver() {
 
 func (tr *tree) apply(p *peer, op int32, r *fields) (zk.ErrCode, []byte) {
 	switch op {
-	case opPing, opCloseSession, opSetWatches: // the last is sent for those that were just set, if ever
+	case opPing, opCloseSession, opAuth, opSetWatches: // the last is sent for those that were just set, if ever
 		return 0, nil
 	case opSync:
 		return 0, appendText(nil, r.text())
