@@ -77,20 +77,17 @@ type Session struct {
 // counts from then; nothing runs before start.
 func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
-		client: c,
-		driver: ds,
-		margin: ds.Slack() + ds.TTL()/marginsPerTTL,
-		born:   sent.time,
-
-		patience: newAlarms(ds.TTL() / renewalsPerTTL),
-		longer:   newAlarms(ds.TTL() / 2),
-		settling: newAlarms(SettleAfter),
-
+		client:  c,
+		driver:  ds,
+		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
+		born:    sent.time,
 		state:   Connected,
 		changed: make(chan struct{}),
 
 		joining: make(chan struct{}, mostJoining), looking: make(chan struct{}, mostLooking), cleaning: make(chan struct{}, mostCleaning),
 	}
+	s.patience, s.longer = newAlarms(ds.TTL()/renewalsPerTTL), newAlarms(ds.TTL()/2)
+	s.settling = newAlarms(SettleAfter)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.requests, s.giveUp = context.WithCancel(context.Background())
 	s.deadline.Store(int64(ds.TTL() - s.margin))

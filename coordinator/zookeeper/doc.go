@@ -29,6 +29,8 @@
 //	Open       connect; one request more with a user and password
 //	Join       one transaction; with Alone one read before it, which is all if the line is taken.
 //	           The first join of a line that is not there creates it: two or three more.
+//	           The second one in a row that meets nobody takes one read, which watches the line's node. The next
+//	           ones make one node and no transaction, for as long as nobody else joins
 //	           Who follows others takes one request more: a read that finds and watches the nearest,
 //	           or, where this session has met nobody lately, a write for the sake of those who come next
 //	Ahead      one listing of the line
@@ -79,6 +81,9 @@
 // hand-over takes no look at the line and costs the same however long that is: see heel.go. Most go with their entries. One that was
 // passed stays until the next one leaves, or for a second. To delete any is safe; it makes whoever follows look at the line.
 //
+// A session that meets nobody in a line twice in a row leaves a watch on the line's node, until others join or the line is removed:
+// see calm.go.
+//
 // Lines and what is above them are container nodes, which the service removes when they have
 // been empty for a while; on servers before 3.5 they are plain nodes, and stay. A record is a plain node, which
 // stays until an operator deletes it. Children of other clients take part as places if they have a sequence
@@ -89,6 +94,7 @@
 // The client is github.com/go-zookeeper/zk. Its Lock is not used, and its connection is
 // fenced in (link.go, socket.go), because
 //   - a request has no context, and blocks for as long as the service is away;
+//   - a request passes through three goroutines and is encoded by reflection, which what joins and leaves goes past (lane.go);
 //   - after an expiry it goes on with a new session by itself, and sends on that what was
 //     meant for the old one;
 //   - it hides the timeout that was granted;

@@ -29,6 +29,8 @@ const maxTries = 5
 // and a listing would cost one more request and grow with the line. With c.Record the version of the record's node is
 // checked in the same transaction.
 //
+// In a line that is calm the node is made without a transaction: see calm.go.
+//
 // In a line that is busy the transaction makes a heel as well, and if others are there one read looks for the heel of the
 // nearest of them: see heel.go.
 //

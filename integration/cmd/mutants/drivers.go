@@ -40,7 +40,7 @@ var ofDrivers = []mutation{{
 	name: "etcd-late-join-applied", promise: "P4",
 	what:   "A join does not compare the session's epoch: one that is late is applied after it was forgotten.",
 	file:   "coordinator/etcd/join.go",
-	old:    `	conds := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(s.sentinel.key), "=", a.epoch)}`,
+	old:    `	conds := append(make([]clientv3.Cmp, 0, 4), equal(s.sentinel.key, "", &pb.Compare_ModRevision{ModRevision: a.epoch}))`,
 	new:    `	conds := []clientv3.Cmp{}`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForgetOvertakesJoin"}},
 }, {
@@ -83,4 +83,25 @@ var ofDrivers = []mutation{{
 	old:    `	case id != s.id:`,
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
+}, {
+	name: "zookeeper-calm-by-any-number", promise: "P1",
+	what:   "Whoever joins a line that was calm takes itself for the first, whatever number it gets.",
+	file:   "coordinator/zookeeper/calm.go",
+	old:    `a.node.seq == expected.next && `,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinOfACalmLineSeesWhoCame"}},
+}, {
+	name: "zookeeper-calm-unwatched", promise: "P1",
+	what:   "A line is calm by the number alone, although it was removed and made again.",
+	file:   "coordinator/zookeeper/calm.go",
+	old:    `!a.node.late() && s.calm(expected); !a.First`,
+	new:    `!a.node.late(); !a.First`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinOfACalmLineThatWasMadeAgain"}},
+}, {
+	name: "zookeeper-lane-forgets", promise: "P1",
+	what:   "A connect request does not name what the lane has seen: a server may take the session that has not seen it yet.",
+	file:   "coordinator/zookeeper/socket.go",
+	old:    `		p = s.link.seenIn(p)`,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestConnectRequestNamesWhatTheLaneHasSeen"}},
 }}
