@@ -26,8 +26,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-release-by-name", promise: "P7",
 	what:   "A release deletes the key, whichever entry stands under it by now.",
 	file:   "coordinator/etcd/handover.go",
-	old:    `If(e.stands()).Then(ops...)`,
-	new:    `If().Then(ops...)`,
+	old:    `		txn = txn.If(e.stands())`,
+	new:    `		_ = e.stands()`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLeaveOfAnEarlierLifeDeletesNothing"}},
 }, {
 	name: "etcd-key-from-session", promise: "P1",
