@@ -133,6 +133,7 @@ func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool
 // fine is which methods do their work without the service, and what they return after Close.
 var fine = map[string]error{
 	"client.Close": nil, // the outcome of the first
+	"client.Line":  nil, // asks nobody
 	// Giving back what Close has given back already: the first to ask is told why, the next that there is nothing.
 	"lock.Unlock": coordinator.ErrNotHeld, "write lock.Unlock": coordinator.ErrNotHeld, "downgraded lock.Unlock": coordinator.ErrNotHeld,
 	"permit.Release": coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,

@@ -17,7 +17,7 @@ func FuzzEntryValue(f *testing.F) {
 		f.Add([]byte(v))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		c := contender(driver.Entry{Token: 7, Value: value})
+		c := new(Line).contender(driver.Entry{Token: 7, Value: value})
 		if c.Token != 7 {
 			t.Errorf("%q: %+v", value, c)
 		}
@@ -40,7 +40,7 @@ func FuzzEntryValueRoundTrip(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := contender(driver.Entry{Value: value})
+		c := new(Line).contender(driver.Entry{Value: value})
 		if !bytes.Equal(c.Payload, payload) || !c.Since.Equal(i.Since) || c.Identity == "" {
 			t.Errorf("%+v is shown as %+v", i, c)
 		}

@@ -158,7 +158,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	i, place := g.info, g.place
 	g.mu.Unlock()
 	i.Payload = append([]byte(nil), payload...)
-	value, err := i.encode()
+	value, err := g.line.encode(i)
 	if err != nil {
 		return err
 	}

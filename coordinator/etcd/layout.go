@@ -39,17 +39,25 @@ import (
 // etcd itself selects by create revision.
 type layout struct {
 	base string // "<namespace>/./"
+	// shared: lines are those of etcd's package concurrency, below root, "<namespace>/". See guest.go.
+	shared bool
+	root   string
 }
 
 func newLayout(namespace string) layout {
 	if namespace == "" {
-		return layout{"./"}
+		return layout{base: "./"}
 	}
-	return layout{namespace + "/./"}
+	return layout{base: namespace + "/./"}
 }
 
 // line is the prefix of all keys of a line.
-func (l layout) line(line driver.Line) string { return l.base + string(line) + "/" }
+func (l layout) line(line driver.Line) string {
+	if l.shared {
+		return l.root + sharedName(line) + "/"
+	}
+	return l.base + string(line) + "/"
+}
 
 // record is the key of the line's record. It is not below the line, which is empty without contenders (D4).
 func (l layout) record(line driver.Line) string { return l.base + string(line) + "+record" }
