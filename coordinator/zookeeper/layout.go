@@ -18,7 +18,12 @@ import (
 // "+" is not among the characters of their names.
 
 // path is where a line is.
-func (s *session) path(line driver.Line) string { return s.root + "/" + string(line) }
+func (s *session) path(line driver.Line) string {
+	if s.layout != nil {
+		return s.root + s.layout.path(line)
+	}
+	return s.root + "/" + string(line)
+}
 
 // record is where a line's record is.
 func (s *session) record(line driver.Line) string { return s.path(line) + "+record" }

@@ -26,11 +26,11 @@ func newEtcdSite(t *testing.T) etcdSite { return etcdSite{servers.Etcd(t).Endpoi
 func (s etcdSite) addresses() string { return strings.Join(s.endpoints, ",") }
 
 func (s etcdSite) baton(t *testing.T) party {
-	return goParty(t, "baton", "etcd://"+s.addresses()+"?layout=concurrency&ttl=2s")
+	return goParty(t, "baton", "etcd://"+s.addresses()+"?layout=concurrency&ttl=3s")
 }
 
 func (s etcdSite) concurrency(t *testing.T) party {
-	return goParty(t, "concurrency", s.addresses(), "2")
+	return goParty(t, "concurrency", s.addresses(), "3")
 }
 
 // TestEtcdConcurrency: the mutex and the election of etcd's package concurrency.
@@ -38,8 +38,8 @@ func TestEtcdConcurrency(t *testing.T) {
 	s := newEtcdSite(t)
 	for _, recipe := range []string{"mutex", "election"} {
 		t.Run(recipe, func(t *testing.T) {
-			name := "/interop/concurrency " + recipe
-			name = strings.ReplaceAll(name, " ", "-")
+			t.Parallel()
+			name := "/interop/concurrency-" + recipe
 			a, b := s.baton(t), s.concurrency(t)
 			g := newGround(t)
 			inOrder(t, g.play(name, 220, lap{a, recipe, 2, 55}, lap{b, recipe, 2, 55}), number(t))
@@ -96,10 +96,13 @@ func TestEtcdctlLock(t *testing.T) {
 	s := newEtcdSite(t)
 	for _, version := range []string{"3.7", "3.4"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			program := etcdctl(t, version)
 			name := "/interop/etcdctl-" + version
 			g := newGround(t)
 			revisions := s.revisions(t, name)
+			a := s.baton(t)
+			a.prepare("mutex", name, 2, 52, g.dir)
 			var wg sync.WaitGroup
 			for range 2 {
 				wg.Go(func() {
@@ -113,8 +116,7 @@ func TestEtcdctlLock(t *testing.T) {
 					}
 				})
 			}
-			a := s.baton(t)
-			a.tell("loop mutex %s 2 52 %s", name, g.dir)
+			a.tell("go")
 			wg.Wait()
 			a.hear("done")
 			known := number(t)
@@ -152,6 +154,7 @@ func TestEtcdctlElect(t *testing.T) {
 	s := newEtcdSite(t)
 	for _, version := range []string{"3.7", "3.4"} {
 		t.Run(version, func(t *testing.T) {
+			t.Parallel()
 			program, name := etcdctl(t, version), "/interop/elect-"+version
 			a := s.baton(t)
 			a.tell("take election %s", name)
@@ -266,4 +269,3 @@ func (s etcdSite) revisions(t *testing.T, name string) func() map[string]int64 {
 		return all
 	})
 }
-

@@ -31,7 +31,8 @@ const settle = 300 * time.Millisecond
 
 // party is a process of one client. It is told, in one line each:
 //
-//	loop RECIPE PATH CONTENDERS TURNS DIR   done
+//	loop RECIPE PATH CONTENDERS TURNS DIR   ready
+//	go                                      done
 //	take RECIPE PATH                        got ORDER
 //	give                                    gone
 //
@@ -86,6 +87,13 @@ func (p party) waits() {
 	}
 }
 
+// prepare has the party open its sessions for a loop. All begin at once.
+func (p party) prepare(recipe, path string, contenders, turns int, dir string) {
+	p.t.Helper()
+	p.tell("loop %s %s %d %d %s", recipe, path, contenders, turns, dir)
+	p.hear("ready")
+}
+
 // lap is what one party does in a loop.
 type lap struct {
 	party      party
@@ -115,7 +123,10 @@ func (g ground) file(name string) string { return filepath.Join(g.dir, name) }
 func (g ground) play(path string, writes int, laps ...lap) (journal []note) {
 	g.t.Helper()
 	for _, l := range laps {
-		l.party.tell("loop %s %s %d %d %s", l.recipe, path, l.contenders, l.turns, g.dir)
+		l.party.prepare(l.recipe, path, l.contenders, l.turns, g.dir)
+	}
+	for _, l := range laps {
+		l.party.tell("go")
 	}
 	for _, l := range laps {
 		if _, err := l.party.listen("done", 4*time.Minute); err != nil {

@@ -61,7 +61,7 @@ func worker(open opener) proc.Worker {
 			var err error
 			switch w[0] {
 			case "loop":
-				answer, err = "done", loop(ctx, open, args, w[1:])
+				answer, err = "done", loop(ctx, io, open, args, w[1:])
 			case "take":
 				var c contender
 				var order int64
@@ -84,19 +84,25 @@ func worker(open opener) proc.Worker {
 	}
 }
 
-func loop(ctx context.Context, open opener, args, w []string) error {
+func loop(ctx context.Context, io *proc.IO, open opener, args, w []string) error {
 	contenders, _ := strconv.Atoi(w[2])
 	turns, err := strconv.Atoi(w[3])
 	if err != nil {
 		return err
 	}
-	errs := make(chan error, contenders)
-	var wg sync.WaitGroup
-	for range contenders {
-		c, err := open(ctx, args, w[0], w[1])
-		if err != nil {
+	all := make([]contender, contenders)
+	for i := range all {
+		if all[i], err = open(ctx, args, w[0], w[1]); err != nil {
 			return err
 		}
+	}
+	var begin string
+	if err := errors.Join(io.Send("ready"), io.Recv(ctx, &begin)); err != nil {
+		return err
+	}
+	errs := make(chan error, contenders)
+	var wg sync.WaitGroup
+	for _, c := range all {
 		wg.Go(func() {
 			for range turns {
 				if err := turn(ctx, c, w[0], w[4]); err != nil {
