@@ -213,6 +213,19 @@ func batonContender(c *coordinator.Client, recipe, path string) (contender, erro
 			}
 			return int64(l.Token()), l.Resign, nil
 		}, err
+	case "downgrade":
+		rw, err := rwlock.New(c, path)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			w, err := rw.Lock(ctx)
+			if err != nil {
+				return 0, nil, err
+			}
+			r, err := rw.RLock(w.Context())
+			if err != nil {
+				return 0, nil, err
+			}
+			return int64(r.Token()), r.Unlock, w.Unlock(ctx)
+		}, err
 	case "read", "write":
 		rw, err := rwlock.New(c, path)
 		return func(ctx context.Context) (int64, func(context.Context) error, error) {
