@@ -55,6 +55,13 @@ func (h *Hold) Session() string { return h.grant.session.ID() }
 // ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
 func (h *Hold) ID() string { return h.grant.id }
 
+// Place is where the entry stands, and its key at the service, as the last conversion that is known to have succeeded left it.
+func (h *Hold) Place() driver.Place {
+	h.grant.mu.Lock()
+	defer h.grant.mu.Unlock()
+	return h.grant.place
+}
+
 // State is what the client knows of the session, and a channel that is closed when that
 // changes.
 func (h *Hold) State() (coordinator.State, <-chan struct{}) { return h.grant.session.State() }

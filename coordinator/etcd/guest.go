@@ -244,7 +244,7 @@ func (g *guest) gone(ctx context.Context) error {
 // own finds out which key of this session a place names. The key itself does not say whose contender it is.
 func (g *guest) own(line driver.Line, p driver.Place) (mine, error) {
 	e, ok := g.keys.entry(line, p)
-	if !ok || p.ID == "" || p.Session != g.ID() {
+	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {
 		return mine{}, driver.ErrGone
 	}
 	return mine{e, name{id: p.ID, lease: strings.TrimPrefix(e.key, g.keys.line(line)), mode: p.Mode}, e.key}, nil
@@ -275,9 +275,7 @@ func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) e
 	if err != nil {
 		return g.failed(ctx, err)
 	}
-	if l := g.leases.find(line, e.id); l != nil && g.contender(line, l) == e.key {
-		g.release(line, e.id, e.key)
-	}
+	g.release(line, e.id, e.key)
 	if !resp.Succeeded {
 		return driver.ErrGone
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
@@ -19,7 +20,20 @@ import (
 
 // guest is a session whose lines are shared with other clients: see shared.go. Its entries have no heels, and a line's own node is not
 // written to, since it may be somebody's. What it has of session is all below the names.
-type guest struct{ *session }
+type guest struct {
+	*session
+	mu    sync.Mutex
+	known map[string]bool // the paths of entries of this session's, as far as it knows: names do not tell
+}
+
+// note notes an entry of this session's, or that it has gone.
+func (g *guest) note(node string, there bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if delete(g.known, node); there {
+		g.known[node] = true
+	}
+}
 
 // head is what the names of a contender's entries begin with, whatever its mode. The session fills up what the ID leaves of 32
 // digits, with the last ones of its number, which differ the most.
@@ -76,7 +90,7 @@ func (g *guest) check(line driver.Line, c driver.Contender) (text string, err er
 	}
 	form := g.layout.form(line)
 	if form == nil {
-		return "", invalid("line %q: layout %s has nothing like it", line, g.layout.name)
+		return "", g.noForm(line)
 	}
 	text, ok := form.mark(c.Mode)
 	if !ok {
@@ -134,6 +148,7 @@ func (g *guest) arrive(ctx context.Context, line driver.Line, c driver.Contender
 	j := driver.Joined{
 		Place: driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: g.hex}, Token: driver.Token(stat.Czxid),
 	}
+	g.note(full, true)
 	ambiguous := g.layout.ambiguousFor(line, all)
 	j.First = i == 0 && ambiguous == nil
 	if i > 0 && c.Follows && ambiguous == nil {
@@ -191,8 +206,15 @@ func (g *guest) mine(ctx context.Context, line driver.Line, id string, flights [
 	}
 	names, err := g.names(ctx, g.path(line))
 	for _, name := range names {
-		if strings.HasPrefix(name, g.head(id)) {
+		if !strings.HasPrefix(name, g.head(id)) {
+			continue
+		}
+		stat, err := g.stat(ctx, g.path(line)+"/"+name)
+		switch {
+		case err == nil && stat.EphemeralOwner == g.id:
 			mine = append(mine, name)
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			return nil, err
 		}
 	}
 	return mine, err
@@ -203,7 +225,12 @@ func (g *guest) owns(line driver.Line, own driver.Place) error {
 	if err := cmp.Or(g.checkLine(line), checkKey(line, own)); err != nil {
 		return err
 	}
-	if !within(own.ID, 16, 32, isHex) || !strings.HasPrefix(own.Key, g.head(own.ID)) {
+	if g.layout.form(line) == nil {
+		return g.noForm(line)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.known[g.path(line)+"/"+own.Key] || !within(own.ID, 16, 32, isHex) || !strings.HasPrefix(own.Key, g.head(own.ID)) {
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
 	return nil
@@ -217,9 +244,15 @@ func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) e
 	node := g.path(line) + "/" + own.Key
 	err := g.remove(ctx, node)
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		g.written.drop(node)
+		g.drop(node)
 	}
 	return err
+}
+
+// drop forgets an entry that is gone.
+func (g *guest) drop(node string) {
+	g.note(node, false)
+	g.written.drop(node)
 }
 
 // Pass is Leave: whoever follows looks.
@@ -249,7 +282,7 @@ func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
 			case err != nil:
 				return err
 			}
-			g.written.drop(g.path(line) + "/" + name)
+			g.drop(g.path(line) + "/" + name)
 		}
 	}
 	return nil
@@ -275,7 +308,8 @@ func (g *guest) Convert(ctx context.Context, line driver.Line, own driver.Joined
 	if err != nil {
 		return driver.Place{}, err
 	}
-	g.written.drop(g.path(line) + "/" + own.Place.Key)
+	g.drop(g.path(line) + "/" + own.Place.Key)
+	g.note(g.path(line)+"/"+to.Key, true)
 	return to, nil
 }
 
@@ -292,6 +326,10 @@ func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, v
 		return err
 	}
 	return g.write(ctx, g.path(line)+"/"+own.Key, bytes.Clone(value))
+}
+
+func (g *guest) noForm(line driver.Line) error {
+	return invalid("line %q: layout %s has nothing like it", line, g.layout.name)
 }
 
 func (g *guest) noRecords() error { return invalid("layout %s has no records", g.layout.name) }

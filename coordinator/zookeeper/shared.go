@@ -147,7 +147,7 @@ func (h host) Open(ctx context.Context, ttl time.Duration) (driver.Session, erro
 	if err != nil {
 		return nil, err
 	}
-	return &guest{s.(*session)}, nil
+	return &guest{session: s.(*session), known: make(map[string]bool)}, nil
 }
 
 // SharedName takes paths.
