@@ -43,6 +43,12 @@
 // quarter of a second costs two more: its entry is converted, so that it says that it holds, and watched. An Acquire that waited
 // reads the limit once more, and converts its entry at once if somebody is behind it.
 //
+// # Shared with other clients
+//
+// On a client whose layout is Curator's or Kazoo's a semaphore is that client's too, and is as theirs is: one permit at a time, no
+// Slots, and the limit is what each caller has in mind. Kazoo's is compared with what is stored, Curator's with nothing. An
+// Acquire takes part in two lines, which costs some eight requests, and a Release one.
+//
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with what it was doing although
@@ -84,6 +90,7 @@ type Semaphore struct {
 	slots   *recipes.Line
 	limit   atomic.Int64  // Stored: whatever is stored
 	setting chan struct{} // held, by sending to it, by whoever sets the limit, here and at the service
+	shared  *sharing      // nil, unless other clients use the semaphore too
 }
 
 // Option changes a default of a Semaphore.
@@ -102,6 +109,9 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 		if err := check(name, "limit", limit, MaxLimit); err != nil {
 			return nil, err
 		}
+	}
+	if c != nil && c.Sharer() != nil {
+		return newShared(c, name, limit, opts)
 	}
 	line, err := recipes.NewLine(c, kind, name, opts...)
 	if err != nil {
@@ -154,6 +164,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	}
 	if err := check(s.Name(), "permits", n, most); err != nil {
 		return nil, err
+	}
+	if s.shared != nil {
+		return s.acquireShared(ctx, n, r)
 	}
 	r.Held, r.Fresh, r.Terms = recipes.Holding(n), true, s.terms(n)
 	h, err := s.line.Acquire(ctx, r)

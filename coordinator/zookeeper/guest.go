@@ -104,9 +104,11 @@ func (g *guest) check(line driver.Line, c driver.Contender) (text string, err er
 
 // make sends the request that makes the node, and returns its name.
 func (g *guest) make(ctx context.Context, line driver.Line, c driver.Contender, text string, f *flight) (string, error) {
-	ops := []any{&zk.CreateRequest{
-		Path: g.path(line) + "/" + g.head(c.ID) + text, Data: c.Value, Acl: g.acl, Flags: zk.FlagEphemeralSequential,
-	}}
+	create := &zk.CreateRequest{Path: g.path(line) + "/" + g.head(c.ID) + text, Data: c.Value, Acl: g.acl, Flags: zk.FlagEphemeralSequential}
+	if g.layout.form(line).unordered {
+		create.Flags = zk.FlagEphemeral
+	}
+	ops := []any{create}
 	return fly(ctx, g.session, line, c.ID, f, ops, func(results []zk.MultiResponse, err error) (string, error) {
 		if err != nil || len(results) != 1 {
 			return "", cmp.Or(err, errors.New("zookeeper: unexpected reply to a join"))
@@ -150,8 +152,11 @@ func (g *guest) arrive(ctx context.Context, line driver.Line, c driver.Contender
 	}
 	g.note(full, true)
 	ambiguous := g.layout.ambiguousFor(line, all)
+	if g.layout.form(line).unordered {
+		i = len(all.nodes) - 1
+	}
 	j.First = i == 0 && ambiguous == nil
-	if i > 0 && c.Follows && ambiguous == nil {
+	if i > 0 && c.Follows && ambiguous == nil && !g.layout.form(line).unordered {
 		j.Nearest = all.nodes[i-1].Place
 	}
 	if !c.Alone || j.First {
@@ -334,12 +339,33 @@ func (g *guest) noForm(line driver.Line) error {
 
 func (g *guest) noRecords() error { return invalid("layout %s has no records", g.layout.name) }
 
-// Record is refused.
-func (g *guest) Record(context.Context, driver.Line, driver.Version) (driver.Record, error) {
-	return driver.Record{}, g.noRecords()
+// Record is refused, unless the layout has one.
+func (g *guest) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+	if form := g.layout.form(line); form == nil || !form.recorded {
+		return driver.Record{}, g.noRecords()
+	}
+	return g.session.Record(ctx, line, known)
 }
 
-// SetRecord is refused.
-func (g *guest) SetRecord(context.Context, driver.Line, []byte, driver.Version) (driver.Version, error) {
-	return 0, g.noRecords()
+// SetRecord is likewise. It makes the line's node.
+func (g *guest) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+	if form := g.layout.form(line); form == nil || !form.recorded {
+		return 0, g.noRecords()
+	}
+	return g.session.SetRecord(ctx, line, value, known)
+}
+
+// Ahead is session.Ahead, where there is an order.
+func (g *guest) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	view, err := g.session.Ahead(ctx, line, own)
+	form := g.layout.form(line)
+	if err != nil || own == (driver.Place{}) || form == nil || !form.unordered {
+		return view, err
+	}
+	if view, err = g.session.Ahead(ctx, line, driver.Place{}); err != nil {
+		return view, err
+	}
+	view.Last = false
+	view.Ahead = slices.DeleteFunc(view.Ahead, func(p driver.Place) bool { return p.Key == own.Key })
+	return view, nil
 }

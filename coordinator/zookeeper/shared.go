@@ -19,6 +19,10 @@ import (
 //	/chroot/<name>/_c_<uuid>-latch-<sequence>     Curator's leader latch
 //	/chroot/<name>/<hex>__lock__<sequence>        Kazoo's Lock, WriteLock and Election
 //	/chroot/<name>/<hex>__rlock__<sequence>       Kazoo's ReadLock
+//	/chroot/<name>/locks/_c_<uuid>-lock-<sequence>, /chroot/<name>/leases/_c_<uuid>-lease-<sequence>
+//	                                              Curator's InterProcessSemaphoreV2
+//	/chroot/<name>-__lock__/<hex>__lock__<sequence>, /chroot/<name>/<hex>
+//	                                              Kazoo's Semaphore, which has its limit at <name>
 //
 // A name is a path below the chroot, as the other client is given it; a "/" at its beginning is of no matter. The digits of uuid and
 // hex are a contender's ID and a part of its session's.
@@ -48,6 +52,12 @@ type form struct {
 	silent bool
 	// revocable: the other client asks a holder to give up by writing revoke to its entry.
 	revocable bool
+	// suffix is what the line's path has behind the name.
+	suffix string
+	// unordered: entries have no sequence numbers. Whoever else is there counts as ahead.
+	unordered bool
+	// recorded: the data of the line's own node is its record.
+	recorded bool
 }
 
 // mark is what stands between an entry's head and its sequence number.
@@ -66,6 +76,9 @@ func layoutOf(name, election string) (*foreign, error) {
 		f := &foreign{name: name, head: protected, kinds: map[string]*form{
 			"mutex":  mutex,
 			"rwlock": {marks: []mark{{"r", "__READ__"}, {"w", "__WRIT__"}}, revocable: true},
+
+			"semaphore-locks":  {marks: mutex.marks, suffix: "/locks"},
+			"semaphore-leases": {marks: []mark{{"x", "lease-"}}, suffix: "/leases"},
 		}}
 		switch election {
 		case "", latchElection:
@@ -81,6 +94,9 @@ func layoutOf(name, election string) (*foreign, error) {
 		return &foreign{name: name, plain: true, head: func(hex string) string { return hex }, kinds: map[string]*form{
 			"mutex": lock, "election": lock,
 			"rwlock": {marks: []mark{{"r", "__rlock__"}, {"w", "__lock__"}}},
+
+			"semaphore-locks":  {marks: lock.marks, suffix: "-__lock__"},
+			"semaphore-leases": {marks: []mark{{"x", ""}}, unordered: true, recorded: true},
 		}}, nil
 	case name == nativeLayout || name == kazooLayout:
 		return nil, invalid("URL parameter \"election\" is for layout=%s", curatorLayout)
@@ -106,7 +122,11 @@ func (f *foreign) path(line driver.Line) string {
 	if err != nil {
 		name = escaped
 	}
-	return "/" + name
+	path := "/" + name
+	if form := f.form(line); form != nil {
+		path += form.suffix
+	}
+	return path
 }
 
 // mark is that of a mode.
@@ -123,6 +143,9 @@ func (f *form) mark(mode string) (text string, ok bool) {
 func (f *form) parse(name string) (node, bool) {
 	if f == nil {
 		return node{}, false
+	}
+	if f.unordered {
+		return node{Place: driver.Place{Key: name, Mode: f.marks[0].mode}}, within(name, 32, 32, isHex)
 	}
 	for _, m := range f.marks {
 		i := strings.LastIndex(name, m.text)

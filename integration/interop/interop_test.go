@@ -167,7 +167,7 @@ func (g ground) check(writes int) (journal []note) {
 			turns++
 		}
 		if w[0] == "torn" {
-			g.t.Errorf("%s read while somebody wrote", w[1])
+			g.t.Errorf("%s was there together with somebody who should not have been", w[1])
 		}
 	}
 	if turns != writes {

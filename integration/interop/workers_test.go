@@ -24,6 +24,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
 )
 
 func init() {
@@ -123,9 +124,12 @@ func turn(ctx context.Context, c contender, recipe, dir string) error {
 		return err
 	}
 	who := os.Getenv("BATON_WORKER")
-	if recipe == "read" {
+	switch {
+	case recipe == "read":
 		err = look(dir, who, order)
-	} else {
+	case strings.HasPrefix(recipe, "semaphore"):
+		err = stay(dir, who, order, recipe)
+	default:
 		err = count(dir, who, order)
 	}
 	return errors.Join(err, give(ctx))
@@ -163,6 +167,25 @@ func look(dir, who string, order int64) error {
 		return write(dir, "torn", who, order)
 	}
 	return write(dir, "r", who, order)
+}
+
+// stay is what one does who holds a permit: if there are too many, one of them sees it.
+func stay(dir, who string, order int64, recipe string) error {
+	limit, err := strconv.Atoi(strings.TrimPrefix(recipe, "semaphore"))
+	if err != nil {
+		return err
+	}
+	own := filepath.Join(dir, fmt.Sprintf("in-%s-%d", who, order))
+	if err := os.WriteFile(own, nil, 0o600); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Millisecond)
+	in, err := filepath.Glob(filepath.Join(dir, "in-*"))
+	kind := "p"
+	if len(in) > limit {
+		kind = "torn"
+	}
+	return errors.Join(err, write(dir, kind, who, order), os.Remove(own))
 }
 
 func write(dir, kind, who string, order int64) error {
@@ -238,6 +261,16 @@ func batonContender(c *coordinator.Client, recipe, path string) (contender, erro
 				return 0, nil, err
 			}
 			return int64(l.Token()), l.Unlock, nil
+		}, err
+	}
+	if limit, err := strconv.Atoi(strings.TrimPrefix(recipe, "semaphore")); err == nil {
+		s, err := semaphore.New(c, path, limit)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			p, err := s.Acquire(ctx, 1)
+			if err != nil {
+				return 0, nil, err
+			}
+			return int64(p.Token()), p.Release, nil
 		}, err
 	}
 	return nil, fmt.Errorf("baton has no %s here", recipe)

@@ -12,6 +12,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.leader.LeaderLatch;
@@ -135,7 +136,14 @@ public class Partner {
         if (recipe.equals("read")) {
             kind = before.equals(counter(dir)) ? "r" : "torn";
         } else if (recipe.startsWith("semaphore")) {
-            kind = "p";
+            Path own = dir.resolve("in-curator-" + order);
+            Files.createFile(own);
+            Thread.sleep(2);
+            try (Stream<Path> in = Files.list(dir)) {
+                kind = in.filter(p -> p.getFileName().toString().startsWith("in-")).count() <= Integer.parseInt(recipe.substring("semaphore".length()))
+                    ? "p" : "torn";
+            }
+            Files.delete(own);
         } else {
             Files.writeString(dir.resolve("counter"), Integer.toString(Integer.parseInt(before) + 1));
         }

@@ -1,6 +1,8 @@
 """Contends with Kazoo's recipes, as it is told line by line: see party in interop_test.go. Arguments: servers, session timeout in s."""
 
+import glob
 import json
+import os
 import sys
 import threading
 import time
@@ -106,7 +108,11 @@ def turn(recipe, order, dir):
     if recipe == "read":
         kind = "r" if before == counter() else "torn"
     elif recipe.startswith("semaphore"):
-        kind = "p"
+        own = "%s/in-kazoo-%d" % (dir, order)
+        open(own, "w").close()
+        time.sleep(0.002)
+        kind = "p" if len(glob.glob(dir + "/in-*")) <= int(recipe[len("semaphore"):]) else "torn"
+        os.remove(own)
     else:
         with open(dir + "/counter", "w") as f:
             f.write(str(int(before) + 1))
