@@ -143,7 +143,8 @@ var fine = map[string]error{
 	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased, "downgraded lock.Err": coordinator.ErrReleased,
 	"permit.Err": coordinator.ErrReleased, "term.Err": coordinator.ErrReleased, "hold.Err": coordinator.ErrReleased, "hold.Check": coordinator.ErrReleased,
 	"permit.Slots": coordinator.ErrReleased, "hold.Convert": coordinator.ErrReleased, "hold.Write": coordinator.ErrReleased,
-	"term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
+	"lock.Revoked": coordinator.ErrReleased, "write lock.Revoked": coordinator.ErrReleased, "downgraded lock.Revoked": coordinator.ErrReleased,
+	"hold.Revoked": coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
 }
 
 // TestEveryMethodAfterClose calls every public method of everything that was made with a client, after Close, twice at once and

@@ -55,6 +55,30 @@ func (h *Hold) Session() string { return h.grant.session.ID() }
 // ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
 func (h *Hold) ID() string { return h.grant.id }
 
+// Revoked waits until another client has asked the holder to give up, as Curator's Revoker does: nil says so, and then the holder may
+// release, or not. It costs a request. Where lines are not shared with such a client the error is ErrInvalid; when the hold ends first, why it
+// ended; else the cause of ctx.
+func (h *Hold) Revoked(ctx context.Context) error {
+	g := h.grant
+	if err := h.Check(ctx); err != nil {
+		return err
+	}
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
+	for {
+		place := g.standing()
+		err := g.session.Revoked(bound, g.line.line, place)
+		if errors.Is(err, coordinator.ErrRemoved) && g.standing() != place {
+			continue // it was converted
+		}
+		if over := h.Check(ctx); over != nil && err != nil {
+			return over
+		}
+		return err
+	}
+}
+
 // Place is where the entry stands, and its key at the service, as the last conversion that is known to have succeeded left it.
 func (h *Hold) Place() driver.Place {
 	h.grant.mu.Lock()

@@ -18,6 +18,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+var _ driver.Revoker = (*guest)(nil)
+
 // guest is a session whose lines are shared with other clients: see shared.go. Its entries have no heels, and a line's own node is not
 // written to, since it may be somebody's. What it has of session is all below the names.
 type guest struct {
@@ -331,6 +333,24 @@ func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, v
 		return err
 	}
 	return g.write(ctx, g.path(line)+"/"+own.Key, bytes.Clone(value))
+}
+
+// Revoked watches what is written to own. Whoever asks writes over the value, which others see then.
+func (g *guest) Revoked(ctx context.Context, line driver.Line, own driver.Place) error {
+	if err := g.owns(line, own); err != nil {
+		return err
+	}
+	if !g.layout.form(line).revocable {
+		return invalid("line %q: in layout %s nobody can ask for that", line, g.layout.name)
+	}
+	node := g.path(line) + "/" + own.Key
+	return g.wait(ctx, func(zk.Event) (*watch, error) {
+		w, _, err := g.watch(ctx, watchKey{onRecord, node}, node)
+		if err != nil || string(w.seen.value) == revoke {
+			return nil, err
+		}
+		return w, nil
+	})
 }
 
 func (g *guest) noForm(line driver.Line) error {
