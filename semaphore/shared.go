@@ -51,27 +51,24 @@ func (s *Semaphore) notShared(why string) error {
 	return fmt.Errorf("%w: other clients use the semaphore too: %s", coordinator.ErrInvalid, why)
 }
 
-// sharedLimit is the limit that the caller has in mind, after a look at what is stored, if the layout stores one. What is stored
-// and is no number is something else, to the other client as well.
+// sharedLimit is the limit that the caller has in mind, after a look at what is stored, if the layout stores one.
 func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 	limit := int(s.limit.Load())
 	if limit != Stored && s.shared.agreed.Load() {
 		return limit, nil
 	}
 	for {
-		r, err := s.line.Record(ctx)
-		stored, bad := strconv.Atoi(string(r.Value))
-		none := errors.Is(err, coordinator.ErrInvalid) || err == nil && r.Version != 0 && (bad != nil || stored < 1)
+		stored, missing, err := s.storedShared(ctx)
 		switch {
-		case err != nil && !none:
+		case err != nil:
 			return 0, err
-		case limit == Stored && (none || r.Version == 0):
+		case limit == Stored && stored == 0:
 			return 0, ErrNoLimit
 		case limit == Stored:
 			return stored, nil
-		case !none && r.Version != 0 && stored != limit:
+		case stored != 0 && stored != limit:
 			return 0, &LimitError{Name: s.Name(), Asked: limit, Stored: stored}
-		case !none && r.Version == 0:
+		case missing:
 			err = s.line.SetRecord(ctx, []byte(strconv.Itoa(limit)), 0)
 			if errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err) && ctx.Err() == nil {
 				continue // somebody was faster, be it this very request: look again
@@ -83,6 +80,22 @@ func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 		s.shared.agreed.Store(true)
 		return limit, nil
 	}
+}
+
+// storedShared reads the limit, 0 if none is stored: then missing says that one could be. What is stored and is no number is
+// something else, to the other client as well.
+func (s *Semaphore) storedShared(ctx context.Context) (limit int, missing bool, err error) {
+	r, err := s.line.Record(ctx)
+	switch {
+	case errors.Is(err, coordinator.ErrInvalid):
+		return 0, false, nil
+	case err != nil || r.Version == 0:
+		return 0, err == nil, err
+	}
+	if n, err := strconv.Atoi(string(r.Value)); err == nil && n > 0 {
+		return n, false, nil
+	}
+	return 0, false, nil
 }
 
 // within admits a lease when there are no more than the limit. It counts all, since nobody else makes one meanwhile.

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -116,17 +115,6 @@ func (ls *leases) rest() (rest []clientv3.LeaseID) {
 	return rest
 }
 
-// lines are those in which there may be contenders, with their keys' leases.
-func (ls *leases) lines() map[clientv3.LeaseID][]driver.Line {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	all := make(map[clientv3.LeaseID][]driver.Line)
-	for _, l := range ls.all {
-		all[l.id] = slices.Collect(maps.Keys(l.busy))
-	}
-	return all
-}
-
 // lease returns the lease for a contender, and has one granted if all are taken.
 //
 // A holder's deadline counts from the sending of the last renewal. A lease that was granted before that and was not among
@@ -141,7 +129,8 @@ func (g *guest) lease(ctx context.Context, line driver.Line, id string) (*lease,
 		if err != nil {
 			return nil, g.failed(ctx, err)
 		}
-		for ok := false; ; {
+		for {
+			var ok bool
 			if ok, round = g.leases.add(granted.ID, round); ok {
 				break
 			}

@@ -143,7 +143,7 @@ func TestDropInMutex(t *testing.T) {
 	// The session ends: by somebody who revokes its lease, while one holds and another one waits.
 	waits := make(chan error, 1)
 	go func() { waits <- same.Lock(ctx) }()
-	time.Sleep(settle) //nolint:forbidigo // whether it waits by then is of no matter
+	time.Sleep(settle)
 	_, err = c.Revoke(ctx, s.Lease())
 	check(t, err)
 	<-s.Done()
@@ -247,7 +247,7 @@ func TestDropInSessions(t *testing.T) {
 	second := make(chan error, 1)
 	go func() { second <- more.Lock(ctx) }()
 	var keys []clientv3.LeaseID
-	for deadline := time.Now().Add(callBound); len(keys) < 2 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // polls
+	for deadline := time.Now().Add(callBound); len(keys) < 2 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		resp, err := c.Get(ctx, "/interop/closed/", clientv3.WithPrefix())
 		check(t, err)
 		keys = nil

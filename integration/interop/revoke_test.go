@@ -58,7 +58,7 @@ func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
 	l, err = m.Lock(ctx)
 	check(t, err)
 	go func() { revoked <- l.Revoked(ctx) }()
-	time.Sleep(settle) //nolint:forbidigo // whether it waits by then is of no matter
+	time.Sleep(settle)
 	check(t, l.Unlock(ctx))
 	check(t, <-revoked, coordinator.ErrReleased)
 }
@@ -76,7 +76,7 @@ func TestRevocationFollowsADowngrade(t *testing.T) {
 	check(t, err)
 	revoked := make(chan error, 1)
 	go func() { revoked <- r.Revoked(ctx) }()
-	time.Sleep(settle) //nolint:forbidigo // whether it waits by then is of no matter
+	time.Sleep(settle)
 	check(t, w.Unlock(ctx))
 	names, _, err := conn.Children(path)
 	check(t, err)

@@ -59,14 +59,14 @@ func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe
 func inTurns(t *testing.T, journal []note) {
 	t.Helper()
 	order := number(t)
-	var any, writer int64 // the greatest numbers so far
+	var last, writer int64 // the greatest numbers so far
 	counts := map[string]int{}
 	for i, n := range journal {
 		o := order(n)
-		if n.kind == "w" && o <= any || o <= writer {
-			t.Errorf("turn %d, %s of %s, has number %d after %d, and %d of a writer", i, n.kind, n.who, o, any, writer)
+		if n.kind == "w" && o <= last || o <= writer {
+			t.Errorf("turn %d, %s of %s, has number %d after %d, and %d of a writer", i, n.kind, n.who, o, last, writer)
 		}
-		if any = max(any, o); n.kind == "w" {
+		if last = max(last, o); n.kind == "w" {
 			writer = o
 		}
 		counts[n.kind+" "+n.who]++
