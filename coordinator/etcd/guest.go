@@ -21,6 +21,9 @@ type guest struct {
 	leases *leases
 }
 
+// mostShown bounds what one who is to be alone is shown of those who are not.
+const mostShown = 16
+
 // contender is the key of one who has a lease.
 func (g *guest) contender(line driver.Line, l *lease) string {
 	return g.keys.line(line) + bareHex(l.id)
@@ -103,7 +106,7 @@ func (g *guest) enter(ctx context.Context, a *entrance) (*clientv3.TxnResponse, 
 		then, otherwise = append(then, g.raiseEpoch()), append(otherwise, g.raiseEpoch())
 	}
 	otherwise = append(otherwise, g.readSentinel(), clientv3.OpGet(a.key, clientv3.WithKeysOnly()),
-		clientv3.OpGet(g.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithLimit(1)))
+		clientv3.OpGet(g.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithLimit(mostShown)))
 	resp, err := g.c.Txn(withLeader(ctx)).
 		If(clientv3.Compare(clientv3.ModRevision(g.sentinel.key), "=", a.epoch), absent).
 		Then(then...).Else(otherwise...).Commit()

@@ -169,17 +169,15 @@ func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 // Renew renews all leases. If one has ended, its keys have gone, and the session is over: to its user there is one session.
 func (g *guest) Renew(ctx context.Context) error {
 	renew, revoke := g.leases.renewal()
-	if len(revoke) > 0 {
-		_ = forAll(revoke, func(id clientv3.LeaseID) error { // else their TTL ends them
-			_, err := g.c.Revoke(withLeader(ctx), id)
-			return err
-		})
-	}
+	own := g.session.Renew(ctx)
 	err := forAll(renew, func(id clientv3.LeaseID) error {
 		_, err := g.c.KeepAliveOnce(ctx, id)
 		return g.failed(ctx, err)
 	})
-	own := g.session.Renew(ctx)
+	_ = forAll(revoke, func(id clientv3.LeaseID) error { // what is left ends with its TTL
+		_, err := g.c.Revoke(withLeader(ctx), id)
+		return err
+	})
 	if own == nil || errors.Is(err, driver.ErrSessionLost) {
 		return err
 	}

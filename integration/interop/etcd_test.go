@@ -181,6 +181,15 @@ func TestEtcdctlElect(t *testing.T) {
 	}
 }
 
+// TestEtcdThreeClients: concurrency, the drop-in and Baton at once.
+func TestEtcdThreeClients(t *testing.T) {
+	t.Parallel()
+	s := newEtcdSite(t)
+	g := newGround(t)
+	laps := []lap{{s.baton(t), "mutex", 2, 34}, {s.concurrency(t), "mutex", 2, 34}, {goParty(t, "drop-in", s.addresses(), "3"), "mutex", 2, 34}}
+	inOrder(t, g.play("/interop/three", 204, laps...), number(t))
+}
+
 // ctl is an etcdctl that runs.
 type ctl struct {
 	process *child.Process

@@ -91,3 +91,34 @@ func TestZooKeeperMutex(t *testing.T) {
 		})
 	}
 }
+
+// TestZooKeeperThreeClients: Curator, go-zookeeper and Baton at once.
+func TestZooKeeperThreeClients(t *testing.T) {
+	t.Parallel()
+	s := newZKSite(t)
+	g := newGround(t)
+	laps := []lap{{s.baton(t, "curator"), "mutex", 2, 40}, {s.curator(t), "mutex", 2, 40}, {s.goZooKeeper(t), "mutex", 2, 40}}
+	inOrder(t, g.play("/interop/three", 240, laps...), number(t))
+}
+
+// TestKazooMayWaitForCurator: with extra_lock_patterns Kazoo waits for Curator's entries, and for Baton's in that layout. Curator would not
+// wait for Kazoo's, and Baton says so instead of passing over them.
+func TestKazooMayWaitForCurator(t *testing.T) {
+	t.Parallel()
+	s := newZKSite(t)
+	const path = "/interop/kazoo-with-curator"
+	a, k := s.baton(t, "curator"), s.kazoo(t)
+	a.tell("take mutex %s", path)
+	a.got()
+	k.tell("take with-curator %s", path)
+	k.waits()
+	a.tell("give")
+	a.hear("gone")
+	k.got()
+	a.tell("take mutex %s", path)
+	if rest, err := a.listen("error", callBound); err != nil || !strings.Contains(rest, "__lock__") {
+		t.Errorf("Baton says %q, %v", rest, err)
+	}
+	k.tell("give")
+	k.hear("gone")
+}
