@@ -46,6 +46,11 @@ test: ## Run everything, on real etcd and real ZooKeeper; install what is missin
 	$(MAKE) simulate
 	.ci/test-integration
 
+.PHONY: interop
+interop: ## Share lines with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers
+	.ci/deps
+	cd integration && go test -race -count=1 -timeout 20m -parallel 2 -v ./interop
+
 .PHONY: faults
 faults: ## Run the whole matrix of faults, the expensive part too: some twenty minutes
 	.ci/deps

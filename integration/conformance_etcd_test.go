@@ -26,9 +26,9 @@ import (
 // etcdHarness starts an etcd. Its election timeout is etcd's default of a second: leases are then
 // granted for two seconds at least, which makes a second an odd TTL that only the server knows
 // to be one.
-func etcdHarness(t *testing.T, nodes int) coordinatortest.Harness {
+func etcdHarness(t *testing.T, nodes int, query string) coordinatortest.Harness {
 	o := etcdserver.Options{Nodes: nodes, Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"}}
-	e := etcdLevers{servers.NewEtcd(t, o)}
+	e := etcdLevers{servers.NewEtcd(t, o), query}
 	return coordinatortest.Harness{
 		Start: e.start, TTL: 3 * time.Second, Patience: 20 * time.Second, Attempts: 3,
 		OddTTL: time.Second, GrantedTTL: 2 * time.Second,
@@ -36,7 +36,10 @@ func etcdHarness(t *testing.T, nodes int) coordinatortest.Harness {
 }
 
 // etcdLevers are the hands of an operator.
-type etcdLevers struct{ *etcdserver.Cluster }
+type etcdLevers struct {
+	*etcdserver.Cluster
+	query string // of the URL
+}
 
 func (e etcdLevers) start(t *testing.T) coordinatortest.Service {
 	return coordinatortest.Service{
@@ -53,7 +56,7 @@ func (e etcdLevers) start(t *testing.T) coordinatortest.Service {
 func (e etcdLevers) connect(t *testing.T) (coordinatortest.Client, error) {
 	counter := &watchCounter{}
 	link := newCable(t, e.Endpoints(), netproxy.WithSniffer(counter.sniffer))
-	d, err := etcd.Open(&url.URL{Scheme: "etcd", Host: strings.Join(link.addrs(), ","), Path: "/conformance"})
+	d, err := etcd.Open(&url.URL{Scheme: "etcd", Host: strings.Join(link.addrs(), ","), Path: "/conformance", RawQuery: e.query})
 	return coordinatortest.Client{Driver: d, Link: link, Events: counter.events}, err
 }
 

@@ -18,7 +18,7 @@ import (
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		harness func(t *testing.T, nodes int) coordinatortest.Harness
+		harness func(t *testing.T, nodes int, query string) coordinatortest.Harness
 		nodes   int
 	}{
 		{"etcd", etcdHarness, 1},
@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			coordinatortest.Run(t, c.harness(t, c.nodes))
+			coordinatortest.Run(t, c.harness(t, c.nodes, ""))
 		})
 	}
 }

@@ -25,12 +25,12 @@ import (
 
 // zooKeeperHarness starts a ZooKeeper. It removes empty containers all the time instead of once a minute, so that lines
 // vanish, and begin to count anew, whenever a case leaves one empty for a moment.
-func zooKeeperHarness(t *testing.T, nodes int) coordinatortest.Harness {
+func zooKeeperHarness(t *testing.T, nodes int, query string) coordinatortest.Harness {
 	const longest = 40 * time.Second // granted to who asks for more
 	z := zooKeeperLevers{servers.NewZooKeeper(t, zkserver.Options{
 		Nodes: nodes, MaxSessionTimeout: longest,
 		JVM: []string{"-Dznode.container.checkIntervalMs=5", "-Dznode.container.maxPerMinute=1000000"},
-	})}
+	}), query}
 	return coordinatortest.Harness{
 		Start: z.start, TTL: 4 * time.Second, Patience: 20 * time.Second, Attempts: 3,
 		OddTTL: longest + 20*time.Second, GrantedTTL: longest,
@@ -41,7 +41,10 @@ func zooKeeperHarness(t *testing.T, nodes int) coordinatortest.Harness {
 }
 
 // zooKeeperLevers are the hands of an operator.
-type zooKeeperLevers struct{ *zkserver.Cluster }
+type zooKeeperLevers struct {
+	*zkserver.Cluster
+	query string // of the URL
+}
 
 func (z zooKeeperLevers) start(t *testing.T) coordinatortest.Service {
 	var mu sync.Mutex
@@ -68,7 +71,7 @@ func (z zooKeeperLevers) start(t *testing.T) coordinatortest.Service {
 
 func (z zooKeeperLevers) connect(t *testing.T, counter *zkwire.Counter) (coordinatortest.Client, error) {
 	link := newCable(t, z.Endpoints(), netproxy.WithSniffer(counter.Sniffer))
-	d, err := zookeeper.Open(&url.URL{Scheme: "zk", Host: strings.Join(link.addrs(), ","), Path: "/" + chroot})
+	d, err := zookeeper.Open(&url.URL{Scheme: "zk", Host: strings.Join(link.addrs(), ","), Path: "/" + chroot, RawQuery: z.query})
 	events := func() int { return counter.Snapshot().Notifications }
 	return coordinatortest.Client{Driver: d, Link: link, Events: events}, err
 }

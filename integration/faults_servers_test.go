@@ -478,7 +478,7 @@ func TestConformanceOfTheOldestEtcd(t *testing.T) {
 		Nodes: 1, Binary: oldEtcd(t), Fsync: true, // which it cannot leave out
 		Args: []string{"--heartbeat-interval=100", "--election-timeout=1000"},
 	}
-	e := etcdLevers{servers.NewEtcd(t, o)}
+	e := etcdLevers{Cluster: servers.NewEtcd(t, o)}
 	t.Logf("etcd %s", e.Version())
 	coordinatortest.Run(t, coordinatortest.Harness{
 		Start: e.start, TTL: 3 * time.Second,

@@ -165,6 +165,13 @@ func (l *Lock) Context() context.Context { return l.hold.Context() }
 // asks the service first, and waits for two seconds at most.
 func (l *Lock) Err() error { return l.hold.Err() }
 
+// Revoked waits until another client has asked the holder to give up, as Curator's Revoker does on a client with that layout:
+// nil says so. The lock is held still; whether it is given back is the holder's to decide. The error is ErrInvalid where nobody can ask,
+// why the lock ended if it does so first, and else the cause of ctx.
+func (l *Lock) Revoked(ctx context.Context) error {
+	return coordinator.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
+}
+
 // Session is the ID of the session that holds, as Contenders shows it.
 func (l *Lock) Session() string { return l.hold.Session() }
 

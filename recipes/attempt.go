@@ -38,8 +38,11 @@ func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, st
 	}
 	a := &attempt{Request: r, line: l, info: info{
 		Identity: l.identity, Since: now.UTC().Round(time.Millisecond), Payload: r.Payload}}
-	a.value = a.info.encode()
-	err := a.join(ctx)
+	var err error
+	if a.value, err = l.encode(a.info); err != nil {
+		return nil, "", err
+	}
+	err = a.join(ctx)
 	switch {
 	case a.session == nil:
 		return nil, "", err
@@ -216,7 +219,7 @@ func (a *attempt) taken(ctx context.Context, err error) error {
 	defer cancel()
 	e := &TakenError{Op: a.Op, Name: a.line.name}
 	if first, err := a.session.List(ask, a.line.line, 1); err == nil && len(first) > 0 {
-		e.Holder = contender(first[0])
+		e.Holder = a.line.contender(first[0])
 		e.Holder.Holding = true
 	}
 	return e

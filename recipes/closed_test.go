@@ -136,6 +136,7 @@ func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool
 // fine is which methods do their work without the service, and what they return after Close.
 var fine = map[string]error{
 	"client.Close": nil, // the outcome of the first
+	"client.Line":  nil, // asks nobody
 	// Giving back what Close has given back already: the first to ask is told why, the next that there is nothing.
 	"lock.Unlock": coordinator.ErrNotHeld, "write lock.Unlock": coordinator.ErrNotHeld, "downgraded lock.Unlock": coordinator.ErrNotHeld,
 	"permit.Release": coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,
@@ -145,9 +146,10 @@ var fine = map[string]error{
 	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased, "downgraded lock.Err": coordinator.ErrReleased,
 	"permit.Err": coordinator.ErrReleased, "term.Err": coordinator.ErrReleased, "hold.Err": coordinator.ErrReleased, "hold.Check": coordinator.ErrReleased,
 	"permit.Slots": coordinator.ErrReleased, "hold.Convert": coordinator.ErrReleased, "hold.Write": coordinator.ErrReleased,
-	"term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
 	"lock.Sequencer": coordinator.ErrReleased, "write lock.Sequencer": coordinator.ErrReleased, "downgraded lock.Sequencer": coordinator.ErrReleased,
 	"permit.Sequencer": coordinator.ErrReleased, "term.Sequencer": coordinator.ErrReleased, "hold.Sequencer": coordinator.ErrReleased,
+	"lock.Revoked": coordinator.ErrReleased, "write lock.Revoked": coordinator.ErrReleased, "downgraded lock.Revoked": coordinator.ErrReleased,
+	"hold.Revoked": coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
 }
 
 // TestEveryMethodAfterClose calls every public method of everything that was made with a client, after Close, twice at once and

@@ -38,7 +38,7 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 		switch {
 		case err == nil:
 			if f.take(h) {
-				return contender(h.Entry), h.Version != 0, nil
+				return f.line.contender(h.Entry), h.Version != 0, nil
 			}
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost):
 			return first, false, coordinator.Describe(ctx, "observe", f.line.name, err)

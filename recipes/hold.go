@@ -55,6 +55,37 @@ func (h *Hold) Session() string { return h.grant.session.ID() }
 // ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
 func (h *Hold) ID() string { return h.grant.id }
 
+// Revoked waits until another client has asked the holder to give up, as Curator's Revoker does: nil says so, and then the holder may
+// release, or not. It costs a request. Where lines are not shared with such a client the error is ErrInvalid; when the hold ends first, why it
+// ended; else the cause of ctx.
+func (h *Hold) Revoked(ctx context.Context) error {
+	g := h.grant
+	if err := h.Check(ctx); err != nil {
+		return err
+	}
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
+	for {
+		place := g.standing()
+		err := g.session.Revoked(bound, g.line.line, place)
+		if errors.Is(err, coordinator.ErrRemoved) && g.standing() != place {
+			continue // it was converted
+		}
+		if over := h.Check(ctx); over != nil && err != nil {
+			return over
+		}
+		return err
+	}
+}
+
+// Place is where the entry stands, and its key at the service, as the last conversion that is known to have succeeded left it.
+func (h *Hold) Place() driver.Place {
+	h.grant.mu.Lock()
+	defer h.grant.mu.Unlock()
+	return h.grant.place
+}
+
 // State is what the client knows of the session, and a channel that is closed when that
 // changes.
 func (h *Hold) State() (coordinator.State, <-chan struct{}) { return h.grant.session.State() }
@@ -158,11 +189,14 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	i, place := g.info, g.place
 	g.mu.Unlock()
 	i.Payload = append([]byte(nil), payload...)
-	value := i.encode()
+	value, err := g.line.encode(i)
+	if err != nil {
+		return err
+	}
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-	err := g.session.Write(bound, g.line.line, place, value)
+	err = g.session.Write(bound, g.line.line, place, value)
 	switch {
 	case err == nil:
 		g.mu.Lock()

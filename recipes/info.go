@@ -63,12 +63,24 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
+// encode is what an entry of the line shows. On a line that is shared with other clients it is what they would show.
+func (l *Line) encode(i info) ([]byte, error) {
+	if l.shared == nil {
+		return i.encode(), nil
+	}
+	b, err := l.shared.SharedValue(l.kind, i.Identity, i.Payload)
+	if err != nil {
+		return nil, fmt.Errorf("baton: %s %q: %w", l.kind, l.name, err)
+	}
+	return b, nil
+}
+
 // contender turns an entry into what listings show. A value that Baton did not write
 // leaves identity and time empty, and is itself shown as the payload.
-func contender(e driver.Entry) Contender {
+func (l *Line) contender(e driver.Entry) Contender {
 	c := Contender{Token: e.Token, Session: e.Session, Mode: e.Mode, Place: e.Place}
 	var i info
-	if err := json.Unmarshal(e.Value, &i); err != nil || i.Identity == "" {
+	if l.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
 		c.Payload = e.Value
 		return c
 	}

@@ -16,7 +16,9 @@ type Line struct {
 	client   *coordinator.Client
 	name     string
 	line     driver.Line
-	key      any // the holdKey
+	kind     string
+	shared   driver.Sharer // nil, unless other clients stand in the line too
+	key      any           // the holdKey
 	identity string
 	payload  []byte
 	delay    time.Duration                 // see WithLockDelay
@@ -35,7 +37,7 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if c == nil {
 		return nil, invalid("nil client")
 	}
-	line, err := coordinator.LineOf(kind, name)
+	line, err := c.Line(kind, name)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,12 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if len(set.payload) > MaxPayload {
 		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
-	return &Line{client: c, name: name, line: line, key: holdKey{c, line}, identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay}, nil
+	l := &Line{client: c, name: name, line: line, kind: kind, shared: c.Sharer(), key: holdKey{c, line},
+		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay}
+	if _, err := l.encode(info{Identity: l.identity, Payload: l.payload}); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Name is the name, as given.
@@ -145,7 +152,7 @@ func (l *Line) List(ctx context.Context, rule func(mode string) Rule) ([]Contend
 	all := places(entries)
 	list := make([]Contender, len(entries))
 	for i, e := range entries {
-		list[i] = contender(e)
+		list[i] = l.contender(e)
 		list[i].Holding = rule(e.Mode)(all[:i]).Admitted
 	}
 	return list, nil

@@ -79,6 +79,10 @@ func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
 
 // Limit returns the limit that is stored at the name. When none is, the error is [ErrNoLimit].
 func (s *Semaphore) Limit(ctx context.Context) (int, error) {
+	if s.shared != nil {
+		n, err := s.sharedLimit(ctx)
+		return n, coordinator.Describe(ctx, "limit", s.Name(), err)
+	}
 	r, err := s.line.Record(ctx)
 	if err == nil && r.Version == 0 {
 		err = ErrNoLimit
@@ -106,6 +110,9 @@ func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
 		return err
+	}
+	if s.shared != nil {
+		return coordinator.Describe(ctx, "set-limit", s.Name(), s.notShared("its limit cannot be changed while others may have it in mind"))
 	}
 	if err := enter(ctx, s.setting); err != nil {
 		return err

@@ -45,6 +45,9 @@ func (l Listing) Free() int {
 // List returns the limit, the holders and the waiters. The limit is read first, the rest at one
 // moment after it.
 func (s *Semaphore) List(ctx context.Context) (Listing, error) {
+	if s.shared != nil {
+		return s.listShared(ctx)
+	}
 	var l Listing
 	r, err := s.line.Record(ctx)
 	if err == nil && r.Version != 0 {

@@ -48,6 +48,12 @@
 // those behind: two to four requests for each grant, and no waiting for the one ahead to be told first. Where a crowd forms or
 // scatters, a permit can be idle for a quarter of a second.
 //
+// # Shared with other clients
+//
+// On a client whose layout is Curator's or Kazoo's a semaphore is that client's too, and is as theirs is: one permit at a time, no
+// Slots, and the limit is what each caller has in mind. Kazoo's is compared with what is stored, Curator's with nothing. An
+// Acquire takes part in two lines, which costs some eight requests, and a Release one.
+//
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with what it was doing although
@@ -89,6 +95,7 @@ type Semaphore struct {
 	slots   *recipes.Line
 	limit   atomic.Int64  // Stored: whatever is stored
 	setting chan struct{} // held, by sending to it, by whoever sets the limit, here and at the service
+	shared  *sharing      // nil, unless other clients use the semaphore too
 }
 
 // Option changes a default of a Semaphore.
@@ -107,6 +114,9 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 		if err := check(name, "limit", limit, MaxLimit); err != nil {
 			return nil, err
 		}
+	}
+	if c != nil && c.Sharer() != nil {
+		return newShared(c, name, limit, opts)
 	}
 	line, err := recipes.NewLine(c, kind, name, opts...)
 	if err != nil {
@@ -162,6 +172,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	}
 	if err := check(s.Name(), "permits", n, most); err != nil {
 		return nil, err
+	}
+	if s.shared != nil {
+		return s.acquireShared(ctx, n, r)
 	}
 	r.Held, r.Fresh, r.Terms = recipes.Holding(n), true, s.terms(n)
 	h, err := s.line.Acquire(ctx, r)

@@ -23,6 +23,9 @@ import (
 // for some 1,900 holders of one permit each, or for one of some 12,700. What does not fit is
 // coordinator.ErrInvalid, before anything is asked if n numbers never can.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
+	if p.semaphore.shared != nil {
+		return nil, coordinator.Describe(ctx, "slots", p.semaphore.Name(), p.semaphore.notShared("it has no numbers"))
+	}
 	if err := enter(ctx, p.busy); err != nil {
 		return nil, err
 	}

@@ -45,6 +45,10 @@ type Harness struct {
 
 	// Lacks names the levers that this harness does not have, with reasons.
 	Lacks map[Lever]string
+
+	// Without names the cases that cannot hold for a driver.Sharer, whose layout is somebody else's, by the beginnings of
+	// their names, with reasons. For other drivers it is empty.
+	Without map[string]string
 }
 
 // Service is one running service. A nil function is a lever that Harness.Lacks must name.

@@ -86,6 +86,11 @@ func (c testCase) unable(h Harness) string {
 			return fmt.Sprintf("not checked: harness lacks %s: %s", lever, why)
 		}
 	}
+	for name, why := range h.Without {
+		if strings.HasPrefix(c.name, name) {
+			return "not for this driver: " + why
+		}
+	}
 	return ""
 }
 

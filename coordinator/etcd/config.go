@@ -44,7 +44,8 @@ const (
 // trusted certificates. cert and key name the client's certificate; they are
 // read again for each connection, so that a renewed certificate is used.
 // servername is the name to look for in the servers' certificates instead of
-// the host's. dial-timeout (2s) bounds one attempt to connect to one member.
+// the host's. dial-timeout (2s) bounds one attempt to connect to one member. layout says how lines are laid out:
+// native (the default), or as a client does with which they are shared, see [Layout].
 //
 // Open reads the files but does not talk to the service; the first session does that. It
 // tells about bad credentials with driver.ErrRefused, and if there is no connection
@@ -52,40 +53,40 @@ const (
 // last failure. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's
 // String never show the password.
 func Open(u *url.URL) (driver.Driver, error) {
-	cfg, namespace, err := parseURL(u)
+	cfg, o, err := parseURL(u)
 	if err != nil {
 		return nil, err
 	}
-	return newService(namespace, newDialer(cfg)), nil
+	return newDriver(o, newDialer(cfg)), nil
 }
 
 var _ driver.Opener = Open
 
-func parseURL(u *url.URL) (*clientv3.Config, string, error) {
+func parseURL(u *url.URL) (*clientv3.Config, options, error) {
 	if u == nil {
-		return nil, "", invalid("no URL")
+		return nil, options{}, invalid("no URL")
 	}
 	if u.Scheme != "etcd" && u.Scheme != "etcds" {
-		return nil, "", invalid("scheme %q; want etcd or etcds", u.Scheme)
+		return nil, options{}, invalid("scheme %q; want etcd or etcds", u.Scheme)
 	}
 	if u.Fragment != "" {
 		// A password with a bare # ends up here, so it is not shown.
-		return nil, "", invalid("%s URL has a fragment; write # as %%23", u.Scheme)
+		return nil, options{}, invalid("%s URL has a fragment; write # as %%23", u.Scheme)
 	}
 	hosts, err := driver.Hosts(u, "2379")
 	if err != nil {
-		return nil, "", err
+		return nil, options{}, err
 	}
-	namespace, err := driver.Namespace(u.Path)
-	if err != nil {
-		return nil, "", err
+	var o options
+	if o.namespace, err = driver.Namespace(u.Path); err != nil {
+		return nil, options{}, err
 	}
 	cfg := &clientv3.Config{}
 	if err := setUser(cfg, u.User); err != nil {
-		return nil, "", err
+		return nil, options{}, err
 	}
-	if err := setParams(cfg, u); err != nil {
-		return nil, "", err
+	if err := setParams(cfg, &o, u); err != nil {
+		return nil, options{}, err
 	}
 	scheme := "http://"
 	if cfg.TLS != nil {
@@ -94,7 +95,7 @@ func parseURL(u *url.URL) (*clientv3.Config, string, error) {
 	for _, h := range hosts {
 		cfg.Endpoints = append(cfg.Endpoints, scheme+h)
 	}
-	return cfg, namespace, nil
+	return cfg, o, nil
 }
 
 // setUser refuses half of a pair: the client would go on without credentials, and
@@ -114,7 +115,7 @@ func setUser(cfg *clientv3.Config, user *url.Userinfo) error {
 	return nil
 }
 
-func setParams(cfg *clientv3.Config, u *url.URL) error {
+func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	p := driver.NewParams(u)
 	dial := p.Duration("dial-timeout", defaultDialTimeout)
 	files := tlsFiles{
@@ -123,7 +124,11 @@ func setParams(cfg *clientv3.Config, u *url.URL) error {
 		key:        p.String("key", ""),
 		serverName: p.String("servername", ""),
 	}
+	name := p.String("layout", Native)
 	if err := p.Err(); err != nil {
+		return err
+	}
+	if err := Layout(name)(o); err != nil {
 		return err
 	}
 	if u.Scheme == "etcds" {

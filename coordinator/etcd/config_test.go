@@ -53,9 +53,9 @@ func TestOpenAcceptsURLs(t *testing.T) {
 		if got := d.String(); got != c.name {
 			t.Errorf("%s: String is %s, want %s", c.url, got, c.name)
 		}
-		cfg, ns, _ := parseURL(u)
-		if ns != c.namespace || !slices.Equal(cfg.Endpoints, c.endpoints) {
-			t.Errorf("%s: namespace %q, endpoints %q", c.url, ns, cfg.Endpoints)
+		cfg, o, _ := parseURL(u)
+		if o.namespace != c.namespace || !slices.Equal(cfg.Endpoints, c.endpoints) {
+			t.Errorf("%s: namespace %q, endpoints %q", c.url, o.namespace, cfg.Endpoints)
 		}
 		if u.User != nil && (cfg.Username != "user" || cfg.Password != secret) {
 			t.Errorf("%s: credentials are lost", c.url)

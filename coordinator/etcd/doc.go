@@ -91,7 +91,16 @@
 // A conversion deletes the contender's key and makes another, whose name has the place in the line that its
 // create revision lacks. Views read both.
 //
-// # Lines are Baton's alone
+// # Lines shared with other clients
+//
+// With [Layout], or layout=concurrency in the URL, lines are those of etcd's package concurrency, and its mutexes and elections,
+// etcdctl lock and etcdctl elect, and the server's lock and election services stand in them too. Names are theirs. A contender's key is
+// named after its lease, so each further one of a session in the same line gets a lease of its own, which Renew renews as well. There are no
+// tails and marks, conversions and records. Join is one transaction, Ahead one read with values, Follow a watch and a look for the key ahead and, after
+// driver.Settle, for its own; Leave and Forget are one transaction; Renew and Close are one request for each lease. A key ahead that does not end in its lease makes
+// Ahead fail with driver.ErrRefused and its name. See docs/interop.md.
+//
+// # Lines under the native layout are Baton's alone
 //
 // No other program may stand in a line under Baton's layout: not concurrency.Mutex or Election, not etcdctl lock. A contender
 // that is told of the one directly ahead does not read the line, and is admitted past a key of another program that stands between

@@ -33,6 +33,7 @@ type fake struct {
 	leases   map[clientv3.LeaseID]int64
 	watchers map[*watcher]bool
 	requests int
+	kept     []clientv3.LeaseID // by keep-alives
 
 	minTTL int64
 	held   []held                                              // what a member that is behind has not told yet

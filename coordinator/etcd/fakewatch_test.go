@@ -48,6 +48,7 @@ func (l fakeLease) KeepAliveOnce(_ context.Context, id clientv3.LeaseID) (*clien
 	if l.f.leases[id] == 0 {
 		return nil, rpctypes.ErrLeaseNotFound
 	}
+	l.f.kept = append(l.f.kept, id)
 	return &clientv3.LeaseKeepAliveResponse{ID: id, TTL: l.f.leases[id]}, nil
 }
 

@@ -28,7 +28,7 @@ func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 	}
 	line := driver.NewLine(seq.Kind, seq.Name)
 	base, ok := strings.CutSuffix(seq.Key[:strings.LastIndexByte(seq.Key, '/')+1], string(line)+"/")
-	keys := layout{base}
+	keys := layout{base: base}
 	e, found := keys.entry(line, driver.Place{Key: seq.Key})
 	if !ok || !found || base != "./" && !strings.HasSuffix(base, "/./") || isMark(e.key) || driver.Token(keys.rank(line, e)) != seq.Token {
 		return clientv3.Cmp{}, invalid("sequencer %q is not of an etcd", seq)

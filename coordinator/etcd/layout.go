@@ -42,17 +42,25 @@ import (
 // etcd itself selects by create revision.
 type layout struct {
 	base string // "<namespace>/./"
+	// shared: lines are those of etcd's package concurrency, below root, "<namespace>/". See guest.go.
+	shared bool
+	root   string
 }
 
 func newLayout(namespace string) layout {
 	if namespace == "" {
-		return layout{"./"}
+		return layout{base: "./"}
 	}
-	return layout{namespace + "/./"}
+	return layout{base: namespace + "/./"}
 }
 
 // line is the prefix of all keys of a line.
-func (l layout) line(line driver.Line) string { return l.base + string(line) + "/" }
+func (l layout) line(line driver.Line) string {
+	if l.shared {
+		return l.root + sharedName(line) + "/"
+	}
+	return l.base + string(line) + "/"
+}
 
 // lineEnd ends the range of all keys of a line: it is their prefix with the character that follows the slash.
 func (l layout) lineEnd(line driver.Line) string { return l.base + string(line) + "0" }

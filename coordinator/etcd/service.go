@@ -15,7 +15,10 @@ import (
 // Option sets a detail of a driver that is made from a client or a session.
 type Option func(*options) error
 
-type options struct{ namespace string }
+type options struct {
+	namespace string
+	shared    bool
+}
 
 // Namespace puts all keys of the driver below the given path, such as
 // "apps/orders". Drivers of different namespaces have nothing in common. The
@@ -50,7 +53,7 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newService(o.namespace, given{c}), nil
+	return newDriver(o, given{c}), nil
 }
 
 // FromSession makes a driver that binds Baton's entries to the lease of s. Keeping
@@ -68,6 +71,9 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 	if err != nil {
 		return nil, err
 	}
+	if o.shared {
+		return nil, invalid("layout %s needs leases that the driver keeps by itself: use FromClient", Concurrency)
+	}
 	d := newService(o.namespace, given{s.Client()})
 	d.lease = newBorrowed(s)
 	return d, nil
@@ -80,6 +86,14 @@ type service struct {
 	keys      layout
 	streams   streams
 	lease     *borrowed // nil unless made by FromSession
+}
+
+func newDriver(o options, c clients) driver.Driver {
+	s := newService(o.namespace, c)
+	if o.shared {
+		return newHost(s)
+	}
+	return s
 }
 
 func newService(namespace string, c clients) *service {

@@ -24,10 +24,14 @@ func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place,
 	if err != nil {
 		return err
 	}
+	return s.write(ctx, e, value, clientv3.WithLease(s.lease))
+}
+
+func (s *session) write(ctx context.Context, e mine, value []byte, lease clientv3.OpOption) error {
 	for {
 		resp, err := s.c.Txn(withLeader(ctx)).
 			If(e.stands(), clientv3.Compare(clientv3.ModRevision(e.key), "=", s.writes.revision(e))).
-			Then(clientv3.OpPut(e.key, string(value), clientv3.WithLease(s.lease))).
+			Then(clientv3.OpPut(e.key, string(value), lease)).
 			Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).
 			Commit()
 		if err != nil {

@@ -27,6 +27,7 @@ type base struct {
 	chroot string // without slashes at its ends
 	acl    []zk.ACL
 	kind   *parentKind
+	layout *foreign // nil: Baton's own
 }
 
 func (b *base) root() string {
@@ -88,6 +89,10 @@ func ACL(acl []zk.ACL) Option {
 // has the same credentials; the default with them), "creator-read" (the same, and
 // everybody may look). A client certificate is a credential for "creator" too.
 //
+// layout says how lines are laid out: "native" (the default), or as other clients do with which they are shared: "curator",
+// which is go-zookeeper's too, or "kazoo". With layout=curator, election says which of its recipes an election is: "latch" (a
+// LeaderLatch, the default) or "selector" (a LeaderSelector). See the package's comment.
+//
 // ZooKeeper takes any password: a wrong one makes another identity, and is refused with
 // driver.ErrRefused by the first join in a line that is not open to it.
 //
@@ -123,6 +128,10 @@ func Open(u *url.URL) (driver.Driver, error) {
 	}
 	if err := d.setParams(u); err != nil {
 		return nil, err
+	}
+	if d.layout != nil {
+		d.kind.plain.Store(d.layout.plain)
+		return host{d}, nil
 	}
 	return d, nil
 }
@@ -166,7 +175,12 @@ func (d *service) setParams(u *url.URL) error {
 		standard = "creator"
 	}
 	acl := p.String("acl", standard)
+	layout, election := p.String("layout", nativeLayout), p.String("election", "")
 	if err := p.Err(); err != nil {
+		return err
+	}
+	var err error
+	if d.layout, err = layoutOf(layout, election); err != nil {
 		return err
 	}
 	if u.Scheme == "zks" {

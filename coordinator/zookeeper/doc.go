@@ -89,6 +89,14 @@
 // stays until an operator deletes it. Children of other clients take part as places if they have a sequence
 // number. A child without one makes Ahead, List and Head fail with driver.ErrRefused and its name.
 //
+// # Lines shared with other clients
+//
+// With layout=curator or layout=kazoo in the URL, lines are those of Curator and go-zookeeper, or of Kazoo: see shared.go for the names, and docs/interop.md
+// for what excludes what. Names are theirs, paths below the chroot. Nobody writes to a line's own node, and there are no heels: Join is a create,
+// and then a read of the entry's czxid and a listing at once; with Alone one listing before that. Pass is Leave. Of whom an entry is a listing
+// does not tell. Children that are no contenders of the line's kind make Join, if it is to be alone, Ahead, List and Head fail with driver.ErrRefused and
+// their names, and so does a line that is about to run out of sequence numbers.
+//
 // # Package zk
 //
 // The client is github.com/go-zookeeper/zk. Its Lock is not used, and its connection is

@@ -71,7 +71,7 @@ func (s *session) readHead(ctx context.Context, line driver.Line) (driver.Head, 
 func (s *session) first(ctx context.Context, line driver.Line) (n node, found bool, err error) {
 	c, err := s.children(ctx, line)
 	if err == nil {
-		err = ambiguous(line, c.strays)
+		err = s.ambiguous(line, c)
 	}
 	if err != nil || len(c.nodes) == 0 {
 		return node{}, false, err

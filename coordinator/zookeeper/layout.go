@@ -18,10 +18,20 @@ import (
 // "+" is not among the characters of their names.
 
 // path is where a line is.
-func (s *session) path(line driver.Line) string { return s.root + "/" + string(line) }
+func (s *session) path(line driver.Line) string {
+	if s.layout != nil {
+		return s.root + s.layout.path(line)
+	}
+	return s.root + "/" + string(line)
+}
 
 // record is where a line's record is.
-func (s *session) record(line driver.Line) string { return s.path(line) + "+record" }
+func (s *session) record(line driver.Line) string {
+	if s.layout != nil {
+		return s.path(line) // where it has one
+	}
+	return s.path(line) + "+record"
+}
 
 // checkLine refuses what is not "kind/name" in safe characters. The coordinator never
 // sends such a line; a driver that is called directly must not turn one into a

@@ -188,6 +188,14 @@ func parseChildren(names []string) crowd {
 	return c
 }
 
+// ambiguous is the error for a line of which nobody can say who is first, nil if it is none.
+func (s *session) ambiguous(line driver.Line, c crowd) error {
+	if s.layout != nil {
+		return s.layout.ambiguousFor(line, c)
+	}
+	return ambiguous(line, c.strays)
+}
+
 // ambiguous is the error for a line with strays, nil if there are none.
 //
 // A stray stands nowhere. Leaving it out could admit two contenders if it belongs to a

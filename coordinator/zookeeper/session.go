@@ -24,6 +24,8 @@ type session struct {
 	acl  []zk.ACL
 	kind *parentKind
 
+	layout *foreign // nil: Baton's own
+
 	own  *owned // what belongs to a Conn that the driver made, or
 	lent *lent  // to one that it was given; the other is nil
 
@@ -64,6 +66,7 @@ func newSession(ttl time.Duration, base base) *session {
 		root:     base.root(),
 		acl:      base.acl,
 		kind:     base.kind,
+		layout:   base.layout,
 		presence: newPresence(),
 		watches:  newWatches(),
 		joins:    newJoins(),

@@ -36,7 +36,7 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	if err := ambiguous(line, c.strays); err != nil {
+	if err := s.ambiguous(line, c); err != nil {
 		return driver.View{}, err
 	}
 	if !whole && nodes[i].Session == s.hex {
@@ -61,7 +61,10 @@ func (s *session) children(ctx context.Context, line driver.Line) (crowd, error)
 		if err != nil {
 			return crowd{}, err
 		}
-		c := parseChildren(names)
+		c := s.parse(line, names)
+		if s.layout != nil {
+			return c, nil // what is late there is an error: see ambiguousFor
+		}
 		if !slices.ContainsFunc(c.nodes, node.late) {
 			return c, nil
 		}
@@ -170,7 +173,7 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	for {
 		c, err := s.children(ctx, line)
 		if err == nil {
-			err = ambiguous(line, c.strays)
+			err = s.ambiguous(line, c)
 		}
 		if err != nil {
 			return nil, err

@@ -53,7 +53,10 @@ func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place,
 	if n, _ := parseNode(own.Key); n.Session != s.hex {
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	node, value := s.path(line)+"/"+own.Key, bytes.Clone(value) // the request may outlive the call
+	return s.write(ctx, s.path(line)+"/"+own.Key, bytes.Clone(value)) // the request may outlive the call
+}
+
+func (s *session) write(ctx context.Context, node string, value []byte) error {
 	for range maxTries {
 		version := s.written.version(node)
 		_, err := call(ctx, s, func() (*zk.Stat, error) {

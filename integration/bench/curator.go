@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/integration/internal/child"
+	curatorjava "github.com/baton-go/baton/integration/internal/curator"
 )
 
 // contendersJava plays loads with Curator's recipes.
@@ -23,61 +24,8 @@ import (
 //go:embed curator/Contenders.java
 var contendersJava []byte
 
-// jars are what Curator needs, as Debian's packages put them.
-var jars = []string{
-	"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop",
-	"netty-all", "netty-common", "netty-handler", "netty-transport", "netty-buffer", "netty-codec", "netty-resolver",
-}
-
-const jarDir = "/usr/share/java"
-
 // CuratorInstalled returns nil when Curator can be measured here, else an error that says what is missing and how to get it.
-func CuratorInstalled() error {
-	_, err := classPath()
-	return err
-}
-
-func classPath() (string, error) {
-	// The program is given to java as source, which takes the compiler.
-	if _, err := exec.LookPath(javaTool("javac")); err != nil {
-		return "", fmt.Errorf("bench: Curator cannot be measured: %w; %s", err, advice)
-	}
-	if dir := os.Getenv("BATON_CURATOR"); dir != "" {
-		if found, _ := filepath.Glob(filepath.Join(dir, "curator-recipes*.jar")); len(found) == 0 {
-			return "", fmt.Errorf("bench: BATON_CURATOR=%s has no curator-recipes*.jar", dir)
-		}
-		return filepath.Join(dir, "*"), nil
-	}
-	var paths []string
-	for _, name := range jars {
-		path := filepath.Join(jarDir, name+".jar")
-		if _, err := os.Stat(path); err == nil {
-			paths = append(paths, path)
-		} else if !strings.HasPrefix(name, "netty") { // which of these there are depends on the release
-			return "", fmt.Errorf("bench: Curator cannot be measured: %w; %s", err, advice)
-		}
-	}
-	return strings.Join(paths, ":"), nil
-}
-
-const advice = `install it with
-	apt-get update && apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless
-or put Curator's jars, and those that it needs, into a directory, and set BATON_CURATOR to that`
-
-// javaTool is a program of the Java at JAVA_HOME, or else, and if that is no JDK, of the one in the path.
-func javaTool(name string) string {
-	if home := os.Getenv("JAVA_HOME"); home != "" {
-		if javac := filepath.Join(home, "bin", "javac"); executable(javac) {
-			return filepath.Join(home, "bin", name)
-		}
-	}
-	return name
-}
-
-func executable(path string) bool {
-	_, err := exec.LookPath(path)
-	return err == nil
-}
+func CuratorInstalled() error { return curatorjava.Installed() }
 
 // curators is the process that plays for Curator: one for all cases, so that its compiler has seen everything. It is
 // started when it is first needed.
@@ -94,18 +42,15 @@ func (c *curators) start() error {
 	if c.process != nil {
 		return nil
 	}
-	path, err := classPath()
-	if err != nil {
-		return err
-	}
+	var err error
 	if c.dir, err = os.MkdirTemp("", "baton-curator-"); err != nil {
 		return err
 	}
-	program := filepath.Join(c.dir, "Contenders.java")
-	if err := os.WriteFile(program, contendersJava, 0o600); err != nil {
+	cmd, err := curatorjava.Command(c.dir, "Contenders.java", contendersJava)
+	if err != nil {
 		return err
 	}
-	return c.launch(exec.Command(javaTool("java"), "-Xmx512m", "-cp", path, program))
+	return c.launch(cmd)
 }
 
 // launch starts the process with pipes to it and from it.

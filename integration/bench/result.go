@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	curatorjava "github.com/baton-go/baton/integration/internal/curator"
 )
 
 // Result is all that one run has measured.
@@ -56,7 +58,7 @@ func peers() string {
 		}
 	}
 	// Debian's jars have their version in one of their names.
-	if found, _ := filepath.Glob(filepath.Join(jarDir, "curator-recipes-*.jar")); len(found) > 0 {
+	if found, _ := filepath.Glob(filepath.Join(curatorjava.Jars, "curator-recipes-*.jar")); len(found) > 0 {
 		all = append(all, strings.TrimSuffix(strings.Replace(filepath.Base(found[0]), "curator-recipes-", "Curator ", 1), ".jar"))
 	}
 	return strings.Join(all, ", ")

@@ -21,11 +21,24 @@ func Binary(ctx context.Context) (string, error) {
 	if path := os.Getenv("BATON_ETCD"); path != "" {
 		return exec.LookPath(path)
 	}
+	return built(ctx, "etcd", "go.etcd.io/etcd/server/v3")
+}
+
+// Client is the path of etcdctl, of the same version. It is built like the server.
+func Client(ctx context.Context) (string, error) {
+	if path := os.Getenv("BATON_ETCDCTL"); path != "" {
+		return exec.LookPath(path)
+	}
+	return built(ctx, "etcdctl", "go.etcd.io/etcd/etcdctl/v3")
+}
+
+// built is the path of a program that was built from a package of this module's.
+func built(ctx context.Context, name, pkg string) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("etcd-%s-%s-%s", version.Version, runtime.GOARCH, runtime.Version()))
+	path := filepath.Join(dir, fmt.Sprintf("%s-%s-%s-%s", name, version.Version, runtime.GOARCH, runtime.Version()))
 	unlock, err := lock(path + ".lock")
 	if err != nil {
 		return "", err
@@ -36,7 +49,7 @@ func Binary(ctx context.Context) (string, error) {
 	}
 	// Renamed when it is complete: a build that was interrupted must not count as one.
 	partial := path + ".partial"
-	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", partial, "go.etcd.io/etcd/server/v3")
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", partial, pkg)
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("etcdserver: %v: %w\n%s", build, err, out)
 	}

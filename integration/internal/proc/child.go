@@ -33,7 +33,20 @@ func Start(t testing.TB, name string, args ...string) *Child {
 	if workers[name] == nil {
 		t.Fatalf("proc: no worker %q is registered", name)
 	}
-	w, err := start(t, name, args)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, args...)
+	// The race detector sleeps a second at exit unless it is told not to.
+	cmd.Env = append(os.Environ(), variable+"="+name, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	return Run(t, name, cmd)
+}
+
+// Run is Start for another program that talks in JSON lines. Its standard streams are set.
+func Run(t testing.TB, name string, cmd *exec.Cmd) *Child {
+	t.Helper()
+	w, err := start(t, name, cmd)
 	if err != nil {
 		t.Fatalf("proc: worker %s: %v", name, err)
 	}
@@ -42,11 +55,7 @@ func Start(t testing.TB, name string, args ...string) *Child {
 
 // start uses pipes of its own: those that exec makes are closed as soon as the process has
 // ended, with what was not read yet.
-func start(t testing.TB, name string, args []string) (*Child, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func start(t testing.TB, name string, cmd *exec.Cmd) (*Child, error) {
 	inRead, inWrite, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -65,9 +74,6 @@ func start(t testing.TB, name string, args []string) (*Child, error) {
 		return nil, err
 	}
 	defer logFile.Close()
-	cmd := exec.Command(program, args...)
-	// The race detector sleeps a second at exit unless it is told not to.
-	cmd.Env = append(os.Environ(), variable+"="+name, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inRead, outWrite, logFile
 	process, err := child.Start(cmd)
 	if err != nil {

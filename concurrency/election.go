@@ -1,0 +1,210 @@
+package concurrency
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	v3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/recipes"
+)
+
+var (
+	// ErrElectionNotLeader says that the caller does not lead.
+	ErrElectionNotLeader = errors.New("election: not leader")
+	// ErrElectionNoLeader says that nobody leads.
+	ErrElectionNoLeader = errors.New("election: no leader")
+)
+
+// Election elects one of the sessions that campaign. It is safe for concurrent use.
+type Election struct {
+	s      *Session
+	prefix string
+	line   *recipes.Line
+	err    error // of NewElection, which returns none
+
+	mu   sync.Mutex
+	hold *recipes.Hold // of whoever was elected here; or
+	key  string        // what ResumeElection was told, if not empty
+	rev  int64
+	hdr  *pb.ResponseHeader
+}
+
+// NewElection returns the election of a prefix. It does no I/O. A prefix that breaks a rule shows at the first Campaign.
+func NewElection(s *Session, pfx string) *Election {
+	e := &Election{s: s, prefix: pfx + "/"}
+	e.line, e.err = recipes.NewLine(s.baton, "election", pfx)
+	return e
+}
+
+// ResumeElection returns an election that is known to be won, by the key and the revision of its making. As in etcd's package
+// the prefix here includes the last "/".
+func ResumeElection(s *Session, pfx, leaderKey string, leaderRev int64) *Election {
+	e := &Election{s: s, prefix: pfx, key: leaderKey, rev: leaderRev}
+	if n := len(pfx); n > 0 && pfx[n-1] == '/' {
+		pfx = pfx[:n-1]
+	}
+	e.line, e.err = recipes.NewLine(s.baton, "election", pfx)
+	return e
+}
+
+// Campaign waits until the caller leads, in the order of asking, and shows val. Whoever leads already proclaims it. When ctx ends first
+// nothing is held and nothing is left behind.
+func (e *Election) Campaign(ctx context.Context, val string) error {
+	if e.err != nil {
+		return e.err
+	}
+	e.mu.Lock()
+	h := e.hold
+	e.mu.Unlock()
+	if h != nil && h.Check(ctx) == nil {
+		return e.Proclaim(ctx, val)
+	}
+	h, err := e.s.acquire(ctx, e.line, recipes.Request{Op: "campaign", Payload: []byte(val)})
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.hold, e.key, e.rev = h, "", 0
+	e.hdr = &pb.ResponseHeader{Revision: int64(h.Token())}
+	return nil
+}
+
+// Proclaim shows another value. ErrElectionNotLeader says that the caller does not lead, or not any more.
+func (e *Election) Proclaim(ctx context.Context, val string) error {
+	e.mu.Lock()
+	h, key, rev := e.hold, e.key, e.rev
+	e.mu.Unlock()
+	switch {
+	case h != nil:
+		err := h.Write(ctx, []byte(val))
+		switch {
+		case errors.Is(err, coordinator.ErrSessionLost), errors.Is(err, coordinator.ErrClosed):
+			return errors.Join(ErrElectionNotLeader, e.s.expired())
+		case errors.Is(err, coordinator.ErrRemoved), errors.Is(err, coordinator.ErrReleased):
+			return ErrElectionNotLeader
+		}
+		return err
+	case key == "":
+		return ErrElectionNotLeader
+	}
+	return e.resumed(ctx, key, v3.Compare(v3.CreateRevision(key), "=", rev), v3.OpPut(key, val, v3.WithIgnoreLease()))
+}
+
+// resumed does something with the key that ResumeElection was told of, if it is the one.
+func (e *Election) resumed(ctx context.Context, key string, same v3.Cmp, op v3.Op) error {
+	resp, err := e.s.client.Txn(ctx).If(same).Then(op).Commit()
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !resp.Succeeded {
+		if e.key == key {
+			e.key = ""
+		}
+		return ErrElectionNotLeader
+	}
+	e.hdr = resp.Header
+	return nil
+}
+
+// Resign lets another one lead. It works with a ctx that is dead already. Who does not lead has nothing to resign, which is
+// no error. When the leadership was lost with the session the error is ErrSessionExpired.
+func (e *Election) Resign(ctx context.Context) error {
+	e.mu.Lock()
+	h, key, rev := e.hold, e.key, e.rev
+	e.hold, e.key = nil, ""
+	e.mu.Unlock()
+	switch {
+	case h != nil:
+		return e.s.release(ctx, h)
+	case key == "":
+		return nil
+	}
+	err := e.resumed(ctx, key, v3.Compare(v3.CreateRevision(key), "=", rev), v3.OpDelete(key))
+	if errors.Is(err, ErrElectionNotLeader) {
+		return nil
+	}
+	return err
+}
+
+// Leader reads the key of the leader. ErrElectionNoLeader says that there is none.
+func (e *Election) Leader(ctx context.Context) (*v3.GetResponse, error) {
+	resp, err := e.s.client.Get(ctx, e.prefix, v3.WithFirstCreate()...)
+	if err == nil && len(resp.Kvs) == 0 {
+		return nil, ErrElectionNoLeader
+	}
+	return resp, err
+}
+
+// Observe sends what Leader returns, as it is now and each time that it has changed. Of changes in quick succession
+// it may skip all but the last. While nobody leads it sends nothing. The channel is closed when ctx ends, the session does, or the
+// service refuses.
+func (e *Election) Observe(ctx context.Context) <-chan *v3.GetResponse {
+	out := make(chan *v3.GetResponse)
+	go e.observe(ctx, out)
+	return out
+}
+
+func (e *Election) observe(ctx context.Context, out chan<- *v3.GetResponse) {
+	defer close(out)
+	if e.err != nil {
+		return
+	}
+	f := e.line.Follow()
+	for shown := int64(0); e.s.ctx.Err() == nil; {
+		_, ok, err := f.Next(ctx)
+		if err != nil {
+			return
+		}
+		if !ok {
+			continue
+		}
+		resp, err := e.Leader(ctx)
+		if errors.Is(err, ErrElectionNoLeader) || err == nil && resp.Kvs[0].ModRevision == shown {
+			continue // what has come next is told by Next
+		}
+		if err != nil {
+			return
+		}
+		shown = resp.Kvs[0].ModRevision
+		select {
+		case out <- resp:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Key is the key of the leader that was elected here, empty if none was.
+func (e *Election) Key() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.hold == nil {
+		return e.key
+	}
+	key, _ := owned(e.hold)
+	return key
+}
+
+// Rev is the revision in which the leader's key was made: the fencing token.
+func (e *Election) Rev() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.hold == nil {
+		return e.rev
+	}
+	return int64(e.hold.Token())
+}
+
+// Header has the revision in which the leader's key was made, or the answer to the last Proclaim or Resign after a ResumeElection.
+func (e *Election) Header() *pb.ResponseHeader {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.hdr
+}

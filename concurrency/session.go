@@ -1,0 +1,169 @@
+package concurrency
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	v3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd"
+)
+
+// defaultTTL is that of etcd's package, in seconds.
+const defaultTTL = 60
+
+// Session is a lease that is kept for as long as the session is. It is safe for concurrent use.
+type Session struct {
+	client  *v3.Client
+	baton   *coordinator.Client
+	session *coordinator.Session
+	lease   v3.LeaseID
+	opts    sessionOptions
+
+	ctx      context.Context
+	cancel   context.CancelFunc
+	orphaned *atomic.Bool
+}
+
+type sessionOptions struct {
+	ttl   int
+	lease v3.LeaseID
+	ctx   context.Context
+}
+
+// SessionOption configures a Session.
+type SessionOption func(*sessionOptions)
+
+// WithTTL sets the TTL, in seconds; 60 if it is not called, or with less than 1.
+func WithTTL(ttl int) SessionOption {
+	return func(o *sessionOptions) {
+		if ttl > 0 {
+			o.ttl = ttl
+		}
+	}
+}
+
+// WithLease makes NewSession fail: the lease of a session is Baton's own. It is here so that a service which calls it compiles, and hears of it.
+func WithLease(lease v3.LeaseID) SessionOption {
+	return func(o *sessionOptions) { o.lease = lease }
+}
+
+// WithContext gives NewSession and Close a context instead of the client's. When it ends the session is orphaned.
+func WithContext(ctx context.Context) SessionOption {
+	return func(o *sessionOptions) { o.ctx = ctx }
+}
+
+// NewSession grants a lease and keeps it. On failure nothing is left behind that outlives the TTL.
+func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
+	if client == nil {
+		return nil, fmt.Errorf("baton: %w: nil client", coordinator.ErrInvalid)
+	}
+	o := sessionOptions{ttl: defaultTTL, ctx: client.Ctx()}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if o.lease != v3.NoLease {
+		return nil, fmt.Errorf("baton: %w: a session keeps a lease of its own; WithLease is for etcd's package", coordinator.ErrInvalid)
+	}
+	d, err := etcd.FromClient(client, etcd.Layout(etcd.Concurrency))
+	if err != nil {
+		return nil, err
+	}
+	orphaned := new(atomic.Bool)
+	baton, err := coordinator.New(keeper{d.(driver.Sharer), orphaned}, coordinator.WithTTL(time.Duration(o.ttl)*time.Second))
+	if err != nil {
+		return nil, err
+	}
+	session, err := baton.Session(o.ctx)
+	if err != nil {
+		_ = baton.Close(o.ctx)
+		return nil, err
+	}
+	id, err := strconv.ParseUint(session.ID(), 16, 64)
+	if err != nil {
+		_ = baton.Close(o.ctx)
+		return nil, fmt.Errorf("baton: session %q is no lease: %w", session.ID(), err)
+	}
+	s := &Session{client: client, baton: baton, session: session, lease: v3.LeaseID(id), opts: o, orphaned: orphaned}
+	s.ctx, s.cancel = context.WithCancel(o.ctx)
+	unhook := context.AfterFunc(o.ctx, s.Orphan)
+	context.AfterFunc(session.Context(), func() {
+		unhook()
+		s.cancel()
+	})
+	return s, nil
+}
+
+// Client is the etcd client of the session.
+func (s *Session) Client() *v3.Client { return s.client }
+
+// Lease is the lease of the session.
+func (s *Session) Lease() v3.LeaseID { return s.lease }
+
+// Ctx ends when the session does: it was lost, closed or orphaned. Until then nobody else can have what it holds.
+func (s *Session) Ctx() context.Context { return s.ctx }
+
+// Done is closed when the session ends.
+func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Orphan ends the session here and leaves the lease to its TTL, and with it all keys.
+func (s *Session) Orphan() {
+	s.orphaned.Store(true)
+	_ = s.close(context.Background())
+}
+
+// Close ends the session and revokes its lease. It waits for etcd for as long as the TTL.
+func (s *Session) Close() error {
+	ctx, cancel := context.WithTimeout(s.opts.ctx, time.Duration(s.opts.ttl)*time.Second)
+	defer cancel()
+	return s.close(ctx)
+}
+
+func (s *Session) close(ctx context.Context) error {
+	s.cancel()
+	return s.baton.Close(ctx)
+}
+
+// expired is the error of a call whose session has ended.
+func (s *Session) expired() error {
+	return fmt.Errorf("%w: %w", ErrSessionExpired, context.Cause(s.session.Context()))
+}
+
+// keeper is the driver. An orphaned session of its leaves the lease alone when it is closed.
+type keeper struct {
+	driver.Sharer
+	orphaned *atomic.Bool
+}
+
+// Open opens a session.
+func (k keeper) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := k.Sharer.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &kept{s, k.orphaned}, nil
+}
+
+type kept struct {
+	driver.Session
+	orphaned *atomic.Bool
+}
+
+// RecycleIDs: see driver.Recycler.
+func (s *kept) RecycleIDs() {}
+
+// Close ends the session. With a context that is over nothing is sent.
+func (s *kept) Close(ctx context.Context) error {
+	if !s.orphaned.Load() {
+		return s.Session.Close(ctx)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	_ = s.Session.Close(ctx) // which has no other to tell than that the context is over
+	return nil
+}

@@ -1,0 +1,348 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// guest is a session whose lines are shared with etcd's package concurrency: see shared.go. It has no tails and no marks, converts
+// nothing and keeps no records. What it has of session is the lease, the sentinel with its epoch, watches and reads.
+type guest struct {
+	*session
+	leases *leases
+}
+
+// mostShown bounds what one who is to be alone is shown of those who are not.
+const mostShown = 16
+
+// contender is the key of one who has a lease.
+func (g *guest) contender(line driver.Line, l *lease) string {
+	return g.keys.line(line) + bareHex(l.id)
+}
+
+// Join writes the key in one transaction, which counts the line: whoever is alone in it holds. The sentinel's epoch and what
+// is done about requests that are late are those of session.Join.
+func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	switch {
+	case !isID(c.ID) || !isMode(c.Mode):
+		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
+	case c.Record != 0:
+		return driver.Joined{}, errNoRecords
+	}
+	if err := g.alive(); err != nil {
+		return driver.Joined{}, err
+	}
+	l, err := g.lease(ctx, line, c.ID)
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	a := &entrance{Contender: c, line: line, lease: l.id, key: g.contender(line, l), fence: c.Again}
+	call, err := g.joins.enter(a.key, g.alive)
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	defer g.joins.exit(a.key, call)
+	for ; ; a.fence = false {
+		if a.epoch, err = g.joins.take(call); err != nil {
+			return driver.Joined{}, err
+		}
+		resp, err := g.enter(ctx, a)
+		if isAnswer(err, rpctypes.ErrNoSpace) { // see outOfSpace
+			e, look := g.outOfSpace(ctx, clientv3.OpGet(a.key, clientv3.WithKeysOnly()))
+			if look != nil {
+				return driver.Joined{}, look
+			}
+			if e != (entry{}) {
+				return g.joined(a, e.rev, 0), nil
+			}
+		}
+		if err != nil {
+			if kind := kindOf(err); !errors.Is(kind, driver.ErrRefused) {
+				g.joins.lost(a.key, call, a.epoch)
+			} else if !c.Again {
+				g.release(line, c.ID, a.key)
+			}
+			return driver.Joined{}, g.failed(ctx, err)
+		}
+		if resp.Succeeded {
+			return g.joined(a, resp.Header.Revision, resp.Responses[1].GetResponseRange().Count), nil
+		}
+		if joined, again, err := g.shutOut(a, resp.Responses); !again {
+			return joined, err
+		}
+	}
+}
+
+// entrance is one transaction of a guest's Join.
+type entrance struct {
+	driver.Contender
+	line  driver.Line
+	lease clientv3.LeaseID
+	key   string
+	epoch int64
+	fence bool
+}
+
+func (g *guest) enter(ctx context.Context, a *entrance) (*clientv3.TxnResponse, error) {
+	absent := clientv3.Compare(clientv3.CreateRevision(a.key), "=", 0)
+	if a.Alone {
+		absent = clientv3.Compare(clientv3.CreateRevision(g.keys.line(a.line)).WithPrefix(), "=", 0)
+	}
+	then := []clientv3.Op{
+		clientv3.OpPut(a.key, string(a.Value), clientv3.WithLease(a.lease)),
+		clientv3.OpGet(g.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+	}
+	var otherwise []clientv3.Op
+	if a.fence {
+		then, otherwise = append(then, g.raiseEpoch()), append(otherwise, g.raiseEpoch())
+	}
+	otherwise = append(otherwise, g.readSentinel(), clientv3.OpGet(a.key, clientv3.WithKeysOnly()),
+		clientv3.OpGet(g.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithLimit(mostShown)))
+	resp, err := g.c.Txn(withLeader(ctx)).
+		If(clientv3.Compare(clientv3.ModRevision(g.sentinel.key), "=", a.epoch), absent).
+		Then(then...).Else(otherwise...).Commit()
+	if err == nil && a.fence {
+		g.joins.raise(resp.Header.Revision)
+	}
+	return resp, err
+}
+
+// joined is the outcome of an attempt that has made the key, or found it, in a line of so many.
+func (g *guest) joined(a *entrance, rev, count int64) driver.Joined {
+	p := driver.Place{Key: entry{a.key, rev}.handle(), ID: a.ID, Mode: a.Mode, Session: g.ID()}
+	return driver.Joined{Place: p, Token: driver.Token(rev), First: count == 1}
+}
+
+// shutOut finds out from the else branch why nothing was written, as session.refused does.
+func (g *guest) shutOut(a *entrance, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
+	if a.fence {
+		ops = ops[1:]
+	}
+	if err := g.judgeSentinel(ops[0]); err != nil {
+		return joined, false, err
+	}
+	epoch := modRevision(ops[0].GetResponseRange().Kvs)
+	g.joins.raise(epoch)
+	own, line := ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange()
+	switch {
+	case len(own) > 0 && a.Again:
+		return g.joined(a, own[0].CreateRevision, line.Count), false, nil
+	case len(own) > 0:
+		g.release(a.line, a.ID, a.key)
+		return joined, false, driver.Wrap(driver.ErrRefused, errors.New("etcd: somebody else has made a key for the session's lease: "+a.key))
+	case a.Alone && line.Count > 0:
+		g.release(a.line, a.ID, a.key)
+		if err := g.keys.ambiguous(a.line, line.Kvs...); err != nil {
+			return joined, false, err
+		}
+		return joined, false, driver.ErrTaken
+	case epoch > a.epoch:
+		return joined, true, nil
+	}
+	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
+}
+
+// release drops what is remembered of a contender that has no key and cannot get one.
+func (g *guest) release(line driver.Line, id, key string) {
+	g.removed(key)
+	g.leases.free(line, id)
+}
+
+// Ahead reads who came before own, as session.Ahead does.
+func (g *guest) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	if err := g.alive(); err != nil {
+		return driver.View{}, err
+	}
+	opts := []clientv3.OpOption{clientv3.WithPrefix()} // keys alone would come without their leases
+	get := g.get
+	whole := own == driver.Place{}
+	me, ok := g.keys.entry(line, own)
+	switch {
+	case !whole && !ok:
+		return driver.View{}, driver.ErrGone
+	case !whole:
+		opts = append(opts, clientv3.WithMaxCreateRev(me.rev))
+		get = func(ctx context.Context, ops ...clientv3.Op) (reading, error) {
+			return g.read(ctx, max(me.rev, g.seen.Load()), ops...)
+		}
+	}
+	r, err := get(ctx, clientv3.OpGet(g.keys.line(line), opts...))
+	if err != nil {
+		return driver.View{}, g.failed(ctx, err)
+	}
+	standing := g.keys.inOrder(line, r.kvs)
+	i := len(standing)
+	if !whole {
+		i = slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == me.handle() })
+	}
+	if i < 0 {
+		return driver.View{}, driver.ErrGone
+	}
+	if err := g.keys.ambiguous(line, r.kvs...); err != nil {
+		return driver.View{}, err
+	}
+	v := driver.View{Ahead: places(standing[:i]), Last: whole || r.count == int64(i)+1}
+	if i > 0 && !whole {
+		g.nearest.Store(&sighting{v.Ahead[i-1].Key, r.rev})
+	}
+	return v, nil
+}
+
+// Follow watches the key ahead, and after Settle own as well. Nobody passes.
+func (g *guest) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	if err := g.alive(); err != nil {
+		return false, err
+	}
+	if _, err := g.own(line, own); err != nil {
+		return false, err
+	}
+	both, cancel := context.WithCancel(ctx)
+	defer cancel()
+	self := make(chan error, 1)
+	go func() { // waited for below
+		select {
+		case <-time.After(driver.Settle):
+			err := g.Watch(both, line, own)
+			if err == nil {
+				cancel() // whoever is ahead is of no matter any more
+			}
+			self <- err
+		case <-both.Done():
+			self <- both.Err()
+		}
+	}()
+	err := g.Watch(both, line, ahead)
+	cancel()
+	switch gone := <-self; {
+	case gone == nil:
+		return false, g.gone(ctx)
+	case err != nil && ctx.Err() != nil:
+		return false, context.Cause(ctx)
+	}
+	return false, err
+}
+
+// gone tells whether the entry that is gone was removed, or went with its session.
+func (g *guest) gone(ctx context.Context) error {
+	r, err := g.get(ctx, clientv3.OpGet(g.sentinel.key, clientv3.WithKeysOnly()))
+	switch {
+	case err != nil:
+		return g.failed(ctx, err)
+	case len(r.kvs) == 0 || r.kvs[0].CreateRevision != g.sentinel.rev:
+		g.end()
+		return driver.ErrSessionLost
+	}
+	return driver.ErrGone
+}
+
+// own finds out which key of this session a place names. The key itself does not say whose contender it is.
+func (g *guest) own(line driver.Line, p driver.Place) (mine, error) {
+	e, ok := g.keys.entry(line, p)
+	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {
+		return mine{}, driver.ErrGone
+	}
+	return mine{e, name{id: p.ID, lease: strings.TrimPrefix(e.key, g.keys.line(line)), mode: p.Mode}, e.key}, nil
+}
+
+// Write is session.Write, with the key's lease.
+func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+	if err := g.alive(); err != nil {
+		return err
+	}
+	e, err := g.own(line, own)
+	if err != nil {
+		return err
+	}
+	return g.write(ctx, e, value, clientv3.WithIgnoreLease())
+}
+
+// Leave deletes the key if it is the one that own names.
+func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	if err := g.alive(); err != nil {
+		return err
+	}
+	e, err := g.own(line, own)
+	if err != nil {
+		return err
+	}
+	resp, err := g.c.Txn(withLeader(ctx)).If(e.stands()).Then(clientv3.OpDelete(e.key)).Commit()
+	if err != nil {
+		return g.failed(ctx, err)
+	}
+	g.release(line, e.id, e.key)
+	if !resp.Succeeded {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// Pass is Leave: whoever follows looks.
+func (g *guest) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return g.Leave(ctx, line, own)
+}
+
+// Forget is session.Forget. One who has no lease has sent nothing.
+func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
+	if err := g.alive(); err != nil {
+		return err
+	}
+	if !isID(id) {
+		return invalid("contender ID %q", id)
+	}
+	l := g.leases.find(line, id)
+	if l == nil {
+		return nil
+	}
+	key := g.contender(line, l)
+	g.joins.forget(key)
+	resp, err := g.c.Txn(withLeader(ctx)).Then(clientv3.OpDelete(key), g.raiseEpoch()).Commit()
+	if isAnswer(err, rpctypes.ErrNoSpace) {
+		if _, err := g.c.Delete(withLeader(ctx), key); err != nil {
+			return g.failed(ctx, err)
+		}
+		if g.joins.late(key) {
+			return driver.Wrap(driver.ErrUnavailable, err)
+		}
+		g.release(line, id, key)
+		return nil
+	}
+	if err != nil {
+		return g.failed(ctx, err)
+	}
+	g.release(line, id, key)
+	if !resp.Responses[1].GetResponseTxn().Succeeded {
+		g.end()
+		return driver.ErrSessionLost
+	}
+	g.joins.raise(resp.Header.Revision)
+	return nil
+}
+
+var (
+	errNoRecords     = invalid("layout %s has no records", Concurrency)
+	errNoConversions = invalid("layout %s has no conversions", Concurrency)
+)
+
+// Convert is refused: no recipe that the layout has wants it.
+func (g *guest) Convert(context.Context, driver.Line, driver.Joined, string, []byte) (driver.Place, error) {
+	return driver.Place{}, errNoConversions
+}
+
+// Record is refused.
+func (g *guest) Record(context.Context, driver.Line, driver.Version) (driver.Record, error) {
+	return driver.Record{}, errNoRecords
+}
+
+// SetRecord is refused.
+func (g *guest) SetRecord(context.Context, driver.Line, []byte, driver.Version) (driver.Version, error) {
+	return 0, errNoRecords
+}

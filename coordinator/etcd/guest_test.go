@@ -1,0 +1,299 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// openGuest starts a session with the layout of package concurrency.
+func openGuest(t *testing.T, f *fake, c *clientv3.Client) *guest {
+	t.Helper()
+	d, err := FromClient(c, Namespace("ns"), Layout(Concurrency))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Open(t.Context(), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	g := s.(*guest)
+	f.watching(t, 1, g.sentinel.key)
+	return g
+}
+
+func enter(t *testing.T, g *guest, c driver.Contender) driver.Joined {
+	t.Helper()
+	j, err := g.Join(t.Context(), line, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// keys are those of the line, in order of creation.
+func (f *fake) keys() (keys []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kvs := f.inRange([]byte("ns/x/"), []byte(clientv3.GetPrefixRangeEnd("ns/x/")))
+	slices.SortFunc(kvs, func(a, b *mvccpb.KeyValue) int { return int(a.CreateRevision - b.CreateRevision) })
+	for _, kv := range kvs {
+		if bare := strings.TrimPrefix(string(kv.Key), "ns/x/"); bare != bareHex(clientv3.LeaseID(kv.Lease)) {
+			keys = append(keys, "stray "+bare)
+		} else {
+			keys = append(keys, bare)
+		}
+	}
+	return keys
+}
+
+func TestGuestsJoinAndLeaveInOneRequest(t *testing.T) {
+	f, c := newFake(t)
+	g, other := openGuest(t, f, c), openGuest(t, f, c)
+	var first, second driver.Joined
+	a, b := contender(), contender()
+	if n := f.sent(func() { first = enter(t, g, a) }); n != 1 {
+		t.Errorf("joining: %d requests", n)
+	}
+	second = enter(t, other, b)
+	if !first.First || second.First || second.Token <= first.Token || first.Place.ID != a.ID || first.Place.Session != g.ID() {
+		t.Errorf("first %+v, second %+v", first, second)
+	}
+	if keys := f.keys(); !slices.Equal(keys, []string{bareHex(g.session.lease), bareHex(other.session.lease)}) {
+		t.Errorf("keys %q", keys)
+	}
+	view, err := other.Ahead(t.Context(), line, second.Place)
+	if err != nil || len(view.Ahead) != 1 || view.Ahead[0].Key != first.Place.Key || view.Ahead[0].Session != g.ID() || !view.Last {
+		t.Errorf("view %+v, %v", view, err)
+	}
+	stolen := first.Place
+	stolen.ID, stolen.Session = b.ID, other.ID()
+	for _, p := range []driver.Place{first.Place, stolen} {
+		if err := other.Leave(t.Context(), line, p); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("another session's place: %v", err)
+		}
+	}
+	if n := f.sent(func() {
+		if err := g.Pass(t.Context(), line, first.Place); err != nil {
+			t.Error(err)
+		}
+	}); n != 1 {
+		t.Errorf("leaving: %d requests", n)
+	}
+	if err := g.Leave(t.Context(), line, first.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("leaving twice: %v", err)
+	}
+}
+
+// TestContendersOfOneSessionHaveALeaseEach: for as long as they contend for one name. Then one is enough again.
+func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
+	f, c := newFake(t)
+	g := openGuest(t, f, c)
+	a, b := enter(t, g, contender()), enter(t, g, contender())
+	keys := f.keys()
+	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareHex(g.session.lease) || b.First {
+		t.Fatalf("keys %q, second %+v", keys, b)
+	}
+	elsewhere, err := g.Join(t.Context(), "mutex/y", contender())
+	if err != nil || !strings.HasPrefix(elsewhere.Place.Key, "ns/y/"+bareHex(g.session.lease)) {
+		t.Errorf("another line takes another lease: %+v, %v", elsewhere, err)
+	}
+	renew := func(want ...string) {
+		t.Helper()
+		f.kept = nil
+		if err := g.Renew(t.Context()); err != nil {
+			t.Error(err)
+		}
+		var kept []string
+		for _, id := range f.kept {
+			kept = append(kept, bareHex(id))
+		}
+		slices.Sort(kept)
+		slices.Sort(want)
+		if !slices.Equal(kept, want) {
+			t.Errorf("renewed %q, want %q", kept, want)
+		}
+	}
+	renew(keys...)
+	for _, j := range []driver.Joined{a, b} {
+		if err := g.Leave(t.Context(), line, j.Place); err != nil {
+			t.Error(err)
+		}
+	}
+	again := enter(t, g, contender())
+	if got := f.keys(); !slices.Equal(got, keys[:1]) || again.Place.Key == a.Place.Key {
+		t.Errorf("keys %q, %+v", got, again)
+	}
+	renew(keys...) // it is found idle
+	renew(keys[0]) // and revoked
+	if len(g.leases.all) != 1 {
+		t.Errorf("%d leases", len(g.leases.all))
+	}
+	live := 0
+	for _, ttl := range f.leases {
+		if ttl > 0 {
+			live++
+		}
+	}
+	if live != 1 {
+		t.Errorf("%d leases are left at the service", live)
+	}
+}
+
+// TestALostLeaseEndsTheSession: its key has gone, whoever held it.
+func TestALostLeaseEndsTheSession(t *testing.T) {
+	f, c := newFake(t)
+	g := openGuest(t, f, c)
+	enter(t, g, contender())
+	enter(t, g, contender())
+	if _, err := c.Revoke(t.Context(), g.leases.all[1].id); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("Renew: %v", err)
+	}
+	select {
+	case <-g.Done():
+	case <-time.After(time.Second):
+		t.Error("the session goes on")
+	}
+}
+
+// TestALeaseThatARenewalMissedIsRenewed: it was granted before the renewal was sent, and is shorter than the deadline allows for.
+func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
+	f, c := newFake(t)
+	g := openGuest(t, f, c)
+	enter(t, g, contender())
+	_, round := g.leases.take(line, contender().ID)
+	if err := g.Renew(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ok, now := g.leases.add(77, round); ok || now != round+1 {
+		t.Errorf("added in round %d of %d: %v", round, now, ok)
+	}
+	if ok, _ := g.leases.add(77, round+1); !ok {
+		t.Error("not added")
+	}
+}
+
+// TestGuestsJoinAfterALostReply: the key is found, or removed for certain.
+func TestGuestsJoinAfterALostReply(t *testing.T) {
+	f, c := newFake(t)
+	g := openGuest(t, f, c)
+	x := contender()
+	f.loseReply()
+	if _, err := g.Join(t.Context(), line, x); !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatalf("a lost reply: %v", err)
+	}
+	x.Again = true
+	if j := enter(t, g, x); j.Place.ID != x.ID || !j.First {
+		t.Errorf("again: %+v", j)
+	}
+	if err := g.Forget(t.Context(), line, x.ID); err != nil || len(f.keys()) != 0 {
+		t.Errorf("forgotten: %v, keys %q", err, f.keys())
+	}
+
+	// A request that is late: it arrives when the contender was forgotten.
+	y := contender()
+	var late *pb.TxnRequest
+	f.before = func(_ context.Context, r *pb.TxnRequest) error {
+		f.before, late = nil, r
+		return rpctypes.ErrGRPCTimeout
+	}
+	if _, err := g.Join(t.Context(), line, y); !errors.Is(err, driver.ErrUnavailable) {
+		t.Fatalf("a lost request: %v", err)
+	}
+	if err := g.Forget(t.Context(), line, y.ID); err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
+		t.Errorf("the late request was applied: %v, keys %q", err, f.keys())
+	}
+	if j := enter(t, g, contender()); !j.First { // with the lease that has become free
+		t.Errorf("%+v", j)
+	}
+	if len(g.leases.all) != 1 {
+		t.Errorf("%d leases", len(g.leases.all))
+	}
+}
+
+// TestGuestsAreAloneOrNot.
+func TestGuestsAreAloneOrNot(t *testing.T) {
+	f, c := newFake(t)
+	g := openGuest(t, f, c)
+	x, y := contender(), contender()
+	x.Alone, y.Alone = true, true
+	j := enter(t, g, x)
+	if _, err := g.Join(t.Context(), line, y); !errors.Is(err, driver.ErrTaken) || len(f.keys()) != 1 {
+		t.Errorf("%v, keys %q", err, f.keys())
+	}
+	if l := g.leases.find(line, y.ID); l != nil {
+		t.Error("one that was refused keeps a lease")
+	}
+	if err := g.Leave(t.Context(), line, j.Place); err != nil {
+		t.Error(err)
+	}
+	enter(t, g, y)
+}
+
+// TestStrayKeysMakeALineAmbiguous, if they stand ahead.
+func TestStrayKeysMakeALineAmbiguous(t *testing.T) {
+	f, c := newFake(t)
+	g := openGuest(t, f, c)
+	put := func(key string, lease clientv3.LeaseID) {
+		t.Helper()
+		if _, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "", clientv3.WithLease(lease))).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := enter(t, g, contender())
+	put("ns/x/behind", 0)
+	if view, err := g.Ahead(t.Context(), line, first.Place); err != nil || len(view.Ahead) != 0 {
+		t.Errorf("what is behind: %+v, %v", view, err)
+	}
+	second := enter(t, g, contender())
+	_, err := g.Ahead(t.Context(), line, second.Place)
+	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
+		t.Errorf("what is ahead: %v", err)
+	}
+	alone := contender()
+	alone.Alone = true
+	if _, err := g.Join(t.Context(), line, alone); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
+		t.Errorf("alone: %v", err)
+	}
+	if _, err := g.Ahead(t.Context(), line, driver.Place{}); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("the whole line: %v", err)
+	}
+	if err := g.Leave(t.Context(), line, second.Place); err != nil {
+		t.Errorf("leaving: %v", err)
+	}
+}
+
+func TestGuestsRefuseWhatTheLayoutLacks(t *testing.T) {
+	f, c := newFake(t)
+	g := openGuest(t, f, c)
+	ctx := t.Context()
+	x := contender()
+	x.Record = 7
+	_, join := g.Join(ctx, line, x)
+	_, convert := g.Convert(ctx, line, driver.Joined{}, "r", nil)
+	_, record := g.Record(ctx, line, driver.Any)
+	_, set := g.SetRecord(ctx, line, []byte("x"), 0)
+	_, layout := FromClient(c, Layout("kazoo"))
+	for what, err := range map[string]error{"Join": join, "Convert": convert, "Record": record, "SetRecord": set, "Layout": layout} {
+		if !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

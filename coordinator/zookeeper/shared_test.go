@@ -1,0 +1,261 @@
+package zookeeper
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// guestOf is a session that is only good for names.
+func guestOf(t *testing.T, layout, election string) *guest {
+	t.Helper()
+	f, err := layoutOf(layout, election)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSession(testTTL, base{layout: f, kind: new(parentKind)})
+	s.identify(0x1000a2b3c4d5e6f)
+	return &guest{session: s, known: make(map[string]bool)}
+}
+
+// decision is what a client does in a line: it holds, or waits for one.
+type decision struct {
+	holds bool
+	waits string // whom it waits for
+}
+
+// curatorMutex is StandardLockInternalsDriver: all children, by what stands behind the last mark or by the whole name, as text.
+func curatorMutex(mark string) func(children []string, own string) decision {
+	return func(children []string, own string) decision {
+		key := func(name string) string {
+			if i := strings.LastIndex(name, mark); i >= 0 {
+				return name[i+len(mark):]
+			}
+			return name
+		}
+		sorted := slices.Clone(children)
+		slices.SortStableFunc(sorted, func(a, b string) int { return strings.Compare(key(a), key(b)) })
+		i := slices.Index(sorted, own)
+		if i == 0 {
+			return decision{holds: true}
+		}
+		return decision{waits: sorted[i-1]}
+	}
+}
+
+// curatorRW is InterProcessReadWriteLock: either tag is cut off; a reader holds unless a writer sorts before it.
+func curatorRW(children []string, own string) decision {
+	key := func(name string) string {
+		for _, tag := range []string{"__READ__", "__WRIT__"} {
+			if i := strings.LastIndex(name, tag); i >= 0 {
+				name = name[i+len(tag):]
+			}
+		}
+		return name
+	}
+	sorted := slices.Clone(children)
+	slices.SortStableFunc(sorted, func(a, b string) int { return strings.Compare(key(a), key(b)) })
+	i := slices.Index(sorted, own)
+	if strings.Contains(own, "__WRIT__") {
+		if i == 0 {
+			return decision{holds: true}
+		}
+		return decision{waits: sorted[i-1]}
+	}
+	for _, name := range sorted[:i] {
+		if strings.Contains(name, "__WRIT__") {
+			return decision{} // for whom it waits is of no matter to the outcome
+		}
+	}
+	return decision{holds: true}
+}
+
+// kazoo is Lock._get_predecessor of a release that knows readers: the nearest contender with a smaller number.
+func kazoo(exclude ...string) func(children []string, own string) decision {
+	all := regexp.MustCompile(`__r?lock__(-?\d{10})$`)
+	contends := regexp.MustCompile(`(?:` + strings.Join(exclude, "|") + `)(-?\d{10})$`)
+	return func(children []string, own string) decision {
+		mine, d, last := all.FindStringSubmatch(own)[1], decision{holds: true}, ""
+		for _, name := range children {
+			if m := contends.FindStringSubmatch(name); m != nil && m[1] < mine && m[1] > last {
+				d, last = decision{waits: name}, m[1]
+			}
+		}
+		return d
+	}
+}
+
+// exclusive and shared are the rules of the recipes.
+func exclusive(ahead []driver.Place) decision {
+	if len(ahead) == 0 {
+		return decision{holds: true}
+	}
+	return decision{waits: ahead[len(ahead)-1].Key}
+}
+
+func shared(ahead []driver.Place) decision {
+	for i := len(ahead) - 1; i >= 0; i-- {
+		if ahead[i].Mode != "r" {
+			return decision{waits: ahead[i].Key}
+		}
+	}
+	return decision{holds: true}
+}
+
+// TestDecisionsAreThoseOfTheOtherClient, in all lines of up to four entries with numbers of one and of ten digits that count.
+func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
+	entry := func(mark string, seq int) string {
+		heads := []string{"_c_5f0c52e1-a0b9-4b6f-8a7f-5f0c52e1a0b9-", "_c_ffffffffffffffffffffffffffffffff-", "_c_00000000-a0b9-4b6f-8a7f-lock-52e1a0b9-"}
+		if strings.HasSuffix(mark, "lock__") {
+			heads = []string{"5f0c52e1a0b94b6f8a7f5f0c52e1a0b9", "ffffffffffffffffffffffffffffffff", "00000000000000000000000000000000"}
+		}
+		return fmt.Sprintf("%s%s%010d", heads[seq%len(heads)], mark, seq)
+	}
+	numbers := []int{9, 10, 999999999, math.MaxInt32 - reserve}
+	for _, c := range []struct {
+		layout, election, kind string
+		marks                  []string
+		theirs                 map[string]func([]string, string) decision // by the mode of own
+	}{
+		{"curator", "", "mutex", []string{"lock-"}, map[string]func([]string, string) decision{"x": curatorMutex("lock-")}},
+		{"curator", "", "election", []string{"latch-"}, map[string]func([]string, string) decision{"x": curatorMutex("latch-")}},
+		{"curator", "selector", "election", []string{"lock-"}, map[string]func([]string, string) decision{"x": curatorMutex("lock-")}},
+		{"curator", "", "rwlock", []string{"__READ__", "__WRIT__"}, map[string]func([]string, string) decision{"r": curatorRW, "w": curatorRW}},
+		{"kazoo", "", "mutex", []string{"__lock__"}, map[string]func([]string, string) decision{"x": kazoo("__lock__")}},
+		{"kazoo", "", "rwlock", []string{"__rlock__", "__lock__"},
+			map[string]func([]string, string) decision{"r": kazoo("__lock__"), "w": kazoo("__lock__", "__rlock__")}},
+	} {
+		g := guestOf(t, c.layout, c.election)
+		line, lines := driver.Line(c.kind+"/a"), 0
+		var try func(children []string, from int)
+		try = func(children []string, from int) {
+			shuffled := slices.Clone(children)
+			slices.Reverse(shuffled)
+			all := g.parse(line, shuffled)
+			if err := g.ambiguous(line, all); err != nil {
+				t.Fatalf("%s: %v", c.kind, err)
+			}
+			for i, own := range all.nodes {
+				lines++
+				var ahead []driver.Place
+				for _, n := range all.nodes[:i] {
+					ahead = append(ahead, n.Place)
+				}
+				got := exclusive(ahead)
+				if own.Mode == "r" {
+					got = shared(ahead)
+				}
+				want := c.theirs[own.Mode](shuffled, own.Key)
+				if got.holds != want.holds || want.waits != "" && got.waits != want.waits {
+					t.Errorf("%s %s, %q in %q: %+v, the other client %+v", c.layout, c.kind, own.Key, children, got, want)
+				}
+			}
+			for k := from; k < len(numbers); k++ {
+				for _, mark := range c.marks {
+					try(append(slices.Clone(children), entry(mark, numbers[k])), k+1)
+				}
+			}
+		}
+		try(nil, 0)
+		if lines < 30 {
+			t.Errorf("%s %s: only %d decisions", c.layout, c.kind, lines)
+		}
+	}
+}
+
+// TestADowngradeStandsWithItsWriter: for a moment Curator has two nodes of one number, a writer's and its reader's. Both stand ahead of
+// whoever comes next.
+func TestADowngradeStandsWithItsWriter(t *testing.T) {
+	g := guestOf(t, "curator", "")
+	names := []string{"_c_a-__WRIT__0000000005", "_c_b-__READ__0000000004", "_c_a-__READ__0000000004", "_c_a-__WRIT__0000000004"}
+	for _, reversed := range []bool{false, true} {
+		if reversed {
+			slices.Reverse(names)
+		}
+		nodes := g.parse("rwlock/a", names).nodes
+		if nodes[0].Key != "_c_a-__WRIT__0000000004" || nodes[3].Key != "_c_a-__WRIT__0000000005" || nodes[1].Mode != "r" || nodes[2].Mode != "r" {
+			t.Errorf("%v", nodes)
+		}
+	}
+}
+
+func TestNamesOfGuests(t *testing.T) {
+	for _, id := range []string{"0123456789abcdef", "0123456789abcdef01234567", strings.Repeat("0123456789abcdef", 2)} {
+		g := guestOf(t, "curator", "")
+		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.head(id)) {
+			t.Errorf("ID %s: %q is not as Curator's are", id, g.head(id))
+		}
+		k := guestOf(t, "kazoo", "")
+		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.head(id)) {
+			t.Errorf("ID %s: %q is not as Kazoo's are", id, k.head(id))
+		}
+		other := guestOf(t, "kazoo", "")
+		if other.identify(0x7fffffff); len(id) < 32 && other.head(id) == k.head(id) {
+			t.Errorf("ID %s: two sessions have %s", id, k.head(id))
+		}
+	}
+	for line, path := range map[driver.Line]string{
+		"mutex/a": "/a", "rwlock/a%2Fb%20c%25": "/a/b c%", "semaphore-locks/a": "/a/locks", "semaphore-leases/a": "/a/leases",
+	} {
+		if got := guestOf(t, "curator", "").path(line); got != path {
+			t.Errorf("%s is at %s, want %s", line, got, path)
+		}
+	}
+	if got := guestOf(t, "kazoo", "").path("semaphore-locks/a"); got != "/a-__lock__" {
+		t.Errorf("Kazoo's queue is at %s", got)
+	}
+}
+
+// TestWhatIsNoEntryIsNamed, and what tells that numbers run out.
+func TestWhatIsNoEntryIsNamed(t *testing.T) {
+	for _, c := range []struct{ layout, kind, name string }{
+		{"curator", "mutex", "!x"}, {"curator", "mutex", "_c_a-lock-123"}, {"curator", "mutex", "_c_a-lock-00000000012"}, {"curator", "mutex", "_c_a-lock-+000000001"},
+		{"curator", "mutex", "5f0c__lock__0000000001"}, {"curator", "mutex", "_c_a-__WRIT__0000000001"}, {"curator", "mutex", "_c_a-lock--2147483648"},
+		{"curator", "rwlock", "_c_a-lock-0000000001"}, {"curator", "election", "_c_a-lock-0000000001"}, {"curator", "semaphore-leases", "_c_a-lock-0000000001"},
+		{"kazoo", "mutex", "5f0c__rlock__0000000001"}, {"kazoo", "mutex", "_c_a-lock-0000000001"}, {"kazoo", "rwlock", "lease_holder"},
+		{"kazoo", "semaphore-leases", "5f0c"}, {"kazoo", "semaphore-leases", "5f0c52e1a0b94b6f8a7f5f0c52e1a0bg"},
+	} {
+		g := guestOf(t, c.layout, "")
+		line := driver.Line(c.kind + "/a")
+		err := g.ambiguous(line, g.parse(line, []string{c.name}))
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), c.name) {
+			t.Errorf("%s %s: %s: %v", c.layout, c.kind, c.name, err)
+		}
+	}
+	g := guestOf(t, "kazoo", "")
+	line := driver.Line("semaphore-leases/a")
+	if err := g.ambiguous(line, g.parse(line, []string{"5f0c52e1a0b94b6f8a7f5f0c52e1a0b9"})); err != nil {
+		t.Errorf("a lease of Kazoo's: %v", err)
+	}
+}
+
+func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		layout, kind string
+		refused      bool
+	}{{"curator", "mutex", true}, {"curator", "rwlock", true}, {"curator", "election", false}, {"kazoo", "mutex", false}} {
+		f, err := layoutOf(c.layout, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := host{&service{base: base{layout: f}}}
+		for _, try := range [][2]string{{"me", "__REVOKE__"}, {"__REVOKE__", ""}} {
+			_, err := h.SharedValue(c.kind, try[0], []byte(try[1]))
+			if errors.Is(err, driver.ErrInvalid) != c.refused {
+				t.Errorf("%s %s, %q: %v", c.layout, c.kind, try, err)
+			}
+		}
+		if v, err := h.SharedValue(c.kind, "me", nil); err != nil || string(v) != "me" {
+			t.Errorf("%s %s: %q, %v", c.layout, c.kind, v, err)
+		}
+		if v, err := h.SharedValue(c.kind, "me", []byte("__REVOKE__!")); err != nil || string(v) != "__REVOKE__!" {
+			t.Errorf("%s %s: %q, %v", c.layout, c.kind, v, err)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package integration_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestConformanceOfSharedLines runs the suite on lines that are laid out as those of other clients. Entries there do not tell whose they
+// are, so a mask between the suite and the driver does.
+func TestConformanceOfSharedLines(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		harness func(t *testing.T, nodes int, query string) coordinatortest.Harness
+		layout  string
+		nodes   int
+	}{
+		{"etcd", etcdHarness, "concurrency", 1},
+		{"zookeeper", zooKeeperHarness, "curator", 1},
+		{"zookeeper-3", zooKeeperHarness, "kazoo", 3},
+	} {
+		t.Run(c.name+" "+c.layout, func(t *testing.T) {
+			if c.nodes > 1 {
+				expensive(t) // the code is that of layout=curator, but for the names
+			}
+			t.Parallel()
+			h := c.harness(t, c.nodes, "layout="+c.layout)
+			h.Without = notShared
+			coordinatortest.Run(t, masked(h))
+		})
+	}
+}
+
+const (
+	records     = "the layout has no records, and the case writes one"
+	conversions = "no recipe of the layout converts its entries there and back, and the case does"
+	passes      = "nobody passes"
+)
+
+// notShared are the cases that do not hold on lines that are shared.
+var notShared = map[string]string{
+	"J7/": records, "D": records, "Record/": records, "SetRecord/": records, "Version/": records, "V4/the whole line is shown": records,
+	"J2/joining again finds the entry though the record": records, "G1/many goroutines convert": records, "G3/": records,
+	"C1/requests under way": records, "H2/an empty line": records,
+
+	"M":                        conversions, // Mode is among them: an entry has the mode that its mark says
+	"C1/after close converted": conversions, "F1/forget removes a converted": conversions, "F1/forget removes what a lost conversion": conversions,
+	"G1/many goroutines share a line and convert": conversions, "H1/a conversion": conversions, "H1/the first is first although": conversions,
+	"J2/joining again finds the converted": conversions, "J3/nobody is first behind a converted": conversions, "J6/a converted entry": conversions,
+	"J6/nobody is alone or first beside": conversions, "Key/a conversion": conversions, "L1/a converted entry": conversions,
+	"L2/leave with the place before": conversions, "List/a limit counts": conversions, "P1/a write is shown": conversions,
+	"P2/a late write does not change the converted": conversions, "P2/a place that is gone": conversions, "V3/last is false in front of a converted": conversions,
+	"V3/last is never true": conversions, "V4/the whole line is as": conversions, "Last/": conversions, "W2/writes and conversions": conversions,
+	"H1/a head shows": conversions, "H1/a head is never": conversions, "H2/others who come": conversions, "W1/a conversion": conversions,
+
+	"N1/": passes, "N3/": passes, "L3/a pass whose reply": passes, "H1/a line that hands on": passes, "G1/many goroutines follow": passes,
+	"W2/a pass notifies": passes, "J8/nearest": "it is not told, or by a listing",
+
+	"Line/":                               "names nest, as they do for the other client",
+	"J2/joining again after a lost reply": "what is shown of an entry says nothing of a contender whose Join had no answer",
+}
+
+// mask knows the entries of shared lines by their keys: who made them has told it.
+type mask struct {
+	mu    sync.Mutex
+	known map[string]driver.Place
+}
+
+func masked(h coordinatortest.Harness) coordinatortest.Harness {
+	start := h.Start
+	h.Start = func(t *testing.T) coordinatortest.Service {
+		m := &mask{known: make(map[string]driver.Place)}
+		svc := start(t)
+		connect, remove := svc.Connect, svc.Remove
+		svc.Connect = func() (coordinatortest.Client, error) {
+			c, err := connect()
+			c.Driver = maskedDriver{c.Driver, m}
+			return c, err
+		}
+		svc.Remove = func(ctx context.Context, line driver.Line, p driver.Place) error {
+			_, name, _ := strings.Cut(string(line), "/")
+			return remove(ctx, driver.Line(name), p)
+		}
+		return svc
+	}
+	return h
+}
+
+type maskedDriver struct {
+	driver.Driver
+	*mask
+}
+
+func (d maskedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &maskedSession{s, d.mask}, nil
+}
+
+type maskedSession struct {
+	driver.Session
+	*mask
+}
+
+// shared is the line of a suite's, as one that the layouts have.
+func shared(line driver.Line) driver.Line {
+	_, name, _ := strings.Cut(string(line), "/")
+	return driver.Line("mutex/" + name)
+}
+
+func (m *mask) show(line driver.Line, p driver.Place) driver.Place {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known, ok := m.known[string(line)+" "+p.Key]; ok {
+		return known
+	}
+	return p
+}
+
+func (s *maskedSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	mode := c.Mode
+	c.Mode = "x"
+	j, err := s.Session.Join(ctx, shared(line), c)
+	if err == nil {
+		j.Place.Mode = mode
+		s.mu.Lock()
+		s.known[string(line)+" "+j.Place.Key] = j.Place
+		s.mu.Unlock()
+		j.Nearest = s.show(line, j.Nearest)
+	}
+	return j, err
+}
+
+func (s *maskedSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	v, err := s.Session.Ahead(ctx, shared(line), own)
+	for i, p := range v.Ahead {
+		v.Ahead[i] = s.show(line, p)
+	}
+	return v, err
+}
+
+func (s *maskedSession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	return s.Session.Watch(ctx, shared(line), places...)
+}
+
+func (s *maskedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	return s.Session.Follow(ctx, shared(line), own, ahead)
+}
+
+func (s *maskedSession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	return s.Session.Convert(ctx, shared(line), own, mode, value)
+}
+
+func (s *maskedSession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+	return s.Session.Write(ctx, shared(line), own, value)
+}
+
+func (s *maskedSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.Session.Leave(ctx, shared(line), own)
+}
+
+func (s *maskedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.Session.Pass(ctx, shared(line), own)
+}
+
+func (s *maskedSession) Forget(ctx context.Context, line driver.Line, id string) error {
+	return s.Session.Forget(ctx, shared(line), id)
+}
+
+func (s *maskedSession) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+	all, err := s.Session.List(ctx, shared(line), limit)
+	for i := range all {
+		all[i].Place = s.show(line, all[i].Place)
+	}
+	return all, err
+}
+
+func (s *maskedSession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+	h, err := s.Session.Head(ctx, shared(line), known)
+	h.Place = s.show(line, h.Place)
+	return h, err
+}

@@ -1,0 +1,80 @@
+// Package curator runs Java programs that use Apache Curator.
+package curator
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// jars are what Curator needs, as Debian's packages put them.
+var jars = []string{
+	"curator-recipes", "curator-framework", "curator-client", "zookeeper", "zookeeper-jute", "guava", "slf4j-api", "slf4j-nop",
+	"netty-all", "netty-common", "netty-handler", "netty-transport", "netty-buffer", "netty-codec", "netty-resolver",
+}
+
+// Jars is where Debian has them.
+const Jars = "/usr/share/java"
+
+// Installed returns nil when programs that use Curator can be run here, else an error that says what is missing and how to get it.
+func Installed() error {
+	_, err := classPath()
+	return err
+}
+
+// Command is one that runs a program given as source, which is written to a directory, with arguments.
+func Command(dir, name string, source []byte, args ...string) (*exec.Cmd, error) {
+	path, err := classPath()
+	if err != nil {
+		return nil, err
+	}
+	program := filepath.Join(dir, name)
+	if err := os.WriteFile(program, source, 0o600); err != nil {
+		return nil, err
+	}
+	return exec.Command(javaTool("java"), append([]string{"-Xmx512m", "-cp", path, program}, args...)...), nil
+}
+
+func classPath() (string, error) {
+	// The program is given to java as source, which takes the compiler.
+	if _, err := exec.LookPath(javaTool("javac")); err != nil {
+		return "", fmt.Errorf("curator: not here: %w; %s", err, advice)
+	}
+	if dir := os.Getenv("BATON_CURATOR"); dir != "" {
+		if found, _ := filepath.Glob(filepath.Join(dir, "curator-recipes*.jar")); len(found) == 0 {
+			return "", fmt.Errorf("curator: BATON_CURATOR=%s has no curator-recipes*.jar", dir)
+		}
+		return filepath.Join(dir, "*"), nil
+	}
+	var paths []string
+	for _, name := range jars {
+		path := filepath.Join(Jars, name+".jar")
+		if _, err := os.Stat(path); err == nil {
+			paths = append(paths, path)
+		} else if !strings.HasPrefix(name, "netty") { // which of these there are depends on the release
+			return "", fmt.Errorf("curator: not here: %w; %s", err, advice)
+		}
+	}
+	return strings.Join(paths, ":"), nil
+}
+
+const advice = `install it with
+	apt-get update && apt-get install -y --no-install-recommends libcurator-recipes-java default-jdk-headless
+or put Curator's jars, and those that it needs, into a directory, and set BATON_CURATOR to that`
+
+// javaTool is a program of the Java at JAVA_HOME, or else, and if that is no JDK, of the one in the path.
+func javaTool(name string) string {
+	if home := os.Getenv("JAVA_HOME"); home != "" {
+		if javac := filepath.Join(home, "bin", "javac"); executable(javac) {
+			return filepath.Join(home, "bin", name)
+		}
+	}
+	return name
+}
+
+func executable(path string) bool {
+	_, err := exec.LookPath(path)
+	return err == nil
+}

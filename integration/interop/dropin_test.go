@@ -1,0 +1,275 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	theirs "go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/baton-go/baton/concurrency"
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/proc"
+)
+
+func init() { proc.Register("drop-in", worker(openDropIn)) }
+
+// openDropIn is openConcurrency with another import.
+func openDropIn(ctx context.Context, args []string, recipe, path string) (contender, error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(args[0], ",")})
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := strconv.Atoi(args[1])
+	if err != nil {
+		return nil, err
+	}
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(ttl), concurrency.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if recipe == "election" {
+		e := concurrency.NewElection(s, path)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			err := e.Campaign(ctx, "drop-in")
+			return e.Rev(), e.Resign, err
+		}, nil
+	}
+	m := concurrency.NewMutex(s, path)
+	return func(ctx context.Context) (int64, func(context.Context) error, error) {
+		if err := m.Lock(ctx); err != nil {
+			return 0, nil, err
+		}
+		return m.Header().Revision, m.Unlock, nil
+	}, nil
+}
+
+// TestDropIn: a fleet in which some processes have changed the import.
+func TestDropIn(t *testing.T) {
+	s := newEtcdSite(t)
+	for _, recipe := range []string{"mutex", "election"} {
+		t.Run(recipe, func(t *testing.T) {
+			t.Parallel()
+			name := "/interop/drop-in-" + recipe
+			dropIn := func() party { return goParty(t, "drop-in", s.addresses(), "3") }
+			a, b := dropIn(), s.concurrency(t)
+			handed(t, name, a, recipe, b, recipe)
+			g := newGround(t)
+			inOrder(t, g.play(name, 200, lap{a, recipe, 2, 50}, lap{b, recipe, 2, 50}), number(t))
+			killed(t, name, dropIn(), recipe, b, recipe)
+			killed(t, name, s.concurrency(t), recipe, a, recipe)
+		})
+	}
+}
+
+func (s etcdSite) client(t *testing.T) *clientv3.Client {
+	t.Helper()
+	c, err := clientv3.New(clientv3.Config{Endpoints: s.endpoints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func session(t *testing.T, c *clientv3.Client) *concurrency.Session {
+	t.Helper()
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func check(t *testing.T, err error, want ...error) {
+	t.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Errorf("%v, want %v", err, w)
+		}
+	}
+	if len(want) == 0 && err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDropInMutex(t *testing.T) {
+	c := newEtcdSite(t).client(t)
+	s, ctx := session(t, c), bounded(t)
+	const name = "/interop/mutex-methods"
+	m, same := concurrency.NewMutex(s, name), concurrency.NewMutex(s, name)
+	check(t, m.Unlock(ctx), concurrency.ErrLockReleased)
+	check(t, m.Lock(ctx))
+	if want := name + "/" + strconv.FormatInt(int64(s.Lease()), 16); m.Key() != want {
+		t.Errorf("key %q, want %q", m.Key(), want)
+	}
+	owns := func() bool {
+		resp, err := c.Txn(ctx).If(m.IsOwner()).Commit()
+		check(t, err)
+		return resp.Succeeded
+	}
+	kv, err := c.Get(ctx, m.Key())
+	check(t, err)
+	if !owns() || len(kv.Kvs) != 1 || kv.Kvs[0].CreateRevision != m.Header().Revision || kv.Kvs[0].Lease != int64(s.Lease()) {
+		t.Errorf("owner %v, header %v, %v", owns(), m.Header(), kv.Kvs)
+	}
+	check(t, same.TryLock(ctx), concurrency.ErrLocked) // another Mutex of the same session
+	other, err := theirs.NewSession(c)
+	check(t, err)
+	check(t, theirs.NewMutex(other, name).TryLock(ctx), theirs.ErrLocked)
+	check(t, other.Close())
+	second := make(chan error, 1)
+	go func() { second <- same.Lock(ctx) }()
+	select {
+	case err := <-second:
+		t.Errorf("two of one session: %v", err)
+	case <-time.After(settle):
+	}
+	check(t, m.Unlock(ctx))
+	check(t, <-second)
+	if same.Key() == m.Key() || !strings.HasPrefix(same.Key(), name+"/") || owns() {
+		t.Errorf("keys %q, %q", same.Key(), m.Key())
+	}
+	check(t, same.Unlock(ctx))
+	check(t, same.Unlock(ctx), concurrency.ErrLockReleased)
+	check(t, m.TryLock(ctx))
+
+	// The session ends: by somebody who revokes its lease, while one holds and another one waits.
+	waits := make(chan error, 1)
+	go func() { waits <- same.Lock(ctx) }()
+	time.Sleep(settle)
+	_, err = c.Revoke(ctx, s.Lease())
+	check(t, err)
+	<-s.Done()
+	check(t, s.Ctx().Err(), context.Canceled)
+	check(t, <-waits, concurrency.ErrSessionExpired)
+	check(t, m.Unlock(ctx), concurrency.ErrSessionExpired)
+	check(t, m.Lock(ctx), concurrency.ErrSessionExpired)
+
+	l := concurrency.NewLocker(session(t, c), name)
+	var wg sync.WaitGroup
+	n := 0
+	for range 10 { // of one session
+		wg.Go(func() {
+			l.Lock()
+			defer l.Unlock()
+			n++
+		})
+	}
+	wg.Wait()
+	if n != 10 {
+		t.Errorf("%d", n)
+	}
+	check(t, concurrency.NewMutex(session(t, c), "").Lock(ctx), coordinator.ErrInvalid)
+}
+
+func TestDropInElection(t *testing.T) {
+	c := newEtcdSite(t).client(t)
+	s, ctx := session(t, c), bounded(t)
+	const name = "/interop/election-methods"
+	e := concurrency.NewElection(s, name)
+	_, err := e.Leader(ctx)
+	check(t, err, concurrency.ErrElectionNoLeader)
+	check(t, e.Proclaim(ctx, "x"), concurrency.ErrElectionNotLeader)
+	check(t, e.Resign(ctx))
+	observing, stop := context.WithCancel(ctx)
+	seen := concurrency.NewElection(session(t, c), name).Observe(observing)
+	told := func(key, value string) {
+		t.Helper()
+		for {
+			select {
+			case resp := <-seen:
+				if string(resp.Kvs[0].Key) == key && string(resp.Kvs[0].Value) == value {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatalf("%s was not observed", value)
+			}
+		}
+	}
+	check(t, e.Campaign(ctx, "one"))
+	told(e.Key(), "one")
+	check(t, e.Proclaim(ctx, "two"))
+	told(e.Key(), "two")
+	check(t, e.Campaign(ctx, "three")) // who leads already proclaims
+	told(e.Key(), "three")
+	other, err := theirs.NewSession(c)
+	check(t, err)
+	theirsE := theirs.NewElection(other, name)
+	resp, err := theirsE.Leader(ctx)
+	check(t, err)
+	if kv := resp.Kvs[0]; string(kv.Key) != e.Key() || string(kv.Value) != "three" || kv.CreateRevision != e.Rev() || kv.Lease != int64(s.Lease()) {
+		t.Errorf("theirs sees %v", kv)
+	}
+
+	// Somebody else goes on with it, knowing the key.
+	again := concurrency.ResumeElection(session(t, c), name+"/", e.Key(), e.Rev())
+	check(t, again.Proclaim(ctx, "four"))
+	told(e.Key(), "four")
+	check(t, again.Resign(ctx))
+	if again.Key() != "" || again.Header().GetRevision() <= e.Rev() {
+		t.Errorf("resumed: key %q, header %v", again.Key(), again.Header())
+	}
+	check(t, theirsE.Campaign(ctx, "theirs"))
+	told(theirsE.Key(), "theirs")
+	check(t, e.Proclaim(ctx, "late"), concurrency.ErrElectionNotLeader)
+	check(t, theirsE.Resign(ctx))
+	check(t, other.Close())
+	stop()
+	for range seen { // closed soon
+	}
+}
+
+// TestDropInSessions: what becomes of a lease, and of those more that contenders of one session needed.
+func TestDropInSessions(t *testing.T) {
+	c := newEtcdSite(t).client(t)
+	ctx := bounded(t)
+	left := func(id clientv3.LeaseID) bool {
+		resp, err := c.TimeToLive(ctx, id)
+		check(t, err)
+		return resp.TTL > 0
+	}
+	orphan := session(t, c)
+	check(t, concurrency.NewMutex(orphan, "/interop/orphan").Lock(ctx))
+	orphan.Orphan()
+	if <-orphan.Done(); !left(orphan.Lease()) {
+		t.Error("an orphan's lease is gone")
+	}
+	closed := session(t, c)
+	m, more := concurrency.NewMutex(closed, "/interop/closed"), concurrency.NewMutex(closed, "/interop/closed")
+	check(t, m.Lock(ctx))
+	second := make(chan error, 1)
+	go func() { second <- more.Lock(ctx) }()
+	var keys []clientv3.LeaseID
+	for deadline := time.Now().Add(callBound); len(keys) < 2 && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		resp, err := c.Get(ctx, "/interop/closed/", clientv3.WithPrefix())
+		check(t, err)
+		keys = nil
+		for _, kv := range resp.Kvs {
+			keys = append(keys, clientv3.LeaseID(kv.Lease))
+		}
+	}
+	if len(keys) != 2 || keys[0] == keys[1] {
+		t.Fatalf("leases %v", keys)
+	}
+	check(t, closed.Close())
+	check(t, <-second, concurrency.ErrSessionExpired)
+	for _, id := range keys {
+		if left(id) {
+			t.Errorf("lease %x is left", id)
+		}
+	}
+	bound, cancel := context.WithCancel(ctx)
+	with, err := concurrency.NewSession(c, concurrency.WithTTL(5), concurrency.WithContext(bound))
+	check(t, err)
+	cancel()
+	if <-with.Done(); !left(with.Lease()) {
+		t.Error("the lease of a session whose context has ended is gone")
+	}
+}

@@ -1,0 +1,155 @@
+package interop_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+)
+
+// revocable is a held lock of either kind.
+type revocable interface {
+	Revoked(ctx context.Context) error
+	Err() error
+	Unlock(ctx context.Context) error
+}
+
+// TestCuratorAsksAHolderToGiveUp: by its Revoker. The holder is told, and holds until it gives the lock back.
+func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
+	s := newZKSite(t)
+	c, ctx, curator := s.client(t, "curator"), bounded(t), s.curator(t)
+	const path = "/interop/revoke"
+	m, err := mutex.New(c, path, mutex.WithPayload([]byte("mine")))
+	check(t, err)
+	l, err := m.Lock(ctx)
+	check(t, err)
+	revoked := make(chan error, 2)
+	for range 2 { // it may be asked for by several
+		go func() { revoked <- l.Revoked(ctx) }()
+	}
+	short, cancel := context.WithTimeout(ctx, settle)
+	check(t, l.Revoked(short), context.DeadlineExceeded)
+	cancel()
+	select {
+	case err := <-revoked:
+		t.Fatalf("nobody has asked: %v", err)
+	default:
+	}
+	curator.tell("revoke %s", path)
+	curator.hear("asked")
+	check(t, <-revoked)
+	check(t, <-revoked)
+	check(t, l.Revoked(ctx)) // also who asks later
+	check(t, l.Err())
+	curator.tell("take mutex %s", path)
+	curator.waits()
+	check(t, l.Unlock(ctx))
+	check(t, l.Revoked(ctx), coordinator.ErrReleased)
+	curator.got()
+	curator.tell("give")
+	curator.hear("gone")
+
+	// While it waits the hold ends.
+	l, err = m.Lock(ctx)
+	check(t, err)
+	go func() { revoked <- l.Revoked(ctx) }()
+	time.Sleep(settle)
+	check(t, l.Unlock(ctx))
+	check(t, <-revoked, coordinator.ErrReleased)
+}
+
+// TestRevocationFollowsADowngrade: the request finds the reader that a writer has become.
+func TestRevocationFollowsADowngrade(t *testing.T) {
+	s := newZKSite(t)
+	c, ctx, conn := s.client(t, "curator"), bounded(t), s.conn(t)
+	const path = "/interop/revoke-rw"
+	rw, err := rwlock.New(c, path)
+	check(t, err)
+	w, err := rw.Lock(ctx)
+	check(t, err)
+	r, err := rw.RLock(w.Context())
+	check(t, err)
+	revoked := make(chan error, 1)
+	go func() { revoked <- r.Revoked(ctx) }()
+	time.Sleep(settle)
+	check(t, w.Unlock(ctx))
+	names, _, err := conn.Children(path)
+	check(t, err)
+	if len(names) != 1 || !strings.Contains(names[0], "__READ__") {
+		t.Fatalf("children %v", names)
+	}
+	_, err = conn.Set(path+"/"+names[0], []byte("__REVOKE__"), -1)
+	check(t, err)
+	check(t, <-revoked)
+	check(t, r.Unlock(ctx))
+}
+
+// TestRevocationIsRefusedWhereNobodyCanAsk.
+func TestRevocationIsRefusedWhereNobodyCanAsk(t *testing.T) {
+	zoo, etcd := newZKSite(t), newEtcdSite(t)
+	ctx := bounded(t)
+	for _, c := range []*coordinator.Client{
+		zoo.client(t, "kazoo"), zoo.client(t, "native"), batonClient(t, "etcd://"+etcd.addresses()+"?layout=concurrency"),
+	} {
+		m, err := mutex.New(c, "interop/not-revocable")
+		check(t, err)
+		l, err := m.Lock(ctx)
+		check(t, err)
+		var held revocable = l
+		check(t, held.Revoked(ctx), coordinator.ErrInvalid)
+		check(t, held.Unlock(ctx))
+	}
+}
+
+// TestOthersSeeWhoItIs: what Curator shows of a latch's participants, and Kazoo of a lock's contenders, and what Baton shows of theirs.
+func TestOthersSeeWhoItIs(t *testing.T) {
+	s := newZKSite(t)
+	ctx := bounded(t)
+	curator, kazoo := s.curator(t), s.kazoo(t)
+	e, err := election.New(s.client(t, "curator"), "/interop/ids", election.WithIdentity("me"))
+	check(t, err)
+	first, err := e.Campaign(ctx, []byte("value"))
+	check(t, err)
+	go func() { _, _ = e.Campaign(ctx, nil) }()
+	eventually(t, func() bool {
+		list, err := e.Candidates(ctx)
+		return err == nil && len(list) == 2
+	})
+	curator.tell("ids /interop/ids")
+	if ids := curator.hear("ids"); ids != "value* me" {
+		t.Errorf("Curator sees %q", ids)
+	}
+	check(t, first.Resign(ctx))
+
+	kazoo.tell("take mutex /interop/ids-kazoo")
+	token := kazoo.got()
+	m, err := mutex.New(s.client(t, "kazoo"), "/interop/ids-kazoo", mutex.WithPayload([]byte("baton")))
+	check(t, err)
+	list, err := m.Contenders(ctx)
+	if err != nil || len(list) != 1 || string(list[0].Payload) != "kazoo" || int64(list[0].Token) != token || !list[0].Holding {
+		t.Errorf("Baton sees %+v, %v", list, err)
+	}
+	kazoo.tell("give")
+	kazoo.hear("gone")
+	l, err := m.Lock(ctx)
+	check(t, err)
+	kazoo.tell("ids /interop/ids-kazoo")
+	if ids := kazoo.hear("ids"); ids != "baton" {
+		t.Errorf("Kazoo sees %q", ids)
+	}
+	check(t, l.Unlock(ctx))
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(callBound); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it has not happened")
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package interop_test
+
+import "testing"
+
+// TestZooKeeperReadWriteLock: the read-write locks of Curator and Kazoo.
+func TestZooKeeperReadWriteLock(t *testing.T) {
+	s := newZKSite(t)
+	for _, c := range []struct {
+		name, layout string
+		other        func(*testing.T) party
+	}{{"Curator", "curator", s.curator}, {"Kazoo", "kazoo", s.kazoo}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := "/interop/rw-" + c.name
+			baton := func() party { return s.baton(t, c.layout) }
+			a, b := baton(), baton()       // a writer and a reader
+			x, y := c.other(t), c.other(t) // likewise
+			handed(t, path, a, "write", x, "write")
+			handed(t, path, a, "read", x, "write")
+			handed(t, path, a, "write", y, "read")
+			shares(t, path, b, "read", y, "read", a)
+			shares(t, path, b, "read", y, "read", x)
+			shares(t, path, a, "downgrade", y, "read", x)
+			if c.name == "Curator" { // Kazoo has no such thing
+				shares(t, path, x, "downgrade", b, "read", a)
+			}
+			g := newGround(t)
+			journal := g.play(path, 120, lap{a, "write", 2, 30}, lap{x, "write", 2, 30}, lap{b, "read", 2, 30}, lap{y, "read", 2, 30})
+			inTurns(t, journal)
+			killed(t, path, b, "read", x, "write")
+			killed(t, path, y, "read", a, "write")
+			killed(t, path, a, "write", x, "write")
+			killed(t, path, x, "write", baton(), "read")
+		})
+	}
+}
+
+// shares has two parties hold a name together, and a writer wait until both have given it back.
+func shares(t *testing.T, path string, a party, aRecipe string, b party, bRecipe string, writer party) {
+	t.Helper()
+	a.tell("take %s %s", aRecipe, path)
+	a.got()
+	b.tell("take %s %s", bRecipe, path)
+	b.got()
+	writer.tell("take write %s", path)
+	writer.waits()
+	for _, p := range []party{a, b} {
+		writer.waits()
+		p.tell("give")
+		p.hear("gone")
+	}
+	writer.got()
+	writer.tell("give")
+	writer.hear("gone")
+}
+
+// inTurns checks that writers had their turns in the order of the service's numbers, readers between those writers between whom they
+// stand, and that all took part.
+func inTurns(t *testing.T, journal []note) {
+	t.Helper()
+	order := number(t)
+	var last, writer int64 // the greatest numbers so far
+	counts := map[string]int{}
+	for i, n := range journal {
+		o := order(n)
+		if n.kind == "w" && o <= last || o <= writer {
+			t.Errorf("turn %d, %s of %s, has number %d after %d, and %d of a writer", i, n.kind, n.who, o, last, writer)
+		}
+		if last = max(last, o); n.kind == "w" {
+			writer = o
+		}
+		counts[n.kind+" "+n.who]++
+	}
+	t.Logf("%d turns: %v", len(journal), counts)
+	if len(journal) < 200 || len(counts) != 4 {
+		t.Errorf("%d turns: %v", len(journal), counts)
+	}
+}

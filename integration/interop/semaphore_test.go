@@ -1,0 +1,117 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// TestZooKeeperSemaphore: the semaphores of Curator and Kazoo.
+func TestZooKeeperSemaphore(t *testing.T) {
+	s := newZKSite(t)
+	for _, c := range []struct {
+		name, layout string
+		other        func(*testing.T) party
+	}{{"Curator", "curator", s.curator}, {"Kazoo", "kazoo", s.kazoo}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := "/interop/semaphore-" + c.name
+			a, b := s.baton(t, c.layout), c.other(t)
+			handed(t, path+"-1", a, "semaphore1", b, "semaphore1")
+			g := newGround(t)
+			counts := map[string]int{}
+			for _, n := range g.play(path, 0, lap{a, "semaphore3", 4, 28}, lap{b, "semaphore3", 4, 28}) {
+				counts[n.kind+" "+n.who]++
+			}
+			t.Logf("turns: %v", counts)
+			if len(counts) != 2 || counts["p baton"] != 112 {
+				t.Errorf("turns: %v", counts)
+			}
+			x := c.other(t)
+			shared(t, path+"-2", s.baton(t, c.layout), a, b, x)
+			killed(t, path+"-1", s.baton(t, c.layout), "semaphore1", b, "semaphore1")
+			killed(t, path+"-1", x, "semaphore1", a, "semaphore1")
+		})
+	}
+}
+
+// shared has two parties hold the two permits there are, and two others wait in turn.
+func shared(t *testing.T, path string, parties ...party) {
+	t.Helper()
+	take := func(p party) { p.tell("take semaphore2 %s", path) }
+	for _, p := range parties[:2] {
+		take(p)
+		p.got()
+	}
+	take(parties[2])
+	parties[2].waits()
+	take(parties[3])
+	parties[3].waits()
+	for i, p := range parties {
+		p.tell("give")
+		p.hear("gone")
+		if i < 2 {
+			parties[i+2].got() // in the order of asking
+		}
+	}
+}
+
+// TestSharedSemaphoresAreAsTheOthers: what they give and what they refuse.
+func TestSharedSemaphoresAreAsTheOthers(t *testing.T) {
+	site := newZKSite(t)
+	ctx := bounded(t)
+	for _, layout := range []string{"curator", "kazoo"} {
+		c := site.client(t, layout)
+		name := "/interop/semaphore-rules-" + layout
+		s, err := semaphore.New(c, name, 2)
+		check(t, err)
+		p, err := s.Acquire(ctx, 1)
+		check(t, err)
+		q, err := s.TryAcquire(ctx, 1)
+		check(t, err)
+		_, err = s.TryAcquire(ctx, 1)
+		check(t, err, coordinator.ErrTaken)
+		short, cancel := context.WithTimeout(ctx, settle)
+		_, err = s.Acquire(short, 1)
+		check(t, err, context.DeadlineExceeded)
+		cancel()
+		l, err := s.List(ctx)
+		for deadline := time.Now().Add(callBound); len(l.Contenders) != 2 && time.Now().Before(deadline); l, err = s.List(ctx) {
+		}
+		check(t, err)
+		if l.Limit != 2 || l.Held != 2 || len(l.Contenders) != 2 || l.Free() != 0 {
+			t.Errorf("%s: %+v", layout, l)
+		}
+		_, err = s.Acquire(ctx, 2)
+		check(t, err, coordinator.ErrInvalid)
+		check(t, s.SetLimit(ctx, 3), coordinator.ErrInvalid)
+		_, err = p.Slots(ctx)
+		check(t, err, coordinator.ErrInvalid)
+		check(t, p.ReleasePart(ctx, 1), coordinator.ErrInvalid)
+		check(t, p.Release(ctx))
+		check(t, p.Release(ctx), coordinator.ErrNotHeld)
+		check(t, q.Release(ctx))
+
+		other, err := semaphore.New(c, name, 3)
+		check(t, err)
+		_, err = other.Acquire(ctx, 1)
+		var mismatch *semaphore.LimitError
+		if layout == "curator" { // nobody can tell
+			check(t, err)
+		} else if !errors.As(err, &mismatch) || mismatch.Stored != 2 || mismatch.Asked != 3 {
+			t.Errorf("another limit: %v", err)
+		}
+		stored, err := semaphore.New(c, name, semaphore.Stored)
+		check(t, err)
+		n, err := stored.Limit(ctx)
+		if layout == "curator" {
+			check(t, err, semaphore.ErrNoLimit)
+		} else if err != nil || n != 2 {
+			t.Errorf("stored: %d, %v", n, err)
+		}
+	}
+}

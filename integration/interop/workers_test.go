@@ -1,0 +1,331 @@
+package interop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/baton-go/baton/coordinator"
+	_ "github.com/baton-go/baton/coordinator/etcd"
+	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+func init() {
+	proc.Register("baton", worker(openBaton))
+	proc.Register("concurrency", worker(openConcurrency))
+	proc.Register("go-zookeeper", worker(openGoZooKeeper))
+}
+
+// goParty starts a party that is written in Go.
+func goParty(t *testing.T, name string, args ...string) party {
+	t.Helper()
+	return party{proc.Start(t, name, args...), t, name}
+}
+
+// contender takes a name for one turn at a time.
+type contender func(ctx context.Context) (order int64, give func(context.Context) error, err error)
+
+// opener makes contenders for a process. Those of other clients want a session each.
+type opener func(ctx context.Context, args []string, recipe, path string) (contender, error)
+
+// worker is a process of one client: see party.
+func worker(open opener) proc.Worker {
+	return func(ctx context.Context, io *proc.IO, args []string) error {
+		var give func(context.Context) error
+		for {
+			var line string
+			if err := io.Recv(ctx, &line); err != nil {
+				if errors.Is(err, proc.ErrClosed) {
+					return nil
+				}
+				return err
+			}
+			w := strings.Fields(line)
+			var answer string
+			var err error
+			switch w[0] {
+			case "loop":
+				answer, err = "done", loop(ctx, io, open, args, w[1:])
+			case "take":
+				var c contender
+				var order int64
+				if c, err = open(ctx, args, w[1], w[2]); err == nil {
+					order, give, err = c(ctx)
+				}
+				answer = fmt.Sprintf("got %d", order)
+			case "give":
+				answer, err = "gone", give(ctx)
+			default:
+				err = fmt.Errorf("told %q", line)
+			}
+			if err != nil {
+				answer = "error " + err.Error()
+			}
+			if err := io.Send(answer); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func loop(ctx context.Context, io *proc.IO, open opener, args, w []string) error {
+	contenders, _ := strconv.Atoi(w[2])
+	turns, err := strconv.Atoi(w[3])
+	if err != nil {
+		return err
+	}
+	all := make([]contender, contenders)
+	for i := range all {
+		if all[i], err = open(ctx, args, w[0], w[1]); err != nil {
+			return err
+		}
+	}
+	var begin string
+	if err := errors.Join(io.Send("ready"), io.Recv(ctx, &begin)); err != nil {
+		return err
+	}
+	errs := make(chan error, contenders)
+	var wg sync.WaitGroup
+	for _, c := range all {
+		wg.Go(func() {
+			for range turns {
+				if err := turn(ctx, c, w[0], w[4]); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	return <-errs
+}
+
+func turn(ctx context.Context, c contender, recipe, dir string) error {
+	order, give, err := c(ctx)
+	if err != nil {
+		return err
+	}
+	who := os.Getenv("BATON_WORKER")
+	switch {
+	case recipe == "read":
+		err = look(dir, who, order)
+	case strings.HasPrefix(recipe, "semaphore"):
+		err = stay(dir, who, order, recipe)
+	default:
+		err = count(dir, who, order)
+	}
+	return errors.Join(err, give(ctx))
+}
+
+func counter(dir string) (int, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "counter"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(string(b))
+}
+
+// count is what a writer does in its turn.
+func count(dir, who string, order int64) error {
+	n, err := counter(dir)
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Millisecond) // so that somebody who should not be here has the time to come
+	if err := os.WriteFile(filepath.Join(dir, "counter"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+		return err
+	}
+	return write(dir, "w", who, order)
+}
+
+// look is what a reader does.
+func look(dir, who string, order int64) error {
+	before, err := counter(dir)
+	if err != nil {
+		return write(dir, "torn", who, order)
+	}
+	time.Sleep(time.Millisecond)
+	if after, err := counter(dir); err != nil || after != before {
+		return write(dir, "torn", who, order)
+	}
+	return write(dir, "r", who, order)
+}
+
+// stay is what one does who holds a permit: if there are too many, one of them sees it.
+func stay(dir, who string, order int64, recipe string) error {
+	limit, err := strconv.Atoi(strings.TrimPrefix(recipe, "semaphore"))
+	if err != nil {
+		return err
+	}
+	own := filepath.Join(dir, fmt.Sprintf("in-%s-%d", who, order))
+	if err := os.WriteFile(own, nil, 0o600); err != nil {
+		return err
+	}
+	time.Sleep(2 * time.Millisecond)
+	in, err := filepath.Glob(filepath.Join(dir, "in-*"))
+	kind := "p"
+	if len(in) > limit {
+		kind = "torn"
+	}
+	return errors.Join(err, write(dir, kind, who, order), os.Remove(own))
+}
+
+func write(dir, kind, who string, order int64) error {
+	f, err := os.OpenFile(filepath.Join(dir, "journal"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(f, "%s %s %d\n", kind, who, order)
+	return errors.Join(err, f.Close())
+}
+
+// batons is the client of a process of Baton: one for all its contenders.
+var batons struct {
+	sync.Mutex
+	client *coordinator.Client
+}
+
+func openBaton(_ context.Context, args []string, recipe, path string) (contender, error) {
+	batons.Lock()
+	defer batons.Unlock()
+	if batons.client == nil {
+		c, err := coordinator.Open(args[0])
+		if err != nil {
+			return nil, err
+		}
+		batons.client = c
+	}
+	return batonContender(batons.client, recipe, path)
+}
+
+func batonContender(c *coordinator.Client, recipe, path string) (contender, error) {
+	switch recipe {
+	case "mutex":
+		m, err := mutex.New(c, path)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			l, err := m.Lock(ctx)
+			if err != nil {
+				return 0, nil, err
+			}
+			return int64(l.Token()), l.Unlock, nil
+		}, err
+	case "election":
+		e, err := election.New(c, path)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			l, err := e.Campaign(ctx, []byte("baton"))
+			if err != nil {
+				return 0, nil, err
+			}
+			return int64(l.Token()), l.Resign, nil
+		}, err
+	case "downgrade":
+		rw, err := rwlock.New(c, path)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			w, err := rw.Lock(ctx)
+			if err != nil {
+				return 0, nil, err
+			}
+			r, err := rw.RLock(w.Context())
+			if err != nil {
+				return 0, nil, err
+			}
+			return int64(r.Token()), r.Unlock, w.Unlock(ctx)
+		}, err
+	case "read", "write":
+		rw, err := rwlock.New(c, path)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			take := rw.Lock
+			if recipe == "read" {
+				take = rw.RLock
+			}
+			l, err := take(ctx)
+			if err != nil {
+				return 0, nil, err
+			}
+			return int64(l.Token()), l.Unlock, nil
+		}, err
+	}
+	if limit, err := strconv.Atoi(strings.TrimPrefix(recipe, "semaphore")); err == nil {
+		s, err := semaphore.New(c, path, limit)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			p, err := s.Acquire(ctx, 1)
+			if err != nil {
+				return 0, nil, err
+			}
+			return int64(p.Token()), p.Release, nil
+		}, err
+	}
+	return nil, fmt.Errorf("baton has no %s here", recipe)
+}
+
+// openConcurrency makes a contender of etcd's own package, with a session of its own. args: the endpoints, and the TTL in seconds.
+func openConcurrency(ctx context.Context, args []string, recipe, path string) (contender, error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(args[0], ",")})
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := strconv.Atoi(args[1])
+	if err != nil {
+		return nil, err
+	}
+	s, err := concurrency.NewSession(c, concurrency.WithTTL(ttl), concurrency.WithContext(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if recipe == "election" {
+		e := concurrency.NewElection(s, path)
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			err := e.Campaign(ctx, "concurrency")
+			return e.Rev(), e.Resign, err
+		}, nil
+	}
+	m := concurrency.NewMutex(s, path)
+	return func(ctx context.Context) (int64, func(context.Context) error, error) {
+		err := m.Lock(ctx)
+		return reflect.ValueOf(m).Elem().FieldByName("myRev").Int(), m.Unlock, err
+	}, nil
+}
+
+// openGoZooKeeper makes a contender of the client library's own lock. args: the servers, and the session timeout.
+func openGoZooKeeper(_ context.Context, args []string, recipe, path string) (contender, error) {
+	if recipe != "mutex" {
+		return nil, fmt.Errorf("go-zookeeper has no %s", recipe)
+	}
+	timeout, err := time.ParseDuration(args[1])
+	if err != nil {
+		return nil, err
+	}
+	c, _, err := zk.Connect(strings.Split(args[0], ","), timeout, zk.WithLogInfo(false))
+	if err != nil {
+		return nil, err
+	}
+	l := zk.NewLock(c, path, zk.WorldACL(zk.PermAll))
+	return func(context.Context) (int64, func(context.Context) error, error) {
+		if err := l.Lock(); err != nil {
+			return 0, nil, err
+		}
+		_, stat, err := c.Exists(reflect.ValueOf(l).Elem().FieldByName("lockPath").String())
+		if err != nil {
+			return 0, nil, err
+		}
+		return stat.Czxid, func(context.Context) error { return l.Unlock() }, nil
+	}, nil
+}

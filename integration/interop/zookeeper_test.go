@@ -1,0 +1,124 @@
+package interop_test
+
+import (
+	_ "embed"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/integration/internal/curator"
+	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+//go:embed testdata/Partner.java
+var partnerJava []byte
+
+// zkSite is the ZooKeeper that all tests here share.
+type zkSite struct{ endpoints []string }
+
+func newZKSite(t *testing.T) zkSite { return zkSite{servers.ZooKeeper(t).Endpoints()} }
+
+func (s zkSite) addresses() string { return strings.Join(s.endpoints, ",") }
+
+// baton starts a process of Baton with a layout.
+func (s zkSite) baton(t *testing.T, layout string) party {
+	return goParty(t, "baton", "zk://"+s.addresses()+"?ttl=4s&layout="+layout)
+}
+
+func (s zkSite) goZooKeeper(t *testing.T) party {
+	return goParty(t, "go-zookeeper", s.addresses(), "4s")
+}
+
+// curator starts a process of Curator's.
+func (s zkSite) curator(t *testing.T) party {
+	t.Helper()
+	cmd, err := curator.Command(t.TempDir(), "Partner.java", partnerJava, s.addresses(), "4000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return party{proc.Run(t, "curator", cmd), t, "curator"}
+}
+
+// kazoo starts a process of Kazoo's, with the Python that Debian has it for, or the one that BATON_PYTHON names.
+func (s zkSite) kazoo(t *testing.T) party {
+	t.Helper()
+	python := os.Getenv("BATON_PYTHON")
+	if python == "" {
+		python = "/usr/bin/python3"
+	}
+	if out, err := exec.Command(python, "-c", "import kazoo").CombinedOutput(); err != nil {
+		t.Fatalf("%s has no Kazoo: install python3-kazoo, or set BATON_PYTHON to a Python that has it: %v\n%s", python, err, out)
+	}
+	program, err := filepath.Abs("testdata/partner.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return party{proc.Run(t, "kazoo", exec.Command(python, program, s.addresses(), "4")), t, "kazoo"}
+}
+
+// pair has Baton and another client contend, hand over and be killed.
+func pair(t *testing.T, path string, baton func() party, recipe string, other func() party, otherRecipe string) {
+	t.Helper()
+	a, b := baton(), other()
+	handed(t, path, a, recipe, b, otherRecipe)
+	g := newGround(t)
+	inOrder(t, g.play(path, 220, lap{a, recipe, 2, 55}, lap{b, otherRecipe, 2, 55}), number(t))
+	killed(t, path, baton(), recipe, b, otherRecipe)
+	killed(t, path, b, otherRecipe, a, recipe)
+}
+
+// TestZooKeeperMutex: the locks of Curator, go-zookeeper and Kazoo.
+func TestZooKeeperMutex(t *testing.T) {
+	s := newZKSite(t)
+	for _, c := range []struct {
+		name, layout, recipe, otherRecipe string
+		other                             func(*testing.T) party
+	}{
+		{"Curator", "curator", "mutex", "mutex", s.curator},
+		{"go-zookeeper", "curator", "mutex", "mutex", s.goZooKeeper},
+		{"Kazoo", "kazoo", "mutex", "mutex", s.kazoo},
+		{"Curator latch", "curator", "election", "latch", s.curator},
+		{"Curator selector", "curator&election=selector", "election", "selector", s.curator},
+		{"Kazoo election", "kazoo", "election", "election", s.kazoo},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			pair(t, "/interop/"+strings.ReplaceAll(c.name, " ", "-"),
+				func() party { return s.baton(t, c.layout) }, c.recipe, func() party { return c.other(t) }, c.otherRecipe)
+		})
+	}
+}
+
+// TestZooKeeperThreeClients: Curator, go-zookeeper and Baton at once.
+func TestZooKeeperThreeClients(t *testing.T) {
+	t.Parallel()
+	s := newZKSite(t)
+	g := newGround(t)
+	laps := []lap{{s.baton(t, "curator"), "mutex", 2, 40}, {s.curator(t), "mutex", 2, 40}, {s.goZooKeeper(t), "mutex", 2, 40}}
+	inOrder(t, g.play("/interop/three", 240, laps...), number(t))
+}
+
+// TestKazooMayWaitForCurator: with extra_lock_patterns Kazoo waits for Curator's entries, and for Baton's in that layout. Curator would not
+// wait for Kazoo's, and Baton says so instead of passing over them.
+func TestKazooMayWaitForCurator(t *testing.T) {
+	t.Parallel()
+	s := newZKSite(t)
+	const path = "/interop/kazoo-with-curator"
+	a, k := s.baton(t, "curator"), s.kazoo(t)
+	a.tell("take mutex %s", path)
+	a.got()
+	k.tell("take with-curator %s", path)
+	k.waits()
+	a.tell("give")
+	a.hear("gone")
+	k.got()
+	a.tell("take mutex %s", path)
+	if rest, err := a.listen("error", callBound); err != nil || !strings.Contains(rest, "__lock__") {
+		t.Errorf("Baton says %q, %v", rest, err)
+	}
+	k.tell("give")
+	k.hear("gone")
+}

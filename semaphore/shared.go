@@ -1,0 +1,171 @@
+package semaphore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/recipes"
+)
+
+// This file has semaphores that other clients use too, Curator's InterProcessSemaphoreV2 and Kazoo's Semaphore.
+//
+// There are two lines: of leases, one for each permit that is held, and of those who ask for one, which is a mutex. Whoever has that
+// makes its lease, waits until there are no more than the limit, and gives the mutex back. So nobody makes a lease while
+// another one looks at them.
+
+// The kinds of the two lines, and the mode in both.
+const (
+	locks  = "semaphore-locks"
+	leases = "semaphore-leases"
+	mode   = "x"
+)
+
+// sharing is what a shared semaphore has besides the line of its leases.
+type sharing struct {
+	locks  *recipes.Line
+	agreed atomic.Bool // what is stored as the limit was looked at
+}
+
+func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*Semaphore, error) {
+	mutex, err := recipes.NewLine(c, locks, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	line, err := recipes.NewLine(c, leases, name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	s := &Semaphore{line: line, shared: &sharing{locks: mutex}}
+	s.limit.Store(int64(limit))
+	return s, nil
+}
+
+// notShared is the error of what only semaphores of Baton's own have.
+func (s *Semaphore) notShared(why string) error {
+	return fmt.Errorf("%w: other clients use the semaphore too: %s", coordinator.ErrInvalid, why)
+}
+
+// sharedLimit is the limit that the caller has in mind, after a look at what is stored, if the layout stores one.
+func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
+	limit := int(s.limit.Load())
+	if limit != Stored && s.shared.agreed.Load() {
+		return limit, nil
+	}
+	for {
+		stored, missing, err := s.storedShared(ctx)
+		switch {
+		case err != nil:
+			return 0, err
+		case limit == Stored && stored == 0:
+			return 0, ErrNoLimit
+		case limit == Stored:
+			return stored, nil
+		case stored != 0 && stored != limit:
+			return 0, &LimitError{Name: s.Name(), Asked: limit, Stored: stored}
+		case missing:
+			err = s.line.SetRecord(ctx, []byte(strconv.Itoa(limit)), 0)
+			if errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err) && ctx.Err() == nil {
+				continue // somebody was faster, be it this very request: look again
+			}
+			if err != nil {
+				return 0, err
+			}
+		}
+		s.shared.agreed.Store(true)
+		return limit, nil
+	}
+}
+
+// storedShared reads the limit, 0 if none is stored: then missing says that one could be. What is stored and is no number is
+// something else, to the other client as well.
+func (s *Semaphore) storedShared(ctx context.Context) (limit int, missing bool, err error) {
+	r, err := s.line.Record(ctx)
+	switch {
+	case errors.Is(err, coordinator.ErrInvalid):
+		return 0, false, nil
+	case err != nil || r.Version == 0:
+		return 0, err == nil, err
+	}
+	if n, err := strconv.Atoi(string(r.Value)); err == nil && n > 0 {
+		return n, false, nil
+	}
+	return 0, false, nil
+}
+
+// within admits a lease when there are no more than the limit. It counts all, since nobody else makes one meanwhile.
+func within(limit int) recipes.Rule {
+	return func(others []driver.Place) recipes.Verdict {
+		if len(others) < limit {
+			return recipes.Verdict{Admitted: true}
+		}
+		return recipes.Verdict{Watch: others}
+	}
+}
+
+// acquireShared acquires one permit.
+func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request) (*Permit, error) {
+	if n != 1 {
+		return nil, coordinator.Describe(ctx, r.Op, s.Name(), s.notShared("it gives one permit at a time"))
+	}
+	limit, err := s.sharedLimit(ctx)
+	if err != nil {
+		return nil, coordinator.Describe(ctx, r.Op, s.Name(), err)
+	}
+	turn, err := s.shared.locks.Acquire(ctx, recipes.Request{Op: r.Op, Mode: mode, Exclusive: true, Fresh: true, Try: r.Try, Alone: r.Try})
+	if err != nil {
+		return nil, err
+	}
+	// The turn is over when somebody has removed it at the service, and then a lease must not be waited for.
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
+	lease, err := s.line.Acquire(bound, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
+	if err == nil {
+		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile
+			err = errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), err), lease.Release(ctx))
+		}
+	}
+	released := turn.Release(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case released != nil && !coordinator.MayHaveApplied(released):
+		return nil, errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), released), lease.Release(ctx))
+	}
+	p := &Permit{hold: lease, semaphore: s, busy: make(chan struct{}, 1)}
+	p.n.Store(1)
+	return p, nil
+}
+
+// listShared shows the leases, and behind them those who wait for their turn. Whoever has the turn and waits for a lease to go may be
+// among both.
+func (s *Semaphore) listShared(ctx context.Context) (Listing, error) {
+	var l Listing
+	var err error
+	if l.Limit, err = s.sharedLimit(ctx); err != nil {
+		return l, coordinator.Describe(ctx, "list", s.Name(), err)
+	}
+	held, err := s.line.List(ctx, func(string) recipes.Rule { return within(l.Limit) })
+	if err != nil {
+		return l, err
+	}
+	waiting, err := s.shared.locks.List(ctx, func(string) recipes.Rule {
+		return func([]driver.Place) recipes.Verdict { return recipes.Verdict{} }
+	})
+	if err != nil {
+		return l, err
+	}
+	for _, c := range slices.Concat(held, waiting) {
+		l.Contenders = append(l.Contenders, Contender{c, 1})
+		if c.Holding {
+			l.Held++
+		}
+	}
+	return l, nil
+}
