@@ -18,6 +18,7 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
@@ -378,6 +379,24 @@ func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
 			t.Fatal(err)
 		}
 		holds(rest, false, "released permits")
+
+		e, err := election.New(c, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		term, err := e.Campaign(ctx, []byte("first"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leads := sequencer(term)
+		if err := term.Proclaim(ctx, []byte("second")); err != nil {
+			t.Fatal(err)
+		}
+		holds(leads, true, "a term whose value was changed")
+		if err := term.Resign(ctx); err != nil {
+			t.Fatal(err)
+		}
+		holds(leads, false, "a term that is over")
 
 		rw, err := rwlock.New(c, name)
 		if err != nil {

@@ -30,7 +30,7 @@ type database struct {
 }
 
 func (d database) log(ctx context.Context, tx *sql.Tx, resource string, token driver.Token) error {
-	_, err := tx.ExecContext(ctx, d.insert, resource, int64(token))
+	_, err := tx.ExecContext(ctx, d.insert, resource, token) // a token is a BIGINT
 	return err
 }
 

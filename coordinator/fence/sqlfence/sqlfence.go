@@ -38,8 +38,8 @@ import (
 // Dialect is what a database understands. It depends on no driver of package database/sql.
 type Dialect int
 
-// The dialects. PostgreSQL wants 9.5 or newer, and a driver that takes $1 for a parameter. MySQL is MariaDB, too. SQLite wants
-// 3.35 or newer, and a connection that waits for a locked database (PRAGMA busy_timeout).
+// The dialects. PostgreSQL wants 9.5 or newer, and a driver that takes $1 for a parameter. MySQL is MariaDB, too, on which it is
+// tested. SQLite wants 3.35 or newer, and a connection that waits for a locked database (PRAGMA busy_timeout).
 const (
 	PostgreSQL Dialect = iota + 1
 	MySQL

@@ -69,9 +69,9 @@ var ofFencing = []mutation{{
 	name: "check-without-sync", promise: "P3",
 	what: "On ZooKeeper a check takes the word of a server that has not heard of the leaving.",
 	file: "coordinator/zookeeper/check.go",
-	old: `		if err := s.sync(ctx, s.path(line)); err != nil {
-			return err
-		}
+	old: `	if err := s.sync(ctx, s.path(line)); err != nil {
+		return err
+	}
 `,
 	new:    ``,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestCheckIsOneReadAfterASync"}},
