@@ -63,7 +63,7 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want ErrUnavailable and %q", raw, err, why)
 		}
-		if took := time.Since(began); took > patience+farewell {
+		if took := time.Since(began); took > patience+farewell+2*time.Second { // on a busy machine
 			t.Errorf("%s: Open with %v took %v", raw, patience, took)
 		}
 	}
