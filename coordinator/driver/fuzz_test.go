@@ -80,3 +80,23 @@ func FuzzParams(f *testing.F) {
 		}
 	})
 }
+
+// FuzzLine: the line of a name gives the name back, and no other line does.
+func FuzzLine(f *testing.F) {
+	for _, name := range []string{"a", "a/b", "a%2Fb", "%", "", "ü \x00\xff", "..", "~-_."} {
+		f.Add("mutex", name, "mutex/"+name)
+	}
+	f.Fuzz(func(t *testing.T, kind, name, other string) {
+		line := driver.NewLine(kind, name)
+		if strings.Trim(string(line[len(kind):]), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%/") != "" ||
+			strings.Count(string(line[len(kind):]), "/") != 1 {
+			t.Errorf("%q", line)
+		}
+		if k, n, ok := line.Split(); !strings.Contains(kind, "/") && (k != kind || n != name || !ok) {
+			t.Errorf("%q of %q, %q gives %q, %q, %t", line, kind, name, k, n, ok)
+		}
+		if k, n, ok := driver.Line(other).Split(); ok && driver.NewLine(k, n) != driver.Line(other) || !ok && (k != "" || n != "") {
+			t.Errorf("%q gives %q, %q, %t", other, k, n, ok)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,4 +105,25 @@ func TestCheckIsOneReadAfterASync(t *testing.T) {
 			t.Errorf("%q: %v", key, err)
 		}
 	}
+}
+
+// FuzzGuard: whatever somebody has forged, the operation is about a node of the line that the sequencer names.
+func FuzzGuard(f *testing.F) {
+	f.Add("m", "a", "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007", int64(5))
+	f.Add("m", "a/b", "r_0123456789abcdef_1000a2b3c4d5e6f_0000000000000005_1_0000000007", int64(5))
+	f.Add("m", "..", "../x0000000007", int64(5))
+	f.Fuzz(func(t *testing.T, kind, name, key string, token int64) {
+		seq := fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: kind, Name: name}, Token: driver.Token(token), Key: key}
+		holds, err := Guard("/app", seq)
+		if err != nil {
+			if !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%v: %v", seq, err)
+			}
+			return
+		}
+		node, found := strings.CutPrefix(holds.Path, "/app/"+string(driver.NewLine(kind, name))+"/")
+		if !found || strings.Contains(node, "/") || node == ".." || node == "." || node == "" {
+			t.Errorf("%v is guarded by %q", seq, holds.Path)
+		}
+	})
 }
