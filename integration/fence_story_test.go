@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/examples/fencing/story"
+	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
@@ -140,4 +142,62 @@ func TestIdentityIsWhereTheDocsSay(t *testing.T) {
 			t.Errorf("stored %q, told %q", stored, id)
 		}
 	})
+}
+
+// TestOlderBackupKeepsTheIdentityAndTurnsTokensBack is what docs/fencing.md says of restored backups and lost data, and of the cure.
+func TestOlderBackupKeepsTheIdentityAndTurnsTokensBack(t *testing.T) {
+	cluster := servers.NewEtcd(t, etcdserver.Options{})
+	s, node, backup := site{"etcd", cluster.Endpoints()}, cluster.Nodes()[0], filepath.Join(t.TempDir(), "backup")
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant := func(times int) (seq fence.Sequencer) {
+		t.Helper()
+		c := s.client(t, 10*time.Second)
+		m := newMutex(t, c, "ledger")
+		for range times {
+			l := lock(t, m)
+			var err error
+			seq, err = l.Sequencer(within(t, callBound))
+			ok(err)
+			unlock(t, l)
+		}
+		ok(c.Close(within(t, callBound)))
+		return seq
+	}
+	gate := fence.NewGate(fence.Scope{})
+	before := grant(1)
+	ok(gate.Check(t.Context(), before))
+	ok(node.Backup(backup))
+	ok(node.Restart(within(t, time.Minute)))
+	latest := grant(50)
+	ok(gate.Check(t.Context(), latest))
+
+	ok(node.Restore(backup))
+	ok(node.Restart(within(t, time.Minute)))
+	restored := grant(1)
+	if order, err := restored.Compare(latest); order != -1 || err != nil {
+		t.Fatalf("%v after %v: %d, %v: it was not turned back", restored, latest, order, err)
+	}
+	if err := gate.Check(t.Context(), restored); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("a token that has turned back: %v", err)
+	}
+	if err := gate.Check(t.Context(), grant(100)); err != nil {
+		t.Errorf("a token that has risen again: %v", err)
+	}
+
+	_, err := s.etcdClient(t).Delete(within(t, callBound), "baton-test/./baton/service+record")
+	ok(err)
+	cured := grant(1)
+	if err := gate.Check(t.Context(), cured); !errors.Is(err, fence.ErrForeign) {
+		t.Errorf("after the cure: %v", err)
+	}
+	ok(node.Wipe())
+	ok(node.Restart(within(t, time.Minute)))
+	if empty := grant(1); empty.Service == cured.Service || empty.Service == before.Service {
+		t.Errorf("a service that has lost its data is %q", empty.Service)
+	}
 }

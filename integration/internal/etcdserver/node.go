@@ -75,6 +75,20 @@ func (n *Node) Wipe() error {
 	return os.RemoveAll(n.dataDir)
 }
 
+// Backup kills the node and copies its data to a directory that is not there yet.
+func (n *Node) Backup(dir string) error {
+	n.Kill()
+	return os.CopyFS(dir, os.DirFS(n.dataDir))
+}
+
+// Restore kills the node and puts a backup in the place of its data. That is for a single node.
+func (n *Node) Restore(dir string) error {
+	if err := n.Wipe(); err != nil {
+		return err
+	}
+	return os.CopyFS(n.dataDir, os.DirFS(dir))
+}
+
 // healthy asks over plain HTTP, for a refused gRPC dial would not be tried again for a
 // second. The server makes a linearizable read to answer.
 func (n *Node) healthy(ctx context.Context) error {
