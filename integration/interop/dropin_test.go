@@ -3,6 +3,7 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,10 @@ func openDropIn(ctx context.Context, args []string, recipe, path string) (conten
 	}, nil
 }
 
+func (s etcdSite) dropIn(t *testing.T, ttl time.Duration) party {
+	return goParty(t, "drop-in", s.addresses(), fmt.Sprint(ttl.Seconds()))
+}
+
 // TestDropIn: a fleet in which some processes have changed the import.
 func TestDropIn(t *testing.T) {
 	s := newEtcdSite(t)
@@ -56,13 +61,7 @@ func TestDropIn(t *testing.T) {
 		t.Run(recipe, func(t *testing.T) {
 			t.Parallel()
 			name := "/interop/drop-in-" + recipe
-			dropIn := func() party { return goParty(t, "drop-in", s.addresses(), "3") }
-			a, b := dropIn(), s.concurrency(t)
-			handed(t, name, a, recipe, b, recipe)
-			g := newGround(t)
-			inOrder(t, g.play(name, 200, lap{a, recipe, 2, 50}, lap{b, recipe, 2, 50}), number(t))
-			killed(t, name, dropIn(), recipe, b, recipe)
-			killed(t, name, s.concurrency(t), recipe, a, recipe)
+			pair(t, name, s.dropIn, recipe, s.concurrency, recipe)
 		})
 	}
 }
