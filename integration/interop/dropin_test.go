@@ -15,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/concurrency"
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/proc"
 )
 
@@ -217,6 +218,13 @@ func TestDropInElection(t *testing.T) {
 	}
 	check(t, theirsE.Campaign(ctx, "theirs"))
 	told(theirsE.Key(), "theirs")
+	ours, err := election.New(batonClient(t, "etcd://"+newEtcdSite(t).addresses()+"?layout=concurrency"), name)
+	check(t, err)
+	leader, err := ours.Leader(ctx)
+	check(t, err)
+	if string(leader.Value) != "theirs" || int64(leader.Token) != theirsE.Rev() || leader.Session != fmt.Sprintf("%016x", int64(other.Lease())) {
+		t.Errorf("Baton sees %+v", leader)
+	}
 	check(t, e.Proclaim(ctx, "late"), concurrency.ErrElectionNotLeader)
 	check(t, theirsE.Resign(ctx))
 	check(t, other.Close())
