@@ -195,6 +195,8 @@ func TestTheTurnIsLostWhileALeaseIsWaitedFor(t *testing.T) {
 		}
 		failed := make(chan error, 1)
 		go func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
 			_, err := s.Acquire(ctx, 1)
 			failed <- err
 		}()
