@@ -98,3 +98,55 @@ func TestGuardRefusesWhatIsNotOfAnEtcd(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
+	f, c := newFake(t)
+	s, other := open(t, f, c), open(t, f, c)
+	own := join(t, s, contender())
+	if n := f.sent(func() {
+		if err := other.Check(t.Context(), line, own.Place.Key, own.Token); err != nil {
+			t.Error(err)
+		}
+	}); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	catchUp := f.lag()
+	defer catchUp()
+	if err := s.Leave(t.Context(), line, own.Place); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Check(t.Context(), line, own.Place.Key, own.Token); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("left at a quorum: %v", err)
+	}
+	if n := f.sent(func() {
+		for _, key := range []string{"", "@1", own.Place.Key + "x", "ns/./" + string(line) + "x/y@5"} {
+			if err := other.Check(t.Context(), line, key, own.Token); !errors.Is(err, driver.ErrGone) {
+				t.Errorf("%q: %v", key, err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%d requests about what cannot be in the line", n)
+	}
+}
+
+// FuzzGuard: whatever somebody has forged, the comparison is of an entry of the line that the sequencer names.
+func FuzzGuard(f *testing.F) {
+	f.Add("m", "a", "ns/./m/a/0123456789abcdef-0000000000000001-x@5", int64(5))
+	f.Add("m", "a", "./m/a/+0123456789abcdef-0000000000000001-x-0000000000000005@7", int64(5))
+	f.Add("m", "a/b", "m/a%2Fb/./m/a%2Fb/x@5", int64(5))
+	f.Fuzz(func(t *testing.T, kind, name, key string, token int64) {
+		seq := fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: kind, Name: name}, Token: driver.Token(token), Key: key}
+		holds, err := Guard(seq)
+		if err != nil {
+			if !errors.Is(err, driver.ErrInvalid) {
+				t.Errorf("%v: %v", seq, err)
+			}
+			return
+		}
+		line, compared := "./"+string(driver.NewLine(kind, name))+"/", string(holds.KeyBytes())
+		at := strings.LastIndex(compared, line)
+		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(line):], "/") || isMark(compared) {
+			t.Errorf("%v is guarded by %q", seq, compared)
+		}
+	})
+}

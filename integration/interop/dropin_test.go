@@ -3,6 +3,7 @@ package interop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/baton-go/baton/concurrency"
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/proc"
 )
 
@@ -49,6 +51,10 @@ func openDropIn(ctx context.Context, args []string, recipe, path string) (conten
 	}, nil
 }
 
+func (s etcdSite) dropIn(t *testing.T, ttl time.Duration) party {
+	return goParty(t, "drop-in", s.addresses(), fmt.Sprint(ttl.Seconds()))
+}
+
 // TestDropIn: a fleet in which some processes have changed the import.
 func TestDropIn(t *testing.T) {
 	s := newEtcdSite(t)
@@ -56,13 +62,7 @@ func TestDropIn(t *testing.T) {
 		t.Run(recipe, func(t *testing.T) {
 			t.Parallel()
 			name := "/interop/drop-in-" + recipe
-			dropIn := func() party { return goParty(t, "drop-in", s.addresses(), "3") }
-			a, b := dropIn(), s.concurrency(t)
-			handed(t, name, a, recipe, b, recipe)
-			g := newGround(t)
-			inOrder(t, g.play(name, 200, lap{a, recipe, 2, 50}, lap{b, recipe, 2, 50}), number(t))
-			killed(t, name, dropIn(), recipe, b, recipe)
-			killed(t, name, s.concurrency(t), recipe, a, recipe)
+			pair(t, name, s.dropIn, recipe, s.concurrency, recipe)
 		})
 	}
 }
@@ -218,6 +218,13 @@ func TestDropInElection(t *testing.T) {
 	}
 	check(t, theirsE.Campaign(ctx, "theirs"))
 	told(theirsE.Key(), "theirs")
+	ours, err := election.New(batonClient(t, "etcd://"+newEtcdSite(t).addresses()+"?layout=concurrency"), name)
+	check(t, err)
+	leader, err := ours.Leader(ctx)
+	check(t, err)
+	if string(leader.Value) != "theirs" || int64(leader.Token) != theirsE.Rev() || leader.Session != fmt.Sprintf("%016x", int64(other.Lease())) {
+		t.Errorf("Baton sees %+v", leader)
+	}
 	check(t, e.Proclaim(ctx, "late"), concurrency.ErrElectionNotLeader)
 	check(t, theirsE.Resign(ctx))
 	check(t, other.Close())

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -25,28 +26,28 @@ func newEtcdSite(t *testing.T) etcdSite { return etcdSite{servers.Etcd(t).Endpoi
 
 func (s etcdSite) addresses() string { return strings.Join(s.endpoints, ",") }
 
-func (s etcdSite) baton(t *testing.T) party {
-	return goParty(t, "baton", "etcd://"+s.addresses()+"?layout=concurrency&ttl=3s")
+func (s etcdSite) baton(t *testing.T, ttl time.Duration) party {
+	return goParty(t, "baton", fmt.Sprintf("etcd://%s?layout=concurrency&ttl=%v", s.addresses(), ttl))
 }
 
-func (s etcdSite) concurrency(t *testing.T) party {
-	return goParty(t, "concurrency", s.addresses(), "3")
+func (s etcdSite) concurrency(t *testing.T, ttl time.Duration) party {
+	return goParty(t, "concurrency", s.addresses(), fmt.Sprint(ttl.Seconds()))
 }
 
-// TestEtcdConcurrency: the mutex and the election of etcd's package concurrency.
+func (s etcdSite) lockService(t *testing.T, ttl time.Duration) party {
+	return goParty(t, "lock-service", s.addresses(), fmt.Sprint(ttl.Seconds()))
+}
+
+// TestEtcdConcurrency: the mutex and the election of etcd's package concurrency, in the client and in the server.
 func TestEtcdConcurrency(t *testing.T) {
 	s := newEtcdSite(t)
-	for _, recipe := range []string{"mutex", "election"} {
-		t.Run(recipe, func(t *testing.T) {
-			t.Parallel()
-			name := "/interop/concurrency-" + recipe
-			a, b := s.baton(t), s.concurrency(t)
-			g := newGround(t)
-			inOrder(t, g.play(name, 220, lap{a, recipe, 2, 55}, lap{b, recipe, 2, 55}), number(t))
-			handed(t, name, a, recipe, b, recipe)
-			killed(t, name, s.baton(t), recipe, b, recipe)
-			killed(t, name, s.concurrency(t), recipe, a, recipe)
-		})
+	for what, other := range map[string]starter{"concurrency": s.concurrency, "service": s.lockService} {
+		for _, recipe := range []string{"mutex", "election"} {
+			t.Run(what+" "+recipe, func(t *testing.T) {
+				t.Parallel()
+				pair(t, "/interop/"+what+"-"+recipe, s.baton, recipe, other, recipe)
+			})
+		}
 	}
 }
 
@@ -101,13 +102,13 @@ func TestEtcdctlLock(t *testing.T) {
 			name := "/interop/etcdctl-" + version
 			g := newGround(t)
 			revisions := s.revisions(t, name)
-			a := s.baton(t)
+			a := s.baton(t, long)
 			a.prepare("mutex", name, 2, 52, g.dir)
 			var wg sync.WaitGroup
 			for range 2 {
 				wg.Go(func() {
 					for range 52 {
-						cmd := exec.Command(program, "--endpoints="+s.addresses(), "lock", "--ttl=5", name, "--", "sh", "-c", script)
+						cmd := exec.Command(program, "--endpoints="+s.addresses(), "lock", "--ttl=20", name, "--", "sh", "-c", script)
 						cmd.Dir = g.dir
 						if out, err := cmd.CombinedOutput(); err != nil {
 							t.Errorf("%v: %v\n%s", cmd, err, out)
@@ -143,7 +144,16 @@ func TestEtcdctlLock(t *testing.T) {
 			a.got()
 			waiter := startEtcdctl(t, program, "--endpoints="+s.addresses(), "lock", "--ttl=2", name)
 			waiter.silent(t)
-			a.Kill()
+			a.tell("give")
+			a.hear("gone")
+			waiter.line(t)
+			waiter.process.Kill()
+			dying := s.baton(t, brief)
+			dying.tell("take mutex %s", name)
+			dying.got()
+			waiter = startEtcdctl(t, program, "--endpoints="+s.addresses(), "lock", name)
+			waiter.silent(t)
+			dying.Kill()
 			waiter.line(t)
 		})
 	}
@@ -156,7 +166,7 @@ func TestEtcdctlElect(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			program, name := etcdctl(t, version), "/interop/elect-"+version
-			a := s.baton(t)
+			a := s.baton(t, brief)
 			a.tell("take election %s", name)
 			a.got()
 			observer := startEtcdctl(t, program, "--endpoints="+s.addresses(), "elect", "-l", name)
@@ -170,7 +180,7 @@ func TestEtcdctlElect(t *testing.T) {
 			if value := candidate.line(t); value != "etcdctl" {
 				t.Errorf("etcdctl elect shows %q", value)
 			}
-			b := s.baton(t)
+			b := s.baton(t, long)
 			b.tell("take election %s", name)
 			b.waits()
 			candidate.process.Interrupt() // its TTL is a minute: it resigns
@@ -186,7 +196,7 @@ func TestEtcdThreeClients(t *testing.T) {
 	t.Parallel()
 	s := newEtcdSite(t)
 	g := newGround(t)
-	laps := []lap{{s.baton(t), "mutex", 2, 34}, {s.concurrency(t), "mutex", 2, 34}, {goParty(t, "drop-in", s.addresses(), "3"), "mutex", 2, 34}}
+	laps := []lap{{s.baton(t, long), "mutex", 2, 34}, {s.concurrency(t, long), "mutex", 2, 34}, {s.dropIn(t, long), "mutex", 2, 34}}
 	inOrder(t, g.play("/interop/three", 204, laps...), number(t))
 }
 

@@ -26,6 +26,13 @@ func TestMain(m *testing.M) { servers.Main(m) }
 // callBound is how long anything may take that is not to wait.
 const callBound = 60 * time.Second
 
+// The times to live of sessions: brief ones are for those who are killed while they hold, and for whom others wait. Whoever is to live has the
+// other, since a machine that is busy may keep a process from renewing for a while.
+const (
+	brief = 4 * time.Second
+	long  = 20 * time.Second
+)
+
 // settle is how long one is watched who is to wait.
 const settle = 300 * time.Millisecond
 

@@ -32,10 +32,7 @@ func TestRefusesBeforeNumbersRunOut(t *testing.T) {
 		node.Kill()
 		check(t, node.SetSequence(path+"/stray", next))
 		check(t, node.Restart(ctx))
-		eventually(t, func() bool {
-			_, err := conn.Sync(path)
-			return err == nil
-		})
+		conn = s.conn(t) // the library can take a minute to find the way back with the old one
 		if next < math.MaxInt32-1<<20 {
 			check(t, conn.Delete(path+"/stray", -1))
 			l, err := m.Lock(ctx)

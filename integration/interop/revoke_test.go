@@ -22,7 +22,7 @@ type revocable interface {
 // TestCuratorAsksAHolderToGiveUp: by its Revoker. The holder is told, and holds until it gives the lock back.
 func TestCuratorAsksAHolderToGiveUp(t *testing.T) {
 	s := newZKSite(t)
-	c, ctx, curator := s.client(t, "curator"), bounded(t), s.curator(t)
+	c, ctx, curator := s.client(t, "curator"), bounded(t), s.curator(t, long)
 	const path = "/interop/revoke"
 	m, err := mutex.New(c, path, mutex.WithPayload([]byte("mine")))
 	check(t, err)
@@ -110,7 +110,7 @@ func TestRevocationIsRefusedWhereNobodyCanAsk(t *testing.T) {
 func TestOthersSeeWhoItIs(t *testing.T) {
 	s := newZKSite(t)
 	ctx := bounded(t)
-	curator, kazoo := s.curator(t), s.kazoo(t)
+	curator, kazoo := s.curator(t, long), s.kazoo(t, long)
 	e, err := election.New(s.client(t, "curator"), "/interop/ids", election.WithIdentity("me"))
 	check(t, err)
 	first, err := e.Campaign(ctx, []byte("value"))

@@ -7,14 +7,14 @@ func TestZooKeeperReadWriteLock(t *testing.T) {
 	s := newZKSite(t)
 	for _, c := range []struct {
 		name, layout string
-		other        func(*testing.T) party
+		other        starter
 	}{{"Curator", "curator", s.curator}, {"Kazoo", "kazoo", s.kazoo}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			path := "/interop/rw-" + c.name
-			baton := func() party { return s.baton(t, c.layout) }
-			a, b := baton(), baton()       // a writer and a reader
-			x, y := c.other(t), c.other(t) // likewise
+			baton := s.baton(c.layout)
+			a, b := baton(t, long), baton(t, long)     // a writer and a reader
+			x, y := c.other(t, long), c.other(t, long) // likewise
 			handed(t, path, a, "write", x, "write")
 			handed(t, path, a, "read", x, "write")
 			handed(t, path, a, "write", y, "read")
@@ -27,10 +27,10 @@ func TestZooKeeperReadWriteLock(t *testing.T) {
 			g := newGround(t)
 			journal := g.play(path, 120, lap{a, "write", 2, 30}, lap{x, "write", 2, 30}, lap{b, "read", 2, 30}, lap{y, "read", 2, 30})
 			inTurns(t, journal)
-			killed(t, path, b, "read", x, "write")
-			killed(t, path, y, "read", a, "write")
-			killed(t, path, a, "write", x, "write")
-			killed(t, path, x, "write", baton(), "read")
+			killed(t, path, baton(t, brief), "read", x, "write")
+			killed(t, path, c.other(t, brief), "read", a, "write")
+			killed(t, path, baton(t, brief), "write", y, "read")
+			killed(t, path, c.other(t, brief), "write", b, "read")
 		})
 	}
 }

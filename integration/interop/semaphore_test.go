@@ -15,12 +15,12 @@ func TestZooKeeperSemaphore(t *testing.T) {
 	s := newZKSite(t)
 	for _, c := range []struct {
 		name, layout string
-		other        func(*testing.T) party
+		other        starter
 	}{{"Curator", "curator", s.curator}, {"Kazoo", "kazoo", s.kazoo}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			path := "/interop/semaphore-" + c.name
-			a, b := s.baton(t, c.layout), c.other(t)
+			a, b := s.baton(c.layout)(t, long), c.other(t, long)
 			handed(t, path+"-1", a, "semaphore1", b, "semaphore1")
 			g := newGround(t)
 			counts := map[string]int{}
@@ -31,10 +31,9 @@ func TestZooKeeperSemaphore(t *testing.T) {
 			if len(counts) != 2 || counts["p baton"] != 112 {
 				t.Errorf("turns: %v", counts)
 			}
-			x := c.other(t)
-			shared(t, path+"-2", s.baton(t, c.layout), a, b, x)
-			killed(t, path+"-1", s.baton(t, c.layout), "semaphore1", b, "semaphore1")
-			killed(t, path+"-1", x, "semaphore1", a, "semaphore1")
+			shared(t, path+"-2", s.baton(c.layout)(t, long), a, b, c.other(t, long))
+			killed(t, path+"-1", s.baton(c.layout)(t, brief), "semaphore1", b, "semaphore1")
+			killed(t, path+"-1", c.other(t, brief), "semaphore1", a, "semaphore1")
 		})
 	}
 }

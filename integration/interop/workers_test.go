@@ -16,6 +16,8 @@ import (
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 
 	"github.com/baton-go/baton/coordinator"
 	_ "github.com/baton-go/baton/coordinator/etcd"
@@ -30,6 +32,7 @@ import (
 func init() {
 	proc.Register("baton", worker(openBaton))
 	proc.Register("concurrency", worker(openConcurrency))
+	proc.Register("lock-service", worker(openLockService))
 	proc.Register("go-zookeeper", worker(openGoZooKeeper))
 }
 
@@ -301,6 +304,56 @@ func openConcurrency(ctx context.Context, args []string, recipe, path string) (c
 	return func(ctx context.Context) (int64, func(context.Context) error, error) {
 		err := m.Lock(ctx)
 		return reflect.ValueOf(m).Elem().FieldByName("myRev").Int(), m.Unlock, err
+	}, nil
+}
+
+// openLockService makes a contender of the lock and election services of etcd's server, which clients in other languages use, jetcd for
+// instance. They are given a lease and return a key.
+func openLockService(ctx context.Context, args []string, recipe, path string) (contender, error) {
+	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(args[0], ",")})
+	if err != nil {
+		return nil, err
+	}
+	ttl, err := strconv.ParseInt(args[1], 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	lease, err := c.Grant(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := c.KeepAlive(ctx, lease.ID)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for range kept { // until the process ends
+		}
+	}()
+	if recipe == "election" {
+		e := v3electionpb.NewElectionClient(c.ActiveConnection())
+		return func(ctx context.Context) (int64, func(context.Context) error, error) {
+			won, err := e.Campaign(ctx, &v3electionpb.CampaignRequest{Name: []byte(path), Lease: int64(lease.ID), Value: []byte("service")})
+			return won.GetLeader().GetRev(), func(ctx context.Context) error {
+				_, err := e.Resign(ctx, &v3electionpb.ResignRequest{Leader: won.GetLeader()})
+				return err
+			}, err
+		}, nil
+	}
+	l := v3lockpb.NewLockClient(c.ActiveConnection())
+	return func(ctx context.Context) (int64, func(context.Context) error, error) {
+		got, err := l.Lock(ctx, &v3lockpb.LockRequest{Name: []byte(path), Lease: int64(lease.ID)})
+		if err != nil {
+			return 0, nil, err
+		}
+		kv, err := c.Get(ctx, string(got.Key))
+		if err != nil || len(kv.Kvs) == 0 {
+			return 0, nil, fmt.Errorf("the key of the lock is gone: %w", err)
+		}
+		return kv.Kvs[0].CreateRevision, func(ctx context.Context) error {
+			_, err := l.Unlock(ctx, &v3lockpb.UnlockRequest{Key: got.Key})
+			return err
+		}, nil
 	}, nil
 }
 

@@ -2,11 +2,14 @@ package interop_test
 
 import (
 	_ "embed"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/baton-go/baton/integration/internal/curator"
 	"github.com/baton-go/baton/integration/internal/proc"
@@ -23,19 +26,26 @@ func newZKSite(t *testing.T) zkSite { return zkSite{servers.ZooKeeper(t).Endpoin
 
 func (s zkSite) addresses() string { return strings.Join(s.endpoints, ",") }
 
-// baton starts a process of Baton with a layout.
-func (s zkSite) baton(t *testing.T, layout string) party {
-	return goParty(t, "baton", "zk://"+s.addresses()+"?ttl=4s&layout="+layout)
+// starter starts a process of a client.
+type starter func(t *testing.T, ttl time.Duration) party
+
+// baton starts processes of Baton with a layout.
+func (s zkSite) baton(layout string) starter {
+	return func(t *testing.T, ttl time.Duration) party {
+		t.Helper()
+		return goParty(t, "baton", fmt.Sprintf("zk://%s?ttl=%v&layout=%s", s.addresses(), ttl, layout))
+	}
 }
 
-func (s zkSite) goZooKeeper(t *testing.T) party {
-	return goParty(t, "go-zookeeper", s.addresses(), "4s")
+func (s zkSite) goZooKeeper(t *testing.T, ttl time.Duration) party {
+	t.Helper()
+	return goParty(t, "go-zookeeper", s.addresses(), ttl.String())
 }
 
 // curator starts a process of Curator's.
-func (s zkSite) curator(t *testing.T) party {
+func (s zkSite) curator(t *testing.T, ttl time.Duration) party {
 	t.Helper()
-	cmd, err := curator.Command(t.TempDir(), "Partner.java", partnerJava, s.addresses(), "4000")
+	cmd, err := curator.Command(t.TempDir(), "Partner.java", partnerJava, s.addresses(), strconv.FormatInt(ttl.Milliseconds(), 10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +53,7 @@ func (s zkSite) curator(t *testing.T) party {
 }
 
 // kazoo starts a process of Kazoo's, with the Python that Debian has it for, or the one that BATON_PYTHON names.
-func (s zkSite) kazoo(t *testing.T) party {
+func (s zkSite) kazoo(t *testing.T, ttl time.Duration) party {
 	t.Helper()
 	python := os.Getenv("BATON_PYTHON")
 	if python == "" {
@@ -56,18 +66,18 @@ func (s zkSite) kazoo(t *testing.T) party {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return party{proc.Run(t, "kazoo", exec.Command(python, program, s.addresses(), "4")), t, "kazoo"}
+	return party{proc.Run(t, "kazoo", exec.Command(python, program, s.addresses(), fmt.Sprint(ttl.Seconds()))), t, "kazoo"}
 }
 
 // pair has Baton and another client contend, hand over and be killed.
-func pair(t *testing.T, path string, baton func() party, recipe string, other func() party, otherRecipe string) {
+func pair(t *testing.T, path string, baton starter, recipe string, other starter, otherRecipe string) {
 	t.Helper()
-	a, b := baton(), other()
+	a, b := baton(t, long), other(t, long)
 	handed(t, path, a, recipe, b, otherRecipe)
 	g := newGround(t)
 	inOrder(t, g.play(path, 220, lap{a, recipe, 2, 55}, lap{b, otherRecipe, 2, 55}), number(t))
-	killed(t, path, baton(), recipe, b, otherRecipe)
-	killed(t, path, b, otherRecipe, a, recipe)
+	killed(t, path, baton(t, brief), recipe, b, otherRecipe)
+	killed(t, path, other(t, brief), otherRecipe, a, recipe)
 }
 
 // TestZooKeeperMutex: the locks of Curator, go-zookeeper and Kazoo.
@@ -75,7 +85,7 @@ func TestZooKeeperMutex(t *testing.T) {
 	s := newZKSite(t)
 	for _, c := range []struct {
 		name, layout, recipe, otherRecipe string
-		other                             func(*testing.T) party
+		other                             starter
 	}{
 		{"Curator", "curator", "mutex", "mutex", s.curator},
 		{"go-zookeeper", "curator", "mutex", "mutex", s.goZooKeeper},
@@ -87,7 +97,7 @@ func TestZooKeeperMutex(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			pair(t, "/interop/"+strings.ReplaceAll(c.name, " ", "-"),
-				func() party { return s.baton(t, c.layout) }, c.recipe, func() party { return c.other(t) }, c.otherRecipe)
+				s.baton(c.layout), c.recipe, c.other, c.otherRecipe)
 		})
 	}
 }
@@ -97,7 +107,7 @@ func TestZooKeeperThreeClients(t *testing.T) {
 	t.Parallel()
 	s := newZKSite(t)
 	g := newGround(t)
-	laps := []lap{{s.baton(t, "curator"), "mutex", 2, 40}, {s.curator(t), "mutex", 2, 40}, {s.goZooKeeper(t), "mutex", 2, 40}}
+	laps := []lap{{s.baton("curator")(t, long), "mutex", 2, 40}, {s.curator(t, long), "mutex", 2, 40}, {s.goZooKeeper(t, long), "mutex", 2, 40}}
 	inOrder(t, g.play("/interop/three", 240, laps...), number(t))
 }
 
@@ -107,7 +117,7 @@ func TestKazooMayWaitForCurator(t *testing.T) {
 	t.Parallel()
 	s := newZKSite(t)
 	const path = "/interop/kazoo-with-curator"
-	a, k := s.baton(t, "curator"), s.kazoo(t)
+	a, k := s.baton("curator")(t, long), s.kazoo(t, long)
 	a.tell("take mutex %s", path)
 	a.got()
 	k.tell("take with-curator %s", path)

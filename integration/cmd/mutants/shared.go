@@ -71,4 +71,18 @@ var ofShared = []mutation{{
 	old:    `	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {`,
 	new:    `	if !ok {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestGuestsJoinAndLeaveInOneRequest"}},
+}, {
+	name: "shared-permit-too-many", promise: "P1",
+	what:   "Whoever has the turn takes its lease without counting those that are there.",
+	file:   "semaphore/shared.go",
+	old:    `		if len(others) < limit {`,
+	new:    `		if len(others) < limit+1 {`,
+	caught: []test{{pkg: "semaphore", name: "TestSharedPermitsAreWithinTheLimit"}},
+}, {
+	name: "shared-turn-lost-unseen", promise: "P1",
+	what:   "Whoever has lost its turn goes on waiting for a lease.",
+	file:   "semaphore/shared.go",
+	old:    `cancel(context.Cause(turn.Context())) })()`,
+	new:    `_ = cancel })()`,
+	caught: []test{{pkg: "semaphore", name: "TestTheTurnIsLostWhileALeaseIsWaitedFor"}},
 }}

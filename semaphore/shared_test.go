@@ -1,0 +1,266 @@
+package semaphore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// sharer is a driver whose lines are shared. Unless it keeps limits it has no records.
+type sharer struct {
+	driver.Driver
+	keeps bool
+}
+
+func (s sharer) SharedName(_, name string) (string, error) { return name, nil }
+
+func (s sharer) SharedValue(_, identity string, _ []byte) ([]byte, error) {
+	return []byte(identity), nil
+}
+
+func (s sharer) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	session, err := s.Driver.Open(ctx, ttl)
+	if err != nil || s.keeps {
+		return session, err
+	}
+	return noRecords{session}, nil
+}
+
+type noRecords struct{ driver.Session }
+
+func (noRecords) Record(context.Context, driver.Line, driver.Version) (driver.Record, error) {
+	return driver.Record{}, fmt.Errorf("%w: no records", driver.ErrInvalid)
+}
+
+// inSharing runs a test in virtual time with clients of a service on which semaphores are shared.
+func inSharing(t *testing.T, keeps bool, f func(svc *memory.Service, open func() *coordinator.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		var clients []*coordinator.Client
+		f(svc, func() *coordinator.Client {
+			c, err := coordinator.New(sharer{svc.Driver(), keeps}, quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clients = append(clients, c)
+			return c
+		})
+		for _, c := range clients {
+			if err := c.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if s := svc.Stats(); s.Entries != 0 || s.Watches != 0 || s.Sessions != 0 {
+			t.Errorf("left behind: %+v", s)
+		}
+	})
+}
+
+func shared(t *testing.T, c *coordinator.Client, limit int) *semaphore.Semaphore {
+	t.Helper()
+	s, err := semaphore.New(c, "jobs", limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The two lines of a shared semaphore.
+const (
+	sharedLocks  = driver.Line("semaphore-locks/jobs")
+	sharedLeases = driver.Line("semaphore-leases/jobs")
+)
+
+// TestSharedPermitsAreWithinTheLimit, whatever contenders do: hold, give up, die.
+func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
+	for seed := range seeds(40) {
+		inSharing(t, seed%2 == 0, func(svc *memory.Service, open func() *coordinator.Client) {
+			const limit = 3
+			var held, grants atomic.Int32
+			var wg sync.WaitGroup
+			for i := range 4 {
+				r := rand.New(rand.NewPCG(seed, uint64(i)))
+				s := shared(t, open(), limit)
+				for range 2 {
+					mine := rand.New(rand.NewPCG(seed, r.Uint64()))
+					wg.Go(func() {
+						for range 20 {
+							ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+mine.IntN(2000))*time.Millisecond)
+							p, err := s.Acquire(ctx, 1)
+							cancel()
+							if err != nil {
+								if !errors.Is(err, context.DeadlineExceeded) {
+									t.Error(err)
+								}
+								continue
+							}
+							if n := held.Add(1); n > limit {
+								t.Errorf("seed %d: %d hold", seed, n)
+							}
+							grants.Add(1)
+							time.Sleep(time.Duration(mine.IntN(400)) * time.Millisecond)
+							held.Add(-1)
+							if err := p.Release(context.Background()); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+			}
+			wg.Wait()
+			if n := grants.Load(); n < 80 {
+				t.Errorf("seed %d: %d grants", seed, n)
+			}
+			time.Sleep(time.Second)
+			if a, b := svc.Snapshot(sharedLocks), svc.Snapshot(sharedLeases); len(a)+len(b) != 0 {
+				t.Errorf("seed %d: left in line: %v, %v", seed, a, b)
+			}
+		})
+	}
+}
+
+// TestSharedPermitsGoInTheOrderOfAsking: whoever waits has the turn, and nobody passes.
+func TestSharedPermitsGoInTheOrderOfAsking(t *testing.T) {
+	inSharing(t, false, func(svc *memory.Service, open func() *coordinator.Client) {
+		s := shared(t, open(), 1)
+		ctx := context.Background()
+		first, err := s.Acquire(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan int, 5)
+		var wg sync.WaitGroup
+		for i := range 5 {
+			wg.Go(func() {
+				p, err := s.Acquire(ctx, 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order <- i
+				time.Sleep(time.Second)
+				if err := p.Release(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		if n := len(svc.Snapshot(sharedLocks)); n != 5 {
+			t.Errorf("%d wait for the turn", n)
+		}
+		if n := len(svc.Snapshot(sharedLeases)); n != 2 {
+			t.Errorf("%d leases: want the holder's, and that of whoever has the turn", n)
+		}
+		l, err := s.List(ctx)
+		if err != nil || l.Held != 1 || l.Limit != 1 || len(l.Contenders) != 7 {
+			t.Errorf("%+v, %v", l, err)
+		}
+		if _, err := s.TryAcquire(ctx, 1); !errors.Is(err, coordinator.ErrTaken) {
+			t.Errorf("TryAcquire: %v", err)
+		}
+		if err := first.Release(ctx); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		for i := range 5 {
+			if got := <-order; got != i {
+				t.Errorf("turn %d is that of %d", i, got)
+			}
+		}
+	})
+}
+
+// TestTheTurnIsLostWhileALeaseIsWaitedFor: somebody removes it at the service. Who had it gives up and leaves no lease.
+func TestTheTurnIsLostWhileALeaseIsWaitedFor(t *testing.T) {
+	inSharing(t, false, func(svc *memory.Service, open func() *coordinator.Client) {
+		s := shared(t, open(), 1)
+		ctx := context.Background()
+		p, err := s.Acquire(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			_, err := s.Acquire(ctx, 1)
+			failed <- err
+		}()
+		time.Sleep(time.Second) // it watches its turn by now
+		turn := svc.Snapshot(sharedLocks)
+		if len(turn) != 1 {
+			t.Fatalf("turns: %v", turn)
+		}
+		if !svc.Remove(sharedLocks, turn[0].ID) {
+			t.Fatal("the turn is not there")
+		}
+		if err := <-failed; !errors.Is(err, coordinator.ErrRemoved) {
+			t.Errorf("the turn was lost: %v", err)
+		}
+		time.Sleep(time.Second)
+		if left := svc.Snapshot(sharedLeases); len(left) != 1 {
+			t.Errorf("leases: %v", left)
+		}
+		if err := p.Release(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestSharedLimits: where one is stored it is compared, and made by the first; where none is, each goes by its own.
+func TestSharedLimits(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		inSharing(t, keeps, func(_ *memory.Service, open func() *coordinator.Client) {
+			c, ctx := open(), context.Background()
+			two, three, stored := shared(t, c, 2), shared(t, c, 3), shared(t, c, semaphore.Stored)
+			if _, err := stored.Acquire(ctx, 1); !errors.Is(err, semaphore.ErrNoLimit) {
+				t.Errorf("nothing is stored: %v", err)
+			}
+			p, err := two.Acquire(ctx, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = three.Acquire(ctx, 1)
+			var other *semaphore.LimitError
+			if keeps != errors.As(err, &other) || keeps && (other.Stored != 2 || other.Asked != 3) || !keeps && err != nil {
+				t.Errorf("stored %v, another limit: %v", keeps, err)
+			}
+			if n, err := stored.Limit(ctx); keeps && (n != 2 || err != nil) || !keeps && !errors.Is(err, semaphore.ErrNoLimit) {
+				t.Errorf("stored %v: %d, %v", keeps, n, err)
+			}
+			for what, err := range map[string]error{
+				"two at a time": second(two.Acquire(ctx, 2)), "SetLimit": two.SetLimit(ctx, 3),
+				"Slots": second(p.Slots(ctx)), "ReleasePart": p.ReleasePart(ctx, 1),
+			} {
+				if !errors.Is(err, coordinator.ErrInvalid) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if list, err := recipes.NewLine(c, "semaphore-leases", "jobs"); err != nil {
+				t.Error(err)
+			} else if all, err := list.List(ctx, func(string) recipes.Rule { return recipes.Exclusive }); err != nil ||
+				string(all[0].Payload) != c.Identity() || all[0].Identity != "" {
+				t.Errorf("shown: %+v, %v", all, err)
+			}
+			if err := p.Release(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
