@@ -29,7 +29,6 @@ import (
 
 func quote(...any) {}
 
-//nolint:ineffassign // what becomes of errors is the reader's business
 func docSequencers(ctx context.Context, lock *mutex.Lock) {
 	seq, err := lock.Sequencer(ctx) // a lock, permit or term
 	text := seq.String()            // baton1:4f0c…:mutex/orders:1234:…, fit for a header, a message, a column
@@ -44,7 +43,6 @@ func docGate(ctx context.Context, seq fence.Sequencer, file interface{ Append(st
 	quote(err)
 }
 
-//nolint:ineffassign // what becomes of errors is the reader's business
 func docSQL(ctx context.Context, db *sql.DB, seq fence.Sequencer) error {
 	guard, err := sqlfence.New(sqlfence.PostgreSQL) // or MySQL, for MariaDB too, or SQLite
 	err = guard.Create(ctx, db)                     // one small table; or put guard.Schema() into a migration
