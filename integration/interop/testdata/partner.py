@@ -31,7 +31,7 @@ class Lock:
         else:
             self.lock = make[recipe](path, "kazoo")
         if recipe == "read":
-            # Before 2.9 a reader waits for writers behind it as well, who wait for it.
+            # In 2.8 (python-zk/kazoo#649) a reader waits for writers behind it as well, who wait for it.
             self.patience = 0.5
 
     def take(self):
