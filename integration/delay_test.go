@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -90,4 +91,20 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 			t.Errorf("a lock takes %v after a release in another process", d)
 		}
 	})
+}
+
+// TestNoLockDelayOnSharedLines: the other clients would take the lock meanwhile.
+func TestNoLockDelayOnSharedLines(t *testing.T) {
+	for _, url := range []string{"etcd://127.0.0.1:1/?layout=concurrency", "zk://127.0.0.1:1/?layout=curator", "zk://127.0.0.1:1/?layout=kazoo"} {
+		c, err := coordinator.Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := mutex.New(c, "/orders", mutex.WithLockDelay(lockDelay)); !errors.Is(err, coordinator.ErrInvalid) {
+			t.Errorf("%s: %v", url, err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -55,6 +55,9 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	}
 	l := &Line{client: c, name: name, line: line, kind: kind, shared: c.Sharer(), key: holdKey{c, line},
 		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay}
+	if l.delay != 0 && l.shared != nil {
+		return nil, invalid("lock-delay %v for %q: the other clients of a shared line do not keep to it", l.delay, name)
+	}
 	if _, err := l.encode(info{Identity: l.identity, Payload: l.payload}); err != nil {
 		return nil, err
 	}
