@@ -21,7 +21,8 @@
 //
 // Ctx and Done of a session end before the lease can: the clock starts with the sending of what was acknowledged last.
 //
-// Unlock, Proclaim and Resign of what was lost with the session say so with [ErrSessionExpired].
+// Unlock and Resign of what was lost, with the session or because somebody deleted the key, say so with [ErrSessionExpired], and Proclaim with
+// [ErrElectionNotLeader].
 //
 // Header has a revision only: that of the making of the key, which is the fencing token, or of the last Proclaim's
 // answer if there was one.

@@ -17,7 +17,7 @@ import (
 var (
 	// ErrLocked says that somebody else has the mutex, or waits for it.
 	ErrLocked = errors.New("mutex: Locked by another session")
-	// ErrSessionExpired says that the session has ended, and with it all that it held.
+	// ErrSessionExpired says that the session has ended, and with it all that it held, or that the key of the lock is gone.
 	ErrSessionExpired = errors.New("mutex: session is expired")
 	// ErrLockReleased says that the mutex is not locked.
 	ErrLockReleased = errors.New("mutex: lock has already been released")
@@ -78,8 +78,10 @@ func (s *Session) acquire(ctx context.Context, line *recipes.Line, r recipes.Req
 		return nil, errors.Join(s.expired(), h.Release(ctx))
 	case err != nil && s.session.Context().Err() != nil && ctx.Err() == nil:
 		return nil, s.expired()
+	case err != nil:
+		return nil, gone(err)
 	}
-	return h, err
+	return h, nil
 }
 
 // Unlock gives the mutex back. It works with a ctx that is dead already. When it is not locked the error is ErrLockReleased, and when
@@ -96,9 +98,16 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 }
 
 func (s *Session) release(ctx context.Context, h *recipes.Hold) error {
-	err := h.Release(ctx)
-	if errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrClosed) {
-		return fmt.Errorf("%w: %w", ErrSessionExpired, err)
+	return gone(h.Release(ctx))
+}
+
+// gone says of a key that is not there that the session is expired, as etcd's package does: that may be heard of before the
+// session's end is, and somebody may have deleted the key.
+func gone(err error) error {
+	for _, over := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed, coordinator.ErrRemoved, coordinator.ErrNotHeld} {
+		if errors.Is(err, over) {
+			return fmt.Errorf("%w: %w", ErrSessionExpired, err)
+		}
 	}
 	return err
 }
