@@ -137,11 +137,13 @@ func (s *Session) background(op string, line driver.Line, f func(context.Context
 				return
 			case <-pause.C:
 			}
-			if s.enter(s.ctx, s.cleaning) != nil {
-				return
-			}
-			err := s.request(s.ctx, op, line, s.patience, f)
-			<-s.cleaning
+			err := s.request(s.ctx, op, line, s.patience, func(ctx context.Context) error {
+				if s.enter(ctx, s.cleaning) != nil {
+					return driver.Wrap(ErrUnavailable, errors.New("many others are being cleaned up"))
+				}
+				defer func() { <-s.cleaning }()
+				return f(ctx)
+			})
 			s.client.Observe(Event{Kind: EventCleanedUp, Session: s.ID(), Op: op, Line: line, Err: err})
 			if err == nil || s.ctx.Err() != nil {
 				return

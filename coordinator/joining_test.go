@@ -178,3 +178,31 @@ func TestCrowdLooksAndIsClearedAwayInPortions(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitingForAPlaceIsNotTheServicesWord: the cause of a caller's context may be any error, one of a lost session's among them.
+func TestWaitingForAPlaceIsNotTheServicesWord(t *testing.T) {
+	for _, cause := range []error{coordinator.ErrSessionLost, coordinator.ErrTaken, coordinator.ErrRefused} {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService()
+			d := &slow{Driver: svc.Driver()}
+			s := sessionOn(t, d)
+			first := crowd(t.Context(), s, coordinator.MostJoining)
+			synctest.Wait()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			next := crowd(ctx, s, 1)
+			synctest.Wait()
+			cancel(cause)
+			if err := <-next; !errors.Is(err, cause) { // it is what ended the wait
+				t.Errorf("%v: %v", cause, err)
+			}
+			if err := s.Err(); err != nil {
+				t.Errorf("%v: the session has ended: %v", cause, err)
+			}
+			for range coordinator.MostJoining {
+				if err := <-first; err != nil {
+					t.Errorf("%v: %v", cause, err)
+				}
+			}
+		})
+	}
+}

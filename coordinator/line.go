@@ -64,7 +64,7 @@ const (
 	mostCleaning = 256
 )
 
-// enter waits for a place. If it fails, nothing was sent.
+// enter waits for a place. If it fails, nothing was sent. The error has nothing of ctx's cause, which is any error: see bind.
 func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -75,7 +75,7 @@ func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	case places <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return context.Canceled
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
 	}

@@ -277,3 +277,60 @@ func TestElectionHasALockDelay(t *testing.T) {
 		}
 	})
 }
+
+// TestAttemptsThatEndTooSoonAddUp: who only tries, or waits for less than the lock-delay, gets the lock when the name has rested.
+func TestAttemptsThatEndTooSoonAddUp(t *testing.T) {
+	resting(t, 2, func(t *testing.T, all []party) {
+		a, b := all[0], all[1]
+		for _, step := range []time.Duration{0, delay / 3} {
+			a.lock()
+			lost := a.expire()
+			synctest.Wait()
+			for {
+				ctx, cancel := context.WithTimeout(b.Context(), step)
+				take := b.m.TryLock
+				if step > 0 {
+					take = b.m.Lock
+				} else {
+					ctx = b.Context()
+				}
+				l, err := take(ctx)
+				cancel()
+				if err == nil {
+					if d := time.Since(lost); d < delay || d > 2*delay {
+						t.Errorf("granted %v after the loss, in steps of %v", d, step)
+					}
+					b.unlock(l)
+					break
+				}
+				if time.Since(lost) > 10*delay {
+					t.Fatalf("in steps of %v never: %v", step, err)
+				}
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
+
+// TestHolderOfNowIsNotTakenForALostOne: an attempt whose session is over sees the note of one who holds, and later ones must not count
+// from then.
+func TestHolderOfNowIsNotTakenForALostOne(t *testing.T) {
+	resting(t, 2, func(t *testing.T, all []party) {
+		a, b := all[0], all[1]
+		for range 3 {
+			l := a.lock()
+			if _, err := b.m.TryLock(b.Context()); !errors.Is(err, coordinator.ErrTaken) {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * delay) // for which a holds
+			if l.Err() != nil {
+				t.Fatal(l.Err())
+			}
+			lost := a.expire()
+			b.unlock(b.lock())
+			if d := time.Since(lost); d < delay {
+				t.Errorf("granted %v after the loss", d)
+			}
+		}
+	})
+}

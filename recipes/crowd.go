@@ -80,7 +80,7 @@ func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
 func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 	a.slept = true
 	for asked := a.record; ; {
-		other := a.record
+		other, judged := a.record, false
 		err := a.session.Survey(ctx, a.line.line, a.joined.Place, a.record, func(l coordinator.Lineup) bool {
 			own := l.At(a.joined.Place)
 			if a.sharing = now; !crowded(len(l.Places), l.Sessions) {
@@ -90,10 +90,12 @@ func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 				a.last = shared(l.Places, own)
 			}
 			other = l.Record
-			return admitted || a.sharing == not || other != a.record && other != asked
+			judged = admitted || a.sharing == not || other != a.record && other != asked
+			return judged
 		})
 		switch {
-		case errors.Is(err, coordinator.ErrRefused): // what was asked for all may be granted to one
+		case err == nil && !judged, // it is not in the line, or what was read is old
+			errors.Is(err, coordinator.ErrRefused): // what was asked for all may be granted to one
 			a.sharing = not
 			return false, nil
 		case err != nil || !admitted && (other == a.record || other == asked):

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -19,7 +20,7 @@ const MaxLockDelay = time.Minute
 // the next one holds at once. It is Chubby's lock-delay (Burrows, OSDI 2006).
 //
 // Each holder leaves a note at the name, which its release takes back; whoever comes next and finds one waits. The wait begins anew with
-// whoever is next when one that waits is lost. All who use the name give the option, for without it nobody looks. A grant costs two
+// whoever is next when one that waits is lost; on one client it goes on. All who use the name give the option, for without it nobody looks. A grant costs two
 // requests more, a release one. A release that had no answer may count as a loss. A Try during the wait is a [*DelayError].
 func WithLockDelay(d time.Duration) Option { return func(o *options) { o.delay, o.delays = d, true } }
 
@@ -67,7 +68,7 @@ func (a *attempt) rest(ctx context.Context) error {
 		return nil
 	}
 	own := note{Token: a.joined.Token, Held: true, Delay: a.line.delay.Milliseconds()}
-	for rested := driver.Version(0); ; {
+	for {
 		r, err := a.session.Record(ctx, a.line.line, driver.Any)
 		if err != nil {
 			return err
@@ -76,16 +77,23 @@ func (a *attempt) rest(ctx context.Context) error {
 		if r.Version != 0 && json.Unmarshal(r.Value, &last) != nil {
 			return fmt.Errorf("%w: what is stored at the name is no note of a holder: %q", coordinator.ErrRefused, r.Value)
 		}
-		switch {
-		case last.Held && last.Token == own.Token: // written by an earlier attempt, whose reply was lost
+		if last.Held && last.Token == own.Token { // written by an earlier attempt, whose reply was lost
 			a.noted = r.Version
 			return nil
-		case last.Held && r.Version != rested:
-			if err := a.sleep(ctx, time.Duration(last.Delay)*time.Millisecond); err != nil {
+		}
+		if last.Held {
+			left, err := a.left(ctx, r.Version, min(time.Duration(last.Delay)*time.Millisecond, MaxLockDelay))
+			switch {
+			case err != nil:
 				return err
+			case left > 0 && a.Try:
+				return &DelayError{Op: a.Op, Name: a.line.name, Delay: left}
+			case left > 0:
+				if err := a.sleep(ctx, left); err != nil {
+					return err
+				}
+				continue // somebody may have written meanwhile
 			}
-			rested = r.Version
-			continue // somebody may have written meanwhile
 		}
 		a.noted, err = a.session.SetRecord(ctx, a.line.line, own.encode(), r.Version)
 		switch {
@@ -97,23 +105,46 @@ func (a *attempt) rest(ctx context.Context) error {
 	}
 }
 
-// sleep waits out a lock-delay, and makes sure that the contender stands in line still.
-func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
-	if d = min(d, MaxLockDelay); a.Try {
-		return &DelayError{Op: a.Op, Name: a.line.name, Delay: d}
+// vacancy is when an attempt that stood first in line has seen the note of one who was lost. As long as the note has that version,
+// nobody has held since; so attempts that end too soon add up.
+type vacancy struct {
+	mu    sync.Mutex
+	known driver.Version
+	since time.Time
+}
+
+// left is how much is left of a lock-delay. That the contender stands first in line after the note was read says that whoever left
+// the note is lost: without that look it might be a holder of now, and this contender one of the past.
+func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Duration) (time.Duration, error) {
+	view, err := a.session.Ahead(ctx, a.line.line, a.joined.Place)
+	if err != nil {
+		return 0, err
 	}
+	if len(view.Ahead) > 0 { // it cannot be, and would be no reason to hold
+		return delay, nil
+	}
+	v := &a.line.vacancy
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known != known {
+		v.known, v.since = known, time.Now()
+	}
+	return delay - time.Since(v.since), nil
+}
+
+// sleep waits out a lock-delay.
+func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	a.line.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "line", a.line.line, "token", a.joined.Token, "delay", d)
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
 	case <-a.session.Context().Done():
 		return context.Cause(a.session.Context())
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	_, err := a.session.Ahead(ctx, a.line.line, a.joined.Place)
-	return err
 }
 
 // takeBack writes that the grant was released. If that fails, whoever is next waits, as after a loss.

@@ -21,7 +21,8 @@ type Line struct {
 	key      any           // the holdKey
 	identity string
 	payload  []byte
-	delay    time.Duration                 // see WithLockDelay
+	delay    time.Duration // see WithLockDelay
+	vacancy  vacancy
 	record   atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
 }
 

@@ -57,6 +57,7 @@ func (s *session) Convert(
 		}
 		if e != (entry{}) {
 			s.writes.drop(old.contender)
+			s.finished(line, e.rev)
 			return s.keys.place(line, e), nil
 		}
 	}

@@ -112,6 +112,7 @@ func (gs *guards) told(g *guard, resp clientv3.WatchResponse) {
 		}
 		return
 	}
+	g.since = max(g.since, newest(resp)) // those who come now were not told of these
 	for _, ev := range resp.Events {
 		if ev.Type != mvccpb.DELETE {
 			continue

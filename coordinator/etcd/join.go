@@ -50,6 +50,7 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 				return driver.Joined{}, look
 			}
 			if e != (entry{}) { // who else stands there may have come since
+				s.finished(line, e.rev)
 				return driver.Joined{Place: s.keys.place(line, e), Token: driver.Token(s.keys.rank(line, e))}, nil
 			}
 		}
@@ -230,6 +231,7 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 	switch {
 	case len(own) > 0:
 		e := entry{string(own[0].Key), own[0].CreateRevision}
+		s.finished(a.line, e.rev)
 		return driver.Joined{
 			Place: s.keys.place(a.line, e), Token: driver.Token(s.keys.rank(a.line, e)), First: line.Count == 1,
 		}, false, nil

@@ -29,7 +29,9 @@ func (s *session) Record(ctx context.Context, line driver.Line, known driver.Ver
 		if err != nil {
 			return driver.Record{}, s.failed(ctx, err)
 		}
-		return record(r.kvs), nil
+		now := record(r.kvs)
+		s.finished(line, int64(now.Version))
+		return now, nil
 	}
 	var now driver.Record
 	var rev int64 // as of which now is the record
@@ -56,6 +58,7 @@ func (s *session) Record(ctx context.Context, line driver.Line, known driver.Ver
 	if err != nil {
 		return driver.Record{}, err
 	}
+	s.finished(line, rev)
 	return now, nil
 }
 

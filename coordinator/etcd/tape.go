@@ -132,7 +132,7 @@ func (t *tape) told(ctx context.Context, resp clientv3.WatchResponse) (done bool
 		close(t.changed)
 		t.changed = make(chan struct{})
 	}
-	t.over = t.users == 0 && time.Since(t.since) > linger
+	t.over = t.users == 0 && (len(t.made) == 0 || time.Since(t.since) > linger)
 	return t.over, nil
 }
 

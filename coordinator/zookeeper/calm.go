@@ -136,12 +136,12 @@ func readCreated(b []byte, err error) (arrival, error) {
 		return arrival{}, err
 	}
 	r := record{b}
-	name, stat := path.Base(r.text()), r.stat()
-	n, ok := parseNode(name)
+	full, stat := r.text(), r.stat()
+	n, ok := parseNode(path.Base(full))
 	if r.short() || !ok {
 		return arrival{}, errors.New("zookeeper: unexpected reply to a join")
 	}
-	return arrival{node: n, Joined: driver.Joined{Place: n.Place, Token: driver.Token(stat.Czxid)}}, nil
+	return arrival{node: n, parent: path.Dir(full), Joined: driver.Joined{Place: n.Place, Token: driver.Token(stat.Czxid)}}, nil
 }
 
 // becalm notes that a contender has met nobody. The watch is left at the service until others come or the line is removed.

@@ -115,6 +115,9 @@ func (g *guest) make(ctx context.Context, line driver.Line, c driver.Contender, 
 		if err != nil || len(results) != 1 {
 			return "", cmp.Or(err, errors.New("zookeeper: unexpected reply to a join"))
 		}
+		if !strings.HasPrefix(results[0].String, create.Path) {
+			return "", driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", results[0].String))
+		}
 		return path.Base(results[0].String), nil
 	})
 }

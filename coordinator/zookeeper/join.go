@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -69,6 +70,9 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		a, sent, err := s.addAlone(ctx, line, c, f)
 		if !sent {
 			a, err = s.add(ctx, line, c, f, heel)
+		}
+		if err == nil && (a.node.ID != c.ID || a.node.Session != s.hex || a.parent != s.path(line)) {
+			return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", a.node.Key))
 		}
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
@@ -154,6 +158,7 @@ func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contend
 type arrival struct {
 	driver.Joined
 	node   node
+	parent string // where that is
 	heel   string // the name of its own, empty if it has none
 	others int32  // how many nodes there are besides
 }
@@ -225,7 +230,7 @@ func arrived(results []zk.MultiResponse) (arrival, error) {
 	if !ok {
 		return arrival{}, errors.New("zookeeper: the service made a node without a sequence number")
 	}
-	a := arrival{node: n, others: last.Stat.NumChildren - int32(len(results)-1)}
+	a := arrival{node: n, parent: path.Dir(own.String), others: last.Stat.NumChildren - int32(len(results)-1)}
 	if len(results) > 2 {
 		a.heel = path.Base(results[1].String)
 	}

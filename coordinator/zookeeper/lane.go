@@ -20,7 +20,6 @@ import (
 type lane struct {
 	mu         sync.Mutex
 	open       bool
-	last       uint32            // the number of the latest request, less laneXid
 	waiting    map[uint32]letter // by number
 	unanswered int               // their bytes
 	watched    bool              // watch is to be called
@@ -34,10 +33,11 @@ type letter struct {
 }
 
 const (
-	// laneXid begins the numbers of the lane's requests. The Conn counts its own from 1, and the lane closes for good
-	// should it ever come so far.
+	// laneXid begins the numbers of the lane's requests, which go on over reconnects: a server that a session has moved to tells by
+	// session and number alone which of its requests the leader has decided, and the one before it may still come. The Conn
+	// counts its own from 1, and there is no lane any more should it ever come so far. The last number is closeXid.
 	laneXid = 0x60000000
-	laneIDs = 0x20000000
+	laneIDs = closeXid - laneXid
 
 	// laneMost is how many bytes may be unanswered: so many that they fit into the buffers of a connection whose peer reads
 	// nothing. The caller writes them itself and must not be kept.
@@ -53,8 +53,7 @@ func (s *socket) send(request []byte, patience time.Duration, landed func(reply 
 		l.mu.Unlock()
 		return false
 	}
-	l.last = (l.last + 1) % laneIDs
-	xid := laneXid + l.last
+	xid := laneXid + s.link.letters.Add(1)%laneIDs
 	l.waiting[xid] = letter{len(request), time.Now().Add(patience), landed}
 	l.unanswered += len(request)
 	if !l.watched {
@@ -121,7 +120,7 @@ const replyHeader = 4 + 4 + 8 + 4
 func (s *socket) openLane() {
 	s.lane.mu.Lock()
 	defer s.lane.mu.Unlock()
-	s.lane.open, s.lane.waiting = true, make(map[uint32]letter)
+	s.lane.open, s.lane.waiting = !s.link.crowded.Load(), make(map[uint32]letter)
 }
 
 // closeLane lets no more requests pass, and with lost says of those that had no reply that the connection is.

@@ -196,3 +196,34 @@ func TestSessionWithCredentialsHasNoLane(t *testing.T) {
 		t.Error("a request went by the lane")
 	}
 }
+
+// TestLaneNumbersGoOnOverConnections: a server that a session has moved to tells its requests apart by their numbers, and may still hear
+// of one that was sent to the server before.
+func TestLaneNumbersGoOnOverConnections(t *testing.T) {
+	server, first := laned(t)
+	go func() { _, _ = io.Copy(io.Discard, server) }()
+	other, second := laned(t)
+	go func() { _, _ = io.Copy(io.Discard, other) }()
+	second.link = first.link
+	seen := make(map[uint32]bool)
+	for range 10 {
+		for _, s := range []*socket{first, second} {
+			if !s.send(request(20), time.Minute, func([]byte, error) {}) {
+				t.Fatal("not sent")
+			}
+			for xid := range s.lane.waiting {
+				seen[xid] = true
+			}
+		}
+	}
+	if len(seen) != 20 {
+		t.Errorf("%d numbers for 20 requests", len(seen))
+	}
+	if seen[closeXid] {
+		t.Error("a request has the number of the closing one")
+	}
+	first.link.crowded.Store(true)
+	if second.openLane(); second.send(request(20), time.Minute, func([]byte, error) {}) {
+		t.Error("a lane after the Conn has come to its numbers")
+	}
+}

@@ -32,7 +32,9 @@ type link struct {
 	hosts  *rotation // for the Conn's loop only
 	target target    // likewise
 
-	newest atomic.Int64 // the newest transaction that a lane has shown
+	newest  atomic.Int64  // the newest transaction that a lane has shown
+	letters atomic.Uint32 // how many requests the lanes have sent
+	crowded atomic.Bool   // the Conn has come as far as the lanes' numbers
 
 	mu      sync.Mutex
 	socket  *socket // the latest

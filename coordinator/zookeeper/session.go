@@ -195,6 +195,7 @@ func (s *session) finish(cause error, service bool) {
 		close(s.over)
 		s.left.stop()
 		if s.own != nil {
+			s.own.link.cancel() // before the Conn gets another session
 			go s.retire()
 		}
 	}

@@ -132,7 +132,8 @@ func (s *socket) Write(p []byte) (int, error) {
 		s.asked = true
 		p = s.link.seenIn(p)
 	case n >= 8 && laneXid <= binary.BigEndian.Uint32(p[4:]) && p[4] < 0x80:
-		s.closeLane(false) // the Conn has come as far as the lane's numbers
+		s.link.crowded.Store(true)
+		s.closeLane(false)
 	}
 	if _, err := s.Conn.Write(p); err != nil {
 		s.drop()

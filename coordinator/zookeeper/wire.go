@@ -19,9 +19,9 @@ import (
 const (
 	opCloseSession    = -11
 	codeExpired       = -112
-	maxHandshake      = 1 << 10 // an answer has about 40 bytes
-	closeXid          = 1
-	maxSessionTimeout = 1<<31 - 1 // milliseconds
+	maxHandshake      = 1 << 10    // an answer has about 40 bytes
+	closeXid          = 0x7fffffff // which no other request of a session has
+	maxSessionTimeout = 1<<31 - 1  // milliseconds
 )
 
 // hello is what the service answers to a connect request. A session of 0 means that the

@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	theirs "go.etcd.io/etcd/client/v3/concurrency"
 
-	"github.com/baton-go/baton/concurrency"
+	"github.com/baton-go/baton/recipes/concurrency"
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/proc"

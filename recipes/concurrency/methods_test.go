@@ -8,8 +8,8 @@ import (
 	v3 "go.etcd.io/etcd/client/v3"
 	theirs "go.etcd.io/etcd/client/v3/concurrency"
 
-	ours "github.com/baton-go/baton/concurrency"
 	"github.com/baton-go/baton/coordinator"
+	ours "github.com/baton-go/baton/recipes/concurrency"
 )
 
 // TestMethodsAreTheSame: whoever changes the import finds every method of etcd's types, with the same arguments and results.
