@@ -19,7 +19,6 @@ type attempt struct {
 	record  driver.Version // of the terms that Rule comes from
 	joined  driver.Joined
 	last    bool // nobody could be behind it and take it for a waiter
-	second  bool // nobody but the one that it waits for stood ahead when it looked
 	first   bool // it was admitted as the first in line
 
 	// What it knows of the record; see Terms.
@@ -102,8 +101,7 @@ func ended(ctx context.Context, err error) error {
 }
 
 // wait returns nil once the rule admits the contender. After each leaving among those it
-// watches it looks again, since the one ahead may have left without ever holding; unless it left as the first in line, as
-// it says, or as the look before has shown: nobody gets ahead of it later.
+// watches it looks again, since the one ahead may have left without ever holding; unless it left as the first in line.
 func (a *attempt) wait(ctx context.Context) error {
 	if a.joined.First && a.Rule(nil).Admitted {
 		a.first, a.last = true, true // whoever is behind sees it first in line
@@ -126,9 +124,7 @@ func (a *attempt) wait(ctx context.Context) error {
 		if a.sharing == now {
 			continue
 		}
-		passed, err := a.await(ctx, v)
-		passed = passed || err == nil && a.second && a.stays(v)
-		if passed || err != nil {
+		if passed, err := a.await(ctx, v); passed || err != nil {
 			a.first = passed
 			return err
 		}
@@ -136,12 +132,6 @@ func (a *attempt) wait(ctx context.Context) error {
 			a.sharing = willing
 		}
 	}
-}
-
-// stays tells whether the one in the verdict's Watch is of those who stand in one mode until they leave, so that its leaving is no
-// conversion: it asks for the same as this one, which has no other mode.
-func (a *attempt) stays(v Verdict) bool {
-	return a.Exclusive && a.Lesser == "" && a.Held == "" && v.Watch[0].Mode == a.Mode
 }
 
 // glance is the verdict, if that of whoever stands directly ahead is enough to know it.
@@ -170,7 +160,6 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err erro
 			if a.sharing == willing && len(v.Watch) > 0 && crowdAhead(view.Ahead) {
 				a.sharing = now
 			}
-			a.second = len(view.Ahead) == 1
 			return v, false, nil
 		}
 		same, err := a.confirm(ctx)

@@ -20,7 +20,6 @@ import (
 // counted is a client's driver that counts the calls of handing over, of all its sessions.
 type counted struct {
 	*memory.Driver
-	mute                                    bool // says nothing that a driver need not say
 	looks, watches, follows, passes, leaves atomic.Int32
 }
 
@@ -37,14 +36,6 @@ type countedSession struct {
 	c *counted
 }
 
-func (s countedSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-	j, err := s.Session.Join(ctx, line, c)
-	if s.c.mute {
-		j.Nearest = driver.Place{}
-	}
-	return j, err
-}
-
 func (s countedSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	s.c.looks.Add(1)
 	return s.Session.Ahead(ctx, line, own)
@@ -57,8 +48,7 @@ func (s countedSession) Watch(ctx context.Context, line driver.Line, places ...d
 
 func (s countedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
 	s.c.follows.Add(1)
-	passed, err := s.Session.Follow(ctx, line, own, ahead)
-	return passed && !s.c.mute, err
+	return s.Session.Follow(ctx, line, own, ahead)
 }
 
 func (s countedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
@@ -211,74 +201,6 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 		a.serve(first)
 		c.serve(third)
 		c.calls("the one ahead of that passed", made{passes: 1})
-	})
-}
-
-// TestSecondInLineNeedsNoSecondLook: when it has seen who is ahead, and that it is nobody else, it waits for that one to go.
-func TestSecondInLineNeedsNoSecondLook(t *testing.T) {
-	for what, ask := range map[string]func(*runner) *attempt{"mutex": (*runner).lock, "election": (*runner).campaign} {
-		t.Run(what, func(t *testing.T) {
-			runners(t, func(a, b, c *runner) {
-				b.link.mute, c.link.mute = true, true
-				first, second, third := ask(a), ask(b), ask(c)
-				b.calls("behind the first", made{looks: 1, follows: 1})
-				c.calls("behind two", made{looks: 1, follows: 1})
-				a.serve(first)
-				b.calls("the first left", made{})
-				b.serve(second)
-				b.calls("served", made{passes: 1})
-				c.calls("the second left, of whom it knew that another was ahead", made{looks: 1})
-				c.serve(third)
-				c.calls("served", made{passes: 1})
-			})
-		})
-	}
-}
-
-// TestThirdInLineLooksBehindOneThatGivesUp, once it is second, too: what it has seen was said of another.
-func TestThirdInLineLooksBehindOneThatGivesUp(t *testing.T) {
-	runners(t, func(a, b, c *runner) {
-		b.link.mute, c.link.mute = true, true
-		first, second, third := a.lock(), b.lock(), c.lock()
-		second.cancel()
-		<-second.got
-		synctest.Wait()
-		c.calls("behind two, and then one", made{looks: 2, follows: 2})
-		if len(third.got) != 0 {
-			t.Error("the one behind it was admitted")
-		}
-		a.serve(first)
-		c.calls("the only one ahead left", made{})
-		c.serve(third)
-	})
-}
-
-// TestWriterLooksBehindAWriter: that one may have gone on as a reader.
-func TestWriterLooksBehindAWriter(t *testing.T) {
-	runners(t, func(a, b, _ *runner) {
-		b.link.mute = true
-		w := a.write()
-		if err := <-w.got; err != nil {
-			t.Fatal(err)
-		}
-		w2 := b.write()
-		b.calls("behind a writer", made{looks: 1, follows: 1})
-		r, err := a.rw.RLock(w.h.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.give(context.Background()); err != nil {
-			t.Error(err)
-		}
-		synctest.Wait()
-		b.calls("it reads now", made{looks: 1, follows: 1})
-		if len(w2.got) != 0 {
-			t.Error("a writer beside a reader")
-		}
-		if err := r.Unlock(context.Background()); err != nil {
-			t.Error(err)
-		}
-		b.serve(w2)
 	})
 }
 

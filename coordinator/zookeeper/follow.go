@@ -18,6 +18,7 @@ type chase struct {
 	line       driver.Line
 	own, ahead string // the paths of the entries
 	heel       string // that of the heel; empty when it is the entry that is watched
+	sure       bool   // the one ahead has, or had, a heel
 	stage      int
 
 	main, self, other *watch // on the heel or the entry ahead; on own; on the entry ahead if main is on the heel
@@ -45,7 +46,7 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 	tr := s.traces.of(line, mine)
 	if n, ok := parseNode(ahead.Key); ok && n.ID != "" && n.heel() != "" {
 		known := tr.ahead == ahead.Key
-		if known && !tr.bare || !known && tr.heel != "" {
+		if f.sure = known && !tr.bare; f.sure || !known && tr.heel != "" {
 			f.heel = s.path(line) + "/" + n.heel()
 		}
 		if passed, err = f.wait(ctx); passed && n.heel() == mine.nearestHeel() {
@@ -107,7 +108,7 @@ func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
 	return false, false, err
 }
 
-// lookAtHeel watches the heel. If there is none it is forgotten: its entry tells.
+// lookAtHeel watches the heel. If there was none ever it is forgotten.
 func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
 	if w := f.watches.find(watchKey{onHeel, f.heel}); w != nil && f.isAhead(w) && f.said(w) {
 		return true, true, nil // since it joined
@@ -116,22 +117,22 @@ func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
 		w, mine, err := f.watch(ctx, watchKey{onHeel, f.heel}, f.heel)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
+			if f.sure {
+				return true, false, nil
+			}
 			f.heel = ""
 			return false, false, nil
 		case err != nil:
 			return false, false, err
 		}
-		f.main = w
+		f.main, f.sure = w, true
 		h, _ := read(path.Base(f.heel), w.seen.value)
 		there := f.isAhead(w) // else the line was deleted, and made anew
 		if there && !h.passed {
 			return false, false, nil
 		}
 		if mine || f.lent == nil {
-			if !there {
-				f.heel = ""
-			}
-			return there, there, nil
+			return true, there, nil
 		}
 		f.watches.lapse() // a given Conn may have reconnected unseen since that watch was set
 	}
@@ -166,9 +167,6 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 		over, err = f.heard(f.main, e)
 		if passed = f.tells(e); passed && f.removed() {
 			return true, false, driver.ErrGone
-		}
-		if over && f.heel != "" { // somebody may have deleted that alone
-			f.heel, over = "", false
 		}
 		return over || passed, passed, err
 	case e := <-f.self.channel():

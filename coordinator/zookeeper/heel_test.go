@@ -335,34 +335,6 @@ func testToken(s *session, n node) driver.Token {
 	return driver.Token(stat.Czxid)
 }
 
-// TestHeelThatIsDeletedIsNoLeaving: the entry tells who leaves. It may go before the wait begins, or later.
-func TestHeelThatIsDeletedIsNoLeaving(t *testing.T) {
-	for _, later := range []bool{false, true} {
-		_, tr, s := openTree(t)
-		busy(t, tr, s)
-		first, second := testFollow(t, s, 1), testFollow(t, s, 2)
-		n, _ := parseNode(first.Place.Key)
-		if !later {
-			tr.cutDown("/app/m/a/" + n.heel())
-		}
-		told := follow(soon(t, 10*time.Second), s, second.Place, second.Nearest)
-		if later {
-			eventually(t, "the watch", func() bool { return tr.watched() == 1 })
-			tr.cutDown("/app/m/a/" + n.heel())
-		}
-		eventually(t, "the watch on the entry", func() bool { return s.watches.find(watchKey{onPlace, "/app/m/a/" + n.Key}) != nil })
-		select {
-		case got := <-told:
-			t.Errorf("later %t: told %+v", later, got)
-		case <-time.After(20 * time.Millisecond):
-		}
-		ok(t, s.Leave(t.Context(), "m/a", first.Place))
-		if got := <-told; got.err != nil || got.passed {
-			t.Errorf("later %t: told %+v", later, got)
-		}
-	}
-}
-
 // TestHeelThatCannotBeWrittenToIsDeleted: else whoever follows would go on waiting for it.
 func TestHeelThatCannotBeWrittenToIsDeleted(t *testing.T) {
 	_, tr, s := openTree(t)

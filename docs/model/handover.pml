@@ -32,7 +32,6 @@
  *   -DMARKBYNAME   a mark counts whatever life of that name it is of
  *   -DLINEMARK     a mark counts whoever left it in this line
  *   -DTRUSTGONE    whoever leaves has passed
- *   -DTRUSTSECOND  whoever saw one ahead takes it to have left, though it may have gone on as a reader
  *   -DNOLOOK       a watch from now on, and no look once it is there
  *   -DNOOWNWATCH   a follower does not watch its own entry
  *   -DHEEL         ZooKeeper: the mark is there from the join on, and whoever leaves otherwise removes it
@@ -159,12 +158,10 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
  * directly ahead, q. */
 inline ahead(R) {
 	p = NONE; q = NONE; j = 0;
-	second = 0;
 	do
 	:: j < N ->
 		if
 		:: j != i && THERE(j, R) && cr[j] < cr[i] ->
-			second = (q == NONE);
 			if
 			:: q == NONE -> q = j
 			:: q != NONE && cr[j] > cr[q] -> q = j
@@ -259,7 +256,7 @@ inline remove(pass) {
 
 proctype contender(byte i) {
 	byte s, p, q, R, W, j, f;
-	bool pw, first, second, swapped, passed;
+	bool pw, first, swapped, passed;
 	s = SES(i); p = NONE; f = NONE;
 
 join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.nearestOf, etcd.session.quiet, zookeeper.session.add, zookeeper.session.arrive */
@@ -426,10 +423,6 @@ told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.removed */
 #ifdef TRUSTGONE
 		passed = 1;
 #endif
-#if !defined(RW) || defined(TRUSTSECOND)
-		passed = passed || second; /* go: recipes.attempt.stays: nobody is converted there */
-#endif
-		second = 0;
 		p = NONE; pw = 0;
 		if
 		:: passed -> first = 1

@@ -70,7 +70,6 @@ runs() {
 		default handover  two_hold               -DMARKBYNAME -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DEXCLUSION
 		default handover  two_hold               -DLINEMARK -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DEXCLUSION
 		default handover  two_hold               -DTRUSTGONE -DCANCELS=1 -DEXCLUSION
-		default handover  two_hold               -DTRUSTSECOND -DRW -DEXCLUSION
 		default handover  stuck                  -DNOLOOK
 		default handover  removed_wins           -DNOOWNWATCH -DOPS=1
 		default handover  two_hold               -DHEEL -DOPS=1 -DZK -DEXCLUSION

@@ -5,37 +5,24 @@ var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A waiter that is woken takes the name without a look, whatever it was that woke it: the one ahead may have left without ever holding.",
 	file: "recipes/attempt.go",
-	old: `		if passed || err != nil {
+	old: `		if passed, err := a.await(ctx, v); passed || err != nil {
 			a.first = passed
 			return err
 		}`,
-	new: `		a.first = passed || a.first
+	new: `		passed, err := a.await(ctx, v)
+		a.first = passed || a.first
 		return err`,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"}},
 }, {
 	name: "any-leaving-is-a-pass", promise: "P1",
 	what: "A follower takes the leaving of the one ahead for a pass, also if that one gave up or was lost.",
 	file: "recipes/attempt.go",
-	old:  `		if passed || err != nil {`,
-	new:  `		if passed || v.Next || err != nil {`,
+	old:  `		if passed, err := a.await(ctx, v); passed || err != nil {`,
+	new:  `		if passed, err := a.await(ctx, v); passed || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
 		{pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"},
 	},
-}, {
-	name: "second-whoever-is-ahead", promise: "P1",
-	what:   "A waiter that has seen one ahead takes the name when that one goes, also if it goes on as a reader.",
-	file:   "recipes/attempt.go",
-	old:    `	return a.Exclusive && a.Lesser == "" && a.Held == "" && v.Watch[0].Mode == a.Mode`,
-	new:    `	return a.Exclusive`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestWriterLooksBehindAWriter"}},
-}, {
-	name: "second-without-counting", promise: "P1",
-	what:   "A waiter that has looked takes itself for the second in line, however many it has seen.",
-	file:   "recipes/attempt.go",
-	old:    `			a.second = len(view.Ahead) == 1`,
-	new:    `			a.second = true`,
-	caught: []test{{pkg: "recipes", name: "TestThirdInLineLooksBehindOneThatGivesUp"}},
 }, {
 	name: "try-follows", promise: "P8",
 	what:   "A Try that joined behind somebody who came between waits for that one.",
