@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -225,5 +226,32 @@ func TestLaneNumbersGoOnOverConnections(t *testing.T) {
 	first.link.crowded.Store(true)
 	if second.openLane(); second.send(request(20), time.Minute, func([]byte, error) {}) {
 		t.Error("a lane after the Conn has come to its numbers")
+	}
+}
+
+// TestReplyAboutAnotherNodeIsNoJoin: what it says of who is first is of another line, or of another contender.
+func TestReplyAboutAnotherNodeIsNoJoin(t *testing.T) {
+	f, l := newFake(t), &oneLine{}
+	f.reply = l.reply
+	s := openFake(t, f, testTTL)
+	join := func(line driver.Line, id string) error {
+		_, err := s.Join(soon(t, time.Second), line, driver.Contender{ID: id, Mode: "x"})
+		return err
+	}
+	l.set(func() { l.session = s.ID() })
+	if err := join("m/a", testID); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		line driver.Line
+		id   string
+	}{{"m/b", testID}, {"m/a", strings.Repeat("f", 32)}} {
+		if err := join(x.line, x.id); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("%v: %v", x, err)
+		}
+	}
+	l.set(func() { l.session = "7" })
+	if err := join("m/a", testID); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("of another session: %v", err)
 	}
 }

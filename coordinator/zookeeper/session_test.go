@@ -369,6 +369,7 @@ func TestOldServersGetPlainNodes(t *testing.T) {
 	l.set(func() { l.session = s.ID() })
 	for _, line := range []driver.Line{"m/a", "m/b"} {
 		made = false
+		l.set(func() { l.line = line })
 		if _, err := s.Join(soon(t, time.Second), line, driver.Contender{ID: testID, Mode: "x"}); err != nil {
 			t.Fatal(err)
 		}
