@@ -71,9 +71,7 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		if !sent {
 			a, err = s.add(ctx, line, c, f, heel)
 		}
-		if err == nil && (a.node.ID != c.ID || a.node.Session != s.hex || a.parent != s.path(line)) {
-			return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", a.node.Key))
-		}
+		err = s.about(line, c, a, err)
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
 		}
@@ -93,6 +91,14 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		}
 	}
 	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the line's node vanished again and again"))
+}
+
+// about is err, or says that the reply to a join is about another node: then it is not known what the join has made.
+func (s *session) about(line driver.Line, c driver.Contender, a arrival, err error) error {
+	if err == nil && (a.node.ID != c.ID || a.node.Session != s.hex || a.parent != s.path(line)) {
+		return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", a.node.Key))
+	}
+	return err
 }
 
 // shortLine is how many children may be listed where their number alone would do if there were no heels.

@@ -13,10 +13,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	theirs "go.etcd.io/etcd/client/v3/concurrency"
 
-	"github.com/baton-go/baton/recipes/concurrency"
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/proc"
+	"github.com/baton-go/baton/recipes/concurrency"
 )
 
 func init() { proc.Register("drop-in", worker(openDropIn)) }
