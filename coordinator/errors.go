@@ -88,23 +88,25 @@ func MayHaveApplied(err error) bool {
 // Describe gives err the operation and the name that a recipe's user knows, in place of those of
 // the step that failed, and of the steps behind that. The cause of ctx, if that is what err is, comes back untouched, and so does nil.
 func Describe(ctx context.Context, op, name string, err error) error {
-	var e *Error
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && same(err, context.Cause(ctx)):
+	if err == nil || ctx.Err() != nil && same(err, context.Cause(ctx)) {
 		return err
-	case errors.As(err, &e):
-		said := &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
-		for {
-			inner, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
-			if !ok {
-				return said
-			}
-			said.Err, said.Maybe = inner.Err, said.Maybe || inner.Maybe
-		}
 	}
-	return &Error{Op: op, Name: name, Err: err}
+	return describe(op, name, err) // which allocates
+}
+
+func describe(op, name string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return &Error{Op: op, Name: name, Err: err}
+	}
+	said := &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
+	for {
+		inner, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
+		if !ok {
+			return said
+		}
+		said.Err, said.Maybe = inner.Err, said.Maybe || inner.Maybe
+	}
 }
 
 // same reports whether two errors are one. errors.Is would also find it behind others.
