@@ -270,7 +270,7 @@ func (w *world) granted(c claim) *handle {
 	fate, condemned := l.condemned[c.token]
 	switch {
 	case !x.alive(): // it ended between the grant and now
-	case condemned && w.now()-fate.at > w.unaware(fate.at):
+	case condemned && w.now()-fate.at > w.unaware(fate):
 		w.violation("%s: token %d was granted %v after its entry was gone", l.name.line, c.token, w.now()-fate.at)
 	case !condemned:
 		w.judgeGrant(l, h, c)
@@ -284,12 +284,16 @@ func (w *world) granted(c claim) *handle {
 }
 
 // unaware is how long somebody whose entry was taken away at a moment may still be granted what he asked for: while a view, or the
-// reply to his joining, was under way.
-func (w *world) unaware(at time.Duration) time.Duration {
-	if w.calmFrom > 0 && at >= w.calmFrom {
-		return w.prompt
+// reply to his joining, was under way; or, if it was deleted, before he watched it himself.
+func (w *world) unaware(fate fateOf) time.Duration {
+	limit := w.longest + w.ttl
+	if w.calmFrom > 0 && fate.at >= w.calmFrom {
+		limit = w.prompt
 	}
-	return w.longest + w.ttl
+	if !fate.session {
+		limit += driver.Settle
+	}
+	return limit
 }
 
 // kindOf counts a grant among its like.
@@ -447,7 +451,7 @@ func (w *world) auditCondemned(l *line, h *hold) {
 			return
 		}
 		if fate.at > w.calmFrom && w.calmFrom > 0 {
-			told += w.ttl - 250*time.Millisecond - 2*w.prompt // a hold begins to watch itself after that time
+			told += w.ttl - driver.Settle - 250*time.Millisecond - 2*w.prompt // as long as that he does not watch it, as a waiter and then as a holder
 		} else {
 			told -= 2*w.longest + time.Second
 		}
