@@ -54,6 +54,7 @@ var notShared = map[string]string{
 	"J2/joining again finds the converted": conversions, "J3/nobody is first behind a converted": conversions, "J6/a converted entry": conversions,
 	"J6/nobody is alone or first beside": conversions, "Key/a conversion": conversions, "L1/a converted entry": conversions,
 	"L2/leave with the place before": conversions, "List/a limit counts": conversions, "P1/a write is shown": conversions,
+	"K1/a check knows at once who was converted": conversions, "K1/a check goes by the token too": conversions, "K2/a check finds an entry that was converted": conversions,
 	"P2/a late write does not change the converted": conversions, "P2/a place that is gone": conversions, "V3/last is false in front of a converted": conversions,
 	"V3/last is never true": conversions, "V4/the whole line is as": conversions, "Last/": conversions, "W2/writes and conversions": conversions,
 	"H1/a head shows": conversions, "H1/a head is never": conversions, "H2/others who come": conversions, "W1/a conversion": conversions,
@@ -180,6 +181,10 @@ func (s *maskedSession) List(ctx context.Context, line driver.Line, limit int) (
 		all[i].Place = s.show(line, all[i].Place)
 	}
 	return all, err
+}
+
+func (s *maskedSession) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	return s.Session.Check(ctx, shared(line), key, token)
 }
 
 func (s *maskedSession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {

@@ -167,7 +167,7 @@ func TestStoredTokenNeverGoesBack(t *testing.T) {
 					rng := rand.New(rand.NewPCG(7, uint64(i)))
 					wg.Go(func() {
 						for range rounds {
-							token := driver.Token(attempts.Add(1)/2 + int64(rng.IntN(16)))
+							token := driver.Token(1 + attempts.Add(1)/2 + int64(rng.IntN(16)))
 							undo := rng.IntN(3) == 0
 							err := db.transact(ctx, level, func(tx *sql.Tx) error {
 								if err := db.guard.Check(ctx, tx, resource, books(token)); err != nil {

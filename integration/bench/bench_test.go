@@ -88,7 +88,8 @@ func TestQuickRunHasAllCasesAndTheirCounts(t *testing.T) {
 		t.Errorf("%d results of waiters, want 4", len(r.Waiters))
 	}
 	for _, w := range r.Waiters {
-		if w.Heap <= 0 || w.Goroutines < 0.99 || w.Role == Baton && !w.InOrder {
+		// So few of them may weigh less than what else comes and goes on the heap.
+		if w.Heap == 0 || w.Goroutines < 0.99 || w.Role == Baton && !w.InOrder {
 			t.Errorf("waiters: %+v", w)
 		}
 	}

@@ -26,6 +26,20 @@ type Session struct {
 // returns nil the session's ephemeral nodes are gone, as far as that server is concerned. The owner
 // learns of it at its next contact: the server has closed its connection.
 func (s Session) Kill(ctx context.Context, addr string) error {
+	for again := false; ; again = true {
+		err := s.kill(ctx, addr)
+		switch {
+		case again && errors.Is(err, ErrSessionGone): // the answer to the one before was lost
+			return nil
+		case !errors.Is(err, io.EOF) || ctx.Err() != nil:
+			return err
+		}
+		// Else its owner has come back meanwhile, and the server has dropped this connection for that.
+	}
+}
+
+// kill is one attempt.
+func (s Session) kill(ctx context.Context, addr string) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("zkwire: %w", err)
