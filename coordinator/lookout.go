@@ -31,7 +31,7 @@ func (l Lineup) At(p driver.Place) int {
 // session share what that costs: a reading whenever somebody leaves the line or begins to survey it, and two watches, of the
 // line and of its record.
 //
-// Each lineup has own in it, and is at least as new as the one before. When own is not in the line any more, Survey returns nil:
+// Each lineup has own in it. One may be older than the one before it, but none is older than own. When own is not in the line any more, Survey returns nil:
 // Ahead then says why. known is the version of the record that the caller knows. For the rest it is like Await.
 func (s *Session) Survey(ctx context.Context, line driver.Line, own driver.Place, known driver.Version, judge func(Lineup) bool) error {
 	return s.wait(ctx, "await", line, func(ctx context.Context) error {
