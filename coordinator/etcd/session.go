@@ -138,8 +138,7 @@ func (s *session) watchSentinel(shown int64) {
 	const pause = 250 * time.Millisecond
 
 	defer close(s.stopped)
-	w := newWait(s.sentinel)
-	w.shown = shown
+	w := &wait{s.sentinel, shown}
 	for s.life.Err() == nil {
 		if s.awaitLeaving(s.life, w) == nil {
 			s.end()

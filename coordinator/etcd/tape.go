@@ -25,6 +25,7 @@ type tape struct {
 	heads   []driver.Head    // in order, without values
 	made    map[string]int64 // their create revisions, by key; nil before the first reading
 	rev     int64            // as of which
+	floor   int64            // of what the session has finished in the line: a tape that is behind is not read
 	changed chan struct{}    // closed and replaced
 	over    bool             // it has ended for want of users, and may have none any more
 	err     error
@@ -37,8 +38,6 @@ const linger = 5 * time.Millisecond
 type tapes struct {
 	mu sync.Mutex
 	m  map[driver.Line]*tape
-	// done are the revisions of what this session has changed in lines that have tapes: a tape that is behind is not read.
-	done map[driver.Line]int64
 }
 
 // follow adds a user to the tape of a line, which begins if there is none.
@@ -50,7 +49,7 @@ func (s *session) follow(line driver.Line) *tape {
 	}
 	t := &tape{session: s, line: line, users: 1, changed: make(chan struct{})}
 	if s.tapes.m == nil {
-		s.tapes.m, s.tapes.done = make(map[driver.Line]*tape), make(map[driver.Line]int64)
+		s.tapes.m = make(map[driver.Line]*tape)
 	}
 	s.tapes.m[line] = t
 	go t.run() // ends with the session at the latest
@@ -67,12 +66,19 @@ func (t *tape) enter() bool {
 	return !t.over
 }
 
-// finished notes that this session has changed the line at a revision.
+// of is the tape of a line, nil if there is none.
+func (ts *tapes) of(line driver.Line) *tape {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.m[line]
+}
+
+// finished notes that this session has changed the line at a revision, or knows what it was at that.
 func (s *session) finished(line driver.Line, rev int64) {
-	s.tapes.mu.Lock()
-	defer s.tapes.mu.Unlock()
-	if s.tapes.m[line] != nil {
-		s.tapes.done[line] = max(s.tapes.done[line], rev)
+	if t := s.tapes.of(line); t != nil { // one that comes later reads the line
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.floor = max(t.floor, rev)
 	}
 }
 
@@ -97,7 +103,6 @@ func (t *tape) run() {
 	}
 	if s.tapes.m[t.line] == t {
 		delete(s.tapes.m, t.line)
-		delete(s.tapes.done, t.line)
 	}
 	close(t.changed)
 }
@@ -158,11 +163,11 @@ func (t *tape) take(ev *clientv3.Event) {
 }
 
 // awaitAny returns nil when one of several places is gone. While the tape is behind the newest of them it has not seen them yet.
-func (s *session) awaitAny(ctx context.Context, line driver.Line, w *wait) error {
+func (s *session) awaitAny(ctx context.Context, line driver.Line, made map[string]int64, newest int64) error {
 	t := s.follow(line)
 	defer t.leave()
 	for {
-		gone, changed, err := t.lacks(w)
+		gone, changed, err := t.lacks(made, newest)
 		switch {
 		case s.alive() != nil:
 			return driver.ErrSessionLost
@@ -181,13 +186,14 @@ func (s *session) awaitAny(ctx context.Context, line driver.Line, w *wait) error
 	}
 }
 
-func (t *tape) lacks(w *wait) (gone bool, changed <-chan struct{}, err error) {
+// lacks tells whether the tape has come as far as newest, and lacks one of the entries that were made at these revisions.
+func (t *tape) lacks(made map[string]int64, newest int64) (gone bool, changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.err != nil || t.made == nil || t.rev < w.newest {
+	if t.err != nil || t.made == nil || t.rev < newest {
 		return false, t.changed, t.err
 	}
-	for key, rev := range w.places {
+	for key, rev := range made {
 		if t.made[key] != rev {
 			t.session.learn(t.rev)
 			return true, nil, nil
@@ -198,12 +204,13 @@ func (t *tape) lacks(w *wait) (gone bool, changed <-chan struct{}, err error) {
 
 // taped shows the line, if there is a tape. It waits a little until the tape is as new as all that the session has finished.
 func (s *session) taped(ctx context.Context, line driver.Line) (all []driver.Place, ok bool) {
-	s.tapes.mu.Lock()
-	t, floor := s.tapes.m[line], max(s.tapes.done[line], s.seen.Load())
-	s.tapes.mu.Unlock()
+	t := s.tapes.of(line)
 	if t == nil {
 		return nil, false
 	}
+	t.mu.Lock()
+	floor := max(t.floor, s.seen.Load()) // what is finished from now on need not be shown
+	t.mu.Unlock()
 	late := time.NewTimer(linger)
 	defer late.Stop()
 	for {

@@ -9,41 +9,34 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// wait is what one call of Watch waits for.
-type wait struct {
-	key    string           // of one entry
-	places map[string]int64 // the create revisions of all, by key
-	newest int64            // the greatest create revision of the places
-	shown  int64            // a revision at which a view showed the one entry, or 0
-}
-
-// newWait watches one key. Its events are those of the one entry and, of a foreign
+// wait is what one call of Watch for one place waits for. Its events are those of the one entry and, of a foreign
 // key that is made again, of later ones.
-func newWait(e entry) *wait {
-	return &wait{key: e.key, places: map[string]int64{e.key: e.rev}, newest: e.rev}
+type wait struct {
+	entry
+	shown int64 // a revision at which a view showed the entry, or 0
 }
 
-// wait finds what to watch for the given places. It returns nil if the places themselves show that one is gone.
-func (s *session) wait(line driver.Line, places []driver.Place) (*wait, error) {
+// entries reads the handles of places: the create revisions, by key, and the newest of all. gone says that the places themselves show that
+// one has left.
+func (s *session) entries(line driver.Line, places []driver.Place) (made map[string]int64, newest entry, gone bool, err error) {
 	if len(places) == 0 {
-		return nil, invalid("no places to watch")
+		return nil, newest, false, invalid("no places to watch")
 	}
-	w := &wait{places: make(map[string]int64, len(places))}
+	made = make(map[string]int64, len(places))
 	for _, p := range places {
 		e, ok := s.keys.entry(line, p)
 		if !ok {
-			return nil, invalid("%q is no place of line %q", p.Key, line)
+			return nil, newest, false, invalid("%q is no place of line %q", p.Key, line)
 		}
-		if old, twice := w.places[e.key]; twice && old != e.rev {
-			return nil, nil // two lives of one foreign key: the older one is over
+		if old, twice := made[e.key]; twice && old != e.rev {
+			return nil, newest, true, nil // two lives of one foreign key: the older one is over
 		}
-		w.key, w.newest = e.key, max(w.newest, e.rev)
-		w.places[e.key] = e.rev
+		made[e.key] = e.rev
+		if e.rev > newest.rev {
+			newest = e
+		}
 	}
-	if near := s.nearest.Load(); near != nil && near.key == places[0].Key {
-		w.shown = near.rev
-	}
-	return w, nil
+	return made, newest, false, nil
 }
 
 // Watch waits on the caller's own goroutine, once the watch is there: of the one place, or of the line for several. Creating watches
@@ -57,12 +50,16 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	if err := s.alive(); err != nil {
 		return err
 	}
-	w, err := s.wait(line, places)
-	if err != nil || w == nil {
+	made, newest, gone, err := s.entries(line, places)
+	switch {
+	case err != nil || gone:
 		return err
+	case len(made) > 1:
+		return s.awaitAny(ctx, line, made, newest.rev)
 	}
-	if len(w.places) > 1 {
-		return s.awaitAny(ctx, line, w)
+	w := &wait{entry: newest}
+	if near := s.nearest.Load(); near != nil && near.key == places[0].Key {
+		w.shown = near.rev
 	}
 	return s.awaitLeaving(ctx, w)
 }
@@ -80,9 +77,8 @@ func (s *session) told(ctx context.Context, w *wait, resp clientv3.WatchResponse
 		return s.look(ctx, w, resp.Header.Revision)
 	}
 	for _, ev := range resp.Events {
-		rev, mine := w.places[string(ev.Kv.Key)]
 		// A watch that was resumed may show the end of an earlier life of a foreign key.
-		if mine && ev.Type == mvccpb.DELETE && ev.Kv.ModRevision > rev {
+		if ev.Type == mvccpb.DELETE && ev.Kv.ModRevision > w.rev {
 			s.learn(ev.Kv.ModRevision)
 			return true, nil
 		}
@@ -90,22 +86,22 @@ func (s *session) told(ctx context.Context, w *wait, resp clientv3.WatchResponse
 	return false, nil
 }
 
-// look reads the place once, at or after the revision at which their watch existed.
+// look reads the entry once, at or after the revision at which its watch existed.
 // Without it a leaving just before the watch would never be told. The client's own
 // resuming relies on it as well: it starts again at that revision, not at the one from
 // which the server's watch really counted, which may be a little older.
 //
-// The member that serves the watch may be behind the one that showed the places, and not have
-// all of them yet. To it they are not gone, so the look is no older than the newest of them.
+// The member that serves the watch may be behind the one that showed the entry, and not have it
+// yet. To it the entry is not gone, so the look is no older than that.
 func (s *session) look(ctx context.Context, w *wait, since int64) (gone bool, err error) {
 	if w.shown >= since {
 		return false, nil // nothing happened in between
 	}
-	r, err := s.read(ctx, max(since, w.newest), clientv3.OpGet(w.key, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.newest)))
+	r, err := s.read(ctx, max(since, w.rev), clientv3.OpGet(w.key, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.rev)))
 	if err != nil {
 		return false, err
 	}
-	if len(r.kvs) == 0 || r.kvs[0].CreateRevision != w.newest {
+	if len(r.kvs) == 0 || r.kvs[0].CreateRevision != w.rev {
 		s.learn(r.rev)
 		return true, nil
 	}
