@@ -231,19 +231,6 @@ func (g *guest) Follow(ctx context.Context, line driver.Line, own, ahead driver.
 	return false, err
 }
 
-// gone tells whether the entry that is gone was removed, or went with its session.
-func (g *guest) gone(ctx context.Context) error {
-	r, err := g.get(ctx, clientv3.OpGet(g.sentinel.key, clientv3.WithKeysOnly()))
-	switch {
-	case err != nil:
-		return g.failed(ctx, err)
-	case len(r.kvs) == 0 || r.kvs[0].CreateRevision != g.sentinel.rev:
-		g.end()
-		return driver.ErrSessionLost
-	}
-	return driver.ErrGone
-}
-
 // own finds out which key of this session a place names. The key itself does not say whose contender it is.
 func (g *guest) own(line driver.Line, p driver.Place) (mine, error) {
 	e, ok := g.keys.entry(line, p)

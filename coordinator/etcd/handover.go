@@ -363,13 +363,13 @@ func (f *following) warned(ctx context.Context, w warning) error {
 }
 
 // gone tells whether the entry that is gone was removed, or went with its session. The watch of the sentinel may tell that later.
-func (f *following) gone(ctx context.Context) error {
-	r, err := f.get(ctx, clientv3.OpGet(f.sentinel.key, clientv3.WithKeysOnly()))
+func (s *session) gone(ctx context.Context) error {
+	r, err := s.get(ctx, clientv3.OpGet(s.sentinel.key, clientv3.WithKeysOnly()))
 	switch {
 	case err != nil:
-		return f.watchFailed(ctx, err)
-	case len(r.kvs) == 0 || r.kvs[0].CreateRevision != f.sentinel.rev:
-		f.end()
+		return s.watchFailed(ctx, err)
+	case len(r.kvs) == 0 || r.kvs[0].CreateRevision != s.sentinel.rev:
+		s.end()
 		return driver.ErrSessionLost
 	}
 	return driver.ErrGone
