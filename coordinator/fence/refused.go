@@ -7,6 +7,19 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// ParseValues reads the sequencer among the values of a header or of metadata: without one the error is ErrMissing, and of several none is taken.
+func ParseValues(values []string) (Sequencer, error) {
+	switch len(values) {
+	case 0:
+		return Sequencer{}, ErrMissing
+	case 1:
+		return Parse(values[0])
+	}
+	return Sequencer{}, errSeveral
+}
+
+var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))
+
 // EncodeRefusal writes why a sequencer was refused in visible ASCII and blanks, for transports: "stale 1234",
 // "foreign 4f0c…:mutex/orders". It is empty for an error that is no refusal.
 func EncodeRefusal(err error) string {

@@ -137,7 +137,7 @@ func (s *serverStream) Context() context.Context { return s.ctx }
 
 // admit returns the context for a call that is admitted.
 func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
-	s, err := shown(ctx)
+	s, err := fence.ParseValues(metadata.ValueFromIncomingContext(ctx, Key))
 	if err == nil {
 		err = check(ctx, s)
 	}
@@ -166,17 +166,3 @@ func Refuse(ctx context.Context, err error) error {
 	}
 	return status.Error(codes.Unavailable, "the sequencer could not be checked")
 }
-
-// shown is the sequencer of a call.
-func shown(ctx context.Context) (fence.Sequencer, error) {
-	switch values := metadata.ValueFromIncomingContext(ctx, Key); len(values) {
-	case 0:
-		return fence.Sequencer{}, fence.ErrMissing
-	case 1:
-		return fence.Parse(values[0])
-	default:
-		return fence.Sequencer{}, errSeveral
-	}
-}
-
-var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))

@@ -52,7 +52,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // sequencer. A request that is not admitted is answered by Refuse.
 func Handler(check fence.Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s, err := shown(r)
+		s, err := fence.ParseValues(r.Header.Values(Header))
 		if err == nil {
 			err = check(r.Context(), s)
 		}
@@ -63,20 +63,6 @@ func Handler(check fence.Checker, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(fence.With(r.Context(), s)))
 	})
 }
-
-// shown is the sequencer of a request.
-func shown(r *http.Request) (fence.Sequencer, error) {
-	switch values := r.Header.Values(Header); len(values) {
-	case 0:
-		return fence.Sequencer{}, fence.ErrMissing
-	case 1:
-		return fence.Parse(values[0])
-	default:
-		return fence.Sequencer{}, errSeveral
-	}
-}
-
-var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))
 
 // Refuse answers a request with why a check did not admit its sequencer:
 //
