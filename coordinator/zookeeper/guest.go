@@ -116,7 +116,7 @@ func (g *guest) make(ctx context.Context, line driver.Line, c driver.Contender, 
 			return "", cmp.Or(err, errors.New("zookeeper: unexpected reply to a join"))
 		}
 		if !strings.HasPrefix(results[0].String, create.Path) {
-			return "", driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", results[0].String))
+			return "", misdirected(results[0].String)
 		}
 		return path.Base(results[0].String), nil
 	})

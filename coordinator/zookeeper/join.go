@@ -96,9 +96,14 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 // about is err, or says that the reply to a join is about another node: then it is not known what the join has made.
 func (s *session) about(line driver.Line, c driver.Contender, a arrival, err error) error {
 	if err == nil && (a.node.ID != c.ID || a.node.Session != s.hex || a.parent != s.path(line)) {
-		return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", a.node.Key))
+		return misdirected(a.node.Key)
 	}
 	return err
+}
+
+// misdirected is the error of a join whose reply is about another node.
+func misdirected(name string) error {
+	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", name))
 }
 
 // shortLine is how many children may be listed where their number alone would do if there were no heels.
