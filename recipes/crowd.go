@@ -80,28 +80,25 @@ func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
 func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 	a.slept = true
 	for asked := a.record; ; {
-		other, judged := a.record, false
+		var other bool // record, of which nobody was asked yet
+		record := asked
 		err := a.session.Survey(ctx, a.line.line, a.joined.Place, a.record, func(l coordinator.Lineup) bool {
 			own := l.At(a.joined.Place)
-			if a.sharing = now; !crowded(len(l.Places), l.Sessions) {
-				a.sharing = not
-			}
 			if admitted = a.Rule(l.Places[:own]).Admitted; admitted {
 				a.last = shared(l.Places, own)
 			}
-			other = l.Record
-			judged = admitted || a.sharing == not || other != a.record && other != asked
-			return judged
+			record, other = l.Record, l.Record != a.record && l.Record != asked
+			return admitted || other || !crowded(len(l.Places), l.Sessions)
 		})
 		switch {
-		case err == nil && !judged, // it is not in the line, or what was read is old
-			errors.Is(err, coordinator.ErrRefused): // what was asked for all may be granted to one
+		case errors.Is(err, coordinator.ErrRefused), // what was asked for all may be granted to one
+			err == nil && !admitted && !other: // the line is not crowded, or the contender not in it
 			a.sharing = not
 			return false, nil
-		case err != nil || !admitted && (other == a.record || other == asked):
+		case err != nil:
 			return false, err
 		}
-		asked = other // which may be older than a.record
+		asked = record // which may be older than a.record
 		same, err := a.confirm(ctx)
 		if admitted || err != nil || !same {
 			return admitted && same, err
