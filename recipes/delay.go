@@ -32,8 +32,13 @@ func (o options) checkDelay(name string) error {
 	return nil
 }
 
-// LockDelay is what WithLockDelay gave, or zero.
-func (l *Line) LockDelay() time.Duration { return l.delay }
+// RefuseLockDelay returns an error if the line has a lock-delay: for recipes, of the given name, whose holders do not exclude each other.
+func RefuseLockDelay(l *Line, recipe string) error {
+	if l.delay == 0 {
+		return nil
+	}
+	return invalid("lock-delay %v for %s %q: only a mutex and an election have one", l.delay, recipe, l.name)
+}
 
 // DelayError says that the last holder of the name was lost, and for how long the name rests, at most. It is a coordinator.ErrTaken.
 type DelayError struct {

@@ -91,8 +91,8 @@ func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d := line.LockDelay(); d != 0 {
-		return nil, fmt.Errorf("baton: %w: lock-delay %v for read-write lock %q: only a mutex and an election have one", coordinator.ErrInvalid, d, name)
+	if err := recipes.RefuseLockDelay(line, "read-write lock"); err != nil {
+		return nil, err
 	}
 	return &RWLock{line: line}, nil
 }

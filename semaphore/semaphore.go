@@ -122,8 +122,8 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 	if err != nil {
 		return nil, err
 	}
-	if d := line.LockDelay(); d != 0 {
-		return nil, fmt.Errorf("baton: %w: lock-delay %v for semaphore %q: only a mutex and an election have one", coordinator.ErrInvalid, d, name)
+	if err := recipes.RefuseLockDelay(line, "semaphore"); err != nil {
+		return nil, err
 	}
 	numbers, err := recipes.NewLine(c, slots, name)
 	if err != nil {
