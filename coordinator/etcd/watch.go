@@ -16,8 +16,8 @@ type wait struct {
 	shown int64 // a revision at which a view showed the entry, or 0
 }
 
-// entries reads the handles of places: the create revisions, by key, and the newest of all. gone says that the places themselves show that
-// one has left.
+// entries reads the handles of places: the create revisions, by key, and the newest of all. gone says that the places
+// themselves show that one has left.
 func (s *session) entries(line driver.Line, places []driver.Place) (made map[string]int64, newest entry, gone bool, err error) {
 	if len(places) == 0 {
 		return nil, newest, false, invalid("no places to watch")

@@ -399,7 +399,7 @@ second: /* world: the watch is set by a request of its own, which does not say w
 	atomic { select(W : W .. rev) };
 #endif
 #else
-watch: /* go: recipes.attempt.await, coordinator.Session.Await, etcd.session.Watch, etcd.session.wait, etcd.session.awaitOnce */
+watch: /* go: recipes.attempt.await, coordinator.Session.Await, etcd.session.Watch, etcd.session.await, etcd.session.awaitOnce */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
