@@ -1,0 +1,145 @@
+// Package cli is the command line of baton, apart from the process it runs in: its streams and its environment are handed to it.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/baton-go/baton/coordinator"
+)
+
+// The exit codes of baton itself.
+const (
+	exitFailed = 1 // what was asked could not be done
+	exitUsage  = 2 // the command line is wrong
+)
+
+// Env is the process around a command line.
+type Env struct {
+	In       io.Reader // what a command that is run reads; passed on as it is if it is an *os.File
+	Out, Err io.Writer
+	Getenv   func(string) string
+	Environ  func() []string
+}
+
+// app is one run of baton.
+type app struct {
+	Env
+	url     string
+	verbose bool
+}
+
+// exitError is an error that says with which code baton ends. One without err has been told already, or says nothing.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// Main runs a command line and returns the exit code. What it has to tell is on env's streams. ctx ends it early; the signals of the process
+// are its own business.
+func Main(ctx context.Context, args []string, env Env) int {
+	a := &app{Env: env}
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code := exitFailed
+	var exit *exitError
+	if errors.As(err, &exit) {
+		code, err = exit.code, exit.err
+	} else if errors.Is(err, coordinator.ErrInvalid) {
+		code = exitUsage
+	}
+	if err != nil {
+		fmt.Fprintln(env.Err, "baton:", describe(err))
+	}
+	return code
+}
+
+// root is the whole tree of commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "baton",
+		Short: "Locks, permits and leaders between processes, over etcd or ZooKeeper",
+		Long: `baton takes locks, permits and leaderships for a command that it runs, and shows and mends
+the lines of those who wait for them.
+
+The service is named by --url or BATON_URL:
+
+  etcd://host:2379/namespace?ttl=10s      etcds://… with TLS
+  zk://host:2181/chroot?ttl=10s           zks://… with TLS`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+	}
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.PersistentFlags().StringVar(&a.url, "url", "", "the service; BATON_URL if it is not given")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log what happens to stderr")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(a.commands()...)
+	return root
+}
+
+// commands are the subcommands, in the order of help.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{a.check()}
+}
+
+// patience bounds the commands that ask the service something and end.
+const patience = 10 * time.Second
+
+// with runs f with a client, for no longer than such a command may take, and closes the client.
+func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Client) error) error {
+	c, err := a.open()
+	if err != nil {
+		return err
+	}
+	bound, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+	defer cancel()
+	defer func() { _ = c.Close(bound) }() // what it leaves ends with the session
+	return f(bound, c)
+}
+
+func usage(err error) error { return &exitError{code: exitUsage, err: err} }
+
+// open returns the client of the service that the user named.
+func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
+	url := a.url
+	if url == "" {
+		url = a.Getenv("BATON_URL")
+	}
+	if url == "" {
+		return nil, usage(errors.New("no service is named: give --url or set BATON_URL, etcd://127.0.0.1:2379 for one; " +
+			"`make serve` in Baton's sources starts one to try things on"))
+	}
+	level := slog.LevelWarn
+	if a.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
+	return coordinator.Open(url, append([]coordinator.Option{coordinator.WithLogger(log)}, opts...)...)
+}
+
+// describe is an error as it is shown to people: what happened, and what to do next where that is known.
+func describe(err error) string {
+	return err.Error()
+}
