@@ -40,6 +40,7 @@ const (
 	records     = "the layout has no records, and the case writes one"
 	conversions = "no recipe of the layout converts its entries there and back, and the case does"
 	passes      = "nobody passes"
+	noLines     = "the other clients' names do not say what is a line"
 )
 
 // notShared are the cases that do not hold on lines that are shared.
@@ -61,6 +62,10 @@ var notShared = map[string]string{
 
 	"N1/": passes, "N3/": passes, "L3/a pass whose reply": passes, "H1/a line that hands on": passes, "G1/many goroutines follow": passes,
 	"W2/a pass notifies": passes, "J8/nearest": "it is not told, or by a listing",
+
+	"X1/remove finds an entry that was converted": conversions,
+
+	"E1/": noLines, "E2/": noLines,
 
 	"Line/":                               "names nest, as they do for the other client",
 	"J2/joining again after a lost reply": "what is shown of an entry says nothing of a contender whose Join had no answer",
@@ -185,6 +190,10 @@ func (s *maskedSession) List(ctx context.Context, line driver.Line, limit int) (
 
 func (s *maskedSession) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	return s.Session.Check(ctx, shared(line), key, token)
+}
+
+func (s *maskedSession) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	return s.Session.Remove(ctx, shared(line), key, token)
 }
 
 func (s *maskedSession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {

@@ -11,11 +11,7 @@ import (
 // similarNames joins alone in lines whose names contain, extend, escape or
 // spell each other: any that saw another's entry would be refused.
 func similarNames(e *env) {
-	s, id := e.open(), newID()
-	var lines []driver.Line
-	for _, name := range []string{"m/%sa", "m/%sa%%2Fb", "m/%saa", "m/%sA", "m/%sa.b", "m/%sa-", "m/%%61%s", "m/a%s", "s/%sa"} {
-		lines = append(lines, driver.Line(fmt.Sprintf(name, id)))
-	}
+	s, lines := e.open(), similarLines(newID())
 	var all []driver.Joined
 	for _, line := range lines {
 		c := contender()

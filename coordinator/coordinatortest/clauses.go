@@ -73,7 +73,14 @@ var clauses = map[string]string{
 	"K1": `nil means that the entry stood in the line, with that token, at some moment after the call began.`,
 	"K2": `ErrGone means that it did not: it was left, forgotten, converted or deleted, its session ended, or no entry of this line ever had that key and token, however odd they are.`,
 
+	"X1": `After nil the entry is gone, and the line goes on as if an operator had deleted it at the service: whoever waits for it hears of a leaving that is no Pass, and to its own contender it is an entry that somebody else has removed.`,
+	"X2": `ErrGone means that there was no such entry, as in K2, and that nothing was deleted.`,
+	"X3": `Calling Remove again after an unknown outcome is safe; the second call may say ErrGone.`,
+
 	"S1": `The list is at least as new as everything that this session finished before.`,
+
+	"E1": `A line in which somebody stood during all of the call is there, whatever session that is of.`,
+	"E2": `A line in which nobody stood at any moment of the call is not there, whatever the service keeps of it: a record, an empty place, what was left by Pass.`,
 
 	"H1": `The state is at least as new as everything that this session finished before, and as what Head returned before. Of several changes in a row all but the last may be skipped; the last is never missed, even over reconnects and compactions.`,
 	"H2": `It waits for the first entry alone: the comings, goings and writes of others wake nobody. While the line is empty it waits for somebody to join.`,
@@ -101,7 +108,7 @@ var cases = join(
 	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
 	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
-	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, checkCases, listCases,
+	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, checkCases, removeCases, listCases, linesCases,
 	headCases, headChangeCases, headToldCases, headWaitCases,
 	recordCases, recordToldCases, setRecordCases,
 	closeCases,

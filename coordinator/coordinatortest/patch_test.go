@@ -58,6 +58,8 @@ type patched struct {
 	pass      func(ctx context.Context, line driver.Line, own driver.Place) error
 	forget    func(ctx context.Context, line driver.Line, id string) error
 	check     func(ctx context.Context, line driver.Line, key string, token driver.Token) error
+	remove    func(ctx context.Context, line driver.Line, key string, token driver.Token) error
+	lines     func(ctx context.Context) ([]driver.Line, error)
 	list      func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
 	close     func(ctx context.Context) error
 }
@@ -165,6 +167,20 @@ func (s *patched) Check(ctx context.Context, line driver.Line, key string, token
 		return s.check(ctx, line, key, token)
 	}
 	return s.Session.Check(ctx, line, key, token)
+}
+
+func (s *patched) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	if s.remove != nil {
+		return s.remove(ctx, line, key, token)
+	}
+	return s.Session.Remove(ctx, line, key, token)
+}
+
+func (s *patched) Lines(ctx context.Context) ([]driver.Line, error) {
+	if s.lines != nil {
+		return s.lines(ctx)
+	}
+	return s.Session.Lines(ctx)
 }
 
 func (s *patched) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {

@@ -333,12 +333,33 @@ type Session interface {
 	// this line ever had that key and token, however odd they are.
 	Check(ctx context.Context, line Line, key string, token Token) error
 
+	// Remove removes exactly the entry with a key and token from the line, whatever session it belongs to: the hand of an operator. Key
+	// and token may come from another process.
+	//
+	// X1: After nil the entry is gone, and the line goes on as if an operator had deleted it at the service: whoever waits for it hears
+	// of a leaving that is no Pass, and to its own contender it is an entry that somebody else has removed.
+	//
+	// X2: ErrGone means that there was no such entry, as in K2, and that nothing was deleted.
+	//
+	// X3: Calling Remove again after an unknown outcome is safe; the second call may say ErrGone.
+	Remove(ctx context.Context, line Line, key string, token Token) error
+
 	// List reads the first limit entries of a line with their values, all of them if
 	// limit is 0, in order. Entries that went while it read are left out. A line
 	// that nobody ever joined is empty, not an error.
 	//
 	// S1: The list is at least as new as everything that this session finished before.
 	List(ctx context.Context, line Line, limit int) ([]Entry, error)
+
+	// Lines returns the lines in which somebody stands, each once and in no order. It reads no values, and no request reads more than one
+	// listing of the service or a part of it that is bounded, so it costs by the number of lines and not by the length of those that can be
+	// passed over. It reads them one after the other, and so shows several moments.
+	//
+	// E1: A line in which somebody stood during all of the call is there, whatever session that is of.
+	//
+	// E2: A line in which nobody stood at any moment of the call is not there, whatever the service keeps of it: a record, an empty
+	// place, what was left by Pass.
+	Lines(ctx context.Context) ([]Line, error)
 
 	// Head waits until the first entry of the line is in another state than known, and
 	// returns it. It returns at once if known is Any.

@@ -14,8 +14,8 @@ func (s *session) Check(ctx context.Context, line driver.Line, key string, token
 	if err := s.alive(); err != nil {
 		return err
 	}
-	e, ok := s.keys.entry(line, driver.Place{Key: key})
-	if !ok || isMark(e.key) || driver.Token(s.keys.rank(line, e)) != token {
+	e, ok := s.named(line, key, token)
+	if !ok {
 		return driver.ErrGone
 	}
 	r, err := s.get(ctx, clientv3.OpGet(e.key, clientv3.WithKeysOnly()))
@@ -26,4 +26,10 @@ func (s *session) Check(ctx context.Context, line driver.Line, key string, token
 		return driver.ErrGone
 	}
 	return nil
+}
+
+// named is the entry of the line that a key and a token name, if they can be those of one.
+func (s *session) named(line driver.Line, key string, token driver.Token) (e entry, ok bool) {
+	e, ok = s.keys.entry(line, driver.Place{Key: key})
+	return e, ok && !isMark(e.key) && driver.Token(s.keys.rank(line, e)) == token
 }

@@ -315,9 +315,13 @@ func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
 }
 
 var (
+	errNoLines       = invalid("lines cannot be listed in layout %s, whose keys do not say what is a line: name the one that you want", Concurrency)
 	errNoRecords     = invalid("layout %s has no records", Concurrency)
 	errNoConversions = invalid("layout %s has no conversions", Concurrency)
 )
+
+// Lines is refused.
+func (g *guest) Lines(context.Context) ([]driver.Line, error) { return nil, errNoLines }
 
 // Convert is refused: no recipe that the layout has wants it.
 func (g *guest) Convert(context.Context, driver.Line, driver.Joined, string, []byte) (driver.Place, error) {

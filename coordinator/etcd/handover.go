@@ -223,13 +223,11 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 		s.finished(line, resp.Header.Revision)
 		return resp.Deleted > 0, nil
 	}
-	tail := s.keys.tail(line)
-	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e.entry)) // a tail is as new as the entry that it names
 	var behind []clientv3.Op
 	if pass {
 		behind = []clientv3.Op{clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease))}
 	}
-	ops := []clientv3.Op{clientv3.OpDelete(e.key), clientv3.OpTxn([]clientv3.Cmp{newer}, behind, []clientv3.Op{clientv3.OpDelete(tail)})}
+	ops := []clientv3.Op{clientv3.OpDelete(e.key), s.dropTailOf(line, e.entry, behind...)}
 	for _, m := range s.hand.marksOf(e.contender) { // of those ahead
 		if m != mark(e.key) {
 			ops = append(ops, clientv3.OpDelete(m))
@@ -245,6 +243,13 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 	}
 	s.finished(line, resp.Header.Revision)
 	return resp.Succeeded && resp.Responses[0].GetResponseDeleteRange().Deleted > 0, nil
+}
+
+// dropTailOf deletes the line's tail if it names this entry, and does what is given if somebody came behind it.
+func (s *session) dropTailOf(line driver.Line, e entry, behind ...clientv3.Op) clientv3.Op {
+	tail := s.keys.tail(line)
+	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e)) // a tail is as new as the entry that it names
+	return clientv3.OpTxn([]clientv3.Cmp{newer}, behind, []clientv3.Op{clientv3.OpDelete(tail)})
 }
 
 // Follow watches the entry ahead and its mark.

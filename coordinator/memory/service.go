@@ -161,10 +161,15 @@ func (s *Service) Remove(line driver.Line, keyOrID string) bool {
 	if e == nil {
 		return false
 	}
+	s.erase(e)
+	return true
+}
+
+// erase takes out an entry by an operator's hand.
+func (s *Service) erase(e *entry) {
 	s.revision++
 	s.remove(e, ByOperator)
-	s.changed(line)
-	return true
+	s.changed(e.line.name)
 }
 
 // AddForeign puts an entry at the end of a line that Baton did not write, as

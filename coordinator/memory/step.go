@@ -38,7 +38,7 @@ type Hand string
 const (
 	ByClient   Hand = "client"   // a request: of the entry's own session, if it is about an entry
 	ByClock    Hand = "clock"    // the session's ttl ran out
-	ByOperator Hand = "operator" // Expire, Remove, RemoveRecord, AddForeign
+	ByOperator Hand = "operator" // Expire, Remove, RemoveRecord, AddForeign, and the Remove of a session
 )
 
 // OnStep has see told of every step of every line, from now on. Nil ends it.

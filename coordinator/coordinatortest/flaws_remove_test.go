@@ -1,0 +1,154 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// removing replaces Remove; remove is the intact one, and x the live entry of the key, if there is one.
+func removing(broken func(w *world, s *patched, c removal) error) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.remove = func(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+			x, there := w.entry(line, key)
+			return broken(w, s, removal{ctx, line, key, token, x, there})
+		}
+	}
+}
+
+type removal struct {
+	ctx   context.Context
+	line  driver.Line
+	key   string
+	token driver.Token
+	entry driver.Entry
+	there bool
+}
+
+// intact is what the driver does.
+func (c removal) intact(s *patched) error { return s.Session.Remove(c.ctx, c.line, c.key, c.token) }
+
+// byHand removes without a look.
+func (c removal) byHand(w *world, line driver.Line, key string) error {
+	if !w.svc.Remove(line, key) {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+func removeFlaws() []flaw {
+	return []flaw{
+		{
+			name:    "remove takes whoever is behind with it",
+			finds:   []string{"X1/a removed entry is gone and no other"},
+			session: removing(removeBehind),
+		},
+		{
+			name: "remove knows the first mode only", finds: []string{"X1/remove finds an entry that was converted"},
+			session: removing(func(_ *world, s *patched, c removal) error {
+				if c.there && c.entry.Mode != "x" {
+					return driver.ErrGone
+				}
+				return c.intact(s)
+			}),
+		},
+		{
+			name:    "remove only says so",
+			finds:   []string{"X1/whoever waits for a removed entry is told", "X1/the contender of a removed entry is told"},
+			session: removing(func(*world, *patched, removal) error { return nil }),
+		},
+		{
+			name: "remove passes", finds: []string{"X1/to be removed is no pass"},
+			session: func(w *world, s *patched) {
+				w.open.Store(s.ID(), s.Session)
+				removing(removeAsPass)(w, s)
+			},
+		},
+		{
+			name: "remove ends the session", finds: []string{"X1/the contender of a removed entry is told"},
+			session: removing(func(w *world, s *patched, c removal) error {
+				err := c.intact(s)
+				if err == nil {
+					w.svc.Expire(c.entry.Session)
+				}
+				return err
+			}),
+		},
+		{
+			name: "remove leaves something in the line", finds: []string{"X1/a line goes on behind a removed entry"},
+			session: removing(func(w *world, s *patched, c removal) error {
+				err := c.intact(s)
+				if err == nil {
+					w.svc.AddForeign(c.line)
+				}
+				return err
+			}),
+		},
+		{
+			name: "remove of nothing takes the last", finds: []string{"X2/a repeated remove deletes nothing"},
+			session: removing(func(w *world, s *patched, c removal) error {
+				err := c.intact(s)
+				if all := w.svc.Snapshot(c.line); errors.Is(err, driver.ErrGone) && len(all) > 0 {
+					w.svc.Remove(c.line, all[len(all)-1].Key)
+				}
+				return err
+			}),
+		},
+		{
+			name: "remove goes by the key alone", finds: []string{"X2/remove goes by the token too"},
+			session: removing(func(w *world, _ *patched, c removal) error { return c.byHand(w, c.line, c.key) }),
+		},
+		{
+			name: "remove looks in all lines", finds: []string{"X2/remove does not reach another line"},
+			session: removing(func(w *world, _ *patched, c removal) error {
+				for _, line := range w.svc.Lines() {
+					if x, there := w.entry(line, c.key); there && x.Token == c.token {
+						return c.byHand(w, line, c.key)
+					}
+				}
+				return driver.ErrGone
+			}),
+		},
+		{
+			name: "remove goes by the token alone", finds: []string{"X2/remove spares the same id joined later", "X2/remove of an odd key deletes nothing"},
+			session: removing(func(w *world, _ *patched, c removal) error {
+				for _, x := range w.svc.Snapshot(c.line) {
+					if x.Token == c.token {
+						return c.byHand(w, c.line, x.Key)
+					}
+				}
+				return driver.ErrGone
+			}),
+		},
+		{
+			name: "remove asked again takes the next", finds: []string{"X3/remove may be repeated after a lost reply"},
+			session: removing(func(w *world, s *patched, c removal) error {
+				err := c.intact(s)
+				if all := w.svc.Snapshot(c.line); errors.Is(err, driver.ErrGone) && len(all) > 0 {
+					return c.byHand(w, c.line, all[0].Key)
+				}
+				return err
+			}),
+		},
+	}
+}
+
+func removeBehind(w *world, s *patched, c removal) error {
+	err := c.intact(s)
+	for _, x := range w.svc.Snapshot(c.line) {
+		if err == nil && x.Token > c.token {
+			w.svc.Remove(c.line, x.Key)
+		}
+	}
+	return err
+}
+
+// removeAsPass has the entry's own session pass.
+func removeAsPass(w *world, s *patched, c removal) error {
+	owner, known := w.open.Load(c.entry.Session)
+	if !c.there || !known {
+		return c.intact(s)
+	}
+	return owner.(driver.Session).Pass(c.ctx, c.line, c.entry.Place)
+}

@@ -1,0 +1,130 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestLinesPassOverLongOnes: what is read goes by pages, and a line that is longer than one is left with the first.
+func TestLinesPassOverLongOnes(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	put := func(key string) {
+		t.Helper()
+		if _, err := c.Txn(t.Context()).Then(clientv3.OpPut(s.keys.base+key, "")).Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 * pageOfLines {
+		put(fmt.Sprintf("mutex/b/%016x-%016x-x", 7, i))
+	}
+	for i := range pageOfLines { // below a session's and a record's key nobody stands
+		put(fmt.Sprintf("sessions/%016x-%016x", i, i))
+		put(fmt.Sprintf("mutex/r%d+record", i))
+	}
+	for _, key := range []string{
+		"mutex/a/foreign", "mutex/b+tail", "mutex/b-/+0-x", "mutex/c/+0000000000000001-0000000000000002-x-0000000000000003",
+		"mutex/marks/0000000000000001-0000000000000002-x~", "mutex/z/deep/er", "rwlock/b/0", "nothing", "/b/c", "mutex//c",
+	} {
+		put(key)
+	}
+	var lines []driver.Line
+	n := f.sent(func() {
+		var err error
+		if lines, err = s.Lines(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	want := []driver.Line{"mutex/a", "mutex/b", "mutex/b-", "mutex/c", "mutex/z", "rwlock/b"}
+	if slices.Sort(lines); !slices.Equal(lines, want) {
+		t.Errorf("lines %q, want %q", lines, want)
+	}
+	if n > 5 { // two pages of records, two of sessions, and the one that ends in the long line
+		t.Errorf("%d requests", n)
+	}
+}
+
+func TestLinesOfAnEmptyNamespace(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	if lines, err := s.Lines(t.Context()); err != nil || len(lines) != 0 {
+		t.Errorf("Lines = %q, %v", lines, err)
+	}
+	if _, err := c.Txn(t.Context()).Then(clientv3.OpPut("ns0/./mutex/a/x", "")).Commit(); err != nil { // of another one
+		t.Fatal(err)
+	}
+	if lines, err := s.Lines(t.Context()); err != nil || len(lines) != 0 {
+		t.Errorf("Lines = %q, %v", lines, err)
+	}
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Lines(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("Lines of a closed session: %v", err)
+	}
+}
+
+// TestRemoveTakesTheTailThatNamesTheEntry: and no other, or those between would be passed over.
+func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	var all []driver.Joined
+	for range 3 {
+		x := contender()
+		x.Follows = true
+		j, err := s.Join(t.Context(), line, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, j)
+	}
+	tail := func() bool {
+		r, err := c.Get(t.Context(), s.keys.tail(line), clientv3.WithKeysOnly())
+		return err == nil && len(r.Kvs) == 1
+	}
+	remove := func(j driver.Joined) {
+		t.Helper()
+		n := f.sent(func() {
+			if err := s.Remove(t.Context(), line, j.Place.Key, j.Token); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 1 {
+			t.Errorf("%d requests", n)
+		}
+	}
+	if remove(all[1]); !tail() {
+		t.Error("the tail went with an entry that it does not name")
+	}
+	if remove(all[2]); tail() {
+		t.Error("the tail names an entry that was removed")
+	}
+	remove(all[0])
+}
+
+func TestSharedLinesAreNotListed(t *testing.T) {
+	f, c := newFake(t)
+	d, err := FromClient(c, Namespace("ns"), Layout(Concurrency))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Open(t.Context(), 10e9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(t.Context())
+	n := f.sent(func() {
+		if _, err := s.Lines(t.Context()); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("Lines = %v", err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}

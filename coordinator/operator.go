@@ -1,0 +1,159 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// This file has what operators need: which lines there are, and to remove one grant or waiter of them.
+
+// LineName is the name of a line in which somebody stands.
+type LineName struct {
+	Kind string // "mutex", "rwlock", "semaphore", "election", or that of a recipe from elsewhere
+	Name string // the recipe's
+}
+
+// Lines returns the lines in which somebody stands, of any kind, whose names begin with prefix, sorted by name and then by kind. The
+// prefix is compared byte by byte: "orders" finds "orders", "orders/nightly" and "orders-old"; end it in "/" for what is below a name.
+// It reads no entries, and shows several moments; see [driver.Session].
+//
+// On a client whose lines are shared with other clients the error is ErrInvalid: their entries do not say what is a line.
+func (c *Client) Lines(ctx context.Context, prefix string) ([]LineName, error) {
+	const op = "list lines"
+	var lines []driver.Line
+	err := c.onSession(ctx, func(s *Session) (err error) {
+		lines, err = s.Lines(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, Describe(ctx, op, c.String(), err)
+	}
+	var names []LineName
+	for _, line := range lines {
+		kind, name, _ := line.Split()
+		if named, err := LineOf(kind, name); err == nil && named == line && strings.HasPrefix(name, prefix) { // else it is Baton's own, or nobody's
+			names = append(names, LineName{kind, name})
+		}
+	}
+	slices.SortFunc(names, func(a, b LineName) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
+	})
+	return names, nil
+}
+
+// MovedOnError says that nobody stands in a line with the token that was to be broken: the grant is over, or whoever waited has
+// left. Nothing was removed. It is ErrNotHeld.
+type MovedOnError struct {
+	Kind, Name string
+	Token      Token // that was to be broken
+	First      Token // of whoever is the first in line instead; zero if nobody stands there
+}
+
+func (e *MovedOnError) Error() string {
+	s := fmt.Sprintf("baton: break %s %q: nobody holds it or waits for it with token %d", e.Kind, e.Name, e.Token)
+	if e.First == 0 {
+		return s + ", nor with another one"
+	}
+	return s + fmt.Sprintf("; the first in line has token %d", e.First)
+}
+
+// Unwrap returns ErrNotHeld.
+func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
+
+// Break removes the grant or the waiter with a token from the line of a kind and name, whatever client it belongs to, as Contenders of
+// the recipe shows it. Its session lives on. Whoever is next is admitted, and the one that was removed is told: its hold ends with
+// ErrRemoved, its waiting call returns that. But it is told afterwards, so for a moment two may believe that they hold, and
+// what it has sent already arrives nevertheless: let the resource check tokens (see package fence). Where lines are shared with other
+// clients, theirs can be removed as well, and most of those are not told.
+//
+// When nobody stands there with that token the error is a *MovedOnError, and nothing was removed. Other errors: ErrInvalid for what is
+// no name or token; ErrUnavailable, with MayHaveApplied if it may have been removed, and then calling again is safe; ErrRefused; the
+// cause of ctx; ErrClosed. It reads the line.
+func (c *Client) Break(ctx context.Context, kind, name string, token Token) error {
+	const op = "break"
+	line, err := c.Line(kind, name)
+	if err == nil && token <= 0 {
+		err = invalid("token %d of %s %q; want a positive one", token, kind, name)
+	}
+	if err != nil {
+		return err
+	}
+	uncertain := false
+	for {
+		var entries []driver.Entry
+		err := c.onSession(ctx, func(s *Session) (err error) {
+			entries, err = s.List(ctx, line, 0)
+			return err
+		})
+		if err != nil {
+			return Describe(ctx, op, name, err)
+		}
+		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == token })
+		switch {
+		case i < 0 && uncertain:
+			return nil // an attempt whose answer was lost did it
+		case i < 0:
+			moved := &MovedOnError{Kind: kind, Name: name, Token: token}
+			if len(entries) > 0 {
+				moved.First = entries[0].Token
+			}
+			return moved
+		}
+		err = c.onSession(ctx, func(s *Session) error {
+			err := s.Remove(ctx, line, entries[i].Key, token)
+			uncertain = uncertain || MayHaveApplied(err)
+			return err
+		})
+		if !errors.Is(err, ErrRemoved) { // else it was converted meanwhile, or is gone
+			return Describe(ctx, op, name, err)
+		}
+	}
+}
+
+// onSession runs a question on the session, and again on a new one when it turns out to be over.
+func (c *Client) onSession(ctx context.Context, f func(*Session) error) error {
+	for {
+		s, err := c.Session(ctx)
+		if err != nil {
+			return err
+		}
+		if err = f(s); !errors.Is(err, ErrSessionLost) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// Lines returns the lines in which somebody stands; see [driver.Session].
+func (s *Session) Lines(ctx context.Context) ([]driver.Line, error) {
+	const op = "list lines"
+	var lines []driver.Line
+	err := s.request(ctx, op, "", s.longer, func(ctx context.Context) (err error) {
+		lines, err = s.driver.Lines(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, &Error{Op: op, Name: s.client.String(), Err: err}
+	}
+	return lines, nil
+}
+
+// Remove removes exactly the entry with a key and token from a line, of whatever session. ErrRemoved means that it is not there (any more);
+// it may be this call that has removed it, if the error says so. Likewise after other errors, and calling again is safe.
+func (s *Session) Remove(ctx context.Context, line driver.Line, key string, token Token) error {
+	lost := false
+	err := s.change(ctx, "remove", line, func(ctx context.Context) error {
+		err := s.driver.Remove(ctx, line, key, token)
+		lost = errors.Is(err, ErrSessionLost)
+		return err
+	})
+	if e, ok := errors.AsType[*Error](err); ok && lost {
+		e.Maybe = true // the entry may be another session's, and stay
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package zookeeper
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestLinesAreThoseWithPlaces: heels, records, what has no number, and what is above lines are no lines.
+func TestLinesAreThoseWithPlaces(t *testing.T) {
+	_, tr, s := openTree(t)
+	for _, node := range []string{
+		"/app/m/stands", "/app/m/stands/x_00000000000000aa_1_0000000007", "/app/m/stands/heel_0000000008",
+		"/app/m/converted", "/app/m/converted/x_00000000000000aa_1_0000000000000002_1_0000000007",
+		"/app/m/heels", "/app/m/heels/heel_0000000008",
+		"/app/m/empty", "/app/m/recorded+record",
+		"/app/m/foreign", "/app/m/foreign/n0000000001",
+		"/app/m/strays", "/app/m/strays/config",
+		"/app/other", "/app/other/y", "/app/other/y/x_00000000000000aa_1_0000000007",
+		"/app/leaf", "/zookeeper", "/zookeeper/quota", "/zookeeper/quota/n0000000001",
+	} {
+		tr.put(node, "")
+	}
+	lines, err := s.Lines(soon(t, time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(lines)
+	if want := []driver.Line{"m/converted", "m/foreign", "m/stands", "other/y"}; !slices.Equal(lines, want) {
+		t.Errorf("lines %q, want %q", lines, want)
+	}
+}
+
+func TestLinesThatCannotBeReadAreNotLeftOut(t *testing.T) {
+	for _, node := range []string{"/app", "/app/m", "/app/m/secret"} {
+		_, tr, s := openTree(t)
+		tr.put("/app/m/secret", "")
+		tr.on(func(op int32, of string) treeFate {
+			if of == node && op != opSync {
+				return treeFate{code: zk.ErrCode(-102)} // no permission
+			}
+			return treeFate{}
+		})
+		_, err := s.Lines(soon(t, time.Second))
+		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), node+":") {
+			t.Errorf("Lines = %v, want ErrRefused that names %s", err, node)
+		}
+	}
+}
+
+// TestRemoveTakesTheHeelToo: whoever follows waits with that.
+func TestRemoveTakesTheHeelToo(t *testing.T) {
+	f, tr, s := openTree(t)
+	other := openFake(t, f, testTTL)
+	busy(t, tr, s, other)
+	first, second := testFollow(t, s, 1), testFollow(t, other, 2)
+	heel := func() bool {
+		return slices.ContainsFunc(tr.below("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).heel()) })
+	}
+	if !heel() {
+		t.Fatalf("no heel of %+v in %q", first, tr.below("/app/m/a"))
+	}
+	told := follow(t.Context(), other, second.Place, first.Place)
+	if err := other.Remove(soon(t, time.Second), "m/a", first.Place.Key, first.Token); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case got := <-told:
+		if got.passed || got.err != nil {
+			t.Errorf("Follow: %+v", got)
+		}
+	case <-time.After(driver.Settle): // before it watches the entry itself
+		t.Error("the follower waits on")
+	}
+	if heel() {
+		t.Errorf("left behind: %q", tr.below("/app/m/a"))
+	}
+}
+
+// nodeOf is a place's node.
+func nodeOf(t *testing.T, j driver.Joined) node {
+	t.Helper()
+	n, ok := parseNode(j.Place.Key)
+	if !ok {
+		t.Fatalf("no node: %+v", j)
+	}
+	return n
+}
+
+// TestRemoveOnSharedLines: a name that can come back names nobody, and nothing tells which nodes are lines.
+func TestRemoveOnSharedLines(t *testing.T) {
+	g := guestOf(t, kazooLayout, "")
+	for line, want := range map[driver.Line]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
+		if err := g.Remove(t.Context(), line, strings.Repeat("0", 32), 1); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Remove in %s = %v", line, err)
+		}
+	}
+	if _, err := g.Lines(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), kazooLayout) {
+		t.Errorf("Lines = %v", err)
+	}
+}
