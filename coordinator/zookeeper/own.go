@@ -42,6 +42,15 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	if err := checkTTL(ttl); err != nil {
 		return nil, err
 	}
+	s, err := d.open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// open is Open. A session that could not be opened, and was ended, is returned too, for what it was told.
+func (d *service) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	s := newSession(ttl, d.base)
 	s.own = &owned{
 		link:        newLink(d.servers, d.tls, ttl, s.lapse),
@@ -59,12 +68,12 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 		zk.WithLogger(silence{}), // errors come back from the calls; the coordinator logs them
 		zk.WithLogInfo(false))
 	if err != nil {
-		return nil, driver.Wrap(driver.ErrUnavailable, err)
+		return s, driver.Wrap(driver.ErrUnavailable, err)
 	}
 	s.conn, s.own.events = conn, events
 	close(s.own.started)
 	if err := s.establish(ctx, d.digest); err != nil {
-		return nil, s.abandon(ctx, err)
+		return s, s.abandon(ctx, err)
 	}
 	return s, nil
 }

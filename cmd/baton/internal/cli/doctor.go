@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+func (a *app) doctor() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find out whether the service is fit for locks",
+		Long: `Asks every server in the URL how it is, opens a session, measures round trips, and says what that means: for the
+TTL to choose, for the rights of the user in the URL, and for the clocks that listings show.
+
+It makes and deletes some entries in a line that nobody uses, and leaves nothing behind.
+
+Ends with 0 if all is well or only worth a note, and with 1 after a warning or a failure.`,
+		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'
+  baton doctor -o json | jq '.[] | select(.grade != "ok")'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return usage(fmt.Errorf("--output %q: want text or json", output))
+			}
+			return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+				found := c.Examine(ctx)
+				if err := a.printFindings(found, output); err != nil {
+					return err
+				}
+				for _, f := range found {
+					if f.Grade > driver.Note {
+						return &exitError{code: exitFailed}
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (a *app) printFindings(found []coordinator.Finding, output string) error {
+	if output == "json" {
+		e := json.NewEncoder(a.Out)
+		e.SetIndent("", "  ")
+		return e.Encode(found)
+	}
+	width := 0
+	for _, f := range found {
+		width = max(width, len(f.About))
+	}
+	for _, f := range found {
+		fmt.Fprintf(a.Out, "%-8v %-*s  %s\n", f.Grade, width, f.About, f.Text)
+		if f.Advice != "" {
+			fmt.Fprintf(a.Out, "%s-> %s\n", strings.Repeat(" ", len("warning  ")+width+2), f.Advice)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Finding is one thing that Examine found out.
+type Finding = driver.Finding
+
+// What Examine asks, and what it wants.
+const (
+	examineReads  = 20
+	examineWrites = 10
+
+	// tripsPerRenewal is how many of the slowest round trips should fit between two renewals: services are slow now and then
+	// by a factor of ten.
+	tripsPerRenewal = 10
+)
+
+// probe is the line in which Examine stands for a moment. No recipe has its kind.
+const probe = driver.Line(ownKind + "/probe")
+
+// Examine finds out how the service is, for people: whether its servers answer and agree, whether this client may do what locks take, how long
+// that takes, and what that means for its TTL. It opens the session, if there is none, makes and deletes an entry some times, in a line that
+// no recipe uses, and leaves nothing behind. Each part of it ends, with a finding of its own, when ctx does.
+func (c *Client) Examine(ctx context.Context) []Finding {
+	var found []Finding
+	if e, ok := c.driver.(driver.Examiner); ok {
+		found = e.Examine(ctx)
+	}
+	began := time.Now()
+	s, err := c.Session(ctx)
+	if err != nil {
+		return append(found, driver.Found(driver.Failure, "session", "%v", err).So(adviseSession(err)))
+	}
+	found = append(found, driver.Found(driver.Fine, "session", "open after %v", round(time.Since(began))))
+	reads, err := trips(examineReads, func() error {
+		_, err := s.Record(ctx, services, driver.Any)
+		return err
+	})
+	found = append(found, timing("reads", reads, err))
+	slowest := slices.Max(append(reads, 0))
+	if c.Sharer() == nil { // a shared layout has no place for it
+		pairs, err := trips(examineWrites, func() error { return s.examineWrite(ctx) })
+		found = append(found, timing("take and give back", pairs, err))
+		slowest = max(slowest, slices.Max(append(pairs, 0))/2)
+	}
+	return append(found, s.examineTTL(slowest))
+}
+
+// examineWrite joins the probe's line and leaves it, which are two requests.
+func (s *Session) examineWrite(ctx context.Context) error {
+	j, err := s.Join(ctx, probe, driver.Contender{ID: s.NewID(false), Mode: "x"})
+	if err != nil {
+		return err
+	}
+	return s.Leave(ctx, probe, j.Place)
+}
+
+// trips times up to n calls, until one fails.
+func trips(n int, call func() error) (took []time.Duration, err error) {
+	for range n {
+		began := time.Now()
+		if err = call(); err != nil {
+			return took, err
+		}
+		took = append(took, time.Since(began))
+	}
+	return took, nil
+}
+
+func timing(about string, took []time.Duration, err error) Finding {
+	if err != nil {
+		f := driver.Found(driver.Failure, about, "%v", err)
+		if errors.Is(err, ErrRefused) {
+			f = f.So("give this user the rights that docs/operations.md lists")
+		}
+		return f
+	}
+	slices.Sort(took)
+	return driver.Found(driver.Fine, about, "median %v, slowest of %d: %v", round(took[len(took)/2]), len(took), round(took[len(took)-1]))
+}
+
+// examineTTL says what the session's TTL bears, and whether that is enough for round trips that last for as long as the slowest one.
+func (s *Session) examineTTL(slowest time.Duration) Finding {
+	ttl := s.TTL()
+	renewal := ttl / renewalsPerTTL
+	bears := ttl - s.margin - renewal - ttl/marginsPerTTL // it begins just before a renewal, and the next one takes its time, too
+	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a crash; an outage of up to %v is survived, in the worst phase",
+		ttl, round(bears))
+	if wanted := slowest * tripsPerRenewal * renewalsPerTTL; wanted > ttl {
+		f.Grade = driver.Warning
+		f = f.So("requests take up to " + round(slowest).String() + " here: take a TTL of " + (wanted + time.Second).Truncate(time.Second).String() + " or more")
+	}
+	return f
+}
+
+func adviseSession(err error) string {
+	switch {
+	case errors.Is(err, ErrInvalid):
+		return "change what the error names: in the URL, or among the options"
+	case errors.Is(err, ErrRefused):
+		return "check user, password and certificates in the URL, and what they may do"
+	case errors.Is(err, ErrUnavailable):
+		return "mend what is said of the servers; without a majority of them there is no session"
+	}
+	return ""
+}
+
+func round(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond) }

@@ -1,0 +1,87 @@
+package coordinator_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+)
+
+// find returns the finding about something.
+func find(t *testing.T, found []coordinator.Finding, about string) coordinator.Finding {
+	t.Helper()
+	for _, f := range found {
+		if f.About == about {
+			return f
+		}
+	}
+	t.Fatalf("nothing about %q in %+v", about, found)
+	return coordinator.Finding{}
+}
+
+func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		c, err := coordinator.New(svc.Driver(), coordinator.WithTTL(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		found := c.Examine(t.Context())
+		for _, about := range []string{"session", "reads", "take and give back", "TTL of this client"} {
+			if f := find(t, found, about); f.Grade != driver.Fine {
+				t.Errorf("%+v", f)
+			}
+		}
+		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "up to 5.5s is survived") {
+			t.Errorf("%+v; the README says 0.55 of it", f)
+		}
+		s, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := s.List(t.Context(), "baton/probe", 0); err != nil || len(left) != 0 {
+			t.Errorf("left %v, %v", left, err)
+		}
+	})
+}
+
+func TestExamineOfASlowServiceWantsALongerTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		d := svc.Driver()
+		d.Delay(150*time.Millisecond, 150*time.Millisecond)
+		c, err := coordinator.New(d, coordinator.WithTTL(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		f := find(t, c.Examine(t.Context()), "TTL of this client")
+		if f.Grade != driver.Warning || !strings.Contains(f.Advice, "TTL of 13s or more") {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+func TestExamineOfNoServiceEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		c, err := coordinator.New(svc.Driver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		svc.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		f := find(t, c.Examine(ctx), "session")
+		if f.Grade != driver.Failure || f.Advice == "" {
+			t.Errorf("%+v", f)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package integration_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/integration/internal/freeport"
+)
+
+// TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the probe's line is empty.
+func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		c := s.client(t, 10*time.Second)
+		found := c.Examine(t.Context())
+		abouts := map[string]bool{}
+		for _, f := range found {
+			t.Logf("%-8v %s: %s. %s", f.Grade, f.About, f.Text, f.Advice)
+			kind, _, _ := strings.Cut(f.About, " ")
+			abouts[kind] = true
+			if f.Grade > driver.Note {
+				t.Error("this should be as it should")
+			}
+		}
+		server := map[string]string{"etcd": "member", "zk": "server"}[s.service]
+		for _, kind := range []string{server, "clock", "TTL", "session", "reads", "take"} {
+			if !abouts[kind] {
+				t.Errorf("nothing was said of %q", kind)
+			}
+		}
+		session, err := c.Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left, err := session.List(t.Context(), "baton/probe", 0); err != nil || len(left) != 0 {
+			t.Errorf("left %v, %v", left, err)
+		}
+	})
+}
+
+// nobody is an address at which nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
+	ports, err := freeport.Take(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { freeport.Release(ports...) })
+	return freeport.Addr(ports[0])
+}
+
+func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		down := nobody(t)
+		c := s.client(t, 10*time.Second, append([]string{down}, s.endpoints...)...)
+		failed := 0
+		for _, f := range c.Examine(t.Context()) {
+			if f.Grade == driver.Failure {
+				failed++
+				if !strings.Contains(f.About, down) || f.Advice == "" {
+					t.Errorf("%+v, but only %s is down", f, down)
+				}
+			}
+		}
+		if failed != 1 {
+			t.Errorf("%d failures, want the one of %s", failed, down)
+		}
+	})
+}
+
+// TestExamineOfNothingSaysWhatToDo: nobody answers, and it comes to its end by its context.
+func TestExamineOfNothingSaysWhatToDo(t *testing.T) {
+	for _, service := range []string{"etcd", "zk"} {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			c, err := coordinator.Open(service+"://"+nobody(t), logTo(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeAtEnd(t, c)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			worst := driver.Fine
+			for _, f := range c.Examine(ctx) {
+				worst = max(worst, f.Grade)
+				t.Logf("%-8v %s: %s. %s", f.Grade, f.About, f.Text, f.Advice)
+				if f.About == "session" && f.Advice == "" {
+					t.Error("no advice")
+				}
+			}
+			if worst != driver.Failure {
+				t.Errorf("the worst grade is %v", worst)
+			}
+		})
+	}
+}
