@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,6 +18,8 @@ const (
 	examineReads  = 20
 	examineWrites = 10
 
+	examineLinesAtMost = 1000 // each is read
+
 	// tripsPerRenewal is how many of the slowest round trips should fit between two renewals: services are slow now and then
 	// by a factor of ten.
 	tripsPerRenewal = 10
@@ -26,7 +29,7 @@ const (
 const probe = driver.Line(ownKind + "/probe")
 
 // Examine finds out how the service is, for people: whether its servers answer and agree, whether this client may do what locks take, how long
-// that takes, and what that means for its TTL. It opens the session, if there is none, makes and deletes an entry some times, in a line that
+// that takes, what that means for its TTL, and whether others meddle with its lines. It opens the session, if there is none, makes and deletes an entry some times, in a line that
 // no recipe uses, and leaves nothing behind. Each part of it ends, with a finding of its own, when ctx does.
 func (c *Client) Examine(ctx context.Context) []Finding {
 	var found []Finding
@@ -49,6 +52,7 @@ func (c *Client) Examine(ctx context.Context) []Finding {
 		pairs, err := trips(examineWrites, func() error { return s.examineWrite(ctx) })
 		found = append(found, timing("take and give back", pairs, err))
 		slowest = max(slowest, slices.Max(append(pairs, 0))/2)
+		found = append(found, s.examineLines(ctx)...)
 	}
 	return append(found, s.examineTTL(slowest))
 }
@@ -84,6 +88,38 @@ func timing(about string, took []time.Duration, err error) Finding {
 	}
 	slices.Sort(took)
 	return driver.Found(driver.Fine, about, "median %v, slowest of %d: %v", round(took[len(took)/2]), len(took), round(took[len(took)-1]))
+}
+
+// examineLines looks for entries that Baton has not made. In a line of its own nobody else may stand.
+func (s *Session) examineLines(ctx context.Context) []Finding {
+	const about = "lines"
+	lines, err := s.Lines(ctx)
+	if err != nil {
+		return []Finding{driver.Found(driver.Note, about, "cannot be listed: %v", err)}
+	}
+	var found []Finding
+	looked := min(len(lines), examineLinesAtMost)
+	for _, line := range lines[:looked] {
+		entries, err := s.List(ctx, line, 0)
+		if err != nil {
+			return append(found, driver.Found(driver.Note, about, "%v", err))
+		}
+		var foreign []string
+		for _, e := range entries {
+			if e.ID == "" {
+				foreign = append(foreign, e.Key)
+			}
+		}
+		if len(foreign) > 0 {
+			found = append(found, driver.Found(driver.Warning, "line "+string(line), "has entries that Baton did not make: %.200q", foreign).
+				So("whose are they? To share lines with other clients, name their layout in the URL: docs/interop.md. What is a left-over, delete"))
+		}
+	}
+	text := fmt.Sprintf("somebody stands in %d of them", len(lines))
+	if looked < len(lines) {
+		text += fmt.Sprintf("; %d were looked at", looked)
+	}
+	return append(found, driver.Found(driver.Fine, about, "%s", text))
 }
 
 // examineTTL says what the session's TTL bears, and whether that is enough for round trips that last for as long as the slowest one.

@@ -51,6 +51,25 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 	})
 }
 
+func TestExamineNamesEntriesOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		c, err := coordinator.New(svc.Driver())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		place := svc.AddForeign("mutex/orders")
+		found := c.Examine(t.Context())
+		if f := find(t, found, "line mutex/orders"); f.Grade != driver.Warning || !strings.Contains(f.Text, place.Key) {
+			t.Errorf("%+v", f)
+		}
+		if f := find(t, found, "lines"); !strings.Contains(f.Text, "in 1 of them") {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
 func TestExamineOfASlowServiceWantsALongerTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
