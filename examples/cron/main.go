@@ -99,14 +99,13 @@ func run(ctx context.Context, out io.Writer, c config) error {
 		return err
 	}
 	defer remove()
-	n := c.replicas
-	if n == 0 {
-		n = map[bool]int{true: 3, false: 1}[c.url == fleet.InMemory]
+	if c.replicas == 0 {
+		c.replicas = fleet.Size(c.url)
 	}
 	during, cancel := context.WithTimeout(ctx, c.length)
 	defer cancel()
 	schedule := schedule{config: c, store: records.Store(dir)}
-	err = fleet.Run(during, out, c.url, n, func(ctx context.Context, r *fleet.Replica) error {
+	err = fleet.Run(during, out, c.url, c.replicas, func(ctx context.Context, r *fleet.Replica) error {
 		return schedule.serve(ctx, r)
 	})
 	if err != nil {

@@ -24,9 +24,18 @@ import (
 // InMemory is the URL of a service in this process, where the whole fleet is then.
 const InMemory = "memory://"
 
+// Size is how many replicas an example has in one process, by default: a service in memory is that process's own.
+func Size(url string) int {
+	if url == InMemory {
+		return 3
+	}
+	return 1
+}
+
 // Replica is one process of the fleet, as far as the service can tell: it has a connection and a session of its own.
 type Replica struct {
 	Name   string
+	First  bool // of those in this process
 	Client *coordinator.Client
 	Out    *log.Logger // shared by all, and safe to share
 
@@ -48,6 +57,16 @@ func (r *Replica) Crash() bool {
 	return true
 }
 
+// Stop makes the replica stopped, as SIGSTOP or a long pause does: nothing of it is heard until Continue, as after Crash.
+func (r *Replica) Stop() bool { return r.Crash() }
+
+// Continue ends Stop.
+func (r *Replica) Continue() {
+	if r.link != nil {
+		r.link.Heal()
+	}
+}
+
 // Open opens n replicas, all on one service, each with a session, so that a wrong address shows within five seconds.
 func Open(ctx context.Context, out io.Writer, url string, n int) (replicas []*Replica, err error) {
 	defer func() {
@@ -57,7 +76,7 @@ func Open(ctx context.Context, out io.Writer, url string, n int) (replicas []*Re
 	}()
 	svc, lines := memory.NewService(), log.New(out, "", 0)
 	for i := range n {
-		r := &Replica{Name: fmt.Sprint("replica ", i+1), Out: lines}
+		r := &Replica{Name: fmt.Sprint("replica ", i+1), First: i == 0, Out: lines}
 		if url == InMemory {
 			r.link = svc.Driver()
 			// A short TTL, so that nobody has to wait long for a crash. Losses are part of the story and need no log.
@@ -87,9 +106,7 @@ func Close(ctx context.Context, replicas []*Replica) error {
 	defer cancel()
 	var errs []error
 	for _, r := range replicas {
-		if r.link != nil {
-			r.link.Heal()
-		}
+		r.Continue()
 		errs = append(errs, r.Client.Close(bound))
 	}
 	return errors.Join(errs...)
