@@ -61,7 +61,7 @@ func TestNobodyWaitsForWhatIsALittleTooOld(t *testing.T) {
 // TestWhatIsMuchTooOldIsWaitedFor, with -stale too.
 func TestWhatIsMuchTooOldIsWaitedFor(t *testing.T) {
 	c := inMemory(t)
-	c.stale = time.Millisecond
+	c.stale, c.length = time.Millisecond, 2*time.Second
 	if out, err := play(t, c); err != nil || !strings.Contains(out, "the longest wait for another's rebuild was 100 ms") {
 		t.Errorf("%v:\n%s", err, out)
 	}

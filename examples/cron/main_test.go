@@ -18,10 +18,10 @@ import (
 
 func inMemory(t *testing.T) config {
 	return config{url: fleet.InMemory, dir: t.TempDir(), mode: atLeastOnce, job: "nightly",
-		every: 10 * time.Second, work: 2 * time.Second, length: 245 * time.Second}
+		every: 10 * time.Second, work: 2 * time.Second, length: 125 * time.Second}
 }
 
-// play runs the program for 25 periods, in virtual time, and returns what it printed and noted.
+// play runs the program for 13 periods, in virtual time, and returns what it printed and noted.
 func play(t *testing.T, c config) (out string, rec record) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,10 +42,10 @@ func TestJobRunsOnceInEachPeriod(t *testing.T) {
 	for _, c := range []struct {
 		replicas int
 		mode     string
-	}{{1, atLeastOnce}, {3, atLeastOnce}, {3, atMostOnce}, {12, atLeastOnce}} {
+	}{{1, atLeastOnce}, {3, atLeastOnce}, {3, atMostOnce}, {6, atLeastOnce}} {
 		cfg := inMemory(t)
 		cfg.replicas, cfg.mode = c.replicas, c.mode
-		if out, rec := play(t, cfg); rec.Periods != 25 || rec.Begins != 25 || rec.Ends != 25 {
+		if out, rec := play(t, cfg); rec.Periods != 13 || rec.Begins != 13 || rec.Ends != 13 {
 			t.Errorf("%+v: %+v\n%s", c, rec, out)
 		}
 	}
@@ -53,11 +53,11 @@ func TestJobRunsOnceInEachPeriod(t *testing.T) {
 
 // TestCrashInTheMiddle: another replica goes on in the same period; whether with the run that crashed is the mode's choice.
 func TestCrashInTheMiddle(t *testing.T) {
-	for mode, ends := range map[string]int{atLeastOnce: 25, atMostOnce: 24} {
+	for mode, ends := range map[string]int{atLeastOnce: 13, atMostOnce: 12} {
 		c := inMemory(t)
 		c.mode, c.crash = mode, 5
 		out, rec := play(t, c)
-		if rec.Periods != 25 || rec.Ends != ends || rec.Begins != ends+1 || strings.Count(out, "crashes") != 1 {
+		if rec.Periods != 13 || rec.Ends != ends || rec.Begins != ends+1 || strings.Count(out, "crashes") != 1 {
 			t.Errorf("%s: %+v\n%s", mode, rec, out)
 		}
 		_, after, _ := strings.Cut(out, "crashes")

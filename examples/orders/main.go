@@ -87,11 +87,10 @@ func run(ctx context.Context, out io.Writer, c config) error {
 		c.workers = fleet.Size(c.url)
 	}
 	book := records.Store(dir)
-	stops := c.stop
 	err = fleet.Run(ctx, out, c.url, c.workers, func(ctx context.Context, r *fleet.Replica) error {
 		w := &worker{Replica: r, config: c, book: book}
-		if r.First && stops > 0 {
-			w.stopAt = stops
+		if !r.First {
+			w.stop = 0
 		}
 		return w.serve(ctx)
 	})

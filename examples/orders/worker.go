@@ -16,9 +16,8 @@ import (
 type worker struct {
 	*fleet.Replica
 	config
-	book   records.Store
-	moves  int
-	stopAt int // the move at which it is stopped
+	book  records.Store
+	moves int
 }
 
 // serve goes through the orders again and again, until all are shipped or ctx ends.
@@ -82,7 +81,7 @@ func (w *worker) move(ctx context.Context, lock *mutex.Lock, n int) error {
 	if err := w.do(ctx, n, m); err != nil {
 		return err
 	}
-	if w.moves++; w.moves == w.stopAt && w.Stop() {
+	if w.moves++; w.moves == w.stop && w.Stop() {
 		w.Say("... is stopped before it writes that %s is %s", key(n), m.To)
 		time.Sleep(3 * coordinator.MinTTL) // and not a wait for ctx: who is stopped looks at nothing
 		w.Say("... goes on")

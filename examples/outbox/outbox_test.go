@@ -83,6 +83,9 @@ func (f *fleet) start(i int) {
 	synctest.Wait() // it stands in line
 }
 
+// all returns all that was sent. The lock is needed: that virtual time has passed does not tell the race detector who came first.
+func (f *fleet) all() []sending { return f.sentSince(time.Time{}) }
+
 // sentSince returns what was sent at or after a moment.
 func (f *fleet) sentSince(from time.Time) []sending {
 	f.mu.Lock()
@@ -117,8 +120,8 @@ func TestNoTwoSendAtOnce(t *testing.T) {
 		time.Sleep(2 * ttl)
 		f.replicas[0].link.Heal()
 		time.Sleep(2 * ttl)
-		last := f.sent[0]
-		for _, s := range f.sentSince(time.Time{}) {
+		last := f.all()[0]
+		for _, s := range f.all() {
 			if s.token < last.token || s.token == last.token && s.replica != last.replica {
 				f.Errorf("%v after %v", s, last)
 			}
@@ -147,12 +150,12 @@ func TestPlannedStopHandsOverAtOnce(t *testing.T) {
 func TestShortOutageCostsNothing(t *testing.T) {
 	play(t, 2, func(f *fleet) {
 		time.Sleep(10 * time.Second)
-		token := f.sent[0].token
+		token := f.all()[0].token
 		f.svc.Stop()
 		time.Sleep(ttl / 3)
 		f.svc.Start()
 		time.Sleep(ttl)
-		if all := f.sentSince(time.Time{}); len(all) < 45 || all[len(all)-1].token != token {
+		if all := f.all(); len(all) < 45 || all[len(all)-1].token != token {
 			f.Errorf("%d sent, the last is %v; want all under token %v", len(all), all[len(all)-1], token)
 		}
 		if n := f.replicas[0].events.Count(coordinator.EventSessionSuspended); n != 1 {
@@ -165,7 +168,7 @@ func TestShortOutageCostsNothing(t *testing.T) {
 func TestHandsOfAnOperator(t *testing.T) {
 	for name, take := range map[string]func(f *fleet){
 		"the session ended": func(f *fleet) { f.replicas[0].link.Expire() },
-		"the entry removed": func(f *fleet) { f.svc.RemoveGrant(f.sentSince(time.Time{})[0].token) },
+		"the entry removed": func(f *fleet) { f.svc.RemoveGrant(f.all()[0].token) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 2, func(f *fleet) {

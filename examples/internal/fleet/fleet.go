@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	_ "github.com/baton-go/baton/coordinator/etcd" // the schemes of -url
+	_ "github.com/baton-go/baton/coordinator/etcd" // a scheme of -url
 	"github.com/baton-go/baton/coordinator/memory"
-	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	_ "github.com/baton-go/baton/coordinator/zookeeper" // likewise
 )
 
 // InMemory is the URL of a service in this process, where the whole fleet is then.
@@ -47,8 +47,8 @@ func (r *Replica) Say(format string, args ...any) {
 	r.Out.Printf("%-10s %s", r.Name, fmt.Sprintf(format, args...))
 }
 
-// Crash makes the replica's death of it, to the service: nothing of it is heard any more. Its caller must not go on. It
-// reports whether it could be done, which is on a service in memory; kill a process that is on another one.
+// Crash is the replica's death, as far as the service can tell: nothing is heard of it any more. The caller must not go on. It
+// reports whether it could be done, which is on a service in memory only; on another one, kill the process.
 func (r *Replica) Crash() bool {
 	if r.link == nil {
 		return false
@@ -57,7 +57,7 @@ func (r *Replica) Crash() bool {
 	return true
 }
 
-// Stop makes the replica stopped, as SIGSTOP or a long pause does: nothing of it is heard until Continue, as after Crash.
+// Stop is SIGSTOP, or a long pause, as far as the service can tell: nothing is heard of the replica until Continue. Otherwise it is as Crash.
 func (r *Replica) Stop() bool { return r.Crash() }
 
 // Continue ends Stop.
@@ -72,6 +72,7 @@ func Open(ctx context.Context, out io.Writer, url string, n int) (replicas []*Re
 	defer func() {
 		if err != nil {
 			_ = Close(ctx, replicas)
+			replicas = nil
 		}
 	}()
 	svc, lines := memory.NewService(), log.New(out, "", 0)
@@ -134,7 +135,7 @@ func Run(ctx context.Context, out io.Writer, url string, n int, life func(contex
 	return errors.Join(errs...)
 }
 
-// unless is err, unless that says no more than that ctx has ended.
+// unless returns err, unless that says no more than that ctx has ended.
 func unless(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
 		return nil
