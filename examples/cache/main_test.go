@@ -36,7 +36,8 @@ func TestNoReaderSeesAHalfWrittenCache(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	rebuilds := strings.Count(out, "has rebuilt the cache")
-	if rebuilds < 10 || strings.Count(out, "goes on with") != rebuilds || strings.Count(out, " reads what was written") < 2*rebuilds ||
+	last := rebuilds - strings.Count(out, "goes on with") // the end may come between the last rebuild and its reading
+	if rebuilds < 10 || last < 0 || last > 1 || strings.Count(out, " reads what was written") < 2*(rebuilds-1) ||
 		!strings.HasSuffix(lines[len(lines)-1], "in this process; a half-written cache was seen 0 times") {
 		t.Errorf("output:\n%s", out)
 	}
