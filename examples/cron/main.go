@@ -20,7 +20,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -85,6 +84,8 @@ func (c config) check() error {
 		return fmt.Errorf("-mode %q: must be %s or %s", c.mode, atLeastOnce, atMostOnce)
 	case c.replicas < 0:
 		return fmt.Errorf("-replicas %d: must be at least 0", c.replicas)
+	case c.crash < 0:
+		return fmt.Errorf("-crash %d: must be at least 0", c.crash)
 	}
 	return nil
 }
@@ -118,5 +119,3 @@ func run(ctx context.Context, out io.Writer, c config) error {
 	fmt.Fprintf(out, "%d periods; the job was begun %d times and done %d times\n", rec.Periods, rec.Begins, rec.Ends)
 	return nil
 }
-
-var errCrash = errors.New("crashed")

@@ -159,6 +159,7 @@ func TestBadFlagsAreTold(t *testing.T) {
 		"-for 0s: must be positive":                           func(c *config) { c.length = 0 },
 		`-mode "once": must be at-least-once or at-most-once`: func(c *config) { c.mode = "once" },
 		"-replicas -1: must be at least 0":                    func(c *config) { c.replicas = -1 },
+		"-crash -1: must be at least 0":                       func(c *config) { c.crash = -1 },
 		"redis":                                               func(c *config) { c.url = "redis://here" },
 		"name":                                                func(c *config) { c.job = "a//b" },
 	} {

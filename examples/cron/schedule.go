@@ -11,6 +11,9 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
+// errCrash ends a replica that is dead.
+var errCrash = errors.New("crashed")
+
 // record is what is known of a job: a row of a table, in a real service.
 type record struct {
 	records.Guard

@@ -164,6 +164,68 @@ func TestShortOutageCostsNothing(t *testing.T) {
 	})
 }
 
+// TestSmallTroubleCostsNothing: whatever it is, the leader leads on.
+func TestSmallTroubleCostsNothing(t *testing.T) {
+	for name, trouble := range map[string]func(f *fleet){
+		"a connection breaks": func(f *fleet) { f.replicas[0].link.Reset() },
+		"a short partition":   func(f *fleet) { f.replicas[0].link.Cut() },
+		"no replies":          func(f *fleet) { f.replicas[0].link.HoldReplies() },
+		"no requests":         func(f *fleet) { f.replicas[0].link.HoldRequests() },
+		"a lost request":      func(f *fleet) { f.svc.OnRequest(memory.Once(memory.OpRenew, memory.Fate{DropRequest: true})) },
+		"a renewal refused": func(f *fleet) {
+			f.svc.OnRequest(memory.Once(memory.OpRenew, memory.Fate{Err: coordinator.ErrRefused}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 2, func(f *fleet) {
+				time.Sleep(10 * time.Second)
+				trouble(f)
+				time.Sleep(ttl / 3)
+				f.replicas[0].link.Heal()
+				time.Sleep(ttl)
+				if all := f.all(); all[len(all)-1].token != all[0].token || f.replicas[0].events.Count(coordinator.EventLost) != 0 {
+					f.Errorf("the first under token %v, the last under %v", all[0].token, all[len(all)-1].token)
+				}
+			})
+		})
+	}
+}
+
+// TestForeignEntryIsWaitedFor: another program has the name.
+func TestForeignEntryIsWaitedFor(t *testing.T) {
+	line, err := coordinator.LineOf("election", "outbox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	play(t, 0, func(f *fleet) {
+		foreign := f.svc.AddForeign(line)
+		f.start(0)
+		time.Sleep(time.Minute)
+		if all := f.all(); len(all) != 0 {
+			f.Errorf("sent beside it: %v", all)
+		}
+		if !f.svc.Remove(line, foreign.Key) {
+			f.Error("not removed")
+		}
+		time.Sleep(2 * every)
+		if len(f.all()) == 0 {
+			f.Error("nothing sent after it")
+		}
+	})
+}
+
+// TestRefusedCandidateTriesAgain, after a pause: Run does that.
+func TestRefusedCandidateTriesAgain(t *testing.T) {
+	play(t, 0, func(f *fleet) {
+		f.svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{Err: coordinator.ErrRefused}))
+		f.start(0)
+		time.Sleep(time.Minute)
+		if n := f.replicas[0].events.Count(coordinator.EventNotGranted); n != 1 || len(f.all()) == 0 {
+			f.Errorf("refused %d times; sent: %v", n, f.all())
+		}
+	})
+}
+
 // TestHandsOfAnOperator: whichever way the lead is taken away, the leader stops at once and stands again.
 func TestHandsOfAnOperator(t *testing.T) {
 	for name, take := range map[string]func(f *fleet){
