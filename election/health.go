@@ -15,6 +15,9 @@ import (
 // Health tells a prober, such as Kubernetes or a load balancer, whether this process leads, and whether it should be
 // restarted. The zero Health is ready to use: give it to Run by WithHealth, or call Show for each term.
 // It is safe for concurrent use, must not be copied, and starts no goroutine.
+//
+// In a Kubernetes Deployment let Live be the liveness probe, and not Ready the readiness probe: one pod alone would be ready then, so a rollout
+// that waits for its new pods keeps the old leader for ever. See docs/cookbook.md.
 type Health struct {
 	// Tolerance is how long Live goes on answering 200 after it has first seen what makes it answer 503. Zero:
 	// not at all, which leaves patience to the prober (failureThreshold, in Kubernetes). It must not change after

@@ -1,22 +1,66 @@
-// Package memory is a coordination service that lives in this process: a driver
-// of Baton with the semantics of a real service and no server to start.
+// Package memory is a coordination service that lives in this process, for tests of
+// services that use Baton: no server to start, virtual time, and levers that do to it what a network and an operator do to a real
+// one. A program of one process can run on it, too.
 //
-// It serves two purposes. A program of one process can run on it, and tests can
-// do to it what a network and an operator do to a real service: expire a
-// session, delete an entry, cut a client off, delay, lose or answer late.
+//	func TestAnotherGoesOnAfterACrash(t *testing.T) {
+//		synctest.Test(t, func(t *testing.T) {
+//			svc := memory.NewService()                // the coordination service
+//			link := svc.Driver()                      // one client's link to it, with levers
+//			client, err := coordinator.New(link, coordinator.WithTTL(30*time.Second))
+//			... give client to the first replica, and one with a link of its own to the second ...
+//			link.Cut()                                // the first one's machine dies
+//			time.Sleep(30 * time.Second)              // no real time passes
+//			synctest.Wait()
+//			... the second one goes on ...
+//		})
+//	}
+//
+// The page docs/testing.md leads through this, and examples/outbox is a service with such tests.
 //
 // # One service, many clients
 //
-//	svc := memory.NewService()
-//	a, b := svc.Driver(), svc.Driver() // two clients, each with its own link
-//
-// A [Service] holds what a server would hold: the revision counter that tokens
-// come from, sessions with their timers, lines, entries and watches. A [Driver] is one
-// client. Everything between the two passes over the client's link, answers and
-// notifications included, so the client knows only what reached it.
+// A [Service] holds what a server would hold: sessions with their timers, lines, entries, watches, and the counter
+// that tokens come from. A [Driver] is one client's link to it. All that passes between the two passes over that link, answers and
+// notifications included, so a client knows only what has reached it.
 //
 //	Driver --request--> [delay][hold] --> Service
 //	Driver <-- reply, notification -- [hold][delay] <-- Service
+//
+// # Levers
+//
+// What happens, and what makes it happen:
+//
+//	a client's machine dies, or is stopped   Driver.Cut
+//	a partition that heals                   Driver.Cut, then Heal
+//	one way of it                            Driver.HoldRequests, HoldReplies, then Heal
+//	a slow network, a slow client            Driver.Delay
+//	a connection breaks                      Driver.Reset
+//	a client's session ends                  Driver.Expire, Service.Expire
+//	an operator deletes a lock's entry       Service.RemoveGrant, Remove
+//	another program stands in the line       Service.AddForeign
+//	the service is away, and comes back      Service.Stop, Start
+//	a request or its reply is lost           Service.OnRequest with Once
+//	a request is refused, or takes long      Service.OnRequest
+//	a replica of the service lags            WithStaleViews
+//	the service says no more than it must    WithFewHints
+//	the service's limits of a TTL            WithTTLRange
+//
+// For tests of Baton itself there are Driver.Strand and Deliver, with which a request is overtaken by a later one, and
+// Service.RemoveRecord and WithSlack.
+//
+// # What to look at
+//
+//	what it cost        Service.Stats, Driver.Stats: requests by kind, wake-ups, what is there now; Stats.Since
+//	what happened       Tally, an observer of one client; Service.OnStep, in the middle of every change of a line
+//	what is there       Service.Snapshot, Record, Lines, Sessions: they are no requests
+//
+// # Time
+//
+// There are only channels and timers, and no lock is held over a wait, so a service
+// made inside a testing/synctest bubble runs in virtual time. Without faults a
+// call takes no time and starts no goroutine. The driver has no
+// goroutines at all: what is under way is a timer, and a timer that fires after
+// Close does nothing. A coordinator.Client has goroutines: close it before its bubble ends.
 //
 // # Guarantees
 //
@@ -35,38 +79,9 @@
 // number below the latest that it has seen. Convert needs no number. The key of a place is never used
 // again, so a conversion that is late finds nothing to convert (M4).
 //
-// # Time
-//
-// There are only channels and timers, and no lock is held over a wait, so a service
-// made inside a testing/synctest bubble runs in virtual time. Without faults a
-// call takes no time and starts no goroutine. The driver has no
-// goroutines at all: what is under way is a timer, and a timer that fires after
-// Close does nothing, so a bubble ends without leaks even when a session or driver
-// was never closed.
-//
-//	synctest.Test(t, func(t *testing.T) {
-//		svc := memory.NewService() // inside the bubble
-//		d := svc.Driver()
-//		... hand d to the code under test; it takes a lock ...
-//		d.Cut()
-//		time.Sleep(ttl)            // no real time passes
-//		synctest.Wait()
-//		... the code has noticed, and somebody else has the lock ...
-//	})
-//
-// # Levers
-//
-//	an operator's hand   Service.Expire, Remove, RemoveRecord, AddForeign
-//	the whole service    Service.Stop, Start
-//	one client's link    Driver.Cut, HoldRequests, HoldReplies, Heal, Delay, Reset, Strand, Deliver
-//	one request          Service.OnRequest
-//	a lagging replica    WithStaleViews
-//	what happens         Service.OnStep
-//	what it cost         Service.Stats, Driver.Stats; Service.Snapshot, Record, Lines, Sessions look and cost nothing
-//
 // # Not guaranteed
 //
-// Nothing survives the process, and nothing is shared between processes. Requests
+// Nothing survives the process, and nothing is shared between processes: memory:// opens a new service each time. Requests
 // of one link that are delayed by the same time may change places on the
 // way, as requests of concurrent callers do on every service. Which goroutine
 // runs first when one event wakes several is up to Go's scheduler, in virtual time too.

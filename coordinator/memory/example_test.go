@@ -2,108 +2,132 @@ package memory_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
-	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/mutex"
 )
 
-// Two clients of one service: the second waits until the first has left.
+// replica makes a client of a service, with the levers of its link, and a lock.
+func replica(svc *memory.Service, opts ...coordinator.Option) (*memory.Driver, *coordinator.Client, *mutex.Mutex) {
+	link := svc.Driver()
+	opts = append(opts, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	client, err := coordinator.New(link, opts...)
+	if err != nil {
+		panic(err)
+	}
+	m, err := mutex.New(client, "jobs")
+	if err != nil {
+		panic(err)
+	}
+	return link, client, m
+}
+
+// Two replicas of one service: the session of the first ends, and the second has its lock.
 func Example() {
 	ctx := context.Background()
 	svc := memory.NewService()
-	const line = driver.Line("m/jobs")
+	link, client, first := replica(svc)
+	defer client.Close(ctx)
+	_, client, second := replica(svc)
+	defer client.Close(ctx)
 
-	a, _ := svc.Driver().Open(ctx, 10*time.Second)
-	b, _ := svc.Driver().Open(ctx, 10*time.Second)
-	first, _ := a.Join(ctx, line, driver.Contender{ID: "aaaaaaaaaaaaaaaa", Mode: "x"})
-	second, _ := b.Join(ctx, line, driver.Contender{ID: "bbbbbbbbbbbbbbbb", Mode: "x"})
-	fmt.Println("a is first:", first.First)
+	lost, _ := first.Lock(ctx)
+	link.Expire() // as an operator would, or the service when nothing is heard of a client
+	<-lost.Context().Done()
+	fmt.Println("the first:", errors.Is(lost.Err(), coordinator.ErrSessionLost))
 
-	view, _ := b.Ahead(ctx, line, second.Place)
-	fmt.Println("b waits for:", view.Ahead[0].ID)
-	go func() { _ = a.Leave(ctx, line, first.Place) }()
-	_ = b.Watch(ctx, line, view.Ahead...)
-
-	view, _ = b.Ahead(ctx, line, second.Place)
-	fmt.Println("ahead of b now:", len(view.Ahead))
-	fmt.Println("b's token is higher:", second.Token > first.Token)
+	next, err := second.Lock(ctx)
+	fmt.Println("the second:", err, next.Token() > lost.Token())
 	// Output:
-	// a is first: true
-	// b waits for: aaaaaaaaaaaaaaaa
-	// ahead of b now: 0
-	// b's token is higher: true
+	// the first: true
+	// the second: <nil> true
 }
 
-// An operator ends a session: its entries go, and its client is told.
-func ExampleService_Expire() {
+// The request to stand in line is applied and its reply is lost. The client asks again, and finds its own entry.
+func ExampleOnce() {
 	ctx := context.Background()
 	svc := memory.NewService()
-	s, _ := svc.Driver().Open(ctx, 10*time.Second)
-	_, _ = s.Join(ctx, "m/jobs", driver.Contender{ID: "aaaaaaaaaaaaaaaa", Mode: "x"})
+	_, client, m := replica(svc)
+	defer client.Close(ctx)
 
-	svc.Expire(s.ID())
-	<-s.Done()
-	fmt.Println("entries:", len(svc.Snapshot("m/jobs")))
-	fmt.Println("renew:", s.Renew(ctx))
+	svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{DropReply: true}))
+	_, err := m.Lock(ctx)
+	fmt.Println(err, "joins:", svc.Stats().Requests[memory.OpJoin], "entries:", svc.Stats().Entries)
 	// Output:
-	// entries: 0
-	// renew: session lost: memory: session is over
+	// <nil> joins: 2 entries: 1
 }
 
-// The reply of a Join is lost: the caller sees an error, and the entry is there.
-func ExampleService_OnRequest() {
-	ctx := context.Background()
-	svc := memory.NewService()
-	s, _ := svc.Driver().Open(ctx, 10*time.Second)
-	svc.OnRequest(func(r memory.Request) memory.Fate {
-		return memory.Fate{DropReply: r.Op == memory.OpJoin}
-	})
-	c := driver.Contender{ID: "aaaaaaaaaaaaaaaa", Mode: "x"}
-	_, err := s.Join(ctx, "m/jobs", c)
-	fmt.Println(err)
-
-	svc.OnRequest(nil)
-	c.Again = true
-	j, _ := s.Join(ctx, "m/jobs", c)
-	fmt.Println("found again:", j.Place.ID, "of", svc.Stats().Entries)
-	// Output:
-	// service unavailable: memory: connection reset
-	// found again: aaaaaaaaaaaaaaaa of 1
-}
-
-// A client that is cut off knows nothing, and what it sends arrives late.
+// A client that is cut off knows nothing, and what it has sent arrives late.
 func ExampleDriver_Cut() {
 	ctx := context.Background()
 	svc := memory.NewService()
-	d := svc.Driver()
-	s, _ := d.Open(ctx, 10*time.Second)
+	link, client, m := replica(svc)
+	defer client.Close(ctx)
+	_, _ = client.Session(ctx)
 
-	d.Cut()
-	short, cancel := context.WithTimeout(ctx, time.Millisecond)
+	link.Cut()
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 	defer cancel()
-	_, err := s.Join(short, "m/jobs", driver.Contender{ID: "aaaaaaaaaaaaaaaa", Mode: "x"})
-	fmt.Println(err, "- entries:", len(svc.Snapshot("m/jobs")))
+	_, err := m.Lock(short)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), "entries:", svc.Stats().Entries)
 
-	d.Heal()
-	fmt.Println("healed - entries:", len(svc.Snapshot("m/jobs")))
+	link.Heal() // the late request arrives, and is taken back: nobody waits for it any more
+	lock, err := m.Lock(ctx)
+	fmt.Println(err, lock.Err())
 	// Output:
-	// context deadline exceeded - entries: 0
-	// healed - entries: 1
+	// true entries: 0
+	// <nil> <nil>
 }
 
-// Tests count what their code costs the service.
-func ExampleService_Stats() {
+// What a lock costs the service if nobody else is there.
+func ExampleStats_Since() {
 	ctx := context.Background()
 	svc := memory.NewService()
-	s, _ := svc.Driver().Open(ctx, 10*time.Second)
-	_, _ = s.Join(ctx, "m/jobs", driver.Contender{ID: "aaaaaaaaaaaaaaaa", Mode: "x"})
+	_, client, m := replica(svc)
+	defer client.Close(ctx)
+	_, _ = client.Session(ctx)
 
-	stats := svc.Stats()
-	fmt.Println("joins:", stats.Requests[memory.OpJoin], "of", stats.Total(), "requests")
-	fmt.Println("sessions:", stats.Sessions, "entries:", stats.Entries, "watches:", stats.Watches)
+	before := svc.Stats()
+	lock, _ := m.Lock(ctx)
+	_ = lock.Unlock(ctx)
+	cost := svc.Stats().Since(before)
+	fmt.Println(cost.Total(), "requests", cost.Requests, cost.Wakeups, "wake-ups")
 	// Output:
-	// joins: 1 of 2 requests
-	// sessions: 1 entries: 1 watches: 0
+	// 2 requests map[join:1 leave:1] 0 wake-ups
+}
+
+// An operator deletes the entry that holds.
+func ExampleService_RemoveGrant() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	_, client, m := replica(svc)
+	defer client.Close(ctx)
+
+	lock, _ := m.Lock(ctx)
+	fmt.Println("removed:", svc.RemoveGrant(lock.Token()))
+	fmt.Println(lock.Unlock(ctx))
+	// Output:
+	// removed: true
+	// baton: unlock "jobs": not held
+}
+
+// A tally is told what happens to a client, so that a test need not guess.
+func ExampleTally() {
+	ctx := context.Background()
+	var events memory.Tally
+	link, client, m := replica(memory.NewService(), coordinator.WithObserver(&events))
+	defer client.Close(ctx)
+
+	lock, _ := m.Lock(ctx)
+	link.Expire()
+	<-lock.Context().Done()
+	_, _ = m.Lock(ctx) // the client has opened another session
+	fmt.Println("granted:", events.Count(coordinator.EventGranted), "sessions:", events.Count(coordinator.EventSessionOpened))
+	// Output:
+	// granted: 2 sessions: 2
 }

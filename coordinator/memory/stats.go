@@ -30,6 +30,23 @@ func (s Stats) Total() int {
 	return n
 }
 
+// Since is what was counted after before was taken. What is there now stays what is there now.
+//
+//	before := svc.Stats()
+//	... what is measured ...
+//	cost := svc.Stats().Since(before)
+func (s Stats) Since(before Stats) Stats {
+	requests := map[Op]int{}
+	for op, n := range s.Requests {
+		if n -= before.Requests[op]; n > 0 {
+			requests[op] = n
+		}
+	}
+	s.Requests = requests
+	s.Wakeups -= before.Wakeups
+	return s
+}
+
 // counts are what a service and each of its clients count as things happen.
 type counts struct {
 	requests map[Op]int

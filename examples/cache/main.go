@@ -1,12 +1,16 @@
 // Cache: a cache of several files that one replica rebuilds and all read.
 //
 //	go run ./examples/cache                                       # no server: four replicas in memory, for three seconds
+//	go run ./examples/cache -stale 1s                             # the others serve what is there instead of waiting
 //	go run ./examples/cache -url etcd://127.0.0.1:2379 -for 1m    # one replica: start it in several terminals
 //	go run ./examples/cache -url zk://127.0.0.1:2181 -for 1m
 //
 // Each replica reads the cache again and again, under a read lock, so that many do so at once. When it is too old, one of
 // them rebuilds it under the write lock, file by file, and the others wait for it instead of doing the same work. Then it goes
 // on as a reader, without a gap (a downgrade), serves what it has just written, and lets the others read it too.
+//
+// With -stale nobody waits for a cache that is only a little too old: see stale.go. Either way it is rebuilt once, however many
+// find it too old in the same moment, which is what a stampede is.
 //
 // Things to notice in the code: a read lock does not become a write lock, so whoever finds the cache too old unlocks, locks for
 // writing, and looks again, since another may have been faster.
@@ -23,12 +27,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"log"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -37,13 +39,15 @@ import (
 	_ "github.com/baton-go/baton/coordinator/etcd"
 	"github.com/baton-go/baton/coordinator/memory"
 	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/examples/internal/fleet"
+	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 )
 
 // config is what the flags say.
 type config struct {
-	url, name, dir string
-	maxAge, length time.Duration
+	url, name, dir        string
+	maxAge, stale, length time.Duration
 }
 
 func main() {
@@ -52,6 +56,7 @@ func main() {
 	flag.StringVar(&c.name, "name", "examples/cache", "the lock's name")
 	flag.StringVar(&c.dir, "dir", "", "the cache's directory, the same for all replicas: by default one in the system's for temporary files")
 	flag.DurationVar(&c.maxAge, "max-age", 500*time.Millisecond, "how old the cache may be")
+	flag.DurationVar(&c.stale, "stale", 0, "how much older a cache may be that is served while one replica rebuilds it; 0: the others wait")
 	flag.DurationVar(&c.length, "for", 3*time.Second, "how long to run")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -73,6 +78,9 @@ func (c config) check() error {
 	}
 	if c.maxAge <= 0 {
 		return fmt.Errorf("-max-age %v: must be positive", c.maxAge)
+	}
+	if c.stale < 0 {
+		return fmt.Errorf("-stale %v: must not be negative", c.stale)
 	}
 	return nil
 }
@@ -103,7 +111,11 @@ func run(ctx context.Context, out io.Writer, c config) (err error) {
 			return err
 		}
 	}
-	store, remove, err := openStore(c)
+	name := c.name
+	if c.stale > 0 {
+		name += "?stale" // another lock, whose tokens mean nothing to versions of this one
+	}
+	dir, remove, err := fleet.Dir("cache", c.dir, c.url, name)
 	if err != nil {
 		return err
 	}
@@ -116,7 +128,12 @@ func run(ctx context.Context, out io.Writer, c config) (err error) {
 		if err != nil {
 			return err
 		}
-		replicas = append(replicas, &replica{lock: lock, store: store, maxAge: c.maxAge, out: lines, name: client.Identity()})
+		rebuilding, err := mutex.New(client, c.name)
+		if err != nil {
+			return err
+		}
+		replicas = append(replicas, &replica{lock: lock, rebuilding: rebuilding, store: store{dir}, maxAge: c.maxAge, stale: c.stale,
+			out: lines, name: client.Identity()})
 	}
 	during, cancel := context.WithTimeout(ctx, c.length)
 	defer cancel()
@@ -147,28 +164,13 @@ func open(url string) ([]*coordinator.Client, error) {
 	return clients, nil
 }
 
-// openStore returns the directory of the cache, and what is to be called when it is not needed any more.
-func openStore(c config) (s store, remove func(), err error) {
-	dir := c.dir
-	switch {
-	case dir != "":
-	case c.url == "memory://": // nobody else can share it
-		dir, err = os.MkdirTemp("", "baton-cache-")
-		return store{dir}, func() { _ = os.RemoveAll(dir) }, err
-	default: // tokens of one service mean nothing to another
-		h := fnv.New32()
-		_, _ = io.WriteString(h, c.url+" "+c.name)
-		dir = filepath.Join(os.TempDir(), fmt.Sprintf("baton-cache-%08x", h.Sum32()))
-	}
-	return store{dir}, func() {}, os.MkdirAll(dir, 0o700)
-}
-
 // report says what happened. A reader that saw a damaged version is an error, although it was mended: nothing here leaves one.
 func report(out *log.Logger, replicas []*replica) error {
 	var reads, rebuilds, damaged int
+	var longest time.Duration
 	var errs []error
 	for _, r := range replicas {
-		reads, rebuilds, damaged = reads+r.reads, rebuilds+r.rebuilds, damaged+r.damaged
+		reads, rebuilds, damaged, longest = reads+r.reads, rebuilds+r.rebuilds, damaged+r.damaged, max(longest, r.longest)
 		errs = append(errs, r.err)
 	}
 	if damaged > 0 {
@@ -177,6 +179,7 @@ func report(out *log.Logger, replicas []*replica) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	out.Printf("the longest wait for another's rebuild was %d ms", longest.Milliseconds())
 	out.Printf("%d reads and %d rebuilds in this process; a half-written cache was seen 0 times", reads, rebuilds)
 	return nil
 }

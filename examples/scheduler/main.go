@@ -4,10 +4,13 @@
 //
 //	go run ./examples/scheduler                               # no server: three replicas in this process, stopped in turn
 //	go run ./examples/scheduler -url etcd://127.0.0.1:2379 -name one   # start several, stop one with Ctrl-C
-//	go run ./examples/scheduler -url zk://127.0.0.1:2181 -http :8080   # with /ready and /live
+//	go run ./examples/scheduler -url zk://127.0.0.1:2181 -http :8080   # with /ready, /leader and /live
+//
+// The directory kubernetes has manifests to run it as a Deployment; what they decide and why is in docs/cookbook.md.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -30,16 +33,18 @@ const inMemory = "memory://"
 
 type config struct {
 	url, name, http string
-	every           time.Duration
+	every, drain    time.Duration
 }
 
 func main() {
 	var cfg config
 	host, _ := os.Hostname()
-	flag.StringVar(&cfg.url, "url", inMemory, "the service: memory://, etcd://host:port/namespace, zk://host:port/chroot")
+	flag.StringVar(&cfg.url, "url", cmp.Or(os.Getenv("BATON_URL"), inMemory),
+		"the service: memory://, etcd://host:port/namespace, zk://host:port/chroot; by default that of the environment's BATON_URL")
 	flag.StringVar(&cfg.name, "name", host+"/"+strconv.Itoa(os.Getpid()), "the name of this replica")
-	flag.StringVar(&cfg.http, "http", "", "address to answer /ready and /live on, such as :8080; not with memory://")
+	flag.StringVar(&cfg.http, "http", "", "address to answer /ready, /leader and /live on, such as :8080; not with memory://")
 	flag.DurationVar(&cfg.every, "every", 250*time.Millisecond, "time between jobs")
+	flag.DurationVar(&cfg.drain, "drain", 10*time.Second, "how long a job may go on when the replica is told to stop")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
@@ -58,6 +63,8 @@ func (c config) check() error {
 	switch {
 	case c.every <= 0:
 		return fmt.Errorf("-every %v: must be positive", c.every)
+	case c.drain <= 0:
+		return fmt.Errorf("-drain %v: must be positive", c.drain)
 	case c.name == "":
 		return errors.New(`-name "": must not be empty`)
 	case c.http != "" && c.url == inMemory:
@@ -74,11 +81,11 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 	if cfg.url == inMemory {
 		return demo(ctx, cfg, &printer{out: out})
 	}
-	client, err := coordinator.Open(cfg.url, coordinator.WithIdentity(cfg.name))
-	if err != nil {
+	r := &replica{jobs: new(ledger), config: cfg, out: &printer{out: out}}
+	var err error
+	if r.client, err = coordinator.Open(cfg.url, coordinator.WithIdentity(cfg.name), coordinator.WithObserver(&r.place)); err != nil {
 		return err
 	}
-	r := &replica{name: cfg.name, client: client, jobs: new(ledger), every: cfg.every, out: &printer{out: out}}
 	stop, err := r.listen(cfg.http)
 	if err != nil {
 		return errors.Join(err, r.close(ctx))
@@ -104,10 +111,12 @@ func demo(ctx context.Context, cfg config, out *printer) error {
 		if err != nil {
 			return err
 		}
-		r := &replica{name: name, client: client, jobs: jobs, every: cfg.every, out: out}
-		own, stop := context.WithCancel(ctx)
+		own := cfg
+		own.name = name
+		r := &replica{client: client, jobs: jobs, config: own, out: out}
+		told, stop := context.WithCancel(ctx)
 		stops = append(stops, stop)
-		wg.Go(func() { errs <- r.run(own) })
+		wg.Go(func() { errs <- r.run(told) })
 		select { // so that they stand in line in this order
 		case <-joined:
 		case <-ctx.Done():

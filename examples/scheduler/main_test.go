@@ -15,13 +15,14 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
 )
 
 func TestReplicasHandOverInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		began := time.Now()
-		if err := run(t.Context(), config{url: inMemory, name: "demo", every: 250 * time.Millisecond}, &out); err != nil {
+		if err := run(t.Context(), config{url: inMemory, name: "demo", every: 250 * time.Millisecond, drain: 10 * time.Second}, &out); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > 5*time.Second {
@@ -52,7 +53,7 @@ func TestDemoEndsEarlyWhenItIsInterrupted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		began := time.Now()
-		if err := run(ctx, config{url: inMemory, name: "demo", every: 500 * time.Millisecond}, io.Discard); err != nil {
+		if err := run(ctx, config{url: inMemory, name: "demo", every: 500 * time.Millisecond, drain: 10 * time.Second}, io.Discard); err != nil {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > 2*time.Second {
@@ -62,13 +63,14 @@ func TestDemoEndsEarlyWhenItIsInterrupted(t *testing.T) {
 }
 
 func TestReplicaAnswersProbes(t *testing.T) {
-	client, err := coordinator.New(memory.NewService().Driver())
-	if err != nil {
-		t.Fatal(err)
-	}
+	svc := memory.NewService()
 	out, in := io.Pipe()
 	said := bufio.NewScanner(out)
-	r := &replica{name: "one", client: client, jobs: new(ledger), every: time.Millisecond, out: &printer{out: in}}
+	r := &replica{jobs: new(ledger), config: config{name: "one", every: time.Millisecond, drain: time.Second}, out: &printer{out: in}}
+	var err error
+	if r.client, err = coordinator.New(svc.Driver(), coordinator.WithObserver(&r.place)); err != nil {
+		t.Fatal(err)
+	}
 	var stop func()
 	listening := make(chan error, 1)
 	go func() {
@@ -83,8 +85,8 @@ func TestReplicaAnswersProbes(t *testing.T) {
 	defer stop()
 	_, addr, _ := strings.Cut(line, " on ")
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- r.run(ctx) }()
 	status := func(path string) int {
 		resp, err := http.Get("http://" + addr + path)
 		if err != nil {
@@ -93,18 +95,43 @@ func TestReplicaAnswersProbes(t *testing.T) {
 		defer resp.Body.Close()
 		return resp.StatusCode
 	}
+	probes := func(when string, ready, leader int) {
+		t.Helper()
+		if r, l, live := status("/ready"), status("/leader"), status("/live"); r != ready || l != leader || live != http.StatusOK {
+			t.Errorf("%s: ready %d, leader %d, live %d", when, r, l, live)
+		}
+	}
+	probes("before it stands in line", http.StatusServiceUnavailable, http.StatusServiceUnavailable)
+	other, err := coordinator.New(svc.Driver())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(t.Context())
+	e, err := election.New(other, "scheduler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead, err := e.Campaign(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { done <- r.run(ctx) }()
+	await(t, said, "is a candidate")
+	for deadline := time.Now().Add(time.Minute); status("/ready") != http.StatusOK && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	probes("behind the leader", http.StatusOK, http.StatusServiceUnavailable)
+	if err := ahead.Resign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	await(t, said, "leads with token")
 	go func() { _, _ = io.Copy(io.Discard, out) }()
-	if ready := status("/ready"); ready != http.StatusOK {
-		t.Errorf("leads, and is not ready: %d", ready)
-	}
+	probes("as leader", http.StatusOK, http.StatusOK)
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if ready, live := status("/ready"), status("/live"); ready != http.StatusServiceUnavailable || live != http.StatusOK {
-		t.Errorf("after its end: ready %d, live %d", ready, live)
-	}
+	probes("after its end", http.StatusServiceUnavailable, http.StatusServiceUnavailable)
 }
 
 // await returns the first line with a text.
@@ -127,7 +154,7 @@ func TestLostLead(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		r := &replica{name: "one", client: client, jobs: new(ledger), every: time.Second, out: &printer{out: &out}}
+		r := &replica{client: client, jobs: new(ledger), config: config{name: "one", every: time.Second, drain: time.Second}, out: &printer{out: &out}}
 		done := make(chan error, 1)
 		go func() { done <- r.run(t.Context()) }()
 		time.Sleep(2700 * time.Millisecond) // between two jobs
@@ -145,10 +172,11 @@ func TestLostLead(t *testing.T) {
 
 func TestBadFlagsAreRefused(t *testing.T) {
 	for want, cfg := range map[string]config{
-		"-every 0s: must be positive": {url: inMemory, name: "one"},
-		`-name "": must not be empty`: {url: inMemory, every: time.Second},
-		"-http :0: must not be given": {url: inMemory, name: "one", every: time.Second, http: ":0"},
-		"redis":                       {url: "redis://here", name: "one", every: time.Second},
+		"-every 0s: must be positive": {url: inMemory, name: "one", drain: time.Second},
+		"-drain 0s: must be positive": {url: inMemory, name: "one", every: time.Second},
+		`-name "": must not be empty`: {url: inMemory, every: time.Second, drain: time.Second},
+		"-http :0: must not be given": {url: inMemory, name: "one", every: time.Second, drain: time.Second, http: ":0"},
+		"redis":                       {url: "redis://here", name: "one", every: time.Second, drain: time.Second},
 	} {
 		if err := run(t.Context(), cfg, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("run = %v, want %q", err, want)
@@ -162,7 +190,7 @@ func TestOneReplicaRunsUntilItIsToldToStop(t *testing.T) {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := run(ctx, config{url: "memory:///", name: "solo", every: time.Second}, &out); err != nil {
+		if err := run(ctx, config{url: "memory:///", name: "solo", every: time.Second, drain: time.Second}, &out); err != nil {
 			t.Error(err)
 		}
 		if s := out.String(); !strings.Contains(s, "solo  ran job 60") || !strings.HasSuffix(s, "solo  has stopped\n") {

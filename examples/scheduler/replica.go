@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -15,11 +13,11 @@ import (
 
 // replica is one candidate.
 type replica struct {
-	name   string
+	config
 	client *coordinator.Client
 	jobs   *ledger
-	every  time.Duration
 	health election.Health
+	place  place
 	out    *printer
 }
 
@@ -52,7 +50,7 @@ func (r *replica) run(ctx context.Context) (err error) {
 	r.say("is a candidate")
 	err = e.Run(ctx, r.lead,
 		election.WithHealth(&r.health),
-		election.WithDrain(10*time.Second),
+		election.WithDrain(r.drain),
 		election.WithOnOverrun(func() { r.say("does not stop; others take over in spite of it") }),
 		election.WithOnError(func(err error) { r.say("goes on after: %v", err) }))
 	if ctx.Err() != nil && err == context.Cause(ctx) { //nolint:errorlint // that and nothing else: it stopped as it was told
@@ -102,28 +100,6 @@ func (r *replica) job(t *election.Term) error {
 	}
 	r.say("ran job %d (token %d)", number, t.Token())
 	return nil
-}
-
-// listen answers /ready and /live, if there is an address.
-func (r *replica) listen(addr string) (stop func(), err error) {
-	if addr == "" {
-		return func() {}, nil
-	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/ready", r.health.Ready())
-	mux.Handle("/live", r.health.Live())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	r.say("answers /ready and /live on %s", l.Addr())
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = server.Serve(l) }) // ends with Close
-	return func() {
-		_ = server.Close()
-		wg.Wait()
-	}, nil
 }
 
 // ledger stands for the database that jobs write to. It refuses tokens smaller than the greatest it has seen: a leader that
