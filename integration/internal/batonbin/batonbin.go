@@ -28,7 +28,8 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", fmt.Errorf("where is %s: %w", module, err)
 	}
 	// `make clean` deletes it.
-	dir := filepath.Join(strings.TrimSpace(string(out)), "build")
+	source := strings.TrimSpace(string(out))
+	dir := filepath.Join(source, "build")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
 	}
@@ -39,7 +40,9 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	defer os.RemoveAll(partial)
 	built := filepath.Join(partial, "baton")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", built, module+"/cmd/baton").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", built, "./cmd/baton")
+	build.Dir = source // of whose module it is, not this one's
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	path := filepath.Join(dir, "baton-under-test")
