@@ -290,3 +290,34 @@ func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 		}
 	})
 }
+
+// TestOperatorOnSharedLines: what the layout can show and do, and what it cannot, in so many words.
+func TestOperatorOnSharedLines(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		layout := map[string]string{"etcd": "concurrency", "zk": "curator"}[s.service]
+		url, name := s.url(10*time.Second)+"&layout="+layout, servers.Name(t)
+		c, err := coordinator.Open(url, logTo(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAtEnd(t, c)
+		l := lock(t, newMutex(t, c, name))
+		for _, args := range [][]string{{"list"}, {"inspect", name}, {"break", name, "--token", l.Token().String()}} {
+			if out, said, code := s.operate(t, append(args, "--url", url)...); code != 2 || out != "" || !strings.Contains(said, layout) && !strings.Contains(said, "--kind") {
+				t.Errorf("%v: code %d, %q, %q", args, code, out, said)
+			}
+		}
+		out, said, code := s.operate(t, "inspect", name, "--kind", "mutex", "--url", url)
+		if code != 0 || !strings.Contains(out, " "+l.Token().String()+" ") || !strings.Contains(out, "holds") {
+			t.Errorf("inspect: code %d, %q, %q", code, out, said)
+		}
+		if _, said, code := s.operate(t, "break", name, "--kind", "mutex", "--token", l.Token().String(), "--url", url); code != 0 {
+			t.Errorf("break: code %d, %q", code, said)
+		}
+		eventually(t, 5*time.Second, "the holder was told", func() bool { return l.Err() != nil })
+		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
+			t.Errorf("the holder was told %v", cause)
+		}
+		unlock(t, lock(t, newMutex(t, c, name)))
+	})
+}

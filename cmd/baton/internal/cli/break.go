@@ -20,16 +20,19 @@ func (a *app) breakGrant() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --token TOKEN",
 		Short: "Take a lock, a permit, a leadership or a place in line away from whoever has it",
-		Long: `Removes exactly the grant, or the waiter, that has the token: baton inspect shows it. Whoever is next is admitted.
-Nothing is asked, and nobody else is touched: when the token has moved on, because the holder has let go
-or has been broken already, nothing is removed, and baton says who holds the name now.
+		Long: `Removes exactly the grant, or the waiter, that has the token: baton inspect shows it. Whoever is
+next is admitted. Nothing is asked, and nobody else is touched: when the token has moved on, because
+the holder has let go or has been broken already, nothing is removed, and baton says who holds the
+name now.
 
-What it means to break a grant: the holder is told, as soon as its client hears of it, that its hold has ended, and a command
-that baton runs for it is ended. But it is told after the fact. What it has sent to a database or to another service already is not
-taken back, and a process that is stopped or cut off hears nothing. For a moment there may be two who believe that they hold.
-What the name protects is safe from that only if it checks tokens: see docs/fencing.md. If the holder's process can be ended,
-end it instead; its grant ends with it. A name with a lock-delay rests for so long before the next one holds. Clients of other
-make, on a URL with a layout that is shared with them, are not told at all.
+What it means to break a grant: the holder is told, as soon as its client hears of it, that its hold
+has ended, and a command that baton runs for it is ended. But it is told after the fact. What it has
+sent to a database or to another service already is not taken back, and a process that is stopped or
+cut off hears nothing. For a moment there may be two who believe that they hold. What the name
+protects is safe from that only if it checks tokens: see docs/fencing.md. If the holder's process
+can be ended, end it instead; its grant ends with it. A name with a lock-delay rests for so long
+before the next one holds. Clients of other make, on a URL with a layout that is shared with them,
+are not told at all.
 
 Ends with
   0  the grant or waiter was removed
@@ -39,7 +42,8 @@ Ends with
   3  nobody holds the name, or waits for it, with that token; nothing was removed`,
 		Example: `  baton inspect orders/nightly
   baton break orders/nightly --token 4711
-  baton break orders/nightly --token "$(baton inspect orders/nightly --kind mutex -o json | jq .lines[0].contenders[0].token)"`,
+  baton break orders/nightly --token "$(baton inspect orders/nightly -o json |
+      jq '.lines[].contenders[] | select(.identity == "web-1" and .holding).token')"`,
 		Args: cobra.ExactArgs(1),
 	}
 	text := cmd.Flags().String("token", "", "the token of the grant or waiter to remove")

@@ -18,17 +18,19 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
-		Long: `Shows all lines at a name, of whatever kind: who holds and who waits, in the order in which they are served; what each
-does or asks for; since when it has been in the line, by its own clock, and for how long by this one; the token of its
-grant, which baton break takes; its session; and what it chose to show, which in an election is what the leader
-proclaims. Of a semaphore it shows the limit, too.
+		Long: `Shows all lines at a name, of whatever kind: who holds and who waits, in the order in which they are
+served; what each does or asks for; since when it has been in the line, by its own clock, and for
+how long by this one; the token of its grant, which baton break takes; its session; and what it
+chose to show, which in an election is what the leader proclaims. Of a semaphore it shows the limit,
+too.
 
-With --watch it goes on, until it is interrupted. On a terminal the picture is refreshed in place; elsewhere what there
-is now is written whenever that has changed. It looks at the line again and again, every second or as --every says, and
-does not see what came and went in between. While the service is away it says so on stderr and goes on.
+With --watch it goes on, until it is interrupted. On a terminal the picture is refreshed in place;
+elsewhere what there is now is written whenever that has changed. It looks at the line again and
+again, every second or as --every says, and does not see what came and went in between. While the
+service is away it says so on stderr and goes on.
 
-With -o json it writes one object on one line, with time, name and lines; with --watch, one for each change. When nobody is there,
-lines is empty, and the text says so on stderr. That is no failure.`,
+With -o json it writes one object on one line, with time, name and lines; with --watch, one for each
+change. When nobody is there, lines is empty, and the text says so on stderr. That is no failure.`,
 		Example: `  baton inspect orders/nightly
   baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.lines[].contenders[0].token'`,

@@ -24,6 +24,8 @@ type lineView struct {
 	Limit      int             `json:"limit,omitempty"`
 	Held       int             `json:"held,omitempty"`
 	Contenders []contenderView `json:"contenders"`
+
+	shared bool // other clients stand there too
 }
 
 // contenderView is one who holds or waits.
@@ -55,7 +57,7 @@ func readMutex(ctx context.Context, c *coordinator.Client, name string) (lineVie
 		return lineView{}, err
 	}
 	all, err := m.Contenders(ctx)
-	return viewOf("mutex", name, all, "exclusive"), err
+	return newView(c, "mutex", name).with(all, "exclusive"), err
 }
 
 func readElection(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
@@ -64,24 +66,24 @@ func readElection(ctx context.Context, c *coordinator.Client, name string) (line
 		return lineView{}, err
 	}
 	all, err := e.Candidates(ctx)
-	return viewOf("election", name, all, "lead"), err
+	return newView(c, "election", name).with(all, "lead"), err
 }
 
-func viewOf(kind, name string, all []recipes.Contender, mode string) lineView {
-	l := newView(kind, name)
+// newView is a line with nobody in it.
+func newView(c *coordinator.Client, kind, name string) lineView {
+	return lineView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Sharer() != nil} // an empty array, and not null
+}
+
+// with has all who stand in line for the same.
+func (l lineView) with(all []recipes.Contender, mode string) lineView {
 	for _, c := range all {
 		l.add(c, mode, 0)
 	}
 	return l
 }
 
-// newView is a line with nobody in it.
-func newView(kind, name string) lineView {
-	return lineView{Kind: kind, Name: name, Contenders: []contenderView{}} // which is an empty array, and not null
-}
-
 func readRWLock(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
-	l := newView("rwlock", name)
+	l := newView(c, "rwlock", name)
 	lock, err := rwlock.New(c, name)
 	if err != nil {
 		return l, err
@@ -98,7 +100,7 @@ func readRWLock(ctx context.Context, c *coordinator.Client, name string) (lineVi
 }
 
 func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
-	l := newView("semaphore", name)
+	l := newView(c, "semaphore", name)
 	s, err := semaphore.New(c, name, semaphore.Stored)
 	if err != nil {
 		return l, err
@@ -113,7 +115,7 @@ func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (lin
 
 func (l *lineView) add(c recipes.Contender, mode string, permits int) {
 	v := contenderView{Holding: c.Holding, Mode: mode, Permits: permits, Identity: c.Identity, Token: c.Token, Session: c.Session}
-	if c.Mode == "" || mode == "permits" && permits == 0 {
+	if c.Place.ID == "" && !l.shared {
 		v.Mode = "unknown"
 	}
 	if !c.Since.IsZero() {

@@ -21,16 +21,17 @@ func (a *app) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PREFIX]",
 		Short: "List the locks, semaphores and elections in which somebody stands",
-		Long: `Lists each line in which somebody holds or waits: its kind, its name, who holds it, and how many wait. With PREFIX,
-those whose names begin so: "orders" finds "orders", "orders/nightly" and "orders-old"; "orders/" only what is
-below "orders".
+		Long: `Lists each line in which somebody holds or waits: its kind, its name, who holds it, and how many
+wait. With PREFIX, those whose names begin so: "orders" finds "orders", "orders/nightly" and
+"orders-old"; "orders/" only what is below "orders".
 
-The lines are read one after the other, so the list does not show one moment. A line of a kind that baton does not know
-has "?" for holders and waiters. The lines of a URL with a layout that is shared with other clients cannot
-be listed, since nothing tells them from the rest of what the service keeps: use baton inspect NAME --kind KIND.
+The lines are read one after the other, so the list does not show one moment. A line of a kind that
+baton does not know has "?" for holders and waiters. The lines of a URL with a layout that is shared
+with other clients cannot be listed, since nothing tells them from the rest of what the service
+keeps: use baton inspect NAME --kind KIND.
 
-With -o json it writes one array, of objects with kind, name, holders and waiting. No line is an empty
-array, no text, and no failure.`,
+With -o json it writes one array, of objects with kind, name, holders and waiting. No line is an
+empty array, no text, and no failure.`,
 		Example: `  baton list
   baton list orders/
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,

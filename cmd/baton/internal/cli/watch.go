@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"reflect"
 	"strings"
@@ -16,15 +17,22 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
+// glance bounds one look of a watch: a picture must not be older without a word.
+const glance = 3 * time.Second
+
 // watch shows the lines at a name again and again, until ctx ends.
 //
 // It asks anew each time. Waiting for changes would take a watch for each contender, and be told of no newcomer.
 func (i inspection) watch(ctx context.Context, every time.Duration) error {
-	c, err := i.open()
+	var opts []coordinator.Option
+	if !i.verbose { // nothing is held, so what becomes of the session is no news, and would spoil the picture
+		opts = append(opts, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	}
+	c, err := i.open(opts...)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close(ctx) }() // nothing is held by it
+	defer func() { _ = c.Close(ctx) }()
 	show := i.append()
 	if f, ok := i.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && !i.json {
 		show = i.refresh(func() (int, int, error) { return term.GetSize(int(f.Fd())) })
@@ -32,7 +40,7 @@ func (i inspection) watch(ctx context.Context, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		look, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
+		look, cancel := context.WithTimeoutCause(ctx, glance, fmt.Errorf("no answer within %v", glance))
 		lines, err := readLines(look, c, i.kind, i.name)
 		cancel()
 		switch {
@@ -59,7 +67,7 @@ func (i inspection) append() func(lines []lineView, away error) error {
 	return func(lines []lineView, away error) error {
 		if away != nil {
 			if !said {
-				fmt.Fprintf(i.Err, "baton: %s; trying again\n", describe(away))
+				fmt.Fprintf(i.Err, "baton: trying again: %s\n", describe(away))
 			}
 			said = true
 			return nil
@@ -88,7 +96,7 @@ func (i inspection) refresh(size func() (width, height int, err error)) func(lin
 		var text bytes.Buffer
 		fmt.Fprintf(&text, "%s  %s\n", cell(i.name), now.Local().Format(time.TimeOnly))
 		if away != nil {
-			fmt.Fprintf(&text, "%s; trying again\n", describe(away))
+			fmt.Fprintf(&text, "trying again: %s\n", describe(away))
 		} else {
 			last = lines
 		}
@@ -109,17 +117,18 @@ func (i inspection) refresh(size func() (width, height int, err error)) func(lin
 }
 
 // picture is what draws a text in the place of what a terminal shows: from its upper left corner, each line over the one of before, and
-// nothing behind the last. Nothing may wrap or scroll, or the next picture would not come to lie over it.
+// nothing behind the last. Nothing may wrap or scroll, or the next picture would not come to lie over it. The last line is left to the
+// shell's prompt.
 func picture(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if more := len(lines) - height + 1; height > 0 && more > 1 {
-		lines = append(lines[:height-1], fmt.Sprintf("… and %d more", more))
+	if room := max(2, height-1); len(lines) > room {
+		lines = append(lines[:room-1], fmt.Sprintf("… and %d more", len(lines)-room+1))
 	}
 	for n, line := range lines {
 		if runes := []rune(line); len(runes) > width {
 			lines[n] = string(runes[:max(0, width-1)]) + "…"
 		}
 	}
-	const home, endOfLine, below = "\x1b[H", "\x1b[K", "\x1b[J"
-	return home + strings.Join(lines, endOfLine+"\r\n") + endOfLine + below
+	const home, endOfLine, below = "\x1b[H", "\x1b[K\n", "\x1b[J"
+	return home + strings.Join(lines, endOfLine) + endOfLine + below
 }

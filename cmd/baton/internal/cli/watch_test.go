@@ -77,7 +77,7 @@ func TestWatchGoesOnOverAnOutage(t *testing.T) {
 		news(out)
 		s.svc.Stop()
 		time.Sleep(time.Minute)
-		if got := news(errs); strings.Count(got, "trying again\n") != 1 || !strings.Contains(got, "no answer within 10s") {
+		if got := news(errs); strings.Count(got, "trying again") != 1 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "no answer within 3s") {
 			t.Errorf("while the service is away: %q", got)
 		}
 		s.svc.Start()
@@ -127,16 +127,17 @@ func TestWatchEndsWithWhatItDoesNotOutlive(t *testing.T) {
 }
 
 func TestPictureLiesOverTheOneBefore(t *testing.T) {
-	const home, eol, below = "\x1b[H", "\x1b[K", "\x1b[J"
+	const home, eol, below = "\x1b[H", "\x1b[K\n", "\x1b[J"
 	for _, c := range []struct {
 		text          string
 		width, height int
 		want          string
 	}{
-		{"a\nb\n", 80, 24, home + "a" + eol + "\r\nb" + eol + below},
-		{"abcdef\nü\n", 4, 24, home + "abc…" + eol + "\r\nü" + eol + below},
-		{"1\n2\n3\n4\n5\n", 80, 5, home + "1" + eol + "\r\n2" + eol + "\r\n3" + eol + "\r\n4" + eol + "\r\n5" + eol + below},
-		{"1\n2\n3\n4\n5\n", 80, 3, home + "1" + eol + "\r\n2" + eol + "\r\n… and 3 more" + eol + below},
+		{"a\nb\n", 80, 24, home + "a" + eol + "b" + eol + below},
+		{"abcdef\nü\n", 4, 24, home + "abc…" + eol + "ü" + eol + below},
+		{"1\n2\n3\n4\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "4" + eol + below},
+		{"1\n2\n3\n4\n5\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "… and 2 more" + eol + below},
+		{"1\n2\n3\n", 80, 0, home + "1" + eol + "… and 2 more" + eol + below},
 	} {
 		if got := picture(c.text, c.width, c.height); got != c.want {
 			t.Errorf("picture(%q, %d, %d) = %q, want %q", c.text, c.width, c.height, got, c.want)
