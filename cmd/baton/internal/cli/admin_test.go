@@ -199,6 +199,30 @@ latch      x               ?             ?
 	})
 }
 
+// TestListShowsTheRestOfWhatCannotBeRead: one line that is out of order must not hide the others from who is to mend it.
+func TestListShowsTheRestOfWhatCannotBeRead(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.crowd()
+		session := must(s.client("web-9").Session(s.Context()))(s)
+		must(session.SetRecord(s.Context(), "semaphore/calls", []byte("junk"), must(session.Record(s.Context(), "semaphore/calls", driver.Any))(s).Version))(s)
+		r := s.baton("list")
+		if r.code != exitFailed || !strings.Contains(r.out, "web-1") || !strings.Contains(r.err, "1 of 4 lines") || !strings.Contains(r.err, "junk") ||
+			!strings.Contains(strings.Join(strings.Fields(r.out), " "), "semaphore calls ? ? ") {
+			t.Errorf("list: %+v", r)
+		}
+		if r := s.baton("list", "-o", "json"); !strings.Contains(r.out, `"name":"calls","holders":null,"waiting":null,"error":"`) {
+			t.Errorf("list: %+v", r)
+		}
+		s.lock("web-1", "calls")
+		if r := s.baton("inspect", "calls"); r.code != exitFailed || !strings.Contains(r.err, "--kind") {
+			t.Errorf("inspect: %+v", r)
+		}
+		if r := s.baton("inspect", "calls", "--kind", "mutex"); r.code != 0 || !strings.Contains(r.out, "holds") {
+			t.Errorf("inspect: %+v", r)
+		}
+	})
+}
+
 func TestInspectShowsEachKindInItsWords(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.crowd()

@@ -195,9 +195,12 @@ func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([
 		return nil, usage(errWhichKind)
 	}
 	lines := []lineView{} // shown as an empty list, if need be
-	for _, kind := range of {
-		l, err := readers[kind](ctx, c, name)
-		if err != nil {
+	for _, k := range of {
+		l, err := readers[k](ctx, c, name)
+		switch {
+		case kind == "" && errors.Is(err, coordinator.ErrRefused):
+			return nil, fmt.Errorf("%w; other kinds at the name are to be had with --kind", err)
+		case err != nil:
 			return nil, err
 		}
 		if !l.empty() {

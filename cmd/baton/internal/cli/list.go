@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -26,12 +27,13 @@ wait. With PREFIX, those whose names begin so: "orders" finds "orders", "orders/
 "orders-old"; "orders/" only what is below "orders".
 
 The lines are read one after the other, so the list does not show one moment. A line of a kind that
-baton does not know has "?" for holders and waiters. The lines of a URL with a layout that is shared
-with other clients cannot be listed, since nothing tells them from the rest of what the service
-keeps: use baton inspect NAME --kind KIND.
+baton does not know has "?" for holders and waiters, and so has one that cannot be read: then stderr
+says why, and baton ends with 1. The lines of a URL with a layout that is shared with other clients
+cannot be listed, since nothing tells them from the rest of what the service keeps: use baton
+inspect NAME --kind KIND.
 
-With -o json it writes one array, of objects with kind, name, holders and waiting. No line is an
-empty array, no text, and no failure.`,
+With -o json it writes one array, of objects with kind, name, holders and waiting, and error if the
+line could not be read. No line is an empty array, no text but the heading, and no failure.`,
 		Example: `  baton list
   baton list orders/
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,
@@ -46,9 +48,11 @@ empty array, no text, and no failure.`,
 				return err
 			}
 			if output.value == "json" {
-				return json.NewEncoder(a.Out).Encode(rows)
+				err = json.NewEncoder(a.Out).Encode(rows)
+			} else {
+				err = writeRows(a.Out, rows)
 			}
-			return writeRows(a.Out, rows)
+			return cmp.Or(err, a.unread(rows))
 		})
 	}
 	return cmd
@@ -60,6 +64,22 @@ type row struct {
 	Name    string   `json:"name"`
 	Holders []string `json:"holders"` // null if the kind is not known
 	Waiting *int     `json:"waiting"` // likewise
+	Error   string   `json:"error,omitempty"`
+}
+
+// unread tells of lines that could not be read. They do not keep the others from being shown.
+func (a *app) unread(rows []row) error {
+	n := 0
+	for _, r := range rows {
+		if r.Error != "" {
+			n++
+			fmt.Fprintln(a.Err, "baton:", r.Error)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d lines could not be read; baton inspect NAME --kind KIND shows one", n, len(rows))
 }
 
 // reading bounds how many lines are read at once.
@@ -95,7 +115,11 @@ func rowOf(ctx context.Context, c *coordinator.Client, n coordinator.LineName) (
 		return r, nil
 	}
 	l, err := read(ctx, c, n.Name)
-	if err != nil || len(l.Contenders) == 0 {
+	switch {
+	case errors.Is(err, coordinator.ErrRefused):
+		r.Error = describe(err)
+		return r, nil
+	case err != nil || len(l.Contenders) == 0:
 		return row{}, err
 	}
 	waiting := len(l.Contenders) - l.holders()

@@ -84,7 +84,7 @@ func TestWatchGoesOnOverAnOutage(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		s.lock("web-2", "x")
 		time.Sleep(time.Second)
-		if got := out.String(); !strings.Contains(got, "web-2") {
+		if got := news(out); !strings.Contains(got, "web-2") {
 			t.Errorf("afterwards: %q", got)
 		}
 		s.svc.Expire(s.svc.Sessions()[0])
