@@ -38,7 +38,7 @@ change. When nobody is there, lines is empty, and the text says so on stderr. Th
 	}
 	output := addOutput(cmd)
 	kind := addKind(cmd, "show this kind of line only")
-	watch := cmd.Flags().BoolP("watch", "w", false, "go on, and show each change")
+	watch := cmd.Flags().Bool("watch", false, "go on, and show each change")
 	every := cmd.Flags().Duration("every", time.Second, "how often --watch looks")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *every <= 0 {
