@@ -69,8 +69,9 @@ func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
 // Break removes the grant or the waiter with a token from the line of a kind and name, whatever client it belongs to, as Contenders of
 // the recipe shows it. Its session lives on. Whoever is next is admitted, and the one that was removed is told: its hold ends with
 // ErrRemoved, its waiting call returns that. But it is told afterwards, so for a moment two may believe that they hold, and
-// what it has sent already arrives nevertheless: let the resource check tokens (see package fence). Where lines are shared with other
-// clients, theirs can be removed as well, and most of those are not told.
+// what it has sent already arrives nevertheless: let the resource check tokens (see package fence). A waiter that has been in line
+// for less than a second may be granted all the same, and is told then. Where lines are shared with other clients, theirs can be removed as
+// well, and most of those are not told.
 //
 // When nobody stands there with that token the error is a *MovedOnError, and nothing was removed. Other errors: ErrInvalid for what is
 // no name or token; ErrUnavailable, with MayHaveApplied if it may have been removed, and then calling again is safe; ErrRefused; the

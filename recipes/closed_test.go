@@ -85,6 +85,8 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 		return reflect.ValueOf(driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 	case typ == reflect.TypeFor[fence.Sequencer]():
 		return reflect.ValueOf(fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "n"}, Token: 1, Key: "k"})
+	case typ == reflect.TypeFor[driver.Token]():
+		return reflect.ValueOf(driver.Token(1))
 	case typ == reflect.TypeFor[recipes.Request]():
 		return reflect.ValueOf(recipes.Request{Mode: "x", Rule: recipes.Exclusive})
 	case typ.Kind() == reflect.Func:

@@ -351,9 +351,8 @@ type Session interface {
 	// S1: The list is at least as new as everything that this session finished before.
 	List(ctx context.Context, line Line, limit int) ([]Entry, error)
 
-	// Lines returns the lines in which somebody stands, each once and in no order. It reads no values, and no request reads more than one
-	// listing of the service or a part of it that is bounded, so it costs by the number of lines and not by the length of those that can be
-	// passed over. It reads them one after the other, and so shows several moments.
+	// Lines returns the lines in which somebody stands, each once and in no order. It reads them one after the other, and so shows several
+	// moments. No request reads values, or more than one listing or a bounded part of one.
 	//
 	// E1: A line in which somebody stood during all of the call is there, whatever session that is of.
 	//

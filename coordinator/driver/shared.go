@@ -8,8 +8,8 @@ import "context"
 // What such a line cannot give, Baton does without. The clauses of Session hold but for these. Modes, IDs and sessions
 // of others are shown as far as their entries tell. Nobody leaves marks: Pass is Leave. A kind without a record
 // refuses Record, SetRecord and a Contender's Record with ErrInvalid; one without conversions, or without values that
-// change, refuses Convert, or Write. Lines is refused with ErrInvalid, since
-// others' entries do not say what is a line, and so is Remove where a key can come back as another entry. Other clients may make a contender's entry wait, or wake it, for what is none of W2.
+// change, refuses Convert, or Write; one in which a key can come back as another entry refuses Remove; and Lines is refused, since others' entries
+// do not say what is a line. Other clients may make a contender's entry wait, or wake it, for what is none of W2.
 //
 // V5: When an entry that stands in a line is not one that the other client would make there, Ahead returns ErrRefused
 // and names it, since nobody can say who comes first, or whether it ever leaves.

@@ -49,8 +49,7 @@
 //	Forget     one transaction
 //	Check      one read of one key
 //	Remove     one transaction
-//	Lines      one read of 512 keys, keys only, and one more for each 512 further keys that are not passed over: those of a line that is
-//	           longer than that
+//	Lines      one read of 512 keys, keys only, and one more for each 512 further keys but those of a line that it has found already
 //	List       one read; with a limit one more if marks use it up
 //	Head       one read, for which the member sorts the whole line; then, to wait, one watch and
 //	           one look unless nothing was written in between, and one read when another entry is the first

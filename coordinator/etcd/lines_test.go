@@ -128,3 +128,26 @@ func TestSharedLinesAreNotListed(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 }
+
+// TestRemoveOfAnEarlierLifeDeletesNothing: names are used again, so that the key alone is not the entry.
+func TestRemoveOfAnEarlierLifeDeletesNothing(t *testing.T) {
+	f, c := newFake(t)
+	s, x := open(t, f, c), contender()
+	old, err := s.Join(t.Context(), line, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Leave(t.Context(), line, old.Place); err != nil {
+		t.Fatal(err)
+	}
+	now, err := s.Join(t.Context(), line, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Remove(t.Context(), line, old.Place.Key, old.Token); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Remove of an earlier entry of the same name: %v", err)
+	}
+	if err := s.Check(t.Context(), line, now.Place.Key, now.Token); err != nil {
+		t.Errorf("the entry that stands: %v", err)
+	}
+}

@@ -44,7 +44,7 @@
 //	Forget     sync, listing, and a delete if there is something to delete
 //	List       one listing, and one read for each entry
 //	Check      one sync and one read
-//	Remove     one delete, or one transaction, after the two of Check; two more for an entry without a heel
+//	Remove     the two of Check, and one transaction; and one delete if the entry has no heel
 //	Lines      one sync, one listing of the kinds and one of each; and one of each name that has or had a line, all of a kind under way at once
 //	Head       a listing and a read; a read when the head was written to, while it is followed
 //	Record     one read

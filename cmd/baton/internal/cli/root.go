@@ -101,7 +101,7 @@ The service is named by --url or BATON_URL:
 
 // commands are the subcommands, in the order of help.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{a.check(), a.doctor(), a.bench()}
+	return []*cobra.Command{a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench()}
 }
 
 // patience bounds the commands that ask the service something and end.

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/mutex"
+)
+
+// watched runs a command line that goes on, and ends it with the function that it returns. Nothing happens beside while a test reads
+// what it wrote: time stands still then.
+func (s *stage) watched(args ...string) (out, errs *bytes.Buffer, stop func() int) {
+	ctx, cancel := context.WithCancel(s.Context())
+	out, errs = new(bytes.Buffer), new(bytes.Buffer)
+	code := make(chan int, 1)
+	go func() { code <- Main(ctx, args, s.env(out, errs)) }()
+	synctest.Wait()
+	return out, errs, func() int {
+		cancel()
+		return <-code
+	}
+}
+
+// news takes what was written since the last call.
+func news(b *bytes.Buffer) string {
+	synctest.Wait()
+	defer b.Reset()
+	return b.String()
+}
+
+func TestWatchWritesEachChange(t *testing.T) {
+	onStage(t, func(s *stage) {
+		out, errs, stop := s.watched("inspect", "x", "--watch")
+		if got := news(out); got != "x: nobody holds it or waits for it\n" {
+			t.Errorf("at first: %q", got)
+		}
+		m := must(mutex.New(s.client("web-1"), "x"))(s)
+		l := must(m.Lock(s.Context()))(s)
+		time.Sleep(1500 * time.Millisecond)
+		if got := news(out); !strings.HasPrefix(got, "\nmutex x: 1 holding, 0 waiting\n") || strings.Count(got, "web-1") != 1 {
+			t.Errorf("locked: %q", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := news(out); got != "" {
+			t.Errorf("without a change: %q", got)
+		}
+		s.lock("web-2", "x")
+		time.Sleep(time.Second)
+		if got := news(out); !strings.HasPrefix(got, "\nmutex x: 1 holding, 1 waiting\n") {
+			t.Errorf("one waits: %q", got)
+		}
+		if err := l.Unlock(s.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if got := news(out); !strings.HasPrefix(got, "\nmutex x: 1 holding, 0 waiting\n") || !strings.Contains(got, "web-2") {
+			t.Errorf("handed over: %q", got)
+		}
+		if code := stop(); code != 0 || errs.String() != "" {
+			t.Errorf("code %d, %s", code, errs)
+		}
+	})
+}
+
+// TestWatchGoesOnOverAnOutage: it says so once, and then shows what there is.
+func TestWatchGoesOnOverAnOutage(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.lock("web-1", "x")
+		out, errs, stop := s.watched("inspect", "x", "--watch", "--every", "100ms")
+		news(out)
+		s.svc.Stop()
+		time.Sleep(time.Minute)
+		if got := news(errs); strings.Count(got, "trying again") != 1 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "no answer within 3s") {
+			t.Errorf("while the service is away: %q", got)
+		}
+		s.svc.Start()
+		time.Sleep(15 * time.Second)
+		s.lock("web-2", "x")
+		time.Sleep(time.Second)
+		if got := news(out); !strings.Contains(got, "web-2") {
+			t.Errorf("afterwards: %q", got)
+		}
+		s.svc.Expire(s.svc.Sessions()[0])
+		time.Sleep(time.Second)
+		if code := stop(); code != 0 {
+			t.Errorf("code %d, %s", code, errs)
+		}
+	})
+}
+
+func TestWatchForMachinesIsALineForEachChange(t *testing.T) {
+	onStage(t, func(s *stage) {
+		out, _, stop := s.watched("inspect", "x", "--watch", "-o", "json", "--every", "50ms")
+		for _, who := range []string{"web-1", "web-2", "web-3"} {
+			s.lock(who, "x")
+		}
+		stop()
+		lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+		if len(lines) != 4 {
+			t.Fatalf("%d lines: %s", len(lines), out)
+		}
+		for n, line := range lines {
+			var shown struct{ Lines []lineView }
+			if err := json.Unmarshal([]byte(line), &shown); err != nil {
+				t.Fatal(err)
+			}
+			if n == 0 && len(shown.Lines) != 0 || n > 0 && len(shown.Lines[0].Contenders) != n {
+				t.Errorf("line %d: %s", n, line)
+			}
+		}
+	})
+}
+
+func TestWatchEndsWithWhatItDoesNotOutlive(t *testing.T) {
+	onStage(t, func(s *stage) {
+		if _, errs, stop := s.watched("inspect", "a//b", "--watch"); stop() != exitUsage || !strings.Contains(errs.String(), `"a//b"`) {
+			t.Errorf("%s", errs)
+		}
+	})
+}
+
+func TestPictureLiesOverTheOneBefore(t *testing.T) {
+	const home, eol, below = "\x1b[H", "\x1b[K\n", "\x1b[J"
+	for _, c := range []struct {
+		text          string
+		width, height int
+		want          string
+	}{
+		{"a\nb\n", 80, 24, home + "a" + eol + "b" + eol + below},
+		{"abcdef\nü\n", 4, 24, home + "abc…" + eol + "ü" + eol + below},
+		{"1\n2\n3\n4\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "4" + eol + below},
+		{"1\n2\n3\n4\n5\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "… and 2 more" + eol + below},
+		{"1\n2\n3\n", 80, 0, home + "1" + eol + "… and 2 more" + eol + below},
+	} {
+		if got := picture(c.text, c.width, c.height); got != c.want {
+			t.Errorf("picture(%q, %d, %d) = %q, want %q", c.text, c.width, c.height, got, c.want)
+		}
+	}
+}
+
+// TestRefreshKeepsThePictureWhileTheServiceIsAway: an operator wants to see what was there last, and that it is old.
+func TestRefreshKeepsThePictureWhileTheServiceIsAway(t *testing.T) {
+	var out bytes.Buffer
+	i := inspection{app: &app{Env: Env{Out: &out}}, name: "x"}
+	show := i.refresh(func() (int, int, error) { return 120, 40, nil })
+	held := []lineView{{Kind: "mutex", Name: "x", Contenders: []contenderView{{Holding: true, Mode: "exclusive", Identity: "web-1", Token: 7}}}}
+	for _, c := range []struct {
+		lines      []lineView
+		away       error
+		want, lack string
+	}{
+		{nil, nil, "nobody holds it", "web-1"},
+		{held, nil, "web-1", "nobody"},
+		{nil, coordinator.ErrUnavailable, "web-1", "nobody"},
+		{nil, coordinator.ErrUnavailable, "trying again", "nobody"},
+		{held, nil, "web-1", "trying again"},
+	} {
+		out.Reset()
+		if err := show(c.lines, c.away); err != nil || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), c.lack) {
+			t.Errorf("%v, %q; want %q and not %q", err, out.String(), c.want, c.lack)
+		}
+	}
+	broken := errors.New("no terminal")
+	if err := i.refresh(func() (int, int, error) { return 0, 0, broken })(held, nil); !errors.Is(err, broken) {
+		t.Errorf("without a size: %v", err)
+	}
+}

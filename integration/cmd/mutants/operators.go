@@ -1,0 +1,35 @@
+package main
+
+// ofOperators are mutations of what operators call.
+var ofOperators = []mutation{{
+	name: "break-whoever-holds", promise: "P7",
+	what: "Break removes the next in line when the token has moved on.",
+	file: "coordinator/operator.go",
+	old:  `		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == token })`,
+	new: `		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token >= token })
+		if i >= 0 {
+			token = entries[i].Token
+		}`,
+	caught: []test{{pkg: "coordinator", name: "TestBreakRemovesExactlyTheGrantWithTheToken"}},
+}, {
+	name: "break-denies-its-work", promise: "P8",
+	what:   "Break whose answer was lost says that it has removed nothing.",
+	file:   "coordinator/operator.go",
+	old:    `		case i < 0 && uncertain:`,
+	new:    `		case i < 0 && uncertain && false:`,
+	caught: []test{{pkg: "coordinator", name: "TestBreakWhoseAnswerIsLost"}},
+}, {
+	name: "etcd-remove-by-name", promise: "P7",
+	what:   "Remove deletes the key, whichever entry stands under it by now.",
+	file:   "coordinator/etcd/remove.go",
+	old:    `.If(e.stands())`,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestRemoveOfAnEarlierLifeDeletesNothing"}},
+}, {
+	name: "zookeeper-remove-leaves-the-heel", promise: "P5",
+	what:   "Remove lets the heel stand that the next in line waits with.",
+	file:   "coordinator/zookeeper/remove.go",
+	old:    `		tr.heel = n.heel()`,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveTakesTheHeelToo"}},
+}}
