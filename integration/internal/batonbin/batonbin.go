@@ -1,0 +1,49 @@
+// Package batonbin builds the command baton, for tests that run it as its users do.
+package batonbin
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Path is the path of the program, built from the sources beside this module. The first call of a process builds it, which takes
+// a moment when Go's cache has its packages.
+func Path(t testing.TB) string {
+	t.Helper()
+	path, err := program()
+	if err != nil {
+		t.Fatalf("batonbin: %v", err)
+	}
+	return path
+}
+
+var program = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("where is %s: %w", module, err)
+	}
+	// `make clean` deletes it.
+	dir := filepath.Join(strings.TrimSpace(string(out)), "build")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", err
+	}
+	// The tests of several packages build at the same time. A rename disturbs nobody who runs the file of before.
+	partial, err := os.MkdirTemp(dir, "partial-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(partial)
+	built := filepath.Join(partial, "baton")
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", built, module+"/cmd/baton").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	path := filepath.Join(dir, "baton-under-test")
+	return path, os.Rename(built, path)
+})
+
+const module = "github.com/baton-go/baton"
