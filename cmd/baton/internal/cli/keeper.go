@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// guarded is a command that runs: a *ward.Ward.
+type guarded interface {
+	Done() <-chan struct{}
+	Signal(os.Signal)
+	Terminate()
+	Kill()
+	Extend(deadline time.Time) error
+}
+
+// keeper stands between a hold and the command that runs under it.
+type keeper struct {
+	hold    hold
+	ward    guarded
+	grace   time.Duration
+	runOn   bool
+	signals <-chan os.Signal
+	renewed <-chan struct{}
+	say     func(format string, args ...any)
+
+	why  error       // why the command was told to end; nil if it was not
+	warn *time.Timer // for the SIGTERM
+	kill *time.Timer // for the SIGKILL
+}
+
+// keep returns when the command has ended, and why it was told to, if it was.
+//
+// It tells it at the deadline less the grace, unless a renewal has moved that. The warden has the deadline, too: should this process be stopped
+// or killed, it kills in its place. Once told, the command keeps the deadline of then, whatever comes: half an end helps
+// nobody.
+func (k *keeper) keep() error {
+	k.kill = time.NewTimer(time.Hour)
+	k.kill.Stop()
+	k.warn = time.NewTimer(time.Until(k.hold.Deadline()) - k.grace)
+	if k.runOn {
+		k.warn.Stop()
+	}
+	defer k.warn.Stop()
+	defer k.kill.Stop()
+	over := k.hold.Context().Done()
+	for {
+		select {
+		case <-k.ward.Done():
+			return k.why
+		case sig := <-k.signals:
+			k.ward.Signal(sig)
+		case <-k.renewed:
+			k.extend()
+		case <-k.warn.C:
+			k.doubt()
+		case <-over:
+			over = nil
+			k.lost()
+		case <-k.kill.C:
+			k.ward.Kill()
+		}
+	}
+}
+
+// extend tells the warden the new deadline.
+func (k *keeper) extend() {
+	if k.runOn || k.why != nil {
+		return
+	}
+	if err := k.ward.Extend(k.hold.Deadline()); err != nil {
+		k.say("the process that guards the command cannot be told that the hold goes on (%v): the command may be killed, or live on if this process is killed", err)
+	}
+}
+
+// doubt is called when the deadline is near.
+func (k *keeper) doubt() {
+	left := time.Until(k.hold.Deadline())
+	switch {
+	case left > k.grace:
+		k.warn.Reset(left - k.grace)
+	case left > 0:
+		k.tell(fmt.Errorf("the service does not answer and the hold is lost in %v: the command is told to end", left.Round(time.Millisecond)), left)
+	default:
+		k.lost()
+	}
+}
+
+// lost is called when the hold is over.
+func (k *keeper) lost() {
+	cause := context.Cause(k.hold.Context())
+	if cause == nil {
+		cause = k.hold.Err() // it looks at the clock
+	}
+	left := until(k.hold.Deadline())
+	switch {
+	case k.runOn:
+		k.say("the hold is lost, and the command runs on: %v", cause)
+	case k.why != nil && left > 0: // told already, and the SIGKILL will come
+	case left <= 0 || k.grace == 0:
+		if k.why == nil {
+			k.why = fmt.Errorf("the hold is lost and the command is killed: %w", cause)
+			k.say("%v", k.why)
+		}
+		k.ward.Kill()
+	default:
+		k.tell(fmt.Errorf("the hold is lost and the command is told to end; others may hold meanwhile: %w", cause), min(left, k.grace))
+	}
+}
+
+// tell asks the command to end within so long.
+func (k *keeper) tell(why error, within time.Duration) {
+	k.why = why
+	k.say("%v", why)
+	k.kill.Reset(within)
+	k.ward.Terminate()
+}
+
+// until is how long it is to a moment, also by the wall clock: the other one stands still while the machine sleeps.
+func until(t time.Time) time.Duration {
+	return min(time.Until(t), t.Round(0).Sub(time.Now().Round(0)))
+}
