@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"time"
 )
@@ -14,6 +13,7 @@ type guarded interface {
 	Terminate()
 	Kill()
 	Extend(deadline time.Time) error
+	Code() int
 }
 
 // keeper stands between a hold and the command that runs under it.
@@ -26,17 +26,17 @@ type keeper struct {
 	renewed <-chan struct{}
 	say     func(format string, args ...any)
 
-	why  error       // why the command was told to end; nil if it was not
+	told bool        // the command was told to end
 	warn *time.Timer // for the SIGTERM
 	kill *time.Timer // for the SIGKILL
 }
 
-// keep returns when the command has ended, and why it was told to, if it was.
+// keep returns when the command has ended, and whether it was the hold that ended it.
 //
 // It tells it at the deadline less the grace, unless a renewal has moved that. The warden has the deadline, too: should this process be stopped
 // or killed, it kills in its place. Once told, the command keeps the deadline of then, whatever comes: half an end helps
 // nobody.
-func (k *keeper) keep() error {
+func (k *keeper) keep() (ended bool) {
 	k.kill = time.NewTimer(time.Hour)
 	k.kill.Stop()
 	k.warn = time.NewTimer(time.Until(k.hold.Deadline()) - k.grace)
@@ -49,7 +49,7 @@ func (k *keeper) keep() error {
 	for {
 		select {
 		case <-k.ward.Done():
-			return k.why
+			return k.told || k.killed()
 		case sig := <-k.signals:
 			k.ward.Signal(sig)
 		case <-k.renewed:
@@ -67,7 +67,7 @@ func (k *keeper) keep() error {
 
 // extend tells the warden the new deadline.
 func (k *keeper) extend() {
-	if k.runOn || k.why != nil {
+	if k.runOn || k.told {
 		return
 	}
 	if err := k.ward.Extend(k.hold.Deadline()); err != nil {
@@ -82,7 +82,8 @@ func (k *keeper) doubt() {
 	case left > k.grace:
 		k.warn.Reset(left - k.grace)
 	case left > 0:
-		k.tell(fmt.Errorf("the service does not answer and the hold is lost in %v: the command is told to end", left.Round(time.Millisecond)), left)
+		k.say("the service does not answer and the hold is lost in %v: the command is told to end", left.Round(time.Millisecond))
+		k.tell(left)
 	default:
 		k.lost()
 	}
@@ -98,25 +99,36 @@ func (k *keeper) lost() {
 	switch {
 	case k.runOn:
 		k.say("the hold is lost, and the command runs on: %v", cause)
-	case k.why != nil && left > 0: // told already, and the SIGKILL will come
+	case k.told && left > 0: // told already, and the SIGKILL will come
 	case left <= 0 || k.grace == 0:
-		if k.why == nil {
-			k.why = fmt.Errorf("the hold is lost and the command is killed: %w", cause)
-			k.say("%v", k.why)
+		if !k.told {
+			k.told = true
+			k.say("the hold is lost and the command is killed: %v", cause)
 		}
 		k.ward.Kill()
 	default:
-		k.tell(fmt.Errorf("the hold is lost and the command is told to end; others may hold meanwhile: %w", cause), min(left, k.grace))
+		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v", cause)
+		k.tell(min(left, k.grace))
 	}
 }
 
 // tell asks the command to end within so long.
-func (k *keeper) tell(why error, within time.Duration) {
-	k.why = why
-	k.say("%v", why)
+func (k *keeper) tell(within time.Duration) {
+	k.told = true
 	k.kill.Reset(within)
 	k.ward.Terminate()
 }
+
+// killed tells whether the warden has killed the command, while this process was stopped.
+func (k *keeper) killed() bool {
+	if k.runOn || k.ward.Code() != exitSignal+sigkill || k.hold.Err() == nil {
+		return false
+	}
+	k.say("the hold was lost and the command was killed: %v", context.Cause(k.hold.Context()))
+	return true
+}
+
+const sigkill = 9
 
 // until is how long it is to a moment, also by the wall clock: the other one stands still while the machine sleeps.
 func until(t time.Time) time.Duration {

@@ -71,6 +71,9 @@ func (a *app) runnable(c *cobra.Command, f *runFlags, r func() recipe) *cobra.Co
 		if err := f.check(); err != nil {
 			return usage(err)
 		}
+		if f.waits && f.wait == 0 {
+			f.nonblock, f.waits = true, false
+		}
 		path, err := find(args[1])
 		if err != nil {
 			return err

@@ -55,7 +55,10 @@ func (r *run) main(ctx context.Context) error {
 		if !r.flags.again || !again(err) {
 			return err
 		}
-		r.say("%v; campaigning again", err)
+		if said := errors.Unwrap(err); said != nil {
+			r.say("%s", describe(said))
+		}
+		r.say("campaigning again")
 		if time.Since(began) > mostPause {
 			pause = leastPause
 		}
@@ -118,7 +121,7 @@ func (r *run) release(ctx context.Context, g *grant) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	if err := g.release(bound); err != nil && g.Err() != nil && !lost(err) {
-		r.say("%v; the name is free when the session has ended, at the latest after its TTL", err)
+		r.say("%s; the name is free when the session has ended, at the latest after its TTL", describe(err))
 	}
 }
 
@@ -155,14 +158,14 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		hold: g, ward: w, grace: grace, runOn: r.flags.onLost == onLostRun,
 		signals: r.signals, renewed: r.renewed, say: r.say,
 	}
-	why := k.keep()
-	if !k.runOn && w.Left(grace) { // it may be about to end: what drains a pipe, say
+	ended := k.keep()
+	if !k.runOn && w.Left(grace) && !ended { // it may be about to end: what drains a pipe, say
 		r.say("%s has ended, but not all that it has started; that is ended now: what shall live on needs setsid", r.argv[0])
 		w.Terminate()
-		w.Left(grace) // and then Close kills it
+		w.Left(grace)
 	}
-	if why != nil {
-		return exitLost, why
+	if ended { // and Close kills what is left
+		return exitLost, nil
 	}
 	return w.Code(), nil
 }
@@ -184,7 +187,7 @@ func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant,
 		return nil, 0, r.notHeld(bound, c, t, err)
 	}
 	var g *grant
-	if r.flags.nonblock || r.flags.waits && r.flags.wait == 0 {
+	if r.flags.nonblock {
 		looking, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 		defer cancel()
 		g, err = t.try(looking)

@@ -129,7 +129,7 @@ func (w *Ward) Left(patience time.Duration) bool {
 		// Who dies as an orphan is a child of the first process of a container, which this one may be.
 		_, _ = syscall.Wait4(-w.group(), nil, syscall.WNOHANG, nil)
 		switch {
-		case syscall.Kill(-w.group(), 0) == syscall.ESRCH: //nolint:errorlint // a bare number
+		case syscall.Kill(-w.group(), 0) == syscall.ESRCH, !alive(w.group()): //nolint:errorlint // a bare number
 			return false
 		case time.Now().After(end):
 			return true
@@ -139,7 +139,7 @@ func (w *Ward) Left(patience time.Duration) bool {
 }
 
 // look is how often Left looks.
-const look = 5 * time.Millisecond
+const look = 20 * time.Millisecond
 
 // Close ends the warden, after the end of the command. If the command had a deadline, what is left of its group is killed.
 func (w *Ward) Close() {
