@@ -87,7 +87,16 @@ the lines of those who wait for them.
 The service is named by --url or BATON_URL:
 
   etcd://host:2379/namespace?ttl=10s      etcds://… with TLS
-  zk://host:2181/chroot?ttl=10s           zks://… with TLS`,
+  zk://host:2181/chroot?ttl=10s           zks://… with TLS
+
+To try things on, "make serve" in Baton's sources starts an etcd and prints its URL; "make serve PORT=2379" on that port.
+
+Exit codes: 0 done, 1 the answer is no, or it failed, 2 the command line is wrong. The commands that run a command
+have more: see "baton lock --help".`,
+		Example: `  baton lock nightly-report -- ./report.sh
+  baton sem --limit 4 downloads -- ./download.sh
+  baton elect --again scheduler -- ./scheduler
+  baton leader scheduler`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
