@@ -27,6 +27,7 @@ type keeper struct {
 	say     func(format string, args ...any)
 
 	told bool        // the command was told to end
+	dead bool        // it was killed
 	warn *time.Timer // for the SIGTERM
 	kill *time.Timer // for the SIGKILL
 }
@@ -60,7 +61,7 @@ func (k *keeper) keep() (ended bool) {
 			over = nil
 			k.lost()
 		case <-k.kill.C:
-			k.ward.Kill()
+			k.end()
 		}
 	}
 }
@@ -105,7 +106,7 @@ func (k *keeper) lost() {
 			k.told = true
 			k.say("the hold is lost and the command is killed: %v", cause)
 		}
-		k.ward.Kill()
+		k.end()
 	default:
 		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v", cause)
 		k.tell(min(left, k.grace))
@@ -117,6 +118,14 @@ func (k *keeper) tell(within time.Duration) {
 	k.told = true
 	k.kill.Reset(within)
 	k.ward.Terminate()
+}
+
+// end kills the command, once.
+func (k *keeper) end() {
+	if !k.dead {
+		k.dead = true
+		k.ward.Kill()
+	}
 }
 
 // killed tells whether the warden has killed the command, while this process was stopped.
