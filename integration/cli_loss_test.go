@@ -202,3 +202,39 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 		}
 	})
 }
+
+// A release that fails is said, and hides no exit code.
+func TestFailedReleaseHidesNoExitCode(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
+		flag := filepath.Join(t.TempDir(), "go")
+		c := baton(t, s.url(20*time.Second, proxy.Addr()), "lock", name, "--", "sh", "-c",
+			"echo ready; while [ ! -e "+flag+" ]; do sleep 0.05; done; exit 7")
+		c.says("ready")
+		proxy.Cut()
+		if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.wants(7, "the name is free when the session has ended")
+	})
+}
+
+// With --again a candidate whose term was lost leads again, and its command is started anew.
+func TestElectAgainAfterALostTerm(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
+		c := baton(t, s.url(3*time.Second, proxy.Addr()), "elect", "--again", "--grace=0.2", name, "--", "sh", "-c",
+			`echo "term $BATON_TOKEN"; exec sleep 600`)
+		c.says("term ")
+		proxy.Cut()
+		eventually(t, callBound, "the first term to be lost", func() bool { return strings.Contains(c.err.String(), "campaigning again") })
+		proxy.DropHeld()
+		eventually(t, callBound, "a second term", func() bool { return strings.Count(c.out.String(), "term ") == 2 })
+		var first, second int64
+		if _, err := fmt.Sscanf(c.out.String(), "term %d\nterm %d\n", &first, &second); err != nil || second <= first {
+			t.Errorf("terms: %q, %v", c.out.String(), err)
+		}
+		c.signal(syscall.SIGTERM)
+		c.wants(128 + 15)
+	})
+}

@@ -146,4 +146,3 @@ func needsShell(t *testing.T) {
 		t.Skip(err)
 	}
 }
-

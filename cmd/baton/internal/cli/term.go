@@ -120,7 +120,7 @@ func (r *run) term(ctx context.Context, c *coordinator.Client, t taker) error {
 func (r *run) release(ctx context.Context, g *grant) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
-	if err := g.release(bound); err != nil && g.Err() != nil && !lost(err) {
+	if err := g.release(bound); err != nil && !lost(err) {
 		r.say("%s; the name is free when the session has ended, at the latest after its TTL", describe(err))
 	}
 }
@@ -184,7 +184,7 @@ func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant,
 	}
 	grace, err := r.grace(bound, c)
 	if err != nil {
-		return nil, 0, r.notHeld(bound, c, t, err)
+		return nil, 0, r.notHeld(bound, t, err)
 	}
 	var g *grant
 	if r.flags.nonblock {
@@ -195,7 +195,7 @@ func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant,
 		g, err = t.wait(bound)
 	}
 	if err != nil {
-		return nil, 0, r.notHeld(bound, c, t, err)
+		return nil, 0, r.notHeld(bound, t, err)
 	}
 	return g, grace, nil
 }
@@ -206,7 +206,7 @@ var (
 )
 
 // notHeld is the error for a hold that was not got.
-func (r *run) notHeld(ctx context.Context, c *coordinator.Client, t taker, err error) error {
+func (r *run) notHeld(ctx context.Context, t taker, err error) error {
 	var sig *signalError
 	switch {
 	case errors.As(context.Cause(ctx), &sig):
@@ -214,13 +214,13 @@ func (r *run) notHeld(ctx context.Context, c *coordinator.Client, t taker, err e
 	case errors.Is(err, coordinator.ErrTaken):
 		return &exitError{code: r.flags.conflict, err: err}
 	case errors.Is(err, errWaited) && !errors.Is(err, coordinator.ErrUnavailable):
-		return &exitError{code: r.flags.conflict, err: r.waited(c, t)}
+		return &exitError{code: r.flags.conflict, err: r.waited(t)}
 	}
 	return broken(err)
 }
 
 // waited is a TakenError after a wait. Who holds is asked now.
-func (r *run) waited(c *coordinator.Client, t taker) error {
+func (r *run) waited(t taker) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	holder, _ := t.first(ctx) // it is an extra for people

@@ -69,7 +69,7 @@ func (w *Ward) run(started chan<- error) {
 	for {
 		_, err := syscall.Wait4(w.cmd.Process.Pid, &w.status, syscall.WUNTRACED, nil)
 		switch {
-		case err == syscall.EINTR: //nolint:errorlint // a bare number
+		case err == syscall.EINTR:
 		case err == nil && w.status.Stopped():
 			w.tty.stopped(w.status.StopSignal())
 		default:
@@ -129,7 +129,7 @@ func (w *Ward) Left(patience time.Duration) bool {
 		// Who dies as an orphan is a child of the first process of a container, which this one may be.
 		_, _ = syscall.Wait4(-w.group(), nil, syscall.WNOHANG, nil)
 		switch {
-		case syscall.Kill(-w.group(), 0) == syscall.ESRCH, !alive(w.group()): //nolint:errorlint // a bare number
+		case syscall.Kill(-w.group(), 0) == syscall.ESRCH, !alive(w.group()):
 			return false
 		case time.Now().After(end):
 			return true
