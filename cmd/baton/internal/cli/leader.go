@@ -77,9 +77,8 @@ func (a *app) watchLeader(ctx context.Context, name, format string) error {
 		return err
 	}
 	for l, err := range e.Observe(ctx) {
-		var sig *signalError
-		if errors.As(context.Cause(ctx), &sig) {
-			return &exitError{code: exitSignal + sig.number}
+		if sig := signalOf(ctx); sig != nil {
+			return sig.exit()
 		}
 		if err != nil {
 			return err

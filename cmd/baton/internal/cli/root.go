@@ -176,7 +176,7 @@ func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 
 // describe is an error as it is shown to people: what happened, and what to do next where that is known.
 func describe(err error) string {
-	s := strings.TrimPrefix(err.Error(), "baton: ") // which stands there anyway
+	s := plain(err)
 	var limit *semaphore.LimitError
 	switch {
 	case errors.As(err, &limit):
@@ -186,3 +186,6 @@ func describe(err error) string {
 	}
 	return s
 }
+
+// plain is an error without the "baton: " that stands before it anyway.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "baton: ") }

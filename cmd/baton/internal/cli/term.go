@@ -89,9 +89,21 @@ func (r *run) rest(ctx context.Context, pause time.Duration) error {
 	case <-time.After(pause):
 		return nil
 	case <-ctx.Done():
-		return broken(context.Cause(ctx))
 	}
+	if sig := signalOf(ctx); sig != nil {
+		return sig.exit()
+	}
+	return broken(context.Cause(ctx))
 }
+
+// signalOf is the signal that ended a context; nil if none did.
+func signalOf(ctx context.Context) *signalError {
+	var sig *signalError
+	errors.As(context.Cause(ctx), &sig)
+	return sig
+}
+
+func (e *signalError) exit() error { return &exitError{code: exitSignal + e.number} }
 
 func (r *run) observe(e coordinator.Event) {
 	if e.Kind == coordinator.EventSessionRenewed {
@@ -121,7 +133,7 @@ func (r *run) release(ctx context.Context, g *grant) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	if err := g.release(bound); err != nil && !lost(err) {
-		r.say("%s; the name is free when the session has ended, at the latest after its TTL", describe(err))
+		r.say("%s; the name is free when the session has ended, at the latest after its TTL", plain(err))
 	}
 }
 
@@ -197,6 +209,11 @@ func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant,
 	if err != nil {
 		return nil, 0, r.notHeld(bound, t, err)
 	}
+	stop() // from here on signals are the command's; one that came before must not be lost
+	if sig := signalOf(ctx); sig != nil {
+		r.release(ctx, g)
+		return nil, 0, sig.exit()
+	}
 	return g, grace, nil
 }
 
@@ -207,10 +224,10 @@ var (
 
 // notHeld is the error for a hold that was not got.
 func (r *run) notHeld(ctx context.Context, t taker, err error) error {
-	var sig *signalError
+	sig := signalOf(ctx)
 	switch {
-	case errors.As(context.Cause(ctx), &sig):
-		return &exitError{code: exitSignal + sig.number}
+	case sig != nil:
+		return sig.exit()
 	case errors.Is(err, coordinator.ErrTaken):
 		return &exitError{code: r.flags.conflict, err: err}
 	case errors.Is(err, errWaited) && !errors.Is(err, coordinator.ErrUnavailable):
