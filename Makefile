@@ -23,6 +23,9 @@ FAULTS := $(shell sed -n 's/^func \(Test[A-Za-z0-9]*\).*/^\1$$|/p' integration/f
 MINUTES ?= 10
 SERVICE ?= all
 
+# Where make serve listens; 0: a free port.
+PORT ?= 0
+
 ROOT_DEPS := integration/testdata/root-deps.golden
 
 # Stamping needs a working git and is of no use in tests.
@@ -97,6 +100,10 @@ microbench: ## Measure what Baton itself costs, on the memory service, six times
 .PHONY: demo
 demo: ## Watch locks survive kills and pauses on an embedded etcd, or on your server: DEMO_URL=zk://host:2181
 	cd integration && go run ./cmd/demo
+
+.PHONY: serve
+serve: ## Start an etcd on loopback to try things on, on a free port or on PORT; ends on Ctrl-C, and leaves nothing
+	@cd integration && go build -o ../build/serve ./cmd/serve && exec ../build/serve -port $(PORT)
 
 .PHONY: quickstart
 quickstart: ## Run the smallest example, without any server

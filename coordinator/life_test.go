@@ -78,6 +78,9 @@ func TestSlackIsTakenOffTheDeadline(t *testing.T) {
 		if d := s.Deadline().Sub(asked); d != s.TTL()-s.TTL()/10-2*time.Second {
 			t.Errorf("deadline %v after the opening", d)
 		}
+		if want := s.TTL()/10 + 2*time.Second; s.Margin() != want {
+			t.Errorf("margin %v, want %v", s.Margin(), want)
+		}
 		_ = w.client.Close(t.Context())
 	})
 }

@@ -130,6 +130,9 @@ func (s *Session) ID() string { return s.driver.ID() }
 // TTL is the time to live that the service granted.
 func (s *Session) TTL() time.Duration { return s.driver.TTL() }
 
+// Margin is how much sooner than its TTL after the sending of the last acknowledged renewal the session counts as lost.
+func (s *Session) Margin() time.Duration { return s.margin }
+
 // Deadline is when the session counts as lost unless a renewal is acknowledged before.
 // It carries a monotonic clock reading, which says nothing while the machine sleeps; see Err.
 func (s *Session) Deadline() time.Time { return s.born.Add(time.Duration(s.deadline.Load())) }

@@ -14,6 +14,7 @@ import (
 	"os"
 
 	"github.com/baton-go/baton/cmd/baton/internal/cli"
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
 
 	// The services that a URL can name.
 	_ "github.com/baton-go/baton/coordinator/etcd"
@@ -21,6 +22,7 @@ import (
 )
 
 func main() {
+	ward.Main() // does not return if this process is to watch over a command
 	os.Exit(cli.Main(context.Background(), os.Args[1:], cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ,
 	}))

@@ -52,7 +52,7 @@ func demo(ctx context.Context, url string) error {
 	defer os.RemoveAll(dir)
 	if url == "" {
 		say("starting an etcd inside this process")
-		server, err := etcdserver.StartEmbedded(ctx)
+		server, err := etcdserver.StartEmbedded(ctx, 0)
 		if err != nil {
 			return err
 		}

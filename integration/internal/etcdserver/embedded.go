@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"strconv"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -32,14 +33,14 @@ type Embedded struct {
 	dir  string
 }
 
-// StartEmbedded starts a server with an empty data directory and waits until it serves. It is silent.
-// Its files are deleted by Close.
-func StartEmbedded(ctx context.Context) (*Embedded, error) {
+// StartEmbedded starts a server with an empty data directory and waits until it serves clients on a port of
+// loopback, a free one if it is 0. It is silent. Its files are deleted by Close.
+func StartEmbedded(ctx context.Context, port int) (*Embedded, error) {
 	dir, err := os.MkdirTemp("", "baton-etcd-")
 	if err != nil {
 		return nil, fmt.Errorf("etcdserver: %w", err)
 	}
-	etcd, err := embed.StartEtcd(embeddedConfig(dir))
+	etcd, err := embed.StartEtcd(embeddedConfig(dir, port))
 	if err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, fmt.Errorf("etcdserver: %w", err)
@@ -56,15 +57,16 @@ func StartEmbedded(ctx context.Context) (*Embedded, error) {
 	return nil, fmt.Errorf("etcdserver: not ready: %w", err)
 }
 
-// embeddedConfig lets the kernel choose the ports: this server is never started again on them.
-func embeddedConfig(dir string) *embed.Config {
+// embeddedConfig lets the kernel choose the ports that are not given: this server is never started again on them.
+func embeddedConfig(dir string, port int) *embed.Config {
+	clients := []url.URL{{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(port)}}
 	anyPort := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg := embed.NewConfig()
 	cfg.Name = "embedded"
 	cfg.Dir = dir
 	cfg.TickMs = uint(Heartbeat.Milliseconds())
 	cfg.ElectionMs = uint(Election.Milliseconds())
-	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = anyPort, anyPort
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = clients, clients
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = anyPort, anyPort
 	// It defaults to a URL with the default port, which must agree with the advertised one.
 	cfg.InitialCluster = cfg.Name + "=" + anyPort[0].String()

@@ -62,7 +62,7 @@ func get(t *testing.T, client *clientv3.Client, key string) string {
 }
 
 func TestEmbeddedServesAndGrantsAOneSecondLease(t *testing.T) {
-	server, err := etcdserver.StartEmbedded(within(t, 30*time.Second))
+	server, err := etcdserver.StartEmbedded(within(t, 30*time.Second), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestEmbeddedGivesUpWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
 	cancel(cause)
-	server, err := etcdserver.StartEmbedded(ctx)
+	server, err := etcdserver.StartEmbedded(ctx, 0)
 	if err == nil { // it may be ready before anyone looks
 		server.Close()
 	} else if !errors.Is(err, cause) {

@@ -82,12 +82,6 @@ func (s *stage) client(who string) *coordinator.Client {
 	return s.clients[who]
 }
 
-// result is what a command line came to.
-type result struct {
-	code     int
-	out, err string
-}
-
 func (s *stage) baton(args ...string) result {
 	s.Helper()
 	var out, errs bytes.Buffer

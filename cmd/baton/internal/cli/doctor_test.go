@@ -2,45 +2,30 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 	"time"
-
-	_ "github.com/baton-go/baton/coordinator/memory"
 )
 
-// run runs a command line on a memory service of its own.
-func run(t *testing.T, args ...string) (code int, out, err string) {
-	t.Helper()
-	var o, e bytes.Buffer
-	env := map[string]string{"BATON_URL": "memory://"}
-	code = Main(context.Background(), args, Env{
-		In: strings.NewReader(""), Out: &o, Err: &e,
-		Getenv: func(k string) string { return env[k] }, Environ: func() []string { return nil },
-	})
-	return code, o.String(), e.String()
-}
-
 func TestDoctorOfAHealthyServiceEndsWithZero(t *testing.T) {
-	code, out, errs := run(t, "doctor")
-	if code != 0 || !strings.Contains(out, "ok       session") || errs != "" {
-		t.Errorf("%d\n%s%s", code, out, errs)
+	r := baton(t, "", "doctor")
+	if r.code != 0 || !strings.Contains(r.out, "ok       session") || r.err != "" {
+		t.Errorf("%d\n%s%s", r.code, r.out, r.err)
 	}
-	code, out, _ = run(t, "doctor", "-o", "json")
+	r = baton(t, "", "doctor", "-o", "json")
 	var found []struct{ Grade, About, Text string }
-	if err := json.Unmarshal([]byte(out), &found); code != 0 || err != nil || len(found) < 4 || found[0].Grade != "ok" {
-		t.Errorf("%d, %v: %s", code, err, out)
+	if err := json.Unmarshal([]byte(r.out), &found); r.code != 0 || err != nil || len(found) < 4 || found[0].Grade != "ok" {
+		t.Errorf("%d, %v: %s", r.code, err, r.out)
 	}
 }
 
 func TestBenchCountsTurnsAndLeavesNothing(t *testing.T) {
 	for _, contenders := range []string{"1", "4"} {
-		code, out, errs := run(t, "bench", "-n", "200", "--duration", "1m", "--contenders", contenders, "-o", "json")
+		r := baton(t, "", "bench", "-n", "200", "--duration", "1m", "--contenders", contenders, "-o", "json")
 		var s summary
-		if err := json.Unmarshal([]byte(out), &s); code != 0 || err != nil || errs != "" {
-			t.Fatalf("%d, %v: %s%s", code, err, out, errs)
+		if err := json.Unmarshal([]byte(r.out), &s); r.code != 0 || err != nil || r.err != "" {
+			t.Fatalf("%d, %v: %s%s", r.code, err, r.out, r.err)
 		}
 		want := 200
 		if contenders != "1" {
@@ -56,9 +41,9 @@ func TestBenchRefusesWhatMakesNoSense(t *testing.T) {
 	for _, args := range [][]string{
 		{"--contenders", "0"}, {"--turns", "-1"}, {"--duration", "0s"}, {"-o", "xml"}, {"--contenders", "many"},
 	} {
-		code, out, errs := run(t, append([]string{"bench"}, args...)...)
-		if code != exitUsage || out != "" || !strings.Contains(errs, args[1]) && !strings.Contains(errs, args[0]) {
-			t.Errorf("%q: %d\n%s%s", args, code, out, errs)
+		r := baton(t, "", append([]string{"bench"}, args...)...)
+		if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, args[1]) && !strings.Contains(r.err, args[0]) {
+			t.Errorf("%q: %d\n%s%s", args, r.code, r.out, r.err)
 		}
 	}
 }
@@ -74,8 +59,8 @@ func TestHistogramHasARowForEachFifthOfADecade(t *testing.T) {
 }
 
 func TestURLThatBreaksARuleIsUsage(t *testing.T) {
-	code, out, errs := run(t, "doctor", "--url", "memory://?ttl=1ms")
-	if code != exitUsage || out != "" || !strings.Contains(errs, "ttl 1ms is not between") {
-		t.Errorf("%d\n%s%s", code, out, errs)
+	r := baton(t, "", "doctor", "--url", "memory://?ttl=1ms")
+	if r.code != exitUsage || r.out != "" || !strings.Contains(r.err, "ttl 1ms is not between") {
+		t.Errorf("%d\n%s%s", r.code, r.out, r.err)
 	}
 }

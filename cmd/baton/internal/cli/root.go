@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/semaphore"
 )
 
 // The exit codes of baton itself.
@@ -33,6 +35,7 @@ type app struct {
 	Env
 	url     string
 	verbose bool
+	running bool // the command line was right, and what it asks for is done; errors from before are about the command line
 }
 
 // exitError is an error that says with which code baton ends. One without err has been told already, or says nothing.
@@ -64,7 +67,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 	var exit *exitError
 	if errors.As(err, &exit) {
 		code, err = exit.code, exit.err
-	} else if errors.Is(err, coordinator.ErrInvalid) {
+	} else if !a.running || errors.Is(err, coordinator.ErrInvalid) {
 		code = exitUsage
 	}
 	if err != nil {
@@ -84,24 +87,52 @@ the lines of those who wait for them.
 The service is named by --url or BATON_URL:
 
   etcd://host:2379/namespace?ttl=10s      etcds://… with TLS
-  zk://host:2181/chroot?ttl=10s           zks://… with TLS`,
+  zk://host:2181/chroot?ttl=10s           zks://… with TLS
+
+To try things on, "make serve" in Baton's sources starts an etcd and prints its URL; "make serve PORT=2379" on that port.
+
+Exit codes: 0 done, 1 the answer is no, or it failed, 2 the command line is wrong. The commands that run a command
+have more: see "baton lock --help".`,
+		Example: `  baton lock nightly-report -- ./report.sh
+  baton sem --limit 4 downloads -- ./download.sh
+  baton elect --again scheduler -- ./scheduler
+  baton leader scheduler`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Version:       version(),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("baton {{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.PersistentFlags().StringVar(&a.url, "url", "", "the service; BATON_URL if it is not given")
 	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log what happens to stderr")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(a.commands()...)
+	a.mark(root)
 	return root
+}
+
+// mark has every command of a tree note that it runs.
+func (a *app) mark(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			a.running = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.mark(sub)
+	}
 }
 
 // commands are the subcommands, in the order of help.
 func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench()}
+	return []*cobra.Command{
+		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
+		a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench(), a.version(),
+	}
 }
 
 // patience bounds the commands that ask the service something and end.
@@ -121,12 +152,17 @@ func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Cli
 
 func usage(err error) error { return &exitError{code: exitUsage, err: err} }
 
+// service is the URL that the user gave.
+func (a *app) service() string {
+	if a.url != "" {
+		return a.url
+	}
+	return a.Getenv("BATON_URL")
+}
+
 // open returns the client of the service that the user named.
 func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
-	url := a.url
-	if url == "" {
-		url = a.Getenv("BATON_URL")
-	}
+	url := a.service()
 	if url == "" {
 		return nil, usage(errors.New("no service is named: give --url or set BATON_URL, etcd://127.0.0.1:2379 for one; " +
 			"`make serve` in Baton's sources starts one to try things on"))
@@ -141,5 +177,16 @@ func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 
 // describe is an error as it is shown to people: what happened, and what to do next where that is known.
 func describe(err error) string {
-	return err.Error()
+	s := plain(err)
+	var limit *semaphore.LimitError
+	switch {
+	case errors.As(err, &limit):
+		s += "; on the command line: leave --limit out to use the stored one"
+	case errors.Is(err, coordinator.ErrUnavailable):
+		s += "; is the service there, and is its address right? \"baton -v\" logs the attempts"
+	}
+	return s
 }
+
+// plain is an error without the "baton: " that stands before it anyway.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "baton: ") }

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the --help of each command into docs/cli.md")
+
+const reference = "../../../../docs/cli.md"
+
+// TestReferenceShowsTheHelp: docs/cli.md has the --help of each command, in a block after the marker of the command:
+//
+//	<!-- help: baton lock -->
+//	```text
+//	…
+//	```
+func TestReferenceShowsTheHelp(t *testing.T) {
+	text, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := string(text)
+	a := &app{}
+	for _, c := range append(a.root().Commands(), a.root()) {
+		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		begin := "<!-- help: " + c.CommandPath() + " -->\n```text\n"
+		before, rest, found := strings.Cut(written, begin)
+		_, after, ended := strings.Cut(rest, "```\n")
+		if !found || !ended {
+			t.Errorf("%s has no place for the help of %q: want %q, and a closing fence", reference, c.CommandPath(), begin)
+			continue
+		}
+		written = before + begin + helpOf(t, strings.Fields(c.CommandPath())[1:]) + "```\n" + after
+	}
+	if written == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s does not show what --help does: go test ./cmd/baton/internal/cli -run Reference -update", reference)
+	}
+	if err := os.WriteFile(reference, []byte(written), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func helpOf(t *testing.T, command []string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := Main(context.Background(), append(command, "--help"), Env{
+		In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Environ: func() []string { return nil },
+	})
+	if code != 0 || errs.Len() > 0 {
+		t.Fatalf("baton %v --help ends with %d and says %q", command, code, errs.String())
+	}
+	return out.String()
+}

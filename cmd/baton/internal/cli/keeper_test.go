@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/mutex"
+)
+
+// fakeWard notes what it is told, and when, counted from its start. Deaf, it ends at Kill only.
+type fakeWard struct {
+	began    time.Time
+	deaf     bool
+	code     int
+	log      []string
+	extended []time.Time
+	done     chan struct{}
+}
+
+func newFakeWard(deaf bool) *fakeWard {
+	return &fakeWard{began: time.Now(), deaf: deaf, done: make(chan struct{})}
+}
+
+func (w *fakeWard) note(what string) {
+	w.log = append(w.log, fmt.Sprintf("%s after %v", what, time.Since(w.began)))
+}
+
+func (w *fakeWard) end() {
+	select {
+	case <-w.done:
+	default:
+		close(w.done)
+	}
+}
+
+func (w *fakeWard) Done() <-chan struct{} { return w.done }
+func (w *fakeWard) Code() int             { return w.code }
+func (w *fakeWard) Signal(s os.Signal)    { w.note(s.String()) }
+func (w *fakeWard) Kill()                 { w.note("kill"); w.end() }
+func (w *fakeWard) Terminate() {
+	if w.note("terminate"); !w.deaf {
+		w.end()
+	}
+}
+
+func (w *fakeWard) Extend(deadline time.Time) error {
+	w.extended = append(w.extended, deadline)
+	return nil
+}
+
+// scene is a mutex that is held, and a command that runs under it.
+type scene struct {
+	service *memory.Service
+	client  *coordinator.Client
+	lock    *mutex.Lock
+	ward    *fakeWard
+	keeper  *keeper
+	said    []string
+}
+
+func newScene(t *testing.T, ward *fakeWard, grace time.Duration) *scene {
+	t.Helper()
+	s := &scene{service: memory.NewService(), ward: ward}
+	renewed := make(chan struct{}, 1)
+	r := &run{renewed: renewed}
+	c, err := coordinator.New(s.service.Driver(), coordinator.WithTTL(10*time.Second),
+		coordinator.WithObserver(coordinator.ObserverFunc(r.observe)), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	m, err := mutex.New(c, "name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.lock, err = m.Lock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.client = c
+	s.keeper = &keeper{hold: s.lock, ward: ward, grace: grace, renewed: renewed, say: func(format string, args ...any) {
+		s.said = append(s.said, fmt.Sprintf(format, args...))
+	}}
+	return s
+}
+
+func (s *scene) wants(t *testing.T, ended bool, log ...string) {
+	t.Helper()
+	if got := s.keeper.keep(); got != ended {
+		t.Errorf("keep returns %v, want %v", got, ended)
+	}
+	if !slices.Equal(s.ward.log, log) {
+		t.Errorf("the command was told %q, want %q; said: %q", s.ward.log, log, s.said)
+	}
+}
+
+// The TTL is 10 s and the margin 1 s: a hold lives for 9 s after the last renewal.
+func TestCommandIsToldBeforeTheDeadlineAndKilledAtIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		s.service.Stop()
+		s.wants(t, true, "terminate after 7s", "kill after 9s")
+		if !strings.Contains(strings.Join(s.said, "\n"), "lost in 2s") {
+			t.Errorf("said %q", s.said)
+		}
+	})
+}
+
+func TestCommandThatEndsWhenToldIsNotKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(false), 2*time.Second)
+		s.service.Stop()
+		s.wants(t, true, "terminate after 7s")
+	})
+}
+
+func TestRenewalsMoveTheDeadlineOfTheCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		time.AfterFunc(time.Minute, s.ward.end)
+		s.wants(t, false)
+		if len(s.ward.extended) < 20 || !slices.IsSortedFunc(s.ward.extended, time.Time.Compare) {
+			t.Errorf("the deadline was moved to %v", s.ward.extended)
+		}
+	})
+}
+
+func TestLateRenewalDoesNotTakeTheSignalBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		s.service.Stop()
+		time.AfterFunc(7500*time.Millisecond, s.service.Start)
+		s.wants(t, true, "terminate after 7s", "kill after 9s")
+		if err := s.lock.Err(); err != nil {
+			t.Errorf("the hold, which was renewed after all, is over: %v", err)
+		}
+		if len(s.ward.extended) > 0 {
+			t.Errorf("the warden was told of %v", s.ward.extended)
+		}
+	})
+}
+
+func TestHoldThatIsRemovedEndsTheCommandAfterTheGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		time.AfterFunc(4*time.Second, func() {
+			s.service.Remove(s.service.Lines()[0], s.service.Snapshot(s.service.Lines()[0])[0].ID)
+		})
+		s.wants(t, true, "terminate after 4s", "kill after 6s")
+		if !strings.Contains(strings.Join(s.said, "\n"), "others may hold meanwhile") {
+			t.Errorf("said %q", s.said)
+		}
+	})
+}
+
+// The session ends at the service when little is left: the deadline comes before the end of the grace.
+func TestGraceEndsAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 4*time.Second)
+		s.service.Stop()
+		time.AfterFunc(4500*time.Millisecond, func() { s.service.Start(); s.service.Expire(s.lock.Session()) })
+		if ended := s.keeper.keep(); !ended {
+			t.Error("the command ended by itself")
+		}
+		if last := s.ward.log[len(s.ward.log)-1]; last > "kill after 9s" {
+			t.Errorf("the command was told %q", s.ward.log)
+		}
+	})
+}
+
+func TestWithoutGraceTheCommandIsKilledAtTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 0)
+		s.service.Stop()
+		s.wants(t, true, "kill after 9s")
+	})
+}
+
+func TestCommandThatMayRunOnIsToldNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 0)
+		s.keeper.runOn = true
+		s.service.Stop()
+		time.AfterFunc(time.Minute, s.ward.end)
+		s.wants(t, false)
+		if !strings.Contains(strings.Join(s.said, "\n"), "runs on") {
+			t.Errorf("said %q", s.said)
+		}
+	})
+}
+
+// This process was stopped, and the warden has killed the command: the exit code says why.
+func TestCommandKilledByItsWardenWasEndedByTheLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(true), 2*time.Second)
+		s.service.Stop()
+		s.ward.code = 128 + 9
+		time.Sleep(10 * time.Second)
+		s.ward.end()
+		if !s.keeper.keep() {
+			t.Errorf("keep says that the command ended by itself; said %q", s.said)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+)
+
+func (a *app) leader() *cobra.Command {
+	var watch bool
+	var format string
+	c := &cobra.Command{
+		Use:   "leader [flags] NAME",
+		Short: "Tell who leads an election",
+		Long: `Tells who leads the election NAME: the value that it proclaims, and in brackets its identity, the token of its term, and
+since when it has been a candidate. Ends with 1 if nobody leads.
+
+With --watch it tells each change, and "nobody" if there is no leader, until it is interrupted.
+
+What it shows was true when the service showed it. Never act as leader upon it.`,
+		Example: `  baton leader scheduler
+  baton leader -o json scheduler | jq -r .value`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if format != "text" && format != "json" {
+				return usage(fmt.Errorf("--output=%s: want text or json", format))
+			}
+			if watch {
+				return a.watchLeader(cmd.Context(), args[0], format)
+			}
+			return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+				e, err := election.New(c, args[0])
+				if err != nil {
+					return err
+				}
+				l, err := e.Leader(ctx)
+				if errors.Is(err, election.ErrNoLeader) {
+					return &exitError{code: exitFailed, err: fmt.Errorf("nobody leads %q", args[0])}
+				} else if err != nil {
+					return err
+				}
+				return a.showLeader(l, format)
+			})
+		},
+	}
+	c.Flags().BoolVar(&watch, "watch", false, "tell each change")
+	c.Flags().StringVarP(&format, "output", "o", "text", "text or json")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// watchLeader shows leaders until a signal or an error ends it.
+func (a *app) watchLeader(ctx context.Context, name, format string) error {
+	c, err := a.open()
+	if err != nil {
+		return err
+	}
+	signals, stop := listen()
+	defer stop()
+	r := &run{app: a, signals: signals}
+	ctx, end := r.untilSignal(ctx)
+	defer end()
+	defer func() {
+		bound, cancel := context.WithTimeout(context.Background(), closing)
+		defer cancel()
+		_ = c.Close(bound) // what it leaves ends with the session
+	}()
+	e, err := election.New(c, name)
+	if err != nil {
+		return err
+	}
+	for l, err := range e.Observe(ctx) {
+		if sig := signalOf(ctx); sig != nil {
+			return sig.exit()
+		}
+		if err != nil {
+			return err
+		}
+		if err := a.showLeader(l, format); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showLeader writes one leader in one line.
+func (a *app) showLeader(l election.Leader, format string) error {
+	if format == "json" {
+		if l.IsZero() {
+			_, err := fmt.Fprintln(a.Out, "null")
+			return err
+		}
+		return json.NewEncoder(a.Out).Encode(map[string]any{
+			"identity": l.Identity, "value": string(l.Value), "token": l.Token, "session": l.Session, "since": l.Since,
+		})
+	}
+	if l.IsZero() {
+		_, err := fmt.Fprintln(a.Out, "nobody")
+		return err
+	}
+	_, err := fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)\n", l.Value, l.Identity, l.Token, l.Since.Format(time.RFC3339))
+	return err
+}

@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
+	_ "github.com/baton-go/baton/coordinator/memory"
+)
+
+// The test binary is a warden if baton's commands need one.
+func TestMain(m *testing.M) {
+	ward.Main()
+	os.Exit(m.Run())
+}
+
+// result is what one run of the command line has left.
+type result struct {
+	code     int
+	out, err string
+}
+
+func baton(t *testing.T, input string, args ...string) result {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code := Main(t.Context(), args, Env{
+		In: strings.NewReader(input), Out: &out, Err: &errs,
+		Getenv:  func(name string) string { return map[string]string{"BATON_URL": "memory://"}[name] },
+		Environ: func() []string { return append(os.Environ(), "BATON_URL=of others") },
+	})
+	return result{code, out.String(), errs.String()}
+}
+
+func TestCommandLineThatIsWrongEndsWith2AndSaysWhy(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		says []string
+	}{
+		{"lock", []string{"0 arguments", "NAME -- COMMAND"}},
+		{"lock name", []string{"1 arguments"}},
+		{"lock name true", []string{"no --"}},
+		{"lock -- true", []string{"a name"}},
+		{"lock a b -- true", []string{"3 arguments"}},
+		{"lock a/../b -- true", []string{`".."`}},
+		{"lock --wait=soon name -- true", []string{"soon", "1m30s"}},
+		{"lock --wait=-1 name -- true", []string{"-1", "negative"}},
+		{"lock --wait=1e300 name -- true", []string{"too many"}},
+		{"lock -n -w 1 name -- true", []string{"--nonblock", "--wait"}},
+		{"lock -E 256 name -- true", []string{"256", "0 to 255"}},
+		{"lock --on-lost=panic name -- true", []string{"panic", "terminate"}},
+		{"lock --on-lost=kill --grace=1 name -- true", []string{"--grace", "kill"}},
+		{"lock --grace=4.5 name -- true", []string{"4.5s", "10s", "4s"}},
+		{"lock --ttl=1ms name -- true", []string{"1ms"}},
+		{"lock --lock-delay=2m name -- true", []string{"2m0s", "1m"}},
+		{"rlock --lock-delay=1s name -- true", []string{"unknown flag"}},
+		{"lock --identity=\x01 name -- true", []string{"identity"}},
+		{"sem --limit=0 name -- true", []string{"limit"}},
+		{"sem -n 3 --limit=2 name -- true", []string{"3", "2"}},
+		{"sem -n 0 --limit=2 name -- true", []string{"0"}},
+		{"elect --payload=x name -- true", []string{"unknown flag"}},
+		{"leader", []string{"accepts 1 arg"}},
+		{"leader -o xml name", []string{"xml", "json"}},
+		{"check nonsense", []string{"nonsense"}},
+		{"nonsense", []string{`unknown command "nonsense"`}},
+		{"--nonsense", []string{"unknown flag"}},
+		{"--url=nonsense:// lock name -- true", []string{"nonsense"}},
+	} {
+		r := baton(t, "", strings.Fields(c.args)...)
+		if r.code != 2 || r.out != "" || !strings.HasPrefix(r.err, "baton: ") || strings.Contains(r.err, "baton: baton:") {
+			t.Errorf("baton %s ends with %d and says %q, %q", c.args, r.code, r.out, r.err)
+		}
+		for _, s := range c.says {
+			if !strings.Contains(r.err, s) {
+				t.Errorf("baton %s does not say %q, but %q", c.args, s, r.err)
+			}
+		}
+	}
+}
+
+func TestStreamsThatAreNoFilesReachTheCommand(t *testing.T) {
+	needsShell(t)
+	r := baton(t, "input", "lock", "name", "--", "sh", "-c", "cat; echo error >&2; exit 3")
+	if r.code != 3 || r.out != "input" || r.err != "error\n" {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCommandIsToldOfItsHold(t *testing.T) {
+	needsShell(t)
+	for args, want := range map[string][]string{
+		"lock name":                       {"BATON_KIND=mutex", "BATON_NAME=name", "BATON_URL=memory://", "BATON_TOKEN=", "BATON_SEQUENCER=", "BATON_SESSION="},
+		"rlock name":                      {"BATON_KIND=rwlock"},
+		"wlock --identity=me name":        {"BATON_KIND=rwlock", "BATON_IDENTITY=me"},
+		"sem -n 2 --limit 3 --slots name": {"BATON_KIND=semaphore", "BATON_PERMITS=2", "BATON_SLOTS=0 1\n"},
+		"elect --value=v name":            {"BATON_KIND=election", "BATON_VALUE=v"},
+		"elect --identity=me name":        {"BATON_VALUE=me"},
+	} {
+		r := baton(t, "", append(strings.Fields(args), "--", "env")...)
+		if r.code != 0 || strings.Contains(r.out, "of others") {
+			t.Errorf("baton %s: %+v", args, r)
+		}
+		for _, w := range want {
+			if !strings.Contains(r.out, w) {
+				t.Errorf("baton %s: the environment has no %q: %s", args, w, r.out)
+			}
+		}
+	}
+}
+
+func TestProgramThatCannotRunIsToldBeforeTheWait(t *testing.T) {
+	for program, code := range map[string]int{"no-such-program": 127, "/no/such/program": 127, "/": 126} {
+		began := time.Now()
+		// There is nothing at this address: whoever asked it first would not end with this code.
+		r := baton(t, "", "--url=memory://nobody", "lock", "name", "--", program)
+		if r.code != code {
+			t.Errorf("%s: %+v after %v", program, r, time.Since(began))
+		}
+	}
+}
+
+func TestHelpAndVersionAreNoErrors(t *testing.T) {
+	for _, args := range []string{"", "help", "--help", "lock --help", "version", "--version", "completion bash"} {
+		if r := baton(t, "", strings.Fields(args)...); r.code != 0 || r.out == "" || r.err != "" {
+			t.Errorf("baton %s ends with %d and says %q, %q", args, r.code, r.out, r.err)
+		}
+	}
+	if r := baton(t, "", "__complete", "lock", "--on-lost", ""); !strings.Contains(r.out, "terminate\nkill\nrun\n") {
+		t.Errorf("completion of --on-lost: %+v", r)
+	}
+}
+
+func TestElectionWithoutLeader(t *testing.T) {
+	if r := baton(t, "", "leader", "name"); r.code != 1 || !strings.Contains(r.err, "nobody leads") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// needsShell skips where there is no sh: on Windows.
+func needsShell(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip(err)
+	}
+}

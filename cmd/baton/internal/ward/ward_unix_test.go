@@ -1,0 +1,141 @@
+//go:build unix
+
+package ward
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	Main() // does not return in a warden
+	os.Exit(m.Run())
+}
+
+// start runs a script under a deadline.
+func start(t *testing.T, deadline time.Time, script string) (*Ward, *bytes.Buffer) {
+	t.Helper()
+	out := &bytes.Buffer{}
+	w, err := Start(Spec{
+		Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ(), Out: out, Err: out, Title: t.Name(), Deadline: deadline,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.Kill()
+		<-w.Done()
+		w.Close()
+	})
+	return w, out
+}
+
+func TestCommandIsKilledAtItsDeadline(t *testing.T) {
+	began := time.Now()
+	w, _ := start(t, began.Add(300*time.Millisecond), "trap '' TERM; sleep 600 & sleep 600")
+	if code := w.Code(); code != 128+9 {
+		t.Errorf("the command ended with %d", code)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it was killed after %v", took)
+	}
+	if w.Left(10 * time.Second) {
+		t.Error("a process of its group is left")
+	}
+}
+
+func TestExtendedDeadlineIsTheOneThatCounts(t *testing.T) {
+	w, _ := start(t, time.Now().Add(500*time.Millisecond), "sleep 1; exit 4")
+	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if code := w.Code(); code != 4 {
+		t.Errorf("the command ended with %d", code)
+	}
+}
+
+func TestCloseKillsWhatIsLeft(t *testing.T) {
+	w, out := start(t, time.Now().Add(time.Minute), "trap '' TERM; sleep 600 >/dev/null 2>&1 & echo $!")
+	if code := w.Code(); code != 0 {
+		t.Fatalf("the command ended with %d", code)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !w.Left(50 * time.Millisecond) {
+		t.Fatal("nothing is left of the group")
+	}
+	w.Close()
+	if w.Left(10 * time.Second) {
+		t.Errorf("process %d is left", pid)
+	}
+}
+
+// Without a deadline nobody is killed.
+func TestCommandWithoutDeadlineMayLeaveOthers(t *testing.T) {
+	w, out := start(t, time.Time{}, "sleep 600 >/dev/null 2>&1 & echo $!")
+	<-w.Done()
+	w.Close()
+	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Errorf("process %d: %v", pid, err)
+	}
+}
+
+func TestSignalsForAllAndForOne(t *testing.T) {
+	const script = `sh -c 'trap "echo child $1; exit" $1; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done' - "$1" & wait`
+	for _, c := range []struct {
+		sig   syscall.Signal
+		name  string
+		child bool
+	}{{syscall.SIGHUP, "HUP", true}, {syscall.SIGTERM, "TERM", true}, {syscall.SIGUSR1, "USR1", false}} {
+		w, out := start(t, time.Now().Add(time.Minute), strings.ReplaceAll(script, `"$1" &`, c.name+" &"))
+		time.Sleep(200 * time.Millisecond) // for a trap to be set, which nothing shows
+		w.Signal(c.sig)
+		if code := w.Code(); code != 128+int(c.sig) {
+			t.Errorf("%s: the command ended with %d", c.name, code)
+		}
+		if told := strings.Contains(out.String(), "child "+c.name); told != c.child {
+			t.Errorf("%s: the child's output is %q", c.name, out.String())
+		}
+	}
+}
+
+func TestCommandThatIsNotThereLeavesNoWarden(t *testing.T) {
+	_, err := Start(Spec{Path: "/no/such/program", Args: []string{"x"}, Deadline: time.Now().Add(time.Minute)})
+	var unguarded *Error
+	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, &unguarded) {
+		t.Errorf("Start = %v", err)
+	}
+	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
+		t.Errorf("there is a child: %d, %v", pid, err)
+	}
+}
+
+// The warden dies first: the starter hears of it when it has a new deadline, and goes on.
+func TestDeadWardenIsNoticed(t *testing.T) {
+	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
+	if err := w.warden.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); w.Extend(time.Now().Add(time.Minute)) == nil; {
+		if time.Now().After(end) {
+			t.Fatal("Extend finds no fault")
+		}
+	}
+	w.Kill()
+	if code := w.Code(); code != 128+9 {
+		t.Errorf("the command ended with %d", code)
+	}
+}

@@ -1,0 +1,240 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/integration/internal/zkserver"
+)
+
+// witnessScript is the script of a command that writes down when it is alive, and so does a process that it starts. Both ignore
+// SIGTERM if they are told to. The clock is that of the machine, which nobody sets.
+const witnessScript = `
+[ "$3" = stubborn ] && trap '' TERM
+alive() { while read -r now _ < /proc/uptime && echo "$1 $now" >> "$2"; do sleep 0.05; done; }
+alive "$2" "$1" &
+alive "$2" "$1"
+`
+
+// testimony is a file that witnesses write to.
+type testimony struct{ path string }
+
+func (w testimony) command(who, manners string) []string {
+	return []string{"--", "sh", "-c", witnessScript, "-", w.path, who, manners}
+}
+
+// seen is when somebody was first and last seen alive, in seconds; zero if never.
+func (w testimony) seen(t *testing.T, who string) (first, last float64) {
+	t.Helper()
+	text, err := os.ReadFile(w.path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		name, at, whole := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		now, err := strconv.ParseFloat(at, 64)
+		if !whole || err != nil || !strings.HasSuffix(line, "\n") {
+			continue // the last line, which is being written
+		}
+		if name == who {
+			if first == 0 {
+				first = now
+			}
+			last = max(last, now)
+		}
+	}
+	return first, last
+}
+
+// uptime is the witnesses' clock.
+func uptime(t *testing.T) float64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := strconv.ParseFloat(strings.Fields(string(text))[0], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return now
+}
+
+// server is one whose life is in the test's hands.
+type server interface {
+	Kill()
+	Restart(ctx context.Context) error
+}
+
+// eachOwn gives a test a server of its own, and a TTL that allows a grace of two seconds.
+func eachOwn(t *testing.T, test func(t *testing.T, s site, own server, ttl time.Duration)) {
+	t.Helper()
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		c := servers.NewEtcd(t, etcdserver.Options{})
+		test(t, site{"etcd", c.Endpoints()}, c.Node(0), 5*time.Second)
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		t.Parallel()
+		c := servers.NewZooKeeper(t, zkserver.Options{})
+		test(t, site{"zk", c.Endpoints()}, c.Node(0), 14*time.Second)
+	})
+}
+
+// duel is a command that holds a name, and one that waits for it.
+type duel struct {
+	testimony
+	manners       string
+	first, second *command
+}
+
+// newDuel starts both, the first one at an address of its own if there is one. The one that waits has a longer TTL: it survives the outage, and is there at the
+// first moment at which the service can give the name to anyone.
+func newDuel(t *testing.T, s site, ttl time.Duration, proxy *netproxy.Proxy, n int, flags ...string) *duel {
+	t.Helper()
+	name := fmt.Sprintf("%s-%d", servers.Name(t), n)
+	r := &duel{testimony: testimony{filepath.Join(t.TempDir(), "testimony")}, manners: "stubborn"}
+	if n%2 == 1 {
+		r.manners = "polite"
+	}
+	url := s.url(ttl)
+	if proxy != nil {
+		url = s.url(ttl, proxy.Addr())
+	}
+	args := append(append([]string{"lock"}, flags...), name)
+	r.first = baton(t, url, append(args, r.command("first", r.manners)...)...)
+	eventually(t, callBound, "the first command to run", func() bool { first, _ := r.seen(t, "first"); return first != 0 })
+	r.second = baton(t, s.url(40*time.Second), append([]string{"lock", name}, r.command("second", "polite")...)...)
+	return r
+}
+
+// judge waits for the second command, and checks that the first was gone when it began. since is when the harm was done.
+func (r *duel) judge(t *testing.T, since float64) {
+	t.Helper()
+	eventually(t, callBound, "the second command to run", func() bool { first, _ := r.seen(t, "second"); return first != 0 })
+	time.Sleep(200 * time.Millisecond) // if the first is alive it writes
+	r.second.signal(syscall.SIGTERM)
+	_, last := r.seen(t, "first")
+	begin, _ := r.seen(t, "second")
+	t.Logf("%s: the first was last seen %.2f s after the harm, %.2f s before the second began", r.manners, last-since, begin-last)
+	if begin <= last {
+		t.Errorf("the first command was alive %.2f s after the second began", last-begin)
+	}
+}
+
+// The bar: the server is killed, or the holder cut off from it; the command, and what it has started, is gone before another baton
+// starts its own.
+func TestCommandIsGoneBeforeTheNextHolds(t *testing.T) {
+	const each = 10 // of both ways
+	eachOwn(t, func(t *testing.T, s site, own server, ttl time.Duration) {
+		var killed, cut []*duel
+		proxy := servers.Proxy(t, s.endpoints)
+		for n := range each {
+			killed = append(killed, newDuel(t, s, ttl, nil, n, "--grace=2s"))
+			cut = append(cut, newDuel(t, s, ttl, proxy, each+n, "--grace=2s"))
+		}
+		time.Sleep(time.Second) // the second ones stand in line
+
+		since := uptime(t)
+		proxy.Cut()
+		for _, r := range cut {
+			r.judge(t, since)
+			r.first.wants(124, "told to end")
+		}
+		proxy.DropHeld()
+
+		since = uptime(t)
+		own.Kill()
+		for _, r := range killed {
+			r.first.wants(124, "told to end")
+			if _, last := r.seen(t, "first"); last < since {
+				t.Errorf("the first command was gone %.2f s before the server was killed", since-last)
+			}
+		}
+		if err := own.Restart(within(t, callBound)); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range killed {
+			r.judge(t, since)
+		}
+	})
+}
+
+// A baton that is killed cannot end its command, and one that is stopped neither. The process beside it does.
+func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		const ttl = 3 * time.Second
+		for n, c := range []struct {
+			how   string
+			flags []string
+			harm  func(r *duel)
+		}{
+			{"killed", nil, func(r *duel) { r.first.signal(syscall.SIGKILL) }},
+			{"killed with its group", nil, func(r *duel) { _ = syscall.Kill(-r.first.cmd.Process.Pid, syscall.SIGKILL) }},
+			{"stopped", nil, func(r *duel) { r.first.signal(syscall.SIGSTOP) }},
+			{"stopped, no SIGTERM", []string{"--on-lost=kill"}, func(r *duel) { r.first.signal(syscall.SIGSTOP) }},
+		} {
+			t.Run(c.how, func(t *testing.T) {
+				t.Parallel()
+				r := newDuel(t, s, ttl, nil, 2*n, c.flags...)
+				time.Sleep(2 * ttl) // it lives on renewals
+				since := uptime(t)
+				c.harm(r)
+				r.judge(t, since)
+				if _, last := r.seen(t, "first"); last < since-0.2 {
+					t.Errorf("the first command was gone %.2f s before the harm", since-last)
+				}
+				_ = r.first.cmd.Process.Signal(syscall.SIGCONT)
+				if strings.HasPrefix(c.how, "stopped") {
+					r.first.wants(124, "killed")
+				}
+			})
+		}
+	})
+}
+
+// A release that fails is said, and hides no exit code.
+func TestFailedReleaseHidesNoExitCode(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
+		flag := filepath.Join(t.TempDir(), "go")
+		c := baton(t, s.url(20*time.Second, proxy.Addr()), "lock", name, "--", "sh", "-c",
+			"echo ready; while [ ! -e "+flag+" ]; do sleep 0.05; done; exit 7")
+		c.says("ready")
+		proxy.Cut()
+		if err := os.WriteFile(flag, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.wants(7, "the name is free when the session has ended")
+	})
+}
+
+// With --again a candidate whose term was lost leads again, and its command is started anew.
+func TestElectAgainAfterALostTerm(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		name, proxy := servers.Name(t), servers.Proxy(t, s.endpoints)
+		c := baton(t, s.url(3*time.Second, proxy.Addr()), "elect", "--again", "--grace=0.2", name, "--", "sh", "-c",
+			`echo "term $BATON_TOKEN"; exec sleep 600`)
+		c.says("term ")
+		proxy.Cut()
+		eventually(t, callBound, "the first term to be lost", func() bool { return strings.Contains(c.err.String(), "campaigning again") })
+		proxy.DropHeld()
+		eventually(t, callBound, "a second term", func() bool { return strings.Count(c.out.String(), "term ") == 2 })
+		var first, second int64
+		if _, err := fmt.Sscanf(c.out.String(), "term %d\nterm %d\n", &first, &second); err != nil || second <= first {
+			t.Errorf("terms: %q, %v", c.out.String(), err)
+		}
+		c.signal(syscall.SIGTERM)
+		c.wants(128 + 15)
+	})
+}

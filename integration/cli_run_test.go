@@ -1,0 +1,216 @@
+package integration_test
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// eachOne runs a test against both services, single.
+func eachOne(t *testing.T, test func(t *testing.T, s site)) {
+	t.Helper()
+	t.Run("etcd", func(t *testing.T) { test(t, site{"etcd", servers.Etcd(t).Endpoints()}) })
+	t.Run("zookeeper", func(t *testing.T) { test(t, site{"zk", servers.ZooKeeper(t).Endpoints()}) })
+}
+
+// etcdctl lock closes the command's standard input and ends with 255 when a signal ended the command.
+func TestCommandHasItsStreamsAndItsExitCode(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		url, name := s.url(5*time.Second), servers.Name(t)
+		c := batonReading(t, url, "some input", "lock", name, "--", "sh", "-c", "cat; echo to stderr >&2; exit 7")
+		c.wants(7, "to stderr")
+		if got := c.out.String(); got != "some input" {
+			t.Errorf("stdout is %q", got)
+		}
+		for script, want := range map[string]int{
+			"exit 0": 0, "exit 255": 255, "kill -9 $$": 128 + 9, "kill -TERM $$": 128 + 15, "kill -SEGV $$": 128 + 11,
+		} {
+			baton(t, url, "lock", name, "--", "sh", "-c", script).wants(want)
+		}
+		baton(t, url, "lock", name, "--", "no-such-program").wants(127, "no-such-program")
+		baton(t, url, "lock", name, "--", "/dev/null").wants(126, "/dev/null")
+		baton(t, url, "lock", name).wants(2, "--")
+		baton(t, url, "lock", name, "true").wants(2, "no --")
+		baton(t, url, "lock", "a/../b", "--", "true").wants(2, "..")
+		baton(t, url, "lock", "--grace", "1m", name, "--", "true").wants(2, "1m0s", "5s", "half the TTL")
+	})
+	baton(t, "etcd://127.0.0.1:1", "lock", "-w", "0.5", "x", "--", "true").wants(125, "service unavailable")
+	baton(t, "", "lock", "x", "--", "true").wants(2, "BATON_URL")
+}
+
+// etcdctl lock does not pass SIGTERM on.
+func TestSignalsReachTheCommand(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		for sig, name := range map[syscall.Signal]string{
+			syscall.SIGTERM: "TERM", syscall.SIGINT: "INT", syscall.SIGHUP: "HUP", syscall.SIGQUIT: "QUIT",
+			syscall.SIGUSR1: "USR1", syscall.SIGUSR2: "USR2", syscall.SIGWINCH: "WINCH", syscall.SIGCONT: "CONT",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := baton(t, s.url(10*time.Second), "lock", servers.Name(t), "--", "sh", "-c",
+					"trap 'echo got "+name+"; exit 5' "+name+"; echo ready; while :; do sleep 0.05; done")
+				c.says("ready")
+				c.signal(sig)
+				c.wants(5)
+				if got := c.out.String(); !strings.Contains(got, "got "+name) {
+					t.Errorf("stdout is %q", got)
+				}
+			})
+		}
+	})
+}
+
+func TestIgnoredSignalStaysIgnored(t *testing.T) {
+	s := site{"etcd", servers.Etcd(t).Endpoints()}
+	c := baton(t, s.url(10*time.Second), "lock", servers.Name(t), "--", "sh", "-c", "trap '' HUP; exec \"$@\"", "-",
+		os.Args[0], "-test.run=^$") // any program: what counts is the next one
+	c.wants(0)
+	c = baton(t, s.url(10*time.Second), "lock", servers.Name(t)+"-outer", "--", "sh", "-c", `trap '' HUP
+		"$0" lock "$1" -- sh -c 'kill -HUP $$; echo lives'`, c.cmd.Path, servers.Name(t)+"-inner")
+	c.wants(0)
+	if got := c.out.String(); got != "lives\n" {
+		t.Errorf("stdout is %q", got)
+	}
+}
+
+func TestSignalEndsTheWait(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		url, name := s.url(10*time.Second), servers.Name(t)
+		holder := batonHolding(t, url, "lock", name)
+		waiter := baton(t, url, "lock", name, "--", "echo", "never")
+		time.Sleep(300 * time.Millisecond) // mostly it waits by now; if not, the outcome is the same
+		waiter.signal(syscall.SIGTERM)
+		waiter.wants(128 + 15)
+		if got := waiter.out.String(); got != "" {
+			t.Errorf("the command ran: %q", got)
+		}
+		holder.signal(syscall.SIGTERM)
+		holder.wants(128 + 15)
+		baton(t, url, "lock", "-n", name, "--", "true").wants(0) // nothing was left in the line
+	})
+}
+
+// batonHolding starts a baton whose command runs until it is told to end, and waits until it does.
+func batonHolding(t *testing.T, url string, args ...string) *command {
+	t.Helper()
+	c := baton(t, url, append(args, "--", "sh", "-c", "echo holding; exec sleep 600")...)
+	c.says("holding")
+	return c
+}
+
+func TestWhoDoesNotGetTheNameSaysWhoHasIt(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		url, name := s.url(10*time.Second), servers.Name(t)
+		for _, kind := range []string{"lock", "wlock", "elect", "sem"} {
+			hold := []string{kind, "--identity", "the holder", name}
+			if kind == "sem" {
+				hold = []string{kind, "--limit", "1", "--identity", "the holder", name}
+			}
+			holder := batonHolding(t, url, hold...)
+			baton(t, url, kind, "--nonblock", name, "--", "true").wants(1, "the holder", "since 20")
+			baton(t, url, kind, "-w", "0.3", "-E", "75", name, "--", "true").wants(75, "the holder", "since 20", "300ms")
+			baton(t, url, kind, "--wait=0", "--conflict-exit-code=0", name, "--", "echo", "ran").wants(0, "the holder")
+			holder.signal(syscall.SIGINT)
+			holder.wants(128 + 2)
+			baton(t, url, kind, "--nonblock", name, "--", "true").wants(0)
+		}
+		// Readers share.
+		reader := batonHolding(t, url, "rlock", name)
+		baton(t, url, "rlock", "-n", name, "--", "true").wants(0)
+		baton(t, url, "wlock", "-n", name, "--", "true").wants(1)
+		reader.signal(syscall.SIGTERM)
+	})
+}
+
+func TestCommandKnowsItsHold(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		url, name := s.url(10*time.Second), servers.Name(t)
+		before := time.Now()
+		c := baton(t, url, "sem", "--limit=5", "-n", "2", "--slots", "--identity=me", name, "--", "env")
+		c.wants(0)
+		env := map[string]string{}
+		for line := range strings.Lines(c.out.String()) {
+			k, v, _ := strings.Cut(strings.TrimSpace(line), "=")
+			env[k] = v
+		}
+		for k, want := range map[string]string{
+			"BATON_URL": regexp.QuoteMeta(url), "BATON_NAME": regexp.QuoteMeta(name), "BATON_KIND": "semaphore", "BATON_IDENTITY": "me",
+			"BATON_TOKEN": `[1-9]\d*`, "BATON_SEQUENCER": `\S+:\S+`, "BATON_SESSION": `[0-9a-f]+`, "BATON_PERMITS": "2", "BATON_SLOTS": "0 1",
+		} {
+			if !regexp.MustCompile("^" + want + "$").MatchString(env[k]) {
+				t.Errorf("%s is %q, want %s", k, env[k], want)
+			}
+		}
+		deadline, err := time.Parse(time.RFC3339Nano, env["BATON_DEADLINE"])
+		if err != nil || deadline.Before(before) || deadline.After(time.Now().Add(10*time.Second)) {
+			t.Errorf("BATON_DEADLINE is %q: %v", env["BATON_DEADLINE"], err)
+		}
+		// The URL and the sequencer are good for asking.
+		baton(t, url, "lock", name, "--", "sh", "-c", `exec "$0" check "$BATON_SEQUENCER"`, c.cmd.Path).wants(0)
+	})
+}
+
+// What the command leaves running is ended before the hold is given back.
+func TestNothingOfTheCommandIsLeft(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		url, name := s.url(10*time.Second), servers.Name(t)
+		c := baton(t, url, "lock", "--grace=0.3", name, "--", "sh", "-c",
+			`trap '' TERM; sleep 600 >/dev/null 2>&1 & echo $!; setsid sleep 600 >/dev/null 2>&1 & echo $!; exit 4`)
+		c.wants(4, "setsid")
+		pids := strings.Fields(c.out.String())
+		left, err := strconv.Atoi(pids[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 10*time.Second, "the sleep that was left behind to be gone", func() bool { return gone(left) })
+		daemon, err := strconv.Atoi(pids[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = syscall.Kill(daemon, syscall.SIGKILL) }()
+		if gone(daemon) {
+			t.Error("what was started with setsid is gone")
+		}
+		// Who ends soon by itself is waited for, and nothing is said.
+		c = baton(t, url, "lock", name, "--", "sh", "-c", `(sleep 0.3; echo drained) & exit 0`)
+		c.wants(0)
+		if got := c.out.String() + c.err.String(); got != "drained\n" {
+			t.Errorf("it says %q", got)
+		}
+	})
+}
+
+// An operator removes the hold: the command is told, and killed if it does not listen.
+func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
+	eachOne(t, func(t *testing.T, s site) {
+		url := s.url(10 * time.Second)
+		for _, c := range []struct {
+			flag, script string
+			code         int
+			words        string
+		}{
+			{"--grace=1", "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done", 124, "others may hold meanwhile"},
+			{"--grace=0.2", "trap '' TERM; echo ready; sleep 600", 124, "others may hold meanwhile"},
+			{"--on-lost=kill", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
+			{"--on-lost=run", "echo ready; sleep 2; exit 6", 6, "runs on"},
+		} {
+			name := servers.Name(t) + c.flag
+			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)
+			b.says("ready")
+			time.Sleep(500 * time.Millisecond) // a hold watches its entry after 250 ms; sooner it would hear of it then
+			s.remove(t, name)
+			b.wants(c.code, c.words)
+			if told := strings.Contains(b.out.String(), "told"); told != (c.flag == "--grace=1") {
+				t.Errorf("%s: stdout is %q", c.flag, b.out.String())
+			}
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package integration_test
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/baton-go/baton/integration/internal/batonbin"
+	"github.com/baton-go/baton/integration/internal/servers"
+)
+
+// terminal is a shell with job control on a terminal of its own.
+type terminal struct {
+	t      *testing.T
+	master *os.File
+	shown  lockedBuffer
+}
+
+func openTerminal(t *testing.T, env ...string) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	shell := exec.Command("bash", "--norc", "--noprofile", "-i")
+	shell.Env = append(append(os.Environ(), "PS1=prompt$ ", "TERM=dumb"), env...)
+	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	x := &terminal{t: t, master: master}
+	read := make(chan struct{})
+	go func() { // until the terminal is closed
+		defer close(read)
+		for b := make([]byte, 4096); ; {
+			n, err := master.Read(b)
+			if err != nil {
+				return
+			}
+			_, _ = x.shown.Write(b[:n])
+		}
+	}()
+	t.Cleanup(func() {
+		_ = shell.Process.Kill()
+		_ = shell.Wait()
+		<-read
+		if t.Failed() {
+			t.Logf("the terminal showed:\n%s", x.shown.String())
+		}
+	})
+	return x
+}
+
+func (x *terminal) types(keys string) {
+	x.t.Helper()
+	if _, err := x.master.WriteString(keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// shows waits for words that were not there before the last call.
+func (x *terminal) shows(words string) {
+	x.t.Helper()
+	eventually(x.t, 30*time.Second, "the terminal to show "+words, func() bool {
+		_, after, found := strings.Cut(x.shown.String(), words)
+		if found {
+			x.shown.mu.Lock()
+			x.shown.b.Reset()
+			x.shown.b.WriteString(after)
+			x.shown.mu.Unlock()
+		}
+		return found
+	})
+}
+
+// The echo of what is typed must not be taken for what is said: the commands spell their words in two parts.
+func TestCommandHasTheTerminal(t *testing.T) {
+	s := site{"etcd", servers.Etcd(t).Endpoints()}
+	name := servers.Name(t)
+	x := openTerminal(t, "BATON_URL="+s.url(10*time.Second), "B="+batonbin.Path(t), "N="+name)
+	x.shows("prompt$ ")
+
+	// It reads the terminal, is stopped, goes on in the foreground, and ends with its input.
+	x.types(`"$B" lock "$N" -- sh -c 'echo rea""dy; cat; echo en""ded; exit 3'` + "\n")
+	x.shows("ready")
+	x.types("one\n")
+	x.shows("one\r\none")
+	x.types("\x1a") // Ctrl-Z
+	x.shows("Stopped")
+	x.shows("prompt$ ")
+	x.types("fg\n")
+	x.shows("$B")
+	x.types("two\n")
+	x.shows("two\r\ntwo")
+	x.types("\x04") // Ctrl-D
+	x.shows("ended")
+	x.types("echo co''de $?\n")
+	x.shows("code 3")
+
+	// Ctrl-C is for the command.
+	x.types(`"$B" lock "$N" -- sh -c 'trap "echo tra""pped; exit 4" INT; echo rea""dy; sleep 600'` + "\n")
+	x.shows("ready")
+	x.types("\x03")
+	x.shows("trapped")
+	x.types("echo co''de $?\n")
+	x.shows("code 4")
+
+	// In a pipeline the terminal may be another's, and the command gets it when it reads.
+	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' | cat` + "\n")
+	time.Sleep(300 * time.Millisecond)
+	x.types("three\n")
+	x.shows("got three")
+
+	// In the background it is stopped when it reads, and the shell sees it.
+	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' &` + "\n")
+	x.shows("prompt$ ")
+	eventually(t, 20*time.Second, "the job to be stopped", func() bool {
+		x.types("jobs\n")
+		time.Sleep(200 * time.Millisecond)
+		return strings.Contains(x.shown.String(), "Stopped")
+	})
+	x.types("fg\n")
+	time.Sleep(300 * time.Millisecond)
+	x.types("four\n")
+	x.shows("got four")
+	x.types("exit\n")
+}

@@ -1,0 +1,44 @@
+// Serve: a real etcd on loopback to try Baton on.
+//
+//	make serve               on a free port
+//	make serve PORT=2379     on that one
+//
+// It prints what to export, and ends on Ctrl-C. Its data are deleted then, and nothing is left.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/baton-go/baton/integration/internal/etcdserver"
+)
+
+func main() {
+	port := flag.Int("port", 0, "the port on 127.0.0.1; 0: a free one")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := serve(ctx, *port); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(ctx context.Context, port int) error {
+	if port < 0 || port > 65535 {
+		return fmt.Errorf("port %d: want 0 to 65535", port)
+	}
+	server, err := etcdserver.StartEmbedded(ctx, port)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	fmt.Printf("export BATON_URL=etcd://%s\n", server.Endpoints()[0])
+	fmt.Fprintln(os.Stderr, "an etcd serves there until Ctrl-C; in another terminal, after that line:  go run ./cmd/baton lock demo -- sleep 60")
+	<-ctx.Done()
+	return nil
+}
