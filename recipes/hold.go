@@ -53,7 +53,7 @@ func (h *Hold) Deadline() time.Time { return h.grant.session.Deadline() }
 func (h *Hold) Session() string { return h.grant.session.ID() }
 
 // ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
-func (h *Hold) ID() string { return h.grant.id }
+func (h *Hold) ID() string { return h.Place().ID }
 
 // Revoked waits until another client has asked the holder to give up, as Curator's Revoker does: nil says so, and then the holder may
 // release, or not. It costs a request. Where lines are not shared with such a client the error is ErrInvalid; when the hold ends first, why it
@@ -144,8 +144,15 @@ func (g *grant) end(ctx context.Context) error {
 	}
 	held := time.Since(g.since)
 	err := g.withdraw(ctx)
+	if errors.Is(err, coordinator.ErrNotHeld) { // it was not released but lost, at a moment that nobody knows
+		g.reportLoss(held, coordinator.ErrRemoved)
+		return err
+	}
+	g.mu.Lock()
+	long := g.timed()
+	g.mu.Unlock()
 	g.line.client.Observe(coordinator.Event{Kind: coordinator.EventReleased, Session: g.session.ID(),
-		Line: g.line.line, Token: g.token, Duration: held, Err: err})
+		Line: g.line.line, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }
 
@@ -175,13 +182,10 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	if len(payload) > MaxPayload {
 		return invalid("payload has %d bytes; at most %d are allowed", len(payload), MaxPayload)
 	}
-	select {
-	case g.writing <- struct{}{}:
-		defer func() { <-g.writing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-h.ctx.Done():
+	if err := h.toWrite(ctx); err != nil {
+		return err
 	}
+	defer func() { <-g.writing }()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
@@ -210,4 +214,22 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 		return over
 	}
 	return err
+}
+
+// toWrite waits until nobody else writes, and takes that place.
+func (h *Hold) toWrite(ctx context.Context) error {
+	over := h.ctx.Done()
+	for {
+		select {
+		case h.grant.writing <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-over:
+			if err := h.Check(ctx); err != nil {
+				return err
+			}
+			over = h.grant.ctx.Done() // it is held, if too long
+		}
+	}
 }
