@@ -83,11 +83,11 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	}
 	g.mu.Unlock()
 	e := coordinator.Event{Session: g.session.ID(), Line: g.line.line, Token: g.token, Duration: time.Since(g.since)}
-	c, does := g.line.client, "baton: hold lasts long"
+	c, said := g.line.client, "baton: hold lasts long"
 	if tooLong {
-		does = "baton: hold lasts too long; its context was ended, and the name is held until it is released"
+		said = "baton: hold lasts too long; its context was ended, and the name is held until it is released"
 	}
-	c.Log().Warn(does, "line", g.line.line, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
+	c.Log().Warn(said, "line", g.line.line, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
 	if first {
 		e.Kind = coordinator.EventHeldLong
 		c.Observe(e)
