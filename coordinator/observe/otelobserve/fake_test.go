@@ -82,7 +82,7 @@ func (x *span) String() string {
 	var with []string
 	for key, value := range x.attributes {
 		if key != "baton.session" {
-			with = append(with, fmt.Sprintf("%s=%s", key, value.Emit()))
+			with = append(with, fmt.Sprintf("%s=%s", key, value.String()))
 		}
 	}
 	slices.Sort(with)
