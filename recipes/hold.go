@@ -25,7 +25,7 @@ type Hold struct {
 func (h *Hold) Token() driver.Token { return h.grant.token }
 
 // Context ends when the hold does: released, lost with the session, or removed. Its cause tells
-// which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed). It has the values of the
+// which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed). With WithMaxHold it can end sooner. It has the values of the
 // context given to the call that made this hold, but not its deadline. Its Err looks at the
 // clock, so that a process which was paused sees the loss at once; contexts derived
 // from it see it when their timers have run. After re-entering it ends with the last handle of its mode.

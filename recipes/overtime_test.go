@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,11 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/coordinator/observe"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
 )
 
 // overtime runs a test on a line with options.
@@ -115,17 +120,16 @@ func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
 	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, _ *observe.Recorder, _ *bytes.Buffer) {
 		h := w.hold(w.a, w.Context(), write)
 		<-h.Context().Done()
-		under, most := make(chan int, 1), 0
-		under <- 0
+		var under, most atomic.Int32
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpWrite {
-				n := <-under + 1
-				most = max(most, n)
-				under <- n
-				time.AfterFunc(time.Second, func() { under <- <-under - 1 })
-				return memory.Fate{DelayReply: time.Second}
+			if r.Op != memory.OpWrite {
+				return memory.Fate{}
 			}
-			return memory.Fate{}
+			if n := under.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.AfterFunc(time.Second-1, func() { under.Add(-1) })
+			return memory.Fate{DelayReply: time.Second}
 		})
 		done := make(chan error)
 		for range 5 {
@@ -134,8 +138,8 @@ func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
 		for range 5 {
 			wantErr(w.T, <-done)
 		}
-		if <-under; most != 1 {
-			w.Errorf("%d writes at once", most)
+		if n := most.Load(); n != 1 {
+			w.Errorf("%d writes at once", n)
 		}
 		w.release(h)
 	})
@@ -150,6 +154,48 @@ func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
 			w.Errorf("told of %v", seen.Events())
 		}
 	})
+}
+
+// TestEachRecipeTellsOfLongHolds: each takes the options that fit it.
+func TestEachRecipeTellsOfLongHolds(t *testing.T) {
+	var seen observe.Recorder
+	inWorld(t, func(w world) {
+		ctx, c := w.Context(), w.a.client
+		const warn, longest = time.Minute, time.Hour
+		m, err := mutex.New(c, "n", mutex.WithHoldWarning(warn), mutex.WithMaxHold(longest))
+		wantErr(w.T, err)
+		rw, err := rwlock.New(c, "n", rwlock.WithHoldWarning(warn), rwlock.WithMaxHold(longest))
+		wantErr(w.T, err)
+		s, err := semaphore.New(c, "n", 2, semaphore.WithHoldWarning(warn), semaphore.WithMaxHold(longest))
+		wantErr(w.T, err)
+		e, err := election.New(c, "n", election.WithHoldWarning(warn))
+		wantErr(w.T, err)
+		lock, err := m.Lock(ctx)
+		wantErr(w.T, err)
+		read, err := rw.RLock(ctx)
+		wantErr(w.T, err)
+		permit, err := s.Acquire(ctx, 1)
+		wantErr(w.T, err)
+		term, err := e.Campaign(ctx, nil)
+		wantErr(w.T, err)
+		time.Sleep(warn)
+		synctest.Wait()
+		for _, kind := range []string{"mutex", "rwlock", "semaphore", "election"} {
+			if n := seen.Count(coordinator.EventHeldLong, kind); n != 1 {
+				w.Errorf("%s: told %d times", kind, n)
+			}
+		}
+		time.Sleep(longest)
+		synctest.Wait()
+		for _, held := range []context.Context{lock.Context(), read.Context(), permit.Context()} {
+			wantErr(w.T, context.Cause(held), recipes.ErrHeldTooLong)
+		}
+		wantErr(w.T, term.Context().Err())
+		for _, release := range []func(context.Context) error{lock.Unlock, read.Unlock, permit.Release, term.Resign} {
+			wantErr(w.T, release(ctx))
+		}
+		w.svc.RemoveRecord("semaphore/n")
+	}, coordinator.WithObserver(&seen))
 }
 
 func TestTimeToHoldIsChecked(t *testing.T) {

@@ -167,8 +167,9 @@ func (m *meter) over(e coordinator.Event, kind, class string) {
 
 // labels are the kind and the class of an event's line. When they are new, what should not happen is set to zero.
 func (m *meter) labels(e coordinator.Event) (kind, class string) {
-	kind, name, _ := e.Line.Split()
+	kind, _, _ = strings.Cut(string(e.Line), "/")
 	if m.class != nil {
+		_, name, _ := e.Line.Split()
 		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD") // it may have cut one of the name's characters, and sinks panic at that
 	}
 	if _, known := m.known.LoadOrStore([2]string{kind, class}, true); !known {

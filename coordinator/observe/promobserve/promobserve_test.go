@@ -125,3 +125,26 @@ func TestTwoCollectorsStandSideBySide(t *testing.T) {
 		t.Errorf("series: %v", names)
 	}
 }
+
+// BenchmarkLockUnlock is what an observed pair costs, beside BenchmarkLockUnlock of package mutex.
+func BenchmarkLockUnlock(b *testing.B) {
+	client, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(promobserve.New()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = client.Close(context.Background()) }()
+	m, err := mutex.New(client, "jobs")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		l, err := m.Lock(context.Background())
+		if err == nil {
+			err = l.Unlock(context.Background())
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
