@@ -144,7 +144,8 @@ func (g *grant) end(ctx context.Context) error {
 	}
 	held := time.Since(g.since)
 	err := g.withdraw(ctx)
-	if errors.Is(err, coordinator.ErrNotHeld) { // it was not released but lost, at a moment that nobody knows
+	// It was not released but lost, at a moment that nobody knows. What may have been applied can have the cause of ctx inside, any error.
+	if errors.Is(err, coordinator.ErrNotHeld) && !coordinator.MayHaveApplied(err) {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
 	}

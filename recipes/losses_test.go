@@ -12,7 +12,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/coordinator/observe"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -57,7 +56,7 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 	for how, loss := range losses {
 		t.Run(how, func(t *testing.T) {
 			var out bytes.Buffer
-			var seen observe.Recorder
+			var seen memory.Tally
 			inWorld(t, func(w world) {
 				outer := w.hold(w.a, w.Context(), lesser())
 				inner := w.hold(w.a, outer.Context(), lesser())
@@ -85,7 +84,7 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 
 // TestLossAtTheGrantIsToldAfterIt: the session ends between the two.
 func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
-	var seen observe.Recorder
+	var seen memory.Tally
 	var svc *memory.Service
 	expire := coordinator.ObserverFunc(func(e coordinator.Event) {
 		if e.Kind == coordinator.EventGranted {
@@ -112,7 +111,7 @@ func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
 
 // TestHandOverIsToldFromTheNotice: a wait of which nobody is the cause has none.
 func TestHandOverIsToldFromTheNotice(t *testing.T) {
-	var seen observe.Recorder
+	var seen memory.Tally
 	last := func() coordinator.Event {
 		all := seen.Events()
 		return all[len(all)-1]
@@ -132,5 +131,21 @@ func TestHandOverIsToldFromTheNotice(t *testing.T) {
 		}
 		w.release(h)
 		_ = other.Release(w.Context())
+	}, coordinator.WithObserver(&seen))
+}
+
+// TestReleaseThatIsGivenUpIsNoLoss: the cause of the caller's context is not the service's word.
+func TestReleaseThatIsGivenUpIsNoLoss(t *testing.T) {
+	var seen memory.Tally
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.on(memory.OpLeave, func(n int) memory.Fate { return memory.Fate{DropReply: n == 0, DelayReply: time.Second} })
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(500*time.Millisecond, func() { cancel(coordinator.ErrNotHeld) })
+		wantErr(w.T, h.Release(ctx), coordinator.ErrNotHeld)
+		time.Sleep(time.Minute)
+		if lost, released := seen.Count(coordinator.EventLost), seen.Count(coordinator.EventReleased); lost != 0 || released != 1 {
+			w.Errorf("told %d times of a loss, and %d times of a release", lost, released)
+		}
 	}, coordinator.WithObserver(&seen))
 }

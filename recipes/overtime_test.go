@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/coordinator/observe"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
@@ -22,9 +22,9 @@ import (
 )
 
 // overtime runs a test on a line with options.
-func overtime(t *testing.T, opts []recipes.Option, f func(w world, seen *observe.Recorder, log *bytes.Buffer)) {
+func overtime(t *testing.T, opts []recipes.Option, f func(w world, seen *memory.Tally, log *bytes.Buffer)) {
 	t.Helper()
-	var seen observe.Recorder
+	var seen memory.Tally
 	var log bytes.Buffer
 	inWorld(t, func(w world) {
 		var err error
@@ -36,7 +36,7 @@ func overtime(t *testing.T, opts []recipes.Option, f func(w world, seen *observe
 }
 
 func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithHoldWarning(time.Minute)}, func(w world, seen *observe.Recorder, log *bytes.Buffer) {
+	overtime(t, []recipes.Option{recipes.WithHoldWarning(time.Minute)}, func(w world, seen *memory.Tally, log *bytes.Buffer) {
 		for range 3 { // in time
 			h := w.hold(w.a, w.Context(), write)
 			time.Sleep(59 * time.Second)
@@ -50,7 +50,7 @@ func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
 		w.release(h)
 		time.Sleep(time.Hour)
 		wantErr(w.T, again.Context().Err())
-		if n, out := seen.Count(coordinator.EventHeldLong, "test"), log.String(); n != 1 ||
+		if n, out := seen.Count(coordinator.EventHeldLong), log.String(); n != 1 ||
 			strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 || !strings.Contains(out, "held=1m0s") || !strings.Contains(out, "line=test/line") {
 			w.Errorf("told %d times; log: %s", n, out)
 		}
@@ -68,7 +68,7 @@ func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
 // TestLongestHoldEndsTheContextAndNothingElse: others wait on, the release works, and what is entered again has ended, too.
 func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute), recipes.WithHoldWarning(time.Second)},
-		func(w world, seen *observe.Recorder, log *bytes.Buffer) {
+		func(w world, seen *memory.Tally, log *bytes.Buffer) {
 			h := w.hold(w.a, w.Context(), lesser())
 			began := time.Now()
 			<-h.Context().Done()
@@ -101,7 +101,7 @@ func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 
 // TestWorkThatRanTooLongWasProtected: Do returns what the work did.
 func TestWorkThatRanTooLongWasProtected(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, seen *observe.Recorder, _ *bytes.Buffer) {
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, seen *memory.Tally, _ *bytes.Buffer) {
 		err := w.hold(w.a, w.Context(), write).Do(w.Context(), "unlock", func(ctx context.Context) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
@@ -117,7 +117,7 @@ func TestWorkThatRanTooLongWasProtected(t *testing.T) {
 
 // TestWriteIsOneAtATimeAfterTheLongestHold: the context of the hold has ended, and its turn to write has not come for that.
 func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, _ *observe.Recorder, _ *bytes.Buffer) {
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, _ *memory.Tally, _ *bytes.Buffer) {
 		h := w.hold(w.a, w.Context(), write)
 		<-h.Context().Done()
 		var under, most atomic.Int32
@@ -146,7 +146,7 @@ func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
 }
 
 func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute)}, func(w world, seen *observe.Recorder, _ *bytes.Buffer) {
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute)}, func(w world, seen *memory.Tally, _ *bytes.Buffer) {
 		h := w.hold(w.a, w.Context(), write)
 		w.svc.Expire(h.Session())
 		time.Sleep(time.Hour)
@@ -158,7 +158,7 @@ func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
 
 // TestEachRecipeTellsOfLongHolds: each takes the options that fit it.
 func TestEachRecipeTellsOfLongHolds(t *testing.T) {
-	var seen observe.Recorder
+	var seen memory.Tally
 	inWorld(t, func(w world) {
 		ctx, c := w.Context(), w.a.client
 		const warn, longest = time.Minute, time.Hour
@@ -180,10 +180,14 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 		wantErr(w.T, err)
 		time.Sleep(warn)
 		synctest.Wait()
-		for _, kind := range []string{"mutex", "rwlock", "semaphore", "election"} {
-			if n := seen.Count(coordinator.EventHeldLong, kind); n != 1 {
-				w.Errorf("%s: told %d times", kind, n)
+		told := map[string]int{}
+		for _, e := range seen.Events() {
+			if e.Kind == coordinator.EventHeldLong {
+				told[string(e.Line)]++
 			}
+		}
+		if want := map[string]int{"mutex/n": 1, "rwlock/n": 1, "semaphore/n": 1, "election/n": 1}; !maps.Equal(told, want) {
+			w.Errorf("told of %v", told)
 		}
 		time.Sleep(longest)
 		synctest.Wait()

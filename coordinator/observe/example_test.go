@@ -11,30 +11,6 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// A test counts what its code has done with locks.
-func ExampleRecorder() {
-	ctx := context.Background()
-	var seen observe.Recorder
-	client, _ := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(&seen))
-	m, _ := mutex.New(client, "jobs")
-	_ = m.Do(ctx, func(context.Context) error { return nil })
-	_ = client.Close(ctx)
-
-	fmt.Println("granted:", seen.Count(coordinator.EventGranted, "mutex"))
-	fmt.Println("lost:", seen.Count(coordinator.EventLost))
-	for _, e := range seen.Events() {
-		if e.Line != "" {
-			fmt.Println(e.Kind, e.Line)
-		}
-	}
-	// Output:
-	// granted: 1
-	// lost: 0
-	// joined mutex/jobs
-	// granted mutex/jobs
-	// released mutex/jobs
-}
-
 // printer is a sink for gauges, which it prints.
 type printer struct{}
 

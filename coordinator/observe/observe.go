@@ -1,6 +1,6 @@
 // Package observe turns the events of Baton's clients into metrics. It says which metrics there are and when they
-// change, once for all that keep them: otelobserve for OpenTelemetry, promobserve for Prometheus, and whoever implements a [Sink]. Its
-// [Recorder] keeps the events themselves, for tests.
+// change, once for all that keep them: otelobserve for OpenTelemetry, promobserve for Prometheus, and whoever implements a [Sink].
+// Tests that want the events themselves have memory.Tally.
 //
 // # Labels
 //
