@@ -65,7 +65,7 @@ func New(s Sink, class Class) coordinator.Observer {
 type meter struct {
 	Sink
 	class Class
-	known sync.Map // of pairs of kind and class
+	known sync.Map // of kind, class and op; without an op, of pairs of the others
 }
 
 // Observe implements coordinator.Observer.
@@ -115,6 +115,9 @@ func (m *meter) session(e coordinator.Event) {
 // line records what happened to a contender or a hold.
 func (m *meter) line(e coordinator.Event) {
 	kind, class := m.labels(e)
+	if e.Kind == coordinator.EventGranted || e.Kind == coordinator.EventNotGranted {
+		m.call(kind, class, e.Op)
+	}
 	switch e.Kind {
 	case coordinator.EventJoined:
 		m.Record(Waiters, 1, kind, class)
@@ -172,7 +175,7 @@ func (m *meter) labels(e coordinator.Event) (kind, class string) {
 		_, name, _ := e.Line.Split()
 		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD") // it may have cut one of the name's characters, and sinks panic at that
 	}
-	if _, known := m.known.LoadOrStore([2]string{kind, class}, true); !known {
+	if m.isNew(kind, class, "") {
 		for _, id := range []ID{Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong} {
 			m.Record(id, 0, kind, class)
 		}
@@ -181,6 +184,22 @@ func (m *meter) labels(e coordinator.Event) (kind, class string) {
 		}
 	}
 	return kind, class
+}
+
+// call sets to zero what should not become of a call.
+func (m *meter) call(kind, class, op string) {
+	if !m.isNew(kind, class, op) {
+		return
+	}
+	for _, err := range []error{coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost} {
+		m.Record(NotGranted, 0, kind, class, op, Reason(coordinator.Event{Err: err}))
+	}
+}
+
+// isNew reports whether something was seen for the first time.
+func (m *meter) isNew(kind, class, op string) bool {
+	_, known := m.known.LoadOrStore([3]string{kind, class, op}, true)
+	return !known
 }
 
 // Cause is the value of the label for why a hold was lost or a session ended.
