@@ -127,13 +127,20 @@ func (s *Session) doubt(id string) {
 // background runs a clean-up until it succeeds or the session ends. A refusal does not end it: whoever
 // took a permission away may give it back, and until then the entry blocks the name.
 func (s *Session) background(op string, line driver.Line, f func(context.Context) error) {
+	e := Event{Session: s.ID(), Op: op, Line: line}
+	tell := func(kind EventKind, err error) {
+		e.Kind, e.Err = kind, err
+		s.client.Observe(e)
+	}
 	s.Go(func() {
+		tell(EventCleaning, nil)
 		pause := time.NewTimer(0)
 		defer pause.Stop()
 		warned := false
 		for {
 			select {
 			case <-s.ctx.Done():
+				tell(EventCleanedUp, context.Cause(s.ctx))
 				return
 			case <-pause.C:
 			}
@@ -144,10 +151,14 @@ func (s *Session) background(op string, line driver.Line, f func(context.Context
 				defer func() { <-s.cleaning }()
 				return f(ctx)
 			})
-			s.client.Observe(Event{Kind: EventCleanedUp, Session: s.ID(), Op: op, Line: line, Err: err})
-			if err == nil || s.ctx.Err() != nil {
+			switch {
+			case err == nil:
+				tell(EventCleanedUp, nil)
 				return
+			case s.ctx.Err() != nil:
+				continue
 			}
+			tell(EventCleanupFailed, err)
 			if !warned {
 				s.client.log.Warn("baton: clean-up fails; until it succeeds the entry stays, at most as long as the session",
 					"op", op, "line", line, "session", s.ID(), "error", err)

@@ -109,6 +109,13 @@ func describe(op, name string, err error) error {
 	}
 }
 
+// IsCause reports whether err is the cause of the end of ctx itself, and not an error that has it inside. That cause can be any error, one
+// of the above too, and then says nothing about the service. It does not call ctx.Err.
+func IsCause(ctx context.Context, err error) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && same(err, cause)
+}
+
 // same reports whether two errors are one. errors.Is would also find it behind others.
 func same(a, b error) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant

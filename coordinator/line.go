@@ -46,7 +46,7 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	case errors.Is(err, ErrTaken), errors.Is(err, ErrStale):
 		s.retire(c.ID) // else each one that is refused would cost those after it a name
 	}
-	return j, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
+	return driver.Joined{}, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
 }
 
 // These bound the requests of a session that are under way at once. The others wait here.

@@ -14,6 +14,8 @@ type Lineup struct {
 	Sessions int            // how many different ones they have
 	// Record is a version that the line's record has had, maybe sooner and maybe later than the reading.
 	Record driver.Version
+	// Told is when the leaving was heard of after which the line was read again; or when somebody began to survey it.
+	Told time.Time
 
 	reading int            // its number
 	at      map[string]int // by key
@@ -188,7 +190,7 @@ func (o *lookout) now() (Lineup, <-chan struct{}, error) {
 
 // read reads the line until something fails. One attempt has a quarter of the TTL, as every request.
 func (o *lookout) read() error {
-	for {
+	for told := time.Now(); ; told = time.Now() {
 		o.mu.Lock()
 		o.begun++
 		reading := o.begun
@@ -201,7 +203,7 @@ func (o *lookout) read() error {
 		if err != nil {
 			return err
 		}
-		o.show(view.Ahead, reading)
+		o.show(view.Ahead, reading, told)
 		if err := o.pause(reading, view.Ahead); err != nil {
 			return err
 		}
@@ -234,7 +236,7 @@ func (o *lookout) pause(reading int, places []driver.Place) error {
 	return o.ctx.Err()
 }
 
-func (o *lookout) show(places []driver.Place, reading int) {
+func (o *lookout) show(places []driver.Place, reading int, told time.Time) {
 	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
 	for i, p := range places {
 		at[p.Key] = i
@@ -242,7 +244,7 @@ func (o *lookout) show(places []driver.Place, reading int) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lineup = Lineup{Places: places, Sessions: len(sessions), Record: o.lineup.Record, reading: reading, at: at}
+	o.lineup = Lineup{Places: places, Sessions: len(sessions), Record: o.lineup.Record, Told: told, reading: reading, at: at}
 	o.tell()
 }
 

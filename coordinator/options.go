@@ -45,8 +45,9 @@ func WithTTL(ttl time.Duration) Option { return func(c *config) { c.ttl = ttl } 
 func WithIdentity(id string) Option { return func(c *config) { c.identity = id } }
 
 // WithLogger sets where the client logs: slog.Default() if it is not called. Logged at Warn: a lost
-// hold (one that Close ends, too), a suspended or lost session, a clean-up that fails. At
-// Info: a resumed session. At Debug: sessions that are opened, and attempts to.
+// hold (one that Close ends, too), one that lasts long if the recipe was told what long is, a suspended or lost session, a session that cannot be
+// opened, once for each call that waits for it, a clean-up that fails, a conversion that is refused. At
+// Info: a resumed session, a wait for a lock-delay. At Debug: sessions that are opened, and further attempts to. docs/observability.md has all lines.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithObserver has o told of events. Several may be given.

@@ -44,30 +44,33 @@ func (s *Session) renewOnce(bound time.Duration) error {
 	defer cancel()
 	sent := s.client.now()
 	err := s.driver.Renew(ctx)
-	switch {
-	case err == nil && s.extend(sent):
-		s.renewed(time.Since(sent.time))
-	case err == nil:
-		s.expire()
-		return ErrSessionLost
-	case errors.Is(err, ErrSessionLost):
+	if err == nil {
+		left, ok := s.extend(sent)
+		if !ok {
+			s.expire()
+			return ErrSessionLost
+		}
+		s.renewed(time.Since(sent.time), left)
+		return nil
+	}
+	if errors.Is(err, ErrSessionLost) {
 		s.end(err)
 	}
 	return err
 }
 
-func (s *Session) renewed(took time.Duration) {
-	e := Event{Kind: EventSessionRenewed, Session: s.ID(), Duration: took, Margin: time.Until(s.Deadline())}
-	if s.become(Connected) {
+// renewed tells of a renewal that took so long, and came when so much was left.
+func (s *Session) renewed(took, left time.Duration) {
+	if _, resumed := s.become(Connected); resumed {
 		s.client.log.Info("baton: session resumed", "service", s.client.String(), "session", s.ID())
 		s.client.Observe(Event{Kind: EventSessionResumed, Session: s.ID()})
 	}
-	s.client.Observe(e)
+	s.client.Observe(Event{Kind: EventSessionRenewed, Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
 }
 
 // suspend tells that the service does not answer, with what error, and when the session is lost for it.
 func (s *Session) suspend(err error, left time.Duration) {
-	if !s.become(Suspended) {
+	if _, suspended := s.become(Suspended); !suspended {
 		return
 	}
 	s.client.log.Warn("baton: session suspended: the service does not answer",

@@ -202,13 +202,14 @@ func (s *Session) expire() {
 }
 
 // extend moves the deadline after a renewal, sent at the given time, was acknowledged. An
-// acknowledgement that comes after the deadline is too late: the loss may have been seen.
-func (s *Session) extend(sent moment) bool {
+// acknowledgement that comes after the deadline is too late: the loss may have been seen. left is what was left until then.
+func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Since(s.born)
-	if s.ctx.Err() != nil || now >= time.Duration(s.deadline.Load()) {
-		return false
+	left = time.Duration(s.deadline.Load()) - now
+	if s.ctx.Err() != nil || left <= 0 {
+		return 0, false
 	}
 	life := s.TTL() - s.margin
 	if d := sent.time.Sub(s.born) + life; d >= time.Duration(s.deadline.Load()) {
@@ -216,20 +217,21 @@ func (s *Session) extend(sent moment) bool {
 		s.wallDeadline.Store(sent.wall + int64(life))
 		s.alarm.Reset(d - now)
 	}
-	return true
+	return left, true
 }
 
-// become moves a living session to connected or suspended and reports whether that was a change.
-func (s *Session) become(to State) bool {
+// become moves a living session to another state and reports whether that was a change, and from which.
+func (s *Session) become(to State) (from State, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state == to || s.state == Lost {
-		return false
+	from = s.state
+	if from == to || from == Lost {
+		return from, false
 	}
 	s.state = to
 	close(s.changed)
 	s.changed = make(chan struct{})
-	return true
+	return from, true
 }
 
 // end ends the session for the given cause, once, tells everybody, and has its rest cleared
@@ -240,12 +242,13 @@ func (s *Session) become(to State) bool {
 func (s *Session) end(cause error) {
 	s.cancel(cause)
 	s.giveUp()
-	if !s.become(Lost) {
+	was, first := s.become(Lost)
+	if !first {
 		return
 	}
 	s.alarm.Stop()
 	cause = context.Cause(s.ctx) // of two that end it at once, the first
-	s.client.Observe(Event{Kind: EventSessionEnded, Session: s.ID(), Err: cause})
+	s.client.Observe(Event{Kind: EventSessionEnded, Session: s.ID(), State: was, Err: cause})
 	if !errors.Is(cause, ErrClosed) {
 		s.client.log.Warn("baton: session lost; all holds on it are lost",
 			"service", s.client.String(), "session", s.ID(), "error", cause)

@@ -39,6 +39,10 @@ func WithIdentity(id string) Option { return Option(recipes.WithIdentity(id)) }
 // [recipes.WithLockDelay] for what it costs.
 func WithLockDelay(d time.Duration) Option { return Option(recipes.WithLockDelay(d)) }
 
+// WithHoldWarning has a term told of that lasts for so long: at Warn in the log, and to observers. It shows a holder that hangs while its
+// session lives. Zero, as by default: none is told of.
+func WithHoldWarning(d time.Duration) Option { return Option(recipes.WithHoldWarning(d)) }
+
 // New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
 // coordinator.ErrInvalid and says which argument breaks which rule.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {

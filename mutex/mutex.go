@@ -60,6 +60,14 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
+// WithHoldWarning has a lock told of that lasts for so long: at Warn in the log, and to observers. It shows a holder that hangs while its
+// session lives. Zero, as by default: none is told of.
+func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
+
+// WithMaxHold is WithHoldWarning, and ends the lock's context too, with recipes.ErrHeldTooLong as its cause. The name is held still, since the
+// work may still run: Err returns nil, and Unlock gives it back as ever.
+func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
+
 // WithLockDelay has the lock rest for so long, 1 ms to a minute, when a holder was lost, so that what it had sent before can arrive while
 // nobody else holds. After an Unlock the next one holds at once. All who use the name give the option. See
 // [recipes.WithLockDelay] for what it costs.

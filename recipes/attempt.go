@@ -20,6 +20,7 @@ type attempt struct {
 	joined  driver.Joined
 	last    bool // nobody could be behind it and take it for a waiter
 	first   bool // it was admitted as the first in line
+	waited  bool // it was not admitted at once
 
 	// What it knows of the record; see Terms.
 	remembered bool // it is from an earlier attempt
@@ -28,25 +29,51 @@ type attempt struct {
 	sharing    sharing
 
 	noted driver.Version // of the note that it has left; see rest
+
+	told time.Time // when it heard last that somebody ahead has left, or of another record
 }
 
-// acquire is Acquire without re-entry. It also returns the session's ID, for the observer.
-func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, string, error) {
+// acquire is Acquire without re-entry.
+func (l *Line) acquire(ctx context.Context, r Request) (*Hold, error) {
 	if r.Payload == nil {
 		r.Payload = l.payload
 	}
+	began := time.Now()
 	a := &attempt{Request: r, line: l, info: info{
-		Identity: l.identity, Since: now.UTC().Round(time.Millisecond), Payload: r.Payload}}
-	var err error
-	if a.value, err = l.encode(a.info); err != nil {
-		return nil, "", err
+		Identity: l.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}}
+	if err := a.win(ctx); err != nil {
+		a.observe(ctx, began, coordinator.EventNotGranted, err)
+		return nil, err
+	}
+	// Before there is a hold, which might be lost at once: nobody is to hear of the loss before the grant.
+	a.observe(ctx, began, coordinator.EventGranted, nil)
+	return newHold(ctx, a), nil
+}
+
+// observe tells how the attempt has ended.
+func (a *attempt) observe(ctx context.Context, began time.Time, kind coordinator.EventKind, err error) {
+	e := coordinator.Event{Kind: kind, Op: a.Op, Line: a.line.line, Token: a.joined.Token, Context: ctx,
+		Duration: time.Since(began), Waited: a.waited, Err: err}
+	if a.session != nil {
+		e.Session = a.session.ID()
+	}
+	if a.waited && err == nil {
+		e.HandOver = time.Since(a.told)
+	}
+	a.line.client.Observe(e)
+}
+
+// win takes the attempt to where it is granted. When it fails, it has seen to it that nothing stays in the line.
+func (a *attempt) win(ctx context.Context) (err error) {
+	if a.value, err = a.line.encode(a.info); err != nil {
+		return err
 	}
 	err = a.join(ctx)
 	switch {
 	case a.session == nil:
-		return nil, "", err
+		return err
 	case err != nil:
-		return nil, a.session.ID(), a.taken(ctx, err)
+		return a.taken(ctx, err)
 	}
 	if err = a.wait(ctx); err == nil {
 		err = a.rest(ctx)
@@ -57,10 +84,10 @@ func (l *Line) acquire(ctx context.Context, r Request, now time.Time) (*Hold, st
 		err = a.session.Check(ctx)
 	}
 	if err != nil {
-		a.session.Abandon(l.line, a.joined.Place)
-		return nil, a.session.ID(), a.taken(ctx, err)
+		a.session.Abandon(a.line.line, a.joined.Place)
+		return a.taken(ctx, err)
 	}
-	return newHold(ctx, a), a.session.ID(), nil
+	return nil
 }
 
 // join puts a contender into the line. When the service answers that the session was over before, this
@@ -124,7 +151,8 @@ func (a *attempt) wait(ctx context.Context) error {
 		if a.sharing == now {
 			continue
 		}
-		if passed, err := a.await(ctx, v); passed || err != nil {
+		passed, err := a.await(ctx, v)
+		if a.waits(); passed || err != nil {
 			a.first = passed
 			return err
 		}
@@ -133,6 +161,9 @@ func (a *attempt) wait(ctx context.Context) error {
 		}
 	}
 }
+
+// waits notes that something has come that the contender waited for.
+func (a *attempt) waits() { a.waited, a.told = true, time.Now() }
 
 // glance is the verdict, if that of whoever stands directly ahead is enough to know it.
 func (a *attempt) glance() Verdict {

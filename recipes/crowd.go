@@ -87,6 +87,10 @@ func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 			if admitted = a.Rule(l.Places[:own]).Admitted; admitted {
 				a.last = shared(l.Places, own)
 			}
+			a.waited = a.waited || !admitted
+			if l.Told.After(a.told) {
+				a.told = l.Told
+			}
 			record, other = l.Record, l.Record != a.record && l.Record != asked
 			return admitted || other || !crowded(len(l.Places), l.Sessions)
 		})
@@ -97,6 +101,9 @@ func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 			return false, nil
 		case err != nil:
 			return false, err
+		}
+		if other {
+			a.waits()
 		}
 		asked = record // which may be older than a.record
 		same, err := a.confirm(ctx)

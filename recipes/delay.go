@@ -140,6 +140,9 @@ func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Dur
 // sleep waits out a lock-delay.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	a.line.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "line", a.line.line, "token", a.joined.Token, "delay", d)
+	if !a.waited {
+		a.waits()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

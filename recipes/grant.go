@@ -14,7 +14,6 @@ import (
 type grant struct {
 	line    *Line
 	session *coordinator.Session
-	id      string
 	token   driver.Token
 	since   time.Time
 	passes  driver.Place // its place for as long as it excludes everybody else and stands first in line; or zero
@@ -32,6 +31,7 @@ type grant struct {
 	value    []byte
 	held     string             // the mode to convert to when the hold has lasted; empty if there is none, or it is done
 	settle   *coordinator.Alarm // runs settled
+	overtime *overtime          // nil, unless there is something to tell of a hold that lasts long
 	turn     *turn              // the latest conversion; nil if there was none
 }
 
@@ -44,10 +44,17 @@ type level struct {
 	cancel context.CancelCauseFunc // one of the level's own, which ends with its last hold; else nil
 }
 
+// end ends the level's own context, if it has one.
+func (l *level) end(cause error) {
+	if l.cancel != nil {
+		l.cancel(cause)
+	}
+}
+
 // newHold returns the first hold of the grant that an attempt has won.
 func newHold(ctx context.Context, a *attempt) *Hold {
 	g := &grant{
-		line: a.line, session: a.session, id: a.joined.Place.ID, token: a.joined.Token, since: time.Now(),
+		line: a.line, session: a.session, token: a.joined.Token, since: time.Now(),
 		place: a.joined.Place, info: a.info, value: a.value, held: a.Held, writing: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
@@ -64,6 +71,7 @@ func newHold(ctx context.Context, a *attempt) *Hold {
 	g.mu.Lock() // settled may run at once
 	defer g.mu.Unlock()
 	g.settle = a.session.OnSettle(g.settled)
+	g.watchTime()
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
@@ -73,8 +81,11 @@ func newHold(ctx context.Context, a *attempt) *Hold {
 // handle counts one more handle, whose context has the values of ctx, but not its end: a ctx that
 // bounded the wait must not bound the hold. The caller holds g.mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
-	if g.low != nil && l.count == 0 {
+	if (g.low != nil || g.line.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
+		if g.overtime != nil && g.overtime.tooLong {
+			l.end(ErrHeldTooLong)
+		}
 	}
 	l.count++
 	return &Hold{grant: g, level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
@@ -125,12 +136,13 @@ func (g *grant) leave(l *level, over bool) (last bool, t *turn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.count--
-	if l.count == 0 && l.cancel != nil {
-		l.cancel(coordinator.ErrReleased)
+	if l.count == 0 {
+		l.end(coordinator.ErrReleased)
 	}
 	switch {
 	case g.holds() == 0:
 		g.settle.Stop()
+		g.timed()
 		return true, nil
 	case l == g.top && l.count == 0 && !over:
 		return false, g.convert(g.low.mode)
@@ -224,12 +236,16 @@ func (g *grant) over(cause error) bool {
 
 // lost reports the end of a grant that was not released. Whoever took g.quiet back calls it, or the
 // session's end does: never both.
-func (g *grant) lost() {
-	cause := context.Cause(g.ctx)
-	held := time.Since(g.since)
+func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
+
+// reportLoss reports that the grant was lost after so long.
+func (g *grant) reportLoss(held time.Duration, cause error) {
+	g.mu.Lock()
+	long := g.timed()
+	g.mu.Unlock()
 	c := g.line.client
 	c.Log().Warn("baton: hold lost", "line", g.line.line, "token", g.token, "session", g.session.ID(),
 		"held", held, "error", cause)
 	c.Observe(coordinator.Event{Kind: coordinator.EventLost, Session: g.session.ID(), Line: g.line.line,
-		Token: g.token, Duration: held, Err: cause})
+		Token: g.token, Duration: held, Long: long, Err: cause})
 }

@@ -25,7 +25,7 @@ type Hold struct {
 func (h *Hold) Token() driver.Token { return h.grant.token }
 
 // Context ends when the hold does: released, lost with the session, or removed. Its cause tells
-// which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed). It has the values of the
+// which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed). With WithMaxHold it can end sooner. It has the values of the
 // context given to the call that made this hold, but not its deadline. Its Err looks at the
 // clock, so that a process which was paused sees the loss at once; contexts derived
 // from it see it when their timers have run. After re-entering it ends with the last handle of its mode.
@@ -53,7 +53,7 @@ func (h *Hold) Deadline() time.Time { return h.grant.session.Deadline() }
 func (h *Hold) Session() string { return h.grant.session.ID() }
 
 // ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
-func (h *Hold) ID() string { return h.grant.id }
+func (h *Hold) ID() string { return h.Place().ID }
 
 // Revoked waits until another client has asked the holder to give up, as Curator's Revoker does: nil says so, and then the holder may
 // release, or not. It costs a request. Where lines are not shared with such a client the error is ErrInvalid; when the hold ends first, why it
@@ -144,8 +144,16 @@ func (g *grant) end(ctx context.Context) error {
 	}
 	held := time.Since(g.since)
 	err := g.withdraw(ctx)
+	// It was not released but lost, at a moment that nobody knows. What may have been applied can have the cause of ctx inside, any error.
+	if errors.Is(err, coordinator.ErrNotHeld) && !coordinator.MayHaveApplied(err) {
+		g.reportLoss(held, coordinator.ErrRemoved)
+		return err
+	}
+	g.mu.Lock()
+	long := g.timed()
+	g.mu.Unlock()
 	g.line.client.Observe(coordinator.Event{Kind: coordinator.EventReleased, Session: g.session.ID(),
-		Line: g.line.line, Token: g.token, Duration: held, Err: err})
+		Line: g.line.line, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }
 
@@ -175,13 +183,10 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	if len(payload) > MaxPayload {
 		return invalid("payload has %d bytes; at most %d are allowed", len(payload), MaxPayload)
 	}
-	select {
-	case g.writing <- struct{}{}:
-		defer func() { <-g.writing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-h.ctx.Done():
+	if err := h.toWrite(ctx); err != nil {
+		return err
 	}
+	defer func() { <-g.writing }()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
@@ -210,4 +215,22 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 		return over
 	}
 	return err
+}
+
+// toWrite waits until nobody else writes, and takes that place.
+func (h *Hold) toWrite(ctx context.Context) error {
+	over := h.ctx.Done()
+	for {
+		select {
+		case h.grant.writing <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-over:
+			if err := h.Check(ctx); err != nil {
+				return err
+			}
+			over = h.grant.ctx.Done() // it is held, if too long
+		}
+	}
 }

@@ -22,8 +22,11 @@ type Line struct {
 	identity string
 	payload  []byte
 	delay    time.Duration // see WithLockDelay
-	vacancy  vacancy
-	record   atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
+
+	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
+
+	vacancy vacancy
+	record  atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
 }
 
 // NewLine returns the line of a recipe's kind and a name. It does no I/O.
@@ -51,11 +54,15 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if err := set.checkDelay(name); err != nil {
 		return nil, err
 	}
+	if err := set.checkOvertime(name); err != nil {
+		return nil, err
+	}
 	if len(set.payload) > MaxPayload {
 		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
 	l := &Line{client: c, name: name, line: line, kind: kind, shared: c.Sharer(), key: holdKey{c, line},
-		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay}
+		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay,
+		warnAfter: set.warnAfter, maxHold: set.maxHold}
 	if l.delay != 0 && l.shared != nil {
 		return nil, invalid("lock-delay %v for %q: the other clients of a shared line do not keep to it", l.delay, name)
 	}
@@ -113,20 +120,16 @@ func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 		return nil, context.Cause(ctx)
 	}
 	if h, err := l.reenter(ctx, r); h != nil {
-		l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: h.Session(), Line: l.line, Token: h.Token()})
+		l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: h.Session(), Op: r.Op,
+			Line: l.line, Token: h.Token(), Context: ctx})
 		return h, nil
 	} else if err != nil {
 		return nil, l.describe(ctx, r.Op, err)
 	}
-	began := time.Now()
-	h, sess, err := l.acquire(ctx, r, began)
+	h, err := l.acquire(ctx, r)
 	if err != nil {
-		l.client.Observe(coordinator.Event{Kind: coordinator.EventNotGranted, Session: sess, Op: r.Op,
-			Line: l.line, Duration: time.Since(began), Err: err})
 		return nil, l.describe(ctx, r.Op, err)
 	}
-	l.client.Observe(coordinator.Event{Kind: coordinator.EventGranted, Session: sess, Op: r.Op,
-		Line: l.line, Token: h.Token(), Duration: time.Since(began)})
 	return h, nil
 }
 

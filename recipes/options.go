@@ -10,6 +10,8 @@ type options struct {
 	payload  []byte
 	delay    time.Duration
 	delays   bool
+
+	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
 }
 
 // WithIdentity sets who holds or waits in listings: the client's identity by default, and for an empty one.

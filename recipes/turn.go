@@ -210,13 +210,13 @@ func (g *grant) withdraw(ctx context.Context) error {
 	switch {
 	case t == nil || t.err == nil:
 	case errors.Is(t.err, coordinator.ErrRemoved):
-		g.session.Discard(g.line.line, g.id) // a late request to join may be to come
+		g.session.Discard(g.line.line, g.place.ID) // a late request to join may be to come
 		return g.notHeld()
 	case t.maybe && ctx.Err() != nil: // the time is used up
-		g.session.Discard(g.line.line, g.id)
+		g.session.Discard(g.line.line, g.place.ID)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
 	case t.maybe:
-		return g.session.Withdraw(ctx, g.line.line, g.id)
+		return g.session.Withdraw(ctx, g.line.line, g.place.ID)
 	}
 	if g.place == g.passes { // and was not converted
 		return g.session.Pass(ctx, g.line.line, g.place)

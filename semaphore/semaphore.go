@@ -69,6 +69,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/recipes"
@@ -106,6 +107,14 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
+
+// WithHoldWarning has a permit told of that lasts for so long: at Warn in the log, and to observers. It shows a holder that hangs while its
+// session lives. Zero, as by default: none is told of.
+func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
+
+// WithMaxHold is WithHoldWarning, and ends the permit's context too, with recipes.ErrHeldTooLong as its cause. The name is held still, since the
+// work may still run: Err returns nil, and Release gives it back as ever.
+func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the semaphore of a name (see [coordinator.CheckName]) with a limit of 1 to [MaxLimit], or
 // [Stored]. It does no I/O: whether the limit is the one that is stored shows at the first Acquire.

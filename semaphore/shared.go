@@ -33,7 +33,8 @@ type sharing struct {
 }
 
 func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*Semaphore, error) {
-	mutex, err := recipes.NewLine(c, locks, name, opts...)
+	// To have that mutex for long means to wait for a lease.
+	mutex, err := recipes.NewLine(c, locks, name, append(slices.Clone(opts), recipes.WithHoldWarning(0), recipes.WithMaxHold(0))...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,20 +5,19 @@ var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A waiter that is woken takes the name without a look, whatever it was that woke it: the one ahead may have left without ever holding.",
 	file: "recipes/attempt.go",
-	old: `		if passed, err := a.await(ctx, v); passed || err != nil {
+	old: `		if a.waits(); passed || err != nil {
 			a.first = passed
 			return err
 		}`,
-	new: `		passed, err := a.await(ctx, v)
-		a.first = passed || a.first
+	new: `		a.first = passed || a.first
 		return err`,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"}},
 }, {
 	name: "any-leaving-is-a-pass", promise: "P1",
 	what: "A follower takes the leaving of the one ahead for a pass, also if that one gave up or was lost.",
 	file: "recipes/attempt.go",
-	old:  `		if passed, err := a.await(ctx, v); passed || err != nil {`,
-	new:  `		if passed, err := a.await(ctx, v); passed || v.Next || err != nil {`,
+	old:  `		if a.waits(); passed || err != nil {`,
+	new:  `		if passed || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
 		{pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"},
@@ -83,7 +82,7 @@ var ofRecipes = []mutation{{
 	name: "no-clean-up", promise: "P4",
 	what:   "An attempt that is cancelled, or refused, leaves its entry in the line.",
 	file:   "recipes/attempt.go",
-	old:    `		a.session.Abandon(l.line, a.joined.Place)`,
+	old:    `		a.session.Abandon(a.line.line, a.joined.Place)`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine"}},
 }, {
@@ -116,8 +115,8 @@ var ofRecipes = []mutation{{
 	name: "write-outlives-downgrade", promise: "P2",
 	what:   "The context of a write lock that is downgraded ends no sooner than the read lock.",
 	file:   "recipes/grant.go",
-	old:    `	if l.count == 0 && l.cancel != nil {`,
-	new:    `	if false && l.cancel != nil {`,
+	old:    `		l.end(coordinator.ErrReleased)`,
+	new:    ``,
 	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestContextsEndWithTheirOwnKind"}},
 }, {
 	name: "leaves-before-it-tells", promise: "P2",

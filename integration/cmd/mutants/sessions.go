@@ -5,8 +5,8 @@ var ofSessions = []mutation{{
 	name: "counts-from-the-answer", promise: "P2",
 	what:   "The deadline counts from the moment at which the answer to a renewal came, and not from its sending.",
 	file:   "coordinator/renew.go",
-	old:    `s.extend(sent):`,
-	new:    `s.extend(s.client.now()):`,
+	old:    `s.extend(sent)`,
+	new:    `s.extend(s.client.now())`,
 	caught: []test{simulated("mutex"), {pkg: "coordinator", name: "TestSessionEndsHereBeforeItEndsThere"}},
 }, {
 	name: "no-margin", promise: "P2",
@@ -19,7 +19,7 @@ var ofSessions = []mutation{{
 	name: "late-answer-revives", promise: "P2",
 	what:   "A renewal that is acknowledged after the deadline brings the session back to life.",
 	file:   "coordinator/session.go",
-	old:    `	if s.ctx.Err() != nil || now >= time.Duration(s.deadline.Load()) {`,
+	old:    `	if s.ctx.Err() != nil || left <= 0 {`,
 	new:    `	if s.ctx.Err() != nil {`,
 	caught: []test{{pkg: "coordinator", name: "TestAcknowledgementSeenAfterTheDeadlineRevivesNothing"}},
 }, {
@@ -104,10 +104,12 @@ var ofSessions = []mutation{{
 	caught: []test{simulated("")},
 }, {
 	name: "leaves-once", promise: "P4",
-	what:   "Clean-up in the background is tried once.",
-	file:   "coordinator/cleanup.go",
-	old:    `			if err == nil || s.ctx.Err() != nil {`,
-	new:    `			if err == nil || err != nil {`,
+	what: "Clean-up in the background is tried once.",
+	file: "coordinator/cleanup.go",
+	old: `			case err == nil:
+				tell`,
+	new: `			default:
+				tell`,
 	caught: []test{simulated(""), {pkg: "coordinator", name: "TestRefusedLeaveIsTriedUntilItIsAllowed"}},
 }, {
 	name: "dead-context-unlocks-nothing", promise: "P4",

@@ -31,19 +31,22 @@ type actor struct {
 	wants      int // permits
 }
 
+// warn is after how long a hold is told of. Some last longer.
+const warn = 300 * time.Millisecond
+
 // object makes what a client uses a name by.
 func (n *name) object(c *coordinator.Client) any {
 	var o any
 	var err error
 	switch n.recipe {
 	case "mutex":
-		o, err = mutex.New(c, n.name)
+		o, err = mutex.New(c, n.name, mutex.WithHoldWarning(warn))
 	case "rwlock":
-		o, err = rwlock.New(c, n.name)
+		o, err = rwlock.New(c, n.name, rwlock.WithHoldWarning(warn))
 	case "semaphore":
-		o, err = semaphore.New(c, n.name, semaphore.Stored)
+		o, err = semaphore.New(c, n.name, semaphore.Stored, semaphore.WithHoldWarning(warn))
 	case "election":
-		o, err = election.New(c, n.name)
+		o, err = election.New(c, n.name, election.WithHoldWarning(warn))
 	}
 	if err != nil {
 		panic(err)

@@ -31,6 +31,7 @@ type world struct {
 	stale   bool          // views may be of the past
 	names   []*name
 	slots   []*slot
+	book    *book
 
 	mended chan struct{} // closed when nothing goes wrong any more
 	ending chan struct{} // closed when everybody is to come to an end
@@ -98,7 +99,7 @@ var recipeKinds = []string{"mutex", "rwlock", "semaphore", "election"}
 func newWorld(seed uint64, recipe string) *world {
 	r := rand.New(rand.NewPCG(seed, 0x62a70e))
 	w := &world{
-		seed: seed, began: time.Now(), mended: make(chan struct{}), ending: make(chan struct{}),
+		seed: seed, began: time.Now(), book: newBook(), mended: make(chan struct{}), ending: make(chan struct{}),
 		looks: map[string]look{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
 		closedBy: map[*memory.Driver]string{},
 		draws:    map[string]uint64{}, labels: map[string]string{}, lines: map[driver.Line]*line{},
@@ -284,6 +285,9 @@ func (w *world) judgeEnd(t *testing.T) {
 	if stats := w.svc.Stats(); stats.Sessions > 0 {
 		w.blame("%d sessions are left behind", stats.Sessions)
 	}
+	for _, bad := range w.book.audit() {
+		w.blame("%s", bad)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, l := range w.lines {
@@ -322,7 +326,7 @@ func (w *world) open(s *slot) {
 	c, err := coordinator.New(&jittery{Driver: d, w: w, slot: s},
 		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)), coordinator.WithRetry(coordinator.Retry{Jitter: -1}),
-		coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) { w.observe(s, d, e) })))
+		coordinator.WithObserver(w.book), coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) { w.observe(s, d, e) })))
 	if err != nil {
 		panic(err)
 	}

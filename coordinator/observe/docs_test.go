@@ -1,0 +1,80 @@
+package observe_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator/observe"
+)
+
+const doc = "../../docs/observability.md"
+
+// row is a metric's line in the documentation.
+func row(m observe.Metric) string {
+	labels := strings.Join(m.Labels, ", ")
+	return strings.ReplaceAll(fmt.Sprintf("| `%s` | %s | %s | %s |", m.Name, m.Type, labels, m.Help), "|  |", "| |")
+}
+
+// TestDocumentedMetricsAreThoseThatExist, with their types, labels and meaning.
+func TestDocumentedMetricsAreThoseThatExist(t *testing.T) {
+	text, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := regexp.MustCompile("(?m)^\\| `baton_.*$").FindAllString(string(text), -1)
+	var exist []string
+	for _, m := range observe.Metrics() {
+		exist = append(exist, row(m))
+		if !slices.Contains(documented, row(m)) {
+			t.Errorf("%s wants the line\n%s", doc, row(m))
+		}
+	}
+	for _, line := range documented {
+		if !slices.Contains(exist, line) {
+			t.Errorf("%s has a line of no metric:\n%s", doc, line)
+		}
+	}
+}
+
+// TestDocumentedLogLinesAreThoseThatExist, each at its level.
+func TestDocumentedLogLinesAreThoseThatExist(t *testing.T) {
+	text, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, m := range regexp.MustCompile("(?m)^\\| (\\w+) \\| `(baton: [^`]*)` \\|").FindAllStringSubmatch(string(text), -1) {
+		documented[m[2]] = m[1]
+	}
+	line := regexp.MustCompile(`(?:\.(Debug|Info|Warn|Error)\(|[ ,=(])\s*"(baton: [^"%]*[^"% ])"`)
+	found := map[string]bool{}
+	for _, dir := range []string{"coordinator", "recipes", "mutex", "rwlock", "semaphore", "election"} {
+		err := filepath.WalkDir("../../"+dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			src, err := os.ReadFile(path)
+			for _, m := range line.FindAllStringSubmatch(string(src), -1) {
+				found[m[2]] = true
+				if level := documented[m[2]]; level == "" || m[1] != "" && level != m[1] {
+					t.Errorf("%s logs %q at %s; documented at %q", path, m[2], m[1], level)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for said := range documented {
+		if !found[said] {
+			t.Errorf("documented, and not logged: %q", said)
+		}
+	}
+}

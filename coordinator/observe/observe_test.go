@@ -1,0 +1,168 @@
+package observe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/coordinator/observe"
+	"github.com/baton-go/baton/mutex"
+)
+
+var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+
+// sums is a sink that adds everything up, by metric and labels.
+type sums struct {
+	mu sync.Mutex
+	of map[string]float64
+}
+
+func newSums() *sums { return &sums{of: map[string]float64{}} }
+
+func (s *sums) Record(id observe.ID, v float64, values ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[strings.TrimSpace(observe.Metrics()[id].Name+" "+strings.Join(values, " "))] += v
+}
+
+// take returns what has changed since the last take.
+func (s *sums) take() map[string]float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed := maps.Clone(s.of)
+	maps.DeleteFunc(changed, func(_ string, v float64) bool { return v == 0 })
+	s.of = map[string]float64{}
+	return changed
+}
+
+func TestEachWaitThatFailsHasItsReason(t *testing.T) {
+	cancelled := func(cause error) context.Context {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(cause)
+		return ctx
+	}
+	late, cancel := context.WithTimeout(context.Background(), -1)
+	defer cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		err  error
+		want string
+	}{
+		{late, context.DeadlineExceeded, "timeout"},
+		{cancelled(nil), context.Canceled, "cancelled"},
+		{cancelled(io.EOF), io.EOF, "cancelled"},
+		{cancelled(coordinator.ErrSessionLost), coordinator.ErrSessionLost, "cancelled"}, // of somebody else
+		{cancelled(nil), fmt.Errorf("%w: %w", coordinator.ErrUnavailable, context.Canceled), "unavailable"},
+		{context.Background(), coordinator.ErrSessionLost, "session_lost"},
+		{context.Background(), coordinator.ErrRemoved, "removed"},
+		{context.Background(), coordinator.ErrTaken, "taken"},
+		{context.Background(), coordinator.ErrRefused, "refused"},
+		{context.Background(), coordinator.ErrClosed, "closed"},
+		{context.Background(), coordinator.ErrInvalid, "invalid"},
+		{context.Background(), io.EOF, "other"},
+		{nil, context.Canceled, "other"},
+	} {
+		if got := observe.Reason(coordinator.Event{Context: c.ctx, Err: c.err}); got != c.want {
+			t.Errorf("%v is %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// TestClassIsAlwaysValidText: sinks may panic at what is not, and they are called in the middle of a lock.
+func TestClassIsAlwaysValidText(t *testing.T) {
+	s := newSums()
+	o := observe.New(s, func(_, name string) string { return name[:2] })
+	o.Observe(coordinator.Event{Kind: coordinator.EventJoined, Line: driver.NewLine("mutex", "aé")})
+	for name := range s.of {
+		if !utf8.ValidString(name) {
+			t.Errorf("%q", name)
+		}
+	}
+}
+
+// TestMetricsTellOfALife follows one mutex, step by step.
+func TestMetricsTellOfALife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, s := memory.NewService(), newSums()
+		o := observe.New(s, nil)
+		want := func(what string, want map[string]float64) {
+			t.Helper()
+			synctest.Wait()
+			got := s.take()
+			for name, v := range want {
+				if got[name] != v {
+					t.Errorf("%s: %s is %v, want %v", what, name, got[name], v)
+				}
+			}
+			if extra := slices.DeleteFunc(slices.Collect(maps.Keys(got)), func(n string) bool { _, ok := want[n]; return ok }); len(extra) > 0 {
+				t.Errorf("%s: also %q", what, extra)
+			}
+		}
+		c, err := coordinator.New(svc.Driver(), quiet, coordinator.WithTTL(10*time.Second), coordinator.WithObserver(o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, _ := coordinator.New(svc.Driver(), quiet)
+		m, _ := mutex.New(c, "jobs")
+		n, _ := mutex.New(other, "jobs")
+		first, _ := n.Lock(t.Context())
+		time.AfterFunc(2*time.Second, func() { _ = first.Unlock(context.Background()) })
+		l, err := m.Lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want("a contended lock", map[string]float64{
+			"baton_sessions_opened_total": 1, "baton_sessions connected": 1,
+			"baton_grants_total mutex  lock true": 1, "baton_holders mutex": 1, "baton_wait_seconds mutex  lock": 2,
+		})
+		time.Sleep(time.Second) // a renewal at 2.5 s, of a session that lives for 9 s without
+		want("a renewal", map[string]float64{"baton_renewal_margin_ratio": 6.5 / 9})
+		if err := l.Unlock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want("a release", map[string]float64{"baton_holders mutex": -1, "baton_releases_total mutex": 1, "baton_hold_seconds mutex": 1})
+		if _, err = m.Lock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.take()
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want("a close", map[string]float64{
+			"baton_sessions connected": -1, "baton_sessions_ended_total closed": 1, "baton_holders mutex": -1, "baton_lost_total mutex  closed": 1,
+		})
+		if _, err := m.Lock(t.Context()); !errors.Is(err, coordinator.ErrClosed) {
+			t.Fatal(err)
+		}
+		want("a lock after that", map[string]float64{"baton_not_granted_total mutex  lock closed": 1})
+		_ = other.Close(t.Context())
+	})
+}
+
+func TestMetricsAreWellFormed(t *testing.T) {
+	seen := map[string]bool{}
+	for id, m := range observe.Metrics() {
+		switch {
+		case m.Name == "" || m.Help == "" || seen[m.Name] || !strings.HasPrefix(m.Name, "baton_"):
+			t.Errorf("%d: %+v", id, m)
+		case (m.Type == observe.Histogram) != (len(m.Buckets) > 0) || !slices.IsSorted(m.Buckets):
+			t.Errorf("%s: buckets %v", m.Name, m.Buckets)
+		case (m.Type == observe.Counter) != strings.HasSuffix(m.Name, "_total"), (m.Unit() == "s") != strings.HasSuffix(m.Name, "_seconds"):
+			t.Errorf("%s is a %s in %q", m.Name, m.Type, m.Unit())
+		}
+		seen[m.Name] = true
+	}
+}

@@ -1,0 +1,85 @@
+// Package promobserve keeps the metrics of Baton's clients for Prometheus.
+//
+//	metrics := promobserve.New()
+//	prometheus.MustRegister(metrics)
+//	client, err := coordinator.Open(url, coordinator.WithObserver(metrics))
+//
+// Nothing is registered by itself. One collector serves all clients of a process together; to tell clients of two services apart, make two, and
+// register them by prometheus.WrapRegistererWith with a label each. The metrics are those of package observe, whose comment has the labels.
+package promobserve
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/observe"
+)
+
+// Collector is a coordinator.Observer, and a prometheus.Collector that the user registers. It is safe for concurrent use.
+type Collector struct {
+	coordinator.Observer
+	sink sink
+}
+
+// Option changes a default of a Collector.
+type Option func(*observe.Class)
+
+// WithClass gives names a class, which is a label. It must have few values. Without it there is one class, without a name.
+func WithClass(class observe.Class) Option { return func(c *observe.Class) { *c = class } }
+
+// New returns a collector.
+func New(opts ...Option) *Collector {
+	var class observe.Class
+	for _, o := range opts {
+		o(&class)
+	}
+	s := newSink()
+	return &Collector{Observer: observe.New(s, class), sink: s}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, k := range c.sink {
+		k.Describe(out)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	for _, k := range c.sink {
+		k.Collect(out)
+	}
+}
+
+// sink has, at the index of each metric's ID, what keeps it.
+type sink []keeper
+
+type keeper struct {
+	prometheus.Collector
+	record func(v float64, values ...string)
+}
+
+func newSink() sink {
+	var s sink
+	for _, m := range observe.Metrics() {
+		s = append(s, keep(m))
+	}
+	return s
+}
+
+func keep(m observe.Metric) keeper {
+	switch m.Type {
+	case observe.Counter:
+		vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels)
+		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Add(v) }}
+	case observe.Gauge:
+		vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
+		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Add(v) }}
+	default:
+		vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels)
+		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Observe(v) }}
+	}
+}
+
+// Record implements observe.Sink.
+func (s sink) Record(id observe.ID, v float64, values ...string) { s[id].record(v, values...) }

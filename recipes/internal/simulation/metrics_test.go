@@ -1,0 +1,127 @@
+package simulation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/observe"
+)
+
+// book is kept by all clients of a world: what began has ended once, and gauges are zero when all is over.
+type book struct {
+	meter coordinator.Observer
+
+	mu     sync.Mutex
+	sums   map[string]float64 // of counters and gauges, by name and labels
+	counts map[string]int     // of histograms, by name
+	stages map[place][]coordinator.EventKind
+	bad    []string
+}
+
+// place is one contender.
+type place struct {
+	session string
+	line    driver.Line
+	token   coordinator.Token
+}
+
+func newBook() *book {
+	b := &book{sums: map[string]float64{}, counts: map[string]int{}, stages: map[place][]coordinator.EventKind{}}
+	b.meter = observe.New(b, nil)
+	return b
+}
+
+// Record implements observe.Sink.
+func (b *book) Record(id observe.ID, v float64, values ...string) {
+	m := observe.Metrics()[id]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case len(values) != len(m.Labels):
+		b.blame("%s with the labels %q; want %q", m.Name, values, m.Labels)
+	case v < 0 && (m.Type == observe.Counter || m.Unit() == "s"):
+		b.blame("%s %q: %v", m.Name, values, v)
+	case m.Type == observe.Histogram:
+		b.counts[m.Name]++
+	default:
+		b.sums[m.Name+" "+strings.Join(values, " ")] += v
+	}
+}
+
+func (b *book) blame(format string, args ...any) { b.bad = append(b.bad, fmt.Sprintf(format, args...)) }
+
+// orders are the ways of a contender, in the order in which it is told of them. Whatever else is told of it comes between.
+var orders = [][]coordinator.EventKind{
+	{coordinator.EventJoined, coordinator.EventNotGranted},
+	{coordinator.EventJoined, coordinator.EventGranted, coordinator.EventReleased},
+	{coordinator.EventJoined, coordinator.EventGranted, coordinator.EventLost},
+}
+
+// Observe implements coordinator.Observer.
+func (b *book) Observe(e coordinator.Event) {
+	b.meter.Observe(e)
+	switch e.Kind {
+	case coordinator.EventJoined, coordinator.EventGranted, coordinator.EventNotGranted, coordinator.EventReleased, coordinator.EventLost:
+	default:
+		return
+	}
+	if e.Token == 0 { // it has never stood in the line
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := place{e.Session, e.Line, e.Token}
+	b.stages[p] = append(b.stages[p], e.Kind)
+	for _, o := range orders {
+		if n := len(b.stages[p]); n <= len(o) && slices.Equal(o[:n], b.stages[p]) {
+			return
+		}
+	}
+	b.blame("%v was told of as %v", p, b.stages[p])
+}
+
+// sum is that of a metric, over all labels.
+func (b *book) sum(id observe.ID) (total int) {
+	for name, v := range b.sums {
+		if strings.HasPrefix(name, observe.Metrics()[id].Name+" ") {
+			total += int(v)
+		}
+	}
+	return total
+}
+
+// audit is for a world that has come to its end, of all clients: whatever was put up has been taken down.
+func (b *book) audit() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for p, stages := range b.stages {
+		if !slices.ContainsFunc(orders, func(o []coordinator.EventKind) bool { return slices.Equal(o, stages) }) {
+			b.blame("%v has come no further than %v", p, stages)
+		}
+	}
+	for _, m := range observe.Metrics() {
+		for name, v := range b.sums {
+			if m.Type == observe.Gauge && strings.HasPrefix(name, m.Name+" ") && v != 0 {
+				b.blame("the gauge %s is %v in the end", name, v)
+			}
+		}
+	}
+	grants := b.sum(observe.Grants)
+	for what, n := range map[string]int{
+		"releases and losses": b.sum(observe.Releases) + b.sum(observe.Lost),
+		"waits":               b.counts["baton_wait_seconds"],
+		"holds":               b.counts["baton_hold_seconds"],
+	} {
+		if n != grants {
+			b.blame("%d %s of %d grants", n, what, grants)
+		}
+	}
+	if opened, ended := b.sum(observe.SessionsOpened), b.sum(observe.SessionsEnded); opened != ended {
+		b.blame("%d sessions were opened, and %d have ended", opened, ended)
+	}
+	return b.bad
+}

@@ -1,0 +1,151 @@
+package recipes_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
+)
+
+// losses are the ways in which a hold can be lost. Each has the hold lost by the time it returns, and says what of.
+var losses = map[string]struct {
+	lose  func(w world, h *recipes.Hold)
+	cause error
+}{
+	"the service ends the session": {func(w world, h *recipes.Hold) { w.svc.Expire(h.Session()) }, coordinator.ErrSessionLost},
+	"the client is cut off":        {func(w world, _ *recipes.Hold) { w.a.link.Cut(); time.Sleep(time.Minute) }, coordinator.ErrSessionLost},
+	"the service is away":          {func(w world, _ *recipes.Hold) { w.svc.Stop(); time.Sleep(time.Minute); w.svc.Start() }, coordinator.ErrSessionLost},
+	"a renewal finds the session gone": {func(w world, h *recipes.Hold) {
+		w.a.link.HoldReplies() // the notice too
+		w.svc.Expire(h.Session())
+		time.Sleep(time.Minute)
+	}, coordinator.ErrSessionLost},
+	"a look at the clock is the first to know": {func(w world, h *recipes.Hold) {
+		w.a.link.Cut()
+		time.Sleep(time.Until(h.Deadline()))
+		_ = h.Err()
+	}, coordinator.ErrSessionLost},
+	"an operator deletes a settled entry": {func(w world, h *recipes.Hold) {
+		time.Sleep(time.Second)
+		w.svc.Remove(name, h.Place().Key)
+	}, coordinator.ErrRemoved},
+	"a write finds the entry deleted": {func(w world, h *recipes.Hold) {
+		w.svc.Remove(name, h.Place().Key)
+		_ = h.Write(w.Context(), nil)
+	}, coordinator.ErrRemoved},
+	"a conversion finds the entry deleted": {func(w world, h *recipes.Hold) {
+		w.svc.Remove(name, h.Place().Key)
+		_ = h.Convert(w.Context(), "r")
+	}, coordinator.ErrRemoved},
+	"the release finds the entry deleted": {func(w world, h *recipes.Hold) {
+		w.svc.Remove(name, h.Place().Key)
+	}, coordinator.ErrRemoved},
+	"the client is closed": {func(w world, _ *recipes.Hold) { _ = w.a.client.Close(w.Context()) }, coordinator.ErrClosed},
+}
+
+// TestEachLossIsLoggedAndToldOfOnce: whichever way a hold is lost, and however many handles it has.
+func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
+	for how, loss := range losses {
+		t.Run(how, func(t *testing.T) {
+			var out bytes.Buffer
+			var seen memory.Tally
+			inWorld(t, func(w world) {
+				outer := w.hold(w.a, w.Context(), lesser())
+				inner := w.hold(w.a, outer.Context(), lesser())
+				loss.lose(w, outer)
+				synctest.Wait()
+				for _, h := range []*recipes.Hold{inner, outer} {
+					_ = h.Release(context.Background())
+				}
+				time.Sleep(time.Minute)
+				if n := strings.Count(out.String(), `level=WARN msg="baton: hold lost"`); n != 1 {
+					w.Errorf("logged %d times: %s", n, out.String())
+				}
+				if lost, released := seen.Count(coordinator.EventLost), seen.Count(coordinator.EventReleased); lost != 1 || released != 0 {
+					w.Errorf("told %d times, and %d times of a release", lost, released)
+				}
+				for _, e := range seen.Events() {
+					if e.Kind == coordinator.EventLost && (!errors.Is(e.Err, loss.cause) || e.Token != outer.Token() || e.Session != outer.Session()) {
+						w.Errorf("told of %+v; want %v", e, loss.cause)
+					}
+				}
+			}, coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, nil))), coordinator.WithObserver(&seen))
+		})
+	}
+}
+
+// TestLossAtTheGrantIsToldAfterIt: the session ends between the two.
+func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
+	var seen memory.Tally
+	var svc *memory.Service
+	expire := coordinator.ObserverFunc(func(e coordinator.Event) {
+		if e.Kind == coordinator.EventGranted {
+			svc.Expire(e.Session)
+			synctest.Wait()
+		}
+	})
+	inWorld(t, func(w world) {
+		svc = w.svc
+		h, err := w.a.line.Acquire(w.Context(), write)
+		wantErr(w.T, err)
+		wantErr(w.T, h.Release(w.Context()), coordinator.ErrSessionLost)
+		var told []coordinator.EventKind
+		for _, e := range seen.Events() {
+			if e.Token != 0 {
+				told = append(told, e.Kind)
+			}
+		}
+		if len(told) != 3 || told[1] != coordinator.EventGranted || told[2] != coordinator.EventLost {
+			w.Errorf("told of %v", told)
+		}
+	}, coordinator.WithObserver(&seen), coordinator.WithObserver(expire))
+}
+
+// TestHandOverIsToldFromTheNotice: a wait of which nobody is the cause has none.
+func TestHandOverIsToldFromTheNotice(t *testing.T) {
+	var seen memory.Tally
+	last := func() coordinator.Event {
+		all := seen.Events()
+		return all[len(all)-1]
+	}
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		if e := last(); e.Kind != coordinator.EventGranted || e.Waited || e.HandOver != 0 || e.Context == nil {
+			w.Errorf("told of %+v", e)
+		}
+		w.release(h)
+		other := w.hold(w.b, w.Context(), write)
+		time.AfterFunc(time.Second, func() { w.svc.Remove(name, other.Place().Key) }) // so that it has to look
+		w.on(memory.OpAhead, func(int) memory.Fate { return memory.Fate{DelayReply: 30 * time.Millisecond} })
+		h = w.hold(w.a, w.Context(), write)
+		if e := last(); !e.Waited || e.HandOver != 30*time.Millisecond || e.Duration < time.Second {
+			w.Errorf("told of %+v", e)
+		}
+		w.release(h)
+		_ = other.Release(w.Context())
+	}, coordinator.WithObserver(&seen))
+}
+
+// TestReleaseThatIsGivenUpIsNoLoss: the cause of the caller's context is not the service's word.
+func TestReleaseThatIsGivenUpIsNoLoss(t *testing.T) {
+	var seen memory.Tally
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.on(memory.OpLeave, func(n int) memory.Fate { return memory.Fate{DropReply: n == 0, DelayReply: time.Second} })
+		ctx, cancel := context.WithCancelCause(context.Background())
+		time.AfterFunc(500*time.Millisecond, func() { cancel(coordinator.ErrNotHeld) })
+		wantErr(w.T, h.Release(ctx), coordinator.ErrNotHeld)
+		time.Sleep(time.Minute)
+		if lost, released := seen.Count(coordinator.EventLost), seen.Count(coordinator.EventReleased); lost != 0 || released != 1 {
+			w.Errorf("told %d times of a loss, and %d times of a release", lost, released)
+		}
+	}, coordinator.WithObserver(&seen))
+}

@@ -1,0 +1,219 @@
+package recipes_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// overtime runs a test on a line with options.
+func overtime(t *testing.T, opts []recipes.Option, f func(w world, seen *memory.Tally, log *bytes.Buffer)) {
+	t.Helper()
+	var seen memory.Tally
+	var log bytes.Buffer
+	inWorld(t, func(w world) {
+		var err error
+		if w.a.line, err = recipes.NewLine(w.a.client, "test", "line", opts...); err != nil {
+			t.Fatal(err)
+		}
+		f(w, &seen, &log)
+	}, coordinator.WithObserver(&seen), coordinator.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+}
+
+func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
+	overtime(t, []recipes.Option{recipes.WithHoldWarning(time.Minute)}, func(w world, seen *memory.Tally, log *bytes.Buffer) {
+		for range 3 { // in time
+			h := w.hold(w.a, w.Context(), write)
+			time.Sleep(59 * time.Second)
+			w.release(h)
+		}
+		if time.Sleep(time.Hour); seen.Count(coordinator.EventHeldLong) != 0 || log.Len() != 0 {
+			w.Fatalf("told of holds that were in time: %s", log)
+		}
+		h := w.hold(w.a, w.Context(), write)
+		again := w.hold(w.a, h.Context(), write)
+		w.release(h)
+		time.Sleep(time.Hour)
+		wantErr(w.T, again.Context().Err())
+		if n, out := seen.Count(coordinator.EventHeldLong), log.String(); n != 1 ||
+			strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 || !strings.Contains(out, "held=1m0s") || !strings.Contains(out, "line=test/line") {
+			w.Errorf("told %d times; log: %s", n, out)
+		}
+		w.release(again)
+		all := seen.Events()
+		if e := all[len(all)-1]; e.Kind != coordinator.EventReleased || !e.Long {
+			w.Errorf("the release was told as %+v", e)
+		}
+		if seen.Count(coordinator.EventHeldTooLong) != 0 {
+			w.Error("told of as too long")
+		}
+	})
+}
+
+// TestLongestHoldEndsTheContextAndNothingElse: others wait on, the release works, and what is entered again has ended, too.
+func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute), recipes.WithHoldWarning(time.Second)},
+		func(w world, seen *memory.Tally, log *bytes.Buffer) {
+			h := w.hold(w.a, w.Context(), lesser())
+			began := time.Now()
+			<-h.Context().Done()
+			if d := time.Since(began); d != time.Minute || !errors.Is(context.Cause(h.Context()), recipes.ErrHeldTooLong) {
+				w.Errorf("ended after %v, because %v", d, context.Cause(h.Context()))
+			}
+			synctest.Wait()
+			wantErr(w.T, h.Err())
+			wantErr(w.T, h.Write(w.Context(), []byte("late")))
+			if _, err := w.b.line.Acquire(w.bounded(time.Minute), write); !errors.Is(err, context.DeadlineExceeded) {
+				w.Errorf("another one had the name: %v", err)
+			}
+			if _, err := w.a.line.Acquire(h.Context(), write); !errors.Is(err, recipes.ErrHeldTooLong) {
+				w.Errorf("entered again with a context that has ended: %v", err)
+			}
+			reader := w.hold(w.a, context.WithoutCancel(h.Context()), read)
+			if !errors.Is(context.Cause(reader.Context()), recipes.ErrHeldTooLong) {
+				w.Error("who enters later is not told")
+			}
+			if long, tooLong := seen.Count(coordinator.EventHeldLong), seen.Count(coordinator.EventHeldTooLong); long != 1 || tooLong != 1 ||
+				!strings.Contains(log.String(), "hold lasts too long; its context was ended") {
+				w.Errorf("told %d and %d times; log: %s", long, tooLong, log)
+			}
+			w.release(h)
+			w.release(reader)
+			synctest.Wait()
+			w.wantModes("")
+		})
+}
+
+// TestWorkThatRanTooLongWasProtected: Do returns what the work did.
+func TestWorkThatRanTooLongWasProtected(t *testing.T) {
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, seen *memory.Tally, _ *bytes.Buffer) {
+		err := w.hold(w.a, w.Context(), write).Do(w.Context(), "unlock", func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if err != recipes.ErrHeldTooLong { //nolint:errorlint // itself, and nothing else
+			w.Errorf("Do = %v", err)
+		}
+		if seen.Count(coordinator.EventReleased) != 1 || seen.Count(coordinator.EventHeldLong) != 1 {
+			w.Errorf("told of %v", seen.Events())
+		}
+	})
+}
+
+// TestWriteIsOneAtATimeAfterTheLongestHold: the context of the hold has ended, and its turn to write has not come for that.
+func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, _ *memory.Tally, _ *bytes.Buffer) {
+		h := w.hold(w.a, w.Context(), write)
+		<-h.Context().Done()
+		var under, most atomic.Int32
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op != memory.OpWrite {
+				return memory.Fate{}
+			}
+			if n := under.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			time.AfterFunc(time.Second-1, func() { under.Add(-1) })
+			return memory.Fate{DelayReply: time.Second}
+		})
+		done := make(chan error)
+		for range 5 {
+			go func() { done <- h.Write(context.Background(), nil) }()
+		}
+		for range 5 {
+			wantErr(w.T, <-done)
+		}
+		if n := most.Load(); n != 1 {
+			w.Errorf("%d writes at once", n)
+		}
+		w.release(h)
+	})
+}
+
+func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute)}, func(w world, seen *memory.Tally, _ *bytes.Buffer) {
+		h := w.hold(w.a, w.Context(), write)
+		w.svc.Expire(h.Session())
+		time.Sleep(time.Hour)
+		if seen.Count(coordinator.EventHeldLong) != 0 || seen.Count(coordinator.EventLost) != 1 || !errors.Is(context.Cause(h.Context()), coordinator.ErrSessionLost) {
+			w.Errorf("told of %v", seen.Events())
+		}
+	})
+}
+
+// TestEachRecipeTellsOfLongHolds: each takes the options that fit it.
+func TestEachRecipeTellsOfLongHolds(t *testing.T) {
+	var seen memory.Tally
+	inWorld(t, func(w world) {
+		ctx, c := w.Context(), w.a.client
+		const warn, longest = time.Minute, time.Hour
+		m, err := mutex.New(c, "n", mutex.WithHoldWarning(warn), mutex.WithMaxHold(longest))
+		wantErr(w.T, err)
+		rw, err := rwlock.New(c, "n", rwlock.WithHoldWarning(warn), rwlock.WithMaxHold(longest))
+		wantErr(w.T, err)
+		s, err := semaphore.New(c, "n", 2, semaphore.WithHoldWarning(warn), semaphore.WithMaxHold(longest))
+		wantErr(w.T, err)
+		e, err := election.New(c, "n", election.WithHoldWarning(warn))
+		wantErr(w.T, err)
+		lock, err := m.Lock(ctx)
+		wantErr(w.T, err)
+		read, err := rw.RLock(ctx)
+		wantErr(w.T, err)
+		permit, err := s.Acquire(ctx, 1)
+		wantErr(w.T, err)
+		term, err := e.Campaign(ctx, nil)
+		wantErr(w.T, err)
+		time.Sleep(warn)
+		synctest.Wait()
+		told := map[string]int{}
+		for _, e := range seen.Events() {
+			if e.Kind == coordinator.EventHeldLong {
+				told[string(e.Line)]++
+			}
+		}
+		if want := map[string]int{"mutex/n": 1, "rwlock/n": 1, "semaphore/n": 1, "election/n": 1}; !maps.Equal(told, want) {
+			w.Errorf("told of %v", told)
+		}
+		time.Sleep(longest)
+		synctest.Wait()
+		for _, held := range []context.Context{lock.Context(), read.Context(), permit.Context()} {
+			wantErr(w.T, context.Cause(held), recipes.ErrHeldTooLong)
+		}
+		wantErr(w.T, term.Context().Err())
+		for _, release := range []func(context.Context) error{lock.Unlock, read.Unlock, permit.Release, term.Resign} {
+			wantErr(w.T, release(ctx))
+		}
+		w.svc.RemoveRecord("semaphore/n")
+	}, coordinator.WithObserver(&seen))
+}
+
+func TestTimeToHoldIsChecked(t *testing.T) {
+	inWorld(t, func(w world) {
+		for d, ok := range map[time.Duration]bool{-1: false, time.Microsecond: false, 0: true, time.Millisecond: true, 24 * time.Hour: true} {
+			for what, o := range map[string]recipes.Option{"hold warning after": recipes.WithHoldWarning(d), "longest hold": recipes.WithMaxHold(d)} {
+				_, err := recipes.NewLine(w.a.client, "test", "line", o)
+				if (err == nil) != ok {
+					w.Errorf("%v: %v", d, err)
+				}
+				if err != nil && (!errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), d.String())) {
+					w.Errorf("error %v", err)
+				}
+			}
+		}
+	})
+}
