@@ -3,6 +3,7 @@ package docs_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/importer"
@@ -111,7 +112,8 @@ func (c *checker) compile(lenient bool, sources ...string) []error {
 		}
 	}
 	conf := types.Config{Importer: c.types, Error: func(err error) {
-		if soft := err.(types.Error).Soft; !soft || !lenient {
+		var e types.Error
+		if !errors.As(err, &e) || !e.Soft || !lenient {
 			errs = append(errs, err)
 		}
 	}}
