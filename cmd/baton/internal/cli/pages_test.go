@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -37,8 +38,10 @@ func TestCommandLinesThatDoNotParseAreFound(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
-	if err := parses(pages.Command{Words: []string{"baton", "check"}, Mention: true}); err != nil {
-		t.Errorf("mentioned: %v", err)
+	for word, ok := range map[string]bool{"check": true, "nothing": false} {
+		if err := parses(pages.Command{Words: []string{"baton", word}, Mention: true}); (err == nil) != ok {
+			t.Errorf("%s, mentioned: %v", word, err)
+		}
 	}
 }
 
@@ -60,7 +63,9 @@ func parses(c pages.Command) error {
 	if err := cmd.ParseFlags(rest); err != nil {
 		return err
 	}
-	switch {
+	switch unknown := cmd == root && cmd.Flags().NArg() > 0; {
+	case unknown:
+		return fmt.Errorf("no command %q", cmd.Flags().Arg(0))
 	case c.Mention:
 		return nil
 	case !cmd.Runnable():
