@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/baton-go/baton/internal/pages"
@@ -30,13 +31,22 @@ type checker struct {
 // extra is what pages use and the module's packages do not import.
 var extra = []string{"testing", "testing/synctest", "database/sql", "hash/fnv", "os/signal", "log", "net/http"}
 
+// newChecker returns the checker that all tests share: what the compiler exported is listed once.
 func newChecker(t *testing.T) *checker {
 	t.Helper()
+	c, err := listed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var listed = sync.OnceValues(func() (*checker, error) {
 	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Standard}}\t{{.Export}}", "./..."}, extra...)...)
 	list.Dir, list.Stderr = root, os.Stderr
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	c := &checker{exports: map[string]string{}, byName: map[string]string{}}
 	best := map[string]int{}
@@ -54,8 +64,8 @@ func newChecker(t *testing.T) *checker {
 		}
 		return os.Open(c.exports[path])
 	})
-	return c
-}
+	return c, nil
+})
 
 // rank orders the packages of one name: which of them is meant where nothing is said.
 func rank(path string, standard bool) int {
