@@ -29,6 +29,26 @@ func TestDocumentedCommandLinesParse(t *testing.T) {
 	}
 }
 
+// TestExamplesInHelpParse: what --help shows as an example is a command line.
+func TestExamplesInHelpParse(t *testing.T) {
+	a := &app{Env: Env{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}}
+	for _, cmd := range a.root().Commands() {
+		help := pages.Page{Blocks: []pages.Block{{Lang: "sh", Text: cmd.Example}}}
+		found := 0
+		for _, c := range help.Commands() {
+			if c.Words[0] != "baton" {
+				continue
+			}
+			if found++; parses(c) != nil {
+				t.Errorf("%s: %s: %v", cmd.Name(), strings.Join(c.Words, " "), parses(c))
+			}
+		}
+		if cmd.Example != "" && found == 0 {
+			t.Errorf("%s: no command line in %q", cmd.Name(), cmd.Example)
+		}
+	}
+}
+
 func TestCommandLinesThatDoNotParseAreFound(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"baton check baton1:x": true, "baton check --url zk://h -v baton1:x": true, "baton --help": true, "baton help check": true,
