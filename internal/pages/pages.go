@@ -31,6 +31,9 @@ type Block struct {
 	Note string
 }
 
+// InIntegration is the note of a block that needs what only the module integration/ has: it is a file of tests, and is run there.
+const InIntegration = "go: run in integration"
+
 // Link is a target that a page names.
 type Link struct {
 	Target string
