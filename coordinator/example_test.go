@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"log/slog"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -33,7 +32,6 @@ func ExampleOpen() {
 // Three failures that want three different answers.
 func Example_errors() {
 	svc := memory.NewService()
-	quiet := coordinator.WithLogger(slog.New(slog.DiscardHandler))
 	lock := func(d *memory.Driver) {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 		defer cancel()
@@ -85,4 +83,45 @@ func ExampleWithObserver() {
 	}
 	_ = m.Do(ctx, func(context.Context) error { return nil })
 	// Output: granted: mutex/job
+}
+
+// An operator sees who holds, and takes the lock away from a holder that hangs.
+func ExampleClient_Break() {
+	ctx := context.Background()
+	svc := memory.NewService()
+	holder, err := coordinator.New(svc.Driver(), coordinator.WithIdentity("web-1"), quiet)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer holder.Close(ctx)
+	m, err := mutex.New(holder, "orders/nightly")
+	if err != nil {
+		log.Fatal(err)
+	}
+	lock, err := m.Lock(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	operator, err := coordinator.New(svc.Driver())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer operator.Close(ctx)
+	lines, err := operator.Lines(ctx, "orders/")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(lines)
+
+	err = operator.Break(ctx, "mutex", "orders/nightly", lock.Token()+1)
+	fmt.Println(errors.Is(err, coordinator.ErrNotHeld))
+
+	fmt.Println(operator.Break(ctx, "mutex", "orders/nightly", lock.Token()))
+	fmt.Println(lock.Unlock(ctx))
+	// Output:
+	// [{mutex orders/nightly}]
+	// true
+	// <nil>
+	// baton: unlock "orders/nightly": not held
 }
