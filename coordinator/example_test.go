@@ -5,11 +5,85 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 )
+
+// One client serves a whole process. Importing a driver makes its schemes known: etcd, zk, or, as here, memory.
+func ExampleOpen() {
+	ctx := context.Background()
+	client, err := coordinator.Open("memory://?ttl=20s", coordinator.WithIdentity("reporter"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx) // gives back what is still held
+
+	fmt.Println(client.Identity())
+	_, err = coordinator.Open("memory://?tll=20s")
+	fmt.Println(errors.Is(err, coordinator.ErrInvalid))
+	// Output:
+	// reporter
+	// true
+}
+
+// Three failures that want three different answers.
+func Example_errors() {
+	svc := memory.NewService()
+	lock := func(d *memory.Driver) {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		client, err := coordinator.New(d, quiet)
+		if err != nil {
+			log.Fatal(err)
+		}
+		m, err := mutex.New(client, "job")
+		if err != nil {
+			log.Fatal(err)
+		}
+		_, err = m.TryLock(ctx)
+		switch {
+		case err == nil:
+			fmt.Println("held")
+		case errors.Is(err, coordinator.ErrTaken):
+			fmt.Println("somebody else is at it")
+		case errors.Is(err, coordinator.ErrUnavailable):
+			fmt.Println("the service is away: nobody knows")
+		}
+	}
+	lock(svc.Driver())
+	lock(svc.Driver())
+	cut := svc.Driver()
+	cut.Cut()
+	lock(cut)
+	// Output:
+	// held
+	// somebody else is at it
+	// the service is away: nobody knows
+}
+
+// An observer counts. It is called from many goroutines and must return quickly.
+func ExampleWithObserver() {
+	ctx := context.Background()
+	granted := coordinator.ObserverFunc(func(e coordinator.Event) {
+		if e.Kind == coordinator.EventGranted {
+			fmt.Println("granted:", e.Line)
+		}
+	})
+	client, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(granted))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(ctx)
+	m, err := mutex.New(client, "job")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = m.Do(ctx, func(context.Context) error { return nil })
+	// Output: granted: mutex/job
+}
 
 // An operator sees who holds, and takes the lock away from a holder that hangs.
 func ExampleClient_Break() {

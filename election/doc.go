@@ -63,8 +63,9 @@
 //
 // # Cost
 //
-// Campaigning is one request if nobody leads. If somebody does, it is three, and one more when the one ahead has gone; on
-// etcd a look more when others write meanwhile. A term longer than 250 ms costs one more watch.
-// Resigning and proclaiming are one each. An observer pays one read of the head and one watch for each change. Each candidate watches the one ahead of it and each observer the leader, so a
-// change wakes one candidate and every observer, once.
+// Campaigning is one request if nobody leads, and two or three if somebody does. Then it costs nothing more when the one ahead resigns, and a look
+// at the line if that one went in any other way. A candidate that waits for longer than a second watches its own entry, too, and so does a
+// term that lasts for longer than 250 ms. Resigning and proclaiming are one request each. An observer pays one read of the head and one
+// watch for each change. Each candidate watches the one ahead of it and each observer the leader, so a change wakes one candidate and every
+// observer, once.
 package election

@@ -231,7 +231,7 @@ func TestPausedProcess(t *testing.T) {
 	})
 }
 
-// TestProcessPausedForLessThanItsTTLKeepsWhatItHolds: for as long as the README says that an outage may last in which
+// TestProcessPausedForLessThanItsTTLKeepsWhatItHolds: for as long as docs/ttl.md says that an outage may last in which
 // requests vanish.
 func TestProcessPausedForLessThanItsTTLKeepsWhatItHolds(t *testing.T) {
 	const ttl = 24 * time.Second

@@ -153,7 +153,7 @@ func TestMemberIsGoneWithoutAWord(t *testing.T) {
 	})
 }
 
-// TestShortCutIsSurvived: packets vanish for the share of the TTL that the README names.
+// TestShortCutIsSurvived: packets vanish for the share of the TTL that docs/ttl.md names.
 func TestShortCutIsSurvived(t *testing.T) {
 	t.Parallel()
 	const ttl = 24 * time.Second

@@ -197,7 +197,7 @@ func TestMemberThatAWaiterListensToGoes(t *testing.T) {
 	})
 }
 
-// vanishing is the share of the TTL for which packets may vanish before holders are told that they have lost: what the README
+// vanishing is the share of the TTL for which packets may vanish before holders are told that they have lost: what docs/ttl.md
 // says.
 func (s site) vanishing(ttl time.Duration) time.Duration {
 	if s.service == "etcd" {
@@ -206,8 +206,8 @@ func (s site) vanishing(ttl time.Duration) time.Duration {
 	return ttl * 25 / 100
 }
 
-// outages is the share of the TTL for which a service may be away before holders are told that they have lost: what the
-// README says, with connections refused.
+// outages is the share of the TTL for which a service may be away before holders are told that they have lost: what
+// docs/ttl.md says, with connections refused.
 func (s site) outages(ttl time.Duration) time.Duration {
 	if s.service == "etcd" {
 		return ttl * 55 / 100
@@ -276,7 +276,7 @@ func TestRollingRestartLosesNoHolder(t *testing.T) {
 	})
 }
 
-// TestQuorumLostForAWhile: holders keep their locks over an outage of the share of the TTL that the README names.
+// TestQuorumLostForAWhile: holders keep their locks over an outage of the share of the TTL that docs/ttl.md names.
 func TestQuorumLostForAWhile(t *testing.T) {
 	const ttl = 36 * time.Second
 	expensive(t)
