@@ -192,7 +192,7 @@ func TestNothingOfTheCommandIsLeft(t *testing.T) {
 func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url := s.url(10 * time.Second)
-		for _, c := range []struct {
+		for n, c := range []struct {
 			flag, script string
 			code         int
 			words        string
@@ -202,7 +202,7 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 			{"--on-lost=kill", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
 			{"--on-lost=run", "echo ready; sleep 2; exit 6", 6, "runs on"},
 		} {
-			name := servers.Name(t) + c.flag
+			name := servers.Name(t) + itoa(n)
 			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)
 			b.says("ready")
 			time.Sleep(500 * time.Millisecond) // a hold watches its entry after 250 ms; sooner it would hear of it then

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
@@ -145,4 +147,22 @@ func needsShell(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip(err)
 	}
+}
+
+// What fails between the grant and the start must not look like a command that ended well.
+func TestCommandThatWasNotStartedIsNoSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, newFakeWard(false), 0)
+		var errs bytes.Buffer
+		r := &run{
+			app: &app{Env: Env{Err: &errs, Environ: os.Environ}}, flags: &runFlags{}, recipe: recipe{kind: "mutex"},
+			path: "/no/such/program", argv: []string{"x"},
+		}
+		s.service.Expire(s.lock.Session())
+		synctest.Wait()
+		var exit *exitError
+		if err := r.under(t.Context(), s.client, &grant{hold: s.lock, release: s.lock.Unlock}, 0); !errors.As(err, &exit) || exit.code != exitBroken {
+			t.Errorf("under = %v", err)
+		}
+	})
 }

@@ -78,7 +78,7 @@ const (
 // again tells whether another campaign can mend it: the hold was lost, or the service is away.
 func again(err error) bool {
 	var exit *exitError
-	return errors.As(err, &exit) && (exit.code == exitLost || exit.code == exitBroken) && !errors.Is(err, errNotStarted)
+	return errors.As(err, &exit) && (exit.code == exitLost || exit.code == exitBroken) && !errors.Is(err, errUnguarded)
 }
 
 // rest waits, or returns which signal ended that.
@@ -120,12 +120,9 @@ func (r *run) term(ctx context.Context, c *coordinator.Client, t taker) error {
 	if err != nil {
 		return err
 	}
-	code, err := r.under(ctx, c, g, grace)
+	err = r.under(ctx, c, g, grace)
 	r.release(ctx, g)
-	if err == nil && code == 0 {
-		return nil
-	}
-	return &exitError{code: code, err: err}
+	return err
 }
 
 // release gives the hold back. What fails is said, and hides no exit code. That it was lost has been said.
@@ -142,11 +139,11 @@ func lost(err error) bool {
 	return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
 }
 
-// under runs the command while g holds.
-func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace time.Duration) (code int, err error) {
+// under runs the command while g holds. The error has the command's exit code, if that is not 0, or says why it did not run.
+func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace time.Duration) error {
 	env, err := r.environ(ctx, c, g)
 	if err != nil {
-		return 0, broken(err)
+		return broken(err)
 	}
 	spec := ward.Spec{
 		Path: r.path, Args: r.argv, Env: env, In: r.In, Out: r.Out, Err: r.Err,
@@ -156,14 +153,13 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		spec.Deadline = g.Deadline()
 	}
 	if err := g.Err(); err != nil {
-		return exitLost, fmt.Errorf("the command was not started: %w", err)
+		return &exitError{code: exitLost, err: fmt.Errorf("the command was not started: %w", err)}
 	}
 	w, err := ward.Start(spec)
 	if unguarded := (*ward.Error)(nil); errors.As(err, &unguarded) {
-		return exitBroken, fmt.Errorf("%w: %w", errNotStarted, err)
+		return &exitError{code: exitBroken, err: fmt.Errorf("%w: %w", errUnguarded, err)}
 	} else if err != nil {
-		exit := cannotRun(err)
-		return exit.code, exit.err
+		return cannotRun(err)
 	}
 	defer w.Close()
 	k := &keeper{
@@ -176,13 +172,17 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		w.Terminate()
 		w.Left(grace)
 	}
+	code := w.Code()
 	if ended { // and Close kills what is left
-		return exitLost, nil
+		code = exitLost
 	}
-	return w.Code(), nil
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code}
 }
 
-var errNotStarted = errors.New("the command was not started")
+var errUnguarded = errors.New("the command cannot be guarded")
 
 // take waits for the hold, and returns it with the grace that its session allows.
 func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant, time.Duration, error) {
