@@ -51,7 +51,8 @@ file held
 code 1 "$BATON" lock -n report -- true 2>message
 grep -q 'taken by alice since' message || fail "no word of alice: $(cat message)"
 code 75 "$BATON" lock -w 0.2 -E 75 report -- true 2>message
-# Here `baton list`, `baton inspect report` and `baton break report` find alice.
+"$BATON" list | grep -q 'report.*alice' || fail "alice is not in the list: $("$BATON" list)"
+"$BATON" inspect report | grep -q alice || fail "inspect does not show alice: $("$BATON" inspect report)"
 for v in BATON_TOKEN BATON_SEQUENCER BATON_SESSION BATON_DEADLINE; do
 	grep -q "^$v=." env || fail "$v is not in the environment"
 done
@@ -62,6 +63,16 @@ code 0 "$BATON" check "$sequencer"
 : >done
 code 9 wait "$alice"
 code 1 "$BATON" check "$sequencer"
+
+step "break: the command whose grant is taken away is ended"
+"$BATON" lock --identity bob broken -- sh -c 'echo "$BATON_TOKEN" >token; : >bobs; exec sleep 600' 2>told &
+bob=$!
+file bobs
+code 3 "$BATON" break broken --token 1 2>message
+code 0 "$BATON" break broken --token "$(cat token)"
+code 124 wait "$bob"
+grep -q 'others may hold meanwhile' told || fail "bob was not told: $(cat told)"
+code 0 "$BATON" lock -n broken -- true
 
 step "rlock, wlock: many readers or one writer"
 "$BATON" rlock catalogue -- sh -c ': >reading; while [ ! -e read ]; do sleep 0.05; done' &
