@@ -35,12 +35,12 @@
 //
 // # What is not promised
 //
-// A process that is stopped (SIGSTOP, a long pause of the scheduler) can
-// not watch its clock. When it goes on, the contexts of its holds are dead at the
-// first look, but a write that it had already begun goes out. After the suspension of a whole machine
-// even that look comes too early: Linux's monotonic clock stands still meanwhile, so the hold
-// looks alive until the service has answered the next renewal. Give the fencing
-// token of the hold to the resource and let the resource refuse smaller ones.
+// A process that is stopped (SIGSTOP, a long pause of the scheduler) cannot
+// watch its clock. When it goes on, the contexts of its holds are dead at the
+// first look, but a write that it had already begun goes out. While a whole machine is
+// suspended Linux's monotonic clock stands still; so Err asks the service when the deadline has passed
+// by the wall clock alone, and whoever only listens to Done is told a moment later. Give the
+// fencing token of the hold to the resource and let the resource refuse smaller ones.
 //
 // # Errors
 //

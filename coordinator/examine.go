@@ -126,7 +126,9 @@ func (s *Session) examineLines(ctx context.Context) []Finding {
 func (s *Session) examineTTL(slowest time.Duration) Finding {
 	ttl := s.TTL()
 	renewal := ttl / renewalsPerTTL
-	bears := ttl - s.margin - renewal - ttl/marginsPerTTL // it begins just before a renewal, and the next one takes its time, too
+	// It begins just before a renewal. If requests vanish in it, each is given up after as long as lies between two renewals, and only
+	// one that is sent when it is over helps. (Where they are refused at once some more is survived: docs/ttl.md.)
+	bears := (ttl - s.margin - renewal) / renewal * renewal
 	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a crash; an outage of up to %v is survived, in the worst phase",
 		ttl, round(bears))
 	if wanted := slowest * tripsPerRenewal * renewalsPerTTL; wanted > ttl {

@@ -38,8 +38,8 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
-		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "up to 5.5s is survived") {
-			t.Errorf("%+v; the README says 0.55 of it", f)
+		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "up to 5s is survived") {
+			t.Errorf("%+v; the README says 0.5 of it", f)
 		}
 		s, err := c.Session(t.Context())
 		if err != nil {

@@ -24,7 +24,7 @@
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with a write that
 // it had begun although its lock has passed to another. Hand [Lock.Token] to the resource, and have
 // it refuse smaller tokens than the greatest that it has seen. Readers share, and may
-// come in any order: let only writes be checked.
+// come in any order: have only what is done under the write lock checked, its reads included.
 //
 // # Reentrancy, downgrade, upgrade
 //
