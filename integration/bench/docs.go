@@ -69,7 +69,7 @@ func insert(path, text string) error {
 
 // summary is the README's part.
 func (r *Result) summary() string {
-	return fmt.Sprintf("`make bench` on %s.\n\n%s", r.setting(), r.brief().markdown(2))
+	return fmt.Sprintf("`make bench` on %s.\n\n%s", r.setting(), r.brief(true).markdown(2))
 }
 
 // page is the part of docs/benchmarks.md that is measured.
@@ -81,7 +81,7 @@ func (r *Result) page() string {
 			fmt.Fprintf(&b, "\n## %s\n\n%s", title, t.markdown(texts))
 		}
 	}
-	section("In short", r.brief(), 2)
+	section("In short", r.brief(false), 2)
 	section("All figures", r.full(), 2)
 	section("Many waiters on one session", r.waitersTable(), 2)
 	if e := r.Reenter; e != nil {

@@ -69,8 +69,9 @@ var titles = map[form]string{
 	permits: "%d contenders for 10 permits",
 }
 
-// brief has a row for each case on single nodes: floor, Baton, and the best peer.
-func (r *Result) brief() table {
+// brief has a row for each case on single nodes: floor, Baton, and the best peer. few leaves out most of those that other libraries have no
+// part in, or that are between others.
+func (r *Result) brief(few bool) table {
 	t := table{{"µs a turn", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
 	for _, c := range r.Cases {
 		if strings.Contains(c.Place, "-") || strings.HasPrefix(c.Name, "scale/") {
@@ -82,7 +83,7 @@ func (r *Result) brief() table {
 		}
 		for i := range c.Subjects {
 			s := &c.Subjects[i]
-			if s.Role != Baton {
+			if s.Role != Baton || few && (s.PeerOver == 0 || form(c.Form) == drain || c.Contenders == 128) {
 				continue
 			}
 			recipe := strings.TrimPrefix(s.Name, "Baton ")
