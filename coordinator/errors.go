@@ -110,10 +110,16 @@ func describe(op, name string, err error) error {
 }
 
 // IsCause reports whether err is the cause of the end of ctx itself, and not an error that has it inside. That cause can be any error, one
-// of the above too, and then says nothing about the service. It does not call ctx.Err.
+// of the above too, and then says nothing about the service. It does not ask a ctx that has not ended, as context.Cause does: the
+// context of a hold might ask the service, and wait.
 func IsCause(ctx context.Context, err error) bool {
-	cause := context.Cause(ctx)
-	return cause != nil && same(err, cause)
+	select {
+	case <-ctx.Done():
+		cause := context.Cause(ctx)
+		return cause != nil && same(err, cause)
+	default:
+		return false
+	}
 }
 
 // same reports whether two errors are one. errors.Is would also find it behind others.

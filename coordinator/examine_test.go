@@ -51,6 +51,22 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 	})
 }
 
+// TestExamineIsNoWaiter: who counts those who stand in a line would count what it joins for ever.
+func TestExamineIsNoWaiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen memory.Tally
+		c, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(&seen))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		c.Examine(t.Context())
+		if n := seen.Count(coordinator.EventJoined); n != 0 || seen.Count(coordinator.EventSessionOpened) != 1 {
+			t.Errorf("told of %d that joined, and never of what became of them: %v", n, seen.Events())
+		}
+	})
+}
+
 func TestExamineNamesEntriesOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()

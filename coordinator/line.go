@@ -37,7 +37,6 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			// can see.
 			j.First, j.Nearest = false, driver.Place{}
 		}
-		s.client.Observe(Event{Kind: EventJoined, Session: s.ID(), Line: line, Token: j.Token})
 		return j, nil
 	}
 	switch {

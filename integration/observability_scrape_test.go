@@ -168,8 +168,17 @@ func work(t *testing.T) series {
 		if err := l.Err(); !errors.Is(err, coordinator.ErrRemoved) {
 			t.Fatal(err)
 		}
+		far, c := open()
+		far.Cut()
+		away, cancel = context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if _, err := c.Session(away); !errors.Is(err, coordinator.ErrUnavailable) {
+			t.Fatal(err)
+		}
 		must(a.Close(ctx))
 		must(b.Close(ctx))
+		far.Heal()
+		must(c.Close(ctx))
 	})
 	return scrape(t, metrics)
 }

@@ -109,6 +109,10 @@ func (a *attempt) join(ctx context.Context) (err error) {
 				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record, Follows: a.Terms == nil})
 		}
 		switch {
+		case err == nil:
+			// Whoever joins a line and is no attempt, as Examine does, is neither granted nor not, and nobody is told of it.
+			a.line.client.Observe(coordinator.Event{Kind: coordinator.EventJoined, Session: a.session.ID(), Line: a.line.line, Token: a.joined.Token})
+			return nil
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
 			a.line.record.Store(nil)
 		case sessions == 0 && lostBefore(ctx, err):

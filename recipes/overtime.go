@@ -38,7 +38,7 @@ type overtime struct {
 	tooLong bool           // the contexts were ended
 }
 
-// watchTime sets the timers. The caller holds g.mu.
+// watchTime sets the timers. The caller holds g.mu. What they run is the session's, so that Close waits for it: nobody is told of anything after that.
 func (g *grant) watchTime() {
 	l := g.line
 	if l.warnAfter == 0 && l.maxHold == 0 || g.ctx.Err() != nil {
@@ -47,7 +47,7 @@ func (g *grant) watchTime() {
 	g.overtime = new(overtime)
 	for i, after := range []time.Duration{l.warnAfter, l.maxHold} {
 		if after > 0 {
-			g.overtime.timers[i] = time.AfterFunc(after, func() { g.lasts(after, i == 1) })
+			g.overtime.timers[i] = time.AfterFunc(after, func() { g.session.Go(func() { g.lasts(after, i == 1) }) })
 		}
 	}
 }

@@ -202,6 +202,30 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 	}, coordinator.WithObserver(&seen))
 }
 
+// TestCloseWaitsForWhoIsToldOfALongHold: nothing is logged and nobody is told when it has returned.
+func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
+	var told atomic.Bool
+	slow := coordinator.ObserverFunc(func(e coordinator.Event) {
+		if e.Kind == coordinator.EventHeldLong {
+			time.Sleep(time.Second)
+			told.Store(true)
+		}
+	})
+	inWorld(t, func(w world) {
+		line, err := recipes.NewLine(w.a.client, "test", "line", recipes.WithHoldWarning(time.Minute))
+		wantErr(w.T, err)
+		if _, err := line.Acquire(w.Context(), write); err != nil {
+			w.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait() // it is being told
+		wantErr(w.T, w.a.client.Close(w.Context()))
+		if !told.Load() {
+			w.Error("Close has returned, and the observer has not")
+		}
+	}, coordinator.WithObserver(slow))
+}
+
 func TestTimeToHoldIsChecked(t *testing.T) {
 	inWorld(t, func(w world) {
 		for d, ok := range map[time.Duration]bool{-1: false, time.Microsecond: false, 0: true, time.Millisecond: true, 24 * time.Hour: true} {

@@ -136,9 +136,17 @@ func TestFleetThatWasAwayRunsTheLatestPeriod(t *testing.T) {
 	}
 }
 
-// TestToldToStop: it is no error, and the run that was begun is done.
+// TestToldToStop: it is no error, the run that was begun is done, and no other is begun, though one is due when the job is longer than its period.
 func TestToldToStop(t *testing.T) {
+	for _, work := range []time.Duration{2 * time.Second, 15 * time.Second} {
+		stop(t, work)
+	}
+}
+
+func stop(t *testing.T, work time.Duration) {
+	t.Helper()
 	c := inMemory(t)
+	c.work, c.crash = work, 0
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in the middle of the job
 		defer cancel()

@@ -57,20 +57,21 @@ func (s schedule) once(ctx context.Context, r *fleet.Replica, m *mutex.Mutex) er
 	if err != nil {
 		return err
 	}
-	err = s.all(lock.Context(), r, lock)
+	err = s.all(ctx, r, lock)
 	if errors.Is(err, errCrash) {
 		return err // the dead unlock nothing
 	}
 	return errors.Join(err, lock.Unlock(ctx))
 }
 
-// all runs the job until nothing is due. ctx ends when the lock is lost.
-func (s schedule) all(ctx context.Context, r *fleet.Replica, lock *mutex.Lock) error {
+// all runs the job until nothing is due, or the replica is told to stop: of a job that is longer than its period, there is always one more due.
+func (s schedule) all(told context.Context, r *fleet.Replica, lock *mutex.Lock) error {
+	ctx := lock.Context() // ends when the lock is lost
 	seq, err := lock.Sequencer(ctx)
 	if err != nil {
 		return err
 	}
-	for {
+	for told.Err() == nil {
 		period, due, err := s.begin(seq)
 		if err != nil || !due {
 			return err
@@ -83,6 +84,7 @@ func (s schedule) all(ctx context.Context, r *fleet.Replica, lock *mutex.Lock) e
 			return err
 		}
 	}
+	return nil
 }
 
 // begin says which period's run is due, and notes that it is begun. The clock is this replica's; the record never goes back.

@@ -13,7 +13,7 @@
 // then true for a worker that saw it paid long ago.
 //
 // What the work does elsewhere, here a payment, is outside of the record, and a worker that was stopped has done it. So it carries an idempotency key,
-// the order and its state, by which the one who is paid knows it again.
+// the order and the number of the move, by which the one who is paid knows it again. The state would not do here either.
 package main
 
 import (

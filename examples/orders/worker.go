@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -78,7 +79,7 @@ func (w *worker) move(ctx context.Context, lock *mutex.Lock, n int) error {
 		return err
 	}
 	m := move{From: o.state(), To: o.next(n), Worker: w.Name}
-	if err := w.do(ctx, n, m); err != nil {
+	if err := w.do(ctx, n, len(o.Moves)+1, m); err != nil {
 		return err
 	}
 	if w.moves++; w.moves == w.stop && w.Stop() {
@@ -94,10 +95,11 @@ func (w *worker) move(ctx context.Context, lock *mutex.Lock, n int) error {
 	return nil
 }
 
-// do is the work of a move.
-func (w *worker) do(ctx context.Context, n int, m move) error {
+// do is the work of a move, which is the order's first, second, …: as its state may come again, that number is in the key, by which
+// whoever does the same move again, after a crash or a pause, is known.
+func (w *worker) do(ctx context.Context, n, number int, m move) error {
 	if m.To == paidState && m.From == newState {
-		if err := pay(w.book, key(n)+"/"+string(m.From)); err != nil {
+		if err := pay(w.book, fmt.Sprintf("%s/%d", key(n), number)); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -197,4 +198,25 @@ func TestOneReplicaRunsUntilItIsToldToStop(t *testing.T) {
 			t.Errorf("%s", s)
 		}
 	})
+}
+
+// TestPlaceIsKeptWhenALossIsToldLate: the next contender stands in line by then.
+func TestPlaceIsKeptWhenALossIsToldLate(t *testing.T) {
+	var p place
+	for i, step := range []struct {
+		event coordinator.Event
+		want  int
+	}{
+		{coordinator.Event{Kind: coordinator.EventJoined, Token: 1}, http.StatusOK},
+		{coordinator.Event{Kind: coordinator.EventJoined, Token: 2}, http.StatusOK},
+		{coordinator.Event{Kind: coordinator.EventLost, Token: 1}, http.StatusOK},
+		{coordinator.Event{Kind: coordinator.EventNotGranted}, http.StatusOK}, // it had no session, and has not joined
+		{coordinator.Event{Kind: coordinator.EventNotGranted, Token: 2}, http.StatusServiceUnavailable},
+	} {
+		p.Observe(step.event)
+		answer := httptest.NewRecorder()
+		if p.ServeHTTP(answer, nil); answer.Code != step.want {
+			t.Errorf("after event %d, %v: %d", i, step.event.Kind, answer.Code)
+		}
+	}
 }

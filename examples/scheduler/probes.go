@@ -11,22 +11,26 @@ import (
 )
 
 // place tells whether a replica stands in the line, or leads. It observes the replica's client.
-type place struct{ inLine atomic.Bool }
+type place struct{ inLine atomic.Int32 }
 
-// Observe follows the one contender that this process has.
+// Observe counts, and does not only note the last that it was told: that a term was lost may be told when the next contender stands in line.
 func (p *place) Observe(e coordinator.Event) {
 	switch e.Kind {
 	case coordinator.EventJoined:
-		p.inLine.Store(true)
-	case coordinator.EventNotGranted, coordinator.EventReleased, coordinator.EventLost:
-		p.inLine.Store(false)
+		p.inLine.Add(1)
+	case coordinator.EventNotGranted:
+		if e.Token != 0 { // else it has not joined
+			p.inLine.Add(-1)
+		}
+	case coordinator.EventReleased, coordinator.EventLost:
+		p.inLine.Add(-1)
 	}
 }
 
 // ServeHTTP answers 200 to whoever asks while the replica leads, or is there to take over.
 func (p *place) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	if !p.inLine.Load() {
+	if p.inLine.Load() <= 0 {
 		http.Error(w, "stands in no line", http.StatusServiceUnavailable)
 		return
 	}
