@@ -105,8 +105,11 @@ func (o *Observer) Observe(e coordinator.Event) {
 		}
 	case coordinator.EventNotGranted:
 		call := o.call(e, now)
-		call.SetAttributes(attribute.String("baton.reason", observe.Reason(e)))
-		call.SetStatus(codes.Error, e.Err.Error())
+		reason := observe.Reason(e)
+		call.SetAttributes(attribute.String("baton.reason", reason))
+		if reason != "taken" && reason != "cancelled" { // which are answers, and what the caller wanted
+			call.SetStatus(codes.Error, e.Err.Error())
+		}
 		call.End(trace.WithTimestamp(now))
 	case coordinator.EventReentered, coordinator.EventHeldLong, coordinator.EventHeldTooLong, coordinator.EventConverted:
 		if hold, ok := o.holds.Load(keyOf(e)); ok {

@@ -135,7 +135,7 @@ func TestCallsAndHoldsAreSpans(t *testing.T) {
 	})
 }
 
-// TestWhatFailsIsAnError, with its reason, and nothing is kept for it.
+// TestWhatFailsIsAnError, with its reason, and nothing is kept for it. That a name is taken is an answer.
 func TestWhatFailsIsAnError(t *testing.T) {
 	traced(t, func(t *testing.T, svc *memory.Service, a, b *mutex.Mutex, s *spans, _ *sums) {
 		first, err := b.Lock(t.Context())
@@ -145,7 +145,15 @@ func TestWhatFailsIsAnError(t *testing.T) {
 		if _, err := a.TryLock(t.Context()); !errors.Is(err, coordinator.ErrTaken) {
 			t.Fatal(err)
 		}
-		if x := s.all[0]; x.name != "baton.try-lock" || x.status != codes.Error || x.attributes["baton.reason"].AsString() != "taken" || x.ended.IsZero() {
+		if x := s.all[0]; x.name != "baton.try-lock" || x.status != codes.Unset || x.attributes["baton.reason"].AsString() != "taken" || x.ended.IsZero() {
+			t.Errorf("%v: %v %q", x, x.status, x.about)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := a.Lock(soon); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if x := s.all[len(s.all)-1]; x.name != "baton.lock" || x.status != codes.Error || x.attributes["baton.reason"].AsString() != "timeout" {
 			t.Errorf("%v: %v %q", x, x.status, x.about)
 		}
 		_ = first.Unlock(t.Context())
