@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
@@ -31,6 +33,7 @@ type run struct {
 func (r *run) main(ctx context.Context) error {
 	signals, stop := listen()
 	defer stop()
+	defer survivePipes()()
 	r.signals, r.renewed = signals, make(chan struct{}, 1)
 	if !r.flags.payloads {
 		// Not its arguments: whoever can read the service sees this, and arguments can have secrets.
@@ -66,6 +69,17 @@ func (r *run) main(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// survivePipes catches SIGPIPE and drops it: a word on a standard error that nobody reads any more would end baton, and with it the
+// command, without a SIGTERM. The command has the signal as usual, since what is caught is not inherited.
+func survivePipes() (stop func()) {
+	if signal.Ignored(syscall.SIGPIPE) {
+		return func() {}
+	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGPIPE)
+	return func() { signal.Stop(c) }
 }
 
 // The pauses between two campaigns, and the time that the last clean-up may take.
