@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -165,4 +166,14 @@ func TestCommandThatWasNotStartedIsNoSuccess(t *testing.T) {
 			t.Errorf("under = %v", err)
 		}
 	})
+}
+
+// 124 is what timeout(1) ends with, and no loss.
+func TestCampaignIsNotRepeatedForACommandThatEnds(t *testing.T) {
+	for _, code := range []int{0, 1, exitLost, exitBroken} {
+		r := baton(t, "", "elect", "--again", "name", "--", "sh", "-c", fmt.Sprintf("echo ran; exit %d", code))
+		if r.code != code || r.out != "ran\n" || r.err != "" {
+			t.Errorf("a command that ends with %d: %+v", code, r)
+		}
+	}
 }

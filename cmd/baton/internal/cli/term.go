@@ -89,10 +89,11 @@ const (
 	closing    = 2 * time.Second
 )
 
-// again tells whether another campaign can mend it: the hold was lost, or the service is away.
+// again tells whether another campaign can mend it: the hold was lost, or the service is away. Codes alone do not tell that: they can be
+// the command's own, which is the end.
 func again(err error) bool {
 	var exit *exitError
-	return errors.As(err, &exit) && (exit.code == exitLost || exit.code == exitBroken) && !errors.Is(err, errUnguarded)
+	return errors.As(err, &exit) && (exit.lost || exit.code == exitBroken && exit.err != nil) && !errors.Is(err, errUnguarded)
 }
 
 // rest waits, or returns which signal ended that.
@@ -167,7 +168,7 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		spec.Deadline = g.Deadline()
 	}
 	if err := g.Err(); err != nil {
-		return &exitError{code: exitLost, err: fmt.Errorf("the command was not started: %w", err)}
+		return &exitError{code: exitLost, lost: true, err: fmt.Errorf("the command was not started: %w", err)}
 	}
 	w, err := ward.Start(spec)
 	if unguarded := (*ward.Error)(nil); errors.As(err, &unguarded) {
@@ -193,7 +194,7 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 	if code == 0 {
 		return nil
 	}
-	return &exitError{code: code}
+	return &exitError{code: code, lost: ended}
 }
 
 var errUnguarded = errors.New("the command cannot be guarded")
