@@ -182,19 +182,32 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		signals: r.signals, renewed: r.renewed, say: r.say,
 	}
 	ended := k.keep()
-	if !k.runOn && w.Left(grace) && !ended { // it may be about to end: what drains a pipe, say
-		r.say("%s has ended, but not all that it has started; that is ended now: what shall live on needs setsid", r.argv[0])
-		w.Terminate()
-		w.Left(grace)
+	if !k.runOn && w.Left(grace) { // it may be about to end: what drains a pipe, say
+		r.endRest(w, grace, ended)
 	}
 	code := w.Code()
-	if ended { // and Close kills what is left
+	if ended {
 		code = exitLost
 	}
 	if code == 0 {
 		return nil
 	}
 	return &exitError{code: code, lost: ended}
+}
+
+// endRest ends what the command has left. It was told already if the hold has ended the command.
+func (r *run) endRest(w *ward.Ward, grace time.Duration, told bool) {
+	if !told {
+		r.say("%s has ended, but not all that it has started; that is ended now: what shall live on needs setsid", r.argv[0])
+		w.Terminate()
+		if !w.Left(grace) {
+			return
+		}
+	}
+	_ = w.Kill() // what it does not end is left
+	if w.Left(closing) {
+		r.say("something that %s has started cannot be killed, and runs on without the hold", r.argv[0])
+	}
 }
 
 var errUnguarded = errors.New("the command cannot be guarded")
