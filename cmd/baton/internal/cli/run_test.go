@@ -13,6 +13,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	_ "github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
 )
 
 // The test binary is a warden if baton's commands need one.
@@ -139,6 +140,18 @@ func TestHelpAndVersionAreNoErrors(t *testing.T) {
 func TestElectionWithoutLeader(t *testing.T) {
 	if r := baton(t, "", "leader", "name"); r.code != 1 || !strings.Contains(r.err, "nobody leads") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Whoever can lead chooses the value. It must not speak to the terminal of whoever asks, nor look like two leaders.
+func TestLeadersValueIsQuotedIfItCouldDoHarm(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Env: Env{Out: &out}}
+	if err := a.showLeader(election.Leader{Value: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, "text"); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"me\n\x1b[2Jyou" (web-1, token 7,`; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("it shows %q, want %q", out.String(), want)
 	}
 }
 
