@@ -143,7 +143,7 @@ func adviseSession(err error) string {
 	case errors.Is(err, ErrInvalid):
 		return "change what the error names: in the URL, or among the options"
 	case errors.Is(err, ErrRefused):
-		return "check user, password and certificates in the URL, and what they may do"
+		return "check user, password and certificates in the URL, and what they may do: docs/operations.md lists what locks need"
 	case errors.Is(err, ErrUnavailable):
 		return "mend what is said of the servers; without a majority of them there is no session"
 	}

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/baton-go/baton/integration/internal/batonbin"
 	"github.com/baton-go/baton/integration/internal/servers"
 )
 
@@ -44,6 +46,26 @@ func TestCommandHasItsStreamsAndItsExitCode(t *testing.T) {
 	})
 	baton(t, "etcd://127.0.0.1:1", "lock", "-w", "0.5", "x", "--", "true").wants(125, "service unavailable")
 	baton(t, "", "lock", "x", "--", "true").wants(2, "BATON_URL")
+}
+
+// Whoever read the standard error has gone: what baton says there ends neither it nor the command. To the command SIGPIPE means what it
+// always does.
+func TestBrokenPipeEndsNoHold(t *testing.T) {
+	url, name := (site{"etcd", servers.Etcd(t).Endpoints()}).url(10*time.Second), servers.Name(t)
+	reader, stderr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	_ = reader.Close()
+	for script, want := range map[string]int{"exit 7": 7, "kill -PIPE $$": 128 + 13} {
+		c := exec.Command(batonbin.Path(t), "lock", "-v", name, "--", "sh", "-c", script)
+		c.Env, c.Stderr = append(os.Environ(), "BATON_URL="+url), stderr
+		_ = c.Run() // the code tells
+		if got := c.ProcessState.ExitCode(); got != want {
+			t.Errorf("%s: baton ended with %d (%v), want %d", script, got, c.ProcessState, want)
+		}
+	}
 }
 
 // etcdctl lock does not pass SIGTERM on.

@@ -118,7 +118,7 @@ func TestCommandHasTheTerminal(t *testing.T) {
 	x.shows("code 3")
 
 	// Ctrl-C is for the command.
-	x.types(`"$B" lock "$N" -- sh -c 'trap "echo tra""pped; exit 4" INT; echo rea""dy; sleep 600'` + "\n")
+	x.types(`"$B" lock "$N" -- sh -c 'trap "echo tra""pped; exit 4" INT; echo rea""dy; while :; do sleep 0.05; done'` + "\n")
 	x.shows("ready")
 	x.types("\x03")
 	x.shows("trapped")

@@ -2,6 +2,8 @@ package integration_test
 
 import (
 	"context"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,35 @@ func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
 		}
 		if failed != 1 {
 			t.Errorf("%d failures, want the one of %s", failed, down)
+		}
+	})
+}
+
+// TestExamineOfSilentServersHearsTheOthers: servers that take connections and say nothing use up nobody else's time.
+func TestExamineOfSilentServersHearsTheOthers(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		var silent []string
+		for range 4 {
+			l, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			silent = append(silent, l.Addr().String())
+		}
+		c := s.client(t, 10*time.Second, append(slices.Clone(silent), s.endpoints...)...)
+		failed := 0
+		for _, f := range c.Examine(within(t, 10*time.Second)) { // which is what baton doctor has
+			if what, _, _ := strings.Cut(f.About, " "); f.Grade != driver.Failure || what != "member" && what != "server" {
+				continue // of the session, for which there may be little time left
+			}
+			failed++
+			if !slices.ContainsFunc(silent, func(addr string) bool { return strings.Contains(f.About, addr) }) {
+				t.Errorf("%+v, but only %s are silent", f, silent)
+			}
+		}
+		if failed != len(silent) {
+			t.Errorf("%d failures, want %d", failed, len(silent))
 		}
 	})
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -26,42 +28,63 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 	if err != nil {
 		return []driver.Finding{driver.Found(driver.Failure, "service", "no client: %v", d.clients.explain(err))}
 	}
+	endpoints := d.clients.endpoints()
+	members := make([]member, len(endpoints))
+	var wg sync.WaitGroup
+	for i, endpoint := range endpoints { // at once: those that are silent must not use up the others' time
+		wg.Go(func() { members[i] = d.examineMember(ctx, c, endpoint) })
+	}
+	wg.Wait()
 	var found []driver.Finding
-	versions := map[string]bool{}
-	for _, endpoint := range d.clients.endpoints() {
-		f, version := examineMember(ctx, c, endpoint)
-		found = append(found, f...)
-		if version != "" {
-			versions[version] = true
-		}
-		if made, ok := d.clients.(*dialer); ok && version != "" {
-			found = append(found, made.examineClock(ctx, endpoint))
+	versions, up := map[string]bool{}, false
+	for _, m := range members {
+		found, up = append(found, m.found...), up || m.up
+		if m.version != "" {
+			versions[m.version] = true
 		}
 	}
 	if len(versions) > 1 {
 		found = append(found, driver.Found(driver.Warning, "versions", "members run different versions").
 			So("finish the upgrade: etcd wants all members to be of one minor version"))
 	}
-	if len(versions) == 0 {
+	if !up {
 		return found // nobody has answered, and to wait for a lease would be to wait in vain
 	}
 	return append(found, examineLeases(ctx, c))
 }
 
-// examineMember returns the version too, empty if the member did not answer, and "unknown" if it does not tell.
-func examineMember(ctx context.Context, c *clientv3.Client, endpoint string) (found []driver.Finding, version string) {
+// member is what is known of one.
+type member struct {
+	found   []driver.Finding
+	up      bool
+	version string // empty if it does not tell
+}
+
+func (d *service) examineMember(ctx context.Context, c *clientv3.Client, endpoint string) (m member) {
+	m.found, m.version, m.up = examineStatus(ctx, c, endpoint)
+	if made, ok := d.clients.(*dialer); ok && m.up {
+		m.found = append(m.found, made.examineClock(ctx, endpoint))
+	}
+	return m
+}
+
+func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (found []driver.Finding, version string, up bool) {
 	about := "member " + describeHost(endpoint)
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
 	began := time.Now()
 	s, err := c.Status(ctx, endpoint)
 	took := time.Since(began).Round(10 * time.Microsecond)
-	if err != nil {
-		if errors.Is(kindOf(err), driver.ErrRefused) {
-			return []driver.Finding{driver.Found(driver.Note, about, "does not tell this user its status: %v", answer(err))}, "unknown"
-		}
+	switch {
+	case err == nil:
+	case codeOf(answer(err)) == codes.Unimplemented:
+		return []driver.Finding{driver.Found(driver.Failure, about, "what answers there is no etcd: %v", answer(err)).
+			So("is the address right? Is a proxy in between?")}, "", false
+	case errors.Is(kindOf(err), driver.ErrRefused):
+		return []driver.Finding{driver.Found(driver.Note, about, "does not tell this user its status: %v", answer(err))}, "", true
+	default:
 		return []driver.Finding{driver.Found(driver.Failure, about, "no answer within %v: %v", memberPatience, answer(err)).
-			So("is the member running, is the address right, and does a firewall let it through?")}, ""
+			So("is the member running, is the address right, and does a firewall let it through?")}, "", false
 	}
 	role := "follower"
 	switch {
@@ -91,7 +114,7 @@ func examineMember(ctx context.Context, c *clientv3.Client, endpoint string) (fo
 		found = append(found, driver.Found(driver.Warning, about, "its database of %d MiB is %.0f %% of the quota", s.DbSize>>20, 100*share).
 			So("compact and defragment: once it is full, nobody gets a lock"))
 	}
-	return found, s.Version
+	return found, s.Version, true
 }
 
 // examineLeases asks for the shortest lease that there is.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -28,8 +29,15 @@ const (
 func (d *service) Examine(ctx context.Context) []driver.Finding {
 	var found []driver.Finding
 	versions, leaders, up := map[string]bool{}, 0, 0
-	for _, t := range newRotation(d.servers).resolve(ctx) {
-		f, v := d.examineServer(ctx, t)
+	targets := newRotation(d.servers).resolve(ctx)
+	said, all := make([]driver.Finding, len(targets)), make([]vitals, len(targets))
+	var wg sync.WaitGroup
+	for i, t := range targets { // at once: those that are silent must not use up the others' time
+		wg.Go(func() { said[i], all[i] = d.examineServer(ctx, t) })
+	}
+	wg.Wait()
+	for i, f := range said {
+		v := all[i]
 		found = append(found, f)
 		if f.Grade != driver.Failure {
 			up++

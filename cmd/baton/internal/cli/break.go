@@ -86,7 +86,7 @@ func (a *app) breakToken(ctx context.Context, c *coordinator.Client, kind, name 
 	if lines, err = readLines(ctx, c, kind, name); err != nil {
 		return err
 	}
-	return &exitError{exitMovedOn, fmt.Errorf("%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
+	return &exitError{code: exitMovedOn, err: fmt.Errorf("%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
 		cell(name), token, nowHeld(lines))}
 }
 

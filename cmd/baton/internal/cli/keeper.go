@@ -11,7 +11,7 @@ type guarded interface {
 	Done() <-chan struct{}
 	Signal(os.Signal)
 	Terminate()
-	Kill()
+	Kill() error
 	Extend(deadline time.Time) error
 	Code() int
 }
@@ -124,7 +124,9 @@ func (k *keeper) tell(within time.Duration) {
 func (k *keeper) end() {
 	if !k.dead {
 		k.dead = true
-		k.ward.Kill()
+		if err := k.ward.Kill(); err != nil {
+			k.say("the command cannot be killed, and runs on without the hold: %v", err)
+		}
 	}
 }
 

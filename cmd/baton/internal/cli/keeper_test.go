@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 type fakeWard struct {
 	began    time.Time
 	deaf     bool
+	immune   bool // Kill fails
 	code     int
 	log      []string
 	extended []time.Time
@@ -45,7 +47,14 @@ func (w *fakeWard) end() {
 func (w *fakeWard) Done() <-chan struct{} { return w.done }
 func (w *fakeWard) Code() int             { return w.code }
 func (w *fakeWard) Signal(s os.Signal)    { w.note(s.String()) }
-func (w *fakeWard) Kill()                 { w.note("kill"); w.end() }
+func (w *fakeWard) Kill() error {
+	w.note("kill")
+	if w.immune {
+		return syscall.EPERM
+	}
+	w.end()
+	return nil
+}
 func (w *fakeWard) Terminate() {
 	if w.note("terminate"); !w.deaf {
 		w.end()
@@ -207,6 +216,21 @@ func TestCommandKilledByItsWardenWasEndedByTheLoss(t *testing.T) {
 		s.ward.end()
 		if !s.keeper.keep() {
 			t.Errorf("keep says that the command ended by itself; said %q", s.said)
+		}
+	})
+}
+
+// A command with another user's rights, under sudo for instance, takes no signal. That must not go without a word.
+func TestCommandThatCannotBeKilledIsSpokenOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ward := newFakeWard(true)
+		ward.immune = true
+		s := newScene(t, ward, 2*time.Second)
+		s.service.Stop()
+		time.AfterFunc(time.Minute, s.ward.end)
+		s.wants(t, true, "terminate after 7s", "kill after 9s")
+		if !strings.Contains(strings.Join(s.said, "\n"), "runs on without the hold: operation not permitted") {
+			t.Errorf("said %q", s.said)
 		}
 	})
 }

@@ -105,6 +105,6 @@ func (a *app) showLeader(l election.Leader, format string) error {
 		_, err := fmt.Fprintln(a.Out, "nobody")
 		return err
 	}
-	_, err := fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)\n", l.Value, l.Identity, l.Token, l.Since.Format(time.RFC3339))
+	_, err := fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)\n", cell(string(l.Value)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339))
 	return err
 }

@@ -42,6 +42,7 @@ type app struct {
 type exitError struct {
 	code int
 	err  error
+	lost bool // the hold was lost, so code is not the command's own
 }
 
 func (e *exitError) Error() string {

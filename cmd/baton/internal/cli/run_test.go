@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	_ "github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
 )
 
 // The test binary is a warden if baton's commands need one.
@@ -141,6 +143,18 @@ func TestElectionWithoutLeader(t *testing.T) {
 	}
 }
 
+// Whoever can lead chooses the value. It must not speak to the terminal of whoever asks, nor look like two leaders.
+func TestLeadersValueIsQuotedIfItCouldDoHarm(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Env: Env{Out: &out}}
+	if err := a.showLeader(election.Leader{Value: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, "text"); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"me\n\x1b[2Jyou" (web-1, token 7,`; !strings.HasPrefix(out.String(), want) {
+		t.Errorf("it shows %q, want %q", out.String(), want)
+	}
+}
+
 // needsShell skips where there is no sh: on Windows.
 func needsShell(t *testing.T) {
 	t.Helper()
@@ -165,4 +179,14 @@ func TestCommandThatWasNotStartedIsNoSuccess(t *testing.T) {
 			t.Errorf("under = %v", err)
 		}
 	})
+}
+
+// 124 is what timeout(1) ends with, and no loss.
+func TestCampaignIsNotRepeatedForACommandThatEnds(t *testing.T) {
+	for _, code := range []int{0, 1, exitLost, exitBroken} {
+		r := baton(t, "", "elect", "--again", "name", "--", "sh", "-c", fmt.Sprintf("echo ran; exit %d", code))
+		if r.code != code || r.out != "ran\n" || r.err != "" {
+			t.Errorf("a command that ends with %d: %+v", code, r)
+		}
+	}
 }

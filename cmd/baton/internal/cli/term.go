@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
@@ -31,6 +33,7 @@ type run struct {
 func (r *run) main(ctx context.Context) error {
 	signals, stop := listen()
 	defer stop()
+	defer survivePipes()()
 	r.signals, r.renewed = signals, make(chan struct{}, 1)
 	if !r.flags.payloads {
 		// Not its arguments: whoever can read the service sees this, and arguments can have secrets.
@@ -68,6 +71,17 @@ func (r *run) main(ctx context.Context) error {
 	}
 }
 
+// survivePipes catches SIGPIPE and drops it: a word on a standard error that nobody reads any more would end baton, and with it the
+// command, without a SIGTERM. The command has the signal as usual, since what is caught is not inherited.
+func survivePipes() (stop func()) {
+	if signal.Ignored(syscall.SIGPIPE) {
+		return func() {}
+	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGPIPE)
+	return func() { signal.Stop(c) }
+}
+
 // The pauses between two campaigns, and the time that the last clean-up may take.
 const (
 	leastPause = 100 * time.Millisecond
@@ -75,10 +89,11 @@ const (
 	closing    = 2 * time.Second
 )
 
-// again tells whether another campaign can mend it: the hold was lost, or the service is away.
+// again tells whether another campaign can mend it: the hold was lost, or the service is away. Codes alone do not tell that: they can be
+// the command's own, which is the end.
 func again(err error) bool {
 	var exit *exitError
-	return errors.As(err, &exit) && (exit.code == exitLost || exit.code == exitBroken) && !errors.Is(err, errUnguarded)
+	return errors.As(err, &exit) && (exit.lost || exit.code == exitBroken && exit.err != nil) && !errors.Is(err, errUnguarded)
 }
 
 // rest waits, or returns which signal ended that.
@@ -153,7 +168,7 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		spec.Deadline = g.Deadline()
 	}
 	if err := g.Err(); err != nil {
-		return &exitError{code: exitLost, err: fmt.Errorf("the command was not started: %w", err)}
+		return &exitError{code: exitLost, lost: true, err: fmt.Errorf("the command was not started: %w", err)}
 	}
 	w, err := ward.Start(spec)
 	if unguarded := (*ward.Error)(nil); errors.As(err, &unguarded) {
@@ -167,19 +182,32 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		signals: r.signals, renewed: r.renewed, say: r.say,
 	}
 	ended := k.keep()
-	if !k.runOn && w.Left(grace) && !ended { // it may be about to end: what drains a pipe, say
-		r.say("%s has ended, but not all that it has started; that is ended now: what shall live on needs setsid", r.argv[0])
-		w.Terminate()
-		w.Left(grace)
+	if !k.runOn && w.Left(grace) { // it may be about to end: what drains a pipe, say
+		r.endRest(w, grace, ended)
 	}
 	code := w.Code()
-	if ended { // and Close kills what is left
+	if ended {
 		code = exitLost
 	}
 	if code == 0 {
 		return nil
 	}
-	return &exitError{code: code}
+	return &exitError{code: code, lost: ended}
+}
+
+// endRest ends what the command has left. It was told already if the hold has ended the command.
+func (r *run) endRest(w *ward.Ward, grace time.Duration, told bool) {
+	if !told {
+		r.say("%s has ended, but not all that it has started; that is ended now: what shall live on needs setsid", r.argv[0])
+		w.Terminate()
+		if !w.Left(grace) {
+			return
+		}
+	}
+	_ = w.Kill() // what it does not end is left
+	if w.Left(closing) {
+		r.say("something that %s has started cannot be killed, and runs on without the hold", r.argv[0])
+	}
 }
 
 var errUnguarded = errors.New("the command cannot be guarded")

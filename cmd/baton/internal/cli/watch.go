@@ -118,14 +118,14 @@ func (i inspection) refresh(size func() (width, height int, err error)) func(lin
 
 // picture is what draws a text in the place of what a terminal shows: from its upper left corner, each line over the one of before, and
 // nothing behind the last. Nothing may wrap or scroll, or the next picture would not come to lie over it. The last line is left to the
-// shell's prompt.
+// shell's prompt. A terminal that does not know its size, a serial line for one, has a size of zero: nothing is cut then.
 func picture(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if room := max(2, height-1); len(lines) > room {
+	if room := max(2, height-1); height > 0 && len(lines) > room {
 		lines = append(lines[:room-1], fmt.Sprintf("… and %d more", len(lines)-room+1))
 	}
 	for n, line := range lines {
-		if runes := []rune(line); len(runes) > width {
+		if runes := []rune(line); width > 0 && len(runes) > width {
 			lines[n] = string(runes[:max(0, width-1)]) + "…"
 		}
 	}

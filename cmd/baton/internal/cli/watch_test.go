@@ -137,7 +137,8 @@ func TestPictureLiesOverTheOneBefore(t *testing.T) {
 		{"abcdef\nü\n", 4, 24, home + "abc…" + eol + "ü" + eol + below},
 		{"1\n2\n3\n4\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "4" + eol + below},
 		{"1\n2\n3\n4\n5\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "… and 2 more" + eol + below},
-		{"1\n2\n3\n", 80, 0, home + "1" + eol + "… and 2 more" + eol + below},
+		{"1\n2\n3\n", 80, 1, home + "1" + eol + "… and 2 more" + eol + below},
+		{"1\n2\n3\n", 0, 0, home + "1" + eol + "2" + eol + "3" + eol + below},
 	} {
 		if got := picture(c.text, c.width, c.height); got != c.want {
 			t.Errorf("picture(%q, %d, %d) = %q, want %q", c.text, c.width, c.height, got, c.want)

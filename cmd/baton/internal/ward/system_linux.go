@@ -18,14 +18,19 @@ func attributes(group int, guarded bool) *syscall.SysProcAttr {
 	return a
 }
 
-// alive tells whether a group has a process that lives. One that has ended counts to its group until its parent, or for orphans the machine's
+// alive tells whether a group has a process that lives, besides the warden, whose number is the group's. The warden is still there if it found
+// no group to go to: in a PID namespace whose sessions and groups began outside it has none. One that has ended counts to its group until its parent, or for orphans the machine's
 // first process, has looked, and in a container nobody may ever do that.
 func alive(group int) bool {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil || len(stats) == 0 {
 		return true // nothing is known
 	}
+	warden := "/proc/" + strconv.Itoa(group) + "/stat"
 	for _, path := range stats {
+		if path == warden {
+			continue
+		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			continue // it is gone

@@ -3,6 +3,7 @@
 package ward
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"time"
@@ -49,10 +50,15 @@ func (w *Ward) Code() int {
 func (w *Ward) Signal(os.Signal) {}
 
 // Terminate is Kill.
-func (w *Ward) Terminate() { w.Kill() }
+func (w *Ward) Terminate() { _ = w.Kill() }
 
 // Kill ends the command.
-func (w *Ward) Kill() { _ = w.cmd.Process.Kill() }
+func (w *Ward) Kill() error {
+	if err := w.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
 
 // Extend does nothing.
 func (w *Ward) Extend(time.Time) error { return nil }

@@ -47,7 +47,7 @@ func Start(s Spec) (*Ward, error) {
 		return nil, err
 	}
 	if err := warden.tell(s.Deadline); err != nil {
-		w.Kill()
+		_ = w.Kill()
 		<-w.done
 		w.Close()
 		return nil, &Error{fmt.Errorf("the process that guards the command: %w", err)}
@@ -115,8 +115,13 @@ func (w *Ward) Terminate() {
 	w.send(syscall.SIGCONT) // who is stopped could not hear it
 }
 
-// Kill ends the whole group.
-func (w *Ward) Kill() { w.send(syscall.SIGKILL) }
+// Kill ends the whole group. An error says that it ends nobody: the command has another user's rights, as under sudo.
+func (w *Ward) Kill() error {
+	if err := syscall.Kill(-w.group(), syscall.SIGKILL); err != syscall.ESRCH {
+		return err
+	}
+	return nil
+}
 
 func (w *Ward) send(sig syscall.Signal) { _ = syscall.Kill(-w.group(), sig) }
 

@@ -30,7 +30,7 @@ func start(t *testing.T, deadline time.Time, script string) (*Ward, *bytes.Buffe
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		w.Kill()
+		_ = w.Kill()
 		<-w.Done()
 		w.Close()
 	})
@@ -134,7 +134,9 @@ func TestDeadWardenIsNoticed(t *testing.T) {
 			t.Fatal("Extend finds no fault")
 		}
 	}
-	w.Kill()
+	if err := w.Kill(); err != nil {
+		t.Error(err)
+	}
 	if code := w.Code(); code != 128+9 {
 		t.Errorf("the command ended with %d", code)
 	}

@@ -74,8 +74,7 @@ func watch(guard bool) {
 }
 
 // leave takes the warden out of the group: to that of the session's leader, a shell mostly, so that it is not killed together with the starter
-// by who kills a shell's job. Where that group is gone it takes the starter's, and should that fail it stays, and Ward.Left
-// takes it for one of the command's.
+// by who kills a shell's job. Where that group is gone it takes the starter's, and should that fail it stays; see alive.
 func leave() {
 	if session, _, errno := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0); errno == 0 && syscall.Setpgid(0, int(session)) == nil {
 		return
