@@ -3,6 +3,7 @@ package integration_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,9 +82,15 @@ func (x *terminal) types(keys string) {
 // shows waits for words that were not there before the last call.
 func (x *terminal) shows(words string) {
 	x.t.Helper()
+	x.until(words)
+}
+
+// until is shows, and returns what came before the words.
+func (x *terminal) until(words string) (before string) {
+	x.t.Helper()
 	eventually(x.t, 30*time.Second, "the terminal to show "+words, func() bool {
-		_, after, found := strings.Cut(x.shown.String(), words)
-		if found {
+		said, after, found := strings.Cut(x.shown.String(), words)
+		if before = said; found {
 			x.shown.mu.Lock()
 			x.shown.b.Reset()
 			x.shown.b.WriteString(after)
@@ -91,6 +98,7 @@ func (x *terminal) shows(words string) {
 		}
 		return found
 	})
+	return before
 }
 
 // The echo of what is typed must not be taken for what is said: the commands spell their words in two parts.
@@ -124,6 +132,18 @@ func TestCommandHasTheTerminal(t *testing.T) {
 	x.shows("trapped")
 	x.types("echo co''de $?\n")
 	x.shows("code 4")
+
+	// So it is in a script; and if the command dies of it, the script does not go on.
+	script := filepath.Join(t.TempDir(), "script.sh")
+	if err := os.WriteFile(script, []byte(`"$B" lock "$N" -- sh -c 'trap "exit 5" TERM; echo ready; while :; do sleep 0.05; done'; echo next`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x.types("bash " + script + "\n")
+	x.shows("ready")
+	x.types("\x03")
+	if said := x.until("prompt$ "); strings.Contains(said, "next") {
+		t.Errorf("the script went on after Ctrl-C: %q", said)
+	}
 
 	// In a pipeline the terminal may be another's, and the command gets it when it reads.
 	x.types(`"$B" lock "$N" -- sh -c 'read line; echo "go""t $line"' | cat` + "\n")

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -15,7 +17,10 @@ func (r *run) environ(ctx context.Context, c *coordinator.Client, g *grant) ([]s
 	if err != nil {
 		return nil, err
 	}
-	return append(append(r.Environ(),
+	outer := slices.DeleteFunc(r.Environ(), func(v string) bool { // which this hold may have nothing in place of
+		return strings.HasPrefix(v, "BATON_PERMITS=") || strings.HasPrefix(v, "BATON_SLOTS=") || strings.HasPrefix(v, "BATON_VALUE=")
+	})
+	return append(append(outer,
 		"BATON_URL="+r.service(),
 		"BATON_KIND="+r.recipe.kind,
 		"BATON_NAME="+r.name,

@@ -83,8 +83,8 @@ func (k *keeper) doubt() {
 	case left > k.grace:
 		k.warn.Reset(left - k.grace)
 	case left > 0:
+		k.tell(left) // before it is said: whoever reads that may be slow
 		k.say("the service does not answer and the hold is lost in %v: the command is told to end", left.Round(time.Millisecond))
-		k.tell(left)
 	default:
 		k.lost()
 	}
@@ -102,14 +102,15 @@ func (k *keeper) lost() {
 		k.say("the hold is lost, and the command runs on: %v", cause)
 	case k.told && left > 0: // told already, and the SIGKILL will come
 	case left <= 0 || k.grace == 0:
-		if !k.told {
-			k.told = true
+		told := k.told
+		k.told = true
+		k.end()
+		if !told {
 			k.say("the hold is lost and the command is killed: %v", cause)
 		}
-		k.end()
 	default:
-		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v", cause)
 		k.tell(min(left, k.grace))
+		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v", cause)
 	}
 }
 

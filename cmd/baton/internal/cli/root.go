@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -43,6 +44,8 @@ type exitError struct {
 	code int
 	err  error
 	lost bool // the hold was lost, so code is not the command's own
+
+	interrupted bool // the command died of the terminal's Ctrl-C
 }
 
 func (e *exitError) Error() string {
@@ -73,6 +76,9 @@ func Main(ctx context.Context, args []string, env Env) int {
 	}
 	if err != nil {
 		fmt.Fprintln(env.Err, "baton:", describe(err))
+	}
+	if exit != nil && exit.interrupted {
+		ward.Interrupt()
 	}
 	return code
 }

@@ -65,9 +65,20 @@ Ends with the command's exit code, or 128+n if signal n ended it; 1 (see -E) if 
 func (a *app) runnable(c *cobra.Command, f *runFlags, r func() recipe) *cobra.Command {
 	c.Long = strings.TrimSpace(c.Long) + "\n" + fmt.Sprintf(runLong, guarding)
 	c.Args = nameAndCommand
+	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp // a name
+		}
+		return nil, cobra.ShellCompDirectiveDefault // the command and its files
+	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		f.waits, f.graces = cmd.Flags().Changed("wait"), cmd.Flags().Changed("grace")
 		f.payloads = cmd.Flags().Changed("payload")
+		for _, name := range []string{"ttl", "identity", "lock-delay"} {
+			if given := cmd.Flags().Lookup(name); given != nil && given.Changed && given.Value.String() == "" {
+				return usage(fmt.Errorf("--%s is given and empty, or zero: leave it out for its default", name))
+			}
+		}
 		if err := f.check(); err != nil {
 			return usage(err)
 		}

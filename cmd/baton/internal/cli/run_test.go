@@ -34,7 +34,7 @@ func baton(t *testing.T, input string, args ...string) result {
 	code := Main(t.Context(), args, Env{
 		In: strings.NewReader(input), Out: &out, Err: &errs,
 		Getenv:  func(name string) string { return map[string]string{"BATON_URL": "memory://"}[name] },
-		Environ: func() []string { return append(os.Environ(), "BATON_URL=of others") },
+		Environ: func() []string { return append(os.Environ(), "BATON_URL=of others", "BATON_SLOTS=of others") },
 	})
 	return result{code, out.String(), errs.String()}
 }
@@ -59,6 +59,9 @@ func TestCommandLineThatIsWrongEndsWith2AndSaysWhy(t *testing.T) {
 		{"lock --on-lost=kill --grace=1 name -- true", []string{"--grace", "kill"}},
 		{"lock --grace=4.5 name -- true", []string{"4.5s", "10s", "4s"}},
 		{"lock --ttl=1ms name -- true", []string{"1ms"}},
+		{"lock --ttl=0 name -- true", []string{"--ttl", "leave it out"}},
+		{"lock --identity= name -- true", []string{"--identity", "leave it out"}},
+		{"lock --lock-delay=0s name -- true", []string{"--lock-delay", "leave it out"}},
 		{"lock --lock-delay=2m name -- true", []string{"2m0s", "1m"}},
 		{"rlock --lock-delay=1s name -- true", []string{"unknown flag"}},
 		{"lock --identity=\x01 name -- true", []string{"identity"}},

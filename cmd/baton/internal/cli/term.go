@@ -192,7 +192,7 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 	if code == 0 {
 		return nil
 	}
-	return &exitError{code: code, lost: ended}
+	return &exitError{code: code, lost: ended, interrupted: !ended && w.Interrupted()}
 }
 
 // endRest ends what the command has left. It was told already if the hold has ended the command.

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !solaris && !illumos && !aix
 
 package ward
 
@@ -45,8 +45,8 @@ func isTerminal(stream any) bool {
 // give puts the command's group into the foreground, if this process's group is there.
 func (t *terminal) give() bool { return t.pass(func() (from, to int) { return t.own, t.others }) }
 
-// takeBack is the reverse.
-func (t *terminal) takeBack() { t.pass(func() (from, to int) { return t.others, t.own }) }
+// takeBack is the reverse, and reports whether the command's group was there.
+func (t *terminal) takeBack() bool { return t.pass(func() (from, to int) { return t.others, t.own }) }
 
 func (t *terminal) pass(groups func() (from, to int)) bool {
 	if t == nil {

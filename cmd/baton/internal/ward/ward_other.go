@@ -1,4 +1,4 @@
-//go:build !unix
+//go:build !unix || solaris || illumos || aix
 
 package ward
 
@@ -45,6 +45,12 @@ func (w *Ward) Code() int {
 	<-w.done
 	return w.cmd.ProcessState.ExitCode()
 }
+
+// Interrupted is false: nobody is given a terminal.
+func (w *Ward) Interrupted() bool { return false }
+
+// Interrupt does nothing.
+func Interrupt() {}
 
 // Signal does nothing: the command gets what a console sends by itself.
 func (w *Ward) Signal(os.Signal) {}

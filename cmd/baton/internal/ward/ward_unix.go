@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !solaris && !illumos && !aix
 
 package ward
 
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -17,7 +18,8 @@ type Ward struct {
 	warden *warden
 	tty    *terminal
 	done   chan struct{}
-	status syscall.WaitStatus // valid once done is closed
+	status syscall.WaitStatus // valid once done is closed, and so is front
+	front  bool               // it had the terminal when it ended
 }
 
 // Start starts a command. If that fails nothing is left behind; the error is the system's if it was the command that could not be started, and
@@ -73,7 +75,7 @@ func (w *Ward) run(started chan<- error) {
 		case err == nil && w.status.Stopped():
 			w.tty.stopped(w.status.StopSignal())
 		default:
-			w.tty.takeBack()
+			w.front = w.tty.takeBack()
 			_ = w.cmd.Wait() // for streams that are no files; of the process it knows no more
 			return
 		}
@@ -93,6 +95,21 @@ func (w *Ward) Code() int {
 		return 128 + int(w.status.Signal())
 	}
 	return w.status.ExitStatus()
+}
+
+// Interrupted tells, after the end of the command, whether the terminal's Ctrl-C has ended it. See Interrupt.
+func (w *Ward) Interrupted() bool {
+	<-w.done
+	return w.front && w.status.Signaled() && w.status.Signal() == syscall.SIGINT
+}
+
+// Interrupt ends this process and its group as the terminal would have, had it not been given to the command: a shell that runs a script
+// goes on with the next line unless it was interrupted, too, and its child died of that. It returns if nothing ends this process.
+func Interrupt() {
+	signal.Reset(syscall.SIGINT)
+	if syscall.Kill(0, syscall.SIGINT) == nil {
+		<-time.After(time.Second)
+	}
 }
 
 // Signal passes a signal on: to the whole group, as a terminal does, but one whose meaning only the command itself can know to the
