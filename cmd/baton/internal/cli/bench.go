@@ -29,7 +29,6 @@ const (
 type benchmark struct {
 	contenders, turns int
 	duration          time.Duration
-	output            string
 }
 
 func (a *app) bench() *cobra.Command {
@@ -46,17 +45,17 @@ the service: each turn is two writes that all of its servers put on their disks.
   baton bench --contenders 16 --duration 10s
   baton bench -n 1000 -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := b.check(); err != nil {
-				return usage(err)
-			}
-			return a.runBench(cmd.Context(), b)
-		},
+	}
+	output := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := b.check(); err != nil {
+			return usage(err)
+		}
+		return a.runBench(cmd.Context(), b, output.json())
 	}
 	cmd.Flags().IntVar(&b.contenders, "contenders", 1, "how many want the name at once")
 	cmd.Flags().IntVarP(&b.turns, "turns", "n", 0, "end after so many turns; 0: after --duration")
 	cmd.Flags().DurationVar(&b.duration, "duration", 5*time.Second, "end after this time")
-	cmd.Flags().StringVarP(&b.output, "output", "o", "text", "text or json")
 	return cmd
 }
 
@@ -68,22 +67,16 @@ func (b benchmark) check() error {
 		return fmt.Errorf("--turns %d: want 0 to %d", b.turns, mostTurns)
 	case b.duration <= 0:
 		return fmt.Errorf("--duration %v: want more than 0", b.duration)
-	case b.output != "text" && b.output != "json":
-		return fmt.Errorf("--output %q: want text or json", b.output)
 	}
 	return nil
 }
 
-func (a *app) runBench(ctx context.Context, b benchmark) error {
+func (a *app) runBench(ctx context.Context, b benchmark, machine bool) error {
 	c, err := a.open()
 	if err != nil {
 		return err
 	}
-	defer func() {
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		_ = c.Close(bound) // what it leaves ends with the session
-	}()
+	defer finish(c)
 	opening, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()
 	if _, err := c.Session(opening); err != nil {
@@ -93,7 +86,7 @@ func (a *app) runBench(ctx context.Context, b benchmark) error {
 	if err != nil {
 		return err
 	}
-	if b.output == "json" {
+	if machine {
 		return json.NewEncoder(a.Out).Encode(r.summary())
 	}
 	r.print(a.Out)

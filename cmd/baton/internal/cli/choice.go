@@ -38,6 +38,9 @@ func addOutput(cmd *cobra.Command) *choice {
 	return c
 }
 
+// json tells whether that is for machines.
+func (c *choice) json() bool { return c.value == "json" }
+
 // addKind gives a command the flag that chooses one kind of line.
 func addKind(cmd *cobra.Command, help string) *choice {
 	c := &choice{"", kinds}

@@ -13,7 +13,6 @@ import (
 )
 
 func (a *app) doctor() *cobra.Command {
-	var output string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out whether the service is fit for locks",
@@ -26,30 +25,27 @@ Ends with 0 if all is well or only worth a note, and with 1 after a warning or a
 		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'
   baton doctor -o json | jq '.[] | select(.grade != "ok")'`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usage(fmt.Errorf("--output %q: want text or json", output))
-			}
-			return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
-				found := c.Examine(ctx)
-				if err := a.printFindings(found, output); err != nil {
-					return err
-				}
-				for _, f := range found {
-					if f.Grade > driver.Note {
-						return &exitError{code: exitFailed}
-					}
-				}
-				return nil
-			})
-		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	output := addOutput(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+			found := c.Examine(ctx)
+			if err := a.printFindings(found, output.json()); err != nil {
+				return err
+			}
+			for _, f := range found {
+				if f.Grade > driver.Note {
+					return &exitError{code: exitFailed}
+				}
+			}
+			return nil
+		})
+	}
 	return cmd
 }
 
-func (a *app) printFindings(found []coordinator.Finding, output string) error {
-	if output == "json" {
+func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
+	if machine {
 		e := json.NewEncoder(a.Out)
 		e.SetIndent("", "  ")
 		return e.Encode(found)

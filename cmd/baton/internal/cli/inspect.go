@@ -44,7 +44,7 @@ change. When nobody is there, lines is empty, and the text says so on stderr. Th
 		if *every <= 0 {
 			return usage(fmt.Errorf("--every %v; want more than 0", *every))
 		}
-		i := inspection{app: a, name: args[0], kind: kind.value, json: output.value == "json"}
+		i := inspection{app: a, name: args[0], kind: kind.value, json: output.json()}
 		if *watch {
 			return i.watch(cmd.Context(), *every)
 		}

@@ -15,7 +15,6 @@ import (
 
 func (a *app) leader() *cobra.Command {
 	var watch bool
-	var format string
 	c := &cobra.Command{
 		Use:   "leader [flags] NAME",
 		Short: "Tell who leads an election",
@@ -28,50 +27,41 @@ What it shows was true when the service showed it. Never act as leader upon it.`
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if format != "text" && format != "json" {
-				return usage(fmt.Errorf("--output=%s: want text or json", format))
+	}
+	output := addOutput(c)
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if watch {
+			return a.watchLeader(cmd.Context(), args[0], output.json())
+		}
+		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+			e, err := election.New(c, args[0])
+			if err != nil {
+				return err
 			}
-			if watch {
-				return a.watchLeader(cmd.Context(), args[0], format)
+			l, err := e.Leader(ctx)
+			if errors.Is(err, election.ErrNoLeader) {
+				return &exitError{code: exitFailed, err: fmt.Errorf("nobody leads %q", args[0])}
+			} else if err != nil {
+				return err
 			}
-			return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
-				e, err := election.New(c, args[0])
-				if err != nil {
-					return err
-				}
-				l, err := e.Leader(ctx)
-				if errors.Is(err, election.ErrNoLeader) {
-					return &exitError{code: exitFailed, err: fmt.Errorf("nobody leads %q", args[0])}
-				} else if err != nil {
-					return err
-				}
-				return a.showLeader(l, format)
-			})
-		},
+			return a.showLeader(l, output.json())
+		})
 	}
 	c.Flags().BoolVar(&watch, "watch", false, "tell each change")
-	c.Flags().StringVarP(&format, "output", "o", "text", "text or json")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
 // watchLeader shows leaders until a signal or an error ends it.
-func (a *app) watchLeader(ctx context.Context, name, format string) error {
+func (a *app) watchLeader(ctx context.Context, name string, machine bool) error {
 	c, err := a.open()
 	if err != nil {
 		return err
 	}
 	signals, stop := listen()
 	defer stop()
-	r := &run{app: a, signals: signals}
-	ctx, end := r.untilSignal(ctx)
+	ctx, end := untilSignal(ctx, signals)
 	defer end()
-	defer func() {
-		bound, cancel := context.WithTimeout(context.Background(), closing)
-		defer cancel()
-		_ = c.Close(bound) // what it leaves ends with the session
-	}()
+	defer finish(c)
 	e, err := election.New(c, name)
 	if err != nil {
 		return err
@@ -83,7 +73,7 @@ func (a *app) watchLeader(ctx context.Context, name, format string) error {
 		if err != nil {
 			return err
 		}
-		if err := a.showLeader(l, format); err != nil {
+		if err := a.showLeader(l, machine); err != nil {
 			return err
 		}
 	}
@@ -91,8 +81,8 @@ func (a *app) watchLeader(ctx context.Context, name, format string) error {
 }
 
 // showLeader writes one leader in one line.
-func (a *app) showLeader(l election.Leader, format string) error {
-	if format == "json" {
+func (a *app) showLeader(l election.Leader, machine bool) error {
+	if machine {
 		if l.IsZero() {
 			_, err := fmt.Fprintln(a.Out, "null")
 			return err

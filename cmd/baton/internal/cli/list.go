@@ -47,7 +47,7 @@ line could not be read. No line is an empty array, no text but the heading, and 
 			if err != nil {
 				return err
 			}
-			if output.value == "json" {
+			if output.json() {
 				err = json.NewEncoder(a.Out).Encode(rows)
 			} else {
 				err = writeRows(a.Out, rows)

@@ -153,8 +153,15 @@ func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Cli
 	}
 	bound, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
 	defer cancel()
-	defer func() { _ = c.Close(bound) }() // what it leaves ends with the session
+	defer finish(c)
 	return f(bound, c)
+}
+
+// finish closes a client, within a time of its own. What it leaves ends with the session.
+func finish(c *coordinator.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	_ = c.Close(ctx)
 }
 
 func usage(err error) error { return &exitError{code: exitUsage, err: err} }

@@ -150,7 +150,7 @@ func TestElectionWithoutLeader(t *testing.T) {
 func TestLeadersValueIsQuotedIfItCouldDoHarm(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Out: &out}}
-	if err := a.showLeader(election.Leader{Value: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, "text"); err != nil {
+	if err := a.showLeader(election.Leader{Value: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, false); err != nil {
 		t.Fatal(err)
 	}
 	if want := `"me\n\x1b[2Jyou" (web-1, token 7,`; !strings.HasPrefix(out.String(), want) {

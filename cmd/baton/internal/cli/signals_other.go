@@ -21,13 +21,13 @@ type signalError struct{ number int }
 func (e *signalError) Error() string { return "interrupted" }
 
 // untilSignal ends a context when the user interrupts.
-func (r *run) untilSignal(ctx context.Context) (context.Context, func()) {
+func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() { // stop waits for it
 		defer close(done)
 		select {
-		case <-r.signals:
+		case <-signals:
 			cancel(&signalError{2})
 		case <-ctx.Done():
 		}

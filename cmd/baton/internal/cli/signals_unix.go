@@ -30,14 +30,14 @@ type signalError struct{ number int }
 func (e *signalError) Error() string { return fmt.Sprintf("signal: %v", syscall.Signal(e.number)) }
 
 // untilSignal ends a context when a signal comes that asks to end: there is no command yet that it could be meant for.
-func (r *run) untilSignal(ctx context.Context) (context.Context, func()) {
+func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() { // stop waits for it
 		defer close(done)
 		for {
 			select {
-			case s := <-r.signals:
+			case s := <-signals:
 				if slices.Contains(forwarded[:4], s) {
 					cancel(&signalError{int(s.(syscall.Signal))})
 				}

@@ -43,11 +43,7 @@ func (r *run) main(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		bound, cancel := context.WithTimeout(context.Background(), closing)
-		defer cancel()
-		_ = c.Close(bound) // what it leaves ends with the session
-	}()
+	defer finish(c)
 	t, err := r.recipe.on(c, r.name)
 	if err != nil {
 		return broken(err)
@@ -98,7 +94,7 @@ func again(err error) bool {
 
 // rest waits, or returns which signal ended that.
 func (r *run) rest(ctx context.Context, pause time.Duration) error {
-	ctx, stop := r.untilSignal(ctx)
+	ctx, stop := untilSignal(ctx, r.signals)
 	defer stop()
 	select {
 	case <-time.After(pause):
@@ -214,7 +210,7 @@ var errUnguarded = errors.New("the command cannot be guarded")
 
 // take waits for the hold, and returns it with the grace that its session allows.
 func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant, time.Duration, error) {
-	ctx, stop := r.untilSignal(ctx)
+	ctx, stop := untilSignal(ctx, r.signals)
 	defer stop()
 	bound := ctx
 	if r.flags.waits {

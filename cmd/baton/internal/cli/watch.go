@@ -32,7 +32,7 @@ func (i inspection) watch(ctx context.Context, every time.Duration) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = c.Close(ctx) }()
+	defer finish(c)
 	show := i.append()
 	if f, ok := i.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && !i.json {
 		show = i.refresh(func() (int, int, error) { return term.GetSize(int(f.Fd())) })
