@@ -10,7 +10,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/integration/internal/freeport"
 )
 
 // TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the probe's line is empty.
@@ -43,20 +42,9 @@ func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
 	})
 }
 
-// nobody is an address at which nobody listens.
-func nobody(t *testing.T) string {
-	t.Helper()
-	ports, err := freeport.Take(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { freeport.Release(ports...) })
-	return freeport.Addr(ports[0])
-}
-
 func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
-		down := nobody(t)
+		down := freeAddr(t)
 		c := s.client(t, 10*time.Second, append([]string{down}, s.endpoints...)...)
 		failed := 0
 		for _, f := range c.Examine(t.Context()) {
@@ -107,7 +95,7 @@ func TestExamineOfNothingSaysWhatToDo(t *testing.T) {
 	for _, service := range []string{"etcd", "zk"} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			c, err := coordinator.Open(service+"://"+nobody(t), logTo(t))
+			c, err := coordinator.Open(service+"://"+freeAddr(t), logTo(t))
 			if err != nil {
 				t.Fatal(err)
 			}
