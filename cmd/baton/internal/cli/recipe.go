@@ -10,7 +10,6 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
-	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -40,10 +39,9 @@ type recipe struct {
 	on func(c *coordinator.Client, name string) (taker, error)
 }
 
-// taker takes one hold. first is who is first in line.
+// taker takes one hold.
 type taker struct {
 	wait, try func(context.Context) (*grant, error)
-	first     func(context.Context) (recipes.Contender, error)
 }
 
 // mutexRecipe and those below take their options from the flags.
@@ -64,9 +62,8 @@ func mutexRecipe(f *runFlags) recipe {
 			return &grant{hold: l, release: l.Unlock}, nil
 		}
 		return taker{
-			wait:  func(ctx context.Context) (*grant, error) { return granted(m.Lock(ctx)) },
-			try:   func(ctx context.Context) (*grant, error) { return granted(m.TryLock(ctx)) },
-			first: func(ctx context.Context) (recipes.Contender, error) { return head(m.Contenders(ctx)) },
+			wait: func(ctx context.Context) (*grant, error) { return granted(m.Lock(ctx)) },
+			try:  func(ctx context.Context) (*grant, error) { return granted(m.TryLock(ctx)) },
 		}, nil
 	}}
 }
@@ -94,13 +91,6 @@ func rwlockRecipe(f *runFlags, write bool) recipe {
 		return taker{
 			wait: func(ctx context.Context) (*grant, error) { return granted(wait(ctx)) },
 			try:  func(ctx context.Context) (*grant, error) { return granted(try(ctx)) },
-			first: func(ctx context.Context) (recipes.Contender, error) {
-				all, err := l.Contenders(ctx)
-				if err != nil || len(all) == 0 {
-					return recipes.Contender{}, err
-				}
-				return all[0].Contender, nil
-			},
 		}, nil
 	}}
 }
@@ -140,13 +130,6 @@ func semaphoreRecipe(f *runFlags, n, limit int, numbered bool) recipe {
 				p, err := s.TryAcquire(ctx, n)
 				return granted(ctx, p, err)
 			},
-			first: func(ctx context.Context) (recipes.Contender, error) {
-				all, err := s.List(ctx)
-				if err != nil || len(all.Contenders) == 0 {
-					return recipes.Contender{}, err
-				}
-				return all.Contenders[0].Contender, nil
-			},
 		}, nil
 	}}
 }
@@ -171,16 +154,8 @@ func electionRecipe(f *runFlags, value string) recipe {
 			return &grant{hold: t, release: t.Resign, env: []string{"BATON_VALUE=" + value}}, nil
 		}
 		return taker{
-			wait:  func(ctx context.Context) (*grant, error) { return granted(e.Campaign(ctx, []byte(value))) },
-			try:   func(ctx context.Context) (*grant, error) { return granted(e.TryCampaign(ctx, []byte(value))) },
-			first: func(ctx context.Context) (recipes.Contender, error) { return head(e.Candidates(ctx)) },
+			wait: func(ctx context.Context) (*grant, error) { return granted(e.Campaign(ctx, []byte(value))) },
+			try:  func(ctx context.Context) (*grant, error) { return granted(e.TryCampaign(ctx, []byte(value))) },
 		}, nil
 	}}
-}
-
-func head(all []recipes.Contender, err error) (recipes.Contender, error) {
-	if err != nil || len(all) == 0 {
-		return recipes.Contender{}, err
-	}
-	return all[0], nil
 }

@@ -220,7 +220,7 @@ func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant,
 	}
 	grace, err := r.grace(bound, c)
 	if err != nil {
-		return nil, 0, r.notHeld(bound, t, err)
+		return nil, 0, r.notHeld(bound, c, err)
 	}
 	var g *grant
 	if r.flags.nonblock {
@@ -231,7 +231,7 @@ func (r *run) take(ctx context.Context, c *coordinator.Client, t taker) (*grant,
 		g, err = t.wait(bound)
 	}
 	if err != nil {
-		return nil, 0, r.notHeld(bound, t, err)
+		return nil, 0, r.notHeld(bound, c, err)
 	}
 	stop() // from here on signals are the command's; one that came before must not be lost
 	if sig := signalOf(ctx); sig != nil {
@@ -247,7 +247,7 @@ var (
 )
 
 // notHeld is the error for a hold that was not got.
-func (r *run) notHeld(ctx context.Context, t taker, err error) error {
+func (r *run) notHeld(ctx context.Context, c *coordinator.Client, err error) error {
 	sig := signalOf(ctx)
 	switch {
 	case sig != nil:
@@ -255,17 +255,24 @@ func (r *run) notHeld(ctx context.Context, t taker, err error) error {
 	case errors.Is(err, coordinator.ErrTaken):
 		return &exitError{code: r.flags.conflict, err: err}
 	case errors.Is(err, errWaited) && !errors.Is(err, coordinator.ErrUnavailable):
-		return &exitError{code: r.flags.conflict, err: r.waited(t)}
+		return &exitError{code: r.flags.conflict, err: r.waited(c)}
 	}
 	return broken(err)
 }
 
 // waited is a TakenError after a wait. Who holds is asked now.
-func (r *run) waited(t taker) error {
+func (r *run) waited(c *coordinator.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
-	holder, _ := t.first(ctx) // it is an extra for people
-	taken := &recipes.TakenError{Op: r.recipe.op, Name: r.name, Holder: holder}
+	taken := &recipes.TakenError{Op: r.recipe.op, Name: r.name}
+	line, _ := readers[r.recipe.kind](ctx, c, r.name) // it is an extra for people
+	if len(line.Contenders) > 0 {
+		first := line.Contenders[0]
+		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token}
+		if first.Since != nil {
+			taken.Holder.Since = *first.Since
+		}
+	}
 	return fmt.Errorf("%w; waited for %v", taken, r.flags.wait)
 }
 
