@@ -6,14 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/mutex"
@@ -140,11 +138,10 @@ func (b benchmark) measure(ctx context.Context, c *coordinator.Client, show func
 
 // progress shows on a terminal how far it is.
 func (a *app) progress(b benchmark) func(done int, since time.Duration) {
-	f, ok := a.Err.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if _, ok := terminal(a.Err); !ok {
 		return func(int, time.Duration) {}
 	}
-	return func(done int, since time.Duration) { drawProgress(f, b, done, since) }
+	return func(done int, since time.Duration) { drawProgress(a.Err, b, done, since) }
 }
 
 func drawProgress(w io.Writer, b benchmark, done int, since time.Duration) {

@@ -172,12 +172,9 @@ func (c contenderView) does() string {
 
 // who is a contender in a message.
 func (c contenderView) who() string {
-	who := c.Identity
-	if who == "" {
-		who = "somebody without a name"
-	}
-	if !printable(who) {
-		who = fmt.Sprintf("%q", who)
+	who := "somebody without a name"
+	if c.Identity != "" {
+		who = cell(c.Identity)
 	}
 	return fmt.Sprintf("%s (token %d)", who, c.Token)
 }

@@ -43,7 +43,7 @@ type runFlags struct {
 	lockDelay time.Duration
 	grace     time.Duration
 	graces    bool // grace is given
-	onLost    string
+	onLost    choice
 	again     bool
 }
 
@@ -104,22 +104,16 @@ func (a *app) runnable(c *cobra.Command, f *runFlags, r func() recipe) *cobra.Co
 	set.Var(seconds{&f.ttl}, "ttl", "how long others wait after a crash; the URL's ttl, or 10s, if it is not given")
 	set.StringVar(&f.identity, "identity", "", "who holds, in listings; the URL's identity, or host/pid, if it is not given")
 	set.Var(seconds{&f.grace}, "grace", "time from SIGTERM to SIGKILL when the hold is lost; 2s, or what the TTL allows, if it is not given")
-	set.StringVar(&f.onLost, "on-lost", onLostTerminate, "when the hold is lost: terminate, kill (no SIGTERM), or run (let it run on)")
-	_ = c.RegisterFlagCompletionFunc("on-lost", cobra.FixedCompletions(
-		[]string{onLostTerminate, onLostKill, onLostRun}, cobra.ShellCompDirectiveNoFileComp))
+	f.onLost = choice{onLostTerminate, []string{onLostTerminate, onLostKill, onLostRun}}
+	addChoice(c, &f.onLost, "on-lost", "", "when the hold is lost: terminate, kill (no SIGTERM), or run (let it run on)")
 	return c
 }
 
 // check checks what can be checked without the service.
 func (f *runFlags) check() error {
-	switch f.onLost {
-	case onLostTerminate, onLostKill, onLostRun:
-	default:
-		return fmt.Errorf("--on-lost=%s: want %s, %s or %s", f.onLost, onLostTerminate, onLostKill, onLostRun)
-	}
 	switch {
-	case f.graces && f.onLost != onLostTerminate:
-		return fmt.Errorf("--grace goes with --on-lost=%s only, not with %s", onLostTerminate, f.onLost)
+	case f.graces && f.onLost.value != onLostTerminate:
+		return fmt.Errorf("--grace goes with --on-lost=%s only, not with %s", onLostTerminate, f.onLost.value)
 	case f.nonblock && f.waits:
 		return errors.New("--nonblock and --wait exclude each other")
 	case f.conflict < 0 || f.conflict > 255:

@@ -160,7 +160,7 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 		Path: r.path, Args: r.argv, Env: env, In: r.In, Out: r.Out, Err: r.Err,
 		Title: r.recipe.op + " " + r.name,
 	}
-	if r.flags.onLost != onLostRun {
+	if r.flags.onLost.value != onLostRun {
 		spec.Deadline = g.Deadline()
 	}
 	if err := g.Err(); err != nil {
@@ -174,7 +174,7 @@ func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace 
 	}
 	defer w.Close()
 	k := &keeper{
-		hold: g, ward: w, grace: grace, runOn: r.flags.onLost == onLostRun,
+		hold: g, ward: w, grace: grace, runOn: r.flags.onLost.value == onLostRun,
 		signals: r.signals, renewed: r.renewed, say: r.say,
 	}
 	ended := k.keep()
@@ -284,7 +284,7 @@ func (r *run) grace(ctx context.Context, c *coordinator.Client) (time.Duration, 
 	if err != nil {
 		return 0, err
 	}
-	if r.flags.onLost != onLostTerminate {
+	if r.flags.onLost.value != onLostTerminate {
 		return 0, nil
 	}
 	// A renewal is sent every quarter of the TTL, and given up a quarter later. One has to fit in before the SIGTERM.

@@ -34,8 +34,8 @@ func (i inspection) watch(ctx context.Context, every time.Duration) error {
 	}
 	defer finish(c)
 	show := i.append()
-	if f, ok := i.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && !i.json {
-		show = i.refresh(func() (int, int, error) { return term.GetSize(int(f.Fd())) })
+	if fd, ok := terminal(i.Out); ok && !i.json {
+		show = i.refresh(func() (int, int, error) { return term.GetSize(fd) })
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -58,6 +58,16 @@ func (i inspection) watch(ctx context.Context, every time.Duration) error {
 			return nil
 		}
 	}
+}
+
+// terminal returns the descriptor of a terminal; ok is false for what is none.
+func terminal(w io.Writer) (fd int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile {
+		return 0, false
+	}
+	fd = int(f.Fd())
+	return fd, term.IsTerminal(fd)
 }
 
 // append shows what has changed, below what was shown before. That the service is away it says once.
