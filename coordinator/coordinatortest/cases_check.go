@@ -112,14 +112,19 @@ func checkConverted(e *env) {
 	e.checks(d.behind, d.line, moved, false, "a converted entry that has left")
 }
 
+// oddKeys are keys that no entry of a line has, beside one that an entry has.
+func oddKeys(line driver.Line, key string) []string {
+	return []string{
+		"", ".", "..", "/", "../" + key, key + "/", key + "x", "x" + key, key[:len(key)-1], strings.ToUpper(key) + "Z", "@", "@1",
+		string(line), "\x00", "a\x00b", "\xff\xfe", strings.Repeat("k", 3000),
+	}
+}
+
 // checkOdd: a key comes from elsewhere, and whoever forged it must learn nothing and reach nothing else.
 func checkOdd(e *env) {
 	d := e.duel()
 	key := d.first.Place.Key
-	for _, odd := range []string{
-		"", ".", "..", "/", "../" + key, key + "/", key + "x", "x" + key, key[:len(key)-1], strings.ToUpper(key) + "Z", "@", "@1",
-		string(d.line), "\x00", "a\x00b", "\xff\xfe", strings.Repeat("k", 3000),
-	} {
+	for _, odd := range oddKeys(d.line, key) {
 		forged := d.first
 		forged.Place.Key = odd
 		e.checks(d.behind, d.line, forged, false, fmt.Sprintf("the key %.40q instead of %q", odd, key))

@@ -3,7 +3,6 @@ package coordinatortest
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -164,12 +163,7 @@ func removeLater(e *env) {
 func removeOdd(e *env) {
 	d := e.duel()
 	key := d.first.Place.Key
-	for _, odd := range []string{
-		"", ".", "..", "/", "../" + key, key + "/", key + "x", "x" + key, key[:len(key)-1], strings.ToUpper(key) + "Z", "@", "@1",
-		string(d.line), "\x00", "a\x00b", "\xff\xfe", strings.Repeat("k", 3000),
-	} {
-		forged := d.first
-		forged.Place.Key = odd
+	for _, odd := range oddKeys(d.line, key) {
 		e.is(d.behind.Remove(e.soon(), d.line, odd, d.first.Token), fmt.Sprintf("Remove of the key %.40q instead of %q", odd, key), driver.ErrGone)
 	}
 	e.keeps(d.behind, d.line, d.first.Place.ID, d.second.Place.ID)
