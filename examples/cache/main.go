@@ -29,10 +29,7 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -58,17 +55,9 @@ func main() {
 	flag.DurationVar(&c.maxAge, "max-age", 500*time.Millisecond, "how old the cache may be")
 	flag.DurationVar(&c.stale, "stale", 0, "how much older a cache may be that is served while one replica rebuilds it; 0: the others wait")
 	flag.DurationVar(&c.length, "for", 3*time.Second, "how long to run")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, os.Stdout, c); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fleet.Main(func(ctx context.Context, out io.Writer) error {
+		return run(ctx, out, c)
+	})
 }
 
 // check says which flag breaks which rule.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/examples/internal/fleet"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -39,7 +40,7 @@ func (r *replica) serve(ctx context.Context) error {
 		case err == nil:
 		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)): // it is over: no lock is waited for any longer
 			return nil
-		case errors.Is(err, coordinator.ErrSessionLost), errors.Is(err, coordinator.ErrRemoved), errors.Is(err, coordinator.ErrUnavailable):
+		case fleet.Passing(err):
 			r.out.Printf("%s: %v; trying again", r.name, err) // the client opens a new session by itself
 		default:
 			return err

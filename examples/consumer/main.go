@@ -20,9 +20,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/examples/internal/fleet"
@@ -45,17 +42,10 @@ func main() {
 	flag.BoolVar(&c.key, "key", true, "write the message's ID with what it does")
 	flag.BoolVar(&c.lock, "lock", true, "lock the message's ID")
 	flag.DurationVar(&c.work, "work", 100*time.Millisecond, "how long the costly part takes")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if _, err := run(ctx, os.Stdout, c); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fleet.Main(func(ctx context.Context, out io.Writer) error {
+		_, err := run(ctx, out, c)
+		return err
+	})
 }
 
 // check says which flag breaks which rule.

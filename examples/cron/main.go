@@ -23,9 +23,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/examples/internal/fleet"
@@ -56,17 +53,9 @@ func main() {
 	flag.DurationVar(&c.every, "every", time.Second, "the period")
 	flag.DurationVar(&c.work, "work", 200*time.Millisecond, "how long the job takes")
 	flag.DurationVar(&c.length, "for", 6*time.Second, "how long to run")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, os.Stdout, c); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fleet.Main(func(ctx context.Context, out io.Writer) error {
+		return run(ctx, out, c)
+	})
 }
 
 // check says which flag breaks which rule.

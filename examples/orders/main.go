@@ -21,9 +21,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/examples/internal/fleet"
@@ -45,17 +42,9 @@ func main() {
 	flag.IntVar(&c.workers, "workers", 0, "workers in this process; 0: three on memory://, else one")
 	flag.IntVar(&c.stop, "stop", 3, "at which move of its own the first worker is stopped for longer than its TTL, on memory://; 0: never")
 	flag.DurationVar(&c.work, "work", 100*time.Millisecond, "how long a move takes")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, os.Stdout, c); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	fleet.Main(func(ctx context.Context, out io.Writer) error {
+		return run(ctx, out, c)
+	})
 }
 
 // check says which flag breaks which rule.

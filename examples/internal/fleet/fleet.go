@@ -1,18 +1,21 @@
-// Package fleet is what examples with several replicas have in common: how their clients are opened and closed, how one of them
+// Package fleet is what examples with several replicas have in common: how they begin and end, how their clients are opened and closed, how one of them
 // crashes, and where files are that they share.
 package fleet
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"log"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -23,6 +26,22 @@ import (
 
 // InMemory is the URL of a service in this process, where the whole fleet is then.
 const InMemory = "memory://"
+
+// Main is the main of an example whose flags are declared. It ends the process with 2 if there is more on the command line than those, and with 1
+// and the error if run fails. The context of run ends at the first signal to stop; a second one ends the process at once.
+func Main(run func(ctx context.Context, out io.Writer) error) {
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
 
 // Size is how many replicas an example has in one process, by default: a service in memory is that process's own.
 func Size(url string) int {
