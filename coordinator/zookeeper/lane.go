@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"encoding/binary"
+	"runtime"
 	"sync"
 	"time"
 
@@ -23,6 +24,8 @@ type lane struct {
 	waiting    map[uint32]letter // by number
 	unanswered int               // their bytes
 	watched    bool              // watch is to be called
+	writing    bool              // somebody writes, and will write what is in unsent too
+	unsent     []byte
 }
 
 // letter is a request without a reply.
@@ -60,13 +63,39 @@ func (s *socket) send(request []byte, patience time.Duration, landed func(reply 
 		l.watched = true
 		time.AfterFunc(patience, s.watch)
 	}
-	l.mu.Unlock()
 	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
 	binary.BigEndian.PutUint32(request[4:], xid)
-	if _, err := s.Conn.Write(request); err != nil {
+	if l.writing {
+		l.unsent = append(l.unsent, request...)
+		l.mu.Unlock()
+		return true
+	}
+	l.writing = true
+	others := len(l.waiting) > 1
+	l.mu.Unlock()
+	if others {
+		// Replies come together, and so do the next requests of those whom they wake. To write them all costs as much as to write one.
+		runtime.Gosched()
+	}
+	s.write(request)
+	return true
+}
+
+// write writes letters, with what is unsent. What comes meanwhile is somebody else's to write: the caller wants to go on.
+func (s *socket) write(letters []byte) {
+	l := &s.lane
+	l.mu.Lock()
+	letters = append(letters, l.unsent...)
+	l.unsent = l.unsent[:0]
+	l.mu.Unlock()
+	if _, err := s.Conn.Write(letters); err != nil {
 		s.drop()
 	}
-	return true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writing = len(l.unsent) > 0; l.writing {
+		go s.write(nil)
+	}
 }
 
 // watch gives the connection up if a request has waited for too long. It is called once in so long while there are any, since

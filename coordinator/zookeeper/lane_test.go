@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -79,6 +80,50 @@ func TestLaneTakesItsRepliesOutOfWhatTheConnReads(t *testing.T) {
 	}
 	if s.link.newest.Load() != 9 {
 		t.Errorf("newest transaction %d", s.link.newest.Load())
+	}
+}
+
+// TestLettersThatComeWhileOneIsWrittenAreWrittenTogether: and those who send them do not wait.
+func TestLettersThatComeWhileOneIsWrittenAreWrittenTogether(t *testing.T) {
+	server, s := laned(t)
+	send := func() {
+		if !s.send(request(20), time.Minute, func([]byte, error) {}) {
+			t.Error("not sent")
+		}
+	}
+	writing := func() bool {
+		s.lane.mu.Lock()
+		defer s.lane.mu.Unlock()
+		return s.lane.writing
+	}
+	for range 3 { // what was written once is not written again
+		go send() // which the server reads below
+		for !writing() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Millisecond) // else the other two may go along with the first
+		send()
+		send()
+		var xids []uint32
+		m := make([]byte, 100)
+		for len(xids) < 3 {
+			n, err := server.Read(m) // of a pipe it is what one Write has written, at most
+			if err != nil || n%20 != 0 || len(xids) == 0 && n < 20 {
+				t.Fatalf("%d bytes, %v", n, err)
+			}
+			if len(xids) == 1 && n != 40 {
+				t.Errorf("%d bytes in the second write; want those of two requests", n)
+			}
+			for ; n > 0; n -= 20 {
+				xids = append(xids, binary.BigEndian.Uint32(m[n-16:]))
+			}
+		}
+		if slices.Sort(xids); len(slices.Compact(xids)) != 3 {
+			t.Errorf("numbers %x; want three", xids)
+		}
+		for writing() {
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 
