@@ -82,6 +82,71 @@ func TestJoinOfACalmLineSeesWhoCame(t *testing.T) {
 	}
 }
 
+// knowing joins the line "m/a" by a record.
+func knowing(t *testing.T, s *session, record driver.Version) (driver.Joined, error) {
+	t.Helper()
+	return s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: testID, Mode: "p1", Record: record})
+}
+
+// TestCalmLineWithARecord: who knows the record joins without a transaction, and is refused when the record has changed, be it while the
+// request is on its way.
+func TestCalmLineWithARecord(t *testing.T) {
+	f, tr, s := openTree(t)
+	record, err := s.SetRecord(soon(t, time.Second), "m/a", []byte("10"), 0)
+	ok(t, err)
+	tr.put("/app/m/a", "")
+	pair := func(want int) {
+		t.Helper()
+		multis := f.count(opMulti)
+		j, err := knowing(t, s, record)
+		if err != nil || !j.First {
+			t.Fatalf("%+v, %v", j, err)
+		}
+		ok(t, s.Leave(soon(t, time.Second), "m/a", j.Place))
+		if n := f.count(opMulti) - multis; n != want {
+			t.Errorf("%d transactions; want %d", n, want)
+		}
+	}
+	settle := func() {
+		t.Helper()
+		for range calmAfter {
+			pair(1)
+		}
+		pair(0)
+	}
+	stale := func(known driver.Version) {
+		t.Helper()
+		if j, err := knowing(t, s, known); !errors.Is(err, driver.ErrStale) {
+			t.Errorf("%+v, %v; want %v", j, err, driver.ErrStale)
+		}
+		if left := tr.below("/app/m/a"); len(left) != 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+	settle()
+	stale(record + 1)
+	settle()
+	old := record
+	record, err = s.SetRecord(soon(t, time.Second), "m/a", []byte("11"), old)
+	ok(t, err)
+	stale(old)
+	settle()
+	var written atomic.Bool
+	tr.on(func(op int32, _ string) treeFate {
+		if op == opCreate2 && written.CompareAndSwap(false, true) {
+			tr.put("/app/m/a+record", "12")
+		}
+		return treeFate{}
+	})
+	creates := f.count(opCreate2)
+	stale(record)
+	if !written.Load() || f.count(opCreate2) != creates+1 {
+		t.Error("the record has not changed while the request was on its way")
+	}
+	record++
+	settle()
+}
+
 // TestJoinOfACalmLineThatWasMadeAgain: its numbers are those of before, and say nothing.
 func TestJoinOfACalmLineThatWasMadeAgain(t *testing.T) {
 	_, tr, s := becalmed(t)

@@ -72,6 +72,9 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			a, err = s.add(ctx, line, c, f, heel)
 		}
 		err = s.about(line, c, a, err)
+		if err == nil && a.stale {
+			err = s.retreat(ctx, line, a)
+		}
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
 		}
@@ -172,6 +175,7 @@ type arrival struct {
 	parent string // where that is
 	heel   string // the name of its own, empty if it has none
 	others int32  // how many nodes there are besides
+	stale  bool   // the record was another one
 }
 
 // errNoHeel is the outcome of a join that failed because of the heel.
@@ -277,8 +281,8 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 	switch {
 	case alone:
 		s.traffic.alone(line)
-		if !c.Alone && c.Record == 0 && a.heel == "" {
-			s.becalm(ctx, line, a.node)
+		if !c.Alone && a.heel == "" {
+			s.becalm(ctx, line, c, a.node)
 		}
 	case c.Follows && !a.node.late():
 		s.traffic.met(line, a.others)

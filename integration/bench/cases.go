@@ -33,8 +33,9 @@ type contest struct {
 	subjects []subject
 	// least and most bound the number of turns that are measured at once.
 	least, most int
-	// finer has three times as many rounds of half the length: the subjects differ little.
-	finer bool
+	// finer is how many rounds there are for one, each of them so much shorter: where the subjects differ by less than the machine does
+	// from one second to the next.
+	finer int
 }
 
 func (c contest) service() string {
@@ -137,7 +138,7 @@ func contests(place string) []contest {
 
 func pairsOn(place, service string) contest {
 	c := contest{
-		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000, finer: true,
+		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000, finer: 20,
 		subjects: []subject{bare(service), baton("mutex", batonMutex)},
 	}
 	if place == service {
@@ -160,7 +161,7 @@ func single(service string) []contest {
 	all := []contest{
 		pairsOn(service, service),
 		{
-			name: "permit/" + service, place: service, load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000, finer: true,
+			name: "permit/" + service, place: service, load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000, finer: 20,
 			subjects: append([]subject{bare(service)}, semaphores(service)...),
 		},
 	}
@@ -171,13 +172,13 @@ func single(service string) []contest {
 	}
 	for _, n := range scale {
 		all = append(all, contest{
-			name: fmt.Sprintf("scale/%s/%d", service, n), place: service, load: load{form: names, contenders: n, names: 4 * n}, least: 10 * n, most: 20000,
+			name: fmt.Sprintf("scale/%s/%d", service, n), place: service, load: load{form: names, contenders: n, names: 4 * n}, least: 10 * n, most: 20000, finer: 5,
 			subjects: []subject{bare(service), baton("mutex", batonMutex)},
 		})
 	}
 	return append(all,
 		contest{
-			name: "names/" + service, place: service, load: load{form: names, contenders: 64, names: 1000}, least: 1000, most: 20000,
+			name: "names/" + service, place: service, load: load{form: names, contenders: 64, names: 1000}, least: 1000, most: 20000, finer: 5,
 			subjects: append([]subject{bare(service), baton("mutex", batonMutex)}, locks(service)...),
 		},
 		contest{

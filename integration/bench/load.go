@@ -348,14 +348,15 @@ func (c crowd) manyNames(ctx context.Context, p *play) (times, error) {
 	if err := g.wait(); err != nil {
 		return times{}, err
 	}
-	share := max(1, p.turns/c.contenders)
+	// All draw from one number of turns, so that at the end nobody works alone.
+	var drawn atomic.Int64
 	each := make([][]time.Duration, c.contenders)
 	g, ctx = newGroup(ctx)
 	p.rec.begin()
 	began := time.Now()
 	for i, mine := range own {
 		g.run(func() error {
-			for k := range share {
+			for k := 0; drawn.Add(1) <= int64(p.turns); k++ {
 				start := time.Now()
 				if err := both(ctx, mine[k%len(mine)]); err != nil {
 					return err
@@ -366,7 +367,7 @@ func (c crowd) manyNames(ctx context.Context, p *play) (times, error) {
 		})
 	}
 	err := g.wait()
-	t := times{elapsed: time.Since(began), turns: share * c.contenders}
+	t := times{elapsed: time.Since(began), turns: p.turns}
 	p.rec.end()
 	t.each = slices.Concat(each...)
 	return t, err

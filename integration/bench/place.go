@@ -177,9 +177,9 @@ type zkPlace struct {
 
 func openZooKeeper(ctx context.Context, nodes int, follower bool) (place, error) {
 	cluster, err := zkserver.Start(ctx, zkserver.Options{Nodes: nodes, JVM: []string{
-		// The server's own defaults, which the tests' servers do without: all of the compiler, room on the heap, and empty
-		// containers looked for once a minute.
-		"-XX:TieredStopAtLevel=4", "-XX:ReservedCodeCacheSize=128m", "-Xmx512m", "-Dznode.container.checkIntervalMs=60000",
+		// The server's own defaults, which the tests' servers do without: all of the compiler, room on the heap from the beginning (else
+		// it collects garbage a hundred times a second), large files for the log, and empty containers looked for once a minute.
+		"-XX:TieredStopAtLevel=4", "-XX:ReservedCodeCacheSize=128m", "-Xms512m", "-Xmx512m", "-Dzookeeper.preAllocSize=65536", "-Dznode.container.checkIntervalMs=60000",
 	}})
 	if err != nil {
 		return nil, err

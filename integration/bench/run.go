@@ -160,7 +160,7 @@ func (r *run) warm(ctx context.Context, c contest) error {
 		return nil
 	}
 	w := contest{name: "warm", place: c.place, load: load{form: names, contenders: 64, names: 64}}
-	w.subjects = append([]subject{bare("zookeeper")}, locks("zookeeper")...)
+	w.subjects = append([]subject{bare("zookeeper"), baton("mutex", batonMutex)}, locks("zookeeper")...)
 	if w = r.only(w); len(w.subjects) == 0 {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (r *run) warm(ctx context.Context, c contest) error {
 		if err != nil {
 			return err
 		}
-		_, err = f.sample(ctx, &entrant{player: player}, 8000, nil)
+		_, err = f.sample(ctx, &entrant{player: player}, 20000, nil)
 		player.close()
 		if err != nil {
 			return err
@@ -289,8 +289,8 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 		}
 	}
 	rounds := f.Rounds
-	if f.finer && f.Divide <= 1 {
-		rounds *= 3
+	if f.Divide <= 1 {
+		rounds *= max(1, f.finer)
 	}
 	for round := range rounds {
 		// Each begins a round once, so that nobody always follows the same one.
@@ -355,10 +355,7 @@ func (f *field) calibrate(ctx context.Context, e *entrant) error {
 	if err != nil {
 		return err
 	}
-	length := float64(f.Sample)
-	if f.finer {
-		length /= 2
-	}
+	length := float64(f.Sample) / float64(max(1, f.finer))
 	e.turns = min(f.most, max(f.least, int(length/s.Time)))
 	return nil
 }
