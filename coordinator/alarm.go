@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// alarms calls functions a fixed time after they were set. Most are taken back long before, so that a timer for each would
+// alarms ring a fixed time after they were added. Most are taken back long before, so that a timer for each would
 // cost more than what it guards: one timer serves all, and is not touched when an alarm comes or goes.
 type alarms struct {
 	after time.Duration
@@ -13,14 +13,23 @@ type alarms struct {
 	mu    sync.Mutex
 	ring  Alarm // the head of a ring of those that are set, oldest first
 	armed bool  // call is to be called
+	over  bool  // see sound
 }
 
-// Alarm is a call to come.
+// bell is what rings, in a goroutine that it must not keep.
+type bell interface{ ring() }
+
+// call is a function as a bell.
+type call func()
+
+func (f call) ring() { f() }
+
+// Alarm is a bell that is to ring.
 type Alarm struct {
 	of         *alarms
 	prev, next *Alarm // nil if it is not set any more
 	due        time.Time
-	f          func()
+	bell       bell
 }
 
 func newAlarms(after time.Duration) *alarms {
@@ -29,11 +38,15 @@ func newAlarms(after time.Duration) *alarms {
 	return q
 }
 
-// set has f called, in a goroutine that it must not keep.
-func (q *alarms) set(f func()) *Alarm {
-	a := &Alarm{of: q, f: f}
+// add has a bell ring, by an alarm that is not added yet.
+func (q *alarms) add(a *Alarm, b bell) {
+	a.of, a.bell = q, b
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.over {
+		go b.ring()
+		return
+	}
 	a.due = time.Now().Add(q.after)
 	a.prev, a.next = q.ring.prev, &q.ring
 	a.prev.next, a.next.prev = a, a
@@ -41,23 +54,37 @@ func (q *alarms) set(f func()) *Alarm {
 		q.armed = true
 		time.AfterFunc(q.after, q.call)
 	}
-	return a
 }
 
-// call calls what is due.
-func (q *alarms) call() {
-	for _, f := range q.due() {
-		f()
+// call rings what is due.
+func (q *alarms) call() { ring(q.due()) }
+
+func ring(all []bell) {
+	for _, b := range all {
+		b.ring()
 	}
 }
 
+// sound has all ring at once, and those that are added later too.
+func (q *alarms) sound() { ring(q.all()) }
+
+func (q *alarms) all() (all []bell) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.over = true; q.ring.next != &q.ring; {
+		all = append(all, q.ring.next.bell)
+		q.ring.next.unset()
+	}
+	return all
+}
+
 // due takes out what is due, and arms the timer for the next one.
-func (q *alarms) due() (due []func()) {
+func (q *alarms) due() (due []bell) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	for q.ring.next != &q.ring && !q.ring.next.due.After(now) {
-		due = append(due, q.ring.next.f)
+		due = append(due, q.ring.next.bell)
 		q.ring.next.unset()
 	}
 	if q.armed = q.ring.next != &q.ring; q.armed {

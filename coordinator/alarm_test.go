@@ -14,7 +14,11 @@ func TestAlarmsAreCalledWhenTheyAreDueUnlessStopped(t *testing.T) {
 		q := newAlarms(after)
 		began := time.Now()
 		calls := make(chan time.Duration, 10)
-		set := func() *Alarm { return q.set(func() { calls <- time.Since(began) }) }
+		set := func() *Alarm {
+			a := new(Alarm)
+			q.add(a, call(func() { calls <- time.Since(began) }))
+			return a
+		}
 		first := set()
 		time.Sleep(300 * time.Millisecond)
 		set()

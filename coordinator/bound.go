@@ -47,22 +47,6 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// valued is a context that ends with the one that it embeds, and has the values of another.
-//
-// The embedded one comes first: the value by which package context finds a canceller must be its own, so that contexts derived from
-// this one attach to it without a goroutine.
-type valued struct {
-	context.Context
-	values context.Context
-}
-
-func (v valued) Value(key any) any {
-	if value := v.Context.Value(key); value != nil {
-		return value
-	}
-	return v.values.Value(key)
-}
-
 // definite says of an error that it is the service's answer or a refusal of our own, and not
 // the want of an answer.
 func definite(err error) bool {

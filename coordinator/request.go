@@ -38,25 +38,18 @@ func (s *Session) request(
 	return s.outcome(ctx, err)
 }
 
-// attempt runs f once, for no longer than ctx, the session and patience last. See bind for its context's cause; it is
-// context.DeadlineExceeded when patience ends.
-//
-// That context shows no deadline. etcd's client would send it with each request, and the server would keep a timer for it.
+// attempt runs f once, for no longer than ctx, the session and patience last.
 func (s *Session) attempt(ctx context.Context, patience *alarms, f func(context.Context) error) error {
-	bound, cancel := context.WithCancelCause(valued{s.requests, ctx})
-	defer cancel(nil)
-	defer patience.set(func() { cancel(context.DeadlineExceeded) }).Stop()
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() { cancel(nil) })()
-	}
-	err := f(bound)
+	b := &bounded{values: ctx}
+	defer b.begin(patience)()
+	err := f(b)
 	if err == nil || ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return driver.Wrap(ErrUnavailable, err)
 	}
-	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(bound), context.DeadlineExceeded) {
+	if errors.Is(err, context.Canceled) && b.late() {
 		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
 	}
 	return err

@@ -44,9 +44,7 @@ type Session struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
-	joining, looking, cleaning chan struct{}   // a place for each request of its kind that is under way
-	requests                   context.Context // ends after ctx, without its cause: see bind
-	giveUp                     context.CancelFunc
+	joining, looking, cleaning chan struct{} // a place for each request of its kind that is under way
 
 	patience *alarms // how long one attempt of a request lasts
 	longer   *alarms // how long that of a join does
@@ -89,7 +87,6 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s.patience, s.longer = newAlarms(ds.TTL()/renewalsPerTTL), newAlarms(ds.TTL()/2)
 	s.settling = newAlarms(SettleAfter)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
-	s.requests, s.giveUp = context.WithCancel(context.Background())
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
 	s.alarm = time.NewTimer(time.Until(s.Deadline()))
@@ -241,7 +238,8 @@ func (s *Session) become(to State) (from State, changed bool) {
 // by Err that the session is alive.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
-	s.giveUp()
+	s.patience.sound()
+	s.longer.sound()
 	was, first := s.become(Lost)
 	if !first {
 		return
@@ -297,7 +295,11 @@ func (s *Session) OnEnd(f func()) (stop func() bool) {
 const SettleAfter = 250 * time.Millisecond
 
 // OnSettle has f called, after SettleAfter, unless that is taken back before. f must not wait.
-func (s *Session) OnSettle(f func()) *Alarm { return s.settling.set(f) }
+func (s *Session) OnSettle(f func()) *Alarm {
+	a := new(Alarm)
+	s.settling.add(a, call(f))
+	return a
+}
 
 // close ends the session here and at the service, and waits for what it started.
 func (s *Session) close(ctx context.Context) error {
