@@ -115,7 +115,7 @@ func (s *session) addAlone(ctx context.Context, line driver.Line, c driver.Conte
 		s.calms.end(line)
 		return a, false, nil
 	}
-	prefix := s.path(line) + "/" + nodePrefix(c, s.hex)
+	prefix := s.below(line, nodePrefix(c, s.hex))
 	request := appendCreate(appendInt(make([]byte, 8, 512), opCreate2),
 		&zk.CreateRequest{Path: prefix, Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential})
 	s.joins.extend(f)

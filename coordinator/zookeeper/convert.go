@@ -40,7 +40,7 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.written.drop(s.path(line) + "/" + old.Key)
+	s.written.drop(s.below(line, old.Key))
 	s.traces.converted(line, old, to)
 	return to.Place, nil
 }

@@ -42,12 +42,12 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 		return false, err
 	}
 	mine, _ := parseNode(own.Key)
-	f := &chase{session: s, line: line, own: s.path(line) + "/" + own.Key, ahead: s.path(line) + "/" + ahead.Key}
+	f := &chase{session: s, line: line, own: s.below(line, own.Key), ahead: s.below(line, ahead.Key)}
 	tr := s.traces.of(line, mine)
 	if n, ok := parseNode(ahead.Key); ok && n.ID != "" && n.heel() != "" {
 		known := tr.ahead == ahead.Key
 		if f.sure = known && !tr.bare; f.sure || !known && tr.heel != "" {
-			f.heel = s.path(line) + "/" + n.heel()
+			f.heel = s.below(line, n.heel())
 		}
 		if passed, err = f.wait(ctx); passed && n.heel() == mine.nearestHeel() {
 			// Of several who follow it this one clears it away.

@@ -54,7 +54,7 @@ func (s *session) readHead(ctx context.Context, line driver.Line) (driver.Head, 
 			return driver.Head{}, err
 		}
 		h, err := call(ctx, s, func() (driver.Head, error) {
-			value, stat, err := s.conn.Get(s.path(line) + "/" + n.Key)
+			value, stat, err := s.conn.Get(s.below(line, n.Key))
 			if err != nil {
 				return driver.Head{}, err
 			}
@@ -123,7 +123,7 @@ func (s *session) watchFirst(ctx context.Context, line driver.Line, first string
 			if err != nil || !found {
 				return nil, false, err
 			}
-			first = s.path(line) + "/" + n.Key
+			first = s.below(line, n.Key)
 		}
 		w, mine, err = s.watch(ctx, key, first)
 		if !errors.Is(err, zk.ErrNoNode) {

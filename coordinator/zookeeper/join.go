@@ -308,7 +308,7 @@ func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says
 	if name == "" {
 		return says{}, false
 	}
-	heel := s.path(line) + "/" + name
+	heel := s.below(line, name)
 	w, mine, err := s.watch(ctx, watchKey{onHeel, heel}, heel)
 	if err != nil || !mine && s.lent != nil { // a given Conn may have reconnected unseen since that watch was set: see follow
 		return says{}, false

@@ -25,6 +25,14 @@ func (s *session) path(line driver.Line) string {
 	return s.root + "/" + string(line)
 }
 
+// below is where something of a line is. (In one step, since every request needs it.)
+func (s *session) below(line driver.Line, name string) string {
+	if s.layout != nil {
+		return s.path(line) + "/" + name
+	}
+	return s.root + "/" + string(line) + "/" + name
+}
+
 // record is where a line's record is.
 func (s *session) record(line driver.Line) string {
 	if s.layout != nil {

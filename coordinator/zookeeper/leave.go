@@ -50,7 +50,7 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 	default:
 		return err
 	}
-	s.written.drop(s.path(line) + "/" + own.Key)
+	s.written.drop(s.below(line, own.Key))
 	s.traces.drop(line, n)
 	return err
 }
@@ -58,6 +58,9 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 // depart sends the request that deletes a node, and what is to go with it. When something of that is not there any more, or
 // is refused, it is left out: only the node itself counts.
 func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace, pass bool) error {
+	if !pass && tr.heel == "" && len(tr.spent) == 0 {
+		return s.remove(ctx, s.below(line, n.Key))
+	}
 	parent := s.path(line) + "/"
 	own := &zk.DeleteRequest{Path: parent + n.Key, Version: -1}
 	var ops []any
@@ -131,7 +134,7 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 			if err != nil {
 				return err
 			}
-			s.written.drop(s.path(line) + "/" + n.Key)
+			s.written.drop(s.below(line, n.Key))
 			s.traces.drop(line, n)
 		}
 		if !missed {
@@ -150,7 +153,7 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 // its entry. With an empty id it deletes what contenders of this session have left when they passed.
 func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, id string) error {
 	for _, name := range c.orphans() {
-		heel := s.path(line) + "/" + name
+		heel := s.below(line, name)
 		data, err := call(ctx, s, func() ([]byte, error) {
 			data, _, err := s.conn.Get(heel)
 			return data, err

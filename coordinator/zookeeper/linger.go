@@ -96,7 +96,7 @@ func (s *session) clearLeft() {
 	}
 	defer s.running.Done()
 	for line, left := range s.left.due() {
-		heel := s.path(line) + "/" + left.heel
+		heel := s.below(line, left.heel)
 		_, err := call(context.Background(), s, func() (struct{}, error) {
 			return struct{}{}, s.conn.Delete(heel, left.version)
 		})

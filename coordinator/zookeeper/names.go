@@ -73,10 +73,17 @@ func parseNode(name string) (n node, ok bool) {
 
 // parseOwn reads the name of a child that Baton wrote.
 func parseOwn(name string) (n node, ok bool) {
-	parts := strings.Split(name, "_")
-	switch len(parts) {
+	var parts [6]string
+	count, rest, more := 0, name, true
+	for ; more; count++ {
+		if count == len(parts) {
+			return node{}, false
+		}
+		parts[count], rest, more = strings.Cut(rest, "_")
+	}
+	switch count {
 	case 4:
-	case 6:
+	case len(parts):
 		if n.token, n.turn, ok = conversion(parts[3], parts[4]); !ok {
 			return node{}, false
 		}
@@ -87,7 +94,7 @@ func parseOwn(name string) (n node, ok bool) {
 		return node{}, false
 	}
 	n.Place = driver.Place{Key: name, ID: parts[1], Mode: parts[0], Session: parts[2]}
-	n.seq, ok = sequence(parts[len(parts)-1])
+	n.seq, ok = sequence(parts[count-1])
 	return n, ok
 }
 

@@ -92,7 +92,8 @@ func readMulti(b []byte, err error) ([]zk.MultiResponse, error) {
 		case opCreate:
 			m.String = r.text()
 		case opSetData:
-			m.Stat = r.stat()
+			stat := r.stat()
+			m.Stat = &stat
 		case opCheck, opDelete:
 		default:
 			return nil, errRecord
@@ -127,8 +128,8 @@ func (r *record) int() int32   { return int32(binary.BigEndian.Uint32(r.next(4))
 func (r *record) long() int64  { return int64(binary.BigEndian.Uint64(r.next(8))) }
 func (r *record) text() string { return string(r.next(int(r.int()))) }
 
-func (r *record) stat() *zk.Stat {
-	return &zk.Stat{
+func (r *record) stat() zk.Stat {
+	return zk.Stat{
 		Czxid: r.long(), Mzxid: r.long(), Ctime: r.long(), Mtime: r.long(), Version: r.int(), Cversion: r.int(), Aversion: r.int(),
 		EphemeralOwner: r.long(), DataLength: r.int(), NumChildren: r.int(), Pzxid: r.long(),
 	}

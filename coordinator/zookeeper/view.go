@@ -183,7 +183,7 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 			nodes = nodes[:min(limit, len(nodes))]
 		}
 		all, err := gather(ctx, s, nodes, known, func(n node) (driver.Entry, error) {
-			value, stat, err := s.conn.Get(s.path(line) + "/" + n.Key)
+			value, stat, err := s.conn.Get(s.below(line, n.Key))
 			if err != nil {
 				return driver.Entry{}, err
 			}

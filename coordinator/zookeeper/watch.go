@@ -35,7 +35,7 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 			return freshly(ctx, s, path, func() (*watch, error) { return s.lookForAll(ctx, path, places) })
 		})
 	}
-	node := s.path(line) + "/" + places[0].Key
+	node := s.below(line, places[0].Key)
 	return s.wait(ctx, func(told zk.Event) (*watch, error) {
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
