@@ -108,12 +108,13 @@ var ErrOtherMode = fmt.Errorf("%w: the line is held by the caller's context in a
 // is refused: waiting for oneself would never end.
 func (l *Line) reenter(ctx context.Context, r Request) (*Hold, error) {
 	g, _ := ctx.Value(l.key).(*grant)
-	if g == nil || r.Fresh {
+	if g == nil || r.Fresh || g.unlooked(ctx).Err() != nil {
 		return nil, nil
 	}
-	if err := g.err(ctx); g.ctx.Err() != nil {
-		return nil, nil
-	} else if err != nil {
+	if err := g.err(ctx); err != nil {
+		if g.ctx.Err() != nil {
+			err = nil
+		}
 		return nil, err
 	}
 	g.mu.Lock()
@@ -166,6 +167,9 @@ func (g *grant) leaveOthers(l *level) bool {
 // why it ended. When the service has to be asked, because the machine may have slept, it waits for the answer, but no longer than
 // ctx: then the error is ctx's cause, and whether the grant is over is not known.
 func (g *grant) err(ctx context.Context) error {
+	if g.session.Sure() && g.ctx.Err() == nil {
+		return nil // as nearly always
+	}
 	var unknown error
 	if g.ctx.Err() == nil {
 		unknown = g.session.Check(ctx) // ends the session, and with it g.ctx, if its deadline has passed

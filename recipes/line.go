@@ -116,8 +116,6 @@ func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 		return nil, invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
 	case len(r.Payload) > MaxPayload:
 		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
 	}
 	if h, err := l.reenter(ctx, r); h != nil {
 		l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: h.Session(), Op: r.Op,
@@ -125,6 +123,9 @@ func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 		return h, nil
 	} else if err != nil {
 		return nil, l.describe(ctx, r.Op, err)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	h, err := l.acquire(ctx, r)
 	if err != nil {
