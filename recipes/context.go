@@ -80,7 +80,7 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
-		released := h.grant.line.describe(context.Background(), undo, h.Release(ctx))
+		released := h.ctx.grant.line.describe(context.Background(), undo, h.Release(ctx))
 		cancel(nil)
 		switch {
 		case err == nil:
@@ -89,5 +89,5 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 			err = errors.Join(err, released)
 		}
 	}()
-	return work(&holdContext{Context: inner, values: context.Background(), grant: h.grant, bound: ctx})
+	return work(&holdContext{Context: inner, values: context.Background(), grant: h.ctx.grant, bound: ctx})
 }

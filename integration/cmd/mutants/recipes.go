@@ -100,10 +100,10 @@ var ofRecipes = []mutation{{
 		if g.ctx.Err() != nil {
 			err = nil
 		}
-		return nil, err
+		return false, err
 	}`,
 	new: `	if err := g.err(ctx); err != nil && g.ctx.Err() == nil {
-		return nil, err
+		return false, err
 	}`,
 	caught: []test{{pkg: "rwlock", name: "TestLostHoldIsNotEntered"}},
 }, {
