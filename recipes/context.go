@@ -27,8 +27,8 @@ type holdContext struct {
 	bound  context.Context // has the deadline to show, if any; nil for a hold's own context
 }
 
-// unlooked is ctx, for those who are about to ask err. That of a hold of the grant would do so too, and a look at the clock is a good part of
-// what re-entering costs; and it would not heed the end of Do's caller when the service has to be asked.
+// unlooked is ctx, for those who are about to ask err. That of a hold of the grant would do so too, and a look at the clock is a good
+// part of what re-entering costs; and it would not heed the end of Do's caller when the service has to be asked.
 func (g *grant) unlooked(ctx context.Context) context.Context {
 	if c, ok := ctx.(*holdContext); ok && c.grant == g {
 		return c.Context

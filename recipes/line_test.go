@@ -138,8 +138,8 @@ func TestHoldIsAcquiredIntoOnce(t *testing.T) {
 	})
 }
 
-// TestReenteringAllocatesTheHandleAlone: each handle can be released once, and says so for as long as its owner keeps it. So there is one for
-// each re-entry, and nothing else.
+// TestReenteringAllocatesTheHandleAlone: each handle can be released once, and says so for as long as its owner keeps it. So there is
+// one for each re-entry, and nothing else.
 func TestReenteringAllocatesTheHandleAlone(t *testing.T) {
 	c, err := coordinator.New(memory.NewService().Driver(), quiet)
 	if err != nil {
