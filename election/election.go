@@ -123,11 +123,9 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request, standing fun
 		}
 	}
 	t := &Term{election: e}
-	hold, err := e.line.Acquire(context.WithValue(ctx, e.key(), t), r) // the hold's context keeps the value
-	if err != nil {
+	if err := e.line.AcquireInto(context.WithValue(ctx, e.key(), t), &t.hold, r); err != nil { // the hold's context keeps the value
 		return nil, err
 	}
-	t.hold = hold // nobody has seen t before
 	return t, nil
 }
 

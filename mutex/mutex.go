@@ -104,11 +104,11 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 }
 
 func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
-	h, err := m.line.Acquire(ctx, r)
-	if err != nil {
+	l := &Lock{mutex: m}
+	if err := m.line.AcquireInto(ctx, &l.hold, r); err != nil {
 		return nil, err
 	}
-	return &Lock{hold: h, mutex: m}, nil
+	return l, nil
 }
 
 // Do locks, runs work, and unlocks, also when work panics. The context of work ends when
@@ -135,7 +135,7 @@ func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 // Lock is a held mutex: a handle that is unlocked once. It is safe for
 // concurrent use.
 type Lock struct {
-	hold  *recipes.Hold
+	hold  recipes.Hold
 	mutex *Mutex
 }
 

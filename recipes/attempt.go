@@ -34,7 +34,7 @@ type attempt struct {
 }
 
 // acquire is Acquire without re-entry.
-func (l *Line) acquire(ctx context.Context, r Request) (*Hold, error) {
+func (l *Line) acquire(ctx context.Context, h *Hold, r Request) error {
 	if r.Payload == nil {
 		r.Payload = l.payload
 	}
@@ -43,11 +43,12 @@ func (l *Line) acquire(ctx context.Context, r Request) (*Hold, error) {
 		Identity: l.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}}
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, coordinator.EventNotGranted, err)
-		return nil, err
+		return err
 	}
 	// Before there is a hold, which might be lost at once: nobody is to hear of the loss before the grant.
 	a.observe(ctx, began, coordinator.EventGranted, nil)
-	return newHold(ctx, a), nil
+	a.hold(ctx, h)
+	return nil
 }
 
 // observe tells how the attempt has ended.

@@ -27,6 +27,15 @@ type holdContext struct {
 	bound  context.Context // has the deadline to show, if any; nil for a hold's own context
 }
 
+// unlooked is ctx, for those who are about to ask err. That of a hold of the grant would do so too, and a look at the clock is a good
+// part of what re-entering costs; and it would not heed the end of Do's caller when the service has to be asked.
+func (g *grant) unlooked(ctx context.Context) context.Context {
+	if c, ok := ctx.(*holdContext); ok && c.grant == g {
+		return c.Context
+	}
+	return ctx
+}
+
 // Deadline is that of Do's caller. A hold's own context shows none: its end moves with each
 // renewal, which a context's must not.
 func (c *holdContext) Deadline() (time.Time, bool) {
@@ -36,8 +45,11 @@ func (c *holdContext) Deadline() (time.Time, bool) {
 	return c.bound.Deadline()
 }
 
-// Err looks at the clock first, and asks the service when the machine may have slept.
+// Err looks at the clock first, and asks the service when the machine may have slept, unless the context has ended anyway.
 func (c *holdContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
 	_ = c.grant.err(context.Background())
 	return c.Context.Err()
 }
@@ -68,7 +80,7 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
-		released := h.grant.line.describe(context.Background(), undo, h.Release(ctx))
+		released := h.ctx.grant.line.describe(context.Background(), undo, h.Release(ctx))
 		cancel(nil)
 		switch {
 		case err == nil:
@@ -77,5 +89,5 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 			err = errors.Join(err, released)
 		}
 	}()
-	return work(&holdContext{Context: inner, values: context.Background(), grant: h.grant, bound: ctx})
+	return work(&holdContext{Context: inner, values: context.Background(), grant: h.ctx.grant, bound: ctx})
 }

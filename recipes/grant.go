@@ -51,8 +51,8 @@ func (l *level) end(cause error) {
 	}
 }
 
-// newHold returns the first hold of the grant that an attempt has won.
-func newHold(ctx context.Context, a *attempt) *Hold {
+// hold makes h the first hold of the grant that the attempt has won.
+func (a *attempt) hold(ctx context.Context, h *Hold) {
 	g := &grant{
 		line: a.line, session: a.session, token: a.joined.Token, since: time.Now(),
 		place: a.joined.Place, info: a.info, value: a.value, held: a.Held, writing: make(chan struct{}, 1),
@@ -75,12 +75,12 @@ func newHold(ctx context.Context, a *attempt) *Hold {
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
-	return g.handle(ctx, g.top)
+	g.handle(ctx, h, g.top)
 }
 
-// handle counts one more handle, whose context has the values of ctx, but not its end: a ctx that
+// handle makes h one more handle, and counts it. Its context has the values of ctx, but not its end: a ctx that
 // bounded the wait must not bound the hold. The caller holds g.mu.
-func (g *grant) handle(ctx context.Context, l *level) *Hold {
+func (g *grant) handle(ctx context.Context, h *Hold, l *level) {
 	if (g.low != nil || g.line.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
 		if g.overtime != nil && g.overtime.tooLong {
@@ -88,7 +88,8 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 		}
 	}
 	l.count++
-	return &Hold{grant: g, level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
+	h.level = l
+	h.ctx.Context, h.ctx.values, h.ctx.grant = l.ctx, ctx, g
 }
 
 // holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
@@ -103,30 +104,33 @@ func (g *grant) holds() int {
 // entered in the one asked for.
 var ErrOtherMode = fmt.Errorf("%w: the line is held by the caller's context in another mode", coordinator.ErrInvalid)
 
-// reenter returns one more handle of the grant that ctx carries, if it is of this line and not
+// reenter makes h one more handle of the grant that ctx carries, if that is of this line and not
 // over. Otherwise the caller stands in line like everybody else. A grant whose mode does not include the one asked for
 // is refused: waiting for oneself would never end.
-func (l *Line) reenter(ctx context.Context, r Request) (*Hold, error) {
+func (l *Line) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, err error) {
 	g, _ := ctx.Value(l.key).(*grant)
-	if g == nil || r.Fresh {
-		return nil, nil
+	if g == nil || r.Fresh || g.unlooked(ctx).Err() != nil {
+		return false, nil
 	}
-	if err := g.err(ctx); g.ctx.Err() != nil {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
+	if err := g.err(ctx); err != nil {
+		if g.ctx.Err() != nil {
+			err = nil
+		}
+		return false, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.holds() == 0:
-		return nil, nil // released meanwhile
+		return false, nil // released meanwhile
 	case r.Mode == g.top.mode && g.top.count > 0:
-		return g.handle(ctx, g.top), nil
+		g.handle(ctx, h, g.top)
 	case g.low != nil && r.Mode == g.low.mode:
-		return g.handle(ctx, g.low), nil
+		g.handle(ctx, h, g.low)
+	default:
+		return false, ErrOtherMode
 	}
-	return nil, ErrOtherMode
+	return true, nil
 }
 
 // leave counts one handle less. last: it was the last of all. When it was the last of the top level, and the grant
@@ -166,6 +170,9 @@ func (g *grant) leaveOthers(l *level) bool {
 // why it ended. When the service has to be asked, because the machine may have slept, it waits for the answer, but no longer than
 // ctx: then the error is ctx's cause, and whether the grant is over is not known.
 func (g *grant) err(ctx context.Context) error {
+	if g.session.Sure() && g.ctx.Err() == nil {
+		return nil // as nearly always
+	}
 	var unknown error
 	if g.ctx.Err() == nil {
 		unknown = g.session.Check(ctx) // ends the session, and with it g.ctx, if its deadline has passed

@@ -14,7 +14,6 @@ import (
 // token. The grant is given back when all of its handles are released. A Hold is safe for
 // concurrent use.
 type Hold struct {
-	grant    *grant
 	level    *level
 	ctx      holdContext
 	released atomic.Bool
@@ -22,7 +21,7 @@ type Hold struct {
 
 // Token is the fencing token of the grant. Show it to every resource that the hold protects, with each access, reads
 // included, and have the resource refuse tokens smaller than the greatest it has seen.
-func (h *Hold) Token() driver.Token { return h.grant.token }
+func (h *Hold) Token() driver.Token { return h.ctx.grant.token }
 
 // Context ends when the hold does: released, lost with the session, or removed. Its cause tells
 // which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed). With WithMaxHold it can end sooner. It has the values of the
@@ -42,15 +41,15 @@ func (h *Hold) Check(ctx context.Context) error {
 	if h.released.Load() {
 		return coordinator.ErrReleased
 	}
-	return h.grant.err(ctx)
+	return h.ctx.grant.err(ctx)
 }
 
 // Deadline is when the hold ends unless the session is renewed before, as it is every
 // quarter of the TTL.
-func (h *Hold) Deadline() time.Time { return h.grant.session.Deadline() }
+func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
 
 // Session is the ID of the session that holds.
-func (h *Hold) Session() string { return h.grant.session.ID() }
+func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 
 // ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
 func (h *Hold) ID() string { return h.Place().ID }
@@ -59,7 +58,7 @@ func (h *Hold) ID() string { return h.Place().ID }
 // release, or not. It costs a request. Where lines are not shared with such a client the error is ErrInvalid; when the hold ends first, why it
 // ended; else the cause of ctx.
 func (h *Hold) Revoked(ctx context.Context) error {
-	g := h.grant
+	g := h.ctx.grant
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
@@ -81,14 +80,14 @@ func (h *Hold) Revoked(ctx context.Context) error {
 
 // Place is where the entry stands, and its key at the service, as the last conversion that is known to have succeeded left it.
 func (h *Hold) Place() driver.Place {
-	h.grant.mu.Lock()
-	defer h.grant.mu.Unlock()
-	return h.grant.place
+	h.ctx.grant.mu.Lock()
+	defer h.ctx.grant.mu.Unlock()
+	return h.ctx.grant.place
 }
 
 // State is what the client knows of the session, and a channel that is closed when that
 // changes.
-func (h *Hold) State() (coordinator.State, <-chan struct{}) { return h.grant.session.State() }
+func (h *Hold) State() (coordinator.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
 // Release gives this handle back, and the grant with the last one: its context ends with
 // ErrReleased first, then the entry is removed, and the next in line is
@@ -105,8 +104,8 @@ func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
 	}
-	g := h.grant
-	if g.session.Timely() && g.leaveOthers(h.level) {
+	g := h.ctx.grant
+	if g.session.Timely() && g.leaveOthers(h.level) { // the clock here too: nil says that all that was done so far was done while it held
 		return nil
 	}
 	ctx, stop := coordinator.Afterwards(ctx)
@@ -164,7 +163,7 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
-	g := h.grant
+	g := h.ctx.grant
 	g.mu.Lock()
 	if g.holds() == 0 { // after that nothing may make an entry
 		g.mu.Unlock()
@@ -179,7 +178,7 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 // error the old or the new one may be shown, until the next call succeeds. It ends when the hold does, and
 // returns why that ended.
 func (h *Hold) Write(ctx context.Context, payload []byte) error {
-	g := h.grant
+	g := h.ctx.grant
 	if len(payload) > MaxPayload {
 		return invalid("payload has %d bytes; at most %d are allowed", len(payload), MaxPayload)
 	}
@@ -222,7 +221,7 @@ func (h *Hold) toWrite(ctx context.Context) error {
 	over := h.ctx.Done()
 	for {
 		select {
-		case h.grant.writing <- struct{}{}:
+		case h.ctx.grant.writing <- struct{}{}:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -230,7 +229,7 @@ func (h *Hold) toWrite(ctx context.Context) error {
 			if err := h.Check(ctx); err != nil {
 				return err
 			}
-			over = h.grant.ctx.Done() // it is held, if too long
+			over = h.ctx.grant.ctx.Done() // it is held, if too long
 		}
 	}
 }

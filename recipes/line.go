@@ -108,29 +108,41 @@ type Request struct {
 // in the line is removed in the background. A ctx that ends while waiting comes back as
 // context.Cause(ctx).
 func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
+	h := new(Hold)
+	if err := l.AcquireInto(ctx, h, r); err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// AcquireInto is Acquire for a recipe whose handle has the Hold inside: then a handle is one allocation and not two. h is a zero Hold. On
+// failure it stays one; on success it must not be copied.
+func (l *Line) AcquireInto(ctx context.Context, h *Hold, r Request) error {
 	if r.Exclusive && r.Rule == nil {
 		r.Rule = Exclusive
 	}
 	switch {
 	case r.Rule == nil == (r.Terms == nil) || r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
-		return nil, invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
+		return invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
 	case len(r.Payload) > MaxPayload:
-		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
+	case h == nil || h.ctx.grant != nil:
+		return invalid("%s %q: want a Hold that is not in use", r.Op, l.name)
 	}
-	if h, err := l.reenter(ctx, r); h != nil {
+	if entered, err := l.reenter(ctx, h, &r); entered {
 		l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: h.Session(), Op: r.Op,
 			Line: l.line, Token: h.Token(), Context: ctx})
-		return h, nil
+		return nil
 	} else if err != nil {
-		return nil, l.describe(ctx, r.Op, err)
+		return l.describe(ctx, r.Op, err)
 	}
-	h, err := l.acquire(ctx, r)
-	if err != nil {
-		return nil, l.describe(ctx, r.Op, err)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return h, nil
+	if err := l.acquire(ctx, h, r); err != nil {
+		return l.describe(ctx, r.Op, err)
+	}
+	return nil
 }
 
 // describe names the operation and the line in an error that does not do so yet.

@@ -19,7 +19,7 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err
 	}
-	g := h.grant
+	g := h.ctx.grant
 	g.mu.Lock()
 	t := g.turn
 	if g.held != "" && g.holds() > 0 {

@@ -66,6 +66,9 @@ const (
 	writing = "w"
 )
 
+// shared is the rule for readers.
+var shared = recipes.Shared(reading)
+
 // ErrUpgrade says that the context holds the lock for reading, and the call asks for writing. It is a
 // coordinator.ErrInvalid. Unlock the read lock first.
 var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first", coordinator.ErrInvalid)
@@ -130,26 +133,31 @@ func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 // before have left. Given the context of a write lock it returns at once, see the package's
 // comment. Everything else is as with [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: recipes.Shared(reading)})
+	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared})
 }
 
 // TryRLock is RLock that does not wait: if a writer holds or waits it returns a
 // [*recipes.TakenError], which says who is first in line, and is coordinator.ErrTaken. It looks before it stands in
 // line, so that a call which fails has left nothing and woken nobody, unless a writer came in between.
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: recipes.Shared(reading), Try: true})
+	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
 }
 
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
-	h, err := l.line.Acquire(ctx, r)
+	h := &Lock{lock: l, writer: r.Mode == writing}
+	if err := l.line.AcquireInto(ctx, &h.hold, r); err != nil {
+		return nil, l.explain(r.Op, err)
+	}
+	return h, nil
+}
+
+// explain has an error say what it means to readers and writers.
+func (l *RWLock) explain(op string, err error) error {
 	var e *coordinator.Error
 	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // said by the line, and not the cause of ctx
-		return nil, &coordinator.Error{Op: r.Op, Name: l.Name(), Err: ErrUpgrade}
+		return &coordinator.Error{Op: op, Name: l.Name(), Err: ErrUpgrade}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &Lock{hold: h, lock: l, writer: r.Mode == writing}, nil
+	return err
 }
 
 // Do locks for writing, runs work, and unlocks, also when work panics. The context of work ends when
@@ -188,7 +196,7 @@ type Contender struct {
 func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	list, err := l.line.List(ctx, func(mode string) recipes.Rule {
 		if mode == reading {
-			return recipes.Shared(reading)
+			return shared
 		}
 		return recipes.Exclusive
 	})
@@ -205,7 +213,7 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 // Lock is a held read or write lock: a handle that is unlocked once. It is safe for
 // concurrent use.
 type Lock struct {
-	hold   *recipes.Hold
+	hold   recipes.Hold
 	lock   *RWLock
 	writer bool
 }

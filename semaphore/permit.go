@@ -15,7 +15,7 @@ import (
 // Permit is what one Acquire was granted: a handle of one or more permits. It is safe for
 // concurrent use.
 type Permit struct {
-	hold      *recipes.Hold
+	hold      recipes.Hold
 	semaphore *Semaphore
 
 	// busy is held, by sending to it, by whoever changes what follows. It is a channel because

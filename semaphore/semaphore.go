@@ -186,12 +186,11 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 		return s.acquireShared(ctx, n, r)
 	}
 	r.Held, r.Fresh, r.Terms = recipes.Holding(n), true, s.terms(n)
-	h, err := s.line.Acquire(ctx, r)
-	if err != nil {
+	p := &Permit{semaphore: s, busy: make(chan struct{}, 1)}
+	p.n.Store(int64(n))
+	if err := s.line.AcquireInto(ctx, &p.hold, r); err != nil {
 		return nil, err
 	}
-	p := &Permit{hold: h, semaphore: s, busy: make(chan struct{}, 1)}
-	p.n.Store(int64(n))
 	return p, nil
 }
 

@@ -126,10 +126,12 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
-	lease, err := s.line.Acquire(bound, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
+	p := &Permit{semaphore: s, busy: make(chan struct{}, 1)}
+	p.n.Store(1)
+	err = s.line.AcquireInto(bound, &p.hold, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
 	if err == nil {
 		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile
-			err = errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), err), lease.Release(ctx))
+			err = errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), err), p.hold.Release(ctx))
 		}
 	}
 	released := turn.Release(ctx)
@@ -137,10 +139,8 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	case err != nil:
 		return nil, err
 	case released != nil && !coordinator.MayHaveApplied(released):
-		return nil, errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), released), lease.Release(ctx))
+		return nil, errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), released), p.hold.Release(ctx))
 	}
-	p := &Permit{hold: lease, semaphore: s, busy: make(chan struct{}, 1)}
-	p.n.Store(1)
 	return p, nil
 }
 

@@ -433,7 +433,7 @@ told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.removed */
 		W = 0
 	};
 
-admit: /* go: recipes.Line.acquire, coordinator.Session.Check, recipes.newHold */
+admit: /* go: recipes.Line.acquire, coordinator.Session.Check, recipes.attempt.hold */
 	atomic {
 		if
 		:: dead[s] -> goto out

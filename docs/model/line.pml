@@ -448,7 +448,7 @@ woken: /* go: recipes.attempt.wait */
 		goto look
 	};
 
-admit: /* go: recipes.Line.acquire, coordinator.Session.Check, recipes.newHold */
+admit: /* go: recipes.Line.acquire, coordinator.Session.Check, recipes.attempt.hold */
 	atomic {
 		first = 0;
 		if

@@ -374,7 +374,7 @@ confirm: /* go: recipes.attempt.confirm, recipes.attempt.renegotiate */
 	}
 	fi;
 
-admit: /* go: recipes.newHold, recipes.HoldsPermits, recipes.Holding */
+admit: /* go: recipes.attempt.hold, recipes.HoldsPermits, recipes.Holding */
 	atomic {
 		promises();
 		holds[i] = 1; late = (mine != joinedBy[i]);

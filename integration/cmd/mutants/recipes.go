@@ -96,11 +96,32 @@ var ofRecipes = []mutation{{
 	name: "reenters-what-was-lost", promise: "P1",
 	what: "The context of a lost hold is entered again.",
 	file: "recipes/grant.go",
-	old: `	if err := g.err(ctx); g.ctx.Err() != nil {
-		return nil, nil
-	} else if err != nil {`,
-	new:    `	if err := g.err(ctx); err != nil && g.ctx.Err() == nil {`,
+	old: `	if err := g.err(ctx); err != nil {
+		if g.ctx.Err() != nil {
+			err = nil
+		}
+		return false, err
+	}`,
+	new: `	if err := g.err(ctx); err != nil && g.ctx.Err() == nil {
+		return false, err
+	}`,
 	caught: []test{{pkg: "rwlock", name: "TestLostHoldIsNotEntered"}},
+}, {
+	name: "reenters-without-a-look", promise: "P2",
+	what: "Whoever re-enters a hold looks at no clock.",
+	file: "recipes/grant.go",
+	old: `	if err := g.err(ctx); err != nil {
+		if g.ctx.Err() != nil {`,
+	new: `	if err := context.Cause(g.ctx); err != nil {
+		if g.ctx.Err() != nil {`,
+	caught: []test{{pkg: "coordinator", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
+}, {
+	name: "leaves-others-without-a-look", promise: "P2",
+	what:   "Whoever gives back one handle of several looks at no clock, and is told that all was well.",
+	file:   "recipes/hold.go",
+	old:    `	if g.session.Timely() && g.leaveOthers(h.level) {`,
+	new:    `	if g.leaveOthers(h.level) {`,
+	caught: []test{{pkg: "coordinator", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "removal-not-told", promise: "P2",
 	what: "A holder whose entry somebody has deleted goes on.",
