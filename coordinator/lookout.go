@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,16 +18,12 @@ type Lineup struct {
 	// Told is when the leaving was heard of after which the line was read again; or when somebody began to survey it.
 	Told time.Time
 
-	reading int            // its number
-	at      map[string]int // by key
+	reading int // its number
 }
 
 // At is the index of a place, or -1.
 func (l Lineup) At(p driver.Place) int {
-	if i, ok := l.at[p.Key]; ok {
-		return i
-	}
-	return -1
+	return slices.IndexFunc(l.Places, func(other driver.Place) bool { return other.Key == p.Key })
 }
 
 // Survey shows a contender the lineup, again and again, until judge returns true; then it returns nil. All who survey a line in one
@@ -237,14 +234,13 @@ func (o *lookout) pause(reading int, places []driver.Place) error {
 }
 
 func (o *lookout) show(places []driver.Place, reading int, told time.Time) {
-	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
-	for i, p := range places {
-		at[p.Key] = i
+	sessions := make(map[string]struct{})
+	for _, p := range places {
 		sessions[p.Session] = struct{}{}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lineup = Lineup{Places: places, Sessions: len(sessions), Record: o.lineup.Record, Told: told, reading: reading, at: at}
+	o.lineup = Lineup{Places: places, Sessions: len(sessions), Record: o.lineup.Record, Told: told, reading: reading}
 	o.tell()
 }
 

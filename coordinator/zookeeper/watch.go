@@ -31,8 +31,12 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 		}
 	}
 	if path := s.path(line); len(places) > 1 {
+		all := make(map[string]struct{}, len(places))
+		for _, p := range places {
+			all[p.Key] = struct{}{}
+		}
 		return s.wait(ctx, func(zk.Event) (*watch, error) {
-			return freshly(ctx, s, path, func() (*watch, error) { return s.lookForAll(ctx, path, places) })
+			return freshly(ctx, s, path, func() (*watch, error) { return s.lookForAll(ctx, path, all) })
 		})
 	}
 	node := s.below(line, places[0].Key)
@@ -51,12 +55,12 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	})
 }
 
-// lookForAll returns a watch on the line while all of the places are in it, and nothing when one is not.
+// lookForAll returns a watch on the line while all of some places, by their keys, are in it, and nothing when one is not.
 //
 // A watch that stands from before shows who is in the line without a request. On a Conn of our own it also shows
 // who is not. A given Conn may have reconnected unseen (see follow), and by now this session may know of somebody
 // who came meanwhile; that one must not be taken for gone.
-func (s *session) lookForAll(ctx context.Context, path string, places []driver.Place) (*watch, error) {
+func (s *session) lookForAll(ctx context.Context, path string, places map[string]struct{}) (*watch, error) {
 	for {
 		w, mine, err := s.watch(ctx, watchKey{onLine, path}, path)
 		switch {
@@ -76,15 +80,14 @@ func (s *session) lookForAll(ctx context.Context, path string, places []driver.P
 }
 
 // hasAll tells whether all of the places are among the children.
-func hasAll(names []string, places []driver.Place) bool {
-	missing := make(map[string]struct{}, len(places))
-	for _, p := range places {
-		missing[p.Key] = struct{}{}
-	}
+func hasAll(names []string, places map[string]struct{}) bool {
+	there := 0
 	for _, name := range names {
-		delete(missing, name)
+		if _, ok := places[name]; ok {
+			there++
+		}
 	}
-	return len(missing) == 0
+	return there == len(places)
 }
 
 // wait looks, and waits for the watch that the look returns, until one returns none. A look is told what the
