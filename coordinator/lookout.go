@@ -192,23 +192,34 @@ func (o *lookout) read() error {
 		o.begun++
 		reading := o.begun
 		o.mu.Unlock()
-		var view driver.View
+		var places []driver.Place
+		var change func(context.Context) error
 		err := o.session.attempt(o.ctx, o.session.patience, func(ctx context.Context) (err error) {
-			view, err = o.session.driver.Ahead(ctx, o.line, driver.Place{})
+			places, change, err = o.look(ctx)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		o.show(view.Ahead, reading, told)
-		if err := o.pause(reading, view.Ahead); err != nil {
+		o.show(places, reading, told)
+		if err := o.pause(reading, len(places) == 0, change); err != nil {
 			return err
 		}
 	}
 }
 
+// look reads the line. change waits until there is reason to read it again.
+func (o *lookout) look(ctx context.Context) (places []driver.Place, change func(context.Context) error, err error) {
+	if s, ok := o.session.driver.(driver.Surveyor); ok {
+		view, change, err := s.Survey(ctx, o.line)
+		return view.Ahead, change, err
+	}
+	view, err := o.session.driver.Ahead(ctx, o.line, driver.Place{})
+	return view.Ahead, func(ctx context.Context) error { return o.session.driver.Watch(ctx, o.line, view.Ahead...) }, err
+}
+
 // pause waits until there is a reason to read the line again.
-func (o *lookout) pause(reading int, places []driver.Place) error {
+func (o *lookout) pause(reading int, empty bool, change func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(o.ctx)
 	defer cancel()
 	o.mu.Lock()
@@ -223,11 +234,11 @@ func (o *lookout) pause(reading int, places []driver.Place) error {
 	if again {
 		return nil
 	}
-	if idle || len(places) == 0 {
+	if idle || empty {
 		<-ctx.Done()
 		return o.ctx.Err()
 	}
-	if err := o.session.driver.Watch(ctx, o.line, places...); err != nil && ctx.Err() == nil {
+	if err := change(ctx); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return o.ctx.Err()

@@ -173,6 +173,13 @@ type Driver interface {
 // requests for it were answered, and for recipes that do not need IDs to be unique over time.
 type Recycler interface{ RecycleIDs() }
 
+// Surveyor is a Session that can read a line and begin to watch all of it in one step. Survey is Ahead of the zero Place, and change, called at
+// most once after a view that shows somebody, waits until the line has changed since, whether somebody has left or come; it may end without that.
+// For its errors and what is left at the service it is like Watch.
+type Surveyor interface {
+	Survey(ctx context.Context, line Line) (v View, change func(context.Context) error, err error)
+}
+
 // Session is a client's liveness as the service judges it.
 type Session interface {
 	// ID is the service's name of this session, in hex.

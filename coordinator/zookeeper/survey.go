@@ -1,0 +1,57 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Survey lists the line by the request that sets a watch on it. A given Conn may reconnect unseen, so there, and where the order takes
+// more than a listing, the line is read as by Ahead, and watched as by Watch.
+func (s *session) Survey(ctx context.Context, line driver.Line) (v driver.View, change func(context.Context) error, err error) {
+	if err := s.checkLine(line); err != nil {
+		return v, nil, err
+	}
+	again := s.presence.reconnected() // before looking, so that none is missed
+	if s.lent == nil && s.layout == nil {
+		w, err := s.listing(ctx, line)
+		if err != nil {
+			return v, nil, err
+		}
+		c := s.parse(line, w.names())
+		if w != nil && !slices.ContainsFunc(c.nodes, node.late) {
+			return c.whole(), func(ctx context.Context) error {
+				_, err := s.attend(ctx, w, again)
+				return err
+			}, s.ambiguous(line, c)
+		}
+	}
+	v, err = s.Ahead(ctx, line, driver.Place{})
+	return v, func(ctx context.Context) error { return s.Watch(ctx, line, v.Ahead...) }, err
+}
+
+// listing is the watch on a line that has seen its children; nil if there is no line.
+func (s *session) listing(ctx context.Context, line driver.Line) (*watch, error) {
+	path := s.path(line)
+	w, err := freshly(ctx, s, path, func() (*watch, error) {
+		w, _, err := s.watch(ctx, watchKey{onLine, path}, path)
+		return w, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return w, err
+}
+
+// whole is the view of a line for one who stands nowhere.
+func (c crowd) whole() driver.View {
+	v := driver.View{Ahead: make([]driver.Place, len(c.nodes)), Last: true}
+	for i, n := range c.nodes {
+		v.Ahead[i] = n.Place
+	}
+	return v
+}
