@@ -35,7 +35,7 @@ func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Durati
 	if b.used || b.owner.Ctx().Err() != nil {
 		return nil, driver.ErrSessionLost
 	}
-	lease, err := c.TimeToLive(withLeader(ctx), b.owner.Lease())
+	lease, err := c.TimeToLive(d.clients.lead(ctx), b.owner.Lease())
 	if err != nil {
 		return nil, wrap(ctx, err)
 	}
@@ -52,7 +52,7 @@ func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Durati
 		// The put may have been applied, and this lease may live for years. One
 		// attempt to take it back is made; a later Open would reuse the key.
 		if ctx.Err() == nil {
-			_, _ = c.Delete(withLeader(ctx), d.keys.sentinel(b.owner.Lease(), b.nonce))
+			_, _ = c.Delete(d.clients.lead(ctx), d.keys.sentinel(b.owner.Lease(), b.nonce))
 		}
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *session) withdraw(ctx context.Context) error {
 			}
 			ops = append(ops, clientv3.OpDelete(keys[n], clientv3.WithPrefix()))
 		}
-		if _, err := s.c.Txn(withLeader(ctx)).Then(ops...).Commit(); err != nil {
+		if _, err := s.c.Txn(s.lead(ctx)).Then(ops...).Commit(); err != nil {
 			return wrap(ctx, err)
 		}
 		s.joins.removed(keys[:n]...)

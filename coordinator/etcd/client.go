@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -17,6 +19,10 @@ import (
 // clients gives the driver its etcd client.
 type clients interface {
 	get(ctx context.Context) (*clientv3.Client, error)
+	// lead is the context of a request that a member is to refuse if it knows no leader: see withLeader.
+	lead(ctx context.Context) context.Context
+	// wire is how c sends what is sent most.
+	wire(c *clientv3.Client) wire
 	endpoints() []string
 	// explain adds to the error of a context why it took so long, if that is known.
 	explain(err error) error
@@ -27,6 +33,8 @@ type clients interface {
 type given struct{ c *clientv3.Client }
 
 func (g given) get(context.Context) (*clientv3.Client, error) { return g.c, nil }
+func (g given) lead(ctx context.Context) context.Context      { return withLeader(ctx) }
+func (g given) wire(c *clientv3.Client) wire                  { return builders{c} }
 func (g given) endpoints() []string                           { return g.c.Endpoints() }
 func (g given) explain(err error) error                       { return err }
 func (g given) close(context.Context) error                   { return nil }
@@ -46,18 +54,34 @@ type dialer struct {
 
 func newDialer(cfg *clientv3.Config) *dialer {
 	d := &dialer{cfg: cfg, lock: newLock()}
-	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(d.note))
+	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(d.intercept))
 	return d
 }
 
-// note is a gRPC interceptor that keeps the reason for a missing connection. Requests wait for one, and
-// when their context ends the client returns the context's bare error. Who
-// has mistyped a port or trusts the wrong authority would never be told.
-func (d *dialer) note(
+// intercept is a gRPC interceptor for requests, below that of clientv3. Streams have what the context of their watch has.
+func (d *dialer) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
+	if isLed(method) {
+		ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
+	d.note(err)
+	return err
+}
+
+// isLed tells the requests for which a member must know a leader. The others ask about the member itself.
+func isLed(method string) bool { return !strings.HasPrefix(method, "/etcdserverpb.Maintenance/") }
+
+func (d *dialer) lead(ctx context.Context) context.Context { return ctx } // intercept does it
+
+func (d *dialer) wire(c *clientv3.Client) wire { return direct{c.ActiveConnection()} }
+
+// note keeps the reason for a missing connection. Requests wait for one, and
+// when their context ends the client returns the context's bare error. Who
+// has mistyped a port or trusts the wrong authority would never be told.
+func (d *dialer) note(err error) {
 	if err == nil {
 		d.trouble.Store(nil)
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
@@ -65,7 +89,6 @@ func (d *dialer) note(
 		why = strings.TrimPrefix(why, "connection error: desc = ")
 		d.trouble.Store(&why)
 	}
-	return err
 }
 
 func (d *dialer) explain(err error) error {

@@ -45,7 +45,7 @@ func (s *session) Convert(
 	if err := s.joins.expect(converted(old.contender), s.alive); err != nil {
 		return driver.Place{}, err
 	}
-	resp, err := s.c.Txn(withLeader(ctx)).
+	resp, err := s.c.Txn(s.lead(ctx)).
 		If(old.stands(), s.living()).
 		Then(clientv3.OpDelete(old.key), clientv3.OpPut(key, string(value), clientv3.WithLease(s.lease))).
 		Else(s.readSentinel(), clientv3.OpGet(key, clientv3.WithKeysOnly())).

@@ -20,7 +20,10 @@ type entry struct {
 }
 
 // handle is the entry as Place.Key.
-func (e entry) handle() string { return e.key + "@" + revision(e.rev) }
+func (e entry) handle() string {
+	var rev [20]byte
+	return e.key + "@" + string(strconv.AppendInt(rev[:0], e.rev, 10))
+}
 
 // revision writes a revision.
 func revision(rev int64) string { return strconv.FormatInt(rev, 10) }
@@ -29,7 +32,10 @@ func revision(rev int64) string { return strconv.FormatInt(rev, 10) }
 // that could be in this line.
 func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
 	i := strings.LastIndexByte(p.Key, '@')
-	if i < 0 || !strings.HasPrefix(p.Key[:i], l.line(line)) {
+	if i < 0 {
+		return entry{}, false
+	}
+	if _, ok := l.below(line, p.Key[:i]); !ok {
 		return entry{}, false
 	}
 	rev, err := strconv.ParseInt(p.Key[i+1:], 10, 64)
@@ -42,7 +48,11 @@ func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
 // name reads what the entry's key says of its contender. An entry is converted after it joined, so a
 // rank that is not below the create revision is none of ours.
 func (l layout) name(line driver.Line, e entry) (name, bool) {
-	n, ok := parseName(strings.TrimPrefix(e.key, l.line(line)))
+	bare, ok := l.below(line, e.key)
+	if !ok {
+		return name{}, false
+	}
+	n, ok := parseName(bare)
 	if !ok || n.rank >= e.rev {
 		return name{}, false
 	}

@@ -50,7 +50,7 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 	if !up {
 		return found // nobody has answered, and to wait for a lease would be to wait in vain
 	}
-	return append(found, examineLeases(ctx, c))
+	return append(found, d.examineLeases(ctx, c))
 }
 
 // member is what is known of one.
@@ -118,14 +118,14 @@ func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (fo
 }
 
 // examineLeases asks for the shortest lease that there is.
-func examineLeases(ctx context.Context, c *clientv3.Client) driver.Finding {
+func (d *service) examineLeases(ctx context.Context, c *clientv3.Client) driver.Finding {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
-	lease, err := c.Grant(withLeader(ctx), 1)
+	lease, err := c.Grant(d.clients.lead(ctx), 1)
 	if err != nil {
 		return driver.Found(driver.Failure, "TTL", "no lease is granted: %v", answer(err))
 	}
-	_, _ = c.Revoke(withLeader(ctx), lease.ID) // it ends by itself too
+	_, _ = c.Revoke(d.clients.lead(ctx), lease.ID) // it ends by itself too
 	return driver.Found(driver.Fine, "TTL", "whole seconds, from %v on (1.5 election timeouts of the members)", time.Duration(lease.TTL)*time.Second)
 }
 

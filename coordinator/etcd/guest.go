@@ -107,7 +107,7 @@ func (g *guest) enter(ctx context.Context, a *entrance) (*clientv3.TxnResponse, 
 	}
 	otherwise = append(otherwise, g.readSentinel(), clientv3.OpGet(a.key, clientv3.WithKeysOnly()),
 		clientv3.OpGet(g.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithLimit(mostShown)))
-	resp, err := g.c.Txn(withLeader(ctx)).
+	resp, err := g.c.Txn(g.lead(ctx)).
 		If(clientv3.Compare(clientv3.ModRevision(g.sentinel.key), "=", a.epoch), absent).
 		Then(then...).Else(otherwise...).Commit()
 	if err == nil && a.fence {
@@ -261,7 +261,7 @@ func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) e
 	if err != nil {
 		return err
 	}
-	resp, err := g.c.Txn(withLeader(ctx)).If(e.stands()).Then(clientv3.OpDelete(e.key)).Commit()
+	resp, err := g.c.Txn(g.lead(ctx)).If(e.stands()).Then(clientv3.OpDelete(e.key)).Commit()
 	if err != nil {
 		return g.failed(ctx, err)
 	}
@@ -291,9 +291,9 @@ func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
 	}
 	key := g.contender(line, l)
 	g.joins.forget(key)
-	resp, err := g.c.Txn(withLeader(ctx)).Then(clientv3.OpDelete(key), g.raiseEpoch()).Commit()
+	resp, err := g.c.Txn(g.lead(ctx)).Then(clientv3.OpDelete(key), g.raiseEpoch()).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
-		if _, err := g.c.Delete(withLeader(ctx), key); err != nil {
+		if _, err := g.c.Delete(g.lead(ctx), key); err != nil {
 			return g.failed(ctx, err)
 		}
 		if g.joins.late(key) {

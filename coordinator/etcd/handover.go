@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -43,7 +42,7 @@ func mark(key string) string { return key + markSuffix }
 func isMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
 
 // tail is the key of the line's tail.
-func (l layout) tail(line driver.Line) string { return l.base + string(line) + tailSuffix }
+func (l layout) tail(line driver.Line) string { return l.stem(line) + tailSuffix }
 
 // tailOf is the tail of the line in which a contender's prefix lies.
 func tailOf(prefix string) string { return prefix[:strings.LastIndexByte(prefix, '/')] + tailSuffix }
@@ -52,7 +51,7 @@ const tailSuffix = "+tail"
 
 // swapTail makes the contender the line's tail, and reads who was it before.
 func (s *session) swapTail(a *attempt) clientv3.Op {
-	name := strings.TrimPrefix(a.key+a.Mode, s.keys.line(a.line))
+	name := strings.TrimPrefix(a.entry, s.keys.line(a.line))
 	return clientv3.OpPut(s.keys.tail(a.line), name, clientv3.WithLease(s.lease), clientv3.WithPrevKV())
 }
 
@@ -65,30 +64,11 @@ func (s *session) nearestOf(line driver.Line, before *mvccpb.KeyValue) driver.Pl
 	return s.keys.place(line, entry{s.keys.line(line) + string(before.Value), before.ModRevision})
 }
 
-// quiet are conditions that nobody is in line and nobody will be named to whoever comes next.
-func (s *session) quiet(line driver.Line) []clientv3.Cmp {
-	return []clientv3.Cmp{
-		equal(s.keys.tail(line), "", &pb.Compare_CreateRevision{}), // first: with a tail, the line is not read
-		equal(s.keys.line(line), s.keys.lineEnd(line), &pb.Compare_CreateRevision{}),
-	}
-}
-
-// equal compares a revision of a key, or of all from key to before end, unless that is empty. It is clientv3.Compare without
-// the copies that this makes, since each join has three of them.
-func equal(key, end string, rev any) clientv3.Cmp {
-	var c clientv3.Cmp
-	to := c.GetCompare()
-	to.Key, to.Result = []byte(key), pb.Compare_EQUAL
-	if end != "" {
-		to.RangeEnd = []byte(end)
-	}
-	switch rev := rev.(type) {
-	case *pb.Compare_CreateRevision:
-		to.Target, to.TargetUnion = pb.Compare_CREATE, rev
-	case *pb.Compare_ModRevision:
-		to.Target, to.TargetUnion = pb.Compare_MOD, rev
-	}
-	return c
+// quiet are conditions that nobody will be named to whoever comes next, and that nobody is in line. They are compared in this
+// order: with a tail, the line is not read.
+func (s *session) quiet(line driver.Line) [2]cond {
+	stem := s.keys.stem(line)
+	return [...]cond{{stem: stem, key: tailSuffix}, {stem: stem, key: slash, end: afterSlash}}
 }
 
 // handovers is what a session remembers of its contenders and of lines for the sake of handing on.
@@ -213,10 +193,10 @@ func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place,
 
 // delete sends one attempt, and tells whether the entry was there.
 func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass bool) (bool, error) {
-	ctx = withLeader(ctx)
+	ctx = s.lead(ctx)
 	f, first := s.hand.take(e)
 	if first && f.alone {
-		resp, err := s.c.Delete(ctx, e.key)
+		resp, err := s.wire.delete(ctx, e.key)
 		if err != nil {
 			return false, err
 		}

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -32,7 +33,8 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	if !isID(c.ID) || !isMode(c.Mode) {
 		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
-	a := &attempt{Contender: c, line: line, key: s.keys.contender(line, c.ID, s.lease), fence: c.Again}
+	a := &attempt{Contender: c, line: line, entry: s.keys.contender(line, c.ID, s.lease, c.Mode), fence: c.Again}
+	a.key = strings.TrimSuffix(a.entry, c.Mode)
 	a.behind = !c.Alone && (c.Again || s.hand.isBusy(line))
 	call, err := s.joins.enter(a.key, s.alive)
 	if err != nil {
@@ -74,7 +76,8 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 type attempt struct {
 	driver.Contender
 	line  driver.Line
-	key   string // the prefix of the contender's key
+	entry string // the contender's key, before it is converted
+	key   string // its prefix
 	epoch int64
 	fence bool
 	// behind says that the line may have somebody in it. An attempt without that, or one that is to be alone, is refused then.
@@ -89,7 +92,7 @@ func (a *attempt) short() bool { return !a.behind && !a.Alone }
 // joined reads the answer to an attempt that has made the entry. One that had not to be alone says in its first part whether
 // it is.
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
-	e := entry{a.key + a.Mode, resp.Header.Revision}
+	e := entry{a.entry, resp.Header.Revision}
 	j := driver.Joined{Place: s.keys.place(a.line, e), Token: driver.Token(e.rev), First: true}
 	if a.behind {
 		look := resp.Responses[0].GetResponseTxn()
@@ -106,20 +109,19 @@ func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 // wakes. Who must be alone compares all keys of the line with "never created", which holds for an
 // empty range only (J6); others compare the keys that they may have already (J2). Who knows the
 // record compares its version (J7).
-func (s *session) conditions(a *attempt) []clientv3.Cmp {
-	absent := func(prefix string) clientv3.Cmp {
-		return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
-	}
-	conds := append(make([]clientv3.Cmp, 0, 4), equal(s.sentinel.key, "", &pb.Compare_ModRevision{ModRevision: a.epoch}))
-	if a.stale {
-		conds = append(conds, absent(s.keys.line(a.line)))
-	} else if !a.behind {
-		conds = append(conds, s.quiet(a.line)...) // where the contender's own keys are, too
-	} else if a.Again { // else it has none
+func (s *session) conditions(a *attempt) []cond {
+	conds := append(make([]cond, 0, mostConds), unchanged(s.sentinel.key, a.epoch))
+	switch {
+	case a.stale:
+		conds = append(conds, s.quiet(a.line)[1])
+	case !a.behind:
+		quiet := s.quiet(a.line)
+		conds = append(conds, quiet[:]...) // where the contender's own keys are, too
+	case a.Again: // else it has none
 		conds = append(conds, absent(a.key), absent(converted(a.key)))
 	}
 	if a.Record != 0 {
-		conds = append(conds, clientv3.Compare(clientv3.ModRevision(s.keys.record(a.line)), "=", int64(a.Record)))
+		conds = append(conds, unchanged(s.keys.record(a.line), int64(a.Record)))
 	}
 	return conds
 }
@@ -135,13 +137,17 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 // sent again at once, and if each refusal raised the epoch they would refuse each other
 // without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
-	then := []clientv3.Op{clientv3.OpPut(a.key+a.Mode, string(a.Value), clientv3.WithLease(s.lease))}
+	if a.short() { // with nothing to fence off, and nothing to read if it is refused
+		return s.wire.enter(s.lead(ctx), s.conditions(a), a.entry, a.Value, s.lease)
+	}
+	then := []clientv3.Op{clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.lease))}
 	if a.behind {
 		var swap []clientv3.Op
 		if a.Follows {
 			swap = append(swap, s.swapTail(a))
 		}
-		then = append([]clientv3.Op{clientv3.OpTxn(s.quiet(a.line), nil, swap)}, then...) // before the put: the line is empty without it
+		quiet := s.quiet(a.line)
+		then = append([]clientv3.Op{clientv3.OpTxn(compares(quiet[:]), nil, swap)}, then...) // before the put: the line is empty without it
 	}
 	if a.stale {
 		then = append(then, clientv3.OpDelete(s.keys.tail(a.line)))
@@ -149,7 +155,7 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 	if a.fence {
 		then = append(then, s.raiseEpoch())
 	}
-	resp, err := s.c.Txn(withLeader(ctx)).If(s.conditions(a)...).Then(then...).Else(s.reasons(a)...).Commit()
+	resp, err := s.c.Txn(s.lead(ctx)).If(compares(s.conditions(a))...).Then(then...).Else(s.reasons(a)...).Commit()
 	if err == nil && a.fence {
 		s.joins.raise(resp.Header.Revision)
 	}
@@ -186,7 +192,7 @@ func (s *session) entriesOf(a *attempt) []clientv3.Op {
 // which an etcd finds that it is out of space, after it has let it in, is applied and refused all the same; those after
 // it are not applied.
 func (s *session) outOfSpace(ctx context.Context, reads ...clientv3.Op) (entry, error) {
-	resp, err := s.c.Txn(withLeader(ctx)).Then(reads...).Commit()
+	resp, err := s.c.Txn(s.lead(ctx)).Then(reads...).Commit()
 	if err != nil {
 		return entry{}, s.failed(ctx, err)
 	}
@@ -265,7 +271,7 @@ func (s *session) sweep(ctx context.Context, line *pb.RangeResponse) (bool, erro
 		same = append(same, clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision))
 		drop = append(drop, clientv3.OpDelete(string(kv.Key)))
 	}
-	resp, err := s.c.Txn(withLeader(ctx)).If(same...).Then(drop...).Commit()
+	resp, err := s.c.Txn(s.lead(ctx)).If(same...).Then(drop...).Commit()
 	if err != nil {
 		return false, s.failed(ctx, err)
 	}

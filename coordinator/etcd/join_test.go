@@ -139,7 +139,7 @@ func TestAloneJoinsALineOfMarks(t *testing.T) {
 	s := open(t, f, c)
 	f.mu.Lock()
 	for range 2*mostMarks + 1 {
-		key := mark(s.keys.contender(line, contender().ID, s.lease) + "x")
+		key := mark(s.keys.contender(line, contender().ID, s.lease, "x"))
 		f.rev++
 		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.lease), CreateRevision: f.rev, ModRevision: f.rev}
 	}

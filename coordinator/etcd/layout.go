@@ -59,18 +59,36 @@ func (l layout) line(line driver.Line) string {
 	if l.shared {
 		return l.root + sharedName(line) + "/"
 	}
-	return l.base + string(line) + "/"
+	return l.stem(line) + slash
+}
+
+// stem is what all keys begin with that a line has, those that are not below it as well; others' keys may, too.
+func (l layout) stem(line driver.Line) string { return l.base + string(line) }
+
+// below cuts the prefix of a line's keys from one of them.
+func (l layout) below(line driver.Line, key string) (bare string, ok bool) {
+	if l.shared {
+		return strings.CutPrefix(key, l.line(line))
+	}
+	if bare, ok = strings.CutPrefix(key, l.base); ok {
+		if bare, ok = strings.CutPrefix(bare, string(line)); ok {
+			bare, ok = strings.CutPrefix(bare, slash)
+		}
+	}
+	return bare, ok
 }
 
 // lineEnd ends the range of all keys of a line: it is their prefix with the character that follows the slash.
-func (l layout) lineEnd(line driver.Line) string { return l.base + string(line) + "0" }
+func (l layout) lineEnd(line driver.Line) string { return l.stem(line) + afterSlash }
+
+const slash, afterSlash = "/", "0"
 
 // record is the key of the line's record. It is not below the line, which is empty without contenders (D4).
-func (l layout) record(line driver.Line) string { return l.base + string(line) + "+record" }
+func (l layout) record(line driver.Line) string { return l.stem(line) + "+record" }
 
-// contender is the prefix of the one key that the contender can have before it is converted.
-func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID) string {
-	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-"
+// contender is the one key that the contender can have before it is converted; without a mode it is the prefix of that.
+func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID, mode string) string {
+	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-" + mode
 }
 
 // siblings is the prefix of the keys of all contenders that the session of an entry has in its line: of the converted ones if it
@@ -129,18 +147,16 @@ func (n name) String() string {
 // such as the bare lease of etcd's concurrency package, are not ok.
 func parseName(s string) (name, bool) {
 	s, isMoved := strings.CutPrefix(s, moved)
-	parts := strings.Split(s, "-")
-	want := 3
-	if isMoved {
-		want = 4
-	}
-	if len(parts) != want || !isLong(parts[0]) || !isID(parts[1]) || !isMode(parts[2]) {
+	lease, s, _ := strings.Cut(s, "-")
+	id, s, _ := strings.Cut(s, "-")
+	mode, hex, hasRank := strings.Cut(s, "-")
+	if hasRank != isMoved || !isLong(lease) || !isID(id) || !isMode(mode) {
 		return name{}, false
 	}
-	n := name{lease: parts[0], id: parts[1], mode: parts[2]}
+	n := name{lease: lease, id: id, mode: mode}
 	if isMoved {
-		rank, err := strconv.ParseInt(parts[3], 16, 64)
-		if err != nil || rank <= 0 || !isLong(parts[3]) {
+		rank, err := strconv.ParseInt(hex, 16, 64)
+		if err != nil || rank <= 0 || !isLong(hex) {
 			return name{}, false
 		}
 		n.rank = rank

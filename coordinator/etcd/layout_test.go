@@ -31,7 +31,7 @@ func checkRoundTrip(t *testing.T, n name) {
 	l, line := newLayout("a/b"), driver.Line("mutex/x%2Fy")
 	key := l.line(line) + n.String()
 	lease, _ := strconv.ParseUint(n.lease, 16, 64)
-	prefix := l.contender(line, n.id, clientv3.LeaseID(lease))
+	prefix := l.contender(line, n.id, clientv3.LeaseID(lease), "")
 	if n.rank > 0 {
 		prefix = converted(prefix)
 	}

@@ -125,7 +125,7 @@ func (g *guest) lease(ctx context.Context, line driver.Line, id string) (*lease,
 		if l != nil {
 			return l, nil
 		}
-		granted, err := g.c.Grant(withLeader(ctx), int64(g.ttl/time.Second))
+		granted, err := g.c.Grant(g.lead(ctx), int64(g.ttl/time.Second))
 		if err != nil {
 			return nil, g.failed(ctx, err)
 		}
@@ -135,7 +135,7 @@ func (g *guest) lease(ctx context.Context, line driver.Line, id string) (*lease,
 				break
 			}
 			if _, err := g.c.KeepAliveOnce(ctx, granted.ID); err != nil {
-				_, _ = g.c.Revoke(withLeader(ctx), granted.ID) // else its TTL ends it
+				_, _ = g.c.Revoke(g.lead(ctx), granted.ID) // else its TTL ends it
 				return nil, wrap(ctx, err)
 			}
 		}
@@ -175,7 +175,7 @@ func (g *guest) Renew(ctx context.Context) error {
 		return g.failed(ctx, err)
 	})
 	_ = forAll(revoke, func(id clientv3.LeaseID) error { // what is left ends with its TTL
-		_, err := g.c.Revoke(withLeader(ctx), id)
+		_, err := g.c.Revoke(g.lead(ctx), id)
 		return err
 	})
 	if own == nil || errors.Is(err, driver.ErrSessionLost) {
@@ -188,7 +188,7 @@ func (g *guest) Renew(ctx context.Context) error {
 func (g *guest) Close(ctx context.Context) error {
 	err := g.session.Close(ctx)
 	if rest := forAll(g.leases.rest(), func(id clientv3.LeaseID) error {
-		_, err := g.c.Revoke(withLeader(ctx), id)
+		_, err := g.c.Revoke(g.lead(ctx), id)
 		if isAnswer(err, rpctypes.ErrLeaseNotFound) {
 			return nil
 		}

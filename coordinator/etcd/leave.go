@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,7 +28,10 @@ func (s *session) own(line driver.Line, p driver.Place) (mine, error) {
 	if !ok || n.lease != s.ID() {
 		return mine{}, driver.ErrGone
 	}
-	return mine{e, n, s.keys.contender(line, n.id, s.lease)}, nil
+	if n.rank > 0 {
+		return mine{e, n, s.keys.contender(line, n.id, s.lease, "")}, nil
+	}
+	return mine{e, n, strings.TrimSuffix(e.key, n.mode)}, nil
 }
 
 // stands compares the entry with the one that is there: the same key in the same life.
@@ -37,7 +41,9 @@ func (e entry) stands() clientv3.Cmp {
 
 // removed drops what the session remembers of a contender that has no entry and cannot get one.
 func (s *session) removed(contender string) {
-	s.joins.removed(contender, converted(contender))
+	if s.borrowed { // others do not remember it
+		s.joins.removed(contender, converted(contender))
+	}
 	s.writes.drop(contender)
 	s.hand.drop(contender)
 }
@@ -68,7 +74,7 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	if !isID(id) {
 		return invalid("contender ID %q", id)
 	}
-	contender := s.keys.contender(line, id, s.lease)
+	contender := s.keys.contender(line, id, s.lease, "")
 	s.joins.forget(contender)
 	drop := []clientv3.Op{
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),
@@ -77,9 +83,9 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	if s.borrowed { // else a tail that still names it goes with the lease, or with whoever comes next
 		drop = append(drop, s.dropTail(s.keys.tail(line)))
 	}
-	resp, err := s.c.Txn(withLeader(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
+	resp, err := s.c.Txn(s.lead(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
-		dropped, err := s.c.Txn(withLeader(ctx)).Then(drop...).Commit()
+		dropped, err := s.c.Txn(s.lead(ctx)).Then(drop...).Commit()
 		if err != nil {
 			return s.failed(ctx, err)
 		}

@@ -84,7 +84,7 @@ func (s *session) SetRecord(
 		return 0, invalid("a record of %d bytes; it has 1 to %d", len(value), maxRecord)
 	}
 	key := s.keys.record(line)
-	resp, err := s.c.Txn(withLeader(ctx)).
+	resp, err := s.c.Txn(s.lead(ctx)).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(known)), s.living()).
 		Then(clientv3.OpPut(key, string(value))).
 		Else(s.readSentinel()).

@@ -24,7 +24,7 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	if !s.keys.shared {
 		drop = append(drop, s.dropTailOf(line, e))
 	}
-	resp, err := s.c.Txn(withLeader(ctx)).If(e.stands()).Then(drop...).Commit()
+	resp, err := s.c.Txn(s.lead(ctx)).If(e.stands()).Then(drop...).Commit()
 	if err != nil {
 		return s.failed(ctx, err)
 	}

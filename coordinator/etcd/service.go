@@ -131,20 +131,20 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 // the lease is revoked if ctx still allows; its TTL ends it otherwise (O4).
 func (d *service) grant(ctx context.Context, c *clientv3.Client, ttl time.Duration) (*session, error) {
 	secs := int64(ttl / time.Second)
-	lease, err := c.Grant(withLeader(ctx), secs)
+	lease, err := c.Grant(d.clients.lead(ctx), secs)
 	if err != nil {
 		return nil, wrap(ctx, err)
 	}
 	if lease.TTL != secs {
 		// The server's floor was applied. Going on with its value would be a session
 		// that outlives its holders by more than the caller agreed to.
-		_, _ = c.Revoke(withLeader(ctx), lease.ID)
+		_, _ = c.Revoke(d.clients.lead(ctx), lease.ID)
 		return nil, invalid("asked for a TTL of %v, etcd grants %v (its floor is 1.5 election timeouts)",
 			ttl, time.Duration(lease.TTL)*time.Second)
 	}
 	s := newSession(d, c, lease.ID, ttl)
 	if err := s.begin(ctx, newNonce()); err != nil {
-		_, _ = c.Revoke(withLeader(ctx), lease.ID)
+		_, _ = c.Revoke(d.clients.lead(ctx), lease.ID)
 		return nil, err
 	}
 	return s, nil
@@ -155,7 +155,10 @@ func (d *service) grant(ctx context.Context, c *clientv3.Client, ttl time.Durati
 // serializable read goes on answering from the past; refused, the next attempt goes
 // to another member.
 //
-// Renew must not use it: KeepAliveOnce repeats at once what is refused so.
+// Renew must not ask for that: KeepAliveOnce repeats at once what is refused so.
+//
+// A client that the driver made asks for it by itself, see dialer.intercept: added to what clientv3 has put there by then it
+// costs less. So requests call lead of their clients, which knows.
 func withLeader(ctx context.Context) context.Context {
 	if _, has := metadata.FromOutgoingContext(ctx); has {
 		return clientv3.WithRequireLeader(ctx)

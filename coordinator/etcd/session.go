@@ -16,6 +16,8 @@ import (
 // session is a lease and its sentinel; it implements driver.Session.
 type session struct {
 	c        *clientv3.Client
+	wire     wire
+	lead     func(context.Context) context.Context // see clients.lead
 	keys     layout
 	streams  *streams
 	lease    clientv3.LeaseID
@@ -43,7 +45,7 @@ type session struct {
 
 func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time.Duration) *session {
 	s := &session{
-		c: c, keys: d.keys, streams: &d.streams, lease: lease, id: leaseHex(lease), ttl: ttl,
+		c: c, wire: d.clients.wire(c), lead: d.clients.lead, keys: d.keys, streams: &d.streams, lease: lease, id: leaseHex(lease), ttl: ttl,
 		unhook: func() bool { return true }, stopped: make(chan struct{}),
 	}
 	s.joins.calls = make(map[string]*call)
@@ -59,7 +61,7 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 // create revision even if it was there: a repeated Open on a borrowed lease.
 func (s *session) begin(ctx context.Context, nonce string) error {
 	key := s.keys.sentinel(s.lease, nonce)
-	resp, err := s.c.Txn(withLeader(ctx)).Then(
+	resp, err := s.c.Txn(s.lead(ctx)).Then(
 		clientv3.OpPut(key, "", clientv3.WithLease(s.lease)),
 		clientv3.OpGet(key, clientv3.WithKeysOnly()),
 	).Commit()
@@ -123,7 +125,7 @@ func (s *session) Renew(ctx context.Context) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	// Without withLeader, see there.
+	// Not led: see withLeader.
 	if _, err := s.c.KeepAliveOnce(ctx, s.lease); err != nil {
 		return s.failed(ctx, err)
 	}
@@ -164,7 +166,7 @@ func (s *session) Close(ctx context.Context) error {
 	if s.borrowed {
 		return s.withdraw(ctx)
 	}
-	_, err := s.c.Revoke(withLeader(ctx), s.lease)
+	_, err := s.c.Revoke(s.lead(ctx), s.lease)
 	if isAnswer(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}

@@ -168,7 +168,7 @@ func (s *session) read(ctx context.Context, floor int64, ops ...clientv3.Op) (re
 // is answered from one revision. For a single range it is not needed, and the client repeats a plain
 // read by itself when a connection breaks.
 func (s *session) get(ctx context.Context, ops ...clientv3.Op) (reading, error) {
-	ctx = withLeader(ctx)
+	ctx = s.lead(ctx)
 	if len(ops) == 1 {
 		resp, err := s.c.Do(ctx, ops[0])
 		if err != nil {

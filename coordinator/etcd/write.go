@@ -29,7 +29,7 @@ func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place,
 
 func (s *session) write(ctx context.Context, e mine, value []byte, lease clientv3.OpOption) error {
 	for {
-		resp, err := s.c.Txn(withLeader(ctx)).
+		resp, err := s.c.Txn(s.lead(ctx)).
 			If(e.stands(), clientv3.Compare(clientv3.ModRevision(e.key), "=", s.writes.revision(e))).
 			Then(clientv3.OpPut(e.key, string(value), lease)).
 			Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).
