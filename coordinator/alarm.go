@@ -16,21 +16,19 @@ type alarms struct {
 	over  bool  // see sound
 }
 
-// bell is what rings, in a goroutine that it must not keep.
-type bell interface{ ring() }
+// Bell is what an alarm rings, in a goroutine that it must not keep.
+type Bell interface{ Ring() }
 
-// call is a function as a bell.
-type call func()
-
-func (f call) ring() { f() }
-
-// Alarm is a bell that is to ring.
+// Alarm is for a bell that is to ring. It is memory of whoever has it rung, and for one time.
 type Alarm struct {
 	of         *alarms
 	prev, next *Alarm // nil if it is not set any more
 	due        time.Time
-	bell       bell
+	bell       Bell
 }
+
+// never is after how long those alarms ring that do so by sound alone.
+const never = 0
 
 func newAlarms(after time.Duration) *alarms {
 	q := &alarms{after: after}
@@ -38,37 +36,45 @@ func newAlarms(after time.Duration) *alarms {
 	return q
 }
 
-// add has a bell ring, by an alarm that is not added yet.
-func (q *alarms) add(a *Alarm, b bell) {
-	a.of, a.bell = q, b
+// add has a bell ring, by an alarm that is not added yet; at once if all have rung already.
+func (q *alarms) add(a *Alarm, b Bell) {
+	if a.of, a.bell = q, b; !q.set(a) {
+		b.Ring()
+	}
+}
+
+func (q *alarms) set(a *Alarm) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.over {
-		go b.ring()
-		return
+		return false
 	}
-	a.due = time.Now().Add(q.after)
 	a.prev, a.next = q.ring.prev, &q.ring
 	a.prev.next, a.next.prev = a, a
+	if q.after == never {
+		return true
+	}
+	a.due = time.Now().Add(q.after)
 	if !q.armed {
 		q.armed = true
 		time.AfterFunc(q.after, q.call)
 	}
+	return true
 }
 
 // call rings what is due.
 func (q *alarms) call() { ring(q.due()) }
 
-func ring(all []bell) {
+func ring(all []Bell) {
 	for _, b := range all {
-		b.ring()
+		b.Ring()
 	}
 }
 
 // sound has all ring at once, and those that are added later too.
 func (q *alarms) sound() { ring(q.all()) }
 
-func (q *alarms) all() (all []bell) {
+func (q *alarms) all() (all []Bell) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.over = true; q.ring.next != &q.ring; {
@@ -79,7 +85,7 @@ func (q *alarms) all() (all []bell) {
 }
 
 // due takes out what is due, and arms the timer for the next one.
-func (q *alarms) due() (due []bell) {
+func (q *alarms) due() (due []Bell) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -101,9 +107,11 @@ func (a *Alarm) unset() {
 	}
 }
 
-// Stop takes the alarm back, if it has not been called yet.
-func (a *Alarm) Stop() {
+// Stop takes the alarm back, and reports whether it did: it has not rung and will not.
+func (a *Alarm) Stop() bool {
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
+	set := a.next != nil
 	a.unset()
+	return set
 }

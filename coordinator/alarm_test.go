@@ -7,6 +7,11 @@ import (
 	"time"
 )
 
+// bell is a function as a bell.
+type bell func()
+
+func (f bell) Ring() { f() }
+
 // TestAlarmsAreCalledWhenTheyAreDueUnlessStopped: whatever was set before or taken back.
 func TestAlarmsAreCalledWhenTheyAreDueUnlessStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -16,7 +21,7 @@ func TestAlarmsAreCalledWhenTheyAreDueUnlessStopped(t *testing.T) {
 		calls := make(chan time.Duration, 10)
 		set := func() *Alarm {
 			a := new(Alarm)
-			q.add(a, call(func() { calls <- time.Since(began) }))
+			q.add(a, bell(func() { calls <- time.Since(began) }))
 			return a
 		}
 		first := set()

@@ -16,7 +16,8 @@ import (
 // more than all the rest of a request on this side.
 type bounded struct {
 	values context.Context
-	alarm  Alarm // rings when patience ends, and when the session does
+	alarm  Alarm       // rings when patience ends, and when the session does
+	free   func() bool // takes back what ends it with values; nil if those never end
 
 	mu    sync.Mutex
 	err   error
@@ -26,22 +27,23 @@ type bounded struct {
 }
 
 // begin binds an attempt to a caller's context, and to a session by its alarms. stop ends it.
-func (b *bounded) begin(patience *alarms) (stop func()) {
+func (b *bounded) begin(patience *alarms) {
 	patience.add(&b.alarm, b)
-	if b.values.Done() == nil {
-		return b.stop
+	if b.values.Done() != nil {
+		b.free = context.AfterFunc(b.values, b.end)
 	}
-	free := context.AfterFunc(b.values, b.end)
-	return func() { free(); b.stop() }
 }
 
 func (b *bounded) stop() {
+	if b.free != nil {
+		b.free()
+	}
 	b.alarm.Stop()
 	b.end()
 }
 
-// ring is the alarm's.
-func (b *bounded) ring() {
+// Ring is the alarm's.
+func (b *bounded) Ring() {
 	b.mu.Lock()
 	b.rang = true
 	b.mu.Unlock()

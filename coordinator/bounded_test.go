@@ -12,7 +12,8 @@ import (
 func begun(t *testing.T, ctx context.Context) (b *bounded, patience *alarms) {
 	t.Helper()
 	b, patience = &bounded{values: ctx}, newAlarms(time.Hour)
-	t.Cleanup(b.begin(patience))
+	b.begin(patience)
+	t.Cleanup(b.stop)
 	return b, patience
 }
 
@@ -63,7 +64,8 @@ func TestWhatBeginsAfterTheEndIsOver(t *testing.T) {
 		patience := newAlarms(time.Hour)
 		patience.sound()
 		b := &bounded{values: t.Context()}
-		defer b.begin(patience)()
+		b.begin(patience)
+		defer b.stop()
 		synctest.Wait()
 		called := false
 		stop := context.AfterFunc(b, func() { called = true })
@@ -81,7 +83,7 @@ func TestAlarmsSoundForThoseOfLaterToo(t *testing.T) {
 		q, rung := newAlarms(time.Second), 0
 		add := func() *Alarm {
 			a := new(Alarm)
-			q.add(a, call(func() { rung++ }))
+			q.add(a, bell(func() { rung++ }))
 			return a
 		}
 		add()

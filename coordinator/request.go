@@ -41,7 +41,8 @@ func (s *Session) request(
 // attempt runs f once, for no longer than ctx, the session and patience last.
 func (s *Session) attempt(ctx context.Context, patience *alarms, f func(context.Context) error) error {
 	b := &bounded{values: ctx}
-	defer b.begin(patience)()
+	b.begin(patience)
+	defer b.stop()
 	err := f(b)
 	if err == nil || ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
 		return err

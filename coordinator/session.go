@@ -49,6 +49,7 @@ type Session struct {
 	patience *alarms // how long one attempt of a request lasts
 	longer   *alarms // how long that of a join does
 	settling *alarms // see OnSettle
+	ending   *alarms // see OnEnd
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
@@ -65,7 +66,6 @@ type Session struct {
 	strays   map[string]struct{}
 	ids      []string // that are free to be used again, see NewID
 	doubts   map[string]struct{}
-	hooks    map[*func()]struct{} // what OnEnd was given
 	lookouts map[driver.Line]*lookout
 	surveys  map[driver.Line]map[*func()]struct{} // what Surveyed was given
 	asked    chan struct{}                        // closed when the service has been asked; nil while nobody asks
@@ -85,7 +85,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		joining: make(chan struct{}, mostJoining), looking: make(chan struct{}, mostLooking), cleaning: make(chan struct{}, mostCleaning),
 	}
 	s.patience, s.longer = newAlarms(ds.TTL()/renewalsPerTTL), newAlarms(ds.TTL()/2)
-	s.settling = newAlarms(SettleAfter)
+	s.settling, s.ending = newAlarms(SettleAfter), newAlarms(never)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
@@ -251,13 +251,7 @@ func (s *Session) end(cause error) {
 		s.client.log.Warn("baton: session lost; all holds on it are lost",
 			"service", s.client.String(), "session", s.ID(), "error", cause)
 	}
-	s.mu.Lock()
-	hooks := s.hooks
-	s.hooks = nil
-	s.mu.Unlock()
-	for hook := range hooks {
-		(*hook)()
-	}
+	s.ending.sound()
 	if errors.Is(cause, ErrClosed) {
 		return // close does the rest
 	}
@@ -267,39 +261,14 @@ func (s *Session) end(cause error) {
 	s.client.later(s)
 }
 
-// OnEnd has f called when the session ends, by the goroutine that ends it, at once if
-// it is over already. stop takes that back and reports whether it did: f was not called and will not be.
-func (s *Session) OnEnd(f func()) (stop func() bool) {
-	s.mu.Lock()
-	over := s.state == Lost
-	if !over {
-		if s.hooks == nil {
-			s.hooks = make(map[*func()]struct{})
-		}
-		s.hooks[&f] = struct{}{}
-	}
-	s.mu.Unlock()
-	if over {
-		f()
-	}
-	return func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		_, there := s.hooks[&f]
-		delete(s.hooks, &f)
-		return there
-	}
-}
+// OnEnd has b rung when the session ends, by the goroutine that ends it, at once if it is over already.
+func (s *Session) OnEnd(a *Alarm, b Bell) { s.ending.add(a, b) }
 
 // SettleAfter is how long a hold lasts before it is worth more than its grant.
 const SettleAfter = 250 * time.Millisecond
 
-// OnSettle has f called, after SettleAfter, unless that is taken back before. f must not wait.
-func (s *Session) OnSettle(f func()) *Alarm {
-	a := new(Alarm)
-	s.settling.add(a, call(f))
-	return a
-}
+// OnSettle has b rung after SettleAfter, unless a is stopped before.
+func (s *Session) OnSettle(a *Alarm, b Bell) { s.settling.add(a, b) }
 
 // close ends the session here and at the service, and waits for what it started.
 func (s *Session) close(ctx context.Context) error {

@@ -18,21 +18,22 @@ type grant struct {
 	since   time.Time
 	passes  driver.Place // its place for as long as it excludes everybody else and stands first in line; or zero
 
-	ctx     context.Context // ends when the grant does, with the cause
-	cancel  context.CancelCauseFunc
-	noted   driver.Version // of the note that it has left; see rest
-	quiet   func() bool    // takes back the report of a loss with the session
-	writing chan struct{}  // held, by sending to it, by whoever writes the entry's value
+	ctx    context.Context // ends when the grant does, with the cause
+	cancel context.CancelCauseFunc
+	noted  driver.Version    // of the note that it has left; see rest
+	quiet  coordinator.Alarm // reports a loss with the session
 
 	mu       sync.Mutex
 	info     info
 	top, low *level       // low is nil unless the request has a Lesser mode
 	place    driver.Place // as the last conversion that is known to have succeeded left it
 	value    []byte
-	held     string             // the mode to convert to when the hold has lasted; empty if there is none, or it is done
-	settle   *coordinator.Alarm // runs settled
-	overtime *overtime          // nil, unless there is something to tell of a hold that lasts long
-	turn     *turn              // the latest conversion; nil if there was none
+	held     string            // the mode to convert to when the hold has lasted; empty if there is none, or it is done
+	settle   coordinator.Alarm // runs settled
+	writing  chan struct{}     // see pen; nil until somebody asks for it
+	first    level             // the top one at first
+	overtime *overtime         // nil, unless there is something to tell of a hold that lasts long
+	turn     *turn             // the latest conversion; nil if there was none
 }
 
 // level is the holds of a grant that have one mode in common. When the last one of the top level is released and
@@ -55,27 +56,47 @@ func (l *level) end(cause error) {
 func (a *attempt) hold(ctx context.Context, h *Hold) {
 	g := &grant{
 		line: a.line, session: a.session, token: a.joined.Token, since: time.Now(),
-		place: a.joined.Place, info: a.info, value: a.value, held: a.Held, writing: make(chan struct{}, 1),
+		place: a.joined.Place, info: a.info, value: a.value, held: a.Held,
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
 	g.noted = a.noted
 	if a.Exclusive && a.first {
 		g.passes = g.place
 	}
-	g.top = &level{mode: a.Mode, ctx: g.ctx}
+	g.first = level{mode: a.Mode, ctx: g.ctx}
+	g.top = &g.first
 	if a.Lesser != "" { // then either level may end before the grant does
 		g.low = &level{mode: a.Lesser}
 	}
 	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
-	g.quiet = a.session.OnEnd(g.lost)
+	a.session.OnEnd(&g.quiet, (*lossBell)(g))
 	g.mu.Lock() // settled may run at once
 	defer g.mu.Unlock()
-	g.settle = a.session.OnSettle(g.settled)
+	a.session.OnSettle(&g.settle, (*settledBell)(g))
 	g.watchTime()
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
 	g.handle(ctx, h, g.top)
+}
+
+// lossBell and settledBell are a grant as what its alarms ring.
+type (
+	lossBell    grant
+	settledBell grant
+)
+
+func (b *lossBell) Ring()    { (*grant)(b).lost() }
+func (b *settledBell) Ring() { (*grant)(b).settled() }
+
+// pen is held, by sending to it, by whoever writes the entry's value.
+func (g *grant) pen() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.writing == nil {
+		g.writing = make(chan struct{}, 1)
+	}
+	return g.writing
 }
 
 // handle makes h one more handle, and counts it. Its context has the values of ctx, but not its end: a ctx that
@@ -234,14 +255,14 @@ func (g *grant) removed() {
 func (g *grant) over(cause error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := g.quiet()
+	first := g.quiet.Stop()
 	if first {
 		g.cancel(cause)
 	}
 	return first
 }
 
-// lost reports the end of a grant that was not released. Whoever took g.quiet back calls it, or the
+// lost reports the end of a grant that was not released. Whoever stopped g.quiet calls it, or the
 // session's end does: never both.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 

@@ -185,7 +185,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	if err := h.toWrite(ctx); err != nil {
 		return err
 	}
-	defer func() { <-g.writing }()
+	defer func() { <-g.pen() }()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (h *Hold) toWrite(ctx context.Context) error {
 	over := h.ctx.Done()
 	for {
 		select {
-		case h.ctx.grant.writing <- struct{}{}:
+		case h.ctx.grant.pen() <- struct{}{}:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)

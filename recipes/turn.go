@@ -86,8 +86,8 @@ func (t *turn) refuse(err error) {
 // write would find its entry gone, as if it had been removed.
 func (g *grant) become(ctx context.Context, t *turn, mode string) (converted bool, err error) {
 	select {
-	case g.writing <- struct{}{}:
-		defer func() { <-g.writing }()
+	case g.pen() <- struct{}{}:
+		defer func() { <-g.pen() }()
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
