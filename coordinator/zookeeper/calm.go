@@ -21,9 +21,6 @@ import (
 // A line that was removed and made again counts from 0 again, and the number may come once more. So this session watches the line's
 // node: the service tells of the removal before it answers any request that came after it, on the same connection. Others who join
 // write to that node, so they end the calm as well. (Those who join like this do not, and are told by the numbers.)
-//
-// In the same way it watches the record of a line whose contenders know one, instead of having its version checked. If that has changed,
-// the node was made in vain, and is removed.
 
 // calmAfter is after how many joins in a row that met nobody a line is calm.
 const calmAfter = 2
@@ -38,7 +35,6 @@ type calm struct {
 	alone      int    // joins in a row
 	watch      *watch // on the line's node
 	connection int    // on which it was set; 0 for none
-	record     *watch // on the line's record; nil unless it was known
 	last       string // the key of the latest that was the first
 	next       int32  // the number of whoever is alone next; 0 when it is not known
 }
@@ -73,12 +69,12 @@ func (c *calms) alone(line driver.Line, key string) bool {
 	return known.alone == calmAfter
 }
 
-// watched notes the watches, unless the line has become another one meanwhile.
-func (c *calms) watched(line driver.Line, key string, w, record *watch, connection int) {
+// watched notes the watch, unless the line has become another one meanwhile.
+func (c *calms) watched(line driver.Line, key string, w *watch, connection int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.m[line]; known != nil && known.last == key {
-		known.watch, known.record, known.connection = w, record, connection
+		known.watch, known.connection = w, connection
 	}
 }
 
@@ -100,18 +96,13 @@ func (c *calms) end(line driver.Line) {
 // calm tells whether the line's node is the one that was watched, and whether nobody has joined but like this session does.
 func (s *session) calm(c calm) bool { return c.connection == s.presence.number() && !c.watch.spent() }
 
-// knows tells whether a record is the one that was watched, and still is.
-func (c calm) knows(record driver.Version) bool {
-	return record == 0 || c.record != nil && !c.record.spent() && version(c.record.seen.stat.Version) == record
-}
-
 // addAlone joins a line that is calm. sent is false if it was not.
 func (s *session) addAlone(ctx context.Context, line driver.Line, c driver.Contender, f *flight) (a arrival, sent bool, err error) {
 	expected, ok := s.calms.next(line)
-	if !ok || c.Alone {
+	if !ok || c.Alone || c.Record != 0 {
 		return a, false, nil
 	}
-	if !s.calm(expected) || !expected.knows(c.Record) {
+	if !s.calm(expected) {
 		s.calms.end(line)
 		return a, false, nil
 	}
@@ -136,19 +127,7 @@ func (s *session) addAlone(ctx context.Context, line driver.Line, c driver.Conte
 		s.calms.end(line)
 		a.others = 1 // or more
 	}
-	a.stale = !expected.knows(c.Record)
 	return a, true, nil
-}
-
-var errOtherRecord = errors.New("zookeeper: the record has changed")
-
-// retreat removes what a join has made by another record than its contender knows.
-func (s *session) retreat(ctx context.Context, line driver.Line, a arrival) error {
-	s.calms.end(line)
-	if err := s.Leave(ctx, line, a.Place); err != nil && !errors.Is(err, driver.ErrGone) {
-		return err
-	}
-	return driver.Wrap(driver.ErrStale, errOtherRecord)
 }
 
 // readCreated reads the reply to the making of a node: its path and its Stat.
@@ -165,21 +144,13 @@ func readCreated(b []byte, err error) (arrival, error) {
 	return arrival{node: n, parent: path.Dir(full), Joined: driver.Joined{Place: n.Place, Token: driver.Token(stat.Czxid)}}, nil
 }
 
-// becalm notes that a contender has met nobody. The watches are left at the service until others come, the record changes, or the
-// line is removed.
-func (s *session) becalm(ctx context.Context, line driver.Line, c driver.Contender, n node) {
+// becalm notes that a contender has met nobody. The watch is left at the service until others come or the line is removed.
+func (s *session) becalm(ctx context.Context, line driver.Line, n node) {
 	if s.own == nil || s.own.credentials || s.kind.plain.Load() || !s.calms.alone(line, n.Key) {
 		return
 	}
 	connection, node := s.presence.number(), s.path(line)
-	var record *watch
-	if c.Record != 0 {
-		var err error
-		if record, _, err = s.watch(ctx, watchKey{onRecord, s.record(line)}, s.record(line)); err != nil {
-			return
-		}
-	}
 	if w, _, err := s.watch(ctx, watchKey{onCalm, node}, node); err == nil {
-		s.calms.watched(line, n.Key, w, record, connection)
+		s.calms.watched(line, n.Key, w, connection)
 	}
 }

@@ -72,9 +72,6 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			a, err = s.add(ctx, line, c, f, heel)
 		}
 		err = s.about(line, c, a, err)
-		if err == nil && a.stale {
-			err = s.retreat(ctx, line, a)
-		}
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
 		}
@@ -175,7 +172,6 @@ type arrival struct {
 	parent string // where that is
 	heel   string // the name of its own, empty if it has none
 	others int32  // how many nodes there are besides
-	stale  bool   // the record was another one
 }
 
 // errNoHeel is the outcome of a join that failed because of the heel.
@@ -281,8 +277,8 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 	switch {
 	case alone:
 		s.traffic.alone(line)
-		if !c.Alone && a.heel == "" {
-			s.becalm(ctx, line, c, a.node)
+		if !c.Alone && c.Record == 0 && a.heel == "" {
+			s.becalm(ctx, line, a.node)
 		}
 	case c.Follows && !a.node.late():
 		s.traffic.met(line, a.others)
