@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,9 +12,9 @@ import (
 // begun is the context of an attempt with an hour's patience.
 func begun(t *testing.T, ctx context.Context) (b *bounded, patience *alarms) {
 	t.Helper()
-	b, patience = &bounded{values: ctx}, newAlarms(time.Hour)
-	b.begin(patience)
-	t.Cleanup(b.stop)
+	patience = newAlarms(time.Hour)
+	b = begin(ctx, patience)
+	t.Cleanup(b.end)
 	return b, patience
 }
 
@@ -24,13 +25,17 @@ func TestAttemptEndsWithWhicheverEndsFirst(t *testing.T) {
 		"the caller":  func(cancel context.CancelCauseFunc, _ *bounded, _ *alarms) { cancel(errCaller) },
 		"the session": func(_ context.CancelCauseFunc, _ *bounded, patience *alarms) { patience.sound() },
 		"patience":    func(context.CancelCauseFunc, *bounded, *alarms) { time.Sleep(time.Hour) },
-		"the attempt": func(_ context.CancelCauseFunc, b *bounded, _ *alarms) { b.stop() },
+		"the attempt": func(_ context.CancelCauseFunc, b *bounded, _ *alarms) { b.end() },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), t, "value"))
 			b, patience := begun(t, ctx)
-			child, stop := context.WithCancel(b)
+			goroutines := runtime.NumGoroutine()
+			child, stop := context.WithCancel(context.WithValue(b, b, "its own")) // as clients do
 			defer stop()
+			if n := runtime.NumGoroutine(); n != goroutines {
+				t.Errorf("%s: %d goroutines for a context that comes from it", name, n-goroutines)
+			}
 			called, taken := make(chan struct{}), false
 			context.AfterFunc(b, func() { close(called) })
 			context.AfterFunc(b, func() { taken = true })()
@@ -48,8 +53,8 @@ func TestAttemptEndsWithWhicheverEndsFirst(t *testing.T) {
 					t.Errorf("%s: the error of %s is %v, and its cause %v", name, of, err, cause)
 				}
 			}
-			if late := name == "the session" || name == "patience"; b.late() != late || taken {
-				t.Errorf("%s: late: %v; what was taken back was called: %v", name, b.late(), taken)
+			if late := name == "the session" || name == "patience"; b.rang.Load() != late || taken {
+				t.Errorf("%s: late: %v; what was taken back was called: %v", name, b.rang.Load(), taken)
 			}
 			if _, ok := b.Deadline(); ok {
 				t.Errorf("%s: it shows a deadline", name)
@@ -63,10 +68,11 @@ func TestWhatBeginsAfterTheEndIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		patience := newAlarms(time.Hour)
 		patience.sound()
-		b := &bounded{values: t.Context()}
-		b.begin(patience)
-		defer b.stop()
-		synctest.Wait()
+		b := begin(t.Context(), patience)
+		defer b.end()
+		if b.Err() == nil {
+			t.Error("not over at once")
+		}
 		called := false
 		stop := context.AfterFunc(b, func() { called = true })
 		synctest.Wait()

@@ -15,20 +15,24 @@ type Lineup struct {
 	Sessions int            // how many different ones they have
 	// Record is a version that the line's record has had, maybe sooner and maybe later than the reading.
 	Record driver.Version
-	// Told is when the leaving was heard of after which the line was read again; or when somebody began to survey it.
+	// Told is when the change was heard of after which the line was read again; or when somebody began to survey it.
 	Told time.Time
 
-	reading int // its number
+	reading int            // its number
+	at      map[string]int // by key
 }
 
 // At is the index of a place, or -1.
 func (l Lineup) At(p driver.Place) int {
-	return slices.IndexFunc(l.Places, func(other driver.Place) bool { return other.Key == p.Key })
+	if i, ok := l.at[p.Key]; ok {
+		return i
+	}
+	return -1
 }
 
 // Survey shows a contender the lineup, again and again, until judge returns true; then it returns nil. All who survey a line in one
-// session share what that costs: a reading whenever somebody leaves the line or begins to survey it, and two watches, of the
-// line and of its record.
+// session share what that costs: a reading whenever somebody leaves the line or begins to survey it, and where the driver is a Surveyor also
+// when somebody comes; and two watches, of the line and of its record.
 //
 // Each lineup has own in it. One may be older than the one before it, but none is older than own. When own is not in the line any more, Survey returns nil:
 // Ahead then says why. known is the version of the record that the caller knows. For the rest it is like Await.
@@ -194,9 +198,11 @@ func (o *lookout) read() error {
 		o.mu.Unlock()
 		var places []driver.Place
 		var change func(context.Context) error
-		err := o.session.attempt(o.ctx, o.session.patience, func(ctx context.Context) (err error) {
-			places, change, err = o.look(ctx)
-			return err
+		err := o.session.retry(o.ctx, "await", o.line, func() error {
+			return o.session.attempt(o.ctx, o.session.patience, func(ctx context.Context) (err error) {
+				places, change, err = o.look(ctx)
+				return err
+			})
 		})
 		if err != nil {
 			return err
@@ -245,14 +251,24 @@ func (o *lookout) pause(reading int, empty bool, change func(context.Context) er
 }
 
 func (o *lookout) show(places []driver.Place, reading int, told time.Time) {
-	sessions := make(map[string]struct{})
-	for _, p := range places {
+	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
+	for i, p := range places {
+		at[p.Key] = i
 		sessions[p.Session] = struct{}{}
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lineup = Lineup{Places: places, Sessions: len(sessions), Record: o.lineup.Record, Told: told, reading: reading}
+	if o.wanted < reading && goesOn(o.lineup.Places, places) {
+		return // others have come, which is nothing to those who are here
+	}
+	o.lineup = Lineup{Places: places, Sessions: len(sessions), Record: o.lineup.Record, Told: told, reading: reading, at: at}
 	o.tell()
+}
+
+// goesOn tells whether all who were in a line are in it still.
+func goesOn(before, now []driver.Place) bool {
+	return len(before) > 0 && len(now) >= len(before) &&
+		slices.EqualFunc(before, now[:len(before)], func(a, b driver.Place) bool { return a.Key == b.Key })
 }
 
 // tell wakes the users. The caller holds o.mu.

@@ -40,9 +40,8 @@ func (s *Session) request(
 
 // attempt runs f once, for no longer than ctx, the session and patience last.
 func (s *Session) attempt(ctx context.Context, patience *alarms, f func(context.Context) error) error {
-	b := &bounded{values: ctx}
-	b.begin(patience)
-	defer b.stop()
+	b := begin(ctx, patience)
+	defer b.end()
 	err := f(b)
 	if err == nil || ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
 		return err
@@ -50,7 +49,7 @@ func (s *Session) attempt(ctx context.Context, patience *alarms, f func(context.
 	if errors.Is(err, context.DeadlineExceeded) {
 		return driver.Wrap(ErrUnavailable, err)
 	}
-	if errors.Is(err, context.Canceled) && b.late() {
+	if errors.Is(err, context.Canceled) && b.rang.Load() {
 		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
 	}
 	return err

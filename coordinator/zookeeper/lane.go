@@ -81,20 +81,22 @@ func (s *socket) send(request []byte, patience time.Duration, landed func(reply 
 	return true
 }
 
-// write writes letters, with what is unsent. What comes meanwhile is somebody else's to write: the caller wants to go on.
+// write writes letters, with what is unsent, and then what came meanwhile.
 func (s *socket) write(letters []byte) {
 	l := &s.lane
-	l.mu.Lock()
-	letters = append(letters, l.unsent...)
-	l.unsent = l.unsent[:0]
-	l.mu.Unlock()
-	if _, err := s.Conn.Write(letters); err != nil {
-		s.drop()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.writing = len(l.unsent) > 0; l.writing {
-		go s.write(nil)
+	for {
+		l.mu.Lock()
+		letters = append(letters, l.unsent...)
+		l.unsent = l.unsent[:0]
+		if l.writing = len(letters) > 0; !l.writing {
+			l.mu.Unlock()
+			return
+		}
+		l.mu.Unlock()
+		if _, err := s.Conn.Write(letters); err != nil {
+			s.drop()
+		}
+		letters = letters[:0]
 	}
 }
 

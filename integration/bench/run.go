@@ -288,6 +288,7 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
+	runtime.GC() // and no more: whoever makes garbage pays for it
 	rounds := f.Rounds
 	if f.Divide <= 1 {
 		rounds *= max(1, f.finer)
@@ -372,7 +373,6 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 	if err := f.place.refresh(ctx); err != nil {
 		return counted{}, err
 	}
-	runtime.GC()
 	rec := &recorder{servers: f.place.pids(), client: e.process(), meter: m}
 	var sum times
 	if f.load.form == drain {
