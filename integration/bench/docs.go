@@ -20,7 +20,7 @@ func Load(path string) (*Result, error) {
 
 // WriteJSON writes all that was measured.
 func (r *Result) WriteJSON(path string) error {
-	b, err := json.MarshalIndent(r, "", "\t")
+	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}

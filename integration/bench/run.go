@@ -159,18 +159,31 @@ func (r *run) warm(ctx context.Context, c contest) error {
 	if c.service() != "zookeeper" || r.Divide > 1 {
 		return nil
 	}
-	w := contest{name: "warm", place: c.place, load: load{form: names, contenders: 64, names: 64}}
-	w.subjects = append([]subject{bare("zookeeper"), baton("mutex", batonMutex)}, locks("zookeeper")...)
-	if w = r.only(w); len(w.subjects) == 0 {
-		return nil
+	for _, l := range []load{{form: names, contenders: 64, names: 64}, {form: turns, contenders: 16}} {
+		floor := bare("zookeeper")
+		if l.form == turns {
+			floor = bareRelay("zookeeper", turns)
+		}
+		w := contest{name: "warm", place: c.place, load: l}
+		w.subjects = append([]subject{floor, baton("mutex", batonMutex)}, locks("zookeeper")...)
+		if err := r.warmUp(ctx, r.only(w)); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// warmTurnsEach is how many turns each subject has then.
+const warmTurnsEach = 10_000
+
+func (r *run) warmUp(ctx context.Context, w contest) error {
 	f := &field{contest: w, place: r.place, curators: &r.curators, Options: r.Options}
 	for _, s := range w.subjects {
 		player, err := s.open(ctx, f.access(), w.load)
 		if err != nil {
 			return err
 		}
-		_, err = f.sample(ctx, &entrant{player: player}, 20000, nil)
+		_, err = f.sample(ctx, &entrant{player: player}, warmTurnsEach, nil)
 		player.close()
 		if err != nil {
 			return err
