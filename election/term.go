@@ -10,7 +10,7 @@ import (
 )
 
 // Term is the time for which one candidate leads: a handle that is resigned once. It is safe for
-// concurrent use.
+// concurrent use, and must not be copied.
 type Term struct {
 	hold     recipes.Hold
 	election *Election

@@ -133,7 +133,7 @@ func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 }
 
 // Lock is a held mutex: a handle that is unlocked once. It is safe for
-// concurrent use.
+// concurrent use, and must not be copied.
 type Lock struct {
 	hold  recipes.Hold
 	mutex *Mutex

@@ -12,7 +12,7 @@ import (
 
 // Hold is one handle of a grant: whoever re-enters gets a handle of its own, with the same
 // token. The grant is given back when all of its handles are released. A Hold is safe for
-// concurrent use.
+// concurrent use, and must not be copied.
 type Hold struct {
 	level    *level
 	ctx      holdContext

@@ -211,7 +211,7 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 }
 
 // Lock is a held read or write lock: a handle that is unlocked once. It is safe for
-// concurrent use.
+// concurrent use, and must not be copied.
 type Lock struct {
 	hold   recipes.Hold
 	lock   *RWLock

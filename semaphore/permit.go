@@ -13,7 +13,7 @@ import (
 )
 
 // Permit is what one Acquire was granted: a handle of one or more permits. It is safe for
-// concurrent use.
+// concurrent use, and must not be copied.
 type Permit struct {
 	hold      recipes.Hold
 	semaphore *Semaphore

@@ -96,6 +96,7 @@ func TestLettersThatComeWhileOneIsWrittenAreWrittenTogether(t *testing.T) {
 		defer s.lane.mu.Unlock()
 		return s.lane.writing
 	}
+	_ = server.SetReadDeadline(time.Now().Add(10 * time.Second))
 	for range 3 { // what was written once is not written again
 		go send() // which the server reads below
 		for !writing() {
