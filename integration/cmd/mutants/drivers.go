@@ -99,10 +99,10 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinOfACalmLineThatWasMadeAgain"}},
 }, {
 	name: "zookeeper-letter-left", promise: "P7",
-	what:   "Whoever writes to the service does not look whether others have left something to write meanwhile.",
-	file:   "coordinator/zookeeper/lane.go",
-	old:    `		letters = letters[:0]`,
-	new:    `		l.mu.Lock()
+	what: "Whoever writes to the service does not look whether others have left something to write meanwhile.",
+	file: "coordinator/zookeeper/lane.go",
+	old:  `		letters = letters[:0]`,
+	new: `		l.mu.Lock()
 		l.writing = false
 		l.mu.Unlock()
 		return`,
