@@ -183,9 +183,7 @@ func (p *pump) pass(it item) bool {
 	defer gate.leave()
 	switch {
 	case it.end == nil:
-		n, err := p.to.Write(it.data)
-		p.link.proxy.traffic[p.way].passed.Add(int64(n))
-		p.broken = err != nil
+		p.broken = p.link.proxy.traffic[p.way].pass(p.to, it.data) != nil
 		return true
 	case errors.Is(it.end, io.EOF):
 		_ = p.to.CloseWrite()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -52,6 +53,15 @@ type Proxy struct {
 
 // traffic counts one direction: what arrived at the proxy and what it has passed on.
 type traffic struct{ arrived, passed atomic.Int64 }
+
+// pass writes to the other end. The bytes count before they are written, so that who has received
+// them finds them counted; those that the other end did not take are counted out again.
+func (t *traffic) pass(to io.Writer, b []byte) error {
+	t.passed.Add(int64(len(b)))
+	n, err := to.Write(b)
+	t.passed.Add(int64(n - len(b)))
+	return err
+}
 
 // New starts a proxy on a free loopback port. A new connection goes to the target that the one before
 // it went to, or, when that does not answer, to the next that does.

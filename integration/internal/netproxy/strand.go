@@ -102,9 +102,7 @@ func (l *link) linger(s *strand, held []item) {
 		return
 	}
 	for _, it := range held {
-		n, err := l.server.Write(it.data) // nothing, for the end of a stream
-		l.proxy.traffic[Up].passed.Add(int64(n))
-		if err != nil {
+		if l.proxy.traffic[Up].pass(l.server, it.data) != nil { // nothing, for the end of a stream
 			break
 		}
 	}
