@@ -86,21 +86,29 @@ func MayHaveApplied(err error) bool {
 }
 
 // Describe gives err the operation and the name that a recipe's user knows, in place of those of
-// the step that failed, and of the steps behind that. The cause of ctx, if that is what err is, comes back untouched, and so does nil.
+// the step that failed, and of the steps behind that. The cause of ctx, if that is what err is, comes back untouched, and so does nil. It does
+// so too if it ended a step that changes nothing: whoever waits looks at the line now and then, and its caller cannot know when.
 func Describe(ctx context.Context, op, name string, err error) error {
-	if err == nil || ctx.Err() != nil && same(err, context.Cause(ctx)) {
+	var cause error
+	if ctx.Err() != nil {
+		cause = context.Cause(ctx)
+	}
+	if err == nil || same(err, cause) {
 		return err
 	}
-	return describe(op, name, err) // which allocates
+	return describe(op, name, err, cause) // which allocates
 }
 
-func describe(op, name string, err error) error {
+func describe(op, name string, err, cause error) error {
 	var e *Error
 	if !errors.As(err, &e) {
 		return &Error{Op: op, Name: name, Err: err}
 	}
 	said := &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
 	for {
+		if !said.Maybe && same(said.Err, cause) {
+			return cause
+		}
 		inner, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
 		if !ok {
 			return said
@@ -124,7 +132,7 @@ func IsCause(ctx context.Context, err error) bool {
 
 // same reports whether two errors are one. errors.Is would also find it behind others.
 func same(a, b error) bool {
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
+	return a != nil && b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
 }
 
 // errGone is for the drivers' ears only: users get ErrNotHeld or ErrRemoved.

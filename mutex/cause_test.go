@@ -40,6 +40,36 @@ func TestWaitCancelledWithOneOfOurErrorsReturnsThatErrorItself(t *testing.T) {
 	}
 }
 
+// TestLookCancelledWhileWaitingReturnsTheCauseItself: those behind whom it waits give up, so it looks at the line again, and is cancelled
+// before the answer comes.
+func TestLookCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
+	for _, cause := range []error{errors.New("mine"), &coordinator.Error{Op: "unlock", Name: "jobs", Err: coordinator.ErrNotHeld, Maybe: true}} {
+		parties(t, func(a, b party) {
+			l, began := a.lock(), time.Now()
+			ahead, giveUp := context.WithCancel(a.Context())
+			time.AfterFunc(time.Second, giveUp)
+			go func() { _, _ = a.m.Lock(ahead) }()
+			synctest.Wait()
+			ctx, cancel := context.WithCancelCause(b.Context())
+			looked := false
+			a.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
+				if r.Op == memory.OpAhead && time.Since(began) >= time.Second {
+					looked, f.DelayReply = true, time.Second
+					time.AfterFunc(time.Millisecond, func() { cancel(cause) })
+				}
+				return f
+			})
+			if _, err := b.m.Lock(ctx); err != cause { //nolint:errorlint // itself
+				b.Errorf("Lock = %v, want %v itself", err, cause)
+			}
+			if !looked {
+				b.Error("nobody looked")
+			}
+			a.unlock(l)
+		})
+	}
+}
+
 // TestLossOfOneClientDoesNotReachAnother: the hold of one client is the context of a Lock on another.
 func TestLossOfOneClientDoesNotReachAnother(t *testing.T) {
 	parties(t, func(a, b party) {
