@@ -102,12 +102,13 @@ func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.
 	return s.wait(ctx, "await", line, func(ctx context.Context) error { return s.driver.Watch(ctx, line, places...) })
 }
 
-// Follow waits until the one place ahead has left the line, and reports whether that was by Pass; see [driver.Session].
-// The error is ErrRemoved when own is not in the line any more though the session lives. For the rest it is like Await.
-func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+// Follow waits until the one place ahead has left the line, and reports whether own is the first then, as far as that is told: because
+// the place left by Pass, or because it was the sole one; see [driver.Session]. The error is ErrRemoved when own is not in the line any
+// more though the session lives. For the rest it is like Await.
+func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
 	err = s.wait(ctx, "await", line, func(ctx context.Context) error {
 		var err error
-		passed, err = s.driver.Follow(ctx, line, own, ahead)
+		passed, err = s.driver.Follow(ctx, line, own, ahead, sole)
 		return removed(err)
 	})
 	return passed && err == nil, err

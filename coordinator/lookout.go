@@ -251,6 +251,9 @@ func (o *lookout) pause(reading int, empty bool, change func(context.Context) er
 }
 
 func (o *lookout) show(places []driver.Place, reading int, told time.Time) {
+	if o.unmoved(places, reading) {
+		return // others have come, which is nothing to those who are here
+	}
 	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
 	for i, p := range places {
 		at[p.Key] = i
@@ -258,16 +261,16 @@ func (o *lookout) show(places []driver.Place, reading int, told time.Time) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.wanted < reading && goesOn(o.lineup.Places, places) {
-		return // others have come, which is nothing to those who are here
-	}
 	o.lineup = Lineup{Places: places, Sessions: len(sessions), Record: o.lineup.Record, Told: told, reading: reading, at: at}
 	o.tell()
 }
 
-// goesOn tells whether all who were in a line are in it still.
-func goesOn(before, now []driver.Place) bool {
-	return len(before) > 0 && len(now) >= len(before) &&
+// unmoved tells whether nobody waits for a reading, and all who were in the line are in it still.
+func (o *lookout) unmoved(now []driver.Place, reading int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	before := o.lineup.Places
+	return o.wanted < reading && len(before) > 0 && len(now) >= len(before) &&
 		slices.EqualFunc(before, now[:len(before)], func(a, b driver.Place) bool { return a.Key == b.Key })
 }
 

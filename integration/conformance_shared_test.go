@@ -156,8 +156,8 @@ func (s *maskedSession) Watch(ctx context.Context, line driver.Line, places ...d
 	return s.Session.Watch(ctx, shared(line), places...)
 }
 
-func (s *maskedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-	return s.Session.Follow(ctx, shared(line), own, ahead)
+func (s *maskedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+	return s.Session.Follow(ctx, shared(line), own, ahead, sole)
 }
 
 func (s *maskedSession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {

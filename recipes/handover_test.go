@@ -3,6 +3,7 @@ package recipes_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -46,9 +48,9 @@ func (s countedSession) Watch(ctx context.Context, line driver.Line, places ...d
 	return s.Session.Watch(ctx, line, places...)
 }
 
-func (s countedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+func (s countedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
 	s.c.follows.Add(1)
-	return s.Session.Follow(ctx, line, own, ahead)
+	return s.Session.Follow(ctx, line, own, ahead, sole)
 }
 
 func (s countedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
@@ -201,6 +203,68 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 		a.serve(first)
 		c.serve(third)
 		c.calls("the one ahead of that passed", made{passes: 1})
+	})
+}
+
+// TestSecondInLineNeedsNoWord: nobody but the first is ahead of it. Where entries can be converted it looks whether that one has left.
+func TestSecondInLineNeedsNoWord(t *testing.T) {
+	for what, c := range map[string]struct {
+		ask   func(*runner) *attempt
+		line  driver.Line
+		looks int32
+	}{
+		"mutex": {(*runner).lock, "mutex/n", 0}, "election": {(*runner).campaign, "election/n", 0}, "write lock": {(*runner).write, "rwlock/n", 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			runners(t, func(a, b, last *runner) {
+				c.ask(a)
+				between, third := c.ask(b), c.ask(last)
+				between.cancel()
+				<-between.got
+				last.calls("the one between gave up", made{looks: 1, follows: 2})
+				a.svc.Remove(c.line, a.svc.Snapshot(c.line)[0].Key)
+				last.calls("the first was removed", made{looks: c.looks})
+				last.serve(third)
+				last.calls("served", made{passes: 1})
+			})
+		})
+	}
+}
+
+// TestUnconvertedRequestHasOneMode: whoever waits for it need not look whether it was converted.
+func TestUnconvertedRequestHasOneMode(t *testing.T) {
+	c, err := coordinator.New(memory.NewService().Driver(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	l, err := recipes.NewLine(c, "mine", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []recipes.Request{{Held: "h"}, {Lesser: "r"}} {
+		r.Op, r.Mode, r.Exclusive, r.Unconverted = "lock", "w", true, true
+		if _, err := l.Acquire(t.Context(), r); !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), r.Held+r.Lesser) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestThirdInLineLooks: it has seen who is ahead, but there are two.
+func TestThirdInLineLooks(t *testing.T) {
+	runners(t, func(a, b, c *runner) {
+		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()
+		between.cancel()
+		<-between.got
+		c.calls("the one ahead gave up", made{looks: 1, follows: 2})
+		second.cancel()
+		<-second.got
+		c.calls("the next one ahead gave up, too", made{looks: 1, follows: 1})
+		if len(last.got) != 0 {
+			t.Error("the one behind it was admitted")
+		}
+		a.serve(first)
+		c.serve(last)
 	})
 }
 

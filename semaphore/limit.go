@@ -1,6 +1,7 @@
 package semaphore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,28 +40,50 @@ func (s *Semaphore) decode(record []byte) (int, error) {
 	return r.Limit, nil
 }
 
-// terms are those of a contender for n permits. The limit that the caller has in mind counts when it
-// joins; a change while it waits is for it, too.
-func (s *Semaphore) terms(n int) *recipes.Terms {
+// asked is what contenders have in common who ask for so many permits of the same limit.
+type asked struct {
+	s           *Semaphore
+	n, believed int
+	held        string // the mode of one who has them
+	terms       recipes.Terms
+}
+
+// asks is what a contender for n permits asks for. It is kept for the next one, who mostly asks for the same.
+func (s *Semaphore) asks(n int) *asked {
 	believed := int(s.limit.Load())
-	rule := func(record driver.Record, joined bool) (recipes.Rule, error) {
-		limit, err := s.decode(record.Value)
-		switch {
-		case err != nil:
-			return nil, err
-		case !joined && believed != Stored && believed != limit:
-			return nil, &LimitError{Name: s.Name(), Asked: believed, Stored: limit}
-		case n > limit:
-			return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d", coordinator.ErrInvalid, n, limit)
-		}
-		return recipes.Permits(limit, record.Version, n), nil
+	if a := s.latest.Load(); a != nil && a.n == n && a.believed == believed {
+		return a
 	}
-	t := &recipes.Terms{Rule: rule, None: ErrNoLimit, Counts: recipes.HoldsPermits,
+	a := &asked{s: s, n: n, believed: believed, held: recipes.Holding(n)}
+	a.terms = recipes.Terms{Rule: a.rule, None: ErrNoLimit, Counts: recipes.HoldsPermits,
 		Mode: func(v driver.Version) string { return recipes.Asking(n, v) }}
 	if believed != Stored {
-		t.Initial = stored{believed}.encode()
+		a.terms.Initial = stored{believed}.encode()
 	}
-	return t
+	s.latest.Store(a)
+	return a
+}
+
+// rule is the rule by a record. The limit that the caller has in mind counts when it joins; a change while it waits is for it, too.
+func (a *asked) rule(record driver.Record, joined bool) (recipes.Rule, error) {
+	limit, err := a.limit(record.Value)
+	switch {
+	case err != nil:
+		return nil, err
+	case !joined && a.believed != Stored && a.believed != limit:
+		return nil, &LimitError{Name: a.s.Name(), Asked: a.believed, Stored: limit}
+	case a.n > limit:
+		return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d", coordinator.ErrInvalid, a.n, limit)
+	}
+	return recipes.Permits(limit, record.Version, a.n), nil
+}
+
+// limit reads a record. That of the limit in mind is known by its looks, as nearly always.
+func (a *asked) limit(record []byte) (int, error) {
+	if a.believed != Stored && bytes.Equal(record, a.terms.Initial) {
+		return a.believed, nil
+	}
+	return a.s.decode(record)
 }
 
 // LimitError says that the limit that is stored at the name is not the one that the caller has in mind. It is a

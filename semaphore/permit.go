@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,12 +19,29 @@ type Permit struct {
 	hold      recipes.Hold
 	semaphore *Semaphore
 
-	// busy is held, by sending to it, by whoever changes what follows. It is a channel because
-	// it is held across I/O and waited for under a context.
-	busy   chan struct{}
+	making sync.Mutex
+	busy   chan struct{} // see pen; nil until somebody asks for it
 	n      atomic.Int64
 	slots  []int // nil before the first call of Slots
 	unsure bool  // the record may show others, since a request that wrote it had no answer
+}
+
+// permit is one of n permits that are not held yet.
+func (s *Semaphore) permit(n int) *Permit {
+	p := &Permit{semaphore: s}
+	p.n.Store(int64(n))
+	return p
+}
+
+// pen is held, by sending to it, by whoever changes how many permits there are, or their numbers. It is a channel because
+// it is held across I/O and waited for under a context.
+func (p *Permit) pen() chan struct{} {
+	p.making.Lock()
+	defer p.making.Unlock()
+	if p.busy == nil {
+		p.busy = make(chan struct{}, 1)
+	}
+	return p.busy
 }
 
 // Permits is how many permits are held: what was acquired less what ReleasePart gave back. It is 0 once the permit is
@@ -58,10 +76,10 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
 	ctx, stop := coordinator.Afterwards(ctx)
 	defer stop()
-	if err := enter(ctx, p.busy); err != nil {
+	if err := enter(ctx, p.pen()); err != nil {
 		return err
 	}
-	defer func() { <-p.busy }()
+	defer func() { <-p.pen() }()
 	if err := p.hold.Check(ctx); errors.Is(err, coordinator.ErrReleased) {
 		return coordinator.ErrNotHeld
 	} else if err != nil {

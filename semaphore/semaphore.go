@@ -94,9 +94,10 @@ const MaxLimit = recipes.MaxPermits
 type Semaphore struct {
 	line    *recipes.Line
 	slots   *recipes.Line
-	limit   atomic.Int64  // Stored: whatever is stored
-	setting chan struct{} // held, by sending to it, by whoever sets the limit, here and at the service
-	shared  *sharing      // nil, unless other clients use the semaphore too
+	limit   atomic.Int64          // Stored: whatever is stored
+	latest  atomic.Pointer[asked] // see asks
+	setting chan struct{}         // held, by sending to it, by whoever sets the limit, here and at the service
+	shared  *sharing              // nil, unless other clients use the semaphore too
 }
 
 // Option changes a default of a Semaphore.
@@ -185,9 +186,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	if s.shared != nil {
 		return s.acquireShared(ctx, n, r)
 	}
-	r.Held, r.Fresh, r.Terms = recipes.Holding(n), true, s.terms(n)
-	p := &Permit{semaphore: s, busy: make(chan struct{}, 1)}
-	p.n.Store(int64(n))
+	asked := s.asks(n)
+	r.Held, r.Fresh, r.Terms = asked.held, true, &asked.terms
+	p := s.permit(n)
 	if err := s.line.AcquireInto(ctx, &p.hold, r); err != nil {
 		return nil, err
 	}

@@ -126,8 +126,7 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
-	p := &Permit{semaphore: s, busy: make(chan struct{}, 1)}
-	p.n.Store(1)
+	p := s.permit(1)
 	err = s.line.AcquireInto(bound, &p.hold, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
 	if err == nil {
 		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile

@@ -26,10 +26,10 @@ func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.shared != nil {
 		return nil, coordinator.Describe(ctx, "slots", p.semaphore.Name(), p.semaphore.notShared("it has no numbers"))
 	}
-	if err := enter(ctx, p.busy); err != nil {
+	if err := enter(ctx, p.pen()); err != nil {
 		return nil, err
 	}
-	defer func() { <-p.busy }()
+	defer func() { <-p.pen() }()
 	if err := p.hold.Check(ctx); err != nil {
 		return nil, coordinator.Describe(ctx, "slots", p.semaphore.Name(), err)
 	}

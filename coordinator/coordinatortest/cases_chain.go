@@ -42,7 +42,7 @@ func (r *relay) turn(ctx context.Context, s driver.Session, own driver.Joined) e
 			}
 			ahead = v.Ahead[len(v.Ahead)-1]
 		}
-		passed, err := s.Follow(ctx, r.line, own.Place, ahead)
+		passed, err := s.Follow(ctx, r.line, own.Place, ahead, false)
 		if err != nil && !errors.Is(err, driver.ErrUnavailable) {
 			return fmt.Errorf("Follow: %w", err)
 		}

@@ -19,8 +19,15 @@ var followCases = []testCase{
 	{name: "N1/a conversion is no pass", body: conversionIsNoPass},
 	{name: "N1/an earlier pass of the same session is no pass", body: earlierPass},
 	{name: "N1/a pass of nothing is no pass", needs: []Lever{Remove}, body: passOfNothing},
+	{name: "N1/the second in line is not passed to once it is removed", needs: []Lever{Remove}, body: secondIsRemoved(goesFirst)},
+	{name: "N1/the second in line is not passed to when it was removed unheard", needs: []Lever{Remove, Hold}, body: secondIsRemoved(goesUnheard)},
+	{name: "N1/the second in line is not passed to when it was removed while disconnected", needs: []Lever{Remove, Hold, Reset},
+		body: secondIsRemoved(goesWhileAway)},
 	{name: "N2/a follower that is removed is told", needs: []Lever{Remove}, body: followerGoes(removeFollower)},
 	{name: "N2/a follower that is forgotten is told", body: followerGoes(forgetFollower)},
+	{name: "N2/the second in line is told that it is removed", needs: []Lever{Remove}, body: secondGoes(removeFollower)},
+	{name: "N2/the second in line is told that it is forgotten", body: secondGoes(forgetFollower)},
+	{name: "W2/the second in line is woken by nobody else", body: secondIsLeftAlone},
 	{name: "N2/a follower that is removed while disconnected is told", needs: []Lever{Remove, Hold, Reset},
 		body: followerGoes(removeUnheard)},
 	{name: "N3/what a pass leaves is no contender", body: passLeavesNothing},
@@ -43,10 +50,19 @@ type follower struct {
 
 // followed starts a Follow, as watch starts a Watch.
 func (e *env) followed(s driver.Session, line driver.Line, own, ahead driver.Place) *follower {
+	return e.followedAs(s, line, own, ahead, false)
+}
+
+// followedSole is followed of the only one ahead.
+func (e *env) followedSole(s driver.Session, line driver.Line, own, ahead driver.Place) *follower {
+	return e.followedAs(s, line, own, ahead, true)
+}
+
+func (e *env) followedAs(s driver.Session, line driver.Line, own, ahead driver.Place, sole bool) *follower {
 	f := &follower{}
 	f.outcome = e.start(func() error {
 		for {
-			passed, err := s.Follow(e.ctx, line, own, ahead)
+			passed, err := s.Follow(e.ctx, line, own, ahead, sole)
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
 				f.passed = passed
 				return err
@@ -246,11 +262,80 @@ func passOfNothing(e *env) {
 	e.alone(d.line)
 }
 
+// secondIsRemoved: its own entry goes before the one ahead does.
+func secondIsRemoved(goes func(e *env, d *duel)) func(e *env) {
+	return func(e *env) {
+		d := e.duel()
+		f := e.followedSole(d.behind, d.line, d.second.Place, d.first.Place)
+		goes(e, d)
+		err := e.ends(f.outcome, e.Patience, "Follow of one who is gone")
+		if err != nil {
+			e.is(err, "Follow of one who is gone", driver.ErrGone, driver.ErrSessionLost)
+		} else if f.passed {
+			e.fail("an error, or passed is false", "Follow of one who is gone: passed")
+		}
+		e.alone(d.line)
+	}
+}
+
+func goesFirst(e *env, d *duel) {
+	removeFollower(e, d)
+	d.out(e)
+}
+
+func goesUnheard(e *env, d *duel) {
+	d.cut()
+	goesFirst(e, d)
+	e.settle()
+	d.client.Link.Heal()
+}
+
+func goesWhileAway(e *env, d *duel) {
+	d.cut()
+	d.client.Link.Reset()
+	goesFirst(e, d)
+	e.settle()
+	d.client.Link.Reset()
+	d.client.Link.Heal()
+}
+
+// secondIsLeftAlone: others come and go, and whatever they do is not about the two.
+func secondIsLeftAlone(e *env) {
+	d := e.duel()
+	f := e.followedSole(d.behind, d.line, d.second.Place, d.first.Place)
+	for i := range 8 {
+		s := []driver.Session{d.ahead, d.behind}[i%2]
+		j := e.joinBehind(s, d.line)
+		if i%4 < 2 {
+			e.leave(s, d.line, j.Place)
+		} else {
+			e.ok(s.Forget(e.soon(), d.line, j.Place.ID), "Forget")
+		}
+	}
+	e.quiet(f.outcome, "others came and went")
+	d.out(e)
+	e.told(f, "the one ahead left", true)
+	e.same(e.ahead(d.behind, d.line, d.second.Place), []string{}, "ahead:")
+	e.leave(d.behind, d.line, d.second.Place)
+	e.alone(d.line)
+}
+
 // followerGoes: it has followed for long enough when its own entry goes.
 func followerGoes(goes func(e *env, d *duel)) func(e *env) {
+	return followerEnds((*env).followed, goes)
+}
+
+// secondGoes is that of one who is the only one behind another.
+func secondGoes(goes func(e *env, d *duel)) func(e *env) {
+	return followerEnds((*env).followedSole, goes)
+}
+
+func followerEnds(
+	follow func(e *env, s driver.Session, line driver.Line, own, ahead driver.Place) *follower, goes func(e *env, d *duel),
+) func(e *env) {
 	return func(e *env) {
 		d := e.duelBy(passes)
-		f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+		f := follow(e, d.behind, d.line, d.second.Place, d.first.Place)
 		time.Sleep(2 * driver.Settle)
 		e.quiet(f.outcome, "nothing")
 		goes(e, d)

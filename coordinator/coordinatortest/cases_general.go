@@ -37,7 +37,10 @@ func callsEnd(e *env) {
 		{"Join", func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err }},
 		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own.Place); return err }},
 		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, line, first.Place) }},
-		{"Follow", func(ctx context.Context) error { _, err := s.Follow(ctx, line, own.Place, first.Place); return err }},
+		{"Follow", func(ctx context.Context) error {
+			_, err := s.Follow(ctx, line, own.Place, first.Place, false)
+			return err
+		}},
 		{"Convert", func(ctx context.Context) error { _, err := s.Convert(ctx, line, own, "r", nil); return err }},
 		{"Write", func(ctx context.Context) error { return s.Write(ctx, line, own.Place, []byte("value")) }},
 		{"Head", func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err }},
@@ -76,7 +79,7 @@ func errorsClassified(e *env) {
 	e.leave(s, line, own.Place)
 	e.classified(e.ctx, s.Leave(e.soon(), line, own.Place), "Leave repeated")
 	e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of a place that was left")
-	_, err = s.Follow(dead, line, own.Place, own.Place)
+	_, err = s.Follow(dead, line, own.Place, own.Place, false)
 	e.classified(dead, err, "Follow with a context that had ended")
 	_, err = s.Ahead(e.soon(), line, own.Place)
 	e.classified(e.ctx, err, "Ahead of a place that was left")

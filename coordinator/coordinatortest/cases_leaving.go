@@ -10,7 +10,7 @@ import (
 
 // leavingCases check W1: each way in which a place can leave ends the wait for it.
 var leavingCases = join(
-	watches.told(waysOut), watches.told(waysPast), watches.toldAtOnce(),
+	watches.told(waysOut), watches.told(waysPast), watches.toldAtOnce(), watches.toldToAll(),
 	[]testCase{
 		{name: "W1/a session that runs out is told", needs: []Lever{Hold}, body: runsOut},
 		{name: "W1/a place that is gone already is told", body: goneAlready},
@@ -18,13 +18,18 @@ var leavingCases = join(
 	},
 )
 
-// followedCases check the same of a Follow, for a leaving that is a pass where the way of leaving is not what they check.
-var followedCases = join(follows.told(waysOut), isPassed.told(waysPast), isPassed.toldAtOnce())
+// followedCases check the same of a Follow, for a leaving that is a pass where the way of leaving is not what they check; and of one behind whom
+// nobody else is.
+var (
+	followedCases = join(follows.told(waysOut), isPassed.told(waysPast), isPassed.toldAtOnce(), isPassed.toldToAll())
+	secondCases   = join(isSecond.told(waysOut), isSecond.told(waysPast), isSecond.toldAtOnce())
+)
 
 // wait is a way to wait for the one ahead, which leaves in one of two ways.
 type wait struct {
 	who, to string // what to call it in the name of a case
 	by      exit
+	may     bool // it may be passed to
 	// call waits once; begin goes on while the service is unavailable.
 	call  func(ctx context.Context, d *duel) error
 	begin func(e *env, s driver.Session, d *duel) *follower
@@ -37,10 +42,16 @@ var (
 	follows = wait{who: "follower", to: " to a follower", by: leaves, begin: func(e *env, s driver.Session, d *duel) *follower {
 		return e.followed(s, d.line, d.second.Place, d.first.Place)
 	}, call: func(ctx context.Context, d *duel) error {
-		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place)
+		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place, false)
 		return err
 	}}
-	isPassed = wait{who: follows.who, to: follows.to, by: passes, begin: follows.begin, call: follows.call}
+	isPassed = wait{who: follows.who, to: follows.to, by: passes, may: true, begin: follows.begin, call: follows.call}
+	isSecond = wait{who: "second in line", to: " to the second in line", by: leaves, may: true, begin: func(e *env, s driver.Session, d *duel) *follower {
+		return e.followedSole(s, d.line, d.second.Place, d.first.Place)
+	}, call: func(ctx context.Context, d *duel) error {
+		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place, true)
+		return err
+	}}
 )
 
 // told are the cases for some ways to leave.
@@ -56,8 +67,11 @@ func (x wait) toldAtOnce() []testCase {
 	return []testCase{
 		{name: "W1/a leaving at the time of the call is told" + x.to, body: x.leavingAtOnce},
 		{name: "W1/a leaving before the wait arrives is told" + x.to, needs: []Lever{Hold}, body: x.leavingBeforeArrival},
-		{name: "W1/every " + x.who + " of a place is told", body: x.everyWatcher},
 	}
+}
+
+func (x wait) toldToAll() []testCase {
+	return []testCase{{name: "W1/every " + x.who + " of a place is told", body: x.everyWatcher}}
 }
 
 // way is something that makes the one ahead leave.
@@ -153,7 +167,7 @@ func (x wait) leaving(happen func(e *env, d *duel)) func(e *env) {
 		f := x.begin(e, d.behind, d)
 		e.quiet(f.outcome, "nothing")
 		happen(e, d)
-		e.told(f, "the one ahead left", x.by.passes)
+		e.told(f, "the one ahead left", x.may)
 		e.stands(d.behind, d.line, d.second.Place.ID)
 	}
 }
@@ -227,7 +241,7 @@ func (x wait) everyWatcher(e *env) {
 	}
 	d.out(e)
 	for _, f := range all {
-		e.told(f, "the one ahead left", x.by.passes)
+		e.told(f, "the one ahead left", x.may)
 	}
 }
 
@@ -239,5 +253,5 @@ func (x wait) leavingBeforeArrival(e *env) {
 	f := x.begin(e, d.behind, d)
 	d.out(e)
 	d.client.Link.Heal()
-	e.told(f, "the one ahead had left before the service heard of it", x.by.passes)
+	e.told(f, "the one ahead had left before the service heard of it", x.may)
 }

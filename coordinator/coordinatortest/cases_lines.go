@@ -95,7 +95,7 @@ func linesLeft(e *env) {
 	all := similarLines(newID())
 	for i, line := range all {
 		own, behind := e.joinBehind(a, line), e.joinBehind(b, line)
-		f := e.start(func() error { _, err := b.Follow(e.ctx, line, behind.Place, own.Place); return err })
+		f := e.start(func() error { _, err := b.Follow(e.ctx, line, behind.Place, own.Place, false); return err })
 		switch i % 3 {
 		case 0:
 			e.ok(a.Pass(e.soon(), line, own.Place), "Pass")

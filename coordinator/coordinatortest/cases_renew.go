@@ -66,7 +66,7 @@ func (e *env) dead(s driver.Session, line driver.Line, own driver.Place, other d
 		"Join":            func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err },
 		"Ahead":           func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own); return err },
 		"Watch":           func(ctx context.Context) error { return s.Watch(ctx, line, stands) },
-		"Follow":          func(ctx context.Context) error { _, err := s.Follow(ctx, line, own, stands); return err },
+		"Follow":          func(ctx context.Context) error { _, err := s.Follow(ctx, line, own, stands, false); return err },
 		"Pass":            func(ctx context.Context) error { return s.Pass(ctx, line, own) },
 		"Leave":           func(ctx context.Context) error { return s.Leave(ctx, line, own) },
 		"Forget":          func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },

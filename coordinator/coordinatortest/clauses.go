@@ -51,7 +51,7 @@ var clauses = map[string]string{
 	"W3": `When ctx ends it returns the context's error and leaves at the service at most one watch for each place, which goes when the place does, or one for the line, which goes when the line changes.`,
 	"W4": `ErrSessionLost when the service says that this session is over; ErrUnavailable when the service cannot be reached or a quorum is missing, and the coordinator tries again.`,
 
-	"N1": `passed is true only if the place left by Pass. False says nothing.`,
+	"N1": `passed is true only if the place left by Pass, or, with sole, if own stood in the line when the place left, in whatever way. False says nothing.`,
 	"N2": `A Follow that lasts for longer than Settle returns ErrGone, or ErrSessionLost, when own is not in the line any more. A shorter one need say nothing of an own that somebody else has removed.`,
 	"N3": `What it leaves at the service is no contender: to all calls the line is as if it were not there. It goes with this session at the latest, and when it is of no more use.`,
 
@@ -108,7 +108,7 @@ var cases = join(
 	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
 	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
-	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, checkCases, removeCases, listCases, linesCases,
+	leaveCases, followCases, followedCases, secondCases, followWaitCases, chainCases, forgetCases, checkCases, removeCases, listCases, linesCases,
 	headCases, headChangeCases, headToldCases, headWaitCases,
 	recordCases, recordToldCases, setRecordCases,
 	closeCases,

@@ -81,8 +81,8 @@ func deafMethods(never context.Context) map[string]func(s *patched) {
 			}
 		},
 		"Follow": func(s *patched) {
-			s.follow = func(_ context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-				return s.Session.Follow(never, line, own, ahead)
+			s.follow = func(_ context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+				return s.Session.Follow(never, line, own, ahead, sole)
 			}
 		},
 		"Convert": func(s *patched) {

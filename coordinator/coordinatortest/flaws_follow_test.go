@@ -15,8 +15,8 @@ func followed(broken func(w *world, s *patched, intact followFunc) followFunc) f
 // followMapped changes the outcome of Follow.
 func followMapped(change func(ctx context.Context, passed bool, err error) (bool, error)) func(*world, *patched) {
 	return followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-		return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-			passed, err := intact(ctx, line, own, ahead)
+		return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+			passed, err := intact(ctx, line, own, ahead, sole)
 			return change(ctx, passed, err)
 		}
 	})
@@ -35,7 +35,7 @@ func nearer(change func(w *world, line driver.Line, own driver.Place) driver.Pla
 func followFlaws() []flaw {
 	return append(nearestFlaws(), append(passedFlaws(), []flaw{
 		{
-			name: "a follower's wake-ups are lost", finds: append(names(followedCases), "N1/a line is passed on to its end"),
+			name: "a follower's wake-ups are lost", finds: append(names(join(followedCases, secondCases)), "N1/a line is passed on to its end", "W2/the second in line is woken by nobody else"),
 			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
 				if err == nil {
 					return false, until(ctx)
@@ -47,11 +47,11 @@ func followFlaws() []flaw {
 			name:  "follow does not look first",
 			finds: []string{"N1/a pass before the follow"},
 			session: followed(func(w *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+				return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
 					if _, there := w.standing(line, ahead.ID); !there {
 						return false, until(ctx)
 					}
-					return intact(ctx, line, own, ahead)
+					return intact(ctx, line, own, ahead, sole)
 				}
 			}),
 		},
@@ -60,9 +60,26 @@ func followFlaws() []flaw {
 			finds: []string{
 				"N2/a follower that is removed is told", "N2/a follower that is forgotten is told",
 				"N2/a follower that is removed while disconnected is told",
+				"N2/the second in line is told that it is removed", "N2/the second in line is told that it is forgotten",
 				"N1/only a pass passes", "N1/a line is passed on past one who is removed",
 			},
 			session: followed(watchOnly),
+		},
+		{
+			name: "the second in line does not look after its own place",
+			finds: []string{
+				"N1/the second in line is not passed to once it is removed", "N1/the second in line is not passed to when it was removed unheard",
+				"N1/the second in line is not passed to when it was removed while disconnected",
+			},
+			session: followed(func(_ *world, s *patched, intact followFunc) followFunc {
+				return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+					if !sole {
+						return intact(ctx, line, own, ahead, sole)
+					}
+					err := s.Session.Watch(ctx, line, ahead)
+					return err == nil, err
+				}
+			}),
 		},
 		{
 			name: "a follower watches all who are ahead",
@@ -77,7 +94,7 @@ func followFlaws() []flaw {
 				all := watchAll(w, s, func(ctx context.Context, line driver.Line, places []driver.Place) error {
 					return s.Session.Watch(ctx, line, places...)
 				})
-				return func(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
+				return func(ctx context.Context, line driver.Line, _, ahead driver.Place, _ bool) (bool, error) {
 					return false, all(ctx, line, []driver.Place{ahead})
 				}
 			}),
@@ -136,8 +153,8 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 			w.open.Store(of(own), true)
 			return s.Session.Pass(ctx, line, own)
 		}
-		s.follow = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-			_, err := s.Session.Follow(ctx, line, own, ahead)
+		s.follow = func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+			_, err := s.Session.Follow(ctx, line, own, ahead, sole)
 			_, passed := w.open.Load(of(ahead))
 			return passed && err == nil, err
 		}
@@ -154,14 +171,14 @@ func names(all []testCase) []string {
 
 // watchOnly is Watch in the place of Follow.
 func watchOnly(_ *world, s *patched, _ followFunc) followFunc {
-	return func(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
+	return func(ctx context.Context, line driver.Line, _, ahead driver.Place, _ bool) (bool, error) {
 		return false, s.Session.Watch(ctx, line, ahead)
 	}
 }
 
 // watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
 func watchAhead(w *world, s *patched, _ followFunc) followFunc {
-	return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	return func(ctx context.Context, line driver.Line, own, ahead driver.Place, _ bool) (bool, error) {
 		for {
 			view, err := s.Session.Ahead(ctx, line, own)
 			if _, there := w.standing(line, ahead.ID); err != nil || !there {
@@ -212,11 +229,11 @@ func followWaitFlaws() []flaw {
 			name: "a follow that is given up leaves its watches", finds: []string{
 				"W3/a follow that was given up leaves at most one watch for each place"},
 			session: followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+				return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
 					fired := make(chan struct{})
 					go func() { // ends with the driver
 						defer close(fired)
-						passed, err = intact(context.Background(), line, own, ahead)
+						passed, err = intact(context.Background(), line, own, ahead, sole)
 					}()
 					select {
 					case <-fired:

@@ -30,7 +30,7 @@ func (d *patchedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Ses
 
 type (
 	convertFunc   = func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error)
-	followFunc    = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error)
+	followFunc    = func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error)
 	writeFunc     = func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error
 	headFunc      = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error)
 	recordFunc    = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error)
@@ -120,11 +120,11 @@ func (s *patched) Watch(ctx context.Context, line driver.Line, places ...driver.
 	return s.Session.Watch(ctx, line, places...)
 }
 
-func (s *patched) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+func (s *patched) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
 	if s.follow != nil {
-		return s.follow(ctx, line, own, ahead)
+		return s.follow(ctx, line, own, ahead, sole)
 	}
-	return s.Session.Follow(ctx, line, own, ahead)
+	return s.Session.Follow(ctx, line, own, ahead, sole)
 }
 
 func (s *patched) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {

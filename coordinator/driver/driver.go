@@ -272,11 +272,14 @@ type Session interface {
 
 	// Follow is Watch of the one place ahead, by a contender that waits for it alone. W1 to W4 hold for it.
 	//
-	// N1: passed is true only if the place left by Pass. False says nothing.
+	// sole says that own has stood in a view with that one ahead and no other, and that that one is never converted.
+	//
+	// N1: passed is true only if the place left by Pass, or, with sole, if own stood in the line when the place left, in whatever way.
+	// False says nothing.
 	//
 	// N2: A Follow that lasts for longer than Settle returns ErrGone, or ErrSessionLost, when own is not in the line
 	// any more. A shorter one need say nothing of an own that somebody else has removed.
-	Follow(ctx context.Context, line Line, own, ahead Place) (passed bool, err error)
+	Follow(ctx context.Context, line Line, own, ahead Place, sole bool) (passed bool, err error)
 
 	// Convert gives the place of own to an entry with another mode and a new value. own is what Join
 	// returned, with the place that an earlier Convert returned, if there was one.

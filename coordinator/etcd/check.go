@@ -22,7 +22,7 @@ func (s *session) Check(ctx context.Context, line driver.Line, key string, token
 	if err != nil {
 		return s.failed(ctx, err)
 	}
-	if len(r.kvs) == 0 || r.kvs[0].CreateRevision != e.rev {
+	if !e.in(r.kvs) {
 		return driver.ErrGone
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -23,6 +24,19 @@ type entry struct {
 func (e entry) handle() string {
 	var rev [20]byte
 	return e.key + "@" + string(strconv.AppendInt(rev[:0], e.rev, 10))
+}
+
+// is tells whether a key that was read is the entry.
+func (e entry) is(kv *mvccpb.KeyValue) bool {
+	return string(kv.Key) == e.key && kv.CreateRevision == e.rev
+}
+
+// in tells whether the entry was there when its key was read.
+func (e entry) in(kvs []*mvccpb.KeyValue) bool { return len(kvs) > 0 && e.is(kvs[0]) }
+
+// goes tells whether an event is the end of the entry.
+func (e entry) goes(ev *clientv3.Event) bool {
+	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.key && ev.Kv.ModRevision > e.rev
 }
 
 // revision writes a revision.

@@ -38,7 +38,7 @@ func follows(t *testing.T, n int, test func(t *testing.T, q *file)) {
 			end := make(chan error, 1)
 			q.ends, q.giveUp = append(q.ends, end), append(q.giveUp, cancel)
 			go func() {
-				_, err := q.s.Follow(ctx, line, q.places[i], q.places[i-1])
+				_, err := q.s.Follow(ctx, line, q.places[i], q.places[i-1], false)
 				end <- err
 			}()
 			synctest.Wait()
@@ -85,13 +85,28 @@ func (q *file) relieve(compacted bool) {
 
 // remove deletes an entry as an operator would. Unheard, its watches do not tell.
 func (q *file) remove(i int, unheard bool) {
-	e, _ := q.s.keys.entry(line, q.places[i])
 	q.f.mu.Lock()
 	defer q.f.mu.Unlock()
-	q.f.rev++
-	if events := q.f.remove([]*mvccpb.KeyValue{q.f.kvs[e.key]}, q.f.rev); !unheard {
+	if events := q.delete(i); !unheard {
 		q.f.tell(events, q.f.rev)
 	}
+}
+
+// removeAtOnce deletes entries in one transaction.
+func (q *file) removeAtOnce(numbers ...int) {
+	q.f.mu.Lock()
+	defer q.f.mu.Unlock()
+	q.f.tell(q.delete(numbers...), q.f.rev)
+}
+
+func (q *file) delete(numbers ...int) []*clientv3.Event {
+	var kvs []*mvccpb.KeyValue
+	for _, i := range numbers {
+		e, _ := q.s.keys.entry(line, q.places[i])
+		kvs = append(kvs, q.f.kvs[e.key])
+	}
+	q.f.rev++
+	return q.f.remove(kvs, q.f.rev)
 }
 
 // still fails the test if one of the followers waits no more.

@@ -198,7 +198,7 @@ func (g *guest) Ahead(ctx context.Context, line driver.Line, own driver.Place) (
 }
 
 // Follow watches the key ahead, and after Settle own as well. Nobody passes.
-func (g *guest) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+func (g *guest) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, _ bool) (bool, error) {
 	if err := g.alive(); err != nil {
 		return false, err
 	}

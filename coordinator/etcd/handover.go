@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -49,10 +50,24 @@ func tailOf(prefix string) string { return prefix[:strings.LastIndexByte(prefix,
 
 const tailSuffix = "+tail"
 
-// swapTail makes the contender the line's tail, and reads who was it before.
-func (s *session) swapTail(a *attempt) clientv3.Op {
-	name := strings.TrimPrefix(a.entry, s.keys.line(a.line))
-	return clientv3.OpPut(s.keys.tail(a.line), name, clientv3.WithLease(s.lease), clientv3.WithPrevKV())
+// swapTail finds out whether the line is empty. If it is not, it makes a contender that follows the line's tail, and reads who was it
+// before.
+func (s *session) swapTail(a *attempt, keys *text) *pb.RequestOp {
+	t := &struct {
+		txnOp
+		ifs       ifs
+		otherwise [1]*pb.RequestOp
+		tail      putOp
+	}{}
+	quiet := s.quiet(a.line)
+	t.req.Compare = t.ifs.fill(quiet[:], keys)
+	if a.Follows {
+		name := strings.TrimPrefix(a.entry, s.keys.line(a.line))
+		t.otherwise[0] = t.tail.fill(keys.add(s.keys.tail(a.line), ""), keys.add(name, ""), s.lease)
+		t.tail.req.PrevKv = true
+		t.req.Failure = t.otherwise[:]
+	}
+	return t.fill()
 }
 
 // nearestOf reads the tail that a join has found. It was written in the transaction that made the entry that it
@@ -203,21 +218,7 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 		s.finished(line, resp.Header.Revision)
 		return resp.Deleted > 0, nil
 	}
-	var behind []clientv3.Op
-	if pass {
-		behind = []clientv3.Op{clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease))}
-	}
-	ops := []clientv3.Op{clientv3.OpDelete(e.key), s.dropTailOf(line, e.entry, behind...)}
-	for _, m := range s.hand.marksOf(e.contender) { // of those ahead
-		if m != mark(e.key) {
-			ops = append(ops, clientv3.OpDelete(m))
-		}
-	}
-	txn := s.c.Txn(ctx)
-	if !first {
-		txn = txn.If(e.stands())
-	}
-	resp, err := txn.Then(ops...).Commit()
+	resp, err := s.wire.commit(ctx, s.leaving(line, e.entry, !first, pass, s.hand.marksOf(e.contender)))
 	if err != nil {
 		return false, err
 	}
@@ -225,18 +226,57 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 	return resp.Succeeded && resp.Responses[0].GetResponseDeleteRange().Deleted > 0, nil
 }
 
-// dropTailOf deletes the line's tail if it names this entry, and does what is given if somebody came behind it.
-func (s *session) dropTailOf(line driver.Line, e entry, behind ...clientv3.Op) clientv3.Op {
-	tail := s.keys.tail(line)
-	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e)) // a tail is as new as the entry that it names
-	return clientv3.OpTxn([]clientv3.Cmp{newer}, behind, []clientv3.Op{clientv3.OpDelete(tail)})
+// leaving deletes an entry, with again only if it still stands, and with it the marks of those ahead. See dropTailOf for the rest.
+func (s *session) leaving(line driver.Line, e entry, again, pass bool, marks []string) *request {
+	room := 5 * len(e.key) // for its key, that in a condition and its mark; the tail's key and a revision are shorter
+	for _, m := range marks {
+		room += len(m)
+	}
+	keys := make(text, 0, room)
+	r, drops := &request{}, make([]dropOp, 1+len(marks))
+	if again {
+		r.req.Compare = new(ifs).fill([]cond{e.standing()}, &keys)
+	}
+	then := append(make([]*pb.RequestOp, 0, 2+len(marks)), drops[0].fill(keys.add(e.key, "")))
+	if !s.keys.shared {
+		then = append(then, s.dropTailOf(line, e, pass, &keys))
+	}
+	for i, m := range marks {
+		if strings.TrimSuffix(m, markSuffix) != e.key {
+			then = append(then, drops[1+i].fill(keys.add(m, "")))
+		}
+	}
+	r.req.Success = then
+	return r
 }
 
-// Follow watches the entry ahead and its mark.
+// dropTailOf deletes the line's tail if it names this entry. If somebody came behind that, and with pass, it leaves the entry's mark.
+func (s *session) dropTailOf(line driver.Line, e entry, pass bool, keys *text) *pb.RequestOp {
+	t := &struct {
+		txnOp
+		ifs             ifs
+		then, otherwise [1]*pb.RequestOp
+		mark            putOp
+		tail            dropOp
+	}{}
+	// A tail is as new as the entry that it names.
+	newer := cond{stem: s.keys.stem(line), key: tailSuffix, mod: s.keys.rank(line, e), newer: true}
+	t.req.Compare = t.ifs.fill([]cond{newer}, keys)
+	if pass {
+		t.then[0] = t.mark.fill(keys.add(e.key, markSuffix), keys.add(revision(e.rev), ""), s.lease)
+		t.req.Success = t.then[:]
+	}
+	t.otherwise[0] = t.tail.fill(t.req.Compare[0].Key)
+	t.req.Failure = t.otherwise[:]
+	return t.fill()
+}
+
+// Follow watches the entry ahead and its mark, or, with sole, the entry ahead and own: the one ahead may have joined an empty line, and
+// leaves without a word then. Who knows that it stands itself needs none, and what goes at once is told in one message.
 //
 // The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark;
 // the rest is told by events. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
-func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
 	if err := s.alive(); err != nil {
 		return false, err
 	}
@@ -249,11 +289,11 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 		return false, err
 	}
 	s.hand.noteMark(me.contender, mark(e.key))
-	f := &following{session: s, me: me, ahead: e}
+	f := &following{session: s, me: me, ahead: e, sole: sole}
 	for {
 		err := f.wait(ctx)
 		if !isAnswer(err, rpctypes.ErrCompacted) {
-			return f.passed, err
+			return f.passed || sole && err == nil, err
 		}
 	}
 }
@@ -263,22 +303,37 @@ type following struct {
 	*session
 	me     mine
 	ahead  entry
+	sole   bool
 	passed bool
+}
+
+// watched is what the watch is on. Between two entries there may be others, whose leaving is not heeded, and whose joining is not sent:
+// it is one contender of a line that hears of them.
+func (f *following) watched() (key string, opts []clientv3.OpOption) {
+	key, last := f.ahead.key, mark(f.ahead.key)
+	if f.sole {
+		key, last = min(f.me.key, f.ahead.key), max(f.me.key, f.ahead.key)
+		opts = append(opts, clientv3.WithFilterPut())
+	}
+	return key, append(opts, clientv3.WithRange(last+"\x00"), clientv3.WithCreatedNotify())
 }
 
 // wait is one attempt, with watches of its own.
 func (f *following) wait(ctx context.Context) error {
 	stream := f.streams.current()
 	wctx, cancel := f.watchContext(stream)
-	events := openWatch(ctx, cancel, func() clientv3.WatchChan {
-		return f.c.Watch(wctx, f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00"), clientv3.WithCreatedNotify())
-	})
+	key, opts := f.watched()
+	events := openWatch(ctx, cancel, func() clientv3.WatchChan { return f.c.Watch(wctx, key, opts...) })
 	if events == nil {
 		return f.watchFailed(ctx, errWatchEnded)
 	}
 	defer cancel()
-	settled := time.NewTimer(driver.Settle)
-	defer settled.Stop()
+	var settled <-chan time.Time
+	if !f.sole { // else own needs no other guard
+		timer := time.NewTimer(driver.Settle)
+		defer timer.Stop()
+		settled = timer.C
+	}
 	var warnings <-chan warning
 	for {
 		select {
@@ -288,14 +343,14 @@ func (f *following) wait(ctx context.Context) error {
 			}
 			done, err := f.told(ctx, resp)
 			switch {
+			case err == driver.ErrGone, done && removed(warnings): //nolint:errorlint // our own word
+				return f.gone(ctx)
 			case err != nil:
 				return f.watchFailed(ctx, err)
-			case done && removed(warnings):
-				return f.gone(ctx)
 			case done:
 				return nil
 			}
-		case <-settled.C:
+		case <-settled:
 			p := f.guards.enter(f.session, f.me.entry)
 			defer f.guards.leave(p)
 			warnings = p.warnings
@@ -311,7 +366,7 @@ func (f *following) wait(ctx context.Context) error {
 	}
 }
 
-// told handles a message about the entry ahead and its mark.
+// told handles a message about the entry ahead, and its mark or own, of which ErrGone says that it is gone.
 func (f *following) told(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
 	if resp.Created {
 		return f.look(ctx, resp.Header.Revision)
@@ -320,9 +375,11 @@ func (f *following) told(ctx context.Context, resp clientv3.WatchResponse) (done
 		switch {
 		case ev.Type == mvccpb.PUT && f.isMark(ev.Kv):
 			f.passed = true
-		case ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == f.ahead.key && ev.Kv.ModRevision > f.ahead.rev:
+		case f.ahead.goes(ev):
 			f.learn(ev.Kv.ModRevision)
 			done = true
+		case f.sole && f.me.goes(ev):
+			return false, driver.ErrGone
 		}
 	}
 	return done, nil
@@ -371,28 +428,38 @@ func removed(warnings <-chan warning) bool {
 	}
 }
 
-// look reads the entry ahead and its mark, as of one moment after since.
+// look reads the entry ahead and its mark, and with sole own, as of one moment after since.
 func (f *following) look(ctx context.Context, since int64) (done bool, err error) {
-	r, err := f.read(ctx, max(since, f.ahead.rev), clientv3.OpGet(f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00")))
+	ops := []clientv3.Op{clientv3.OpGet(f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00"))}
+	if f.sole {
+		ops = append(ops, clientv3.OpGet(f.me.key, clientv3.WithKeysOnly()))
+	}
+	r, err := f.read(ctx, max(since, f.ahead.rev, f.me.rev), ops...)
 	if err != nil {
 		return false, err
 	}
+	done, own := true, false
 	for _, kv := range r.kvs {
 		switch {
-		case string(kv.Key) == f.ahead.key && kv.CreateRevision == f.ahead.rev:
-			return false, nil
+		case f.ahead.is(kv):
+			done = false
+		case f.me.is(kv):
+			own = true
 		case f.isMark(kv):
 			f.passed = true
 		}
 	}
+	if f.sole && !own {
+		return false, driver.ErrGone
+	}
 	f.learn(r.rev)
-	return true, nil
+	return done, nil
 }
 
 // lookAtSelf reads the follower's own entry.
 func (f *following) lookAtSelf(ctx context.Context, since int64) error {
 	r, err := f.read(ctx, max(since, f.me.rev), clientv3.OpGet(f.me.key, clientv3.WithKeysOnly()))
-	if err == nil && (len(r.kvs) == 0 || r.kvs[0].CreateRevision != f.me.rev) {
+	if err == nil && !f.me.in(r.kvs) {
 		err = driver.ErrGone
 	}
 	return err

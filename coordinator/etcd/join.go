@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -137,47 +138,54 @@ func (s *session) conditions(a *attempt) []cond {
 // sent again at once, and if each refusal raised the epoch they would refuse each other
 // without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
-	if a.short() { // with nothing to fence off, and nothing to read if it is refused
-		return s.wire.enter(s.lead(ctx), s.conditions(a), a.entry, a.Value, s.lease)
+	r, ctx := s.joining(a), s.lead(ctx)
+	if !a.fence {
+		return s.wire.commit(ctx, r)
 	}
-	then := []clientv3.Op{clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.lease))}
-	if a.behind {
-		var swap []clientv3.Op
-		if a.Follows {
-			swap = append(swap, s.swapTail(a))
-		}
-		quiet := s.quiet(a.line)
-		then = append([]clientv3.Op{clientv3.OpTxn(compares(quiet[:]), nil, swap)}, then...) // before the put: the line is empty without it
-	}
-	if a.stale {
-		then = append(then, clientv3.OpDelete(s.keys.tail(a.line)))
-	}
-	if a.fence {
-		then = append(then, s.raiseEpoch())
-	}
-	resp, err := s.c.Txn(s.lead(ctx)).If(compares(s.conditions(a))...).Then(then...).Else(s.reasons(a)...).Commit()
-	if err == nil && a.fence {
+	cmps, then, otherwise := rebuilt(&r.req)
+	then, otherwise = append(then, s.raiseEpoch()), slices.Insert(otherwise, 0, s.raiseEpoch())
+	resp, err := s.c.Txn(ctx).If(cmps...).Then(then...).Else(otherwise...).Commit()
+	if err == nil {
 		s.joins.raise(resp.Header.Revision)
 	}
 	return resp, err
 }
 
-// reasons read why an attempt is refused. A short one has none: the next one is not, and learns it.
-func (s *session) reasons(a *attempt) (ops []clientv3.Op) {
+// joining is the request of an attempt, without a fence.
+func (s *session) joining(a *attempt) *request {
+	conds := s.conditions(a)
 	if a.short() {
-		return nil
+		return entering(conds, a.entry, a.Value, s.lease)
 	}
-	if a.fence {
-		ops = append(ops, s.raiseEpoch())
+	r := &struct {
+		request
+		ifs ifs
+		put putOp
+	}{}
+	keys := newText(conds, 5*len(a.entry)) // the tail's key is shorter
+	then := make([]*pb.RequestOp, 0, 2)
+	if a.behind { // before the put: the line is empty without it
+		then = append(then, s.swapTail(a, &keys))
 	}
+	then = append(then, r.put.fill(keys.add(a.entry, ""), a.Value, s.lease))
+	if a.stale {
+		then = append(then, new(dropOp).fill(keys.add(s.keys.tail(a.line), "")))
+	}
+	r.req.Compare, r.req.Success, r.req.Failure = r.ifs.fill(conds, &keys), then, s.reasons(a)
+	return &r.request
+}
+
+// reasons read why an attempt is refused. A short one has none: the next one is not, and learns it.
+func (s *session) reasons(a *attempt) []*pb.RequestOp {
+	var reads []clientv3.Op
 	if a.Alone || a.Again {
-		ops = append(append(ops, s.someOf(a.line)), s.entriesOf(a)...)
+		reads = append(append(reads, s.someOf(a.line)), s.entriesOf(a)...)
 	}
-	ops = append(ops, s.readSentinel())
+	reads = append(reads, s.readSentinel())
 	if a.Record != 0 {
-		ops = append(ops, clientv3.OpGet(s.keys.record(a.line), clientv3.WithKeysOnly()))
+		reads = append(reads, clientv3.OpGet(s.keys.record(a.line), clientv3.WithKeysOnly()))
 	}
-	return ops
+	return readOps(reads)
 }
 
 // entriesOf reads the entries that the contender has already.

@@ -35,9 +35,9 @@ func (s *session) own(line driver.Line, p driver.Place) (mine, error) {
 }
 
 // stands compares the entry with the one that is there: the same key in the same life.
-func (e entry) stands() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev)
-}
+func (e entry) stands() clientv3.Cmp { return compares([]cond{e.standing()})[0] }
+
+func (e entry) standing() cond { return cond{key: e.key, made: e.rev} }
 
 // removed drops what the session remembers of a contender that has no entry and cannot get one.
 func (s *session) removed(contender string) {

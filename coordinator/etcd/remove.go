@@ -3,8 +3,6 @@ package etcd
 import (
 	"context"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -20,11 +18,7 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	if !ok {
 		return driver.ErrGone
 	}
-	drop := []clientv3.Op{clientv3.OpDelete(e.key)}
-	if !s.keys.shared {
-		drop = append(drop, s.dropTailOf(line, e))
-	}
-	resp, err := s.c.Txn(s.lead(ctx)).If(e.stands()).Then(drop...).Commit()
+	resp, err := s.wire.commit(s.lead(ctx), s.leaving(line, e, true, false, nil))
 	if err != nil {
 		return s.failed(ctx, err)
 	}

@@ -101,7 +101,7 @@ func (s *session) look(ctx context.Context, w *wait, since int64) (gone bool, er
 	if err != nil {
 		return false, err
 	}
-	if len(r.kvs) == 0 || r.kvs[0].CreateRevision != w.rev {
+	if !w.in(r.kvs) {
 		s.learn(r.rev)
 		return true, nil
 	}

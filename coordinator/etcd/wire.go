@@ -8,75 +8,52 @@ import (
 	"google.golang.org/grpc"
 )
 
-// wire sends the two requests of a lock that nobody else wants, the join of an empty line and the delete of its entry. They are most
-// of what programs send.
+// wire sends what lets entries come and go, which is most of what programs send.
 type wire interface {
-	// enter puts a key with a lease if all conditions hold, of which there are mostConds at most.
-	enter(ctx context.Context, conds []cond, key string, value []byte, lease clientv3.LeaseID) (*clientv3.TxnResponse, error)
+	commit(ctx context.Context, r *request) (*clientv3.TxnResponse, error)
 	delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error)
-}
-
-// cond compares a revision of a key, or of all keys from key to before end, unless that is empty. Both begin with stem.
-type cond struct {
-	stem, key, end string
-	mod            int64 // the mod revision; 0 says that there is no such key
-}
-
-const mostConds = 4
-
-func unchanged(key string, mod int64) cond { return cond{key: key, mod: mod} }
-
-func absent(prefix string) cond { return cond{key: prefix, end: clientv3.GetPrefixRangeEnd(prefix)} }
-
-// fill writes the condition, and its keys into memory that is there for several.
-func (c cond) fill(to *pb.Compare, keys *text) {
-	to.Key, to.Result = keys.add(c.stem, c.key), pb.Compare_EQUAL
-	if c.end != "" {
-		to.RangeEnd = keys.add(c.stem, c.end)
-	}
-	if c.mod == 0 {
-		to.Target, to.TargetUnion = pb.Compare_CREATE, neverMade
-	} else {
-		to.Target, to.TargetUnion = pb.Compare_MOD, &pb.Compare_ModRevision{ModRevision: c.mod}
-	}
-}
-
-// neverMade is part of many requests, and nobody writes to it.
-var neverMade = &pb.Compare_CreateRevision{}
-
-// text is memory for keys.
-type text []byte
-
-// newText has room for the keys of conditions and more.
-func newText(conds []cond, more int) text {
-	for _, c := range conds {
-		more += 2*len(c.stem) + len(c.key) + len(c.end)
-	}
-	return make(text, 0, more)
-}
-
-func (t *text) add(stem, rest string) []byte {
-	n := len(*t)
-	*t = append(append(*t, stem...), rest...)
-	return (*t)[n:len(*t):len(*t)]
-}
-
-// compares are conditions for clientv3's builders. Its own Compare makes more copies.
-func compares(conds []cond) []clientv3.Cmp {
-	cmps, keys := make([]clientv3.Cmp, len(conds)), newText(conds, 0)
-	for i, c := range conds {
-		c.fill(cmps[i].GetCompare(), &keys)
-	}
-	return cmps
 }
 
 // builders send by a client that was given. Its keys may be others on the wire, if it is one of package clientv3/namespace.
 type builders struct{ c *clientv3.Client }
 
-func (b builders) enter(
-	ctx context.Context, conds []cond, key string, value []byte, lease clientv3.LeaseID,
-) (*clientv3.TxnResponse, error) {
-	return b.c.Txn(ctx).If(compares(conds)...).Then(clientv3.OpPut(key, string(value), clientv3.WithLease(lease))).Commit()
+func (b builders) commit(ctx context.Context, r *request) (*clientv3.TxnResponse, error) {
+	cmps, then, otherwise := rebuilt(&r.req)
+	return b.c.Txn(ctx).If(cmps...).Then(then...).Else(otherwise...).Commit()
+}
+
+// rebuilt is a transaction for clientv3's builders. It may have puts with a lease, deletes of one key, reads without values,
+// and transactions.
+func rebuilt(r *pb.TxnRequest) (cmps []clientv3.Cmp, then, otherwise []clientv3.Op) {
+	cmps = make([]clientv3.Cmp, len(r.Compare))
+	for i, c := range r.Compare { // FromCompare makes more copies
+		to := cmps[i].GetCompare()
+		to.Key, to.RangeEnd, to.Result, to.Target, to.TargetUnion = c.Key, c.RangeEnd, c.Result, c.Target, c.TargetUnion
+	}
+	return cmps, rebuiltOps(r.Success), rebuiltOps(r.Failure)
+}
+
+func rebuiltOps(from []*pb.RequestOp) []clientv3.Op {
+	ops := make([]clientv3.Op, len(from))
+	for i, op := range from {
+		switch op := op.Request.(type) {
+		case *pb.RequestOp_RequestPut:
+			p := op.RequestPut
+			opts := []clientv3.OpOption{clientv3.WithLease(clientv3.LeaseID(p.Lease)), clientv3.WithPrevKV()}
+			if !p.PrevKv {
+				opts = opts[:1]
+			}
+			ops[i] = clientv3.OpPut(string(p.Key), string(p.Value), opts...)
+		case *pb.RequestOp_RequestDeleteRange:
+			ops[i] = clientv3.OpDelete(string(op.RequestDeleteRange.Key))
+		case *pb.RequestOp_RequestRange:
+			r := op.RequestRange
+			ops[i] = clientv3.OpGet(string(r.Key), clientv3.WithRange(string(r.RangeEnd)), clientv3.WithLimit(r.Limit), clientv3.WithKeysOnly())
+		case *pb.RequestOp_RequestTxn:
+			ops[i] = clientv3.OpTxn(rebuilt(op.RequestTxn))
+		}
+	}
+	return ops
 }
 
 func (b builders) delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error) {
@@ -95,33 +72,11 @@ func (d direct) invoke(ctx context.Context, method string, req, resp any) error 
 
 var patient = []grpc.CallOption{grpc.WaitForReady(true)}
 
-// entering is a request of enter and its answer in one piece.
-type entering struct {
-	req      pb.TxnRequest
-	resp     pb.TxnResponse
-	ifs      [mostConds]*pb.Compare
-	compares [mostConds]pb.Compare
-	then     [1]*pb.RequestOp
-	op       pb.RequestOp
-	opPut    pb.RequestOp_RequestPut
-	put      pb.PutRequest
-}
-
-func (d direct) enter(
-	ctx context.Context, conds []cond, key string, value []byte, lease clientv3.LeaseID,
-) (*clientv3.TxnResponse, error) {
-	e, keys := &entering{}, newText(conds, len(key))
-	for i, c := range conds {
-		e.ifs[i] = &e.compares[i]
-		c.fill(e.ifs[i], &keys)
-	}
-	e.put.Key, e.put.Value, e.put.Lease = keys.add(key, ""), value, int64(lease)
-	e.then[0], e.op.Request, e.opPut.RequestPut = &e.op, &e.opPut, &e.put
-	e.req.Compare, e.req.Success = e.ifs[:len(conds)], e.then[:]
-	if err := d.invoke(ctx, pb.KV_Txn_FullMethodName, &e.req, &e.resp); err != nil {
+func (d direct) commit(ctx context.Context, r *request) (*clientv3.TxnResponse, error) {
+	if err := d.invoke(ctx, pb.KV_Txn_FullMethodName, &r.req, &r.resp); err != nil {
 		return nil, err
 	}
-	return (*clientv3.TxnResponse)(&e.resp), nil
+	return (*clientv3.TxnResponse)(&r.resp), nil
 }
 
 func (d direct) delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error) {

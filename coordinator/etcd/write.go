@@ -42,7 +42,7 @@ func (s *session) write(ctx context.Context, e mine, value []byte, lease clientv
 			return nil
 		}
 		kvs := resp.Responses[0].GetResponseRange().Kvs
-		if len(kvs) == 0 || kvs[0].CreateRevision != e.rev {
+		if !e.in(kvs) {
 			s.writes.drop(e.contender)
 			return driver.ErrGone
 		}

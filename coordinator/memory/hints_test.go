@@ -33,7 +33,7 @@ func (h *hints) play(t *testing.T, svc *memory.Service) {
 	third := joined(b)
 	gone := make(chan error, 1)
 	go func() {
-		_, err := b.Follow(t.Context(), line, third.Place, second.Place)
+		_, err := b.Follow(t.Context(), line, third.Place, second.Place, false)
 		gone <- err
 	}()
 	synctest.Wait()
@@ -50,7 +50,7 @@ func (h *hints) play(t *testing.T, svc *memory.Service) {
 		t.Errorf("told after %v", took)
 	}
 	must(t, a.Pass(t.Context(), line, first.Place))
-	passed, err := b.Follow(t.Context(), line, second.Place, first.Place)
+	passed, err := b.Follow(t.Context(), line, second.Place, first.Place, false)
 	must(t, err)
 	if passed {
 		h.passed++

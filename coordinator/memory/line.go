@@ -43,6 +43,7 @@ type watch struct {
 	seat    *seat
 	entries []*entry
 	self    *entry // one of entries, of a Follow: the follower's own
+	sole    bool   // the other one is the only one ahead
 	since   time.Time
 	line    driver.Line
 	ready   func() bool
@@ -137,7 +138,7 @@ func (s *Service) fire(e *entry, by Hand) {
 			w.call.reply(driver.Wrap(driver.ErrGone, errNoEntry))
 			continue
 		}
-		w.call.passed = e.passing && w.self != nil && s.says()
+		w.call.passed = w.self != nil && (e.passing || w.sole && e.line.byKey[w.self.Key] == w.self) && s.says()
 		s.wake(w)
 	}
 }

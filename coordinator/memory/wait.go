@@ -41,18 +41,18 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 // Looking and registering are one step at the service: an entry that goes in between,
 // the lost wake-up of services that need two requests, cannot happen.
 func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
-	_, err := s.watch(ctx, line, driver.Place{}, places)
+	_, err := s.watch(ctx, line, driver.Place{}, false, places)
 	return err
 }
 
 // Follow watches one place for the contender of own. Whether that one is passed to is decided where the
 // place leaves, at the service.
-func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
-	return s.watch(ctx, line, own, []driver.Place{ahead})
+func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
+	return s.watch(ctx, line, own, sole, []driver.Place{ahead})
 }
 
 // watch waits until one of the places has left, or own, unless that is zero.
-func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place, places []driver.Place) (passed bool, err error) {
+func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place, sole bool, places []driver.Place) (passed bool, err error) {
 	if len(places) == 0 {
 		return false, driver.Wrap(driver.ErrInvalid, errors.New("memory: nothing to watch"))
 	}
@@ -71,7 +71,7 @@ func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place,
 			e := svc.find(line, p)
 			if e == nil { // gone already: answered at once, and all before it is told
 				c.told = svc.revision
-				c.passed = self != nil && self.line.passed == p.Key && svc.says()
+				c.passed = self != nil && (sole || self.line.passed == p.Key) && svc.says()
 				return nil
 			}
 			if !seen[e] {
@@ -80,7 +80,8 @@ func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place,
 			}
 		}
 		if !c.over { // a late Watch of a caller that has gone would never be withdrawn
-			svc.register(s.seat, c, entries).self = self
+			w := svc.register(s.seat, c, entries)
+			w.self, w.sole = self, sole
 		}
 		return nil
 	})

@@ -11,42 +11,48 @@ import (
 // the reply, its context, or the end of the session, whichever comes first. A
 // reply that comes later is dropped; the goroutine ends with it.
 
-// reply is the outcome of a request.
+// reply is the outcome of a request, once come is closed.
 type reply[T any] struct {
 	value T
 	err   error
+	come  chan struct{}
+}
+
+func (r *reply[T]) set(value T, err error) {
+	r.value, r.err = value, err
+	close(r.come)
 }
 
 var errBusy = errors.New("zookeeper: too many requests are waiting for an answer")
 
 // call sends a request and waits for its reply.
 func call[T any](ctx context.Context, s *session, request func() (T, error)) (T, error) {
-	out, err := start(ctx, s, s.slots, request)
+	r, err := start(ctx, s, s.slots, request)
 	if err != nil {
 		var zero T
 		return zero, err
 	}
-	return await(ctx, s, out)
+	return await(ctx, s, r)
 }
 
 // start sends a request. On failure nothing was and will be sent.
-func start[T any](ctx context.Context, s *session, slots chan struct{}, request func() (T, error)) (<-chan reply[T], error) {
+func start[T any](ctx context.Context, s *session, slots chan struct{}, request func() (T, error)) (*reply[T], error) {
 	if err := s.enter(ctx, slots); err != nil {
 		return nil, err
 	}
-	out := make(chan reply[T], 1) // with room, so that a late reply finds nobody and blocks nobody
+	r := &reply[T]{come: make(chan struct{})}
 	s.run(slots, func() {
 		value, err := request()
-		out <- reply[T]{value, s.judge(err)}
+		r.set(value, s.judge(err))
 	})
-	return out, nil
+	return r, nil
 }
 
 // await waits for the reply to a request that was started.
-func await[T any](ctx context.Context, s *session, out <-chan reply[T]) (T, error) {
+func await[T any](ctx context.Context, s *session, r *reply[T]) (T, error) {
 	var err error
 	select {
-	case r := <-out:
+	case <-r.come:
 		return r.value, r.err
 	case <-ctx.Done():
 		err = context.Cause(ctx)
@@ -54,7 +60,7 @@ func await[T any](ctx context.Context, s *session, out <-chan reply[T]) (T, erro
 		err = s.reason()
 	}
 	select {
-	case r := <-out: // both at once: the reply says more
+	case <-r.come: // both at once: the reply says more
 		return r.value, r.err
 	default:
 		var zero T

@@ -107,12 +107,8 @@ func (s *session) addAlone(ctx context.Context, line driver.Line, c driver.Conte
 		return a, false, nil
 	}
 	prefix := s.below(line, nodePrefix(c, s.hex))
-	request := appendCreate(appendInt(make([]byte, 8, 512), opCreate2),
-		&zk.CreateRequest{Path: prefix, Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential})
-	s.joins.extend(f)
-	landed := func() { s.joins.end(c.ID, f) }
-	if a, sent, err = express(ctx, s, request, readCreated, landed); !sent {
-		landed()
+	request := appendCreate(appendInt(make([]byte, 8, 512), opCreate2), prefix, c.Value, s.acl, zk.FlagEphemeralSequential)
+	if a, sent, err = express(ctx, s, f, request, readCreated); !sent {
 		return a, false, nil
 	}
 	if err != nil {

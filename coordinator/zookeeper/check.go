@@ -25,7 +25,7 @@ func (s *session) Check(ctx context.Context, line driver.Line, key string, token
 	if err := s.sync(ctx, s.path(line)); err != nil {
 		return err
 	}
-	stat, err := s.stat(ctx, s.path(line)+"/"+n.Key)
+	stat, err := s.stat(ctx, s.below(line, n.Key))
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath): // a key is what another process says it is
 		return driver.Wrap(driver.ErrGone, err)

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -33,7 +32,7 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 		return driver.Place{}, invalid("place %q in line %q: it has mode %q already", own.Place.Key, line, mode)
 	}
 	to := old.converted(mode, own.Token)
-	err := s.replace(ctx, line, old, to, bytes.Clone(value))
+	err := s.replace(ctx, line, old, to, value)
 	if errors.Is(err, zk.ErrNoNode) {
 		err = s.stands(ctx, line, to)
 	}
@@ -47,23 +46,22 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 
 // replace sends the request that converts. It is a flight of the contender's, so that Forget waits until it has landed.
 func (s *session) replace(ctx context.Context, line driver.Line, old, to node, value []byte) error {
-	f, _ := s.joins.begin(old.ID)
-	defer s.joins.end(old.ID, f)
+	f, _ := s.joins.begin(line, old.ID)
+	defer f.end()
 	if err := s.lent.enlistConverted(line, old.ID); err != nil {
 		return err
 	}
 	parent := s.path(line) + "/"
-	ops := []any{
-		&zk.DeleteRequest{Path: parent + old.Key, Version: -1},
-		&zk.CreateRequest{Path: parent + to.Key, Data: value, Acl: s.acl, Flags: zk.FlagEphemeral},
+	ops := []operation{
+		{opDelete, parent + old.Key, nil, -1},
+		{opCreate, parent + to.Key, value, zk.FlagEphemeral},
 	}
 	if heel := s.traces.of(line, old).heel; heel != "" { // to those who follow, the old place has left
-		ops = append(ops, &zk.DeleteRequest{Path: parent + heel, Version: -1})
+		ops = append(ops, operation{opDelete, parent + heel, nil, -1})
 	}
 	for {
-		sent := ops
-		at, err := fly(ctx, s, line, old.ID, f, sent, func(results []zk.MultiResponse, err error) (int, error) { return failed(results), err })
-		if err == nil || at != 2 {
+		o, err := s.multi(ctx, f, ops)
+		if err == nil || o.failed != 3 {
 			return err
 		}
 		ops = ops[:2] // somebody else has deleted the heel
@@ -72,7 +70,7 @@ func (s *session) replace(ctx context.Context, line driver.Line, old, to node, v
 
 // stands returns nil if a node is in the line, else ErrGone.
 func (s *session) stands(ctx context.Context, line driver.Line, n node) error {
-	_, err := s.stat(ctx, s.path(line)+"/"+n.Key)
+	_, err := s.stat(ctx, s.below(line, n.Key))
 	return err
 }
 

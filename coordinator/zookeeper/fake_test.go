@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -113,7 +114,8 @@ func (f *fake) greeted() []int64 {
 func (f *fake) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	f.set(func() { f.conns = append(f.conns, c) })
-	m, err := readMessage(c, maxHandshake)
+	in := bufio.NewReader(c)
+	m, err := readMessage(in, maxHandshake)
 	if err != nil {
 		return
 	}
@@ -138,7 +140,7 @@ func (f *fake) serve(c net.Conn) {
 		_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b)-12)), append(b[4:8:8], b[16:]...)...))
 	}
 	for {
-		m, err := readMessage(c, maxMessage)
+		m, err := readMessage(in, maxMessage)
 		if err != nil {
 			return
 		}

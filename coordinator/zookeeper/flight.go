@@ -1,43 +1,56 @@
 package zookeeper
 
 import (
-	"slices"
 	"sync"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// joins are the joins and conversions of a session that may still be applied, by contender.
+// joins are the joins and conversions of a session that may still be applied, by contender: the latest of each, which knows the others.
 type joins struct {
 	mu sync.Mutex
-	m  map[string][]*flight
+	m  map[string]*flight
 }
 
-// flight is one call of Join or Convert, together with the requests that it sent and did not wait for.
+// flight is one call of Join or Convert, together with the requests that it sent and did not wait for. Requests that belong to
+// none have nil.
 type flight struct {
+	among  *joins
+	line   driver.Line
+	id     string        // the contender's
+	before *flight       // one of the same contender
 	parts  int           // the call and its requests
 	landed chan struct{} // closed when there are none left; made for those who wait
 }
 
-func newJoins() *joins { return &joins{m: make(map[string][]*flight)} }
+func newJoins() *joins { return &joins{m: make(map[string]*flight)} }
 
 // begin starts a flight, and returns those of the same contender that began before.
-func (j *joins) begin(id string) (f *flight, earlier []*flight) {
+func (j *joins) begin(line driver.Line, id string) (f *flight, earlier []*flight) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	f = &flight{parts: 1}
 	earlier = j.awaited(id)
-	j.m[id] = append(j.m[id], f)
+	f = &flight{among: j, line: line, id: id, before: j.m[id], parts: 1}
+	j.m[id] = f
 	return f, earlier
 }
 
 // extend adds a request to a flight.
-func (j *joins) extend(f *flight) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+func (f *flight) extend() {
+	if f == nil {
+		return
+	}
+	f.among.mu.Lock()
+	defer f.among.mu.Unlock()
 	f.parts++
 }
 
 // end ends the call or a request.
-func (j *joins) end(id string, f *flight) {
+func (f *flight) end() {
+	if f == nil {
+		return
+	}
+	j := f.among
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if f.parts--; f.parts > 0 {
@@ -46,10 +59,19 @@ func (j *joins) end(id string, f *flight) {
 	if f.landed != nil {
 		close(f.landed)
 	}
-	left := slices.DeleteFunc(j.m[id], func(other *flight) bool { return other == f })
-	if j.m[id] = left; len(left) == 0 {
-		delete(j.m, id)
+	if latest := j.m[f.id]; latest != f {
+		latest.without(f)
+	} else if j.m[f.id] = f.before; f.before == nil {
+		delete(j.m, f.id)
 	}
+}
+
+// without takes a flight out of those before this one.
+func (f *flight) without(other *flight) {
+	for f.before != other {
+		f = f.before
+	}
+	f.before = other.before
 }
 
 // flights returns what is under way for a contender.
@@ -60,12 +82,12 @@ func (j *joins) flights(id string) []*flight {
 }
 
 // awaited returns what is under way for a contender to somebody who waits for it. It is called with the mutex held.
-func (j *joins) awaited(id string) []*flight {
-	all := slices.Clone(j.m[id])
-	for _, f := range all {
+func (j *joins) awaited(id string) (all []*flight) {
+	for f := j.m[id]; f != nil; f = f.before {
 		if f.landed == nil {
 			f.landed = make(chan struct{})
 		}
+		all = append(all, f)
 	}
 	return all
 }

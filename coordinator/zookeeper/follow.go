@@ -19,6 +19,7 @@ type chase struct {
 	own, ahead string // the paths of the entries
 	heel       string // that of the heel; empty when it is the entry that is watched
 	sure       bool   // the one ahead has, or had, a heel
+	sole       bool   // nobody else is ahead
 	stage      int
 
 	main, self, other *watch // on the heel or the entry ahead; on own; on the entry ahead if main is on the heel
@@ -26,7 +27,7 @@ type chase struct {
 
 // The stages of a Follow. Most end in the first. To watch own entry then, and later that of the one ahead, is for the sake
 // of an operator who deletes one of them and lets the heel stand, as the sessions of the two never do. Those watches
-// are told of a leaving alone.
+// are told of a leaving alone. Whoever has nobody else ahead, and no word to expect from a heel, watches own entry at once.
 const (
 	justHeel = iota
 	ownToo   // after driver.Settle
@@ -37,19 +38,21 @@ const doubtAfter = 2 * driver.Settle
 
 // Follow waits with the watch on the heel of the one ahead, which stands if the Join has found that one. What the
 // watch is told says whether it has passed. Without a heel it waits with a watch on the entry.
-func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkKey(line, ahead)); err != nil {
 		return false, err
 	}
 	mine, _ := parseNode(own.Key)
 	f := &chase{session: s, line: line, own: s.below(line, own.Key), ahead: s.below(line, ahead.Key)}
+	// A given Conn's watches might lapse unseen, and what others do in a line that is shared with them is theirs.
+	f.sole = sole && s.lent == nil && s.layout == nil
 	tr := s.traces.of(line, mine)
 	if n, ok := parseNode(ahead.Key); ok && n.ID != "" && n.heel() != "" {
 		known := tr.ahead == ahead.Key
 		if f.sure = known && !tr.bare; f.sure || !known && tr.heel != "" {
 			f.heel = s.below(line, n.heel())
 		}
-		if passed, err = f.wait(ctx); passed && n.heel() == mine.nearestHeel() {
+		if passed, err = f.wait(ctx); passed && f.heel != "" && n.heel() == mine.nearestHeel() {
 			// Of several who follow it this one clears it away.
 			tr.spent = []string{n.heel()}
 			s.traces.keep(line, mine.ID, tr)
@@ -82,7 +85,7 @@ func (f *chase) wait(ctx context.Context) (passed bool, err error) {
 
 // look sets the watches that the stage asks for. It is over when one of the entries is gone.
 func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
-	if f.stage >= ownToo {
+	if f.stage >= ownToo || f.sole && f.heel == "" { // before it looks at the one ahead: see first
 		f.self, _, err = f.watch(ctx, watchKey{onPlace, f.own}, f.own)
 		if err != nil {
 			return false, false, err // ErrGone if it is that
@@ -92,6 +95,9 @@ func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
 		if over, passed, err = f.lookAtHeel(ctx); over || err != nil {
 			return over, passed, err
 		}
+		if f.heel == "" { // there was none: now for the entries
+			return f.look(ctx)
+		}
 	}
 	if f.heel != "" && f.stage < bothToo {
 		return false, false, nil
@@ -99,7 +105,7 @@ func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
 	w, _, err := f.watch(ctx, watchKey{onPlace, f.ahead}, f.ahead)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return true, f.heel != "" && f.said(f.main), nil
+		return true, f.heel != "" && f.said(f.main) || f.first(), nil
 	case f.heel != "":
 		f.other = w
 	default:
@@ -165,7 +171,7 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 		return false, false, nil
 	case e := <-f.main.fired:
 		over, err = f.heard(f.main, e)
-		if passed = f.tells(e); passed && f.removed() {
+		if passed = f.tells(e) || over && f.first(); passed && f.removed() {
 			return true, false, driver.ErrGone
 		}
 		return over || passed, passed, err
@@ -176,6 +182,21 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 	case e := <-f.other.channel():
 		over, err = f.heard(f.other, e)
 		return over, over && f.said(f.main), err
+	}
+}
+
+// first tells, once the one ahead is gone, whether own is known to be the first in line: nobody else was ahead, and the watch on own, which
+// was set before that one was seen to be gone, has said nothing. What it has said is used up.
+func (f *chase) first() bool {
+	if !f.sole || f.heel != "" || f.self == nil {
+		return false
+	}
+	select {
+	case <-f.self.channel():
+		f.watches.drop(f.self)
+		return false
+	default:
+		return true
 	}
 }
 

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"math"
@@ -19,7 +20,7 @@ func FuzzHandshake(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := readMessage(bytes.NewReader(b), maxHandshake)
+		m, err := readMessage(bufio.NewReader(bytes.NewReader(b)), maxHandshake)
 		if err != nil {
 			return
 		}

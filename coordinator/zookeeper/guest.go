@@ -51,9 +51,8 @@ func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) 
 	if err != nil {
 		return driver.Joined{}, err
 	}
-	c.Value = bytes.Clone(c.Value) // a request may outlive the call
-	f, earlier := g.joins.begin(c.ID)
-	defer g.joins.end(c.ID, f)
+	f, earlier := g.joins.begin(line, c.ID)
+	defer f.end()
 	if c.Again {
 		names, err := g.mine(ctx, line, c.ID, earlier)
 		if err != nil {
@@ -106,25 +105,23 @@ func (g *guest) check(line driver.Line, c driver.Contender) (text string, err er
 
 // make sends the request that makes the node, and returns its name.
 func (g *guest) make(ctx context.Context, line driver.Line, c driver.Contender, text string, f *flight) (string, error) {
-	create := &zk.CreateRequest{Path: g.path(line) + "/" + g.head(c.ID) + text, Data: c.Value, Acl: g.acl, Flags: zk.FlagEphemeralSequential}
+	create := operation{opCreate, g.below(line, g.head(c.ID)+text), c.Value, zk.FlagEphemeralSequential}
 	if g.layout.form(line).unordered {
-		create.Flags = zk.FlagEphemeral
+		create.n = zk.FlagEphemeral
 	}
-	ops := []any{create}
-	return fly(ctx, g.session, line, c.ID, f, ops, func(results []zk.MultiResponse, err error) (string, error) {
-		if err != nil || len(results) != 1 {
-			return "", cmp.Or(err, errors.New("zookeeper: unexpected reply to a join"))
-		}
-		if !strings.HasPrefix(results[0].String, create.Path) {
-			return "", misdirected(results[0].String)
-		}
-		return path.Base(results[0].String), nil
-	})
+	o, err := g.multi(ctx, f, []operation{create})
+	if err != nil {
+		return "", err
+	}
+	if !strings.HasPrefix(o.made[0], create.path) {
+		return "", misdirected(o.made[0])
+	}
+	return path.Base(o.made[0]), nil
 }
 
 // arrive looks where a node stands.
 func (g *guest) arrive(ctx context.Context, line driver.Line, c driver.Contender, name string) (driver.Joined, error) {
-	full := g.path(line) + "/" + name
+	full := g.below(line, name)
 	n, ok := g.layout.form(line).parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
 		if err := g.remove(ctx, full); err != nil && !errors.Is(err, zk.ErrNoNode) {
@@ -219,7 +216,7 @@ func (g *guest) mine(ctx context.Context, line driver.Line, id string, flights [
 		if !strings.HasPrefix(name, g.head(id)) {
 			continue
 		}
-		stat, err := g.stat(ctx, g.path(line)+"/"+name)
+		stat, err := g.stat(ctx, g.below(line, name))
 		switch {
 		case err == nil && stat.EphemeralOwner == g.id:
 			mine = append(mine, name)
@@ -240,7 +237,7 @@ func (g *guest) owns(line driver.Line, own driver.Place) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.known[g.path(line)+"/"+own.Key] || !within(own.ID, 16, 32, isHex) || !strings.HasPrefix(own.Key, g.head(own.ID)) {
+	if !g.known[g.below(line, own.Key)] || !within(own.ID, 16, 32, isHex) || !strings.HasPrefix(own.Key, g.head(own.ID)) {
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
 	return nil
@@ -251,7 +248,7 @@ func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) e
 	if err := g.owns(line, own); err != nil {
 		return err
 	}
-	node := g.path(line) + "/" + own.Key
+	node := g.below(line, own.Key)
 	err := g.remove(ctx, node)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		g.drop(node)
@@ -286,13 +283,13 @@ func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
 		}
 		missed = false
 		for _, name := range names {
-			switch err := g.remove(ctx, g.path(line)+"/"+name); {
+			switch err := g.remove(ctx, g.below(line, name)); {
 			case errors.Is(err, zk.ErrNoNode):
 				missed = true
 			case err != nil:
 				return err
 			}
-			g.drop(g.path(line) + "/" + name)
+			g.drop(g.below(line, name))
 		}
 	}
 	return nil
@@ -318,8 +315,8 @@ func (g *guest) Convert(ctx context.Context, line driver.Line, own driver.Joined
 	if err != nil {
 		return driver.Place{}, err
 	}
-	g.drop(g.path(line) + "/" + own.Place.Key)
-	g.note(g.path(line)+"/"+to.Key, true)
+	g.drop(g.below(line, own.Place.Key))
+	g.note(g.below(line, to.Key), true)
 	return to, nil
 }
 
@@ -335,7 +332,7 @@ func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, v
 	if err := form.check(value); err != nil {
 		return err
 	}
-	return g.write(ctx, g.path(line)+"/"+own.Key, bytes.Clone(value))
+	return g.write(ctx, g.below(line, own.Key), bytes.Clone(value))
 }
 
 // Revoked watches what is written to own. Whoever asks writes over the value, which others see then.
@@ -346,7 +343,7 @@ func (g *guest) Revoked(ctx context.Context, line driver.Line, own driver.Place)
 	if !g.layout.form(line).revocable {
 		return invalid("line %q: in layout %s nobody can ask for that", line, g.layout.name)
 	}
-	node := g.path(line) + "/" + own.Key
+	node := g.below(line, own.Key)
 	return g.wait(ctx, func(zk.Event) (*watch, error) {
 		w, _, err := g.watch(ctx, watchKey{onRecord, node}, node)
 		if err != nil || string(w.seen.value) == revoke {

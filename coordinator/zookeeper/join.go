@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -42,11 +41,10 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	if err := cmp.Or(s.checkLine(line), checkContender(c)); err != nil {
 		return driver.Joined{}, err
 	}
-	c.Value = bytes.Clone(c.Value) // a request may outlive the call
 	// In flight for as long as this call, or a request that it has left behind, may still make the
 	// node. Forget waits for it, and so does a later Join with Again.
-	f, earlier := s.joins.begin(c.ID)
-	defer s.joins.end(c.ID, f)
+	f, earlier := s.joins.begin(line, c.ID)
+	defer f.end()
 	if err := s.lent.enlist(line, c.ID); err != nil {
 		return driver.Joined{}, err
 	}
@@ -179,73 +177,43 @@ var errNoHeel = errors.New("zookeeper: the heel could not be made")
 
 // add sends the request that joins.
 func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender, f *flight, heel bool) (arrival, error) {
-	parent := s.path(line)
-	var ops []any
+	prefix := nodePrefix(c, s.hex)
+	place := s.below(line, prefix)
+	parent := place[:len(place)-len(prefix)-1]
+	ops := make([]operation, 0, 4)
 	if c.Record != 0 {
 		// First, so that no line is made for a join that the record refuses.
-		ops = append(ops, &zk.CheckVersionRequest{Path: s.record(line), Version: dataVersion(c.Record)})
+		ops = append(ops, operation{opCheck, s.record(line), nil, dataVersion(c.Record)})
 	}
-	prefix, own := nodePrefix(c, s.hex), len(ops)
-	ops = append(ops, &zk.CreateRequest{
-		Path: parent + "/" + prefix, Data: c.Value, Acl: s.acl, Flags: zk.FlagEphemeralSequential,
-	})
+	ops = append(ops, operation{opCreate, place, c.Value, zk.FlagEphemeralSequential})
 	if heel {
-		ops = append(ops, &zk.CreateRequest{
-			Path: parent + "/" + heelPrefix, Data: []byte(prefix), Acl: s.acl, Flags: zk.FlagEphemeralSequential,
-		})
+		ops = append(ops, operation{opCreate, parent + "/" + heelPrefix, []byte(prefix), zk.FlagEphemeralSequential})
 	}
-	ops = append(ops, &zk.SetDataRequest{Path: parent, Version: -1})
-	return fly(ctx, s, line, c.ID, f, ops, func(results []zk.MultiResponse, err error) (arrival, error) {
-		switch at := failed(results); {
-		case err == nil && len(results) == len(ops):
-			return arrived(results[own:])
-		case err == nil:
-			return arrival{}, errors.New("zookeeper: unexpected reply to a join")
-		case c.Record != 0 && at == 0 && (errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrBadVersion)):
-			return arrival{}, driver.Wrap(driver.ErrStale, err)
-		case heel && at == own+1:
-			return arrival{}, driver.Wrap(errNoHeel, err)
-		}
-		return arrival{}, err
-	})
-}
-
-// fly sends a transaction that makes a node of a contender, as a part of a flight: Forget waits until it has landed, whether or
-// not its caller still does. A given Conn may have another session by then, to which the node would belong.
-func fly[T any](
-	ctx context.Context, s *session, line driver.Line, id string, f *flight, ops []any,
-	read func([]zk.MultiResponse, error) (T, error),
-) (T, error) {
-	s.joins.extend(f)
-	return multi(ctx, s, ops, func(results []zk.MultiResponse, err error) (T, error) {
-		if s.lent != nil && s.conn.SessionID() != s.id {
-			s.undo(s.path(line), id)
-		}
-		return read(results, err)
-	}, func() { s.joins.end(id, f) })
-}
-
-// failed tells which operation of a transaction has failed, -1 if the reply does not say. Those before it
-// have no error, since they would have succeeded; those after it have one that says that they were not tried.
-func failed(results []zk.MultiResponse) int {
-	return slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil })
+	before := len(ops) // of which the heel is the last
+	o, err := s.multi(ctx, f, append(ops, operation{opSetData, parent, nil, -1}))
+	switch {
+	case err == nil:
+		return arrived(o)
+	case c.Record != 0 && o.failed == 1 && errors.Is(err, zk.ErrNoNode):
+		return arrival{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
+	case heel && o.failed == before:
+		return arrival{}, driver.Wrap(errNoHeel, err)
+	}
+	return arrival{}, err
 }
 
 // arrived reads the reply: to the making of the node, that of the heel if there is one, and the Stat of the parent.
-func arrived(results []zk.MultiResponse) (arrival, error) {
-	own, last := results[0], results[len(results)-1]
-	if last.Stat == nil {
-		return arrival{}, errors.New("zookeeper: unexpected reply to a join")
+func arrived(o outcome) (arrival, error) {
+	n, ok := parseNode(path.Base(o.made[0]))
+	if !ok || o.stat.Mzxid == 0 {
+		return arrival{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: unexpected reply to a join"))
 	}
-	n, ok := parseNode(path.Base(own.String))
-	if !ok {
-		return arrival{}, errors.New("zookeeper: the service made a node without a sequence number")
+	a := arrival{node: n, parent: path.Dir(o.made[0]), others: o.stat.NumChildren - 1}
+	if o.made[1] != "" {
+		a.heel = path.Base(o.made[1])
+		a.others--
 	}
-	a := arrival{node: n, parent: path.Dir(own.String), others: last.Stat.NumChildren - int32(len(results)-1)}
-	if len(results) > 2 {
-		a.heel = path.Base(results[1].String)
-	}
-	a.Joined = driver.Joined{Place: n.Place, Token: driver.Token(last.Stat.Mzxid), First: a.others == 0}
+	a.Joined = driver.Joined{Place: n.Place, Token: driver.Token(o.stat.Mzxid), First: a.others == 0}
 	return a, nil
 }
 

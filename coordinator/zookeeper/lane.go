@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // A lane is a second way to the service over a socket, past the Conn, for what an uncontended lock asks. There the caller
@@ -30,9 +32,14 @@ type lane struct {
 
 // letter is a request without a reply.
 type letter struct {
-	size   int
-	by     time.Time // when the connection is given up: see impatience
-	landed func(reply []byte, err error)
+	size int
+	by   time.Time // when the connection is given up: see impatience
+	to   addressee
+}
+
+// addressee is who sent a letter. land is called once, with the reply or when the connection is lost; it must not wait.
+type addressee interface {
+	land(reply []byte, err error)
 }
 
 const (
@@ -47,9 +54,9 @@ const (
 	laneMost = 32 << 10
 )
 
-// send sends a request that begins with 8 bytes for its length and number. landed is called once, with the reply or when the
-// connection is lost; it must not wait. If send returns false, nothing was sent: the connection is not there, or too much is unanswered.
-func (s *socket) send(request []byte, patience time.Duration, landed func(reply []byte, err error)) bool {
+// send sends a request that begins with 8 bytes for its length and number. If it returns false, nothing was sent: the connection
+// is not there, or too much is unanswered.
+func (s *socket) send(request []byte, patience time.Duration, to addressee) bool {
 	l := &s.lane
 	l.mu.Lock()
 	if !l.open || l.unanswered+len(request) > laneMost {
@@ -57,7 +64,7 @@ func (s *socket) send(request []byte, patience time.Duration, landed func(reply 
 		return false
 	}
 	xid := laneXid + s.link.letters.Add(1)%laneIDs
-	l.waiting[xid] = letter{len(request), time.Now().Add(patience), landed}
+	l.waiting[xid] = letter{len(request), time.Now().Add(patience), to}
 	l.unanswered += len(request)
 	if !l.watched {
 		l.watched = true
@@ -140,7 +147,7 @@ func (s *socket) take(message []byte) bool {
 		return false
 	}
 	s.link.saw(int64(binary.BigEndian.Uint64(message[8:])))
-	w.landed(message[replyHeader:], codeError(int32(binary.BigEndian.Uint32(message[16:]))))
+	w.to.land(message[replyHeader:], codeError(int32(binary.BigEndian.Uint32(message[16:]))))
 	return true
 }
 
@@ -165,67 +172,85 @@ func (s *socket) closeLane(lost bool) {
 	}
 	l.mu.Unlock()
 	for _, w := range waiting {
-		w.landed(nil, zk.ErrConnectionClosed)
+		w.to.land(nil, zk.ErrConnectionClosed)
 	}
 }
 
+// errand is a request that goes by the lane, as a part of a flight.
+type errand[T any] struct {
+	reply[T]
+	session *session
+	flight  *flight
+	read    func(reply []byte, err error) (T, error)
+}
+
+func (e *errand[T]) land(reply []byte, err error) {
+	value, err := e.read(reply, err)
+	err = e.session.judge(err)
+	e.flight.end()
+	e.set(value, err)
+	e.session.leave(e.session.slots)
+}
+
 // express sends a request by the lane, and waits for its reply as call does. If it is not sent, nothing was done: the Conn has to
-// send it. read gets the reply; it and landed, which is called once if the request is sent or refused, must not wait.
+// send it. read gets the reply; it must not wait.
 //
 // A session with credentials has no lane: the Conn repeats them on each new connection, and what comes before is refused.
 func express[T any](
-	ctx context.Context, s *session, request []byte, read func(reply []byte, err error) (T, error), landed func(),
+	ctx context.Context, s *session, f *flight, request []byte, read func(reply []byte, err error) (T, error),
 ) (value T, sent bool, err error) {
 	if s.own == nil || s.own.credentials {
 		return value, false, nil
 	}
 	if err := s.enter(ctx, s.slots); err != nil {
-		landed()
 		return value, true, err
 	}
-	out := make(chan reply[T], 1) // with room, so that a late reply finds nobody and blocks nobody
-	sent = s.own.link.current().send(request, s.patience(), func(body []byte, err error) {
-		value, err := read(body, err)
-		err = s.judge(err)
-		landed()
-		out <- reply[T]{value, err}
-		s.leave(s.slots)
-	})
-	if !sent {
+	f.extend()
+	e := &errand[T]{reply[T]{come: make(chan struct{})}, s, f, read}
+	if !s.own.link.current().send(request, s.patience(), e) {
+		f.end()
 		s.leave(s.slots)
 		return value, false, nil
 	}
-	value, err = await(ctx, s, out)
+	value, err = await(ctx, s, &e.reply)
 	return value, true, err
 }
 
-// multi sends a transaction, as a part of something that has landed when landed is called. read gets the outcome; neither may wait.
-func multi[T any](
-	ctx context.Context, s *session, ops []any, read func([]zk.MultiResponse, error) (T, error), landed func(),
-) (T, error) {
-	if request, ok := appendMulti(make([]byte, 8, 512), ops); ok {
-		value, sent, err := express(ctx, s, request, func(body []byte, err error) (T, error) { return read(readMulti(body, err)) }, landed)
-		if sent {
-			return value, err
-		}
+// multi sends a transaction, as a part of a flight: Forget waits until it has landed, whether or not its caller still does.
+func (s *session) multi(ctx context.Context, f *flight, ops []operation) (outcome, error) {
+	o, sent, err := express(ctx, s, f, appendMulti(make([]byte, 8, 512), ops, s.acl), readMulti)
+	if !sent {
+		o, err = s.multiByConn(ctx, f, ops)
 	}
-	out, err := start(ctx, s, s.slots, func() (T, error) {
-		defer landed()
-		return read(s.conn.Multi(ops...))
+	if err == nil && o.count != len(ops) {
+		return o, driver.Wrap(driver.ErrUnavailable, errRecord)
+	}
+	return o, err
+}
+
+// multiByConn is multi past the lane. A given Conn may have another session by then, to which a node of the flight would belong.
+func (s *session) multiByConn(ctx context.Context, f *flight, ops []operation) (outcome, error) {
+	f.extend()
+	requests := requestsOf(ops, s.acl)
+	r, err := start(ctx, s, s.slots, func() (outcome, error) {
+		defer f.end()
+		results, err := s.conn.Multi(requests...)
+		if f != nil && s.lent != nil && s.conn.SessionID() != s.id {
+			s.undo(s.path(f.line), f.id)
+		}
+		return outcomeOf(results), err
 	})
 	if err != nil {
-		landed()
-		var zero T
-		return zero, err
+		f.end()
+		return outcome{}, err
 	}
-	return await(ctx, s, out)
+	return await(ctx, s, r)
 }
 
 // remove deletes a node.
 func (s *session) remove(ctx context.Context, node string) error {
-	request := appendDelete(binary.BigEndian.AppendUint32(make([]byte, 8, 256), opDelete), node, -1)
-	read := func(_ []byte, err error) (struct{}, error) { return struct{}{}, err }
-	if _, sent, err := express(ctx, s, request, read, func() {}); sent {
+	request := appendVersion(appendInt(make([]byte, 8, 256), opDelete), node, -1)
+	if _, sent, err := express(ctx, s, nil, request, readNothing); sent {
 		return err
 	}
 	_, err := call(ctx, s, func() (struct{}, error) { return struct{}{}, s.conn.Delete(node, -1) })

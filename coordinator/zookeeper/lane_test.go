@@ -35,6 +35,16 @@ func laned(t *testing.T) (server net.Conn, s *socket) {
 // request is one of n bytes.
 func request(n int) []byte { return make([]byte, n) }
 
+// telling is an addressee who tells with what error a reply has come.
+type telling chan error
+
+func (t telling) land(_ []byte, err error) { t <- err }
+
+// nobody is an addressee who does not care.
+type nobody struct{}
+
+func (nobody) land([]byte, error) {}
+
 // replyTo is a reply without a body.
 func replyTo(xid uint32, zxid int64, code int32) []byte {
 	b := binary.BigEndian.AppendUint32(appendInt(nil, 16), xid)
@@ -48,7 +58,7 @@ func TestLaneTakesItsRepliesOutOfWhatTheConnReads(t *testing.T) {
 	var xids []uint32
 	go func() {
 		for range 2 {
-			if !s.send(request(20), time.Minute, func(_ []byte, err error) { landed <- err }) {
+			if !s.send(request(20), time.Minute, telling(landed)) {
 				t.Error("not sent")
 			}
 		}
@@ -87,7 +97,7 @@ func TestLaneTakesItsRepliesOutOfWhatTheConnReads(t *testing.T) {
 func TestLettersThatComeWhileOneIsWrittenAreWrittenTogether(t *testing.T) {
 	server, s := laned(t)
 	send := func() {
-		if !s.send(request(20), time.Minute, func([]byte, error) {}) {
+		if !s.send(request(20), time.Minute, nobody{}) {
 			t.Error("not sent")
 		}
 	}
@@ -131,7 +141,7 @@ func TestLettersThatComeWhileOneIsWrittenAreWrittenTogether(t *testing.T) {
 func TestLaneIsNotForTooMuchAtOnce(t *testing.T) {
 	server, s := laned(t)
 	go func() { _, _ = io.Copy(io.Discard, server) }()
-	send := func(n int) bool { return s.send(request(n), time.Minute, func([]byte, error) {}) }
+	send := func(n int) bool { return s.send(request(n), time.Minute, nobody{}) }
 	if send(laneMost+1) || !send(laneMost) || send(20) {
 		t.Errorf("sends what does not fit, or not what does")
 	}
@@ -154,12 +164,12 @@ func TestLostConnectionLandsWhatIsInTheLane(t *testing.T) {
 		server, s := laned(t)
 		go func() { _, _ = io.Copy(io.Discard, server) }()
 		landed := make(chan error, 2)
-		s.send(request(20), time.Minute, func(_ []byte, err error) { landed <- err })
+		s.send(request(20), time.Minute, telling(landed))
 		lose(server, s)
 		if err := <-landed; !errors.Is(err, zk.ErrConnectionClosed) || len(landed) > 0 {
 			t.Errorf("%s: landed with %v", name, err)
 		}
-		if s.send(request(20), time.Minute, func([]byte, error) {}) {
+		if s.send(request(20), time.Minute, nobody{}) {
 			t.Errorf("%s: sent on a lost connection", name)
 		}
 	}
@@ -170,7 +180,7 @@ func TestLaneIsClosedWhenTheConnComesToItsNumbers(t *testing.T) {
 	server, s := laned(t)
 	go func() { _, _ = io.Copy(io.Discard, server) }()
 	landed := make(chan error, 1)
-	s.send(request(20), time.Minute, func(_ []byte, err error) { landed <- err })
+	s.send(request(20), time.Minute, telling(landed))
 	for _, xid := range []uint32{1, laneXid - 1, 1<<32 - 2} {
 		_, _ = s.Write(replyTo(xid, 0, 0))
 		if !s.lane.open {
@@ -178,7 +188,7 @@ func TestLaneIsClosedWhenTheConnComesToItsNumbers(t *testing.T) {
 		}
 	}
 	_, _ = s.Write(replyTo(laneXid, 0, 0))
-	if s.send(request(20), time.Minute, func([]byte, error) {}) {
+	if s.send(request(20), time.Minute, nobody{}) {
 		t.Error("not closed")
 	}
 	if !s.take(replyTo(laneXid+1, 1, 0)) || <-landed != nil {
@@ -255,7 +265,7 @@ func TestLaneNumbersGoOnOverConnections(t *testing.T) {
 	seen := make(map[uint32]bool)
 	for range 10 {
 		for _, s := range []*socket{first, second} {
-			if !s.send(request(20), time.Minute, func([]byte, error) {}) {
+			if !s.send(request(20), time.Minute, nobody{}) {
 				t.Fatal("not sent")
 			}
 			for xid := range s.lane.waiting {
@@ -270,7 +280,7 @@ func TestLaneNumbersGoOnOverConnections(t *testing.T) {
 		t.Error("a request has the number of the closing one")
 	}
 	first.link.crowded.Store(true)
-	if second.openLane(); second.send(request(20), time.Minute, func([]byte, error) {}) {
+	if second.openLane(); second.send(request(20), time.Minute, nobody{}) {
 		t.Error("a lane after the Conn has come to its numbers")
 	}
 }

@@ -50,44 +50,51 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 	default:
 		return err
 	}
-	s.written.drop(s.below(line, own.Key))
-	s.traces.drop(line, n)
 	return err
 }
 
-// depart sends the request that deletes a node, and what is to go with it. When something of that is not there any more, or
-// is refused, it is left out: only the node itself counts.
+// depart deletes a node and what is to go with it, and forgets it when it is gone.
 func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace, pass bool) error {
+	node := s.below(line, n.Key)
+	err := s.takeAway(ctx, line, n, node, tr, pass)
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		s.written.drop(node)
+		s.traces.drop(line, n)
+	}
+	return err
+}
+
+// takeAway sends the request that deletes a node, and what is to go with it. When something of that is not there any more, or
+// is refused, it is left out: only the node itself counts.
+func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node string, tr trace, pass bool) error {
 	if !pass && tr.heel == "" && len(tr.spent) == 0 {
-		return s.remove(ctx, s.below(line, n.Key))
+		return s.remove(ctx, node)
 	}
 	parent := s.path(line) + "/"
-	own := &zk.DeleteRequest{Path: parent + n.Key, Version: -1}
-	var ops []any
+	var ops []operation
 	if pass { // before the node goes: see chase.said
-		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: says{n, tr.after, true}.data(), Version: 0})
+		ops = append(ops, operation{opSetData, parent + tr.heel, says{n, tr.after, true}.data(), 0})
 	}
-	ops = append(ops, own)
+	ops = append(ops, operation{opDelete, node, nil, -1})
 	if tr.heel != "" && !pass {
-		ops = append(ops, &zk.DeleteRequest{Path: parent + tr.heel, Version: -1})
+		ops = append(ops, operation{opDelete, parent + tr.heel, nil, -1})
 	}
 	for _, name := range tr.spent {
-		ops = append(ops, &zk.DeleteRequest{Path: parent + name, Version: -1})
+		ops = append(ops, operation{opDelete, parent + name, nil, -1})
 	}
 	for len(ops) > 1 {
-		sent := ops
-		at, err := multi(ctx, s, sent, func(results []zk.MultiResponse, err error) (int, error) { return failed(results), err }, func() {})
-		if err == nil || at < 0 || ops[at] == own {
+		o, err := s.multi(ctx, nil, ops)
+		at := o.failed - 1
+		if err == nil || at < 0 || ops[at].path == node {
 			return err
 		}
-		ops = slices.Clone(ops)
-		if write, ok := ops[at].(*zk.SetDataRequest); ok && !errors.Is(err, zk.ErrNoNode) { // whoever follows must not wait for it
-			ops[at] = &zk.DeleteRequest{Path: write.Path, Version: -1}
+		if ops[at].kind == opSetData && !errors.Is(err, zk.ErrNoNode) { // whoever follows must not wait for it
+			ops[at] = operation{opDelete, ops[at].path, nil, -1}
 		} else {
 			ops = slices.Delete(ops, at, at+1)
 		}
 	}
-	return s.remove(ctx, parent+n.Key)
+	return s.remove(ctx, node)
 }
 
 // Forget deletes whatever nodes a contender of this session has in a line, after making sure that
@@ -134,8 +141,6 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 			if err != nil {
 				return err
 			}
-			s.written.drop(s.below(line, n.Key))
-			s.traces.drop(line, n)
 		}
 		if !missed {
 			err = s.removeOrphans(ctx, line, all, id)

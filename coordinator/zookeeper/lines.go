@@ -45,7 +45,7 @@ func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 // have beside them.
 func (s *session) standingIn(ctx context.Context, kind string, names []string) ([]driver.Line, error) {
 	var lines []driver.Line
-	listings := make([]<-chan reply[[]string], 0, len(names))
+	listings := make([]*reply[[]string], 0, len(names))
 	for _, name := range names {
 		line := driver.Line(kind + "/" + name)
 		if s.checkLine(line) != nil {

@@ -118,7 +118,7 @@ func (l *leftovers) again(line driver.Line, left leftover) {
 
 // shed deletes the heel of an entry that somebody else has deleted.
 func (s *session) shed(ctx context.Context, line driver.Line, heel string) {
-	if err := s.remove(ctx, s.path(line)+"/"+heel); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	if err := s.remove(ctx, s.below(line, heel)); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		s.left.note(line, heel, -1)
 	}
 }

@@ -26,26 +26,34 @@ func TestLaterJoinsWaitForEarlierOnesOnly(t *testing.T) {
 			return false
 		}
 	}
-	first, earlier := j.begin("a")
+	first, earlier := j.begin("m/a", "a")
 	if len(earlier) != 0 {
 		t.Errorf("flights before the first: %d", len(earlier))
 	}
-	j.extend(first)
-	j.end("a", first) // the call has returned, its request is under way
-	second, earlier := j.begin("a")
+	first.extend()
+	first.end() // the call has returned, its request is under way
+	second, earlier := j.begin("m/a", "a")
 	if len(earlier) != 1 || earlier[0] != first || landed(first) {
 		t.Error("the second join does not wait for the request of the first")
 	}
-	if other, earlier := j.begin("b"); len(earlier) != 0 {
+	if other, earlier := j.begin("m/a", "b"); len(earlier) != 0 {
 		t.Error("another contender's join waits")
 	} else {
-		j.end("b", other)
+		other.end()
 	}
-	j.end("a", first)
-	if !landed(first) || landed(second) || len(j.flights("a")) != 1 {
+	third, earlier := j.begin("m/a", "a")
+	if len(earlier) != 2 {
+		t.Errorf("the third join waits for %d", len(earlier))
+	}
+	first.end()
+	if all := j.flights("a"); !landed(first) || landed(second) || len(all) != 2 {
 		t.Error("only the first has landed now")
 	}
-	j.end("a", second)
+	third.end()
+	if all := j.flights("a"); !landed(third) || landed(second) || len(all) != 1 || all[0] != second {
+		t.Error("the third has landed before the second")
+	}
+	second.end()
 	if !landed(second) || len(j.m) != 0 {
 		t.Error("landed flights are kept")
 	}

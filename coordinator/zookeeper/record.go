@@ -109,8 +109,8 @@ func (s *session) SetRecord(ctx context.Context, line driver.Line, value []byte,
 	if err := checkValue(value); err != nil {
 		return 0, err
 	}
-	f, _ := s.joins.begin(recordFlight)
-	defer s.joins.end(recordFlight, f)
+	f, _ := s.joins.begin(line, recordFlight)
+	defer f.end()
 	if err := s.lent.write(); err != nil {
 		return 0, err
 	}
@@ -150,14 +150,14 @@ const recordFlight = "record"
 
 // putRecord sends a request that writes a record, as part of a flight.
 func (s *session) putRecord(ctx context.Context, f *flight, request func() (driver.Version, error)) (driver.Version, error) {
-	s.joins.extend(f)
-	out, err := start(ctx, s, s.slots, func() (driver.Version, error) {
-		defer s.joins.end(recordFlight, f)
+	f.extend()
+	r, err := start(ctx, s, s.slots, func() (driver.Version, error) {
+		defer f.end()
 		return request()
 	})
 	if err != nil {
-		s.joins.end(recordFlight, f)
+		f.end()
 		return 0, err
 	}
-	return await(ctx, s, out)
+	return await(ctx, s, r)
 }

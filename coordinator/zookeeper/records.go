@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -35,78 +36,134 @@ func appendData(b, data []byte) []byte {
 	return appendString(b, data)
 }
 
-// appendMulti appends a transaction with its kind. It is not ok with an operation that is not among those of this file.
-func appendMulti(b []byte, ops []any) (_ []byte, ok bool) {
-	b = appendInt(b, opMulti)
-	for _, op := range ops {
-		switch op := op.(type) {
-		case *zk.CreateRequest:
-			b = appendCreate(appendOp(b, opCreate), op)
-		case *zk.DeleteRequest:
-			b = appendDelete(appendOp(b, opDelete), op.Path, op.Version)
-		case *zk.SetDataRequest:
-			b = appendString(appendOp(b, opSetData), op.Path)
-			b = appendInt(appendData(b, op.Data), op.Version)
-		case *zk.CheckVersionRequest:
-			b = appendInt(appendString(appendOp(b, opCheck), op.Path), op.Version)
-		default:
-			return nil, false
+// operation is one of a transaction.
+type operation struct {
+	kind int32
+	path string
+	data []byte
+	n    int32 // the flags of a node that is made; else the version that is wanted, -1 for any
+}
+
+// requestsOf are operations as the Conn takes them. They may outlive the call that they are made for.
+func requestsOf(ops []operation, acl []zk.ACL) []any {
+	requests := make([]any, len(ops))
+	for i, op := range ops {
+		switch op.kind {
+		case opCreate:
+			requests[i] = &zk.CreateRequest{Path: op.path, Data: bytes.Clone(op.data), Acl: acl, Flags: op.n}
+		case opDelete:
+			requests[i] = &zk.DeleteRequest{Path: op.path, Version: op.n}
+		case opSetData:
+			requests[i] = &zk.SetDataRequest{Path: op.path, Data: bytes.Clone(op.data), Version: op.n}
+		case opCheck:
+			requests[i] = &zk.CheckVersionRequest{Path: op.path, Version: op.n}
 		}
 	}
-	return appendInt(append(appendInt(b, -1), 1), -1), true
+	return requests
 }
 
-// appendOp appends what is before each operation of a transaction: its kind, that it is not the end, and no error.
-func appendOp(b []byte, kind int32) []byte { return appendInt(append(appendInt(b, kind), 0), -1) }
+// appendMulti appends a transaction with its kind.
+func appendMulti(b []byte, ops []operation, acl []zk.ACL) []byte {
+	b = appendInt(b, opMulti)
+	for _, op := range ops {
+		b = appendInt(append(appendInt(b, op.kind), 0), -1) // not the end, no error
+		switch op.kind {
+		case opCreate:
+			b = appendCreate(b, op.path, op.data, acl, op.n)
+		case opSetData:
+			b = appendInt(appendData(appendString(b, op.path), op.data), op.n)
+		case opDelete, opCheck:
+			b = appendVersion(b, op.path, op.n)
+		}
+	}
+	return appendInt(append(appendInt(b, -1), 1), -1)
+}
 
-func appendCreate(b []byte, op *zk.CreateRequest) []byte {
-	b = appendInt(appendData(appendString(b, op.Path), op.Data), int32(len(op.Acl)))
-	for _, acl := range op.Acl {
+func appendCreate(b []byte, node string, data []byte, acl []zk.ACL, flags int32) []byte {
+	b = appendInt(appendData(appendString(b, node), data), int32(len(acl)))
+	for _, acl := range acl {
 		b = appendString(appendString(appendInt(b, acl.Perms), acl.Scheme), acl.ID)
 	}
-	return appendInt(b, op.Flags)
+	return appendInt(b, flags)
 }
 
-func appendDelete(b []byte, node string, version int32) []byte {
+// appendVersion appends a node and its version, of which a request to delete or to check it consists.
+func appendVersion(b []byte, node string, version int32) []byte {
 	return appendInt(appendString(b, node), version)
+}
+
+// outcome is what the reply to a transaction says.
+type outcome struct {
+	count  int       // of operations
+	failed int       // which one has failed, counted from 1; 0 if the reply does not say
+	made   [2]string // the first nodes that were made
+	stat   zk.Stat   // of the last node that was written to
+}
+
+// add adds what it says of the next operation. Those before one that has failed have no error, since they would have succeeded; those after
+// it have one that says that they were not tried.
+func (o *outcome) add(made string, stat *zk.Stat, err error) {
+	o.count++
+	if err != nil && o.failed == 0 {
+		o.failed = o.count
+	}
+	if stat != nil {
+		o.stat = *stat
+	}
+	if o.made[0] == "" {
+		o.made[0] = made
+	} else if o.made[1] == "" {
+		o.made[1] = made
+	}
+}
+
+// outcomeOf is what the Conn has read.
+func outcomeOf(results []zk.MultiResponse) (o outcome) {
+	for _, r := range results {
+		o.add(r.String, r.Stat, r.Error)
+	}
+	return o
 }
 
 var errRecord = errors.New("zookeeper: unexpected reply to a transaction")
 
-// readMulti reads the reply to a transaction, like the Conn does: the error is the first of the results'.
-func readMulti(b []byte, err error) ([]zk.MultiResponse, error) {
+// readMulti reads the reply to a transaction, like the Conn does: the error is the first of the operations'.
+func readMulti(b []byte, err error) (o outcome, _ error) {
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	r := record{b}
-	var results []zk.MultiResponse
 	for {
 		kind, done, _ := r.int(), r.byte(), r.int()
 		if done != 0 && !r.short() {
-			return results, err
+			return o, err
 		}
-		var m zk.MultiResponse
+		var failure error
 		switch kind {
 		case opError:
-			m.Error = codeError(r.int())
+			failure = codeError(r.int())
+			o.add("", nil, failure)
 		case opCreate:
-			m.String = r.text()
+			o.add(r.text(), nil, nil)
 		case opSetData:
 			stat := r.stat()
-			m.Stat = &stat
+			o.add("", &stat, nil)
 		case opCheck, opDelete:
+			o.add("", nil, nil)
 		default:
-			return nil, errRecord
+			return outcome{}, errRecord
 		}
 		if r.short() {
-			return nil, errRecord
+			return outcome{}, errRecord
 		}
 		if err == nil {
-			err = m.Error
+			err = failure
 		}
-		results = append(results, m)
 	}
 }
+
+// readNothing reads a reply without a body.
+func readNothing(_ []byte, err error) (struct{}, error) { return struct{}{}, err }
 
 // record is what is left to read of a reply; nil if there was less than was read.
 type record struct{ left []byte }

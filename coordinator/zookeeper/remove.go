@@ -35,5 +35,5 @@ func (g *guest) Remove(ctx context.Context, line driver.Line, key string, token 
 	if err := g.Check(ctx, line, key, token); err != nil {
 		return err
 	}
-	return g.remove(ctx, g.path(line)+"/"+key)
+	return g.remove(ctx, g.below(line, key))
 }

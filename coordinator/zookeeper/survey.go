@@ -13,18 +13,19 @@ import (
 // Survey lists the line by the request that sets a watch on it. A given Conn may reconnect unseen, so there, and where the order takes
 // more than a listing, the line is read as by Ahead, and watched as by Watch.
 func (s *session) Survey(ctx context.Context, line driver.Line) (v driver.View, change func(context.Context) error, err error) {
+	v.Last = true
 	if err := s.checkLine(line); err != nil {
 		return v, nil, err
 	}
 	again := s.presence.reconnected() // before looking, so that none is missed
 	if s.lent == nil && s.layout == nil {
 		w, err := s.listing(ctx, line)
-		if err != nil {
+		if err != nil || w == nil {
 			return v, nil, err
 		}
 		c := s.parse(line, w.names())
-		if w != nil && !slices.ContainsFunc(c.nodes, node.late) {
-			return c.whole(), func(ctx context.Context) error {
+		if !slices.ContainsFunc(c.nodes, node.late) {
+			return c.ahead(len(c.nodes)), func(ctx context.Context) error {
 				_, err := s.attend(ctx, w, again)
 				return err
 			}, s.ambiguous(line, c)
@@ -45,13 +46,4 @@ func (s *session) listing(ctx context.Context, line driver.Line) (*watch, error)
 		return nil, nil
 	}
 	return w, err
-}
-
-// whole is the view of a line for one who stands nowhere.
-func (c crowd) whole() driver.View {
-	v := driver.View{Ahead: make([]driver.Place, len(c.nodes)), Last: true}
-	for i, n := range c.nodes {
-		v.Ahead[i] = n.Place
-	}
-	return v
 }

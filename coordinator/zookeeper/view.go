@@ -42,11 +42,16 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if !whole && nodes[i].Session == s.hex {
 		s.traces.note(line, c, i)
 	}
-	v := driver.View{Ahead: make([]driver.Place, i), Last: i >= len(nodes)-1}
-	for j, n := range nodes[:i] {
+	return c.ahead(i), nil
+}
+
+// ahead is the view of the i-th in line; that of one who stands nowhere is behind the last.
+func (c crowd) ahead(i int) driver.View {
+	v := driver.View{Ahead: make([]driver.Place, i), Last: i >= len(c.nodes)-1}
+	for j, n := range c.nodes[:i] {
 		v.Ahead[j] = n.Place
 	}
-	return v, nil
+	return v
 }
 
 // children reads a line, in order. A line that is not there is empty.
@@ -145,7 +150,7 @@ func (s *session) find(ctx context.Context, line driver.Line, id string, earlier
 		if n.turn > 0 {
 			return j, true, nil
 		}
-		stat, err := s.stat(ctx, s.path(line)+"/"+n.Key)
+		stat, err := s.stat(ctx, s.below(line, n.Key))
 		switch {
 		case err == nil:
 			j.Token = driver.Token(stat.Czxid)
@@ -206,7 +211,7 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 // gather reads something of each node of which it is not known yet, all under way at once, and tells whether they were
 // all there.
 func gather[T any](ctx context.Context, s *session, nodes []node, known map[string]T, read func(node) (T, error)) (all bool, err error) {
-	replies := make(map[string]<-chan reply[T])
+	replies := make(map[string]*reply[T])
 	for _, n := range nodes {
 		if _, ok := known[n.Key]; ok {
 			continue

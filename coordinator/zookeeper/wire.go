@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -33,18 +34,17 @@ type hello struct {
 }
 
 // readMessage reads one message with its length before it.
-func readMessage(r io.Reader, most int) ([]byte, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(r, size[:]); err != nil {
+func readMessage(r *bufio.Reader, most int) ([]byte, error) {
+	size, err := r.Peek(4)
+	if err != nil {
 		return nil, err
 	}
-	n := binary.BigEndian.Uint32(size[:])
+	n := binary.BigEndian.Uint32(size)
 	if int64(n) > int64(most) {
 		return nil, fmt.Errorf("zookeeper: message of %d bytes; is this a ZooKeeper server?", n)
 	}
 	message := make([]byte, 4+int(n))
-	copy(message, size[:])
-	if _, err := io.ReadFull(r, message[4:]); err != nil {
+	if _, err := io.ReadFull(r, message); err != nil {
 		return nil, err
 	}
 	return message, nil
@@ -119,7 +119,8 @@ func (h hello) end(conn io.ReadWriter) error {
 	if _, err := conn.Write(requests); err != nil {
 		return err
 	}
-	message, err := readMessage(conn, maxHandshake)
+	in := bufio.NewReader(conn)
+	message, err := readMessage(in, maxHandshake)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (h hello) end(conn io.ReadWriter) error {
 		return nil // over already
 	}
 	// The first message on this connection can only be the reply: xid, zxid, error.
-	message, err = readMessage(conn, maxHandshake)
+	message, err = readMessage(in, maxHandshake)
 	if err != nil {
 		return err
 	}

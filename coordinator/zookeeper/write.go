@@ -53,7 +53,7 @@ func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place,
 	if n, _ := parseNode(own.Key); n.Session != s.hex {
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	return s.write(ctx, s.path(line)+"/"+own.Key, bytes.Clone(value)) // the request may outlive the call
+	return s.write(ctx, s.below(line, own.Key), bytes.Clone(value)) // the request may outlive the call
 }
 
 func (s *session) write(ctx context.Context, node string, value []byte) error {

@@ -34,6 +34,8 @@
  *   -DTRUSTGONE    whoever leaves has passed
  *   -DNOLOOK       a watch from now on, and no look once it is there
  *   -DNOOWNWATCH   a follower does not watch its own entry
+ *   -DSOLENEAREST  who is named the nearest passes for the only one ahead
+ *   -DSOLECONVERTS the only one ahead passes by being converted, too
  *   -DHEEL         ZooKeeper: the mark is there from the join on, and whoever leaves otherwise removes it
  */
 #ifndef N
@@ -256,7 +258,7 @@ inline remove(pass) {
 
 proctype contender(byte i) {
 	byte s, p, q, R, W, j, f;
-	bool pw, first, swapped, passed;
+	bool pw, first, swapped, passed, sole;
 	s = SES(i); p = NONE; f = NONE;
 
 join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.nearestOf, etcd.session.quiet, zookeeper.session.add, zookeeper.session.arrive */
@@ -316,7 +318,12 @@ join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, 
 glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, recipes.Shared */
 	atomic {
 		if
-		:: p != NONE && (pw || !READER(i)) -> R = cr[p]; goto follow
+		:: p != NONE && (pw || !READER(i)) ->
+			R = cr[p];
+#ifdef SOLENEAREST
+			sole = 1;
+#endif
+			goto follow
 		:: else -> p = NONE; pw = 0
 		fi
 	};
@@ -337,6 +344,18 @@ look: /* go: recipes.attempt.judge, recipes.attempt.look, coordinator.Session.Ah
 		fi;
 		ahead(R);
 		first = (q == NONE); q = NONE;
+		sole = 0;
+#if !defined(RW) || defined(SOLECONVERTS)
+		sole = (p != NONE && pw && !READER(i)); /* go: recipes.attempt.judge */
+		j = 0;
+		do
+		:: j < N ->
+			sole = sole && (j == i || j == p || !THERE(j, R) || cr[j] > cr[i]);
+			j++
+		:: else -> break
+		od;
+		j = 0;
+#endif
 		if
 		:: p == NONE -> R = 0; goto admit
 		:: else
@@ -423,6 +442,8 @@ told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.removed */
 #ifdef TRUSTGONE
 		passed = 1;
 #endif
+		passed = passed || sole; /* go: zookeeper.chase.first */
+		sole = 0;
 		p = NONE; pw = 0;
 		if
 		:: passed -> first = 1
@@ -500,7 +521,7 @@ gone: /* go: coordinator.removed */
 out: /* go: coordinator.Session.end */
 	atomic {
 		holds[i] = 0; writes[i] = 0;
-		p = NONE; q = NONE; pw = 0; R = 0; W = 0; f = NONE; first = 0; swapped = 0; passed = 0;
+		p = NONE; q = NONE; pw = 0; R = 0; W = 0; f = NONE; first = 0; swapped = 0; passed = 0; sole = 0;
 		finished[i] = 1
 	}
 }

@@ -53,6 +53,7 @@ runs() {
 		default handover  holds                  -DCANCELS=1 -DZK
 		default handover  holds                  -DDROPS=1 -DSWEEPS=1 -DBREAKS=1
 		default handover  holds                  -DOPS=1 -DDROPS=1
+		default handover  holds                  -DOPS=1 -DZK
 		default handover  holds                  -DSHARED -DEXPIRES=1
 		default handover  holds                  -DRW -DCANCELS=1
 		default handover  holds                  -DRW -DREADERS=2 -DZK
@@ -72,6 +73,8 @@ runs() {
 		default handover  two_hold               -DTRUSTGONE -DCANCELS=1 -DEXCLUSION
 		default handover  stuck                  -DNOLOOK
 		default handover  removed_wins           -DNOOWNWATCH -DOPS=1
+		default handover  two_hold               -DSOLENEAREST -DN=4 -DCANCELS=1 -DEXCLUSION
+		default handover  two_hold               -DSOLECONVERTS -DRW -DDROPS=1 -DEXCLUSION
 		default handover  two_hold               -DHEEL -DOPS=1 -DZK -DEXCLUSION
 		default semaphore holds                  -DLIMIT=1 -DDROPS=1 -DCANCELS=1
 		default semaphore holds                  -DLIMIT=2 -DA0=2 -DPARTS=1 -DCANCELS=1
@@ -115,7 +118,6 @@ runs() {
 		full    line      holds                  -DRW -DEXPIRES=1 -DCANCELS=1 -DZK
 		full    line      holds                  -DN=4 -DEXPIRES=1
 		full    line      holds                  -DN=4 -DEXPIRES=1 -DCANCELS=1 -DZK
-		full    handover  holds                  -DOPS=1 -DZK
 		full    handover  holds                  -DEXPIRES=1 -DCANCELS=1 -DZK
 		full    handover  holds                  -DRW -DEXPIRES=1
 		full    handover  holds                  -DRW -DOPS=1

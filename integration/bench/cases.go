@@ -34,9 +34,11 @@ type contest struct {
 	// least and most bound the number of turns that are measured at once.
 	least, most int
 	// finer is how many rounds there are for one, each of them so much shorter: where the subjects differ by less than the machine does
-	// from one second to the next.
+	// from one second to the next. 0 is one.
 	finer int
 }
+
+func (c contest) roundsForOne() int { return max(1, c.finer) }
 
 func (c contest) service() string {
 	service, _, _ := strings.Cut(c.place, "-")
@@ -150,13 +152,23 @@ func pairsOn(place, service string) contest {
 
 func handOver(place, service string, f form, w int) contest {
 	subjects := append([]subject{bareRelay(service, f), baton("mutex", batonMutex)}, locks(service)...)
-	least := 16
-	if f == drain { // of which few are measured, since each costs the time to form a line
-		least = 40
-	}
-	return contest{
+	c := contest{
 		name: fmt.Sprintf("%s/%s/%d", f, place, w), place: place, load: load{form: f, contenders: w}, subjects: subjects,
-		least: least, most: 2000,
+		least: 16, most: 2000,
+	}
+	if f == drain { // of which few are measured, since each costs the time to form a line
+		c.least = 40
+	}
+	if f == drain && w > c.least { // a round is one drain, which is short
+		c.finer = 3
+	}
+	return c
+}
+
+func manyNames(place, service string, n int) contest {
+	return contest{
+		name: "names/" + place, place: place, load: load{form: names, contenders: 64, names: n}, least: 1000, most: 20000, finer: 5,
+		subjects: append([]subject{bare(service), baton("mutex", batonMutex)}, locks(service)...),
 	}
 }
 
@@ -181,10 +193,7 @@ func single(service string) []contest {
 		})
 	}
 	return append(all,
-		contest{
-			name: "names/" + service, place: service, load: load{form: names, contenders: 64, names: 1000}, least: 1000, most: 20000, finer: 5,
-			subjects: append([]subject{bare(service), baton("mutex", batonMutex)}, locks(service)...),
-		},
+		manyNames(service, service, 1000),
 		contest{
 			name: "permits/" + service, place: service, load: load{form: permits, contenders: 64, permits: 10}, least: 100, most: 5000,
 			subjects: semaphores(service),

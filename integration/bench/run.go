@@ -159,13 +159,7 @@ func (r *run) warm(ctx context.Context, c contest) error {
 	if c.service() != "zookeeper" || r.Divide > 1 {
 		return nil
 	}
-	for _, l := range []load{{form: names, contenders: 64, names: 64}, {form: turns, contenders: 16}} {
-		floor := bare("zookeeper")
-		if l.form == turns {
-			floor = bareRelay("zookeeper", turns)
-		}
-		w := contest{name: "warm", place: c.place, load: l}
-		w.subjects = append([]subject{floor, baton("mutex", batonMutex)}, locks("zookeeper")...)
+	for _, w := range []contest{manyNames(c.place, "zookeeper", 64), handOver(c.place, "zookeeper", turns, 16)} {
 		if err := r.warmUp(ctx, r.only(w)); err != nil {
 			return err
 		}
@@ -304,7 +298,7 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	runtime.GC() // and no more: whoever makes garbage pays for it
 	rounds := f.Rounds
 	if f.Divide <= 1 {
-		rounds *= max(1, f.finer)
+		rounds *= f.roundsForOne()
 	}
 	for round := range rounds {
 		// Each begins a round once, so that nobody always follows the same one.
@@ -369,7 +363,7 @@ func (f *field) calibrate(ctx context.Context, e *entrant) error {
 	if err != nil {
 		return err
 	}
-	length := float64(f.Sample) / float64(max(1, f.finer))
+	length := float64(f.Sample) / float64(f.roundsForOne())
 	e.turns = min(f.most, max(f.least, int(length/s.Time)))
 	return nil
 }

@@ -54,11 +54,14 @@ var ofSessions = []mutation{{
 	caught: []test{simulated(""), {pkg: "coordinator", name: "TestJoinGivenUpLeavesNoGhost"}},
 }, {
 	name: "late-join-not-feared", promise: "P4",
-	what:   "A join that was sent twice is not forgotten after its entry has left, and a late request makes the entry again.",
-	file:   "coordinator/line.go",
-	old:    `			s.stray(c.ID)`,
-	new:    ``,
-	caught: []test{simulated(""), {pkg: "coordinator", name: "TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost"}},
+	what: "A join that was sent twice is not forgotten after its entry has left, and a late request makes the entry again.",
+	file: "coordinator/line.go",
+	old:  `			s.stray(c.ID)`,
+	new:  ``,
+	caught: []test{
+		{pkg: "coordinator", name: "TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost"},
+		{pkg: "recipes", name: "TestJoinThatArrivesAfterARemovalLeavesNoGhost"},
+	},
 }, {
 	name: "own-removal-ignored", promise: "P1",
 	what: "A waiter that finds its own entry gone takes that for an empty line.",
@@ -69,7 +72,7 @@ var ofSessions = []mutation{{
 			return nil
 		}
 		return err`,
-	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaiterWhoseEntryWasRemovedIsTold"}},
+	caught: []test{simulated(""), {pkg: "semaphore", name: "TestWaiterThatWasRemovedFailsAndOthersGoOn"}},
 }, {
 	name: "nearest-of-another-time", promise: "P1",
 	what:   "A join whose reply was lost believes who is said to be nearest, by an answer of a later time.",

@@ -112,10 +112,10 @@ func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...
 }
 
 // Follow counts what followers are told.
-func (s *jitterySession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+func (s *jitterySession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
 	defer s.linger(ctx, memory.OpWatch, ahead.ID)
 	late := s.d.w.hasLeft(line, ahead)
-	passed, err := s.Session.Follow(ctx, line, own, ahead)
+	passed, err := s.Session.Follow(ctx, line, own, ahead, sole)
 	s.d.w.followed(late, passed, err)
 	return passed, err
 }
