@@ -38,11 +38,12 @@ func (s *session) await(ctx context.Context, key string, opts []clientv3.OpOptio
 func (s *session) awaitOnce(ctx context.Context, key string, opts []clientv3.OpOption, told teller) error {
 	stream := s.streams.current()
 	wctx, cancel := s.watchContext(stream)
-	events := openWatch(ctx, cancel, func() clientv3.WatchChan { return s.c.Watch(wctx, key, opts...) })
+	watch := openWatch(cancel, func() clientv3.WatchChan { return s.c.Watch(wctx, key, opts...) })
+	defer watch.close()
+	events := watch.wait(ctx)
 	if events == nil {
 		return s.watchFailed(ctx, errWatchEnded)
 	}
-	defer cancel()
 	for {
 		select {
 		case resp, ok := <-events:
@@ -78,29 +79,49 @@ func (s *session) broken(ctx context.Context, stream metadata.MD, resp clientv3.
 	return nil
 }
 
-// openWatch asks for a watch and waits until the server says that it is there, or returns nil when ctx or the
-// session ends first.
+// opening is a watch that was asked for and that the server has not yet said to be there.
 //
 // A watch may be cancelled only after that. The client forgets one that is cancelled before
 // and sends no cancel, since it has no number yet; the server, which makes it all the same, then keeps it until the key
 // changes. Callers with little patience that come again and again would pile them up there. So
 // a goroutine waits for the answer, and gives the watch to the caller or cancels it.
-func openWatch(ctx context.Context, cancel func(), open func() clientv3.WatchChan) clientv3.WatchChan {
-	opened := make(chan clientv3.WatchChan)
+type opening struct {
+	stands chan clientv3.WatchChan
+	over   chan struct{}
+	cancel context.CancelFunc
+	stood  bool
+}
+
+// openWatch asks for a watch whose context cancel ends. The caller must close what it returns.
+func openWatch(cancel context.CancelFunc, open func() clientv3.WatchChan) *opening {
+	o := &opening{stands: make(chan clientv3.WatchChan), over: make(chan struct{}), cancel: cancel}
 	go func() { // ends with the session at the latest, whose context is above that of the watch
 		events := open()
 		select {
-		case opened <- events:
-		case <-ctx.Done():
+		case o.stands <- events:
+		case <-o.over:
 			cancel()
 		}
 	}()
+	return o
+}
+
+// wait waits until the server says that the watch is there, or returns nil when ctx ends first.
+func (o *opening) wait(ctx context.Context) (events clientv3.WatchChan) {
 	select {
-	case events := <-opened:
-		return events
+	case events = <-o.stands:
+		o.stood = true
 	case <-ctx.Done():
-		return nil
 	}
+	return events
+}
+
+// close ends the watch, if need be later, and never waits.
+func (o *opening) close() {
+	if o.stood {
+		o.cancel()
+	}
+	close(o.over)
 }
 
 // newest is the revision that a message of a watch tells of.

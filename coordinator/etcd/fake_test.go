@@ -39,6 +39,7 @@ type fake struct {
 	held   []held                                              // what a member that is behind has not told yet
 	past   *fake                                               // what the member at hand has, if it is behind
 	before func(ctx context.Context, txn *pb.TxnRequest) error // called without mu
+	opens  func()                                              // called without mu, before a watch is made
 }
 
 type held struct {

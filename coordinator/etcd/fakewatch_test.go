@@ -76,6 +76,9 @@ func (fakeWatcher) Close() error                          { return nil }
 func (fakeWatcher) RequestProgress(context.Context) error { return errors.New("not used") }
 
 func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	if fw.f.opens != nil {
+		fw.f.opens()
+	}
 	fw.f.mu.Lock()
 	defer fw.f.mu.Unlock()
 	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -96,6 +97,8 @@ type handovers struct {
 	// busy has lines in which the last join of this session found others. To those the next one sends the
 	// transaction that swaps the tail, and to others a shorter one, which fails if somebody is there.
 	busy map[driver.Line]struct{}
+	// hasty is in how many more waits one looks at the entry that is followed before the watch of it stands.
+	hasty atomic.Int32
 }
 
 // fresh is an entry whose making was answered.
@@ -131,6 +134,19 @@ func (h *handovers) found(a *attempt, first bool, rev int64) {
 		clear(h.busy)
 	}
 	h.busy[a.line] = struct{}{}
+}
+
+// hasteFor is in how many waits one looks early after a look that has found the entry gone. Early is a round trip sooner; it costs a
+// request more if nothing is found and others write meanwhile.
+const hasteFor = 8
+
+// looked remembers whether a look at the entry that is followed found it gone. Two that write at once lose a count.
+func (h *handovers) looked(gone bool) {
+	if gone {
+		h.hasty.Store(hasteFor)
+	} else if n := h.hasty.Load(); n > 0 {
+		h.hasty.Store(n - 1)
+	}
 }
 
 // take returns what is known of an entry that nobody has tried to remove yet, and forgets it.
@@ -305,6 +321,7 @@ type following struct {
 	ahead  entry
 	sole   bool
 	passed bool
+	looked int64 // the revision as of which a look found the entry ahead, and with sole own
 }
 
 // watched is what the watch is on. Between two entries there may be others, whose leaving is not heeded, and whose joining is not sent:
@@ -323,11 +340,20 @@ func (f *following) wait(ctx context.Context) error {
 	stream := f.streams.current()
 	wctx, cancel := f.watchContext(stream)
 	key, opts := f.watched()
-	events := openWatch(ctx, cancel, func() clientv3.WatchChan { return f.c.Watch(wctx, key, opts...) })
+	watch := openWatch(cancel, func() clientv3.WatchChan { return f.c.Watch(wctx, key, opts...) })
+	defer watch.close()
+	if f.hand.hasty.Load() > 0 {
+		switch done, err := f.look(ctx, 0); {
+		case err == driver.ErrGone: //nolint:errorlint // our own word
+			return f.gone(ctx)
+		case err == nil && done:
+			return nil
+		}
+	}
+	events := watch.wait(ctx)
 	if events == nil {
 		return f.watchFailed(ctx, errWatchEnded)
 	}
-	defer cancel()
 	var settled <-chan time.Time
 	if !f.sole { // else own needs no other guard
 		timer := time.NewTimer(driver.Settle)
@@ -369,6 +395,9 @@ func (f *following) wait(ctx context.Context) error {
 // told handles a message about the entry ahead, and its mark or own, of which ErrGone says that it is gone.
 func (f *following) told(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
 	if resp.Created {
+		if f.looked >= resp.Header.Revision {
+			return false, nil
+		}
 		return f.look(ctx, resp.Header.Revision)
 	}
 	for _, ev := range resp.Events {
@@ -453,6 +482,10 @@ func (f *following) look(ctx context.Context, since int64) (done bool, err error
 		return false, driver.ErrGone
 	}
 	f.learn(r.rev)
+	f.hand.looked(done)
+	if !done {
+		f.looked = r.rev
+	}
 	return done, nil
 }
 

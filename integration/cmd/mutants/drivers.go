@@ -16,6 +16,21 @@ var ofDrivers = []mutation{{
 	new:    `		return false, nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
 }, {
+	name: "etcd-early-look-suffices", promise: "P5",
+	what:   "A look that was sent with the watch is taken for one after it: who left in between is never told.",
+	file:   "coordinator/etcd/handover.go",
+	old:    `		if f.looked >= resp.Header.Revision {`,
+	new:    `		if f.looked > 0 {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowLooksBeforeTheWatchStands"}},
+}, {
+	name: "etcd-early-look-leaves-the-watch", promise: "P6",
+	what: "A watch that nobody waits for any more when it stands is kept.",
+	file: "coordinator/etcd/await.go",
+	old: `		case <-o.over:
+			cancel()`,
+	new:    `		case <-o.over:`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowLooksBeforeTheWatchStands"}},
+}, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted away is not made again.",
 	file:   "coordinator/etcd/await.go",
