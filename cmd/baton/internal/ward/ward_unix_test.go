@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -94,6 +95,9 @@ func TestCommandWithoutDeadlineMayLeaveOthers(t *testing.T) {
 }
 
 func TestSignalsForAllAndForOne(t *testing.T) {
+	hup := make(chan os.Signal, 1) // a run under nohup ignores it, and so would the commands; one that is caught is not handed down
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
 	const script = `sh -c 'trap "echo child $1; exit" $1; for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; done' - "$1" & wait`
 	for _, c := range []struct {
 		sig   syscall.Signal
