@@ -38,7 +38,7 @@ func (s *session) await(ctx context.Context, key string, opts []clientv3.OpOptio
 func (s *session) awaitOnce(ctx context.Context, key string, opts []clientv3.OpOption, told teller) error {
 	stream := s.streams.current()
 	wctx, cancel := s.watchContext(stream)
-	watch := openWatch(cancel, func() clientv3.WatchChan { return s.c.Watch(wctx, key, opts...) })
+	watch := s.streams.openWatch(cancel, func() clientv3.WatchChan { return s.c.Watch(wctx, key, opts...) })
 	defer watch.close()
 	events := watch.wait(ctx)
 	if events == nil {
@@ -79,24 +79,26 @@ func (s *session) broken(ctx context.Context, stream metadata.MD, resp clientv3.
 	return nil
 }
 
-// opening is a watch that was asked for and that the server has not yet said to be there.
+// opening is a watch that was asked for.
 //
-// A watch may be cancelled only after that. The client forgets one that is cancelled before
+// A watch may be cancelled only when the server has said that it is there. The client forgets one that is cancelled before
 // and sends no cancel, since it has no number yet; the server, which makes it all the same, then keeps it until the key
 // changes. Callers with little patience that come again and again would pile them up there. So
 // a goroutine waits for the answer, and gives the watch to the caller or cancels it.
 type opening struct {
-	stands chan clientv3.WatchChan
-	over   chan struct{}
+	stands chan clientv3.WatchChan // has a receiver only while the caller waits
+	over   chan struct{}           // closed by the caller
 	cancel context.CancelFunc
-	stood  bool
+	stood  bool // the caller has it, and is the only one to read and write this
 }
 
 // openWatch asks for a watch whose context cancel ends. The caller must close what it returns.
-func openWatch(cancel context.CancelFunc, open func() clientv3.WatchChan) *opening {
+func (st *streams) openWatch(cancel context.CancelFunc, open func() clientv3.WatchChan) *opening {
 	o := &opening{stands: make(chan clientv3.WatchChan), over: make(chan struct{}), cancel: cancel}
-	go func() { // ends with the session at the latest, whose context is above that of the watch
+	st.opening.Add(1)
+	go func() { // ends once the caller has closed it, when the watch stands or the session, whose context is above that of the watch, is over
 		events := open()
+		st.opening.Add(-1)
 		select {
 		case o.stands <- events:
 		case <-o.over:

@@ -84,6 +84,11 @@ func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.Op
 	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}
 	w.out <- clientv3.WatchResponse{Header: fw.f.member().header(), Created: true}
 	fw.f.watchers[w] = true
+	if ctx.Err() != nil { // the client never sends a cancel then
+		gone := make(chan clientv3.WatchResponse)
+		close(gone)
+		return gone
+	}
 	context.AfterFunc(ctx, func() {
 		fw.f.mu.Lock()
 		defer fw.f.mu.Unlock()

@@ -97,7 +97,7 @@ type handovers struct {
 	// busy has lines in which the last join of this session found others. To those the next one sends the
 	// transaction that swaps the tail, and to others a shorter one, which fails if somebody is there.
 	busy map[driver.Line]struct{}
-	// hasty is in how many more waits one looks at the entry that is followed before the watch of it stands.
+	// hasty is how many more looks in vain end those at an entry that is followed before the watch of it stands.
 	hasty atomic.Int32
 }
 
@@ -136,16 +136,16 @@ func (h *handovers) found(a *attempt, first bool, rev int64) {
 	h.busy[a.line] = struct{}{}
 }
 
-// hasteFor is in how many waits one looks early after a look that has found the entry gone. Early is a round trip sooner; it costs a
-// request more if nothing is found and others write meanwhile.
+// hasteFor is how many looks in vain end the early ones. Early is a round trip sooner; it costs a request more if nothing is found and
+// others write meanwhile, or the member that is asked is behind.
 const hasteFor = 8
 
-// looked remembers whether a look at the entry that is followed found it gone. Two that write at once lose a count.
+// looked remembers whether a look at the entry that is followed found it gone.
 func (h *handovers) looked(gone bool) {
 	if gone {
 		h.hasty.Store(hasteFor)
 	} else if n := h.hasty.Load(); n > 0 {
-		h.hasty.Store(n - 1)
+		h.hasty.CompareAndSwap(n, n-1)
 	}
 }
 
@@ -291,7 +291,8 @@ func (s *session) dropTailOf(line driver.Line, e entry, pass bool, keys *text) *
 // leaves without a word then. Who knows that it stands itself needs none, and what goes at once is told in one message.
 //
 // The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark;
-// the rest is told by events. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
+// the rest is told by events. If looks have lately found that it has left, one is sent together with the watch, and no other if it was as new. A watch
+// that is not waited for is still made, and delays those that are asked for after it: so one at a time. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
 	if err := s.alive(); err != nil {
 		return false, err
@@ -321,7 +322,7 @@ type following struct {
 	ahead  entry
 	sole   bool
 	passed bool
-	looked int64 // the revision as of which a look found the entry ahead, and with sole own
+	looked int64 // the last revision as of which a look found the entry ahead, and with sole own; 0 if none has
 }
 
 // watched is what the watch is on. Between two entries there may be others, whose leaving is not heeded, and whose joining is not sent:
@@ -340,9 +341,10 @@ func (f *following) wait(ctx context.Context) error {
 	stream := f.streams.current()
 	wctx, cancel := f.watchContext(stream)
 	key, opts := f.watched()
-	watch := openWatch(cancel, func() clientv3.WatchChan { return f.c.Watch(wctx, key, opts...) })
+	early := f.hand.hasty.Load() > 0 && f.streams.opening.Load() == 0
+	watch := f.streams.openWatch(cancel, func() clientv3.WatchChan { return f.c.Watch(wctx, key, opts...) })
 	defer watch.close()
-	if f.hand.hasty.Load() > 0 {
+	if early {
 		switch done, err := f.look(ctx, 0); {
 		case err == driver.ErrGone: //nolint:errorlint // our own word
 			return f.gone(ctx)
@@ -395,7 +397,7 @@ func (f *following) wait(ctx context.Context) error {
 // told handles a message about the entry ahead, and its mark or own, of which ErrGone says that it is gone.
 func (f *following) told(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
 	if resp.Created {
-		if f.looked >= resp.Header.Revision {
+		if f.looked > 0 && f.looked >= resp.Header.Revision { // the watch shows all after that revision
 			return false, nil
 		}
 		return f.look(ctx, resp.Header.Revision)

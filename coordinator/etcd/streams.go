@@ -24,7 +24,10 @@ func (s *session) watchContext(md metadata.MD) (context.Context, context.CancelF
 // change with the roles. The server checks it for every new watch, so on an old
 // stream each of them would be refused until the last watch there ends, and
 // a session's own watch never does. Other metadata make another stream.
-type streams struct{ gen atomic.Int64 }
+type streams struct {
+	gen     atomic.Int64
+	opening atomic.Int32 // how many watches were asked for that do not stand yet. The client makes one after the other
+}
 
 const streamKey = "baton-stream"
 

@@ -19,7 +19,7 @@ var ofDrivers = []mutation{{
 	name: "etcd-early-look-suffices", promise: "P5",
 	what:   "A look that was sent with the watch is taken for one after it: who left in between is never told.",
 	file:   "coordinator/etcd/handover.go",
-	old:    `		if f.looked >= resp.Header.Revision {`,
+	old:    `		if f.looked > 0 && f.looked >= resp.Header.Revision {`,
 	new:    `		if f.looked > 0 {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowLooksBeforeTheWatchStands"}},
 }, {
@@ -29,6 +29,20 @@ var ofDrivers = []mutation{{
 	old: `		case <-o.over:
 			cancel()`,
 	new:    `		case <-o.over:`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowLooksBeforeTheWatchStands"}},
+}, {
+	name: "etcd-watch-cancelled-before-it-stands", promise: "P6",
+	what:   "Who has seen enough cancels a watch that does not stand yet, and the server keeps it.",
+	file:   "coordinator/etcd/await.go",
+	old:    `	if o.stood {`,
+	new:    `	if o != nil {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowLooksBeforeTheWatchStands"}},
+}, {
+	name: "etcd-early-looks-pile-up", promise: "P6",
+	what:   "Watches that nobody waits for are asked for without a bound, and others stand behind them.",
+	file:   "coordinator/etcd/handover.go",
+	old:    `f.hand.hasty.Load() > 0 && f.streams.opening.Load() == 0`,
+	new:    `f.hand.hasty.Load() > 0`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowLooksBeforeTheWatchStands"}},
 }, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
