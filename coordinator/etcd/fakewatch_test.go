@@ -76,15 +76,17 @@ func (fakeWatcher) Close() error                          { return nil }
 func (fakeWatcher) RequestProgress(context.Context) error { return errors.New("not used") }
 
 func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
+	early := false // cancelled while it was being made
 	if fw.f.opens != nil {
 		fw.f.opens()
+		early = ctx.Err() != nil
 	}
 	fw.f.mu.Lock()
 	defer fw.f.mu.Unlock()
 	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}
 	w.out <- clientv3.WatchResponse{Header: fw.f.member().header(), Created: true}
 	fw.f.watchers[w] = true
-	if ctx.Err() != nil { // the client never sends a cancel then
+	if early { // the client never sends a cancel then
 		gone := make(chan clientv3.WatchResponse)
 		close(gone)
 		return gone
