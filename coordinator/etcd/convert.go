@@ -69,7 +69,7 @@ func (s *session) Convert(
 	if resp.Succeeded {
 		return s.keys.place(line, entry{key, resp.Header.Revision}), nil
 	}
-	if err := s.judgeSentinel(resp.Responses[0]); err != nil {
+	if err := s.judgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
 		return driver.Place{}, err
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {

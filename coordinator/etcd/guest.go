@@ -127,7 +127,7 @@ func (g *guest) shutOut(a *entrance, ops []*pb.ResponseOp) (joined driver.Joined
 	if a.fence {
 		ops = ops[1:]
 	}
-	if err := g.judgeSentinel(ops[0]); err != nil {
+	if err := g.judgeSentinel(ops[0].GetResponseRange().Kvs); err != nil {
 		return joined, false, err
 	}
 	epoch := modRevision(ops[0].GetResponseRange().Kvs)

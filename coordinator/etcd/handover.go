@@ -437,13 +437,12 @@ func (f *following) warned(ctx context.Context, w warning) error {
 
 // gone tells whether the entry that is gone was removed, or went with its session. The watch of the sentinel may tell that later.
 func (s *session) gone(ctx context.Context) error {
-	r, err := s.get(ctx, clientv3.OpGet(s.sentinel.key, clientv3.WithKeysOnly()))
-	switch {
-	case err != nil:
+	r, err := s.get(ctx, s.readSentinel())
+	if err != nil {
 		return s.watchFailed(ctx, err)
-	case len(r.kvs) == 0 || r.kvs[0].CreateRevision != s.sentinel.rev:
-		s.end()
-		return driver.ErrSessionLost
+	}
+	if err := s.judgeSentinel(r.kvs); err != nil {
+		return err
 	}
 	return driver.ErrGone
 }

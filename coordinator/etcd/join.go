@@ -237,7 +237,7 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		own = append(ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange().Kvs...)
 		ops = ops[3:]
 	}
-	if err := s.judgeSentinel(ops[0]); err != nil { // J5
+	if err := s.judgeSentinel(ops[0].GetResponseRange().Kvs); err != nil { // J5
 		return joined, false, err
 	}
 	epoch := modRevision(ops[0].GetResponseRange().Kvs)

@@ -98,7 +98,7 @@ func (s *session) SetRecord(
 	if resp.Succeeded {
 		return driver.Version(resp.Header.Revision), nil
 	}
-	if err := s.judgeSentinel(resp.Responses[0]); err != nil {
+	if err := s.judgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
 		return 0, err
 	}
 	return 0, driver.ErrStale

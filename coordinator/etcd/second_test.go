@@ -40,14 +40,10 @@ func second(t *testing.T, by, goes []int, passed bool, err error) {
 	for _, i := range by {
 		q.places = append(q.places, join(t, sessions[i], contender()).Place)
 	}
-	type outcome struct {
-		passed bool
-		err    error
-	}
-	end := make(chan outcome, 1)
+	end := make(chan outcome[bool], 1)
 	go func() {
 		passed, err := q.s.Follow(t.Context(), line, q.places[1], q.places[0], true)
-		end <- outcome{passed, err}
+		end <- outcome[bool]{passed, err}
 	}()
 	synctest.Wait()
 	q.remove(4, false)
@@ -64,7 +60,7 @@ func second(t *testing.T, by, goes []int, passed bool, err error) {
 	if len(end) == 0 {
 		t.Fatal("it waits on")
 	}
-	if got := <-end; got.passed != passed || !errors.Is(got.err, err) {
+	if got := <-end; got.got != passed || !errors.Is(got.err, err) {
 		t.Errorf("told %+v", got)
 	}
 	synctest.Wait()

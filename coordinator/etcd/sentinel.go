@@ -1,7 +1,7 @@
 package etcd
 
 import (
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -11,15 +11,15 @@ import (
 // needed where an entry of the session is compared, which goes before the sentinel or with it.
 func (s *session) living() clientv3.Cmp { return s.sentinel.stands() }
 
-// readSentinel is for the else branch of a transaction with that condition, and judgeSentinel
+// readSentinel is for the else branch of a transaction with that condition, or for itself, and judgeSentinel
 // takes what it has read: the session is over if the condition did not hold. The lease is gone then, and the entries with it. If
 // somebody deleted only the sentinel, the session is unusable all the same, and Close revokes the lease.
 func (s *session) readSentinel() clientv3.Op {
 	return clientv3.OpGet(s.sentinel.key, clientv3.WithKeysOnly())
 }
 
-func (s *session) judgeSentinel(read *pb.ResponseOp) error {
-	if kvs := read.GetResponseRange().Kvs; len(kvs) > 0 && kvs[0].CreateRevision == s.sentinel.rev {
+func (s *session) judgeSentinel(read []*mvccpb.KeyValue) error {
+	if s.sentinel.in(read) {
 		return nil
 	}
 	s.end()

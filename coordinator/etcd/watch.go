@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -78,7 +77,7 @@ func (s *session) told(ctx context.Context, w *wait, resp clientv3.WatchResponse
 	}
 	for _, ev := range resp.Events {
 		// A watch that was resumed may show the end of an earlier life of a foreign key.
-		if ev.Type == mvccpb.DELETE && ev.Kv.ModRevision > w.rev {
+		if w.goes(ev) {
 			s.learn(ev.Kv.ModRevision)
 			return true, nil
 		}
