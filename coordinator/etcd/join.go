@@ -205,11 +205,23 @@ func (s *session) outOfSpace(ctx context.Context, reads ...clientv3.Op) (entry, 
 		return entry{}, s.failed(ctx, err)
 	}
 	for _, op := range resp.Responses {
-		if kvs := op.GetResponseRange().Kvs; len(kvs) > 0 {
-			return entry{string(kvs[0].Key), kvs[0].CreateRevision}, nil
+		if own, _ := parted(op.GetResponseRange().Kvs); len(own) > 0 {
+			return entry{string(own[0].Key), own[0].CreateRevision}, nil
 		}
 	}
 	return entry{}, nil
+}
+
+// parted tells a contender's entries from the marks that were left by those before it that had its ID.
+func parted(kvs []*mvccpb.KeyValue) (entries, marks []*mvccpb.KeyValue) {
+	for _, kv := range kvs {
+		if isMark(string(kv.Key)) {
+			marks = append(marks, kv)
+		} else {
+			entries = append(entries, kv)
+		}
+	}
+	return entries, marks
 }
 
 // someOf reads some keys of a line, and counts all.
@@ -219,7 +231,7 @@ func (s *session) someOf(line driver.Line) clientv3.Op {
 
 // refused finds out from the else branch why nothing was written. again is true
 // when the attempt was a short one; or when only the epoch had moved: another contender of this session was forgotten meanwhile;
-// or when only marks were there.
+// or when only marks were there, of anybody or of an earlier contender of this ID.
 //
 // An entry that stands already is the outcome, whatever has become of the line since it was made.
 func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
@@ -231,10 +243,10 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		ops = ops[1:] // the raising of the epoch
 	}
 	var line *pb.RangeResponse
-	var own []*mvccpb.KeyValue
+	var own, marks []*mvccpb.KeyValue
 	if a.Alone || a.Again {
 		line = ops[0].GetResponseRange()
-		own = append(ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange().Kvs...)
+		own, marks = parted(append(ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange().Kvs...))
 		ops = ops[3:]
 	}
 	if err := s.judgeSentinel(ops[0].GetResponseRange().Kvs); err != nil { // J5
@@ -249,11 +261,14 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		return driver.Joined{
 			Place: s.keys.place(a.line, e), Token: driver.Token(s.keys.rank(a.line, e)), First: line.Count == 1,
 		}, false, nil
+	case len(marks) > 0:
+		_, err = s.sweep(ctx, marks)
+		return joined, err == nil, err
 	case a.Record != 0 && modRevision(ops[1].GetResponseRange().Kvs) != int64(a.Record):
 		s.removed(a.key)
 		return joined, false, driver.ErrStale
 	case a.Alone && line.Count > 0:
-		if again, err = s.sweep(ctx, line); !again && err == nil {
+		if again, err = s.sweep(ctx, line.Kvs); !again && err == nil {
 			s.removed(a.key)
 			err = driver.ErrTaken
 		}
@@ -269,10 +284,10 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 
 // sweep deletes what was read of a line if that is nothing but marks. If there is more, the next attempt tells. Whoever stands
 // in the line is not woken, and reads it instead. It reports whether they are gone.
-func (s *session) sweep(ctx context.Context, line *pb.RangeResponse) (bool, error) {
+func (s *session) sweep(ctx context.Context, line []*mvccpb.KeyValue) (bool, error) {
 	var same []clientv3.Cmp
 	var drop []clientv3.Op
-	for _, kv := range line.Kvs {
+	for _, kv := range line {
 		if !isMark(string(kv.Key)) {
 			return false, nil
 		}

@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -373,4 +374,68 @@ func hold(f *fake, id string) (arrived, release chan struct{}) {
 		return nil
 	}
 	return arrived, release
+}
+
+// markOf leaves the mark of a contender that has left s, and maybe somebody who stands behind it, of another session.
+func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver.Contender, behind bool) {
+	t.Helper()
+	follower := func() driver.Contender {
+		y := contender()
+		y.Follows = true
+		return y
+	}
+	x.Follows = true
+	other := open(t, f, client)
+	ahead := join(t, s, follower())
+	left := join(t, s, x)
+	check(t, s.Pass(t.Context(), line, ahead.Place))
+	join(t, other, follower())
+	check(t, s.Pass(t.Context(), line, left.Place))
+	if !behind {
+		check(t, other.Close(t.Context())) // without a word about the mark
+	}
+	key := s.keys.contender(line, x.ID, s.lease, x.Mode)
+	if f.kvs[mark(key)] == nil || f.kvs[key] != nil {
+		t.Fatal("no mark, or still an entry")
+	}
+}
+
+// TestMarkIsNoEntryOfItsMaker: a mark bears the name of a contender that has left, which the session uses again. A join of that name that is
+// repeated, and whose first request got lost, finds the mark and must not take it for its entry.
+func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		alone, behind bool
+	}{{"the line is empty", false, false}, {"alone", true, false}, {"somebody stands", false, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			f, client := newFake(t)
+			s, x := open(t, f, client), contender()
+			markOf(t, f, client, s, x, c.behind)
+
+			x.Again, x.Alone = true, c.alone
+			x.Follows = true
+			j, err := s.Join(t.Context(), line, x)
+			kv := f.kvs[s.keys.contender(line, x.ID, s.lease, x.Mode)]
+			if err != nil || kv == nil || driver.Token(kv.CreateRevision) != j.Token || j.First == c.behind {
+				t.Errorf("joined with %+v, %v, and there is %v", j, err, kv)
+			}
+		})
+	}
+}
+
+// TestMarkIsNotWhatWasRefused: of a join that was refused for want of space, only its entry tells that it was applied.
+func TestMarkIsNotWhatWasRefused(t *testing.T) {
+	f, client := newFake(t)
+	s, x := open(t, f, client), contender()
+	markOf(t, f, client, s, x, true)
+	f.before = func(_ context.Context, r *pb.TxnRequest) error {
+		if len(r.Compare) > 0 {
+			return rpctypes.ErrGRPCNoSpace
+		}
+		return nil
+	}
+	defer func() { f.before = nil }()
+	if j, err := s.Join(t.Context(), line, x); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("joined with %+v, %v", j, err)
+	}
 }
