@@ -1,0 +1,250 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// convoys send by the connection of a client that the driver made. While as many as mostAbreast of a session's small requests are under
+// way, which are joins of lines that are thought empty and deletes, those that come meanwhile wait, and go together in one transaction as soon
+// as one ahead of them has its answer: most of what a small request costs, here and there, it costs however much is in it.
+//
+// Nobody is less safe in a convoy. Each join is a transaction within the transaction, with its own conditions and its own outcome.
+// etcd compares before it writes, for all of them, so two joins of one line would both find it empty: they never go together. All
+// entries of a convoy have the same revision, and thus the same token, each in a line of its own. If the reply is lost, each
+// of those that joined sends its own request again. Joins and deletes do not go together: out of space, etcd refuses whatever has a put.
+type convoys struct {
+	direct
+	patience time.Duration // overdue
+
+	mu      sync.Mutex
+	abreast int // how many requests are under way
+	waiting []*passenger
+	eldest  *passenger // who waited first when the timer was set; nil if none is
+}
+
+const (
+	mostAbreast = 2
+
+	// mostTogether bounds a convoy. A member refuses transactions of more than 128 parts, unless it was told otherwise.
+	mostTogether = 32
+
+	// overdue is when those who wait go although nobody ahead of them has an answer: one member may be silent where
+	// others are not.
+	overdue = 50 * time.Millisecond
+)
+
+// passenger is a request that can be part of a convoy.
+type passenger struct {
+	line driver.Line
+	op   pb.RequestOp
+
+	// The rest is there if it waits.
+	trip *trip         // nil before it departs; guarded by the lock of convoys
+	done chan struct{} // closed when what follows is there
+
+	// alone says that it is to be sent alone: nobody else waited, or the convoy was refused, maybe for the sake of another, and none of it
+	// was done.
+	alone  bool
+	header *pb.ResponseHeader
+	resp   *pb.ResponseOp
+	err    error
+}
+
+func (p *passenger) isJoin() bool {
+	_, ok := p.op.Request.(*pb.RequestOp_RequestTxn)
+	return ok
+}
+
+// mayGoWith says whether both can be in one convoy.
+func (p *passenger) mayGoWith(q *passenger) bool { return p.line != q.line && p.isJoin() == q.isJoin() }
+
+// trip is one request for some passengers. A convoy is given up when the last of them has given up.
+type trip struct {
+	aboard []*passenger
+	left   int                // of them, those that wait; guarded by the lock of convoys
+	cancel context.CancelFunc // nil if there is one, who sends alone
+}
+
+func newConvoys(d direct) *convoys { return &convoys{direct: d, patience: overdue} }
+
+func (c *convoys) enter(ctx context.Context, line driver.Line, r *request) (resp *clientv3.TxnResponse, err error) {
+	if c.isFree(ctx) {
+		defer c.arrived()
+		return c.commit(ctx, r)
+	}
+	p := &passenger{line: line, op: pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: &r.req}}}
+	err = c.send(ctx, p, func() (err error) {
+		resp, err = c.commit(ctx, r)
+		return err
+	})
+	if err == nil && resp == nil {
+		own := p.resp.GetResponseTxn()
+		resp = (*clientv3.TxnResponse)(&pb.TxnResponse{Header: p.header, Succeeded: own.Succeeded, Responses: own.Responses})
+	}
+	return resp, err
+}
+
+func (c *convoys) delete(ctx context.Context, line driver.Line, key string) (resp *clientv3.DeleteResponse, err error) {
+	if c.isFree(ctx) {
+		defer c.arrived()
+		return c.direct.delete(ctx, line, key)
+	}
+	p := &passenger{line: line, op: *new(dropOp).fill([]byte(key))}
+	err = c.send(ctx, p, func() (err error) {
+		resp, err = c.direct.delete(ctx, line, key)
+		return err
+	})
+	if err == nil && resp == nil {
+		resp = (*clientv3.DeleteResponse)(&pb.DeleteRangeResponse{Header: p.header, Deleted: p.resp.GetResponseDeleteRange().Deleted})
+	}
+	return resp, err
+}
+
+// isFree says whether a request need not wait, which arrived must be told of afterwards. One that has metadata to send goes alone: they are
+// the caller's.
+func (c *convoys) isFree(ctx context.Context) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	free := c.abreast < mostAbreast // then nobody waits
+	if !free {
+		_, free = metadata.FromOutgoingContext(ctx)
+	}
+	if free {
+		c.abreast++
+	}
+	return free
+}
+
+// send lets p wait for its trip. Without an error p has its answer, or alone was called.
+func (c *convoys) send(ctx context.Context, p *passenger, alone func() error) error {
+	p.done = make(chan struct{})
+	c.mu.Lock()
+	c.waiting = append(c.waiting, p)
+	c.watch()
+	c.move()
+	c.mu.Unlock()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		c.giveUp(p)
+		return ctx.Err()
+	}
+	if !p.alone {
+		return p.err
+	}
+	if p.trip.cancel == nil {
+		defer c.arrived()
+	}
+	return alone()
+}
+
+// giveUp is for who does not wait any more. If it is in a convoy, that may do its request or not, as with every one whose answer is lost.
+func (c *convoys) giveUp(p *passenger) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := p.trip
+	if t == nil {
+		c.waiting = slices.DeleteFunc(c.waiting, func(q *passenger) bool { return q == p })
+		return
+	}
+	if t.left--; t.left > 0 {
+		return
+	}
+	if t.cancel != nil {
+		t.cancel()
+		return
+	}
+	c.abreast--
+	c.move()
+}
+
+// arrived is called when a request was answered, or has failed.
+func (c *convoys) arrived() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.abreast--
+	c.move()
+}
+
+// move lets go as many as may. Who calls it holds c.mu.
+func (c *convoys) move() {
+	for c.abreast < mostAbreast && len(c.waiting) > 0 {
+		c.depart()
+	}
+}
+
+// watch sees to it that nobody waits for longer than twice what is overdue. Who calls it holds c.mu.
+func (c *convoys) watch() {
+	if c.eldest == nil {
+		c.eldest = c.waiting[0]
+		time.AfterFunc(c.patience, c.rang)
+	}
+}
+
+// rang lets everybody go if the same one still waits first.
+func (c *convoys) rang() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	eldest := c.eldest
+	c.eldest = nil
+	if len(c.waiting) > 0 && c.waiting[0] != eldest {
+		c.watch()
+		return
+	}
+	for len(c.waiting) > 0 {
+		c.depart()
+	}
+}
+
+// depart sends the one who has waited longest, and whoever may go with it. Who calls it holds c.mu.
+func (c *convoys) depart() {
+	t := &trip{}
+	var others []*passenger
+	for _, p := range c.waiting {
+		if len(t.aboard) < mostTogether && !slices.ContainsFunc(t.aboard, func(q *passenger) bool { return !p.mayGoWith(q) }) {
+			p.trip, t.aboard = t, append(t.aboard, p)
+		} else {
+			others = append(others, p)
+		}
+	}
+	t.left, c.waiting = len(t.aboard), others
+	c.abreast++
+	if len(t.aboard) == 1 {
+		p := t.aboard[0]
+		p.alone = true
+		close(p.done)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.cancel = cancel
+	go c.carry(ctx, t)
+}
+
+// carry sends a convoy, and tells those aboard what came of it.
+func (c *convoys) carry(ctx context.Context, t *trip) {
+	defer c.arrived()
+	defer t.cancel()
+	r := &request{}
+	for _, p := range t.aboard {
+		r.req.Success = append(r.req.Success, &p.op)
+	}
+	resp, err := c.commit(ctx, r)
+	refused := err != nil && errors.Is(kindOf(err), driver.ErrRefused) && !isAnswer(err, rpctypes.ErrNoSpace) // see outOfSpace
+	for i, p := range t.aboard {
+		if p.err, p.alone = err, refused; err == nil {
+			p.header, p.resp = resp.Header, resp.Responses[i]
+		}
+		close(p.done)
+	}
+}
