@@ -100,7 +100,7 @@ func (r *road) untilWaiting(t *testing.T, n int) {
 	until(t, fmt.Sprint(n, " waiting"), func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return len(c.waiting) == n
+		return c.waiting() == n
 	})
 }
 
@@ -111,7 +111,7 @@ func (r *road) untilStill(t *testing.T) {
 	until(t, "nothing under way", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.abreast == 0 && len(c.waiting) == 0
+		return c.abreast == 0 && c.waiting() == 0 && len(c.lines) == 0
 	})
 }
 
@@ -223,13 +223,14 @@ func TestThoseWhoWaitGoTogether(t *testing.T) {
 	r.untilStill(t)
 }
 
-// TestOneOfALineGoes: two joins of one line in one transaction would both find it empty.
-func TestOneOfALineGoes(t *testing.T) {
+// TestOneOfALineWaits: two joins of one line in one transaction would both find it empty. Others do not wait for nothing.
+func TestOneOfALineWaits(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
 	const n = 5
 	rest := r.join(t.Context(), append(slices.Repeat([]driver.Line{line}, n), "mutex/other")...)
-	r.untilWaiting(t, n+1)
+	r.untilHeard(t, mostAbreast+n-1)
+	r.untilWaiting(t, 2)
 	r.open()
 	take(t, mostAbreast, ahead)
 	first, tokens := 0, make(map[driver.Token]bool)
@@ -243,6 +244,35 @@ func TestOneOfALineGoes(t *testing.T) {
 	}
 	if first != 1 || len(tokens) != n {
 		t.Errorf("%d are first in line, with %d tokens", first, len(tokens))
+	}
+	r.untilStill(t)
+}
+
+// TestDeletesOfALineGoTogether, as of permits, of which one name has many.
+func TestDeletesOfALineGoTogether(t *testing.T) {
+	r := newRoad(t)
+	r.open()
+	var all []arrival
+	for range mostAbreast + 10 {
+		x := contender()
+		j, err := r.s.Join(t.Context(), line, x)
+		check(t, err)
+		all = append(all, arrival{line, x, j, err})
+	}
+	r.heard = nil
+	r.close()
+	left := make(chan error, len(all))
+	for _, a := range all {
+		go func() { left <- r.s.Leave(t.Context(), line, a.joined.Place) }()
+	}
+	r.untilHeard(t, mostAbreast)
+	r.untilWaiting(t, 10)
+	r.open()
+	for range all {
+		check(t, <-left)
+	}
+	if sizes := r.sizes(); r.entries() != 0 || len(sizes) != mostAbreast+1 {
+		t.Errorf("%d entries; requests of %v parts", r.entries(), sizes)
 	}
 	r.untilStill(t)
 }
@@ -312,11 +342,13 @@ func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
 // TestWhoGivesUpBeforeItsTurn: one that was to send its request itself makes way for the next.
 func TestWhoGivesUpBeforeItsTurn(t *testing.T) {
 	c := newConvoys(direct{})
-	c.abreast = 1
-	p := &passenger{line: line, done: make(chan struct{})}
-	c.waiting = []*passenger{p}
-	c.depart()
-	if c.giveUp(p); c.abreast != 1 || !p.alone {
+	c.abreast = mostAbreast
+	p := &passenger{line: line, op: new(dropOp).fill([]byte("key")), done: make(chan struct{})}
+	if !c.wait(p) || p.alone {
+		t.Fatal("it did not wait")
+	}
+	c.arrived()
+	if c.giveUp(p); c.abreast != mostAbreast-1 || !p.alone {
 		t.Errorf("%d under way; %+v", c.abreast, p)
 	}
 }
@@ -382,7 +414,7 @@ func TestReplyOfAConvoyIsLost(t *testing.T) {
 	r.untilStill(t)
 }
 
-// TestNobodyWaitsForASilentMember: those who are overdue go, whatever becomes of the ones ahead.
+// TestNobodyWaitsForASilentMember: those who have waited go, whatever becomes of the ones ahead.
 func TestNobodyWaitsForASilentMember(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
