@@ -67,7 +67,7 @@ type Contender struct {
 	// Mode is the recipe's mark, 1 to 16 characters of a-z and 0-9 ("x", "r", "p3").
 	// Every view shows it.
 	Mode string
-	// Value is shown by List. It is at most 64 KiB.
+	// Value is shown by List. It is at most 64 KiB, and is not written to any more, also after the call.
 	Value []byte
 	// Alone asks to join only if the line is empty. See J6.
 	Alone bool

@@ -83,6 +83,10 @@
 // Tail and marks are bound to leases, and are short cuts. Without them the line is read; to delete any of them is safe, to write
 // one is not. See handover.go.
 //
+// With a client of its own, a session that has two requests under way, to join lines that seem empty or to leave them, lets further ones wait,
+// and sends them together in one transaction when the first of the two is answered, or after a moment: see convoy.go. Their
+// entries have one revision, each in a line of its own. A request whose context has gRPC metadata to send goes alone.
+//
 // A session that is Baton's own uses the names of contenders again, since etcd's index keeps each name until it is
 // compacted: only together with the create revision does a key stand for one contender. A borrowed lease makes no
 // marks, which could outlive the session.

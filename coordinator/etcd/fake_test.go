@@ -180,7 +180,8 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 		member = f.member()
 	}
 	at := f.rev + 1
-	resp, events, err := member.txn(r, at)
+	outcomes := member.compare(r)
+	resp, events, err := member.txn(r, at, &outcomes)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +205,9 @@ func (f *fake) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ ...g
 	return &pb.DeleteRangeResponse{Header: resp.Header, Deleted: deleted}, nil
 }
 
-func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Event, error) {
+// compare says of a transaction, and of those within it that it will do, in their order, whether their conditions hold: etcd compares before it
+// writes anything.
+func (f *fake) compare(r *pb.TxnRequest) (outcomes []bool) {
 	ops, ok := r.Success, true
 	for _, c := range r.Compare {
 		kvs := f.inRange(c.Key, c.RangeEnd)
@@ -226,6 +229,22 @@ func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Eve
 			}
 		}
 	}
+	if !ok {
+		ops = r.Failure
+	}
+	outcomes = append(outcomes, ok)
+	for _, op := range ops {
+		if inner := op.GetRequestTxn(); inner != nil {
+			outcomes = append(outcomes, f.compare(inner)...)
+		}
+	}
+	return outcomes
+}
+
+// txn takes what it has used from the front of outcomes.
+func (f *fake) txn(r *pb.TxnRequest, at int64, outcomes *[]bool) (*pb.TxnResponse, []*clientv3.Event, error) {
+	ops, ok := r.Success, (*outcomes)[0]
+	*outcomes = (*outcomes)[1:]
 	if !ok {
 		ops = r.Failure
 	}
@@ -258,7 +277,7 @@ func (f *fake) txn(r *pb.TxnRequest, at int64) (*pb.TxnResponse, []*clientv3.Eve
 			one.Response = &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{Deleted: int64(len(gone))}}
 			events = append(events, gone...)
 		case *pb.RequestOp_RequestTxn:
-			inner, more, err := f.txn(q.RequestTxn, at)
+			inner, more, err := f.txn(q.RequestTxn, at, outcomes)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -139,7 +139,11 @@ func (s *session) conditions(a *attempt) []cond {
 // without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	r, ctx := s.joining(a), s.lead(ctx)
-	if !a.fence {
+	switch {
+	case a.fence:
+	case a.short():
+		return s.wire.enter(ctx, a.line, r)
+	default:
 		return s.wire.commit(ctx, r)
 	}
 	cmps, then, otherwise := rebuilt(&r.req)

@@ -133,7 +133,7 @@ func (s *session) Renew(ctx context.Context) error {
 }
 
 // watchSentinel waits for the end of the session, over anything that may happen to
-// watches meanwhile. It is the only goroutine of a session; Close waits for it.
+// watches meanwhile. It runs for as long as the session; Close waits for it.
 func (s *session) watchSentinel(shown int64) {
 	// pause keeps a client off a member that refuses watches at once, for want of a
 	// leader say. It delays the news only while there is none to be had.

@@ -6,12 +6,17 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // wire sends what lets entries come and go, which is most of what programs send.
 type wire interface {
 	commit(ctx context.Context, r *request) (*clientv3.TxnResponse, error)
-	delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error)
+	// enter commits what joins a line if that is empty.
+	enter(ctx context.Context, line driver.Line, r *request) (*clientv3.TxnResponse, error)
+	// delete deletes an entry of the line.
+	delete(ctx context.Context, line driver.Line, key string) (*clientv3.DeleteResponse, error)
 }
 
 // builders send by a client that was given. Its keys may be others on the wire, if it is one of package clientv3/namespace.
@@ -56,7 +61,11 @@ func rebuiltOps(from []*pb.RequestOp) []clientv3.Op {
 	return ops
 }
 
-func (b builders) delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error) {
+func (b builders) enter(ctx context.Context, _ driver.Line, r *request) (*clientv3.TxnResponse, error) {
+	return b.commit(ctx, r)
+}
+
+func (b builders) delete(ctx context.Context, _ driver.Line, key string) (*clientv3.DeleteResponse, error) {
 	return b.c.Delete(ctx, key)
 }
 
@@ -79,7 +88,11 @@ func (d direct) commit(ctx context.Context, r *request) (*clientv3.TxnResponse, 
 	return (*clientv3.TxnResponse)(&r.resp), nil
 }
 
-func (d direct) delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error) {
+func (d direct) enter(ctx context.Context, _ driver.Line, r *request) (*clientv3.TxnResponse, error) {
+	return d.commit(ctx, r)
+}
+
+func (d direct) delete(ctx context.Context, _ driver.Line, key string) (*clientv3.DeleteResponse, error) {
 	e := &struct {
 		req  pb.DeleteRangeRequest
 		resp pb.DeleteRangeResponse

@@ -104,7 +104,7 @@ func TestWiresSendTheSame(t *testing.T) {
 				t.Errorf("%T: %v, %v", w, resp, err)
 			}
 			for deleted := int64(0); deleted < 2; deleted++ { // as a transaction of the fake
-				resp, err := w.delete(t.Context(), "key")
+				resp, err := w.delete(t.Context(), line, "key")
 				if want := int64(min(n, 1)) - deleted; err != nil || resp.Deleted != max(0, want) {
 					t.Errorf("%T: %v, %v", w, resp, err)
 				}
@@ -248,7 +248,7 @@ func TestWiresFailAlike(t *testing.T) {
 		outcomes := make(map[string]bool)
 		for _, w := range []wire{builders{c}, direct{c.ActiveConnection()}} {
 			_, enter := w.commit(ctx, entering(nil, "key", nil, 0))
-			_, leave := w.delete(ctx, "key")
+			_, leave := w.delete(ctx, line, "key")
 			outcomes[fmt.Sprintf("%T %v; %T %v; %v", enter, enter, leave, leave, kindOf(enter))] = true
 		}
 		if len(outcomes) != 1 {

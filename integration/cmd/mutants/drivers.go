@@ -45,6 +45,49 @@ var ofDrivers = []mutation{{
 	new:    `f.hand.hasty.Load() > 0`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowLooksBeforeTheWatchStands"}},
 }, {
+	name: "etcd-mark-taken-for-entry", promise: "P1",
+	what: "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
+	file: "coordinator/etcd/join.go",
+	old: `		if isMark(string(kv.Key)) {
+			marks`,
+	new: `		if false {
+			marks`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkIsNoEntryOfItsMaker"}},
+}, {
+	name: "etcd-convoy-of-one-line", promise: "P1",
+	what:   "Two joins of a line are sent in one transaction: both find it empty.",
+	file:   "coordinator/etcd/convoy.go",
+	old:    `waits := c.lines[p.line]; waits {`,
+	new:    `waits := c.lines[p.line]; waits && false {`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestOneOfALineWaits"}},
+}, {
+	name: "etcd-convoy-refused-for-all", promise: "P5",
+	what:   "What one request may not do is refused to all that are sent with it.",
+	file:   "coordinator/etcd/convoy.go",
+	old:    `p.err, p.alone = err, refused; err == nil`,
+	new:    `p.err, p.alone = err, refused && false; err == nil`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestRefusedConvoyIsSentOneByOne"}},
+}, {
+	name: "etcd-convoy-waits-for-ever", promise: "P5",
+	what:   "Requests wait for those before them, which a silent member does not answer.",
+	file:   "coordinator/etcd/convoy.go",
+	old:    `		time.AfterFunc(c.patience, c.rang)`,
+	new:    ``,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestNobodyWaitsForASilentMember"}},
+}, {
+	name: "etcd-convoy-turn-is-kept", promise: "P5",
+	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
+	file: "coordinator/etcd/convoy.go",
+	old: `	c.abreast--
+	c.move()
+}
+
+// arrived`,
+	new: `}
+
+// arrived`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestWhoGivesUpBeforeItsTurn"}},
+}, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted away is not made again.",
 	file:   "coordinator/etcd/await.go",

@@ -1,0 +1,90 @@
+package integration_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/integration/internal/netproxy"
+	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
+)
+
+// TestManyNamesOfOneClient: many goroutines take many names at once, whose requests go to the service together, and connections break
+// under them. Each name has one holder at a time and tokens that rise, and in the end nothing stands in any line.
+func TestManyNamesOfOneClient(t *testing.T) {
+	each(t, func(t *testing.T, s site) {
+		const names, apiece, rounds = 48, 2, 12
+		var proxies []*netproxy.Proxy
+		var addrs []string
+		for _, e := range s.endpoints {
+			p := servers.Proxy(t, []string{e})
+			proxies, addrs = append(proxies, p), append(addrs, p.Addr())
+		}
+		c := s.client(t, 10*time.Second, addrs...)
+		var lines [names]struct {
+			holders atomic.Int32
+			token   atomic.Uint64
+		}
+		name := func(i int) string { return fmt.Sprintf("%s/%d", t.Name(), i) }
+		var all sync.WaitGroup
+		for i := range names * apiece {
+			all.Go(func() {
+				at := &lines[i%names]
+				m, err := mutex.New(c, name(i%names))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for range rounds {
+					l, err := m.Lock(within(t, time.Minute))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if at.holders.Add(1) != 1 {
+						t.Errorf("%s has two holders", name(i%names))
+					}
+					if last := at.token.Swap(uint64(l.Token())); last >= uint64(l.Token()) {
+						t.Errorf("%s: token %d after %d", name(i%names), l.Token(), last)
+					}
+					at.holders.Add(-1)
+					if err := l.Unlock(within(t, time.Minute)); err != nil && !errors.Is(err, coordinator.ErrUnavailable) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { all.Wait(); close(done) }()
+		for broken := 0; ; broken++ {
+			select {
+			case <-time.After(100 * time.Millisecond):
+				if broken < 5 {
+					proxies[broken%len(proxies)].Reset()
+				}
+				continue
+			case <-done:
+			}
+			break
+		}
+		other := s.client(t, 10*time.Second)
+		for i := range names {
+			m, err := mutex.New(other, name(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := m.Lock(within(t, 5*time.Second)) // a release that is owed is done in the background
+			if err != nil {
+				t.Fatalf("%s: %v", name(i), err)
+			}
+			if err := l.Unlock(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
