@@ -11,7 +11,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/integration/internal/netproxy"
 	"github.com/baton-go/baton/integration/internal/servers"
-	"github.com/baton-go/baton/mutex"
 )
 
 // TestManyNamesOfOneClient: many goroutines take many names at once, whose requests go to the service together, and connections break
@@ -33,13 +32,8 @@ func TestManyNamesOfOneClient(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("%s/%d", t.Name(), i) }
 		var all sync.WaitGroup
 		for i := range names * apiece {
+			at, m := &lines[i%names], newMutex(t, c, name(i%names))
 			all.Go(func() {
-				at := &lines[i%names]
-				m, err := mutex.New(c, name(i%names))
-				if err != nil {
-					t.Error(err)
-					return
-				}
 				for range rounds {
 					l, err := m.Lock(within(t, time.Minute))
 					if err != nil {
@@ -61,30 +55,21 @@ func TestManyNamesOfOneClient(t *testing.T) {
 		}
 		done := make(chan struct{})
 		go func() { all.Wait(); close(done) }()
-		for broken := 0; ; broken++ {
+		for broken := range 5 {
 			select {
 			case <-time.After(100 * time.Millisecond):
-				if broken < 5 {
-					proxies[broken%len(proxies)].Reset()
-				}
-				continue
+				proxies[broken%len(proxies)].Reset()
 			case <-done:
 			}
-			break
 		}
+		<-done
 		other := s.client(t, 10*time.Second)
 		for i := range names {
-			m, err := mutex.New(other, name(i))
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := m.Lock(within(t, 5*time.Second)) // a release that is owed is done in the background
+			l, err := newMutex(t, other, name(i)).Lock(within(t, 5*time.Second)) // a release that is owed is done in the background
 			if err != nil {
 				t.Fatalf("%s: %v", name(i), err)
 			}
-			if err := l.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
+			unlock(t, l)
 		}
 	})
 }

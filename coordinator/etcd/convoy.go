@@ -49,7 +49,7 @@ const (
 
 // passenger is a request that can be part of a convoy, and waits.
 type passenger struct {
-	line driver.Line
+	line driver.Line // of a join
 	op   *pb.RequestOp
 	trip *trip         // nil before it departs; guarded by the lock of convoys
 	done chan struct{} // closed when what follows is there
@@ -95,14 +95,14 @@ func (c *convoys) enter(ctx context.Context, line driver.Line, r *request) (resp
 	return resp, err
 }
 
-func (c *convoys) delete(ctx context.Context, line driver.Line, key string) (resp *clientv3.DeleteResponse, err error) {
+func (c *convoys) delete(ctx context.Context, key string) (resp *clientv3.DeleteResponse, err error) {
 	if c.admit(ctx) {
 		defer c.arrived()
-		return c.direct.delete(ctx, line, key)
+		return c.direct.delete(ctx, key)
 	}
-	p := &passenger{line: line, op: new(dropOp).fill([]byte(key))}
+	p := &passenger{op: new(dropOp).fill([]byte(key))}
 	err = c.send(ctx, p, func() (err error) {
-		resp, err = c.direct.delete(ctx, line, key)
+		resp, err = c.direct.delete(ctx, key)
 		return err
 	})
 	if err == nil && resp == nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,17 +58,16 @@ func newRoad(t *testing.T) *road {
 
 func (r *road) convoys() *convoys { return r.s.wire.(*convoys) }
 
-func (r *road) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = make(chan struct{})
-}
+func (r *road) close() { r.gate(make(chan struct{})) }
 
-func (r *road) open() {
+func (r *road) open() { close(r.gate(nil)) }
+
+// gate is for those who come from now on, and returns that which others may still wait for.
+func (r *road) gate(next chan struct{}) (last chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.closed)
-	r.closed = nil
+	last, r.closed = r.closed, next
+	return last
 }
 
 // sizes are of how many parts the requests were that came by.
@@ -136,6 +136,20 @@ func (r *road) join(ctx context.Context, lines ...driver.Line) <-chan arrival {
 	return out
 }
 
+// leave lets all leave on a closed road, of which nothing was heard before, until those who cannot go wait.
+func (r *road) leave(t *testing.T, all []arrival) <-chan error {
+	t.Helper()
+	r.heard = nil
+	r.close()
+	left := make(chan error, len(all))
+	for _, a := range all {
+		go func() { left <- r.s.Pass(t.Context(), a.line, a.joined.Place) }()
+	}
+	r.untilHeard(t, mostAbreast)
+	r.untilWaiting(t, len(all)-mostAbreast)
+	return left
+}
+
 // fill lets as many be under way that others wait.
 func (r *road) fill(t *testing.T) <-chan arrival {
 	t.Helper()
@@ -202,14 +216,7 @@ func TestThoseWhoWaitGoTogether(t *testing.T) {
 		t.Errorf("%d entries; requests of %v parts", r.entries(), sizes)
 	}
 
-	r.heard = nil
-	r.close()
-	left := make(chan error, len(all))
-	for _, a := range all {
-		go func() { left <- r.s.Pass(t.Context(), a.line, a.joined.Place) }()
-	}
-	r.untilHeard(t, mostAbreast)
-	r.untilWaiting(t, n)
+	left := r.leave(t, all)
 	rest = r.join(t.Context(), "mutex/new0", "mutex/new1") // cannot go with them
 	r.untilWaiting(t, n+2)
 	r.open()
@@ -259,14 +266,7 @@ func TestDeletesOfALineGoTogether(t *testing.T) {
 		check(t, err)
 		all = append(all, arrival{line, x, j, err})
 	}
-	r.heard = nil
-	r.close()
-	left := make(chan error, len(all))
-	for _, a := range all {
-		go func() { left <- r.s.Leave(t.Context(), line, a.joined.Place) }()
-	}
-	r.untilHeard(t, mostAbreast)
-	r.untilWaiting(t, 10)
+	left := r.leave(t, all)
 	r.open()
 	for range all {
 		check(t, <-left)
@@ -308,17 +308,11 @@ func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
 			gone := r.join(ctx, someLines(2)...)
 			r.untilWaiting(t, 2)
 			var rest <-chan arrival
-			waiting := 2
 			if others {
 				rest = r.join(t.Context(), "mutex/other")
-				waiting = 3
+				r.untilWaiting(t, 3)
 			}
-			r.untilWaiting(t, waiting)
-			r.mu.Lock()
-			first := r.closed
-			r.closed = make(chan struct{})
-			r.mu.Unlock()
-			close(first)
+			close(r.gate(make(chan struct{})))
 			take(t, mostAbreast, ahead)
 			r.untilHeard(t, mostAbreast+1)
 			cancel()
@@ -343,7 +337,7 @@ func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
 func TestWhoGivesUpBeforeItsTurn(t *testing.T) {
 	c := newConvoys(direct{})
 	c.abreast = mostAbreast
-	p := &passenger{line: line, op: new(dropOp).fill([]byte("key")), done: make(chan struct{})}
+	p := &passenger{op: new(dropOp).fill([]byte("key")), done: make(chan struct{})}
 	if !c.wait(p) || p.alone {
 		t.Fatal("it did not wait")
 	}
@@ -381,12 +375,11 @@ func TestRefusedConvoyIsSentOneByOne(t *testing.T) {
 // TestReplyOfAConvoyIsLost: each of those in it asks again, and has what it got.
 func TestReplyOfAConvoyIsLost(t *testing.T) {
 	r := newRoad(t)
-	var lost bool
+	var lost atomic.Bool
 	r.meet = func(txn *pb.TxnRequest) error {
-		if lost || len(txn.Success) == 1 {
+		if len(txn.Success) == 1 || lost.Swap(true) {
 			return nil
 		}
-		lost = true
 		if _, err := r.f.Txn(context.Background(), txn); err != nil {
 			return err
 		}
@@ -419,10 +412,7 @@ func TestNobodyWaitsForASilentMember(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
 	r.convoys().patience = 20 * time.Millisecond
-	r.mu.Lock()
-	stuck := r.closed
-	r.closed = nil // for those who come
-	r.mu.Unlock()
+	stuck := r.gate(nil)
 	for range 2 { // the timer is set again
 		for _, a := range take(t, 3, r.join(t.Context(), someLines(3)...)) {
 			check(t, r.s.Pass(t.Context(), a.line, a.joined.Place))

@@ -227,7 +227,7 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, pass boo
 	ctx = s.lead(ctx)
 	f, first := s.hand.take(e)
 	if first && f.alone {
-		resp, err := s.wire.delete(ctx, line, e.key)
+		resp, err := s.wire.delete(ctx, e.key)
 		if err != nil {
 			return false, err
 		}

@@ -139,11 +139,10 @@ func (s *session) conditions(a *attempt) []cond {
 // without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	r, ctx := s.joining(a), s.lead(ctx)
-	switch {
-	case a.fence:
-	case a.short():
+	if a.short() { // and so not sent before
 		return s.wire.enter(ctx, a.line, r)
-	default:
+	}
+	if !a.fence {
 		return s.wire.commit(ctx, r)
 	}
 	cmps, then, otherwise := rebuilt(&r.req)

@@ -412,12 +412,11 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 			s, x := open(t, f, client), contender()
 			markOf(t, f, client, s, x, c.behind)
 
-			x.Again, x.Alone = true, c.alone
-			x.Follows = true
-			j, err := s.Join(t.Context(), line, x)
+			x.Follows, x.Again, x.Alone = true, true, c.alone
+			j := join(t, s, x)
 			kv := f.kvs[s.keys.contender(line, x.ID, s.lease, x.Mode)]
-			if err != nil || kv == nil || driver.Token(kv.CreateRevision) != j.Token || j.First == c.behind {
-				t.Errorf("joined with %+v, %v, and there is %v", j, err, kv)
+			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || j.First == c.behind {
+				t.Errorf("joined with %+v, and there is %v", j, kv)
 			}
 		})
 	}

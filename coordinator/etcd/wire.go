@@ -15,8 +15,7 @@ type wire interface {
 	commit(ctx context.Context, r *request) (*clientv3.TxnResponse, error)
 	// enter commits what joins a line if that is empty.
 	enter(ctx context.Context, line driver.Line, r *request) (*clientv3.TxnResponse, error)
-	// delete deletes an entry of the line.
-	delete(ctx context.Context, line driver.Line, key string) (*clientv3.DeleteResponse, error)
+	delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error)
 }
 
 // builders send by a client that was given. Its keys may be others on the wire, if it is one of package clientv3/namespace.
@@ -65,7 +64,7 @@ func (b builders) enter(ctx context.Context, _ driver.Line, r *request) (*client
 	return b.commit(ctx, r)
 }
 
-func (b builders) delete(ctx context.Context, _ driver.Line, key string) (*clientv3.DeleteResponse, error) {
+func (b builders) delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error) {
 	return b.c.Delete(ctx, key)
 }
 
@@ -88,11 +87,7 @@ func (d direct) commit(ctx context.Context, r *request) (*clientv3.TxnResponse, 
 	return (*clientv3.TxnResponse)(&r.resp), nil
 }
 
-func (d direct) enter(ctx context.Context, _ driver.Line, r *request) (*clientv3.TxnResponse, error) {
-	return d.commit(ctx, r)
-}
-
-func (d direct) delete(ctx context.Context, _ driver.Line, key string) (*clientv3.DeleteResponse, error) {
+func (d direct) delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error) {
 	e := &struct {
 		req  pb.DeleteRangeRequest
 		resp pb.DeleteRangeResponse

@@ -99,12 +99,12 @@ func TestWiresSendTheSame(t *testing.T) {
 	conds := []cond{unchanged("sentinel", 7), {stem: "s", key: "+tail"}, {stem: "s", key: "/", end: "0"}, absent("p-")}
 	for n := range conds {
 		sent = nil
-		for _, w := range []wire{builders{c}, direct{c.ActiveConnection()}} {
+		for _, w := range []wire{builders{c}, newConvoys(direct{c.ActiveConnection()})} {
 			if resp, err := w.commit(t.Context(), entering(conds[n:], "key", []byte("value"), 0)); err != nil || resp.Succeeded != (n > 0) {
 				t.Errorf("%T: %v, %v", w, resp, err)
 			}
 			for deleted := int64(0); deleted < 2; deleted++ { // as a transaction of the fake
-				resp, err := w.delete(t.Context(), line, "key")
+				resp, err := w.delete(t.Context(), "key")
 				if want := int64(min(n, 1)) - deleted; err != nil || resp.Deleted != max(0, want) {
 					t.Errorf("%T: %v, %v", w, resp, err)
 				}
@@ -128,7 +128,7 @@ func sameSent(t *testing.T, what func() *request, plainly func(txn clientv3.Txn)
 	}
 	c, prefixed := f.client(t), clientv3.NewCtxClient(t.Context())
 	prefixed.KV = namespace.NewKV(c.KV, "prefix/")
-	for _, w := range []wire{builders{prefixed}, builders{c}, direct{c.ActiveConnection()}} {
+	for _, w := range []wire{builders{prefixed}, builders{c}, newConvoys(direct{c.ActiveConnection()})} {
 		_, _ = w.commit(t.Context(), what())
 	}
 	for _, c := range []*clientv3.Client{prefixed, c} {
@@ -246,9 +246,9 @@ func TestWiresFailAlike(t *testing.T) {
 			return fail
 		}
 		outcomes := make(map[string]bool)
-		for _, w := range []wire{builders{c}, direct{c.ActiveConnection()}} {
+		for _, w := range []wire{builders{c}, newConvoys(direct{c.ActiveConnection()})} {
 			_, enter := w.commit(ctx, entering(nil, "key", nil, 0))
-			_, leave := w.delete(ctx, line, "key")
+			_, leave := w.delete(ctx, "key")
 			outcomes[fmt.Sprintf("%T %v; %T %v; %v", enter, enter, leave, leave, kindOf(enter))] = true
 		}
 		if len(outcomes) != 1 {
@@ -284,7 +284,7 @@ func offline(tb testing.TB, responses ...*pb.ResponseOp) *session {
 	d := newService("apps/orders", given{c})
 	s := newSession(d, c, 1, time.Second)
 	s.sentinel = entry{d.keys.sentinel(1, newNonce()), 1 << 20}
-	s.wire, s.lead, s.joins.epoch = direct{conn}, (*dialer)(nil).lead, 1<<20
+	s.wire, s.lead, s.joins.epoch = newConvoys(direct{conn}), (*dialer)(nil).lead, 1<<20
 	tb.Cleanup(s.end)
 	return s
 }
