@@ -69,8 +69,9 @@ func (s *Session) settle(line driver.Line, id string) bool {
 	return !stray
 }
 
-// NewID returns the ID of a new contender: 96 random bits. It is not made from the session, since two goroutines
-// on one session are two contenders.
+// NewID returns the ID of a new contender: 64 random bits. It is not made from the session, since two goroutines
+// on one session are two contenders; and the session is in an entry's name beside it, so that only one session's contenders of one line
+// must not meet. Every character of it is sent, written down and sent back by each lock.
 //
 // With again it may be the ID of an earlier contender of this session, if the driver is a [driver.Recycler]. A name that was used
 // once costs etcd something until its history is compacted: it stays in the index that is walked to read a line, or to
@@ -82,7 +83,7 @@ func (s *Session) NewID(again bool) string {
 			return id
 		}
 	}
-	var b [12]byte
+	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand aborts the process instead
 	return hex.EncodeToString(b[:])
 }

@@ -78,19 +78,8 @@ func (s *session) enter(ctx context.Context, slots chan struct{}) error {
 	if s.lent != nil {
 		s.look()
 	}
-	select {
-	case <-s.presence.connected():
-	case <-ctx.Done():
-		return away(ctx, s.trouble())
-	case <-s.over:
-		return s.reason()
-	}
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return away(ctx, errBusy)
-	case <-s.over:
-		return s.reason()
+	if err := s.toSend(ctx, slots); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,6 +89,42 @@ func (s *session) enter(ctx context.Context, slots chan struct{}) error {
 	}
 	s.running.Add(1)
 	return nil
+}
+
+// toSend waits for a connection and a place. (Nearly always both are there, and to ask for one thing costs much less than to wait
+// for one of three.)
+func (s *session) toSend(ctx context.Context, slots chan struct{}) error {
+	if up := s.presence.connected(); !isClosed(up) {
+		select {
+		case <-up:
+		case <-ctx.Done():
+			return away(ctx, s.trouble())
+		case <-s.over:
+			return s.reason()
+		}
+	}
+	select {
+	case slots <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return away(ctx, errBusy)
+	case <-s.over:
+		return s.reason()
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // leave gives back what enter took.
