@@ -15,16 +15,22 @@ const afterwards = 2 * time.Second
 // mostly called.
 //
 // What it returned once it returns as it is: of a call with several steps, each of which asks for it, none begins the two seconds
-// anew, nor gets them when the context ends between two steps.
+// anew, nor gets them when the context ends between two steps. But one that has ended as released or closed was a hold's own, or came from
+// it, and was ended by the very call that gives back.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
-	if ctx.Value(afterwardsKey{}) != nil {
+	marked := ctx.Value(afterwardsKey{}) != nil
+	switch ended := ctx.Err() != nil; {
+	case !ended && !marked:
+		return context.WithValue(ctx, afterwardsKey{}, true), func() {}
+	case !ended, marked && !endedByUs(ctx):
 		return ctx, func() {}
 	}
-	once := context.WithValue(ctx, afterwardsKey{}, true)
-	if ctx.Err() == nil {
-		return once, func() {}
-	}
-	return context.WithTimeout(context.WithoutCancel(once), afterwards)
+	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), afterwardsKey{}, true), afterwards)
+}
+
+func endedByUs(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause == ErrReleased || cause == ErrClosed //nolint:errorlint // our own words
 }
 
 // afterwardsKey marks what Afterwards has returned.

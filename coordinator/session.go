@@ -273,6 +273,8 @@ func (s *Session) OnSettle(a *Alarm, b Bell) { s.settling.add(a, b) }
 // close ends the session here and at the service, and waits for what it started.
 func (s *Session) close(ctx context.Context) error {
 	s.end(ErrClosed)
+	ctx, stop := Afterwards(ctx) // which may have been that of a hold
+	defer stop()
 	var err error
 	if s.closing.CompareAndSwap(false, true) {
 		err = s.driver.Close(ctx)

@@ -92,7 +92,7 @@ func (h *Hold) State() (coordinator.State, <-chan struct{}) { return h.ctx.grant
 // Release gives this handle back, and the grant with the last one: its context ends with
 // ErrReleased first, then the entry is removed, and the next in line is
 // admitted. With the last one of its mode, when others are left in a lesser mode, the entry is converted to
-// that instead. It works with a ctx that is dead already, for up to two seconds.
+// that instead. It works with a ctx that is dead already, for up to two seconds, and so with that of the hold, which ends by it.
 //
 // A handle is released once; after that Release returns ErrNotHeld and does nothing.
 // When the hold was lost before, the error says why, and nothing is deleted. An entry that somebody has removed

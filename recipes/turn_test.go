@@ -161,6 +161,44 @@ func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
+// TestReleaseWithTheContextOfTheHold: it ends with the hold, and not with the giving back of it.
+func TestReleaseWithTheContextOfTheHold(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		later := func(int) memory.Fate { return memory.Fate{DelayRequest: time.Second} }
+		w.on(memory.OpConvert, later)
+		w.on(memory.OpLeave, later)
+		ctx, cancel := context.WithTimeout(upper.Context(), time.Hour)
+		defer cancel()
+		wantErr(w.T, upper.Release(ctx))
+		w.wantModes("r")
+		wantErr(w.T, lower.Release(lower.Context()))
+		w.wantModes("")
+
+		upper, lower = w.both()
+		wantErr(w.T, upper.Release(upper.Context()))
+		w.svc.Stop()
+		began := time.Now()
+		wantErr(w.T, lower.Release(lower.Context()), coordinator.ErrUnavailable)
+		if took := time.Since(began); took != 2*time.Second {
+			w.Errorf("ended after %v, want 2s", took)
+		}
+		w.svc.Start()
+		time.Sleep(3 * time.Second)
+		w.wantModes("")
+	})
+}
+
+// TestCloseWithTheContextOfAHold: it ends all holds of the client, and that one with them.
+func TestCloseWithTheContextOfAHold(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, _ := w.both()
+		w.on(memory.OpClose, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Second} })
+		wantErr(w.T, w.a.client.Close(upper.Context()))
+		w.wantModes("")
+	})
+}
+
 func TestReleaseWithADeadContextConverts(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()

@@ -75,6 +75,23 @@ var ofDrivers = []mutation{{
 	new:    ``,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestNobodyWaitsForASilentMember"}},
 }, {
+	name: "etcd-codec-keeps-memory", promise: "P1",
+	what:   "The name of the one ahead, as a join's answer has it, stays in memory that gRPC uses again.",
+	file:   "coordinator/etcd/codec.go",
+	old:    `m.Value = bytes.Clone(v)`,
+	new:    `m.Value = v`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestCodecReadsWhatProtobufDoes"}},
+}, {
+	name: "etcd-codec-adds-to-answers", promise: "P1",
+	what: "An answer is read on top of the one before, as a request that is repeated has it.",
+	file: "coordinator/etcd/codec.go",
+	old: `		case *pb.TxnResponse:
+			m.Reset()
+`,
+	new: `		case *pb.TxnResponse:
+`,
+	caught: []test{{pkg: "coordinator/etcd", name: "TestCodecReadsWhatProtobufDoes"}},
+}, {
 	name: "etcd-convoy-turn-is-kept", promise: "P5",
 	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
 	file: "coordinator/etcd/convoy.go",
