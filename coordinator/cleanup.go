@@ -69,9 +69,9 @@ func (s *Session) settle(line driver.Line, id string) bool {
 	return !stray
 }
 
-// NewID returns the ID of a new contender: 64 random bits. It is not made from the session, since two goroutines
-// on one session are two contenders; and the session is in an entry's name beside it, so that only one session's contenders of one line
-// must not meet. Every character of it is sent, written down and sent back by each lock.
+// NewID returns the ID of a new contender. It is not made from the session, since two goroutines on one session are two contenders.
+// It has 96 random bits, by which it is nobody else's for ever, as the numbers of a semaphore's permits want it; with again 64, by
+// which it is nobody's who stands in the line at the same time. (Every character of it is sent, written down and sent back by each lock.)
 //
 // With again it may be the ID of an earlier contender of this session, if the driver is a [driver.Recycler]. A name that was used
 // once costs etcd something until its history is compacted: it stays in the index that is walked to read a line, or to
@@ -83,9 +83,12 @@ func (s *Session) NewID(again bool) string {
 			return id
 		}
 	}
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand aborts the process instead
-	return hex.EncodeToString(b[:])
+	b := make([]byte, 12)
+	if again {
+		b = b[:8]
+	}
+	_, _ = rand.Read(b) // never fails: crypto/rand aborts the process instead
+	return hex.EncodeToString(b)
 }
 
 func (s *Session) retired() (id string, ok bool) {

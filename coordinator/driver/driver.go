@@ -61,7 +61,7 @@ type Line string
 
 // Contender is one attempt to stand in a line.
 type Contender struct {
-	// ID tells this contender from all others for ever: 16 to 32 lower-case hex
+	// ID tells this contender from all others of the line: 16 to 32 lower-case hex
 	// digits, chosen at random by the coordinator, which does not use it again, unless the session is a Recycler.
 	ID string
 	// Mode is the recipe's mark, 1 to 16 characters of a-z and 0-9 ("x", "r", "p3").

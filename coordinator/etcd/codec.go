@@ -7,21 +7,21 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
-// codec writes and reads what joins and leaves a line by the rules of the wire alone, and leaves the rest to gRPC's own codec. That one
-// goes by reflection, and a short join has nine messages in it: for a lock that nobody contends for, on a client and a service that
-// share a machine, it took as long as two of the join's conditions. See decision 38.
-type codec struct{ encoding.CodecV2 }
+// codec writes and reads what joins and leaves a line by the rules of the wire alone, and leaves the rest to protobuf, which
+// goes by reflection. A short join has nine messages in it: for a lock that nobody contends for, on a client and a service that
+// share a machine, that took as long as two of the join's conditions. See decision 38.
+type codec struct{}
 
-var lean = codec{encoding.GetCodecV2(proto.Name)}
+// Name is that of gRPC's own codec, which the server has.
+func (codec) Name() string { return "proto" }
 
-// Marshal writes the same bytes as gRPC's own.
-func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+// Marshal writes the same bytes as protobuf. No part of the message is nil.
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	w := writer{known: true}
 	switch m := v.(type) {
 	case *pb.TxnRequest:
@@ -34,28 +34,34 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		w.known = false
 	}
 	if !w.known {
-		return c.CodecV2.Marshal(v)
+		b, err := proto.Marshal(v.(proto.Message))
+		return mem.BufferSlice{mem.SliceBuffer(b)}, err
 	}
 	return mem.BufferSlice{mem.SliceBuffer(w.b)}, nil
 }
 
-// Unmarshal reads what gRPC's own does.
-func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if len(data) == 1 {
-		switch m := v.(type) {
-		case *pb.TxnResponse:
-			m.Reset()
-			if readTxn(data[0].ReadOnlyData(), m) {
-				return nil
-			}
-		case *pb.DeleteRangeResponse:
-			m.Reset()
-			if readDrop(data[0].ReadOnlyData(), m) {
-				return nil
-			}
-		}
+// Unmarshal reads what protobuf does, and has it do so if that is not as simple as it nearly always is.
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if read(data, v) {
+		return nil
 	}
-	return c.CodecV2.Unmarshal(data, v) // which begins anew
+	return proto.Unmarshal(data.Materialize(), v.(proto.Message)) // which begins anew
+}
+
+func read(data mem.BufferSlice, v any) bool {
+	if len(data) != 1 {
+		return false
+	}
+	b := data[0].ReadOnlyData()
+	switch m := v.(type) {
+	case *pb.TxnResponse:
+		m.Reset()
+		return readTxn(b, m, deepest)
+	case *pb.DeleteRangeResponse:
+		m.Reset()
+		return readDrop(b, m)
+	}
+	return false
 }
 
 // writer appends messages, fields in the order of their numbers, but what is one of several last.
@@ -182,8 +188,8 @@ func (w *writer) read(m *pb.RangeRequest) {
 // The last bits of a field's tag say how it is written.
 const asNumber, asBytes = uint64(protowire.VarintType), uint64(protowire.BytesType)
 
-// fields calls f with the tag of each field of a message, and its number or its bytes, until it returns false. It returns whether
-// all was read; then f knows all of it.
+// fields calls f with the tag of each field of a message, and its number or its bytes. False says that the message is broken or has what
+// f does not know.
 func fields(b []byte, f func(tag, n uint64, v []byte) bool) bool {
 	for len(b) > 0 {
 		tag, size := protowire.ConsumeVarint(b)
@@ -209,8 +215,11 @@ func fields(b []byte, f func(tag, n uint64, v []byte) bool) bool {
 	return true
 }
 
-func readTxn(b []byte, m *pb.TxnResponse) bool {
-	return fields(b, func(tag, n uint64, v []byte) bool {
+// deepest is how many transactions may be one inside the other. A convoy's are two.
+const deepest = 4
+
+func readTxn(b []byte, m *pb.TxnResponse, deep int) bool {
+	return deep > 0 && fields(b, func(tag, n uint64, v []byte) bool {
 		switch tag {
 		case 1<<3 | asBytes:
 			return readHeader(v, &m.Header)
@@ -219,7 +228,7 @@ func readTxn(b []byte, m *pb.TxnResponse) bool {
 		case 3<<3 | asBytes:
 			op := &pb.ResponseOp{}
 			m.Responses = append(m.Responses, op)
-			return readOp(v, op)
+			return readOp(v, op, deep-1)
 		default:
 			return false
 		}
@@ -228,7 +237,7 @@ func readTxn(b []byte, m *pb.TxnResponse) bool {
 }
 
 // readOp reads the answer to a part of a request, unless that was a read.
-func readOp(b []byte, m *pb.ResponseOp) bool {
+func readOp(b []byte, m *pb.ResponseOp, deep int) bool {
 	return fields(b, func(tag, _ uint64, v []byte) bool {
 		if m.Response != nil { // and were to be one with this
 			return false
@@ -245,7 +254,7 @@ func readOp(b []byte, m *pb.ResponseOp) bool {
 		case 4<<3 | asBytes:
 			of := &pb.TxnResponse{}
 			m.Response = &pb.ResponseOp_ResponseTxn{ResponseTxn: of}
-			return readTxn(v, of)
+			return readTxn(v, of, deep)
 		}
 		return false
 	})

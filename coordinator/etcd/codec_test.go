@@ -8,6 +8,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -125,6 +126,17 @@ func (d dice) txnResponse(deep int) *pb.TxnResponse {
 	return &pb.TxnResponse{Header: d.header(), Succeeded: d.often(), Responses: some(d, 3, func() *pb.ResponseOp { return d.responseOp(deep) })}
 }
 
+// like makes another message of a kind.
+func (d dice) like(m proto.Message) proto.Message {
+	switch m.(type) {
+	case *pb.TxnResponse:
+		return d.txnResponse(2)
+	case *pb.DeleteRangeResponse:
+		return d.dropResponse()
+	}
+	return d.entry()
+}
+
 // TestCodecWritesWhatProtobufDoes: byte for byte, whether it knows the message or not.
 func TestCodecWritesWhatProtobufDoes(t *testing.T) {
 	d := dice{rand.New(rand.NewPCG(1, 2))}
@@ -132,7 +144,7 @@ func TestCodecWritesWhatProtobufDoes(t *testing.T) {
 		for _, m := range []proto.Message{d.txnRequest(2), d.dropRequest(), d.entry()} {
 			want, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 			check(t, err)
-			got, err := lean.Marshal(m)
+			got, err := codec{}.Marshal(m)
 			if err != nil || !bytes.Equal(got.Materialize(), want) {
 				t.Fatalf("%.200s:\n%.200x, %v, want\n%.200x", m, got.Materialize(), err, want)
 			}
@@ -140,7 +152,7 @@ func TestCodecWritesWhatProtobufDoes(t *testing.T) {
 	}
 }
 
-// TestCodecReadsWhatProtobufDoes: messages, those in pieces, those that are cut off or of which a bit is another.
+// TestCodecReadsWhatProtobufDoes: messages, those in pieces, two that are to be merged, those that are cut off or have one bit flipped.
 func TestCodecReadsWhatProtobufDoes(t *testing.T) {
 	d := dice{rand.New(rand.NewPCG(3, 4))}
 	for range 3000 {
@@ -148,12 +160,60 @@ func TestCodecReadsWhatProtobufDoes(t *testing.T) {
 			b, err := proto.Marshal(m)
 			check(t, err)
 			readsAlike(t, b, m)
+			twice, err := proto.Marshal(d.like(m))
+			check(t, err)
+			readsAlike(t, append(twice, b...), m)
 			if len(b) > 0 {
 				readsAlike(t, b[:d.IntN(len(b))], m)
 				b = bytes.Clone(b)
 				b[d.IntN(len(b))] ^= 1 << d.IntN(8)
 				readsAlike(t, b, m)
 			}
+		}
+	}
+}
+
+// TestCodecMergesWhatIsThereTwice, inside the parts of an answer.
+func TestCodecMergesWhatIsThereTwice(t *testing.T) {
+	d := dice{rand.New(rand.NewPCG(7, 8))}
+	for range 2000 {
+		var parts []byte
+		for range 2 {
+			b, err := proto.Marshal(d.responseOp(1))
+			check(t, err)
+			parts = append(parts, b...)
+		}
+		var puts []byte
+		for range 2 {
+			b, err := proto.Marshal(&pb.PutResponse{Header: d.header(), PrevKv: d.entry()})
+			check(t, err)
+			puts = append(puts, b...)
+		}
+		for _, op := range [][]byte{parts, protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), puts)} {
+			readsAlike(t, protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), op), &pb.TxnResponse{})
+		}
+	}
+}
+
+// TestCodecIsNotDeep: protobuf judges what no service sends.
+func TestCodecIsNotDeep(t *testing.T) {
+	var b []byte
+	for n := range 12_000 {
+		b = protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), b)
+		b = protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), b)
+		if n < 10 || n%4000 == 3999 {
+			readsAlike(t, b, &pb.TxnResponse{})
+		}
+	}
+}
+
+// TestCodecKnowsAllFields of what it writes: one that a later etcd adds would be left out in silence.
+func TestCodecKnowsAllFields(t *testing.T) {
+	for m, n := range map[proto.Message]int{
+		&pb.TxnRequest{}: 3, &pb.Compare{}: 9, &pb.RequestOp{}: 4, &pb.PutRequest{}: 6, &pb.DeleteRangeRequest{}: 3, &pb.RangeRequest{}: 13,
+	} {
+		if d := m.ProtoReflect().Descriptor(); d.Fields().Len() != n {
+			t.Errorf("%s has %d fields, and had %d", d.FullName(), d.Fields().Len(), n)
 		}
 	}
 }
@@ -169,7 +229,7 @@ func readsAlike(t *testing.T, b []byte, full proto.Message) {
 		{mem.SliceBuffer(bytes.Clone(b[:cut])), mem.SliceBuffer(bytes.Clone(b[cut:]))},
 	} {
 		got := proto.Clone(full)
-		err := lean.Unmarshal(data, got)
+		err := codec{}.Unmarshal(data, got)
 		for _, part := range data { // as it is used again
 			clear(part.ReadOnlyData())
 		}
@@ -194,24 +254,46 @@ func FuzzCodec(f *testing.F) {
 	})
 }
 
-// TestCodecKnowsWhatJoinsAndLeaves: none of it goes by reflection.
+// TestCodecKnowsWhatJoinsAndLeaves: neither requests nor answers go by reflection.
 func TestCodecKnowsWhatJoinsAndLeaves(t *testing.T) {
-	s := offline(t)
-	x := contender()
-	for _, a := range []*attempt{
-		{Contender: x, line: line}, {Contender: x, line: line, behind: true},
-	} {
-		a.entry = s.keys.contender(line, x.ID, s.lease, x.Mode)
+	knows := func(request, answer proto.Message) {
+		t.Helper()
 		w := writer{known: true}
-		if w.txn(&s.joining(a).req); !w.known {
-			t.Errorf("%+v", a)
+		switch m := request.(type) {
+		case *pb.TxnRequest:
+			w.txn(m)
+		case *pb.DeleteRangeRequest:
+			w.drop(m)
+		}
+		b, err := proto.Marshal(answer)
+		check(t, err)
+		if !w.known || len(w.b) == 0 || !read(mem.BufferSlice{mem.SliceBuffer(b)}, answer.ProtoReflect().New().Interface()) {
+			t.Errorf("%v, answered with %v, goes by reflection", request, answer)
 		}
 	}
+	header := &pb.ResponseHeader{ClusterId: 1, MemberId: 2, Revision: 3, RaftTerm: 4}
+	put := func(before *mvccpb.KeyValue) *pb.ResponseOp {
+		return &pb.ResponseOp{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{Header: header, PrevKv: before}}}
+	}
+	drop := &pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{Header: header, Deleted: 1}}}
+	txn := func(parts ...*pb.ResponseOp) *pb.TxnResponse {
+		return &pb.TxnResponse{Header: header, Succeeded: true, Responses: parts}
+	}
+	part := func(of *pb.TxnResponse) *pb.ResponseOp {
+		return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: of}}
+	}
+
+	s, x := offline(t), contender()
+	e := entry{s.keys.contender(line, x.ID, s.lease, x.Mode), 7}
+	a := &attempt{Contender: x, line: line, entry: e.key}
+	short := &s.joining(a).req
+	knows(short, txn(put(nil)))
+	a.behind, a.Follows = true, true
+	knows(&s.joining(a).req, txn(part(txn(put(&mvccpb.KeyValue{Key: []byte("tail"), Value: []byte("ahead"), ModRevision: 5, Lease: 6}))), put(nil)))
 	for _, again := range []bool{false, true} {
-		w := writer{known: true}
-		e := entry{s.keys.contender(line, x.ID, s.lease, x.Mode), 7}
-		if w.txn(&s.leaving(line, e, again, true, []string{"m~"}).req); !w.known {
-			t.Error(again)
-		}
+		knows(&s.leaving(line, e, again, true, []string{"m~"}).req, txn(drop, part(txn(put(nil))), drop))
 	}
+	knows(&pb.DeleteRangeRequest{Key: []byte(e.key)}, &pb.DeleteRangeResponse{Header: header, Deleted: 1})
+	aboard := &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: short}}
+	knows(&pb.TxnRequest{Success: []*pb.RequestOp{aboard, aboard}}, txn(part(txn(put(nil))), part(txn(put(nil)))))
 }

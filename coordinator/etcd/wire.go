@@ -78,7 +78,8 @@ func (d direct) invoke(ctx context.Context, method string, req, resp any) error 
 	return clientv3.ContextError(ctx, d.conn.Invoke(ctx, method, req, resp, patient...))
 }
 
-var patient = []grpc.CallOption{grpc.WaitForReady(true), grpc.ForceCodecV2(lean)}
+// With a codec of one's own the content type is application/grpc+proto in full.
+var patient = []grpc.CallOption{grpc.WaitForReady(true), grpc.ForceCodecV2(codec{})}
 
 func (d direct) commit(ctx context.Context, r *request) (*clientv3.TxnResponse, error) {
 	if err := d.invoke(ctx, pb.KV_Txn_FullMethodName, &r.req, &r.resp); err != nil {

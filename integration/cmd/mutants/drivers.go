@@ -85,10 +85,10 @@ var ofDrivers = []mutation{{
 	name: "etcd-codec-adds-to-answers", promise: "P1",
 	what: "An answer is read on top of the one before, as a request that is repeated has it.",
 	file: "coordinator/etcd/codec.go",
-	old: `		case *pb.TxnResponse:
-			m.Reset()
+	old: `	case *pb.TxnResponse:
+		m.Reset()
 `,
-	new: `		case *pb.TxnResponse:
+	new: `	case *pb.TxnResponse:
 `,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestCodecReadsWhatProtobufDoes"}},
 }, {
