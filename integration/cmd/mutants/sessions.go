@@ -118,9 +118,16 @@ var ofSessions = []mutation{{
 	name: "dead-context-unlocks-nothing", promise: "P4",
 	what:   "A release with a context that is dead already asks nothing of the service.",
 	file:   "coordinator/bound.go",
-	old:    `	if ctx.Err() == nil {`,
-	new:    `	if ctx != nil {`,
+	old:    `	switch ended := ctx.Err() != nil; {`,
+	new:    `	switch ended := ctx == nil; {`,
 	caught: []test{{pkg: "mutex", name: "TestUnlockWithADeadContext"}},
+}, {
+	name: "own-context-unlocks-nothing", promise: "P4",
+	what:   "A release with the hold's own context ends with it, before the service was asked.",
+	file:   "coordinator/bound.go",
+	old:    `marked && !endedByUs(ctx):`,
+	new:    `marked:`,
+	caught: []test{{pkg: "recipes", name: "TestReleaseWithTheContextOfTheHold"}},
 }, {
 	name: "downgrade-with-a-gap", promise: "P1",
 	what: "A conversion leaves the line and joins it again, at its end.",
