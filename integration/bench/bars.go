@@ -16,18 +16,27 @@ type Bar struct {
 	Measured float64 `json:"measured"`
 	Unit     string  `json:"unit,omitempty"`
 	Met      bool    `json:"met"`
+	// Reason is where it says why it is missed, for a bar that allows a reason instead.
+	Reason string `json:"reason,omitempty"`
 }
 
 func (b Bar) bound() string {
+	bound := "≤ " + figure(b.Most) + b.Unit
 	if b.Least > 0 {
-		return "≥ " + figure(b.Least) + b.Unit
+		bound = "≥ " + figure(b.Least) + b.Unit
 	}
-	return "≤ " + figure(b.Most) + b.Unit
+	if b.Reason != "" {
+		bound += ", or the reason"
+	}
+	return bound
 }
 
 func (b Bar) verdict() string {
 	if b.Met {
 		return "met"
+	}
+	if b.Reason != "" {
+		return "reason: " + b.Reason
 	}
 	return "missed"
 }
@@ -51,6 +60,7 @@ func (r *Result) Bars() []Bar {
 	if r.Reenter != nil {
 		b.most("E7", "re-entrant pair", r.Reenter.Time, 200, " ns")
 		b.most("E7", "re-entrant pair, allocations", math.Round(r.Reenter.Allocs), 0, "")
+		b.all[len(b.all)-1].Reason = "decision 7"
 	}
 	if r.Complete {
 		b.most("E8", "the run", r.Took.Minutes(), 20, " min")

@@ -154,13 +154,13 @@ func handOver(place, service string, f form, w int) contest {
 	subjects := append([]subject{bareRelay(service, f), baton("mutex", batonMutex)}, locks(service)...)
 	c := contest{
 		name: fmt.Sprintf("%s/%s/%d", f, place, w), place: place, load: load{form: f, contenders: w}, subjects: subjects,
-		least: 16, most: 2000,
+		least: 16, most: 2000, finer: 3,
 	}
 	if f == drain { // of which few are measured, since each costs the time to form a line
 		c.least = 40
 	}
-	if f == drain && w > c.least { // a round is one drain, which is short
-		c.finer = 3
+	if f == drain && w <= c.least { // a round is several drains, which is fine enough
+		c.finer = 1
 	}
 	return c
 }
