@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"path"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -106,10 +105,14 @@ func (s *session) addAlone(ctx context.Context, line driver.Line, c driver.Conte
 		s.calms.end(line)
 		return a, false, nil
 	}
-	prefix := s.below(line, nodePrefix(c, s.hex))
-	request := appendCreate(appendInt(make([]byte, 8, 512), opCreate2), prefix, c.Value, s.acl, zk.FlagEphemeralSequential)
-	if a, sent, err = express(ctx, s, f, request, readCreated); !sent {
+	place := s.below(line, nodePrefix(c, s.hex))
+	request := appendCreate(newRequest(opCreate2, len(place)+len(c.Value)), place, c.Value, s.acl, zk.FlagEphemeralSequential)
+	r, sent, err := express(ctx, s, f, request, readCreated)
+	if !sent {
 		return a, false, nil
+	}
+	if err == nil {
+		a.node, err = made(place, r.path)
 	}
 	if err != nil {
 		s.calms.end(line)
@@ -119,6 +122,7 @@ func (s *session) addAlone(ctx context.Context, line driver.Line, c driver.Conte
 		}
 		return a, true, err
 	}
+	a.Joined = driver.Joined{Place: a.node.Place, Token: driver.Token(r.czxid)}
 	if a.First = a.node.seq == expected.next && !a.node.late() && s.calm(expected); !a.First {
 		s.calms.end(line)
 		a.others = 1 // or more
@@ -126,18 +130,22 @@ func (s *session) addAlone(ctx context.Context, line driver.Line, c driver.Conte
 	return a, true, nil
 }
 
-// readCreated reads the reply to the making of a node: its path and its Stat.
-func readCreated(b []byte, err error) (arrival, error) {
+// created is what the reply to the making of a node says of it.
+type created struct {
+	path  string
+	czxid int64
+}
+
+func readCreated(b []byte, err error) (c created, _ error) {
 	if err != nil {
-		return arrival{}, err
+		return c, err
 	}
 	r := record{b}
-	full, stat := r.text(), r.stat()
-	n, ok := parseNode(path.Base(full))
-	if r.short() || !ok {
-		return arrival{}, errors.New("zookeeper: unexpected reply to a join")
+	c.path, c.czxid = r.text(), r.stat().Czxid
+	if r.short() {
+		return c, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: unexpected reply to a join"))
 	}
-	return arrival{node: n, parent: path.Dir(full), Joined: driver.Joined{Place: n.Place, Token: driver.Token(stat.Czxid)}}, nil
+	return c, nil
 }
 
 // becalm notes that a contender has met nobody. The watch is left at the service until others come or the line is removed.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"path"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
@@ -69,7 +70,6 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		if !sent {
 			a, err = s.add(ctx, line, c, f, heel)
 		}
-		err = s.about(line, c, a, err)
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
 		}
@@ -91,17 +91,22 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the line's node vanished again and again"))
 }
 
-// about is err, or says that the reply to a join is about another node: then it is not known what the join has made.
-func (s *session) about(line driver.Line, c driver.Contender, a arrival, err error) error {
-	if err == nil && (a.node.ID != c.ID || a.node.Session != s.hex || a.parent != s.path(line)) {
-		return misdirected(a.node.Key)
+// made is the node that a join has made, of whose path the service adds the number to what was asked for. A reply about another node
+// leaves it unknown what the join has made.
+func made(asked, path string) (node, error) {
+	if !strings.HasPrefix(path, asked) {
+		return node{}, misdirected(path)
 	}
-	return err
+	n, ok := parseOwn(path[strings.LastIndexByte(asked, '/')+1:])
+	if !ok {
+		return node{}, misdirected(path)
+	}
+	return n, nil
 }
 
 // misdirected is the error of a join whose reply is about another node.
-func misdirected(name string) error {
-	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", name))
+func misdirected(path string) error {
+	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", path))
 }
 
 // shortLine is how many children may be listed where their number alone would do if there were no heels.
@@ -167,7 +172,6 @@ func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contend
 type arrival struct {
 	driver.Joined
 	node   node
-	parent string // where that is
 	heel   string // the name of its own, empty if it has none
 	others int32  // how many nodes there are besides
 }
@@ -193,7 +197,7 @@ func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender,
 	o, err := s.multi(ctx, f, append(ops, operation{opSetData, parent, nil, -1}))
 	switch {
 	case err == nil:
-		return arrived(o)
+		return arrived(place, o)
 	case c.Record != 0 && o.failed == 1 && errors.Is(err, zk.ErrNoNode):
 		return arrival{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
 	case heel && o.failed == before:
@@ -203,12 +207,15 @@ func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender,
 }
 
 // arrived reads the reply: to the making of the node, that of the heel if there is one, and the Stat of the parent.
-func arrived(o outcome) (arrival, error) {
-	n, ok := parseNode(path.Base(o.made[0]))
-	if !ok || o.stat.Mzxid == 0 {
+func arrived(place string, o outcome) (arrival, error) {
+	n, err := made(place, o.made[0])
+	if err != nil {
+		return arrival{}, err
+	}
+	if o.stat.Mzxid == 0 {
 		return arrival{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: unexpected reply to a join"))
 	}
-	a := arrival{node: n, parent: path.Dir(o.made[0]), others: o.stat.NumChildren - 1}
+	a := arrival{node: n, others: o.stat.NumChildren - 1}
 	if o.made[1] != "" {
 		a.heel = path.Base(o.made[1])
 		a.others--

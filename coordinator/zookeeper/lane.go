@@ -249,7 +249,7 @@ func (s *session) multiByConn(ctx context.Context, f *flight, ops []operation) (
 
 // remove deletes a node.
 func (s *session) remove(ctx context.Context, node string) error {
-	request := appendVersion(appendInt(make([]byte, 8, 256), opDelete), node, -1)
+	request := appendVersion(newRequest(opDelete, len(node)), node, -1)
 	if _, sent, err := express(ctx, s, nil, request, readNothing); sent {
 		return err
 	}

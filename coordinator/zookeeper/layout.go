@@ -46,8 +46,8 @@ func (s *session) record(line driver.Line) string {
 // path that reaches into another line or into ZooKeeper's own tree.
 func (s *session) checkLine(line driver.Line) error {
 	kind, name, _ := strings.Cut(string(line), "/")
-	for _, part := range []string{kind, name} {
-		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, unsafe) {
+	for _, part := range [...]string{kind, name} {
+		if part == "." || part == ".." || !within(part, 1, len(line), isPlain) {
 			return invalid("line %q: want kind/name in unreserved URL characters and percent escapes", line)
 		}
 	}
@@ -55,11 +55,6 @@ func (s *session) checkLine(line driver.Line) error {
 		return invalid("line %q: /%s belongs to the service", line, reserved)
 	}
 	return nil
-}
-
-func unsafe(r rune) bool {
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-		strings.ContainsRune("-._~%", r))
 }
 
 // checkKey refuses keys that would lead out of the line: an empty one is the
@@ -126,4 +121,11 @@ func within(s string, least, most int, ok func(byte) bool) bool {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 func isHex(b byte) bool   { return isDigit(b) || b >= 'a' && b <= 'f' }
-func isMode(b byte) bool  { return isDigit(b) || b >= 'a' && b <= 'z' }
+func isPlain(b byte) bool {
+	switch b {
+	case '-', '.', '_', '~', '%':
+		return true
+	}
+	return isDigit(b) || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+func isMode(b byte) bool { return isDigit(b) || b >= 'a' && b <= 'z' }

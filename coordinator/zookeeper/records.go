@@ -28,6 +28,12 @@ func appendString[T string | []byte](b []byte, s T) []byte {
 	return append(appendInt(b, int32(len(s))), s...)
 }
 
+// newRequest begins a request of a kind, with room for its length and number, and for texts and data of so many bytes.
+func newRequest(kind int32, size int) []byte {
+	const rest = 128 // lengths, versions, the access list that is usual
+	return appendInt(make([]byte, 8, rest+size), kind)
+}
+
 // appendData appends a byte array, which may be none.
 func appendData(b, data []byte) []byte {
 	if data == nil {

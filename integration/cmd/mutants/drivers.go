@@ -157,6 +157,13 @@ var ofDrivers = []mutation{{
 	new:    `	if false && c.Again {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinWithUnknownOutcome"}},
 }, {
+	name: "zookeeper-believes-any-reply", promise: "P1",
+	what:   "A join believes a reply about another node than it asked for.",
+	file:   "coordinator/zookeeper/join.go",
+	old:    `	if !strings.HasPrefix(path, asked) {`,
+	new:    `	if len(path) < len(asked) {`,
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyToAJoinIsAboutIt"}},
+}, {
 	name: "zookeeper-releases-anybody", promise: "P7",
 	what: "A release deletes the node of another session.",
 	file: "coordinator/zookeeper/leave.go",
