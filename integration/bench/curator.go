@@ -151,7 +151,7 @@ func (p *curatorPlayer) play(ctx context.Context, pl *play) (times, error) {
 	defer p.mu.Unlock()
 	defer context.AfterFunc(ctx, p.curators.process.Kill)()
 	err := p.tell("play %d %s %s %s %d %d %d %d %d", p.id, p.form, p.recipe, pl.name, p.contenders, p.names, p.permits,
-		warmTurns(p.contenders), pl.turns)
+		pl.warm, pl.turns)
 	for err == nil {
 		var word, rest string
 		if word, rest, err = p.hear(); err != nil {

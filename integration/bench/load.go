@@ -36,6 +36,7 @@ func (l load) connections() int { return min(l.contenders, maxConnections) }
 // play is one go at a load.
 type play struct {
 	name  string // new for each
+	warm  int    // how many turns go before those that are measured
 	turns int    // how many to measure; a drain has one fewer than contenders
 	rec   *recorder
 	// settled waits until so many more waiters than before are in line and watch: see field.settle.
@@ -114,15 +115,12 @@ func both(ctx context.Context, c contender) error {
 	return c.give(ctx)
 }
 
-// warmPairs open the session, make the parents, and warm the caches.
-const warmPairs = 5
-
 func (c crowd) pairs(ctx context.Context, p *play) (times, error) {
 	one, err := c.contender(0, p.name)
 	if err != nil {
 		return times{}, err
 	}
-	for range warmPairs {
+	for range p.warm {
 		if err := both(ctx, one); err != nil {
 			return times{}, err
 		}
@@ -256,8 +254,19 @@ func (l *line) times(from, to int) times {
 	return t
 }
 
-// warmTurns go before those that are measured, so that the line is in motion.
-func warmTurns(contenders int) int { return min(contenders, 32) }
+// warmTurns go before those that are measured, so that sessions are open, caches are warm, and the line is in motion. Before turns that are
+// counted each contender has had one: those that form a line do not know yet that it will be one, and some ask for more than once they do.
+func (l load) warmTurns(counted bool) int {
+	const pairsFirst, turnsFirst = 15, 32
+	switch {
+	case l.form == pairs:
+		return pairsFirst
+	case counted:
+		return l.contenders
+	default:
+		return min(l.contenders, turnsFirst)
+	}
+}
 
 // course is a play of turns: a line with a part of it that is measured.
 type course struct {
@@ -267,9 +276,8 @@ type course struct {
 	over     atomic.Bool
 }
 
-func newCourse(p *play, contenders int) *course {
-	from := warmTurns(contenders)
-	return &course{line: newLine(from + p.turns + 1), from: from, to: from + p.turns, rec: p.rec}
+func newCourse(p *play) *course {
+	return &course{line: newLine(p.warm + p.turns + 1), from: p.warm, to: p.warm + p.turns, rec: p.rec}
 }
 
 // turn is called by whoever holds, and tells whether that was the last one that is measured.
@@ -292,7 +300,7 @@ func (c crowd) turns(ctx context.Context, p *play) (times, error) {
 	if err != nil {
 		return times{}, err
 	}
-	course := newCourse(p, len(all))
+	course := newCourse(p)
 	// Whoever is granted when it is over gives back and stays away, so that the line drains.
 	rounds := func(one contender) error {
 		for {
@@ -380,7 +388,7 @@ func (c crowd) permitted(ctx context.Context, p *play) (times, error) {
 		return times{}, err
 	}
 	g, ctx := newGroup(ctx)
-	course := newCourse(p, len(all))
+	course := newCourse(p)
 	each := make([][]time.Duration, len(all))
 	for i, one := range all {
 		g.run(func() error {

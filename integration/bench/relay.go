@@ -110,7 +110,7 @@ type watched struct {
 }
 
 func (r relay) ring(ctx context.Context, p *play) (times, error) {
-	course := newCourse(p, r.contenders)
+	course := newCourse(p)
 	g, ctx := newGroup(ctx)
 	made := make([]chan struct{}, r.contenders)
 	for i := range made {

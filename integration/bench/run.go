@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"regexp"
 	"runtime"
 	"slices"
@@ -301,9 +302,8 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 		rounds *= f.roundsForOne()
 	}
 	for round := range rounds {
-		// Each begins a round once, so that nobody always follows the same one.
-		for i := range all {
-			e := all[(i+round)%len(all)]
+		for _, i := range order(round, len(all)) {
+			e := all[i]
 			s, err := f.sample(ctx, e, e.turns, nil)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", e.Name, err)
@@ -322,6 +322,9 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	fmt.Fprintf(f.Progress, "   took %v\n", time.Since(began).Round(100*time.Millisecond))
 	return r, nil
 }
+
+// order is that of a round: another one each time, so that nobody always follows the same one, and the same in each run.
+func order(round, n int) []int { return rand.New(rand.NewPCG(uint64(round), 0)).Perm(n) }
 
 func (f *field) access() access {
 	return access{service: f.service(), addrs: f.place.addrs(), curators: f.curators}
@@ -396,7 +399,7 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 			name = fmt.Sprintf("%s-%d", f.load.form, f.load.contenders)
 		}
 		t, err := e.play(ctx, &play{
-			name: name, turns: turns, rec: rec,
+			name: name, warm: f.load.warmTurns(m != nil), turns: turns, rec: rec,
 			settled: func(ctx context.Context, waiters int) error { return f.settle(ctx, before+waiters) },
 		})
 		if err != nil {

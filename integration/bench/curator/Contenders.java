@@ -213,7 +213,7 @@ public class Contenders {
 
         String pairs() throws Exception {
             Contender one = contender(0, name);
-            for (int i = 0; i < 5; i++) {
+            for (int i = 0; i < warm; i++) {
                 one.take();
                 one.give();
             }
