@@ -33,12 +33,23 @@ type contest struct {
 	subjects []subject
 	// least and most bound the number of turns that are measured at once.
 	least, most int
-	// finer is how many rounds there are for one, each of them so much shorter: where the subjects differ by less than the machine does
-	// from one second to the next. 0 is one.
+	// finer is how many rounds there are for one, each of them so much shorter: where Baton and the floor differ by less than the machine
+	// does from one second to the next. The peers take part in one of so many, at full length. 0 is one.
 	finer int
 }
 
 func (c contest) roundsForOne() int { return max(1, c.finer) }
+
+// takesPart is whether subjects of a role play in a round.
+func (c contest) takesPart(r Role, round int) bool { return r != Peer || round%c.roundsForOne() == 0 }
+
+// part is how much of the time of a sample is theirs.
+func (c contest) part(r Role) float64 {
+	if r == Peer {
+		return 1
+	}
+	return 1 / float64(c.roundsForOne())
+}
 
 func (c contest) service() string {
 	service, _, _ := strings.Cut(c.place, "-")
@@ -140,10 +151,11 @@ func contests(place string) []contest {
 
 func pairsOn(place, service string) contest {
 	c := contest{
-		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000, finer: 20,
+		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000, finer: 5,
 		subjects: []subject{bare(service), baton("mutex", batonMutex)},
 	}
 	if place == service {
+		c.finer = 40
 		c.subjects = append(c.subjects, baton("rwlock read", batonRead), baton("rwlock write", batonWrite), baton("election", batonElection))
 	}
 	c.subjects = append(c.subjects, locks(service)...)
@@ -154,20 +166,17 @@ func handOver(place, service string, f form, w int) contest {
 	subjects := append([]subject{bareRelay(service, f), baton("mutex", batonMutex)}, locks(service)...)
 	c := contest{
 		name: fmt.Sprintf("%s/%s/%d", f, place, w), place: place, load: load{form: f, contenders: w}, subjects: subjects,
-		least: 16, most: 2000, finer: 3,
+		least: 16, most: 2000, finer: 9,
 	}
-	if f == drain { // of which few are measured, since each costs the time to form a line
-		c.least = 40
-	}
-	if f == drain && w <= c.least { // a round is several drains, which is fine enough
-		c.finer = 1
+	if f == drain && w < c.least { // a round is several drains, each of which costs the time to form a line
+		c.least, c.finer = 8, 3
 	}
 	return c
 }
 
 func manyNames(place, service string, n int) contest {
 	return contest{
-		name: "names/" + place, place: place, load: load{form: names, contenders: 64, names: n}, least: 1000, most: 20000, finer: 5,
+		name: "names/" + place, place: place, load: load{form: names, contenders: 64, names: n}, least: 1000, most: 20000, finer: 7,
 		subjects: append([]subject{bare(service), baton("mutex", batonMutex)}, locks(service)...),
 	}
 }

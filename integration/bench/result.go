@@ -120,11 +120,17 @@ func (r *CaseResult) best(role Role) *SubjectResult {
 	return best
 }
 
-// ratio is the median of the ratios of the rounds.
+// ratio is the median of the ratios of the rounds in which both took part.
 func (r *CaseResult) ratio(of, to []Sample) float64 {
+	there := make(map[int]Sample, len(to))
+	for _, s := range to {
+		there[s.Round] = s
+	}
 	var all []float64
-	for i := range min(len(of), len(to)) {
-		all = append(all, r.figure(of[i])/r.figure(to[i]))
+	for _, s := range of {
+		if other, ok := there[s.Round]; ok {
+			all = append(all, r.figure(s)/r.figure(other))
+		}
 	}
 	return median(all)
 }

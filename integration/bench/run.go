@@ -26,8 +26,9 @@ type Options struct {
 	Progress io.Writer
 }
 
-// Sample is one measurement of one subject: times in nanoseconds, all but Turns for one turn.
+// Sample is one measurement of one subject: times in nanoseconds, all but Round and Turns for one turn.
 type Sample struct {
+	Round      int     `json:"round"` // counts from 0
 	Turns      int     `json:"turns"`
 	Time       float64 `json:"ns"` // the whole time divided by the turns
 	P50        float64 `json:"p50_ns"`
@@ -237,7 +238,9 @@ func (o Options) cut(c contest) contest {
 			c.load.contenders = max(32, c.load.contenders/d)
 		}
 		c.load.names = min(c.load.names, max(64, c.load.names/d))
-		c.least, c.most = max(5, c.least/d), max(5, c.most/d)
+		few := max(5, 2*c.load.permits) // more than can hold while the measurement begins
+		c.least, c.most = max(few, c.least/d), max(few, c.most/d)
+		c.finer = 0
 	}
 	return c
 }
@@ -297,17 +300,17 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 		}
 	}
 	runtime.GC() // and no more: whoever makes garbage pays for it
-	rounds := f.Rounds
-	if f.Divide <= 1 {
-		rounds *= f.roundsForOne()
-	}
-	for round := range rounds {
+	for round := range f.Rounds * f.roundsForOne() {
 		for _, i := range order(round, len(all)) {
 			e := all[i]
+			if !f.takesPart(e.role, round) {
+				continue
+			}
 			s, err := f.sample(ctx, e, e.turns, nil)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", e.Name, err)
 			}
+			s.Round = round
 			e.Rounds = append(e.Rounds, s.Sample)
 		}
 	}
@@ -366,8 +369,7 @@ func (f *field) calibrate(ctx context.Context, e *entrant) error {
 	if err != nil {
 		return err
 	}
-	length := float64(f.Sample) / float64(f.roundsForOne())
-	e.turns = min(f.most, max(f.least, int(length/s.Time)))
+	e.turns = min(f.most, max(f.least, int(f.part(e.role)*float64(f.Sample)/s.Time)))
 	return nil
 }
 
