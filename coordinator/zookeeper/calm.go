@@ -136,13 +136,14 @@ type created struct {
 	czxid int64
 }
 
+// readCreated reads that reply.
 func readCreated(b []byte, err error) (c created, _ error) {
 	if err != nil {
 		return c, err
 	}
 	r := record{b}
 	c.path, c.czxid = r.text(), r.stat().Czxid
-	if r.short() {
+	if r.short() || c.czxid == 0 {
 		return c, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: unexpected reply to a join"))
 	}
 	return c, nil

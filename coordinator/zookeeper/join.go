@@ -98,7 +98,7 @@ func made(asked, path string) (node, error) {
 		return node{}, misdirected(path)
 	}
 	n, ok := parseOwn(path[strings.LastIndexByte(asked, '/')+1:])
-	if !ok {
+	if !ok || n.turn != 0 {
 		return node{}, misdirected(path)
 	}
 	return n, nil

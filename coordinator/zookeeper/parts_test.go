@@ -229,6 +229,7 @@ func TestReplyToAJoinIsAboutIt(t *testing.T) {
 	}
 	for _, other := range []string{
 		"", asked, asked + "7", asked + "lock-0000000007", asked + "1/0000000007",
+		asked + "0000000000000007_1_0000000007",
 		asked + "/x_" + testID + "_1000a2b3c4d5e6f_0000000007",
 		"/baton/mutex/invoices/x_" + testID + "_1000a2b3c4d5e6f_0000000007",
 		"/baton/mutex/orders/r_" + testID + "_1000a2b3c4d5e6f_0000000007",

@@ -33,8 +33,9 @@ type contest struct {
 	subjects []subject
 	// least and most bound the number of turns that are measured at once.
 	least, most int
-	// finer is how many rounds there are for one, each of them so much shorter: where Baton and the floor differ by less than the machine
-	// does from one second to the next. The peers take part in one of so many, at full length. 0 is one.
+	// finer is how many rounds there are for one, 0 being one: where Baton and the floor differ by less than the machine does from one
+	// second to the next. Those two have samples that are so much shorter, unless least forbids; the peers take part in one of so many
+	// rounds, with full ones. Drains are as long as they are: for them it is more rounds.
 	finer int
 }
 
@@ -166,9 +167,12 @@ func handOver(place, service string, f form, w int) contest {
 	subjects := append([]subject{bareRelay(service, f), baton("mutex", batonMutex)}, locks(service)...)
 	c := contest{
 		name: fmt.Sprintf("%s/%s/%d", f, place, w), place: place, load: load{form: f, contenders: w}, subjects: subjects,
-		least: 16, most: 2000, finer: 9,
+		least: 15, most: 2000, finer: 9,
 	}
-	if f == drain && w < c.least { // a round is several drains, each of which costs the time to form a line
+	if w > 128 { // each sample costs the time to form the line
+		c.finer = 5
+	}
+	if f == drain && w < c.least { // likewise, and a sample is several drains
 		c.least, c.finer = 8, 3
 	}
 	return c
@@ -203,9 +207,13 @@ func single(service string) []contest {
 	}
 	return append(all,
 		manyNames(service, service, 1000),
-		contest{
-			name: "permits/" + service, place: service, load: load{form: permits, contenders: 64, permits: 10}, least: 100, most: 5000,
-			subjects: semaphores(service),
-		},
+		manyPermits(service),
 	)
+}
+
+func manyPermits(service string) contest {
+	return contest{
+		name: "permits/" + service, place: service, load: load{form: permits, contenders: 64, permits: 10}, least: 100, most: 5000,
+		subjects: semaphores(service),
+	}
 }

@@ -24,7 +24,7 @@ func openEtcdLinks(ctx context.Context, a access, n int) (links etcdLinks, err e
 			return nil, err
 		}
 		links = append(links, etcdLink{Client: c})
-		l, err := c.Grant(ctx, 10*int64(ttl.Seconds())) // longer than any case: nothing is renewed
+		l, err := c.Grant(ctx, 100*int64(ttl.Seconds())) // longer than any case: nothing is renewed
 		if err != nil {
 			links.close()
 			return nil, err

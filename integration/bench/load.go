@@ -36,7 +36,7 @@ func (l load) connections() int { return min(l.contenders, maxConnections) }
 // play is one go at a load.
 type play struct {
 	name  string // new for each
-	warm  int    // how many turns go before those that are measured
+	warm  int    // how many turns go before those that are measured; not for drains and many names
 	turns int    // how many to measure; a drain has one fewer than contenders
 	rec   *recorder
 	// settled waits until so many more waiters than before are in line and watch: see field.settle.
@@ -254,19 +254,9 @@ func (l *line) times(from, to int) times {
 	return t
 }
 
-// warmTurns go before those that are measured, so that sessions are open, caches are warm, and the line is in motion. Before turns that are
-// counted each contender has had one: those that form a line do not know yet that it will be one, and some ask for more than once they do.
-func (l load) warmTurns(counted bool) int {
-	const pairsFirst, turnsFirst = 15, 32
-	switch {
-	case l.form == pairs:
-		return pairsFirst
-	case counted:
-		return l.contenders
-	default:
-		return min(l.contenders, turnsFirst)
-	}
-}
+// warmTurns go before those that are measured, so that sessions are open, caches are warm, and each contender has had its turn: those that
+// form a line do not know yet that it will be one, and some ask for more than once they do.
+func (l load) warmTurns() int { return max(15, l.contenders) }
 
 // course is a play of turns: a line with a part of it that is measured.
 type course struct {

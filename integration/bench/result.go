@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -120,19 +121,31 @@ func (r *CaseResult) best(role Role) *SubjectResult {
 	return best
 }
 
-// ratio is the median of the ratios of the rounds in which both took part.
+// ratio is the median of the ratios of the rounds. Where one of the two took part in few of them, a round is all that the other one did
+// until the next of these.
 func (r *CaseResult) ratio(of, to []Sample) float64 {
-	there := make(map[int]Sample, len(to))
-	for _, s := range to {
-		there[s.Round] = s
+	few := of
+	if len(to) < len(of) {
+		few = to
 	}
 	var all []float64
-	for _, s := range of {
-		if other, ok := there[s.Round]; ok {
-			all = append(all, r.figure(s)/r.figure(other))
+	for i, s := range few {
+		next := math.MaxInt
+		if i+1 < len(few) {
+			next = few[i+1].Round
 		}
+		all = append(all, r.during(of, s.Round, next)/r.during(to, s.Round, next))
 	}
 	return median(all)
+}
+
+// during is the figure of several rounds, from one until before another.
+func (r *CaseResult) during(all []Sample, from, next int) float64 {
+	in := slices.DeleteFunc(slices.Clone(all), func(s Sample) bool { return s.Round < from || s.Round >= next })
+	if r.Form == string(pairs) {
+		return medianSample(in).P50
+	}
+	return mean(in, func(s Sample) float64 { return s.Time })
 }
 
 func medianSample(all []Sample) Sample {

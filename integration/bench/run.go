@@ -14,9 +14,9 @@ import (
 
 // Options say what to measure and for how long.
 type Options struct {
-	// Rounds is how often each subject of a case has its turn.
+	// Rounds is how often each subject of a case has its turn, and more often where a case has finer rounds.
 	Rounds int
-	// Sample is how long one measurement should take; the number of turns is chosen accordingly.
+	// Sample is how long one measurement should take, without those; the number of turns is chosen accordingly.
 	Sample time.Duration
 	// Cases and Subjects choose by name; nil is all.
 	Cases, Subjects *regexp.Regexp
@@ -44,7 +44,7 @@ type SubjectResult struct {
 	Name   string   `json:"name"`
 	Role   Role     `json:"role"`
 	Rounds []Sample `json:"rounds"`
-	// Median has the median of each figure over the rounds; of processor time it has the mean.
+	// Median has the median of each figure over the rounds; of processor time it has the mean, and P99 is that of all turns.
 	Median Sample `json:"median"`
 	// Counts are for one turn, counted in a round that is not timed.
 	Counts Counts `json:"counts"`
@@ -161,25 +161,29 @@ func (r *run) warm(ctx context.Context, c contest) error {
 	if c.service() != "zookeeper" || r.Divide > 1 {
 		return nil
 	}
-	for _, w := range []contest{manyNames(c.place, "zookeeper", 64), handOver(c.place, "zookeeper", turns, 16)} {
-		if err := r.warmUp(ctx, r.only(w)); err != nil {
+	for _, w := range []struct {
+		contest
+		turns int // of each subject
+	}{
+		{manyNames(c.place, "zookeeper", 64), 10_000},
+		{handOver(c.place, "zookeeper", turns, 16), 10_000},
+		{manyPermits("zookeeper"), 3_000},
+	} {
+		if err := r.warmUp(ctx, r.only(w.contest), w.turns); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// warmTurnsEach is how many turns each subject has then.
-const warmTurnsEach = 10_000
-
-func (r *run) warmUp(ctx context.Context, w contest) error {
+func (r *run) warmUp(ctx context.Context, w contest, turns int) error {
 	f := &field{contest: w, place: r.place, curators: &r.curators, Options: r.Options}
 	for _, s := range w.subjects {
 		player, err := s.open(ctx, f.access(), w.load)
 		if err != nil {
 			return err
 		}
-		_, err = f.sample(ctx, &entrant{player: player}, warmTurnsEach, nil)
+		_, err = f.sample(ctx, &entrant{player: player}, turns, nil)
 		player.close()
 		if err != nil {
 			return err
@@ -238,7 +242,7 @@ func (o Options) cut(c contest) contest {
 			c.load.contenders = max(32, c.load.contenders/d)
 		}
 		c.load.names = min(c.load.names, max(64, c.load.names/d))
-		few := max(5, 2*c.load.permits) // more than can hold while the measurement begins
+		few := max(5, 2*c.load.permits) // or the last turn that is measured could be before the first has begun the measuring
 		c.least, c.most = max(few, c.least/d), max(few, c.most/d)
 		c.finer = 0
 	}
@@ -267,6 +271,7 @@ type entrant struct {
 	subject
 	player
 	turns int
+	each  []time.Duration // of all rounds
 	SubjectResult
 }
 
@@ -312,6 +317,7 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 			}
 			s.Round = round
 			e.Rounds = append(e.Rounds, s.Sample)
+			e.each = append(e.each, s.each...)
 		}
 	}
 	r := &CaseResult{Name: f.name, Form: string(f.load.form), Place: f.contest.place, Contenders: f.load.contenders, Connections: f.load.connections()}
@@ -319,6 +325,10 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 		r.Subjects = append(r.Subjects, e.SubjectResult)
 	}
 	r.judge()
+	for i, e := range all { // few of the slowest are in one round
+		slices.Sort(e.each)
+		r.Subjects[i].Median.P99 = quantile(e.each, 0.99)
+	}
 	for _, s := range r.Subjects {
 		fmt.Fprintln(f.Progress, "  ", s.line())
 	}
@@ -326,8 +336,15 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	return r, nil
 }
 
-// order is that of a round: another one each time, so that nobody always follows the same one, and the same in each run.
-func order(round, n int) []int { return rand.New(rand.NewPCG(uint64(round), 0)).Perm(n) }
+// order is that of a round: at random, so that nobody always follows the same one; every second the reverse of the one before, so that
+// of any two each goes first as often; and the same in each run.
+func order(round, n int) []int {
+	all := rand.New(rand.NewPCG(uint64(round/2), 0)).Perm(n)
+	if round%2 == 1 {
+		slices.Reverse(all)
+	}
+	return all
+}
 
 func (f *field) access() access {
 	return access{service: f.service(), addrs: f.place.addrs(), curators: f.curators}
@@ -359,22 +376,26 @@ func (f *field) countTurns() int {
 	return max(f.least, min(200, 2*f.load.contenders))
 }
 
-// calibrate finds how many turns take the time of a sample, and warms up.
+// calibrate finds how many turns take the time of a sample, the second time with everything warm.
 func (f *field) calibrate(ctx context.Context, e *entrant) error {
 	if f.load.form == drain || f.Divide > 1 {
 		e.turns = f.least
 		return nil
 	}
-	s, err := f.sample(ctx, e, f.least, nil)
-	if err != nil {
-		return err
+	e.turns = f.least
+	for range 2 {
+		s, err := f.sample(ctx, e, e.turns, nil)
+		if err != nil {
+			return err
+		}
+		e.turns = min(f.most, max(f.least, int(f.part(e.role)*float64(f.Sample)/s.Time)))
 	}
-	e.turns = min(f.most, max(f.least, int(f.part(e.role)*float64(f.Sample)/s.Time)))
 	return nil
 }
 
 type counted struct {
 	Sample
+	each   []time.Duration
 	counts Counts
 }
 
@@ -401,7 +422,7 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 			name = fmt.Sprintf("%s-%d", f.load.form, f.load.contenders)
 		}
 		t, err := e.play(ctx, &play{
-			name: name, warm: f.load.warmTurns(m != nil), turns: turns, rec: rec,
+			name: name, warm: f.load.warmTurns(), turns: turns, rec: rec,
 			settled: func(ctx context.Context, waiters int) error { return f.settle(ctx, before+waiters) },
 		})
 		if err != nil {
@@ -416,6 +437,7 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 			Turns: sum.turns, Time: float64(sum.elapsed) / n, P50: quantile(sum.each, 0.5), P99: quantile(sum.each, 0.99),
 			ServerTime: float64(used.server) / n, ClientTime: float64(used.client) / n, Allocs: used.allocs / n, AllocBytes: used.bytes / n,
 		},
+		sum.each,
 		used.counts.per(n),
 	}, nil
 }

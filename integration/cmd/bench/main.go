@@ -1,6 +1,6 @@
 // Bench measures Baton beside the floors of its services and beside other libraries, in one run on the same servers.
 //
-//	make bench                                        all, some fifteen minutes, and the docs anew
+//	make bench                                        all, less than twenty minutes, and the docs anew
 //	go run ./cmd/bench -quick                         a look at all cases, two minutes
 //	go run ./cmd/bench -run 'turns/etcd/' -rounds 3   some of them
 package main
@@ -39,7 +39,7 @@ func parse() (flags, error) {
 	quick := flag.Bool("quick", false, "few rounds of few turns: to see that all runs, not to measure")
 	cases := flag.String("run", "", "regular expression: only these cases")
 	subjects := flag.String("subjects", "", "regular expression: only these subjects; without the floor there are no ratios")
-	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject")
+	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject; more where a case is measured finer")
 	flag.DurationVar(&f.Sample, "sample", 0, "time of one measurement")
 	flag.StringVar(&f.docs, "docs", "", "root of the repository, whose docs are written anew")
 	flag.StringVar(&f.json, "json", "", "file for the figures")
