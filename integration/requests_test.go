@@ -98,6 +98,55 @@ func (s site) watches(t *testing.T, c meter) (n int) {
 	return n
 }
 
+// TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites counts what those cost who come again in the same order: two writes, and on
+// ZooKeeper the read that watches; on etcd their watches stand.
+func TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites(t *testing.T) {
+	const (
+		clients, turns = 4, 25
+		most           = 3.5 // requests; on etcd 4 if each wait made its watch and looked
+	)
+	each(t, func(t *testing.T, s site) {
+		name := servers.Name(t)
+		var all []meter
+		for range clients {
+			all = append(all, s.meter(t, 10*time.Second))
+		}
+		requests := func() (n int) {
+			for _, c := range all {
+				n += c.requests()
+			}
+			return n
+		}
+		take := func(turns int) {
+			var wg sync.WaitGroup
+			for _, c := range all {
+				m := newMutex(t, c.Client, name)
+				wg.Go(func() {
+					for range turns {
+						l, err := m.Lock(context.Background())
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if err := l.Unlock(context.Background()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}
+		take(3) // opens the sessions
+		before := requests()
+		take(turns)
+		n := requests() - before
+		t.Logf("%d requests in %d turns", n, clients*turns)
+		if float64(n) > most*clients*turns {
+			t.Errorf("%d requests in %d turns, want at most %v a turn", n, clients*turns, most)
+		}
+	})
+}
+
 // TestReleaseWakesExactlyOneOfAThousand counts the watch events that all clients get while a line of a
 // thousand is served: those of the one that leaves and of the one behind it, and nobody out of turn. Who has waited for long watches its
 // own entry too, and on ZooKeeper the entry of the one ahead beside what says that it has passed. On etcd either watch is told of

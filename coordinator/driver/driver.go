@@ -274,6 +274,8 @@ type Session interface {
 	//
 	// sole says that own has stood in a view with that one ahead and no other, and that that one is never converted.
 	//
+	// A watch of it may outlast a return of nil for a moment, for the contender's next Follow.
+	//
 	// N1: passed is true only if the place left by Pass, or, with sole, if own stood in the line when the place left, in whatever way.
 	// False says nothing.
 	//

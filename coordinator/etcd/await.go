@@ -38,7 +38,7 @@ func (s *session) await(ctx context.Context, key string, opts []clientv3.OpOptio
 func (s *session) awaitOnce(ctx context.Context, key string, opts []clientv3.OpOption, told teller) error {
 	stream := s.streams.current()
 	wctx, cancel := s.watchContext(stream)
-	watch := s.streams.openWatch(cancel, func() clientv3.WatchChan { return s.c.Watch(wctx, key, opts...) })
+	watch := openWatch(cancel, func() clientv3.WatchChan { return s.c.Watch(wctx, key, opts...) })
 	defer watch.close()
 	events := watch.wait(ctx)
 	if events == nil {
@@ -93,12 +93,10 @@ type opening struct {
 }
 
 // openWatch asks for a watch whose context cancel ends. The caller must close what it returns.
-func (st *streams) openWatch(cancel context.CancelFunc, open func() clientv3.WatchChan) *opening {
+func openWatch(cancel context.CancelFunc, open func() clientv3.WatchChan) *opening {
 	o := &opening{stands: make(chan clientv3.WatchChan), over: make(chan struct{}), cancel: cancel}
-	st.opening.Add(1)
 	go func() { // ends once the caller has closed it, when the watch stands or the session, whose context is above that of the watch, is over
 		events := open()
-		st.opening.Add(-1)
 		select {
 		case o.stands <- events:
 		case <-o.over:

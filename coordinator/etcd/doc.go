@@ -33,12 +33,12 @@
 // # What it costs
 //
 //	Open       grant, one transaction, one watch
-//	Join       one transaction when the line is as this session found it last: empty, or busy. One more when it is not, and
+//	Join       one transaction when the line is as this session found it lately: empty, or busy. One more when it is not, and
 //	           for one that is to be alone in a line with a tail or marks left over; one or two more when a Forget of the same
 //	           session crossed it; one more for a refusal, unless it is to be alone
 //	Ahead      one serializable read, keys only
-//	Follow     one watch, on a stream that the client's watches share, and one look at the two keys after its creation, or during it
-//	           while such looks find the one ahead gone; another one then if others wrote meanwhile; after
+//	Follow     one watch, on a stream that the client's watches share, and one look at the two keys after its creation, or neither behind the one
+//	           that let the contender in the last time, if that was a moment ago; after
 //	           a second a look at the follower's own key, and one watch for all followers of the session in that line
 //	Watch      one watch on the same stream, and one look at the key after
 //	           its creation unless nothing was written since the last Ahead; several places

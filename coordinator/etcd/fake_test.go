@@ -320,18 +320,23 @@ func (f *fake) tell(events []*clientv3.Event, rev int64) {
 	}
 }
 
+// watched counts the watches on keys that contain the given text.
+func (f *fake) watched(text string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for w := range f.watchers {
+		if strings.Contains(string(w.op.KeyBytes()), text) {
+			n++
+		}
+	}
+	return n
+}
+
 // watching waits until there are n watches on keys that contain the given text.
 func (f *fake) watching(t *testing.T, n int, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) {
-		f.mu.Lock()
-		have := 0
-		for w := range f.watchers {
-			if strings.Contains(string(w.op.KeyBytes()), text) {
-				have++
-			}
-		}
-		f.mu.Unlock()
+		have := f.watched(text)
 		if have == n {
 			return
 		}

@@ -6,13 +6,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -94,11 +91,9 @@ type handovers struct {
 	fresh map[string]fresh
 	// marks has what a contender is to remove when it leaves: the marks of those ahead of it.
 	marks map[string][]string
-	// busy has lines in which the last join of this session found others. To those the next one sends the
-	// transaction that swaps the tail, and to others a shorter one, which fails if somebody is there.
-	busy map[driver.Line]struct{}
-	// hasty is how many more looks in vain end those at an entry that is followed before the watch of it stands.
-	hasty atomic.Int32
+	// busy has lines in which a join of this session found others lately, with how many more have to find nobody until a line is
+	// quiet. To those the next one sends the transaction that swaps the tail, and to others a shorter one, which fails if somebody is there.
+	busy map[driver.Line]int
 }
 
 // fresh is an entry whose making was answered.
@@ -107,18 +102,19 @@ type fresh struct {
 	alone bool  // it joined an empty line, or one without followers: no tail names it, and nobody is told of it as the nearest
 }
 
-// mostBusy bounds what is remembered of lines. Forgetting costs a request.
-const mostBusy = 1024
+const (
+	mostBusy   = 1024 // lines; to forget one costs a request
+	quietAfter = 4    // joins
+)
 
 func newHandovers() handovers {
-	return handovers{fresh: make(map[string]fresh), marks: make(map[string][]string), busy: make(map[driver.Line]struct{})}
+	return handovers{fresh: make(map[string]fresh), marks: make(map[string][]string), busy: make(map[driver.Line]int)}
 }
 
 func (h *handovers) isBusy(line driver.Line) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, busy := h.busy[line]
-	return busy
+	return h.busy[line] > 0
 }
 
 // found remembers how a contender has joined: first, with the create revision rev, or behind others.
@@ -126,27 +122,18 @@ func (h *handovers) found(a *attempt, first bool, rev int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fresh[a.key] = fresh{rev, first || !a.Follows}
+	n := quietAfter
 	if first {
+		n = h.busy[a.line] - 1
+	}
+	switch {
+	case n <= 0:
 		delete(h.busy, a.line)
 		return
-	}
-	if len(h.busy) >= mostBusy {
+	case len(h.busy) >= mostBusy:
 		clear(h.busy)
 	}
-	h.busy[a.line] = struct{}{}
-}
-
-// hasteFor is how many looks in vain end the early ones. Early is a round trip sooner; it costs a request more if nothing is found and
-// others write meanwhile, or the member that is asked is behind.
-const hasteFor = 8
-
-// looked remembers whether a look at the entry that is followed found it gone.
-func (h *handovers) looked(gone bool) {
-	if gone {
-		h.hasty.Store(hasteFor)
-	} else if n := h.hasty.Load(); n > 0 {
-		h.hasty.CompareAndSwap(n, n-1)
-	}
+	h.busy[a.line] = n
 }
 
 // take returns what is known of an entry that nobody has tried to remove yet, and forgets it.
@@ -285,216 +272,4 @@ func (s *session) dropTailOf(line driver.Line, e entry, pass bool, keys *text) *
 	t.otherwise[0] = t.tail.fill(t.req.Compare[0].Key)
 	t.req.Failure = t.otherwise[:]
 	return t.fill()
-}
-
-// Follow watches the entry ahead and its mark, or, with sole, the entry ahead and own: the one ahead may have joined an empty line, and
-// leaves without a word then. Who knows that it stands itself needs none, and what goes at once is told in one message.
-//
-// The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark;
-// the rest is told by events. If looks have lately found that it has left, one is sent together with the watch, and no other if it was as new. A watch
-// that is not waited for is still made, and delays those that are asked for after it: so one at a time. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
-func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
-	if err := s.alive(); err != nil {
-		return false, err
-	}
-	e, ok := s.keys.entry(line, ahead)
-	if !ok {
-		return false, invalid("%q is no place of line %q", ahead.Key, line)
-	}
-	me, err := s.own(line, own)
-	if err != nil {
-		return false, err
-	}
-	s.hand.noteMark(me.contender, mark(e.key))
-	f := &following{session: s, me: me, ahead: e, sole: sole}
-	for {
-		err := f.wait(ctx)
-		if !isAnswer(err, rpctypes.ErrCompacted) {
-			return f.passed || sole && err == nil, err
-		}
-	}
-}
-
-// following is one Follow.
-type following struct {
-	*session
-	me     mine
-	ahead  entry
-	sole   bool
-	passed bool
-	looked int64 // the last revision as of which a look found the entry ahead, and with sole own; 0 if none has
-}
-
-// watched is what the watch is on. Between two entries there may be others, whose leaving is not heeded, and whose joining is not sent:
-// it is one contender of a line that hears of them.
-func (f *following) watched() (key string, opts []clientv3.OpOption) {
-	key, last := f.ahead.key, mark(f.ahead.key)
-	if f.sole {
-		key, last = min(f.me.key, f.ahead.key), max(f.me.key, f.ahead.key)
-		opts = append(opts, clientv3.WithFilterPut())
-	}
-	return key, append(opts, clientv3.WithRange(last+"\x00"), clientv3.WithCreatedNotify())
-}
-
-// wait is one attempt, with watches of its own.
-func (f *following) wait(ctx context.Context) error {
-	stream := f.streams.current()
-	wctx, cancel := f.watchContext(stream)
-	key, opts := f.watched()
-	early := f.hand.hasty.Load() > 0 && f.streams.opening.Load() == 0
-	watch := f.streams.openWatch(cancel, func() clientv3.WatchChan { return f.c.Watch(wctx, key, opts...) })
-	defer watch.close()
-	if early {
-		switch done, err := f.look(ctx, 0); {
-		case err == driver.ErrGone: //nolint:errorlint // our own word
-			return f.gone(ctx)
-		case err == nil && done:
-			return nil
-		}
-	}
-	events := watch.wait(ctx)
-	if events == nil {
-		return f.watchFailed(ctx, errWatchEnded)
-	}
-	var settled <-chan time.Time
-	if !f.sole { // else own needs no other guard
-		timer := time.NewTimer(driver.Settle)
-		defer timer.Stop()
-		settled = timer.C
-	}
-	var warnings <-chan warning
-	for {
-		select {
-		case resp, ok := <-events:
-			if err := f.broken(ctx, stream, resp, ok); err != nil {
-				return err
-			}
-			done, err := f.told(ctx, resp)
-			switch {
-			case err == driver.ErrGone, done && removed(warnings): //nolint:errorlint // our own word
-				return f.gone(ctx)
-			case err != nil:
-				return f.watchFailed(ctx, err)
-			case done:
-				return nil
-			}
-		case <-settled:
-			p := f.guards.enter(f.session, f.me.entry)
-			defer f.guards.leave(p)
-			warnings = p.warnings
-		case w := <-warnings:
-			if err := f.warned(ctx, w); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return f.watchFailed(ctx, errWatchEnded)
-		case <-wctx.Done():
-			return f.watchFailed(ctx, errWatchEnded)
-		}
-	}
-}
-
-// told handles a message about the entry ahead, and its mark or own, of which ErrGone says that it is gone.
-func (f *following) told(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
-	if resp.Created {
-		if f.looked > 0 && f.looked >= resp.Header.Revision { // the watch shows all after that revision
-			return false, nil
-		}
-		return f.look(ctx, resp.Header.Revision)
-	}
-	for _, ev := range resp.Events {
-		switch {
-		case ev.Type == mvccpb.PUT && f.isMark(ev.Kv):
-			f.passed = true
-		case f.ahead.goes(ev):
-			f.learn(ev.Kv.ModRevision)
-			done = true
-		case f.sole && f.me.goes(ev):
-			return false, driver.ErrGone
-		}
-	}
-	return done, nil
-}
-
-// isMark tells whether a key is the mark of the entry ahead, and not of an earlier one of that name.
-func (f *following) isMark(kv *mvccpb.KeyValue) bool {
-	return string(kv.Key) == mark(f.ahead.key) && string(kv.Value) == revision(f.ahead.rev)
-}
-
-// warned handles a word of the guard.
-func (f *following) warned(ctx context.Context, w warning) error {
-	err := w.err
-	if err == nil {
-		if err = f.lookAtSelf(ctx, w.since); err != nil && err != driver.ErrGone { //nolint:errorlint // our own word, and not the cause of a context
-			return f.watchFailed(ctx, err)
-		}
-	}
-	if err == driver.ErrGone { //nolint:errorlint // likewise
-		return f.gone(ctx)
-	}
-	return err
-}
-
-// gone tells whether the entry that is gone was removed, or went with its session. The watch of the sentinel may tell that later.
-func (s *session) gone(ctx context.Context) error {
-	r, err := s.get(ctx, s.readSentinel())
-	if err != nil {
-		return s.watchFailed(ctx, err)
-	}
-	if err := s.judgeSentinel(r.kvs); err != nil {
-		return err
-	}
-	return driver.ErrGone
-}
-
-// removed tells whether the guard has said that the follower's own entry is gone. Of two messages that are there, of two
-// watches, either may be taken first.
-func removed(warnings <-chan warning) bool {
-	select {
-	case w := <-warnings:
-		return w.err == driver.ErrGone //nolint:errorlint // our own word
-	default:
-		return false
-	}
-}
-
-// look reads the entry ahead and its mark, and with sole own, as of one moment after since.
-func (f *following) look(ctx context.Context, since int64) (done bool, err error) {
-	ops := []clientv3.Op{clientv3.OpGet(f.ahead.key, clientv3.WithRange(mark(f.ahead.key)+"\x00"))}
-	if f.sole {
-		ops = append(ops, clientv3.OpGet(f.me.key, clientv3.WithKeysOnly()))
-	}
-	r, err := f.read(ctx, max(since, f.ahead.rev, f.me.rev), ops...)
-	if err != nil {
-		return false, err
-	}
-	done, own := true, false
-	for _, kv := range r.kvs {
-		switch {
-		case f.ahead.is(kv):
-			done = false
-		case f.me.is(kv):
-			own = true
-		case f.isMark(kv):
-			f.passed = true
-		}
-	}
-	if f.sole && !own {
-		return false, driver.ErrGone
-	}
-	f.learn(r.rev)
-	f.hand.looked(done)
-	if !done {
-		f.looked = r.rev
-	}
-	return done, nil
-}
-
-// lookAtSelf reads the follower's own entry.
-func (f *following) lookAtSelf(ctx context.Context, since int64) error {
-	r, err := f.read(ctx, max(since, f.me.rev), clientv3.OpGet(f.me.key, clientv3.WithKeysOnly()))
-	if err == nil && !f.me.in(r.kvs) {
-		err = driver.ErrGone
-	}
-	return err
 }

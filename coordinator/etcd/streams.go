@@ -25,8 +25,7 @@ func (s *session) watchContext(md metadata.MD) (context.Context, context.CancelF
 // stream each of them would be refused until the last watch there ends, and
 // a session's own watch never does. Other metadata make another stream.
 type streams struct {
-	gen     atomic.Int64
-	opening atomic.Int32 // how many watches were asked for that do not stand yet. The client makes one after the other
+	gen atomic.Int64
 }
 
 const streamKey = "baton-stream"

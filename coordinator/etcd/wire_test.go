@@ -314,7 +314,7 @@ func BenchmarkJoinBehind(b *testing.B) {
 	s := offline(b, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: look}})
 	ctx, x := context.Background(), contender()
 	x.Follows = true
-	s.hand.busy[line] = struct{}{}
+	s.hand.busy[line] = quietAfter
 	b.ReportAllocs()
 	for b.Loop() {
 		j, err := s.Join(ctx, line, x)

@@ -1,0 +1,147 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestFollowUntilTheWatchStands: the watch takes as long as the test says.
+func TestFollowUntilTheWatchStands(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, r *ring, stands chan struct{}){
+		"the first has left": func(t *testing.T, r *ring, stands chan struct{}) {
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			close(stands)
+			r.told(t, r.follow(t.Context(), true), outcome[bool]{got: true})
+		},
+		"the first has left, with a mark": func(t *testing.T, r *ring, stands chan struct{}) {
+			check(t, r.a.Pass(t.Context(), line, r.first))
+			close(stands)
+			r.told(t, r.follow(t.Context(), false), outcome[bool]{got: true})
+		},
+		"the second was removed": func(t *testing.T, r *ring, stands chan struct{}) {
+			(&file{f: r.fake, s: r.b, places: []driver.Place{r.second}}).remove(0, true)
+			close(stands)
+			r.told(t, r.follow(t.Context(), true), outcome[bool]{err: driver.ErrGone})
+		},
+		"the first leaves while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
+			end := r.follow(t.Context(), true)
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			r.waits(t, end)
+			close(stands)
+			r.told(t, end, outcome[bool]{got: true})
+		},
+		"the caller gives up while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			end := r.follow(ctx, true)
+			cause := errors.New("enough")
+			cancel(cause)
+			r.told(t, end, outcome[bool]{err: cause})
+			close(stands)
+			r.stand(t, 0)
+		},
+		"the member at hand is behind the first's leaving": func(t *testing.T, r *ring, stands chan struct{}) {
+			catchUp := r.lag()
+			end := r.follow(t.Context(), true)
+			close(stands)
+			r.waits(t, end)
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			r.waits(t, end)
+			catchUp()
+			r.told(t, end, outcome[bool]{got: true})
+		},
+		"the member at hand is behind both joins": func(t *testing.T, r *ring, stands chan struct{}) {
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			check(t, r.b.Leave(t.Context(), line, r.second))
+			catchUp := r.lag()
+			r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
+			end := r.follow(t.Context(), true)
+			close(stands)
+			r.waits(t, end)
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			r.waits(t, end)
+			catchUp()
+			r.told(t, end, outcome[bool]{got: true})
+		},
+		"the first leaves while the watch is made anew": func(t *testing.T, r *ring, stands chan struct{}) {
+			end := r.follow(t.Context(), true)
+			close(stands)
+			r.waits(t, end)
+			again := make(chan struct{})
+			r.opens = func() { <-again }
+			r.cut(true)
+			r.waits(t, end)
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			close(again)
+			r.told(t, end, outcome[bool]{got: true})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings(t, func(t *testing.T, r *ring) {
+				stands := make(chan struct{})
+				r.opens = func() { <-stands }
+				test(t, r, stands)
+			})
+		})
+	}
+}
+
+// TestFollowOfASessionThatIsLostWhileTheWatchIsMade: etcd keeps that watch until the stream ends.
+func TestFollowOfASessionThatIsLostWhileTheWatchIsMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, stands := newRing(t), make(chan struct{})
+		r.opens = func() { <-stands }
+		end := r.follow(t.Context(), true)
+		_, err := r.b.c.Revoke(t.Context(), r.b.lease)
+		check(t, err)
+		close(stands)
+		r.told(t, end, outcome[bool]{err: driver.ErrSessionLost})
+	})
+}
+
+// TestLineIsBusyForAWhile: a transaction that fails, since others are there, costs a request. One that swaps the tail for nobody costs little.
+func TestLineIsBusyForAWhile(t *testing.T) {
+	f, c := newFake(t)
+	a, b := open(t, f, c), open(t, f, c)
+	x, y := contender(), contender()
+	x.Follows, y.Follows = true, true
+	meet := func() (requests int) {
+		first := join(t, a, x)
+		var second driver.Joined
+		requests = f.sent(func() { second = join(t, b, y) })
+		check(t, a.Leave(t.Context(), line, first.Place))
+		check(t, b.Leave(t.Context(), line, second.Place))
+		return requests
+	}
+	alone := func() {
+		j := join(t, b, y)
+		check(t, b.Leave(t.Context(), line, j.Place))
+	}
+	if n := meet(); n != 2 {
+		t.Errorf("%d requests to meet the first", n)
+	}
+	for range quietAfter - 1 {
+		alone()
+	}
+	if n := meet(); n != 1 {
+		t.Errorf("%d requests to meet another", n)
+	}
+	for range quietAfter {
+		alone()
+	}
+	if n := meet(); n != 2 {
+		t.Errorf("%d requests to meet another after a while", n)
+	}
+	if b.hand.busy[line] != quietAfter {
+		t.Error("the line is quiet")
+	}
+	for range quietAfter {
+		alone()
+	}
+	if n := len(b.hand.busy); n > 0 {
+		t.Errorf("%d lines are busy", n)
+	}
+}

@@ -1,0 +1,401 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// ring is two contenders of two sessions that take turns. It is the second that follows the first.
+type ring struct {
+	*fake
+	a, b          *session
+	as            [2]driver.Contender
+	first, second driver.Place
+}
+
+func newRing(t *testing.T) *ring {
+	f, c := newFake(t)
+	r := &ring{fake: f, a: open(t, f, c), b: open(t, f, c), as: [2]driver.Contender{contender(), contender()}}
+	r.as[0].Follows, r.as[1].Follows = true, true
+	zero := join(t, r.a, contender()).Place // so that the first has somebody ahead when it joins, and a tail
+	r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
+	check(t, r.a.Leave(t.Context(), line, zero))
+	return r
+}
+
+func rings(t *testing.T, test func(t *testing.T, r *ring)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		test(t, r)
+		time.Sleep(2 * lingers)
+		r.stand(t, 0)
+	})
+}
+
+func (r *ring) follow(ctx context.Context, sole bool) <-chan outcome[bool] {
+	end := make(chan outcome[bool], 1)
+	go func() {
+		passed, err := r.b.Follow(ctx, line, r.second, r.first, sole)
+		end <- outcome[bool]{passed, err}
+	}()
+	synctest.Wait()
+	return end
+}
+
+// turn lets each of them in and join again.
+func (r *ring) turn(t *testing.T) {
+	t.Helper()
+	end := r.follow(t.Context(), false)
+	check(t, r.a.Pass(t.Context(), line, r.first))
+	r.told(t, end, outcome[bool]{got: true})
+	r.again(t)
+}
+
+// again is what follows when the second was let in.
+func (r *ring) again(t *testing.T) {
+	t.Helper()
+	r.first = join(t, r.a, r.as[0]).Place
+	check(t, r.b.Pass(t.Context(), line, r.second))
+	r.second = join(t, r.b, r.as[1]).Place
+	synctest.Wait()
+}
+
+func (r *ring) told(t *testing.T, end <-chan outcome[bool], want outcome[bool]) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case got := <-end:
+		if got.got != want.got || !errors.Is(got.err, want.err) {
+			t.Errorf("told %+v, want %+v", got, want)
+		}
+	default:
+		t.Error("it waits on")
+	}
+}
+
+// waits fails the test if the wait has ended.
+func (r *ring) waits(t *testing.T, end <-chan outcome[bool]) {
+	t.Helper()
+	synctest.Wait()
+	if len(end) > 0 {
+		t.Fatalf("told %+v", <-end)
+	}
+}
+
+func (r *ring) removed(t *testing.T, s *session, p driver.Place) {
+	t.Helper()
+	(&file{f: r.fake, s: s, places: []driver.Place{p}}).remove(0, false)
+	synctest.Wait()
+}
+
+// cut ends the watches in the line, compacted or without a word.
+func (r *ring) cut(compacted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for w := range r.watchers {
+		if len(w.op.RangeBytes()) == 0 {
+			continue // a sentinel's
+		}
+		delete(r.watchers, w)
+		if compacted {
+			w.out <- clientv3.WatchResponse{Header: r.header(), Canceled: true, CompactRevision: r.rev}
+		}
+		close(w.out)
+	}
+}
+
+// stand fails the test unless there are n watches in the line now.
+func (r *ring) stand(t *testing.T, n int) {
+	t.Helper()
+	synctest.Wait()
+	if have := r.watched("/mutex/"); have != n {
+		t.Errorf("%d watches, want %d", have, n)
+	}
+}
+
+// watches counts those that do opens.
+func (r *ring) watches(do func()) (n int) {
+	r.opens = func() { n++ }
+	do()
+	r.opens = nil
+	return n
+}
+
+func TestNextWaitBehindTheSameUsesTheWatchOfTheLast(t *testing.T) {
+	rings(t, func(t *testing.T, r *ring) {
+		r.turn(t)
+		for range 5 {
+			var n int
+			opened := r.watches(func() { n = r.sent(func() { r.turn(t) }) })
+			if opened != 0 || n != 4 { // what passes and what joins, of both
+				t.Errorf("%d watches, %d requests", opened, n)
+			}
+		}
+	})
+}
+
+func TestWatchThatStandsShowsAllThatBecomesOfTheOneAhead(t *testing.T) {
+	passed, left := outcome[bool]{got: true}, outcome[bool]{}
+	for name, test := range map[string]func(t *testing.T, r *ring){
+		"passed before the wait": func(t *testing.T, r *ring) {
+			check(t, r.a.Pass(t.Context(), line, r.first))
+			r.told(t, r.follow(t.Context(), false), passed)
+		},
+		"removed before the wait": func(t *testing.T, r *ring) {
+			r.removed(t, r.a, r.first)
+			r.told(t, r.follow(t.Context(), false), left)
+		},
+		"removed during the wait": func(t *testing.T, r *ring) {
+			end := r.follow(t.Context(), false)
+			r.waits(t, end)
+			r.removed(t, r.a, r.first)
+			r.told(t, end, left)
+		},
+		"left before the wait, and another life after it": func(t *testing.T, r *ring) {
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			join(t, r.a, r.as[0])
+			r.told(t, r.follow(t.Context(), false), left)
+		},
+		"its session ended before the wait": func(t *testing.T, r *ring) {
+			check(t, r.a.Close(t.Context()))
+			r.told(t, r.follow(t.Context(), false), left)
+		},
+		"passed while the member at hand was behind": func(t *testing.T, r *ring) {
+			catchUp := r.lag()
+			check(t, r.a.Pass(t.Context(), line, r.first))
+			end := r.follow(t.Context(), false)
+			r.waits(t, end)
+			catchUp()
+			r.told(t, end, passed)
+		},
+		"the caller gives up": func(t *testing.T, r *ring) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			end := r.follow(ctx, false)
+			cause := errors.New("enough")
+			cancel(cause)
+			r.told(t, end, outcome[bool]{err: cause})
+			r.stand(t, 0)
+		},
+		"the own session ends": func(t *testing.T, r *ring) {
+			end := r.follow(t.Context(), false)
+			check(t, r.b.Close(t.Context()))
+			r.told(t, end, outcome[bool]{err: driver.ErrSessionLost})
+			r.stand(t, 0)
+		},
+		"the own entry was removed": func(t *testing.T, r *ring) {
+			end := r.follow(t.Context(), false)
+			r.removed(t, r.b, r.second)
+			r.waits(t, end)
+			time.Sleep(2 * driver.Settle)
+			r.told(t, end, outcome[bool]{err: driver.ErrGone})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings(t, func(t *testing.T, r *ring) {
+				r.turn(t)
+				if n := r.watches(func() { test(t, r) }); n > 0 && name != "the own entry was removed" { // its guard
+					t.Errorf("%d new watches", n)
+				}
+			})
+		})
+	}
+}
+
+// TestSecondInLineUsesTheWatchOfItsLastWait: its watch is of both entries.
+func TestSecondInLineUsesTheWatchOfItsLastWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		removed func(r *ring) (*session, driver.Place)
+		want    outcome[bool]
+	}{
+		"the first leaves":      {func(r *ring) (*session, driver.Place) { return r.a, r.first }, outcome[bool]{got: true}},
+		"the second is removed": {func(r *ring) (*session, driver.Place) { return r.b, r.second }, outcome[bool]{err: driver.ErrGone}},
+	} {
+		for when, before := range map[string]bool{"before the wait": true, "during it": false} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				rings(t, func(t *testing.T, r *ring) {
+					end := r.follow(t.Context(), true)
+					check(t, r.a.Leave(t.Context(), line, r.first))
+					r.told(t, end, outcome[bool]{got: true})
+					r.again(t)
+					n := r.watches(func() {
+						s, p := c.removed(r)
+						if before {
+							r.removed(t, s, p)
+						}
+						end = r.follow(t.Context(), true)
+						if !before {
+							r.waits(t, end)
+							r.removed(t, s, p)
+						}
+						r.told(t, end, c.want)
+					})
+					if n > 0 {
+						t.Errorf("%d new watches", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWatchThatStandsIsOfLaterEntriesOnly: one that was gone before the watch stood is found by a look.
+func TestWatchThatStandsIsOfLaterEntriesOnly(t *testing.T) {
+	rings(t, func(t *testing.T, r *ring) {
+		old := r.first
+		check(t, r.a.Leave(t.Context(), line, r.first))
+		r.first = join(t, r.a, r.as[0]).Place
+		check(t, r.a.Leave(t.Context(), line, r.first))
+		next := r.first
+		r.first = old
+		r.told(t, r.follow(t.Context(), false), outcome[bool]{}) // leaves a watch
+		r.stand(t, 1)
+		r.first = next
+		r.told(t, r.follow(t.Context(), false), outcome[bool]{})
+	})
+}
+
+// TestMessageOfALeavingTellsOfTheNextLifeToo: etcd may put events of several revisions into one message.
+func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
+	rings(t, func(t *testing.T, r *ring) {
+		end := r.follow(t.Context(), false)
+		catchUp := r.lag()
+		check(t, r.a.Pass(t.Context(), line, r.first))
+		r.first = join(t, r.a, r.as[0]).Place
+		check(t, r.a.Leave(t.Context(), line, r.first))
+		r.mu.Lock()
+		all := held{rev: r.rev}
+		for _, h := range r.past.held {
+			all.events = append(all.events, h.events...)
+		}
+		r.past.held = []held{all}
+		r.mu.Unlock()
+		catchUp()
+		r.told(t, end, outcome[bool]{got: true})
+		if n := r.watches(func() { r.told(t, r.follow(t.Context(), false), outcome[bool]{}) }); n > 0 {
+			t.Errorf("%d new watches", n)
+		}
+	})
+}
+
+func TestWatchOfTheLastWaitIsGoodForNothingElse(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, r *ring){
+		"behind another": func(t *testing.T, r *ring) {
+			third := contender()
+			third.Follows = true
+			check(t, r.b.Leave(t.Context(), line, r.second))
+			other := join(t, r.a, third).Place
+			r.second, r.first = join(t, r.b, r.as[1]).Place, other
+			synctest.Wait()
+			n := r.watches(func() {
+				end := r.follow(t.Context(), false)
+				r.stand(t, 1)
+				check(t, r.a.Pass(t.Context(), line, other))
+				r.told(t, end, outcome[bool]{got: true})
+			})
+			if n != 1 {
+				t.Errorf("%d new watches", n)
+			}
+		},
+		"with the own entry as well": func(t *testing.T, r *ring) {
+			n := r.watches(func() {
+				end := r.follow(t.Context(), true)
+				r.stand(t, 1)
+				r.removed(t, r.b, r.second)
+				r.told(t, end, outcome[bool]{err: driver.ErrGone})
+			})
+			if n != 1 {
+				t.Errorf("%d new watches", n)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings(t, func(t *testing.T, r *ring) {
+				r.turn(t)
+				test(t, r)
+			})
+		})
+	}
+}
+
+// TestWatchThatEndsBetweenWaitsOrInTheNextIsMadeAnew: the error is none of the wait's.
+func TestWatchThatEndsBetweenWaitsOrInTheNextIsMadeAnew(t *testing.T) {
+	for how, compacted := range map[string]bool{"compacted": true, "without a word": false} {
+		for when, test := range map[string]func(t *testing.T, r *ring){
+			"before the wait": func(t *testing.T, r *ring) {
+				r.cut(compacted)
+				synctest.Wait()
+				check(t, r.a.Pass(t.Context(), line, r.first))
+				r.told(t, r.follow(t.Context(), false), outcome[bool]{got: true})
+			},
+			"during the wait": func(t *testing.T, r *ring) {
+				end := r.follow(t.Context(), false)
+				r.cut(compacted)
+				r.waits(t, end)
+				check(t, r.a.Pass(t.Context(), line, r.first))
+				r.told(t, end, outcome[bool]{got: true})
+			},
+		} {
+			t.Run(how+" "+when, func(t *testing.T) {
+				rings(t, func(t *testing.T, r *ring) {
+					r.turn(t)
+					if n := r.watches(func() { test(t, r) }); n != 1 {
+						t.Errorf("%d new watches", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWatchThatNobodyWaitsWithEnds: soon, at once if others come between, and with its session.
+func TestWatchThatNobodyWaitsWithEnds(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, r *ring){
+		"after a while": func(t *testing.T, r *ring) {
+			time.Sleep(lingers - time.Millisecond)
+			r.stand(t, 1)
+			time.Sleep(2 * time.Millisecond)
+		},
+		"when its neighbour comes and goes": func(t *testing.T, r *ring) {
+			for i := range 2 * mostHeard {
+				place := join(t, r.a, r.as[0]).Place
+				check(t, r.a.Leave(t.Context(), line, place))
+				synctest.Wait()
+				if i == 0 {
+					r.stand(t, 1)
+				}
+			}
+		},
+		"with the session": func(t *testing.T, r *ring) { check(t, r.b.Close(t.Context())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rings(t, func(t *testing.T, r *ring) {
+				r.turn(t)
+				check(t, r.a.Leave(t.Context(), line, r.first))
+				synctest.Wait()
+				r.stand(t, 1)
+				test(t, r)
+				synctest.Wait()
+				r.stand(t, 0)
+			})
+		})
+	}
+}
+
+// TestTwoWaitsOfAContenderLeaveOneWatch: nobody does so, and nothing stays if somebody does.
+func TestTwoWaitsOfAContenderLeaveOneWatch(t *testing.T) {
+	rings(t, func(t *testing.T, r *ring) {
+		one, other := r.follow(t.Context(), false), r.follow(t.Context(), false)
+		check(t, r.a.Pass(t.Context(), line, r.first))
+		r.told(t, one, outcome[bool]{got: true})
+		r.told(t, other, outcome[bool]{got: true})
+		r.stand(t, 1)
+	})
+}
