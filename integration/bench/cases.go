@@ -167,7 +167,7 @@ func handOver(place, service string, f form, w int) contest {
 	subjects := append([]subject{bareRelay(service, f), baton("mutex", batonMutex)}, locks(service)...)
 	c := contest{
 		name: fmt.Sprintf("%s/%s/%d", f, place, w), place: place, load: load{form: f, contenders: w}, subjects: subjects,
-		least: 15, most: 2000, finer: 9,
+		least: 15, most: 2000, finer: 6,
 	}
 	if w > 128 { // each sample costs the time to form the line
 		c.finer = 5

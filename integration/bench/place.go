@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -25,6 +26,8 @@ type place interface {
 	pids() []int
 	// watches counts those that the servers have on behalf of all clients, and that are served at once.
 	watches(ctx context.Context) (int, error)
+	// rest waits until watches that may outlast what they were made for, for a moment, are gone.
+	rest(ctx context.Context) error
 	// refresh makes the service as good as new, as far as it can: what was measured before must not weigh on what comes.
 	refresh(ctx context.Context) error
 	close()
@@ -85,6 +88,7 @@ type etcdPlace struct {
 	cluster *etcdserver.Cluster
 	client  *clientv3.Client
 	known   []string
+	rested  int // watches at the last rest
 }
 
 func openEtcd(ctx context.Context, nodes int, follower bool) (place, error) {
@@ -118,6 +122,26 @@ func (p *etcdPlace) watches(ctx context.Context) (int, error) {
 		}
 		return g[0] - g[1], nil
 	})
+}
+
+// rest waits until there are no more watches than at the last rest, or for longer than Baton's outlast their waits: then they stay.
+func (p *etcdPlace) rest(ctx context.Context) error {
+	const pause, enough = 15 * time.Millisecond, 20
+	for i := 0; ; i++ {
+		n, err := p.watches(ctx)
+		if err != nil {
+			return err
+		}
+		if n <= p.rested || i == enough {
+			p.rested = n
+			return nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // refresh forgets all old revisions: those that one subject made are not the next one's burden.
@@ -203,6 +227,9 @@ func (p *zkPlace) watches(ctx context.Context) (int, error) {
 		return int(m["watch_count"]), err
 	})
 }
+
+// rest has nothing to wait for.
+func (p *zkPlace) rest(context.Context) error { return nil }
 
 // refresh has nothing to do: ZooKeeper keeps no history in memory.
 func (p *zkPlace) refresh(context.Context) error { return nil }

@@ -412,6 +412,9 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 		turns = max(f.least, f.load.contenders/2) // few: each drain costs the time to form a line
 	}
 	for sum.turns < turns {
+		if err := f.place.rest(ctx); err != nil {
+			return counted{}, err
+		}
 		before, err := f.place.watches(ctx)
 		if err != nil {
 			return counted{}, err
