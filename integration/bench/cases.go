@@ -170,10 +170,10 @@ func handOver(place, service string, f form, w int) contest {
 		least: 15, most: 2000, finer: 6,
 	}
 	if w > 128 { // each sample costs the time to form the line
-		c.finer = 5
+		c.finer = 4
 	}
 	if f == drain && w < c.least { // likewise, and a sample is several drains
-		c.least, c.finer = 8, 3
+		c.least, c.finer = 5, 3
 	}
 	return c
 }
