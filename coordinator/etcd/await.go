@@ -89,7 +89,7 @@ type opening struct {
 	stands chan clientv3.WatchChan // has a receiver only while the caller waits
 	over   chan struct{}           // closed by the caller
 	cancel context.CancelFunc
-	stood  bool // the caller has it, and is the only one to read and write this
+	stood  bool // the caller has it; only whoever has the watch reads and writes this
 }
 
 // openWatch asks for a watch whose context cancel ends. The caller must close what it returns.

@@ -15,8 +15,8 @@ import (
 // Follow watches the entry ahead and its mark, or, with sole, the entry ahead and own: the one ahead may have joined an empty line, and
 // leaves without a word then. Who knows that it stands itself needs none, and what goes at once is told in one message.
 //
-// The watch is from now, unless one of an earlier wait stands: see standing. When it stands, one look tells whether the entry stands, or has left its mark;
-// the rest is told by events. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
+// The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark; the rest is told by events. A watch
+// that stands from the last wait needs no look: see standing. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
 	if err := s.alive(); err != nil {
 		return false, err
@@ -31,6 +31,12 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 	}
 	s.hand.noteMark(me.contender, mark(e.key))
 	f := &following{session: s, me: me, ahead: e, sole: sole}
+	if !sole { // else own needs no other guard
+		timer := time.NewTimer(driver.Settle)
+		defer timer.Stop()
+		f.settled = timer.C
+	}
+	defer f.relieve()
 	for {
 		err := f.wait(ctx)
 		if err != errEarlier && !isAnswer(err, rpctypes.ErrCompacted) { //nolint:errorlint // our own word
@@ -46,6 +52,17 @@ type following struct {
 	ahead  entry
 	sole   bool
 	passed bool
+
+	settled  <-chan time.Time
+	post     *post          // once it has settled
+	warnings <-chan warning // of that post
+}
+
+// relieve ends the guarding of own.
+func (f *following) relieve() {
+	if f.post != nil {
+		f.guards.leave(f.post)
+	}
 }
 
 // watched is what the watch is on. Between two entries there may be others, whose leaving is not heeded, and whose joining is not sent:
@@ -57,12 +74,20 @@ func (f *following) watched() watched {
 	return watched{first: f.ahead.key, last: mark(f.ahead.key)}
 }
 
+// made is when the first of the entries that are watched was made.
+func (f *following) made() int64 {
+	if f.sole {
+		return min(f.me.rev, f.ahead.rev)
+	}
+	return f.ahead.rev
+}
+
 // errEarlier says that a watch that stood from before has ended.
 var errEarlier = errors.New("etcd: an earlier watch ended")
 
 // wait is one attempt, with a watch that stands already or one of its own.
 func (f *following) wait(ctx context.Context) error {
-	w := f.standings.take(f.me.contender, f.watched(), f.ahead.rev)
+	w := f.standings.take(f.me.contender, f.watched(), f.made())
 	if w == nil {
 		w = f.open()
 	}
@@ -92,29 +117,24 @@ func (f *following) waitWith(ctx context.Context, w *standing) error {
 			return f.watchFailed(ctx, errWatchEnded)
 		}
 	}
-	var settled <-chan time.Time
-	if !f.sole { // else own needs no other guard
-		timer := time.NewTimer(driver.Settle)
-		defer timer.Stop()
-		settled = timer.C
-	}
-	var warnings <-chan warning
-	for resp := (clientv3.WatchResponse{Events: w.heard}); ; {
+	resp := clientv3.WatchResponse{Events: w.heard}
+	w.heard = nil
+	for {
 		done, err := f.told(ctx, resp)
 		switch {
-		case err == driver.ErrGone, done && removed(warnings): //nolint:errorlint // our own word
+		case err == driver.ErrGone, done && removed(f.warnings): //nolint:errorlint // our own word
 			return f.gone(ctx)
 		case err != nil:
 			return f.watchFailed(ctx, err)
 		case done:
-			w.heard = resp.Events
+			w.heard, w.since = resp.Events, max(w.since, f.ahead.rev)
 			return nil
 		}
 		resp = clientv3.WatchResponse{}
 		select {
 		case next, ok := <-w.events:
 			if err := f.broken(ctx, w.stream, next, ok); err != nil {
-				if w.earlier {
+				if w.earlier && ctx.Err() == nil && f.alive() == nil {
 					return errEarlier
 				}
 				return err
@@ -122,11 +142,10 @@ func (f *following) waitWith(ctx context.Context, w *standing) error {
 			if resp = next; resp.Created {
 				w.since = resp.Header.Revision
 			}
-		case <-settled:
-			p := f.guards.enter(f.session, f.me.entry)
-			defer f.guards.leave(p)
-			warnings = p.warnings
-		case warning := <-warnings:
+		case <-f.settled:
+			f.post = f.guards.enter(f.session, f.me.entry)
+			f.warnings = f.post.warnings
+		case warning := <-f.warnings:
 			if err := f.warned(ctx, warning); err != nil {
 				return err
 			}

@@ -24,7 +24,7 @@ type standing struct {
 	ended   <-chan struct{} // closed when the watch is, or the session
 	events  clientv3.WatchChan
 
-	since   int64             // it shows all that happens after this revision
+	since   int64             // it shows what happened after this revision to entries that were made then or later
 	earlier bool              // it was opened by an earlier wait
 	heard   []*clientv3.Event // which no wait has used, or only the last one
 
@@ -58,15 +58,15 @@ type standings struct {
 	m  map[string]*standing
 }
 
-// take returns the watch that the contender's last wait has left, if it is of the same keys and shows all that becomes of an entry with the
-// create revision rev.
-func (st *standings) take(contender string, of watched, rev int64) *standing {
+// take returns the watch that the contender's last wait has left, if it is of the same keys and shows all that becomes of entries that were made
+// at a revision or later.
+func (st *standings) take(contender string, of watched, made int64) *standing {
 	w := st.remove(contender, nil)
 	if w == nil {
 		return nil
 	}
 	w.wake()
-	if w.watched != of || rev < w.since || w.events == nil {
+	if w.watched != of || made < w.since || w.events == nil {
 		w.close()
 		return nil
 	}

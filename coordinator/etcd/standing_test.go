@@ -96,6 +96,11 @@ func (r *ring) removed(t *testing.T, s *session, p driver.Place) {
 	synctest.Wait()
 }
 
+func (r *ring) key(p driver.Place) string {
+	e, _ := r.a.keys.entry(line, p)
+	return e.key
+}
+
 // cut ends the watches in the line, compacted or without a word.
 func (r *ring) cut(compacted bool) {
 	r.mu.Lock()
@@ -259,6 +264,61 @@ func TestWatchThatStandsIsOfLaterEntriesOnly(t *testing.T) {
 		r.stand(t, 1)
 		r.first = next
 		r.told(t, r.follow(t.Context(), false), outcome[bool]{})
+	})
+}
+
+// TestWatchThatStandsIsOfNoEarlierLife: of an entry whose end an earlier wait has heard, it says nothing any more.
+func TestWatchThatStandsIsOfNoEarlierLife(t *testing.T) {
+	rings(t, func(t *testing.T, r *ring) {
+		var first, second driver.Place
+		for life := range 3 {
+			if life > 0 {
+				r.again(t)
+			}
+			if life == 1 { // the watch stood before
+				first, second = r.first, r.second
+			}
+			end := r.follow(t.Context(), true)
+			check(t, r.a.Leave(t.Context(), line, r.first))
+			r.told(t, end, outcome[bool]{got: true})
+		}
+		r.first, r.second = first, second
+		r.told(t, r.follow(t.Context(), true), outcome[bool]{err: driver.ErrGone})
+	})
+}
+
+// TestOwnEntryIsGuardedHoweverOftenTheWatchIsMadeAnew: it counts from the beginning of the wait.
+func TestOwnEntryIsGuardedHoweverOftenTheWatchIsMadeAnew(t *testing.T) {
+	rings(t, func(t *testing.T, r *ring) {
+		end := r.follow(t.Context(), false)
+		r.removed(t, r.b, r.second)
+		for range 3 {
+			time.Sleep(driver.Settle * 3 / 10)
+			r.cut(true)
+			r.waits(t, end)
+		}
+		time.Sleep(driver.Settle / 5)
+		r.told(t, end, outcome[bool]{err: driver.ErrGone})
+	})
+}
+
+// TestOwnEntryIsGuardedOverWatches: the guard that has begun stays.
+func TestOwnEntryIsGuardedOverWatches(t *testing.T) {
+	rings(t, func(t *testing.T, r *ring) {
+		end := r.follow(t.Context(), false)
+		time.Sleep(2 * driver.Settle)
+		r.mu.Lock()
+		for w := range r.watchers {
+			if string(w.op.KeyBytes()) == r.key(r.first) {
+				delete(r.watchers, w)
+				w.out <- clientv3.WatchResponse{Header: r.header(), Canceled: true, CompactRevision: r.rev}
+				close(w.out)
+			}
+		}
+		r.mu.Unlock()
+		r.waits(t, end)
+		r.removed(t, r.b, r.second)
+		r.told(t, end, outcome[bool]{err: driver.ErrGone})
 	})
 }
 
