@@ -44,27 +44,14 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 			r.stand(t, 0)
 		},
 		"the member at hand is behind the first's leaving": func(t *testing.T, r *ring, stands chan struct{}) {
-			catchUp := r.lag()
-			end := r.follow(t.Context(), true)
-			close(stands)
-			r.waits(t, end)
-			check(t, r.a.Leave(t.Context(), line, r.first))
-			r.waits(t, end)
-			catchUp()
-			r.told(t, end, outcome[bool]{got: true})
+			leavesUnseen(t, r, stands, r.lag())
 		},
 		"the member at hand is behind both joins": func(t *testing.T, r *ring, stands chan struct{}) {
 			check(t, r.a.Leave(t.Context(), line, r.first))
 			check(t, r.b.Leave(t.Context(), line, r.second))
 			catchUp := r.lag()
 			r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
-			end := r.follow(t.Context(), true)
-			close(stands)
-			r.waits(t, end)
-			check(t, r.a.Leave(t.Context(), line, r.first))
-			r.waits(t, end)
-			catchUp()
-			r.told(t, end, outcome[bool]{got: true})
+			leavesUnseen(t, r, stands, catchUp)
 		},
 		"the first leaves while the watch is made anew": func(t *testing.T, r *ring, stands chan struct{}) {
 			end := r.follow(t.Context(), true)
@@ -87,6 +74,18 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 			})
 		})
 	}
+}
+
+// leavesUnseen has the first leave while the member at hand is behind, which tells of it when it catches up.
+func leavesUnseen(t *testing.T, r *ring, stands chan struct{}, catchUp func()) {
+	t.Helper()
+	end := r.follow(t.Context(), true)
+	close(stands)
+	r.waits(t, end)
+	check(t, r.a.Leave(t.Context(), line, r.first))
+	r.waits(t, end)
+	catchUp()
+	r.told(t, end, outcome[bool]{got: true})
 }
 
 // TestFollowOfASessionThatIsLostWhileTheWatchIsMade: etcd keeps that watch until the stream ends.

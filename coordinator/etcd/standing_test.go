@@ -103,11 +103,15 @@ func (r *ring) key(p driver.Place) string {
 
 // cut ends the watches in the line, compacted or without a word.
 func (r *ring) cut(compacted bool) {
+	r.cutThose(compacted, func(w *watcher) bool { return len(w.op.RangeBytes()) > 0 }) // not a sentinel's
+}
+
+func (r *ring) cutThose(compacted bool, cut func(w *watcher) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for w := range r.watchers {
-		if len(w.op.RangeBytes()) == 0 {
-			continue // a sentinel's
+		if !cut(w) {
+			continue
 		}
 		delete(r.watchers, w)
 		if compacted {
@@ -307,15 +311,7 @@ func TestOwnEntryIsGuardedOverWatches(t *testing.T) {
 	rings(t, func(t *testing.T, r *ring) {
 		end := r.follow(t.Context(), false)
 		time.Sleep(2 * driver.Settle)
-		r.mu.Lock()
-		for w := range r.watchers {
-			if string(w.op.KeyBytes()) == r.key(r.first) {
-				delete(r.watchers, w)
-				w.out <- clientv3.WatchResponse{Header: r.header(), Canceled: true, CompactRevision: r.rev}
-				close(w.out)
-			}
-		}
-		r.mu.Unlock()
+		r.cutThose(true, func(w *watcher) bool { return string(w.op.KeyBytes()) == r.key(r.first) })
 		r.waits(t, end)
 		r.removed(t, r.b, r.second)
 		r.told(t, end, outcome[bool]{err: driver.ErrGone})
