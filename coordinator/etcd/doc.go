@@ -37,8 +37,7 @@
 //	           for one that is to be alone in a line with a tail or marks left over; one or two more when a Forget of the same
 //	           session crossed it; one more for a refusal, unless it is to be alone
 //	Ahead      one serializable read, keys only
-//	Follow     one watch, on a stream that the client's watches share, and one look at the two keys after its creation, or neither behind the one
-//	           that let the contender in the last time, if that was a moment ago; after
+//	Follow     one watch, on a stream that the client's watches share, and one read of the two keys after its creation; after
 //	           a second a look at the follower's own key, and one watch for all followers of the session in that line
 //	Watch      one watch on the same stream, and one look at the key after
 //	           its creation unless nothing was written since the last Ahead; several places

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -15,8 +14,8 @@ import (
 // Follow watches the entry ahead and its mark, or, with sole, the entry ahead and own: the one ahead may have joined an empty line, and
 // leaves without a word then. Who knows that it stands itself needs none, and what goes at once is told in one message.
 //
-// The watch is from now. When it stands, one look tells whether the entry stands, or has left its mark; the rest is told by events. A watch
-// that stands from the last wait needs no look: see standing. After Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
+// The watch is from now. When it exists, one read tells whether the entry exists, or has left its mark; the rest is told by events. After
+// Settle own is guarded as well, see guard.go: a wait that is shorter is not worth it.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
 	if err := s.alive(); err != nil {
 		return false, err
@@ -39,7 +38,7 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 	defer f.relieve()
 	for {
 		err := f.wait(ctx)
-		if err != errEarlier && !isAnswer(err, rpctypes.ErrCompacted) { //nolint:errorlint // our own word
+		if !isAnswer(err, rpctypes.ErrCompacted) {
 			return f.passed || sole && err == nil, err
 		}
 	}
@@ -65,82 +64,38 @@ func (f *following) relieve() {
 	}
 }
 
-// watched is what the watch is on. Between two entries there may be others, whose leaving is not heeded, and whose joining is not sent:
-// it is one contender of a line that hears of them.
-func (f *following) watched() watched {
-	if f.sole {
-		return watched{first: min(f.me.key, f.ahead.key), last: max(f.me.key, f.ahead.key), leaving: true}
-	}
-	return watched{first: f.ahead.key, last: mark(f.ahead.key)}
-}
-
-// made is when the first of the entries that are watched was made.
-func (f *following) made() int64 {
-	if f.sole {
-		return min(f.me.rev, f.ahead.rev)
-	}
-	return f.ahead.rev
-}
-
-// errEarlier says that a watch that stood from before has ended.
-var errEarlier = errors.New("etcd: an earlier watch ended")
-
-// wait is one attempt, with a watch that stands already or one of its own.
+// wait is one attempt, with a watch of its own. With sole the watch is on the
+// range from one of the two entries to the other; the removal of entries
+// between them is ignored.
 func (f *following) wait(ctx context.Context) error {
-	w := f.standings.take(f.me.contender, f.watched(), f.made())
-	if w == nil {
-		w = f.open()
+	first, last := f.ahead.key, mark(f.ahead.key)
+	opts := []clientv3.OpOption{clientv3.WithCreatedNotify()}
+	if f.sole {
+		first, last = min(f.me.key, f.ahead.key), max(f.me.key, f.ahead.key)
+		opts = append(opts, clientv3.WithFilterPut())
 	}
-	err := f.waitWith(ctx, w)
-	if err == nil {
-		f.standings.leave(f.me.contender, w)
-	} else {
-		w.close()
+	opts = append(opts, clientv3.WithRange(last+"\x00"))
+	stream := f.streams.current()
+	wctx, cancel := f.watchContext(stream)
+	watch := openWatch(cancel, func() clientv3.WatchChan { return f.c.Watch(wctx, first, opts...) })
+	defer watch.close()
+	events := watch.wait(ctx)
+	if events == nil {
+		return f.watchFailed(ctx, errWatchEnded)
 	}
-	return err
-}
-
-// open asks for a watch.
-func (f *following) open() *standing {
-	w := &standing{watched: f.watched(), stream: f.streams.current()}
-	ctx, cancel := f.watchContext(w.stream)
-	w.ended = ctx.Done()
-	w.opening = openWatch(cancel, func() clientv3.WatchChan { return f.c.Watch(ctx, w.watched.first, w.watched.opts()...) })
-	return w
-}
-
-// waitWith returns nil when the one ahead has left.
-func (f *following) waitWith(ctx context.Context, w *standing) error {
-	if !w.stood {
-		w.events = w.wait(ctx)
-		if w.events == nil {
-			return f.watchFailed(ctx, errWatchEnded)
-		}
-	}
-	resp := clientv3.WatchResponse{Events: w.heard}
-	w.heard = nil
 	for {
-		done, err := f.told(ctx, resp)
-		switch {
-		case err == driver.ErrGone, done && removed(f.warnings): //nolint:errorlint // our own word
-			return f.gone(ctx)
-		case err != nil:
-			return f.watchFailed(ctx, err)
-		case done:
-			w.heard, w.since = resp.Events, max(w.since, f.ahead.rev)
-			return nil
-		}
-		resp = clientv3.WatchResponse{}
 		select {
-		case next, ok := <-w.events:
-			if err := f.broken(ctx, w.stream, next, ok); err != nil {
-				if w.earlier && ctx.Err() == nil && f.alive() == nil {
-					return errEarlier
-				}
+		case resp, ok := <-events:
+			if err := f.broken(ctx, stream, resp, ok); err != nil {
 				return err
 			}
-			if resp = next; resp.Created {
-				w.since = resp.Header.Revision
+			switch done, err := f.told(ctx, resp); {
+			case err == driver.ErrGone, done && removed(f.warnings): //nolint:errorlint // our own word
+				return f.gone(ctx)
+			case err != nil:
+				return f.watchFailed(ctx, err)
+			case done:
+				return nil
 			}
 		case <-f.settled:
 			f.post = f.guards.enter(f.session, f.me.entry)
@@ -151,7 +106,7 @@ func (f *following) waitWith(ctx context.Context, w *standing) error {
 			}
 		case <-ctx.Done():
 			return f.watchFailed(ctx, errWatchEnded)
-		case <-w.ended:
+		case <-wctx.Done():
 			return f.watchFailed(ctx, errWatchEnded)
 		}
 	}

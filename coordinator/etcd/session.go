@@ -32,12 +32,11 @@ type session struct {
 	unhook  func() bool   // stops waiting for the owner of a borrowed lease
 	stopped chan struct{} // closed when watchSentinel has returned
 
-	joins     joins
-	writes    writes
-	hand      handovers
-	tapes     tapes
-	guards    guards
-	standings standings
+	joins  joins
+	writes writes
+	hand   handovers
+	tapes  tapes
+	guards guards
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
 	// nearest is who stood directly ahead in the last view, for Watch to save its look.
@@ -54,7 +53,6 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 	s.writes.last = make(map[string]written)
 	s.hand = newHandovers()
 	s.guards.m = make(map[string]*guard)
-	s.standings.m = make(map[string]*standing)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

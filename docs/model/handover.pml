@@ -18,7 +18,6 @@
  *   -DOPS=n        so many times an operator deletes an entry or the tail, or ends a session
  *   -DSWEEPS=n     so many marks go at any moment: a lister takes one for left over, or a heel's second has passed
  *   -DBREAKS=n     so many watches break
- *   -DSTANDING     a watch may stand from before the entry that it is on was made; then nobody looks
  *   -DMARKNEWER    a mark counts if it is newer than the entry, whatever life of that name it is of
  *   -DPASSDOWN     a writer that was first, and went on as a reader, leaves by a pass, too
  *   -DEXCLUSION    of what a grant must be, only that no two exclude each other is checked
@@ -379,9 +378,6 @@ follow: /* go: recipes.attempt.await, coordinator.Session.Follow, etcd.session.F
 #endif
 		R = 0
 	}
-#ifdef STANDING
-	:: atomic { !over[s] -> f = p; W = cr[p]; R = 0; goto waits }
-#endif
 	fi;
 lookAgain: /* go: etcd.following.look, zookeeper.session.nearest, zookeeper.chase.look, zookeeper.chase.lookAtHeel */
 	atomic {
@@ -413,7 +409,7 @@ lookAgain: /* go: etcd.following.look, zookeeper.session.nearest, zookeeper.chas
 #endif
 	};
 
-waits: /* go: etcd.following.waitWith, etcd.following.told, etcd.following.warned, etcd.guards.told, zookeeper.chase.wait, zookeeper.chase.attend */
+waits: /* go: etcd.following.wait, etcd.following.told, etcd.following.warned, etcd.guards.told, zookeeper.chase.wait, zookeeper.chase.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);

@@ -62,8 +62,6 @@ runs() {
 		default handover  holds                  -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1
 		full    handover  holds                  -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DMARKNEWER
 		default handover  holds                  -DRW -DPASSDOWN
-		default handover  holds                  -DSTANDING -DOPS=1 -DDROPS=1
-		default handover  holds                  -DSTANDING -DN=4 -DREUSE=1 -DCANCELS=1
 		default handover  two_hold               -DPASSANY -DCANCELS=1 -DEXCLUSION
 		default handover  two_hold               -DPASSREADER -DN=4 -DRW -DREADERS=6 -DDROPS=1 -DEXCLUSION
 		default handover  two_hold               -DNOSWAP -DN=4 -DEXCLUSION

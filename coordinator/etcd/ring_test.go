@@ -35,7 +35,6 @@ func rings(t *testing.T, test func(t *testing.T, r *ring)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
 		test(t, r)
-		time.Sleep(2 * lingers)
 		r.stand(t, 0)
 	})
 }
@@ -130,28 +129,7 @@ func (r *ring) stand(t *testing.T, n int) {
 	}
 }
 
-// watches counts those that do opens.
-func (r *ring) watches(do func()) (n int) {
-	r.opens = func() { n++ }
-	do()
-	r.opens = nil
-	return n
-}
-
-func TestNextWaitBehindTheSameUsesTheWatchOfTheLast(t *testing.T) {
-	rings(t, func(t *testing.T, r *ring) {
-		r.turn(t)
-		for range 5 {
-			var n int
-			opened := r.watches(func() { n = r.sent(func() { r.turn(t) }) })
-			if opened != 0 || n != 4 { // what passes and what joins, of both
-				t.Errorf("%d watches, %d requests", opened, n)
-			}
-		}
-	})
-}
-
-func TestWatchThatStandsShowsAllThatBecomesOfTheOneAhead(t *testing.T) {
+func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 	passed, left := outcome[bool]{got: true}, outcome[bool]{}
 	for name, test := range map[string]func(t *testing.T, r *ring){
 		"passed before the wait": func(t *testing.T, r *ring) {
@@ -210,85 +188,10 @@ func TestWatchThatStandsShowsAllThatBecomesOfTheOneAhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rings(t, func(t *testing.T, r *ring) {
 				r.turn(t)
-				if n := r.watches(func() { test(t, r) }); n > 0 && name != "the own entry was removed" { // its guard
-					t.Errorf("%d new watches", n)
-				}
+				test(t, r)
 			})
 		})
 	}
-}
-
-// TestSecondInLineUsesTheWatchOfItsLastWait: its watch is of both entries.
-func TestSecondInLineUsesTheWatchOfItsLastWait(t *testing.T) {
-	for name, c := range map[string]struct {
-		removed func(r *ring) (*session, driver.Place)
-		want    outcome[bool]
-	}{
-		"the first leaves":      {func(r *ring) (*session, driver.Place) { return r.a, r.first }, outcome[bool]{got: true}},
-		"the second is removed": {func(r *ring) (*session, driver.Place) { return r.b, r.second }, outcome[bool]{err: driver.ErrGone}},
-	} {
-		for when, before := range map[string]bool{"before the wait": true, "during it": false} {
-			t.Run(name+" "+when, func(t *testing.T) {
-				rings(t, func(t *testing.T, r *ring) {
-					end := r.follow(t.Context(), true)
-					check(t, r.a.Leave(t.Context(), line, r.first))
-					r.told(t, end, outcome[bool]{got: true})
-					r.again(t)
-					n := r.watches(func() {
-						s, p := c.removed(r)
-						if before {
-							r.removed(t, s, p)
-						}
-						end = r.follow(t.Context(), true)
-						if !before {
-							r.waits(t, end)
-							r.removed(t, s, p)
-						}
-						r.told(t, end, c.want)
-					})
-					if n > 0 {
-						t.Errorf("%d new watches", n)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestWatchThatStandsIsOfLaterEntriesOnly: one that was gone before the watch stood is found by a look.
-func TestWatchThatStandsIsOfLaterEntriesOnly(t *testing.T) {
-	rings(t, func(t *testing.T, r *ring) {
-		old := r.first
-		check(t, r.a.Leave(t.Context(), line, r.first))
-		r.first = join(t, r.a, r.as[0]).Place
-		check(t, r.a.Leave(t.Context(), line, r.first))
-		next := r.first
-		r.first = old
-		r.told(t, r.follow(t.Context(), false), outcome[bool]{}) // leaves a watch
-		r.stand(t, 1)
-		r.first = next
-		r.told(t, r.follow(t.Context(), false), outcome[bool]{})
-	})
-}
-
-// TestWatchThatStandsIsOfNoEarlierLife: of an entry whose end an earlier wait has heard, it says nothing any more.
-func TestWatchThatStandsIsOfNoEarlierLife(t *testing.T) {
-	rings(t, func(t *testing.T, r *ring) {
-		var first, second driver.Place
-		for life := range 3 {
-			if life > 0 {
-				r.again(t)
-			}
-			if life == 1 { // the watch stood before
-				first, second = r.first, r.second
-			}
-			end := r.follow(t.Context(), true)
-			check(t, r.a.Leave(t.Context(), line, r.first))
-			r.told(t, end, outcome[bool]{got: true})
-		}
-		r.first, r.second = first, second
-		r.told(t, r.follow(t.Context(), true), outcome[bool]{err: driver.ErrGone})
-	})
 }
 
 // TestOwnEntryIsGuardedHoweverOftenTheWatchIsMadeAnew: it counts from the beginning of the wait.
@@ -335,123 +238,6 @@ func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
 		r.mu.Unlock()
 		catchUp()
 		r.told(t, end, outcome[bool]{got: true})
-		if n := r.watches(func() { r.told(t, r.follow(t.Context(), false), outcome[bool]{}) }); n > 0 {
-			t.Errorf("%d new watches", n)
-		}
-	})
-}
-
-func TestWatchOfTheLastWaitIsGoodForNothingElse(t *testing.T) {
-	for name, test := range map[string]func(t *testing.T, r *ring){
-		"behind another": func(t *testing.T, r *ring) {
-			third := contender()
-			third.Follows = true
-			check(t, r.b.Leave(t.Context(), line, r.second))
-			other := join(t, r.a, third).Place
-			r.second, r.first = join(t, r.b, r.as[1]).Place, other
-			synctest.Wait()
-			n := r.watches(func() {
-				end := r.follow(t.Context(), false)
-				r.stand(t, 1)
-				check(t, r.a.Pass(t.Context(), line, other))
-				r.told(t, end, outcome[bool]{got: true})
-			})
-			if n != 1 {
-				t.Errorf("%d new watches", n)
-			}
-		},
-		"with the own entry as well": func(t *testing.T, r *ring) {
-			n := r.watches(func() {
-				end := r.follow(t.Context(), true)
-				r.stand(t, 1)
-				r.removed(t, r.b, r.second)
-				r.told(t, end, outcome[bool]{err: driver.ErrGone})
-			})
-			if n != 1 {
-				t.Errorf("%d new watches", n)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rings(t, func(t *testing.T, r *ring) {
-				r.turn(t)
-				test(t, r)
-			})
-		})
-	}
-}
-
-// TestWatchThatEndsBetweenWaitsOrInTheNextIsMadeAnew: the error is none of the wait's.
-func TestWatchThatEndsBetweenWaitsOrInTheNextIsMadeAnew(t *testing.T) {
-	for how, compacted := range map[string]bool{"compacted": true, "without a word": false} {
-		for when, test := range map[string]func(t *testing.T, r *ring){
-			"before the wait": func(t *testing.T, r *ring) {
-				r.cut(compacted)
-				synctest.Wait()
-				check(t, r.a.Pass(t.Context(), line, r.first))
-				r.told(t, r.follow(t.Context(), false), outcome[bool]{got: true})
-			},
-			"during the wait": func(t *testing.T, r *ring) {
-				end := r.follow(t.Context(), false)
-				r.cut(compacted)
-				r.waits(t, end)
-				check(t, r.a.Pass(t.Context(), line, r.first))
-				r.told(t, end, outcome[bool]{got: true})
-			},
-		} {
-			t.Run(how+" "+when, func(t *testing.T) {
-				rings(t, func(t *testing.T, r *ring) {
-					r.turn(t)
-					if n := r.watches(func() { test(t, r) }); n != 1 {
-						t.Errorf("%d new watches", n)
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestWatchThatNobodyWaitsWithEnds: soon, at once if others come between, and with its session.
-func TestWatchThatNobodyWaitsWithEnds(t *testing.T) {
-	for name, test := range map[string]func(t *testing.T, r *ring){
-		"after a while": func(t *testing.T, r *ring) {
-			time.Sleep(lingers - time.Millisecond)
-			r.stand(t, 1)
-			time.Sleep(2 * time.Millisecond)
-		},
-		"when its neighbour comes and goes": func(t *testing.T, r *ring) {
-			for i := range 2 * mostHeard {
-				place := join(t, r.a, r.as[0]).Place
-				check(t, r.a.Leave(t.Context(), line, place))
-				synctest.Wait()
-				if i == 0 {
-					r.stand(t, 1)
-				}
-			}
-		},
-		"with the session": func(t *testing.T, r *ring) { check(t, r.b.Close(t.Context())) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			rings(t, func(t *testing.T, r *ring) {
-				r.turn(t)
-				check(t, r.a.Leave(t.Context(), line, r.first))
-				synctest.Wait()
-				r.stand(t, 1)
-				test(t, r)
-				synctest.Wait()
-				r.stand(t, 0)
-			})
-		})
-	}
-}
-
-// TestTwoWaitsOfAContenderLeaveOneWatch: nobody does so, and nothing stays if somebody does.
-func TestTwoWaitsOfAContenderLeaveOneWatch(t *testing.T) {
-	rings(t, func(t *testing.T, r *ring) {
-		one, other := r.follow(t.Context(), false), r.follow(t.Context(), false)
-		check(t, r.a.Pass(t.Context(), line, r.first))
-		r.told(t, one, outcome[bool]{got: true})
-		r.told(t, other, outcome[bool]{got: true})
-		r.stand(t, 1)
+		r.told(t, r.follow(t.Context(), false), outcome[bool]{})
 	})
 }
