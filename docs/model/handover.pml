@@ -363,7 +363,7 @@ look: /* go: recipes.attempt.judge, recipes.attempt.look, coordinator.Session.Ah
 	}
 	fi;
 
-follow: /* go: recipes.attempt.await, coordinator.Session.Follow, etcd.session.Follow, etcd.standings.take, zookeeper.session.Follow */
+follow: /* go: recipes.attempt.await, coordinator.Session.Follow, etcd.session.Follow, zookeeper.session.Follow */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }

@@ -195,8 +195,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-second-out-of-range", promise: "P7",
 	what:   "The watch of whoever waits for the only one ahead begins at that one, although its own entry may sort before it.",
 	file:   "coordinator/etcd/follow.go",
-	old:    `first: min(f.me.key, f.ahead.key),`,
-	new:    `first: f.ahead.key,`,
+	old:    `first, last = min(f.me.key, f.ahead.key), max(f.me.key, f.ahead.key)`,
+	new:    `last = max(f.me.key, f.ahead.key)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestSecondInLineWatchesItself"}},
 }, {
 	name: "etcd-second-unwatched", promise: "P7",
