@@ -16,8 +16,6 @@ type Bar struct {
 	Measured float64 `json:"measured"`
 	Unit     string  `json:"unit,omitempty"`
 	Met      bool    `json:"met"`
-	// Reason is where it says why it is missed, for a bar that allows a reason instead.
-	Reason string `json:"reason,omitempty"`
 }
 
 func (b Bar) bound() string {
@@ -25,18 +23,12 @@ func (b Bar) bound() string {
 	if b.Least > 0 {
 		bound = "≥ " + figure(b.Least) + b.Unit
 	}
-	if b.Reason != "" {
-		bound += ", or the reason"
-	}
 	return bound
 }
 
 func (b Bar) verdict() string {
 	if b.Met {
 		return "met"
-	}
-	if b.Reason != "" {
-		return "reason: " + b.Reason
 	}
 	return "missed"
 }
@@ -52,18 +44,12 @@ func (r *Result) Bars() []Bar {
 	b := &bars{Result: r}
 	for _, place := range []string{"etcd", "zookeeper"} {
 		b.uncontended(place)
-		b.handOver(place)
-		b.cost(place)
+		b.handoff(place)
 		b.throughput(place)
 		b.waiters(place)
 	}
-	if r.Reenter != nil {
-		b.most("E7", "re-entrant pair", r.Reenter.Time, 200, " ns")
-		b.most("E7", "re-entrant pair, allocations", math.Round(r.Reenter.Allocs), 0, "")
-		b.all[len(b.all)-1].Reason = "decision 7"
-	}
 	if r.Complete {
-		b.most("E8", "the run", r.Took.Minutes(), 20, " min")
+		b.most("run", "the whole run", r.Took.Minutes(), 18, " min")
 	}
 	return b.all
 }
@@ -74,6 +60,21 @@ func (b *bars) most(name, what string, measured, most float64, unit string) {
 
 func (b *bars) least(name, what string, measured, least float64, unit string) {
 	b.all = append(b.all, Bar{Name: name, What: what, Least: least, Measured: measured, Unit: unit, Met: measured >= least})
+}
+
+// round has one digit after the point: few turns are counted.
+func round(v float64) float64 { return math.Round(10*v) / 10 }
+
+// over is by how much a peer is slower than Baton's mutex in a case, 0 if one of
+// them was not measured.
+func (r *Result) over(name, peer string) float64 {
+	for i := range r.Cases {
+		baton, other := r.subject(name, "Baton mutex"), r.subject(name, peer)
+		if r.Cases[i].Name == name && baton != nil && other != nil {
+			return r.Cases[i].ratio(other.Rounds, baton.Rounds)
+		}
+	}
+	return 0
 }
 
 // subject is one of a case, nil if it was not measured.
@@ -91,67 +92,57 @@ func (r *Result) subject(name, subject string) *SubjectResult {
 	return nil
 }
 
+// mostOverFloor bounds the uncontended pair.
+var mostOverFloor = map[string]float64{"etcd": 1.12, "zookeeper": 1.2, "etcd-3": 1.08}
+
 func (b *bars) uncontended(place string) {
-	for _, recipe := range []string{"mutex", "rwlock read", "rwlock write", "election"} {
-		if s := b.subject("pair/"+place, "Baton "+recipe); s != nil {
-			b.most("E1", recipe+" on "+place+", uncontended pair", s.OverFloor, 1.10, " × floor")
-			b.most("E1", recipe+" on "+place+", requests a pair", math.Round(10*s.Counts.Requests)/10, 2, "")
+	for _, place := range []string{place, place + "-3"} {
+		s, most := b.subject("pair/"+place, "Baton mutex"), mostOverFloor[place]
+		if s == nil || most == 0 {
+			continue
 		}
+		b.most("pair", "uncontended pair on "+place, s.OverFloor, most, " × floor")
+		b.most("pair", "requests of an uncontended pair on "+place, round(s.Counts.Requests), 2, "")
 	}
-	if s := b.subject("permit/"+place, "Baton semaphore"); s != nil {
-		b.most("E5", "semaphore on "+place+", uncontended pair", s.OverFloor, 1.15, " × floor")
-	}
-}
-
-// overPeers is how much faster than the best peer turns have to be.
-var overPeers = map[string]map[int]float64{
-	"etcd":      {2: 20, 16: 4, 128: 1.5, 512: 1.5},
-	"zookeeper": {128: 1.2, 512: 1.2},
-}
-
-func (b *bars) handOver(place string) {
-	for _, w := range crowds {
-		if s := b.subject(fmt.Sprintf("drain/%s/%d", place, w), "Baton mutex"); s != nil {
-			b.most("E2", fmt.Sprintf("drain on %s, %d contenders", place, w), s.OverFloor, 1.3, " × floor")
-		}
-		if s := b.subject(fmt.Sprintf("turns/%s/%d", place, w), "Baton mutex"); s != nil {
-			b.most("E2", fmt.Sprintf("turns on %s, %d contenders", place, w), s.OverFloor, 1.5, " × floor")
-			if least := overPeers[place][w]; least > 0 {
-				b.least("E2", fmt.Sprintf("turns on %s, %d contenders, against the best peer", place, w), s.PeerOver, least, " ×")
-			}
-		}
+	if s := b.subject("pair/"+place, "Baton mutex"); s != nil && s.PeerOver > 0 {
+		b.least("pair", "uncontended pair on "+place+", against the best peer", s.PeerOver, 1, " ×")
 	}
 }
 
-// cost is that of a turn: in requests, and in what a long line adds.
-func (b *bars) cost(place string) {
-	turn := func(w int, subject string) *SubjectResult {
-		return b.subject(fmt.Sprintf("turns/%s/%d", place, w), subject)
+func (b *bars) handoff(place string) {
+	turn := func(w int) *SubjectResult {
+		return b.subject(fmt.Sprintf("turns/%s/%d", place, w), "Baton mutex")
 	}
 	for _, w := range crowds {
-		if s := turn(w, "Baton mutex"); s != nil {
-			b.most("E3", fmt.Sprintf("requests a turn on %s, %d contenders, the watch included", place, w), math.Round(10*s.Counts.Requests)/10, 5, "")
+		s := turn(w)
+		if s == nil {
+			continue
+		}
+		what := fmt.Sprintf("handoff on %s, %d contenders", place, w)
+		b.most("handoff", what, s.OverFloor, 1.45, " × floor")
+		b.most("handoff", what+", requests a turn with the watch", round(s.Counts.Requests), 5, "")
+		if over := b.over("turns/zookeeper/2", "go-zookeeper Lock"); w == 2 && place == "zookeeper" && over > 0 {
+			b.least("handoff", what+", against go-zookeeper's Lock", over, 1, " ×")
 		}
 	}
-	few, many := turn(16, "Baton mutex"), turn(512, "Baton mutex")
-	if few != nil && many != nil {
-		b.most("E3", "bytes received a turn on "+place+", 512 contenders to 16", many.Counts.In/few.Counts.In, 1.2, " ×")
-	}
-	peer, share := "etcd concurrency.Mutex", 1.0/3
-	if place == "zookeeper" {
-		peer, share = "go-zookeeper Lock", 1.0
-	}
-	if theirs := turn(512, peer); many != nil && theirs != nil {
-		b.most("E3", "server CPU a turn on "+place+", 512 contenders, to "+peer, many.Median.ServerTime/theirs.Median.ServerTime, share, " ×")
+	if few, many := turn(16), turn(512); few != nil && many != nil {
+		ratio := many.Counts.In / few.Counts.In
+		b.most("handoff", "bytes received a turn on "+place+", 512 contenders to 16", ratio, 1.2, " ×")
 	}
 }
 
 func (b *bars) throughput(place string) {
-	if s := b.subject("names/"+place, "Baton mutex"); s != nil && s.OverFloor > 0 {
-		b.least("E4", "1,000 names on "+place+", throughput", 1/s.OverFloor, 0.85, " × floor")
+	for _, c := range []struct{ name, what string }{
+		{"scale/" + place + "/64", "64 goroutines of one client on " + place},
+		{"fleet/" + place, "64 clients, names at random on " + place},
+		{"fresh/" + place, "64 clients, new names on " + place},
+	} {
+		if s := b.subject(c.name, "Baton mutex"); s != nil && s.PeerOver > 0 {
+			b.least("throughput", c.what+", pairs/s", s.PeerOver, 1, " × best peer")
+		}
 	}
 	if s := b.subject("permits/"+place, "Baton semaphore"); s != nil && s.PeerOver > 0 {
-		b.least("E5", "64 clients on 10 permits on "+place+", grants/s", s.PeerOver, 5, " × Curator")
+		b.least("throughput", "64 clients on 10 permits on "+place+", grants/s", s.PeerOver, 3, " × Curator")
 	}
 }
 
@@ -159,12 +150,12 @@ func (b *bars) waiters(place string) {
 	most := map[string]float64{"etcd": 24, "zookeeper": 8}[place]
 	for _, w := range b.Waiters {
 		if w.Place == place && w.Role == Baton {
-			b.most("E6", fmt.Sprintf("heap of each of %d waiters on %s", w.Waiters, place), w.Heap/1024, most, " KiB")
+			b.most("waiters", fmt.Sprintf("heap of each of %d waiters on %s", w.Waiters, place), w.Heap/1024, most, " KiB")
 			inOrder := 0.0
 			if w.InOrder {
 				inOrder = 1
 			}
-			b.least("E6", fmt.Sprintf("%d waiters on %s drained in order (1: yes)", w.Waiters, place), inOrder, 1, "")
+			b.least("waiters", fmt.Sprintf("%d waiters on %s drained in order (1: yes)", w.Waiters, place), inOrder, 1, "")
 		}
 	}
 }

@@ -133,20 +133,6 @@ func batonMutex(c *coordinator.Client, name string, _ load) (contender, error) {
 	}}, nil
 }
 
-func batonWrite(c *coordinator.Client, name string, _ load) (contender, error) {
-	rw, err := rwlock.New(c, name)
-	if err != nil {
-		return nil, err
-	}
-	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
-		l, err := rw.Lock(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return l.Unlock, nil
-	}}, nil
-}
-
 func batonRead(c *coordinator.Client, name string, _ load) (contender, error) {
 	rw, err := rwlock.New(c, name)
 	if err != nil {

@@ -22,7 +22,10 @@ const (
 type subject struct {
 	name string
 	role Role
-	open func(ctx context.Context, a access, l load) (player, error)
+	// coarse subjects take part in few rounds, with long samples: what no bar
+	// looks at closely, and Curator, for which a sample costs more.
+	coarse bool
+	open   func(ctx context.Context, a access, l load) (player, error)
 }
 
 // contest is a load on a place with all who play it.
@@ -33,20 +36,30 @@ type contest struct {
 	subjects []subject
 	// least and most bound the number of turns that are measured at once.
 	least, most int
-	// finer is how many rounds there are for one, 0 being one: where Baton and the floor differ by less than the machine does from one
-	// second to the next. Those two have samples that are so much shorter, unless least forbids; the peers take part in one of so many
-	// rounds, with full ones. Drains are as long as they are: for them it is more rounds.
+	// history is how many turns come before all that is measured, where clients
+	// remember names.
+	history int
+	// finer is how many rounds there are for one, 0 being one: where subjects
+	// differ by less than the machine does from one second to the next. The
+	// samples are so much shorter, unless least forbids it.
 	finer int
+	// even has the peers take part in all rounds, where a bar compares Baton with
+	// them closely. Else they take part in one of finer rounds, with full samples.
+	even bool
 }
 
 func (c contest) roundsForOne() int { return max(1, c.finer) }
 
-// takesPart is whether subjects of a role play in a round.
-func (c contest) takesPart(r Role, round int) bool { return r != Peer || round%c.roundsForOne() == 0 }
+// seldom is whether a subject takes part in one of finer rounds only.
+func (c contest) seldom(s subject) bool { return s.coarse || s.role == Peer && !c.even }
 
-// part is how much of the time of a sample is theirs.
-func (c contest) part(r Role) float64 {
-	if r == Peer {
+func (c contest) takesPart(s subject, round int) bool {
+	return round%c.roundsForOne() == 0 || !c.seldom(s)
+}
+
+// part is how much of the time of a sample a subject has.
+func (c contest) part(s subject) float64 {
+	if c.seldom(s) {
 		return 1
 	}
 	return 1 / float64(c.roundsForOne())
@@ -59,7 +72,7 @@ func (c contest) service() string {
 
 // parties makes a subject of whatever takes and gives back.
 func parties(name string, role Role, open func(ctx context.Context, a access, l load) (party, error)) subject {
-	return subject{name, role, func(ctx context.Context, a access, l load) (player, error) {
+	return subject{name, role, false, func(ctx context.Context, a access, l load) (player, error) {
 		p, err := open(ctx, a, l)
 		if err != nil {
 			return nil, err
@@ -102,13 +115,9 @@ func bare(service string) subject {
 	})
 }
 
-// bareRelay is the floor of handing over.
-func bareRelay(service string, f form) subject {
-	name := "bare relay"
-	if f != drain {
-		name = "bare relay with rejoin"
-	}
-	return subject{name, Floor, func(ctx context.Context, a access, l load) (player, error) {
+// bareRelay is the floor of a handoff.
+func bareRelay(service string) subject {
+	return subject{"bare relay", Floor, false, func(ctx context.Context, a access, l load) (player, error) {
 		if service == "etcd" {
 			links, err := openEtcdLinks(ctx, a, l.connections())
 			return relay{l, etcdBatons{links}}, err
@@ -127,7 +136,14 @@ func semaphores(service string) []subject {
 	return all
 }
 
-// locks are the peers' mutexes.
+// goLock is the peer's mutex in Go, and locks are all peers' mutexes.
+func goLock(service string) subject {
+	if service == "etcd" {
+		return etcdMutex
+	}
+	return goZKLock
+}
+
 func locks(service string) []subject {
 	if service == "etcd" {
 		return []subject{etcdMutex}
@@ -138,82 +154,95 @@ func locks(service string) []subject {
 // crowds are the numbers of contenders for one name.
 var crowds = []int{2, 16, 128, 512}
 
-// scale are the numbers of goroutines that take names of their own.
-var scale = []int{1, 4, 16, 64, 256}
+// scale are the numbers of goroutines of one client that take names of their own.
+var scale = []int{4, 16, 64, 256}
 
 // contests are the cases of a place, in the order in which they are run.
 func contests(place string) []contest {
 	service, nodes, _ := strings.Cut(place, "-")
-	if nodes == "" {
-		return single(service)
+	if nodes != "" {
+		return []contest{pairsOn(place, service), handoff(place, service, 16)}
 	}
-	return []contest{pairsOn(place, service), handOver(place, service, turns, 16)}
+	all := []contest{pairsOn(service, service), permit(service)}
+	for _, w := range crowds {
+		all = append(all, handoff(service, service, w))
+	}
+	for _, n := range scale {
+		all = append(all, ownNames(service, n))
+	}
+	return append(all, fleetOf(service, fleet), fleetOf(service, fresh), manyPermits(service))
 }
 
 func pairsOn(place, service string) contest {
 	c := contest{
-		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1}, least: 50, most: 1000, finer: 5,
-		subjects: []subject{bare(service), baton("mutex", batonMutex)},
-	}
-	if place == service {
-		c.finer = 40
-		c.subjects = append(c.subjects, baton("rwlock read", batonRead), baton("rwlock write", batonWrite), baton("election", batonElection))
-	}
-	c.subjects = append(c.subjects, locks(service)...)
-	return c
-}
-
-func handOver(place, service string, f form, w int) contest {
-	subjects := append([]subject{bareRelay(service, f), baton("mutex", batonMutex)}, locks(service)...)
-	c := contest{
-		name: fmt.Sprintf("%s/%s/%d", f, place, w), place: place, load: load{form: f, contenders: w}, subjects: subjects,
-		least: 15, most: 2000, finer: 6,
-	}
-	if w > 128 { // each sample costs the time to form the line
-		c.finer = 4
-	}
-	if f == drain && w < c.least { // likewise, and a sample is several drains
-		c.least, c.finer = 5, 3
-	}
-	return c
-}
-
-func manyNames(place, service string, n int) contest {
-	return contest{
-		name: "names/" + place, place: place, load: load{form: names, contenders: 64, names: n}, least: 1000, most: 20000, finer: 7,
+		name: "pair/" + place, place: place, load: load{form: pairs, contenders: 1},
+		least: 50, most: 1000, finer: 20, even: true,
 		subjects: append([]subject{bare(service), baton("mutex", batonMutex)}, locks(service)...),
 	}
+	if place != service {
+		c.finer = 8
+		return c
+	}
+	for _, s := range []subject{baton("rwlock read", batonRead), baton("election", batonElection)} {
+		s.coarse = true
+		c.subjects = append(c.subjects, s)
+	}
+	return c
 }
 
-// single are the cases on one node.
-func single(service string) []contest {
-	all := []contest{
-		pairsOn(service, service),
-		{
-			name: "permit/" + service, place: service, load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000, finer: 20,
-			subjects: append([]subject{bare(service)}, semaphores(service)...),
-		},
+func handoff(place, service string, w int) contest {
+	subjects := []subject{bareRelay(service), baton("mutex", batonMutex)}
+	c := contest{
+		name: fmt.Sprintf("turns/%s/%d", place, w), place: place, load: load{form: turns, contenders: w},
+		subjects: append(subjects, locks(service)...),
+		least:    15, most: 2000, finer: 6,
+		even: w == 2 && service == "zookeeper", // on etcd the peer takes seconds
 	}
-	for _, f := range []form{drain, turns} {
-		for _, w := range crowds {
-			all = append(all, handOver(service, service, f, w))
-		}
+	if w > 128 { // each sample costs the time to form the queue
+		c.finer = 4
 	}
-	for _, n := range scale {
-		all = append(all, contest{
-			name: fmt.Sprintf("scale/%s/%d", service, n), place: service, load: load{form: names, contenders: n, names: 4 * n}, least: 10 * n, most: 20000, finer: 5,
-			subjects: []subject{bare(service), baton("mutex", batonMutex)},
-		})
+	return c
+}
+
+func permit(service string) contest {
+	return contest{
+		name: "permit/" + service, place: service,
+		load: load{form: pairs, contenders: 1, permits: 10}, least: 50, most: 1000, finer: 5,
+		subjects: append([]subject{bare(service)}, semaphores(service)...),
 	}
-	return append(all,
-		manyNames(service, service, 1000),
-		manyPermits(service),
-	)
+}
+
+// ownNames are goroutines of one client, each with four names of its own.
+func ownNames(service string, n int) contest {
+	return contest{
+		name: fmt.Sprintf("scale/%s/%d", service, n), place: service,
+		load:  load{form: names, contenders: n, names: 4 * n, clients: 1},
+		least: 10 * n, most: 20000, finer: 4, even: true,
+		subjects: []subject{bare(service), baton("mutex", batonMutex), goLock(service)},
+	}
+}
+
+// fleetOf are 64 processes, as far as the service can see: a connection and a
+// session for each. In the form fleet they share 1,000 names; in the form fresh
+// each name is used once.
+func fleetOf(service string, f form) contest {
+	c := contest{
+		name: fmt.Sprintf("%s/%s", f, service), place: service,
+		load:  load{form: f, contenders: 64, clients: 64},
+		least: 1000, most: 20000, finer: 3, even: true,
+		subjects: []subject{bare(service), baton("mutex", batonMutex), goLock(service)},
+	}
+	if f == fleet {
+		c.load.names, c.history = 1000, 30_000 // each client comes back to names of its own
+	}
+	return c
 }
 
 func manyPermits(service string) contest {
 	return contest{
-		name: "permits/" + service, place: service, load: load{form: permits, contenders: 64, permits: 10}, least: 100, most: 5000,
+		name: "permits/" + service, place: service,
+		load:  load{form: permits, contenders: 64, permits: 10},
+		least: 100, most: 5000,
 		subjects: semaphores(service),
 	}
 }

@@ -111,7 +111,7 @@ func (c *curators) hear() (word, rest string, err error) {
 
 // curator makes a subject of one of its recipes.
 func curator(name, recipe string) subject {
-	return subject{"Curator " + name, Peer, func(_ context.Context, a access, l load) (player, error) {
+	return subject{"Curator " + name, Peer, true, func(_ context.Context, a access, l load) (player, error) {
 		c := a.curators
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -150,8 +150,8 @@ func (p *curatorPlayer) play(ctx context.Context, pl *play) (times, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer context.AfterFunc(ctx, p.curators.process.Kill)()
-	err := p.tell("play %d %s %s %s %d %d %d %d %d", p.id, p.form, p.recipe, pl.name, p.contenders, p.names, p.permits,
-		pl.warm, pl.turns)
+	err := p.tell("play %d %s %s %s %d %d %d %d",
+		p.id, p.form, p.recipe, pl.name, p.contenders, p.permits, pl.warm, pl.turns)
 	for err == nil {
 		var word, rest string
 		if word, rest, err = p.hear(); err != nil {

@@ -84,9 +84,6 @@ func (r *Result) page() string {
 	section("In short", r.brief(false), 2)
 	section("All figures", r.full(), 2)
 	section("Many waiters on one session", r.waitersTable(), 2)
-	if e := r.Reenter; e != nil {
-		fmt.Fprintf(&b, "\nEntering a mutex that is held, and leaving it again: %s ns, %s allocations, %s bytes.\n", figure(e.Time), figure(e.Allocs), figure(e.Bytes))
-	}
 	section("Bars", r.barsTable(), 3)
 	return b.String()
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
@@ -51,7 +52,7 @@ func (ls etcdLinks) close() {
 type etcdFloor struct{ etcdLinks }
 
 func (f etcdFloor) contender(i int, name string) (contender, error) {
-	l, key := f.of(i), "/floor/"+name
+	l, key := f.of(i), fmt.Sprintf("/floor/%s/%d", name, i) // never shared
 	return &taker{take_: func(ctx context.Context) (func(context.Context) error, error) {
 		if _, err := l.Put(ctx, key, "", clientv3.WithLease(l.lease)); err != nil {
 			return nil, err

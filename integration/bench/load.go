@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,9 +15,10 @@ type form string
 
 const (
 	pairs   form = "pair"    // one contender takes and gives back
-	drain   form = "drain"   // all stand in line, then each gives back at once
-	turns   form = "turns"   // as drain, but each joins again at once
+	turns   form = "turns"   // all contend for one name: each gives back at once and queues again
 	names   form = "names"   // goroutines take and give back names of their own
+	fleet   form = "fleet"   // each contender takes one of many names at random, and gives it back
+	fresh   form = "fresh"   // each contender takes names that nobody has used before
 	permits form = "permits" // contenders take and give back permits, of which there are fewer than contenders
 )
 
@@ -24,20 +26,27 @@ const (
 type load struct {
 	form       form
 	contenders int // goroutines
-	names      int // for names
+	names      int // for names and fleet
 	permits    int // for permits
+	clients    int // connections, each with a session; 0: see maxConnections
 }
 
-// maxConnections is how many connections, and sessions, the contenders of a subject share, however many they are.
+// maxConnections bounds the connections, each with a session, that the
+// contenders of a subject share, unless the load says how many there are.
 const maxConnections = 8
 
-func (l load) connections() int { return min(l.contenders, maxConnections) }
+func (l load) connections() int {
+	if l.clients > 0 {
+		return l.clients
+	}
+	return min(l.contenders, maxConnections)
+}
 
 // play is one go at a load.
 type play struct {
 	name  string // new for each
-	warm  int    // how many turns go before those that are measured; not for drains and many names
-	turns int    // how many to measure; a drain has one fewer than contenders
+	warm  int    // how many turns go before those that are measured; not for many names
+	turns int    // how many to measure
 	rec   *recorder
 	// settled waits until so many more waiters than before are in line and watch: see field.settle.
 	settled func(ctx context.Context, waiters int) error
@@ -85,12 +94,12 @@ func (c crowd) play(ctx context.Context, p *play) (times, error) {
 	switch c.form {
 	case pairs:
 		return c.pairs(ctx, p)
-	case drain:
-		return c.drain(ctx, p)
 	case turns:
 		return c.turns(ctx, p)
 	case names:
 		return c.manyNames(ctx, p)
+	case fleet, fresh:
+		return c.fleet(ctx, p)
 	case permits:
 		return c.permitted(ctx, p)
 	}
@@ -193,38 +202,6 @@ func (c crowd) begin(ctx context.Context, p *play) (all []contender, g *group, b
 		return nil, nil, nil, err
 	}
 	return all, g, bound, nil
-}
-
-func (c crowd) drain(ctx context.Context, p *play) (times, error) {
-	all, g, ctx, err := c.begin(ctx, p)
-	if err != nil {
-		return times{}, err
-	}
-	line := newLine(len(all))
-	ready := func() error {
-		for _, one := range all[1:] {
-			g.run(func() error {
-				if err := one.take(ctx); err != nil {
-					return err
-				}
-				line.turn()
-				return one.give(ctx)
-			})
-		}
-		return p.settled(ctx, len(all)-1)
-	}
-	if err := ready(); err != nil {
-		g.fail(err)
-		return times{}, g.wait()
-	}
-	p.rec.begin()
-	line.turn()
-	if err := all[0].give(ctx); err != nil {
-		g.fail(err)
-	}
-	err = g.wait()
-	p.rec.end()
-	return line.times(0, len(all)-1), err
 }
 
 // line is the order of grants of one name.
@@ -346,22 +323,69 @@ func (c crowd) manyNames(ctx context.Context, p *play) (times, error) {
 	if err := g.wait(); err != nil {
 		return times{}, err
 	}
-	// All draw from one number of turns, so that at the end nobody works alone.
+	return c.shared(ctx, p, func(i, k, _ int) (contender, error) {
+		return own[i][k%len(own[i])], nil
+	})
+}
+
+// fleet has each contender take names that others use too, or that are new, as
+// the processes of a fleet do: seldom the same name twice in a row.
+func (c crowd) fleet(ctx context.Context, p *play) (times, error) {
+	g, warm := newGroup(ctx)
+	for i := range c.contenders {
+		g.run(func() error {
+			for n := i; n < max(c.names, c.contenders); n += c.contenders {
+				one, err := c.contender(i, fmt.Sprintf("%s-%d", p.name, n))
+				if err == nil {
+					err = both(warm, one)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.wait(); err != nil {
+		return times{}, err
+	}
+	return c.shared(ctx, p, func(i, _, drawn int) (contender, error) {
+		n := c.contenders + drawn // no name of the warm-up
+		if c.form == fleet {
+			n = rand.IntN(c.names)
+		}
+		return c.contender(i, fmt.Sprintf("%s-%d", p.name, n))
+	})
+}
+
+// shared has all contenders draw from one number of turns, so that at the end
+// none of them works alone. next is the contender of i's k-th turn, which is
+// the drawn-th of all.
+func (c crowd) shared(
+	ctx context.Context, p *play, next func(i, k, drawn int) (contender, error),
+) (times, error) {
 	var drawn atomic.Int64
 	each := make([][]time.Duration, c.contenders)
-	g, ctx = newGroup(ctx)
+	g, ctx := newGroup(ctx)
 	p.rec.begin()
 	began := time.Now()
-	for i, mine := range own {
+	for i := range each {
 		g.run(func() error {
-			for k := 0; drawn.Add(1) <= int64(p.turns); k++ {
+			for k := 0; ; k++ {
+				n := int(drawn.Add(1))
+				if n > p.turns {
+					return nil
+				}
 				start := time.Now()
-				if err := both(ctx, mine[k%len(mine)]); err != nil {
+				one, err := next(i, k, n)
+				if err == nil {
+					err = both(ctx, one)
+				}
+				if err != nil {
 					return err
 				}
 				each[i] = append(each[i], time.Since(start))
 			}
-			return nil
 		})
 	}
 	err := g.wait()

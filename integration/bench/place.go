@@ -33,18 +33,18 @@ type place interface {
 	close()
 }
 
-// open starts the servers of a place: "etcd", "zookeeper", with "-3" for three nodes, and "-follower" for three of which clients
-// know one that does not lead.
+// open starts the servers of a place: "etcd" or "zookeeper", with "-3" for three
+// nodes.
 func open(ctx context.Context, name string) (place, error) {
-	service, form, _ := strings.Cut(name, "-")
+	service, many, _ := strings.Cut(name, "-")
 	nodes := 1
-	if form != "" {
+	if many != "" {
 		nodes = 3
 	}
 	if service == "etcd" {
-		return openEtcd(ctx, nodes, form == "follower")
+		return openEtcd(ctx, nodes)
 	}
-	return openZooKeeper(ctx, nodes, form == "follower")
+	return openZooKeeper(ctx, nodes)
 }
 
 // server is a node of either service.
@@ -58,18 +58,6 @@ func pids[S server](nodes []S) (ids []int) {
 		ids = append(ids, n.PID())
 	}
 	return ids
-}
-
-// known are the addresses that clients are given: all, or that of one that does not lead.
-func known[S server](ctx context.Context, all []string, follower bool, find func(context.Context) (S, error)) ([]string, error) {
-	if !follower {
-		return all, nil
-	}
-	n, err := find(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return []string{n.Endpoint()}, nil
 }
 
 // total adds up what is counted at each address.
@@ -87,20 +75,15 @@ func total(addrs []string, count func(addr string) (int, error)) (sum int, err e
 type etcdPlace struct {
 	cluster *etcdserver.Cluster
 	client  *clientv3.Client
-	known   []string
 	rested  int // watches at the last rest
 }
 
-func openEtcd(ctx context.Context, nodes int, follower bool) (place, error) {
+func openEtcd(ctx context.Context, nodes int) (place, error) {
 	cluster, err := etcdserver.Start(ctx, etcdserver.Options{Nodes: nodes})
 	if err != nil {
 		return nil, err
 	}
 	p := &etcdPlace{cluster: cluster}
-	if p.known, err = known(ctx, cluster.Endpoints(), follower, cluster.Follower); err != nil {
-		p.close()
-		return nil, err
-	}
 	if p.client, err = cluster.Client(); err != nil {
 		p.close()
 		return nil, err
@@ -108,7 +91,7 @@ func openEtcd(ctx context.Context, nodes int, follower bool) (place, error) {
 	return p, nil
 }
 
-func (p *etcdPlace) addrs() []string { return p.known }
+func (p *etcdPlace) addrs() []string { return p.cluster.Endpoints() }
 func (p *etcdPlace) version() string { return p.cluster.Version() }
 
 func (p *etcdPlace) pids() []int { return pids(p.cluster.Nodes()) }
@@ -196,27 +179,24 @@ func gauges(ctx context.Context, url string, names ...string) ([]int, error) {
 
 type zkPlace struct {
 	cluster *zkserver.Cluster
-	known   []string
 }
 
-func openZooKeeper(ctx context.Context, nodes int, follower bool) (place, error) {
+func openZooKeeper(ctx context.Context, nodes int) (place, error) {
 	cluster, err := zkserver.Start(ctx, zkserver.Options{Nodes: nodes, JVM: []string{
-		// The server's own defaults, which the tests' servers do without: all of the compiler, room on the heap from the beginning (else
-		// it collects garbage a hundred times a second), large files for the log, and empty containers looked for once a minute.
-		"-XX:TieredStopAtLevel=4", "-XX:ReservedCodeCacheSize=128m", "-Xms512m", "-Xmx512m", "-Dzookeeper.preAllocSize=65536", "-Dznode.container.checkIntervalMs=60000",
+		// The server's own defaults, which the tests' servers do without: all of
+		// the compiler, room on the heap from the beginning (else it collects
+		// garbage a hundred times a second), large files for the log, and empty
+		// containers looked for once a minute.
+		"-XX:TieredStopAtLevel=4", "-XX:ReservedCodeCacheSize=128m", "-Xms512m", "-Xmx512m",
+		"-Dzookeeper.preAllocSize=65536", "-Dznode.container.checkIntervalMs=60000",
 	}})
 	if err != nil {
 		return nil, err
 	}
-	p := &zkPlace{cluster: cluster}
-	if p.known, err = known(ctx, cluster.Endpoints(), follower, cluster.Follower); err != nil {
-		p.close()
-		return nil, err
-	}
-	return p, nil
+	return &zkPlace{cluster}, nil
 }
 
-func (p *zkPlace) addrs() []string { return p.known }
+func (p *zkPlace) addrs() []string { return p.cluster.Endpoints() }
 func (p *zkPlace) version() string { return p.cluster.Version() }
 
 func (p *zkPlace) pids() []int { return pids(p.cluster.Nodes()) }

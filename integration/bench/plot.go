@@ -236,7 +236,7 @@ func (r *Result) byCase(place string, cases []string, of func(*SubjectResult) fl
 	p := panel{title: map[string]string{"etcd": "etcd", "zookeeper": "ZooKeeper"}[place]}
 	at := map[string]int{}
 	for i, name := range cases {
-		p.xs = append(p.xs, map[string]string{"pair": "mutex", "permit": "semaphore", "names": "1,000 names", "permits": "10 permits for 64"}[name])
+		p.xs = append(p.xs, map[string]string{"pair": "mutex", "permit": "semaphore", "fleet": "64 clients, 1,000 names", "fresh": "64 clients, new names", "permits": "10 permits for 64"}[name])
 		for _, c := range r.Cases {
 			if c.Name != name+"/"+place {
 				continue
@@ -269,18 +269,17 @@ func (r *Result) pictures() map[string]picture {
 	}
 	return map[string]picture{
 		"turns.svg": {title: "Taking turns: time from grant to grant", unit: "µs", x: "contenders", lines: true, log: true, panels: crowdsOf("turns", micros)},
-		"drain.svg": {title: "Draining a line: time from grant to grant", unit: "µs", x: "contenders", lines: true, log: true, panels: crowdsOf("drain", micros)},
 		"bytes.svg": {title: "Bytes that the clients receive for each turn", unit: "B", x: "contenders", lines: true, log: true, panels: crowdsOf("turns", bytes)},
 		"cpu.svg":   {title: "Processor time of the server for each turn", unit: "µs", x: "contenders", lines: true, log: true, panels: crowdsOf("turns", server)},
 		"scale.svg": {
-			title: "Grants per second, each goroutine with names of its own", unit: "1/s", x: "goroutines", lines: true,
+			title: "Grants per second, goroutines of one client with names of their own", unit: "1/s", x: "goroutines", lines: true,
 			panels: both(func(place string) panel { return r.byCrowd("scale", place, scale, rate) }),
 		},
 		"pair.svg": {title: "Take and give back, uncontended", unit: "µs", panels: both(func(place string) panel {
 			return r.byCase(place, []string{"pair", "permit"}, func(s *SubjectResult) float64 { return s.Median.P50 / 1e3 })
 		})},
 		"names.svg": {title: "Grants per second", unit: "1/s", panels: both(func(place string) panel {
-			return r.byCase(place, []string{"names", "permits"}, rate)
+			return r.byCase(place, []string{"fleet", "fresh", "permits"}, rate)
 		})},
 	}
 }

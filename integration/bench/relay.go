@@ -10,11 +10,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// relay is the floor of handing over: contenders whose order was agreed upon beforehand, so that nobody has to look. Each
-// waits for the key of the one before it to go, and deletes its own.
-//
-// In a drain that is all: one write and one event a turn. With turns, each makes its key anew and watches again: two writes,
-// one watch, one event.
+// relay is the floor of a handoff: contenders whose order was agreed upon
+// beforehand, so that none of them has to read the queue. Each waits until the
+// key of its predecessor is gone, deletes its own, makes it anew and watches
+// again: two writes, one watch and one event a turn.
 type relay struct {
 	load
 	batons
@@ -40,53 +39,7 @@ func (r relay) play(ctx context.Context, p *play) (times, error) {
 	if err := r.prepare(ctx, p.name); err != nil {
 		return times{}, err
 	}
-	if r.form == drain {
-		return r.drain(ctx, p)
-	}
 	return r.ring(ctx, p)
-}
-
-func (r relay) drain(ctx context.Context, p *play) (times, error) {
-	g, ctx := newGroup(ctx)
-	waits := make([]func() error, r.contenders)
-	for i := range r.contenders {
-		g.run(func() error { return r.put(ctx, p.name, i, 0) })
-	}
-	g.Wait()
-	if g.err != nil {
-		return times{}, g.wait()
-	}
-	for i := 1; i < r.contenders; i++ {
-		var err error
-		if waits[i], err = r.watch(ctx, p.name, i, i-1, 0); err != nil {
-			return times{}, err
-		}
-	}
-	line := newLine(r.contenders)
-	for i := 1; i < r.contenders; i++ {
-		g.run(func() error {
-			if err := waits[i](); err != nil {
-				return err
-			}
-			line.turn()
-			return r.remove(ctx, p.name, i, 0)
-		})
-	}
-	if err := p.settled(ctx, r.contenders-1); err != nil {
-		g.fail(err)
-		return times{}, g.wait()
-	}
-	p.rec.begin()
-	line.turn()
-	if err := r.remove(ctx, p.name, 0, 0); err != nil {
-		g.fail(err)
-	}
-	err := g.wait()
-	p.rec.end()
-	if err != nil {
-		return times{}, err
-	}
-	return line.times(0, r.contenders-1), nil
 }
 
 // runner is one contender of a ring.

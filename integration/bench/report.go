@@ -63,9 +63,10 @@ func ratioText(v float64) string {
 // titles are the forms in words.
 var titles = map[form]string{
 	pairs:   "take and give back, uncontended",
-	drain:   "hand-over, %d queued",
-	turns:   "hand-over, %d taking turns",
-	names:   "%d goroutines, each with names of its own",
+	turns:   "handoff, %d contenders",
+	names:   "%d goroutines of one client, each with names of its own",
+	fleet:   "%d clients, each with one of 1,000 names at random",
+	fresh:   "%d clients, each with names that nobody has used before",
 	permits: "%d contenders for 10 permits",
 }
 
@@ -74,7 +75,7 @@ var titles = map[form]string{
 func (r *Result) brief(few bool) table {
 	t := table{{"µs a turn", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
 	for _, c := range r.Cases {
-		if strings.Contains(c.Place, "-") || strings.HasPrefix(c.Name, "scale/") {
+		if strings.Contains(c.Place, "-") || strings.HasPrefix(c.Name, "scale/") && c.Contenders != 64 {
 			continue
 		}
 		title := titles[form(c.Form)]
@@ -82,22 +83,27 @@ func (r *Result) brief(few bool) table {
 			title = fmt.Sprintf(title, c.Contenders)
 		}
 		for i := range c.Subjects {
-			s := &c.Subjects[i]
-			if s.Role != Baton || few && (s.PeerOver == 0 || form(c.Form) == drain || c.Contenders == 128) {
-				continue
+			if s := &c.Subjects[i]; s.Role == Baton && (!few || s.PeerOver > 0 && c.Contenders != 128) {
+				t = append(t, c.briefly(s, title))
 			}
-			recipe := strings.TrimPrefix(s.Name, "Baton ")
-			row := []string{recipe + ": " + title, c.Place, "", micros(c.figure(s.Median)), ratioText(s.OverFloor), "", "", ""}
-			if floor := c.best(Floor); floor != nil {
-				row[2] = micros(c.figure(floor.Median))
-			}
-			if peer := c.best(Peer); peer != nil && s.PeerOver > 0 {
-				row[5], row[6], row[7] = micros(c.figure(peer.Median)), peer.Name, figure(s.PeerOver)+" ×"
-			}
-			t = append(t, row)
 		}
 	}
 	return t
+}
+
+// briefly is the row of one of Baton's recipes.
+func (r *CaseResult) briefly(s *SubjectResult, title string) []string {
+	row := []string{
+		strings.TrimPrefix(s.Name, "Baton ") + ": " + title, r.Place,
+		"", micros(r.figure(s.Median)), ratioText(s.OverFloor), "", "", "",
+	}
+	if floor := r.best(Floor); floor != nil {
+		row[2] = micros(r.figure(floor.Median))
+	}
+	if peer := r.best(Peer); peer != nil && s.PeerOver > 0 {
+		row[5], row[6], row[7] = micros(r.figure(peer.Median)), peer.Name, figure(s.PeerOver)+" ×"
+	}
+	return row
 }
 
 func (r *Result) waitersTable() table {

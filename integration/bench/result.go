@@ -26,7 +26,6 @@ type Result struct {
 	Servers  map[string]string `json:"servers"` // version by place
 	Cases    []CaseResult      `json:"cases"`
 	Waiters  []WaitersResult   `json:"waiters"`
-	Reenter  *ReenterResult    `json:"reenter,omitempty"`
 }
 
 // Machine is what it was measured on.

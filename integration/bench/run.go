@@ -98,7 +98,7 @@ func (o Options) needCurator() bool {
 }
 
 // places are where cases are measured, in this order.
-var places = []string{"etcd", "zookeeper", "etcd-3", "etcd-3follower", "zookeeper-3", "zookeeper-3follower"}
+var places = []string{"etcd", "zookeeper", "etcd-3", "zookeeper-3"}
 
 // run is a run under way.
 type run struct {
@@ -165,8 +165,8 @@ func (r *run) warm(ctx context.Context, c contest) error {
 		contest
 		turns int // of each subject
 	}{
-		{manyNames(c.place, "zookeeper", 64), 10_000},
-		{handOver(c.place, "zookeeper", turns, 16), 10_000},
+		{ownNames("zookeeper", 64), 10_000},
+		{handoff(c.place, "zookeeper", 16), 10_000},
 		{manyPermits("zookeeper"), 3_000},
 	} {
 		if err := r.warmUp(ctx, r.only(w.contest), w.turns); err != nil {
@@ -214,18 +214,6 @@ func (r *run) specials(ctx context.Context, place string) error {
 			r.result.Waiters = append(r.result.Waiters, w)
 		}
 	}
-	if place == "etcd" && r.wants("reenter") {
-		f, err := r.field(ctx, contest{name: "reenter", place: place})
-		if err != nil {
-			return err
-		}
-		again, err := f.reenter(ctx, 500_000/max(1, r.Divide))
-		if err != nil {
-			return fmt.Errorf("reenter: %w", err)
-		}
-		fmt.Fprintf(r.Progress, "reenter: %.0f ns, %.2f allocations, %.0f bytes\n", again.Time, again.Allocs, again.Bytes)
-		r.result.Reenter = &again
-	}
 	return nil
 }
 
@@ -240,6 +228,10 @@ func (o Options) cut(c contest) contest {
 	if d := max(1, o.Divide); d > 1 {
 		if c.load.contenders > 64 {
 			c.load.contenders = max(32, c.load.contenders/d)
+		}
+		if c.load.form == fleet || c.load.form == fresh {
+			c.load.contenders = max(8, c.load.contenders/d)
+			c.load.clients = c.load.contenders
 		}
 		c.load.names = min(c.load.names, max(64, c.load.names/d))
 		few := max(5, 2*c.load.permits) // or the last turn that is measured could be before the first has begun the measuring
@@ -308,7 +300,7 @@ func (f *field) run(ctx context.Context) (*CaseResult, error) {
 	for round := range f.Rounds * f.roundsForOne() {
 		for _, i := range order(round, len(all)) {
 			e := all[i]
-			if !f.takesPart(e.role, round) {
+			if !f.takesPart(e.subject, round) {
 				continue
 			}
 			s, err := f.sample(ctx, e, e.turns, nil)
@@ -370,7 +362,8 @@ func (f *field) count(ctx context.Context, e *entrant) error {
 
 // countTurns is how many turns are counted: enough for what happens seldom to weigh little.
 func (f *field) countTurns() int {
-	if f.load.form == names {
+	switch f.load.form {
+	case names, fleet, fresh:
 		return max(f.least, f.load.contenders)
 	}
 	return max(f.least, min(200, 2*f.load.contenders))
@@ -378,9 +371,14 @@ func (f *field) countTurns() int {
 
 // calibrate finds how many turns take the time of a sample, the second time with everything warm.
 func (f *field) calibrate(ctx context.Context, e *entrant) error {
-	if f.load.form == drain || f.Divide > 1 {
+	if f.Divide > 1 {
 		e.turns = f.least
 		return nil
+	}
+	if f.history > 0 {
+		if _, err := f.sample(ctx, e, f.history, nil); err != nil {
+			return err
+		}
 	}
 	e.turns = f.least
 	for range 2 {
@@ -388,7 +386,7 @@ func (f *field) calibrate(ctx context.Context, e *entrant) error {
 		if err != nil {
 			return err
 		}
-		e.turns = min(f.most, max(f.least, int(f.part(e.role)*float64(f.Sample)/s.Time)))
+		e.turns = min(f.most, max(f.least, int(f.part(e.subject)*float64(f.Sample)/s.Time)))
 	}
 	return nil
 }
@@ -408,20 +406,14 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 	}
 	rec := &recorder{servers: f.place.pids(), client: e.process(), meter: m}
 	var sum times
-	if f.load.form == drain {
-		turns = max(f.least, f.load.contenders/2) // few: each drain costs the time to form a line
-	}
 	for sum.turns < turns {
-		if err := f.place.rest(ctx); err != nil {
-			return counted{}, err
-		}
-		before, err := f.place.watches(ctx)
+		before, err := f.standing(ctx)
 		if err != nil {
 			return counted{}, err
 		}
 		f.plays++
 		name := fmt.Sprintf("%s-%d-%d", f.load.form, f.load.contenders, f.plays)
-		if f.load.form == names { // so many names are made once
+		if f.load.form == names || f.load.form == fleet { // so many names are made once
 			name = fmt.Sprintf("%s-%d", f.load.form, f.load.contenders)
 		}
 		t, err := e.play(ctx, &play{
@@ -443,6 +435,17 @@ func (f *field) sample(ctx context.Context, e *entrant, turns int, m *meter) (co
 		sum.each,
 		used.counts.per(n),
 	}, nil
+}
+
+// standing is how many watches the servers have before a queue is formed.
+func (f *field) standing(ctx context.Context) (int, error) {
+	if f.load.form != turns {
+		return 0, nil // nobody waits for watches to stand
+	}
+	if err := f.place.rest(ctx); err != nil {
+		return 0, err
+	}
+	return f.place.watches(ctx)
 }
 
 // settle waits until the servers have so many watches and their number rests. Whoever waits without a watch is given

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -219,49 +218,4 @@ func (f *field) bareWatch(ctx context.Context) (watch func(key string), closeAll
 			}
 		}
 	}, links.close, nil
-}
-
-// ReenterResult is what it takes to enter a lock that is held, and to leave it.
-type ReenterResult struct {
-	Rounds []float64 `json:"rounds_ns"`
-	Time   float64   `json:"ns"`
-	Allocs float64   `json:"allocs"`
-	Bytes  float64   `json:"bytes"`
-}
-
-func (f *field) reenter(ctx context.Context, times int) (ReenterResult, error) {
-	var r ReenterResult
-	opened, err := openBaton(ctx, f.access(), load{contenders: 1}, batonMutex)
-	if err != nil {
-		return r, err
-	}
-	defer opened.close()
-	m, err := mutex.New(opened.(*batonParty).clients[0], "reenter")
-	if err != nil {
-		return r, err
-	}
-	outer, err := m.Lock(ctx)
-	if err != nil {
-		return r, err
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range f.Rounds {
-		began := time.Now()
-		for range times {
-			inner, err := m.Lock(outer.Context())
-			if err == nil {
-				err = inner.Unlock(ctx)
-			}
-			if err != nil {
-				return r, errors.Join(err, outer.Unlock(ctx))
-			}
-		}
-		r.Rounds = append(r.Rounds, float64(time.Since(began))/float64(times))
-	}
-	runtime.ReadMemStats(&after)
-	n := float64(times * f.Rounds)
-	// The renewals of the session are among them, and are few.
-	r.Time, r.Allocs, r.Bytes = median(r.Rounds), float64(after.Mallocs-before.Mallocs)/n, float64(after.TotalAlloc-before.TotalAlloc)/n
-	return r, outer.Unlock(ctx)
 }

@@ -64,7 +64,7 @@ func (ls zkLinks) parent(path string) error {
 type zkFloor struct{ zkLinks }
 
 func (f zkFloor) contender(i int, name string) (contender, error) {
-	c, path := f.of(i), "/floor/"+name
+	c, path := f.of(i), fmt.Sprintf("/floor/%s-%d", name, i) // never shared
 	return &taker{take_: func(context.Context) (func(context.Context) error, error) {
 		if _, err := c.Create(path, nil, zk.FlagEphemeral, open4all); err != nil {
 			return nil, err

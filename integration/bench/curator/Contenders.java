@@ -22,7 +22,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  *
  * <pre>
  * open ID HOSTS CONNECTIONS TTL_MS                                  ok
- * play ID FORM RECIPE NAME CONTENDERS NAMES PERMITS WARM TURNS      settle, begin (each answered with go), end, done NS TURNS EACH...
+ * play ID FORM RECIPE NAME CONTENDERS PERMITS WARM TURNS            settle, begin (each answered with go), end, done NS TURNS EACH...
  * close ID                                                          ok
  * </pre>
  *
@@ -103,7 +103,7 @@ public class Contenders {
     static class Play {
         final List<CuratorFramework> clients;
         final String form, recipe, name;
-        final int contenders, names, permits, warm, turns;
+        final int contenders, permits, warm, turns;
         final AtomicReference<Throwable> failure = new AtomicReference<>();
         final List<Thread> threads = new ArrayList<>();
 
@@ -119,13 +119,12 @@ public class Contenders {
             recipe = w[3];
             name = w[4];
             contenders = Integer.parseInt(w[5]);
-            names = Integer.parseInt(w[6]);
-            permits = Integer.parseInt(w[7]);
-            warm = Integer.parseInt(w[8]);
-            turns = Integer.parseInt(w[9]);
+            permits = Integer.parseInt(w[6]);
+            warm = Integer.parseInt(w[7]);
+            turns = Integer.parseInt(w[8]);
             from = warm;
             to = warm + turns;
-            stamps = new long[Math.max(to + 1, contenders)];
+            stamps = new long[to + 1];
         }
 
         Contender contender(int i, String name) {
@@ -183,12 +182,8 @@ public class Contenders {
             switch (form) {
                 case "pair":
                     return pairs();
-                case "drain":
-                    return drain();
                 case "turns":
                     return turns();
-                case "names":
-                    return manyNames();
                 case "permits":
                     return permitted();
             }
@@ -229,26 +224,6 @@ public class Contenders {
             long elapsed = System.nanoTime() - began;
             ask("end");
             return done(elapsed, turns, each);
-        }
-
-        String drain() throws Exception {
-            Contender first = contender(0, name);
-            first.take();
-            for (int i = 1; i < contenders; i++) {
-                Contender one = contender(i, name);
-                go(() -> {
-                    one.take();
-                    stamps[count.getAndIncrement()] = System.nanoTime();
-                    one.give();
-                });
-            }
-            ask("settle");
-            ask("begin");
-            stamps[count.getAndIncrement()] = System.nanoTime();
-            first.give();
-            join();
-            ask("end");
-            return between(0, contenders - 1);
         }
 
         /** Is called by whoever holds, and tells whether that was the last one that is measured. */
@@ -310,45 +285,6 @@ public class Contenders {
             }
             join();
             return between(from, to);
-        }
-
-        String manyNames() throws Exception {
-            List<List<Contender>> own = new ArrayList<>();
-            for (int i = 0; i < contenders; i++) {
-                own.add(new ArrayList<>());
-            }
-            for (int n = 0; n < names; n++) {
-                own.get(n % contenders).add(contender(n % contenders, name + "-" + n));
-            }
-            for (List<Contender> mine : own) {
-                go(() -> {
-                    for (Contender one : mine) {
-                        one.take();
-                        one.give();
-                    }
-                });
-            }
-            join();
-            AtomicInteger next = new AtomicInteger(); // so that at the end nobody works alone
-            long[] each = new long[turns];
-            ask("begin");
-            long began = System.nanoTime();
-            for (int i = 0; i < contenders; i++) {
-                List<Contender> mine = own.get(i);
-                go(() -> {
-                    for (int k = 0, n; (n = next.getAndIncrement()) < turns; k++) {
-                        long start = System.nanoTime();
-                        Contender one = mine.get(k % mine.size());
-                        one.take();
-                        one.give();
-                        each[n] = System.nanoTime() - start;
-                    }
-                });
-            }
-            join();
-            long elapsed = System.nanoTime() - began;
-            ask("end");
-            return done(elapsed, turns, each);
         }
 
         String permitted() throws Exception {

@@ -1,8 +1,9 @@
 // Bench measures Baton beside the floors of its services and beside other libraries, in one run on the same servers.
 //
-//	make bench                                        all, less than twenty minutes, and the docs anew
+//	make bench                                        all, less than 18 minutes, and the docs anew
 //	go run ./cmd/bench -quick                         a look at all cases, two minutes
 //	go run ./cmd/bench -run 'turns/etcd/' -rounds 3   some of them
+//	go run ./cmd/bench -run '^(fleet|fresh)/'         64 clients: 1,000 names at random, and new names
 package main
 
 import (
@@ -37,7 +38,7 @@ type flags struct {
 func parse() (flags, error) {
 	f := flags{Options: bench.Options{Progress: os.Stderr}}
 	quick := flag.Bool("quick", false, "few rounds of few turns: to see that all runs, not to measure")
-	cases := flag.String("run", "", "regular expression: only these cases")
+	cases := flag.String("run", "", "regular expression: only these cases: pair, permit, turns, scale, fleet, fresh, permits, waiters, then /service and /contenders")
 	subjects := flag.String("subjects", "", "regular expression: only these subjects; without the floor there are no ratios")
 	flag.IntVar(&f.Rounds, "rounds", 0, "measurements of each subject; more where a case is measured finer")
 	flag.DurationVar(&f.Sample, "sample", 0, "time of one measurement")
