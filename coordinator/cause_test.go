@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 )
@@ -19,22 +20,25 @@ func (d causal) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	return causalSession{s}, nil
+	return causalSession{coordinatortest.WithCapabilities(s)}, nil
 }
 
-type causalSession struct{ driver.Session }
+type causalSession struct{ coordinatortest.Full }
+
+// Capabilities are the session's, with what is replaced.
+func (s causalSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
 func (s causalSession) Join(ctx context.Context, l driver.Line, c driver.Contender) (driver.Joined, error) {
-	j, err := s.Session.Join(ctx, l, c)
+	j, err := s.Full.Join(ctx, l, c)
 	return j, causeOf(ctx, err)
 }
 
 func (s causalSession) Leave(ctx context.Context, l driver.Line, p driver.Place) error {
-	return causeOf(ctx, s.Session.Leave(ctx, l, p))
+	return causeOf(ctx, s.Full.Leave(ctx, l, p))
 }
 
 func (s causalSession) Watch(ctx context.Context, l driver.Line, p ...driver.Place) error {
-	return causeOf(ctx, s.Session.Watch(ctx, l, p...))
+	return causeOf(ctx, s.Full.Watch(ctx, l, p...))
 }
 
 func causeOf(ctx context.Context, err error) error {

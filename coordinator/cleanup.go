@@ -73,7 +73,7 @@ func (s *Session) settle(line driver.Line, id string) bool {
 // It has 96 random bits, by which it is nobody else's for ever, as the numbers of a semaphore's permits want it; with again 64, by
 // which it is nobody's who stands in the line at the same time. (Every character of it is sent, written down and sent back by each lock.)
 //
-// With again it may be the ID of an earlier contender of this session, if the driver is a [driver.Recycler]. A name that was used
+// With again it may be the ID of an earlier contender of this session, if the driver wants [driver.Capabilities].ReuseIDs. A name that was used
 // once costs etcd something until its history is compacted: it stays in the index that is walked to read a line, or to
 // see that it is empty. With new names for all, a line that is locked a thousand times a second would become slower by the
 // minute. So there are as many as the session had contenders at once, and no more.
@@ -110,10 +110,9 @@ const mostIDs = 16 << 10
 func (s *Session) retire(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, recycles := s.driver.(driver.Recycler)
 	if _, doubted := s.doubts[id]; doubted {
 		delete(s.doubts, id)
-	} else if recycles && len(s.ids) < mostIDs {
+	} else if s.can.ReuseIDs && len(s.ids) < mostIDs {
 		s.ids = append(s.ids, id)
 	}
 }

@@ -10,6 +10,9 @@ import (
 // This file has what recipes need beyond standing in line: changing an entry, following the first of a line,
 // and the record of a line.
 
+// Converts reports whether an entry can be converted at all.
+func (s *Session) Converts() bool { return s.can.Converter != nil }
+
 // Convert gives the place of own to an entry with another mode and value, and returns the new
 // place; see [driver.Session]. ErrRemoved means that own was not in the line any more.
 //
@@ -17,8 +20,11 @@ import (
 // until Convert is called again and succeeds, or Withdraw.
 func (s *Session) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	place := own.Place
+	if !s.Converts() {
+		return place, wrap("convert", line, invalid("the mode of an entry cannot be changed on this service"))
+	}
 	err := s.change(ctx, "convert", line, func(ctx context.Context) error {
-		p, err := s.driver.Convert(ctx, line, own, mode, value)
+		p, err := s.can.Converter.Convert(ctx, line, own, mode, value)
 		if err == nil {
 			place = p
 		} else if !definite(err) {
@@ -54,7 +60,7 @@ func (s *Session) change(ctx context.Context, op string, line driver.Line, f fun
 // another error the value may be the old or the new one, until the next Write succeeds.
 func (s *Session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	return s.change(ctx, "write", line, func(ctx context.Context) error {
-		err := s.driver.Write(ctx, line, own, value)
+		err := s.can.Writer.Write(ctx, line, own, value)
 		if err != nil && !definite(err) {
 			s.doubt(own.ID)
 		}
@@ -89,7 +95,7 @@ func (s *Session) Head(ctx context.Context, line driver.Line, known driver.Versi
 	var head driver.Head
 	err := s.await(ctx, "observe", line, known, func(ctx context.Context) error {
 		var err error
-		head, err = s.driver.Head(ctx, line, known)
+		head, err = s.can.HeadWatcher.Head(ctx, line, known)
 		return err
 	})
 	return head, err

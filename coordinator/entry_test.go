@@ -189,30 +189,30 @@ func TestChangeEndsByItsContextOrItsSession(t *testing.T) {
 }
 
 func (s causalSession) Convert(ctx context.Context, l driver.Line, own driver.Joined, mode string, v []byte) (driver.Place, error) {
-	p, err := s.Session.Convert(ctx, l, own, mode, v)
+	p, err := s.Full.Convert(ctx, l, own, mode, v)
 	return p, causeOf(ctx, err)
 }
 
 func (s causalSession) Write(ctx context.Context, l driver.Line, own driver.Place, v []byte) error {
-	return causeOf(ctx, s.Session.Write(ctx, l, own, v))
+	return causeOf(ctx, s.Full.Write(ctx, l, own, v))
 }
 
 func (s causalSession) Forget(ctx context.Context, l driver.Line, id string) error {
-	return causeOf(ctx, s.Session.Forget(ctx, l, id))
+	return causeOf(ctx, s.Full.Forget(ctx, l, id))
 }
 
 func (s causalSession) SetRecord(ctx context.Context, l driver.Line, value []byte, v driver.Version) (driver.Version, error) {
-	v, err := s.Session.SetRecord(ctx, l, value, v)
+	v, err := s.Full.SetRecord(ctx, l, value, v)
 	return v, causeOf(ctx, err)
 }
 
 func (s causalSession) Head(ctx context.Context, l driver.Line, v driver.Version) (driver.Head, error) {
-	h, err := s.Session.Head(ctx, l, v)
+	h, err := s.Full.Head(ctx, l, v)
 	return h, causeOf(ctx, err)
 }
 
 func (s causalSession) Record(ctx context.Context, l driver.Line, v driver.Version) (driver.Record, error) {
-	r, err := s.Session.Record(ctx, l, v)
+	r, err := s.Full.Record(ctx, l, v)
 	return r, causeOf(ctx, err)
 }
 

@@ -58,7 +58,7 @@ func newIdentity() string {
 // Stands asks the service whether an entry is in a line, of whatever session. ErrRemoved means that it is not.
 func (s *Session) Stands(ctx context.Context, line driver.Line, key string, token Token) error {
 	err := s.request(ctx, "check", line, s.patience, func(ctx context.Context) error {
-		return removed(s.driver.Check(ctx, line, key, token))
+		return removed(s.can.Operator.Check(ctx, line, key, token))
 	})
 	return wrap("check", line, err)
 }

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -102,16 +103,46 @@ func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.
 	return s.wait(ctx, "await", line, func(ctx context.Context) error { return s.driver.Watch(ctx, line, places...) })
 }
 
-// Follow waits until the one place ahead has left the line, and reports whether own is the first then, as far as that is told: because
-// the place left by Pass, or because it was the sole one; see [driver.Session]. The error is ErrRemoved when own is not in the line any
-// more though the session lives. For the rest it is like Await.
-func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
-	err = s.wait(ctx, "await", line, func(ctx context.Context) error {
-		var err error
-		passed, err = s.driver.Follow(ctx, line, own, ahead, sole)
-		return removed(err)
+// ownWatchDelay is how long a contender waits before it watches its own entry as well. Most
+// waits are shorter, and would pay a watch for what it does not tell them.
+const ownWatchDelay = time.Second
+
+// Follow waits until the place directly ahead has left the queue, and reports whether own is
+// now the first. It knows that from a handoff; or, with sole, because own has seen that place
+// ahead and no other, and the places ahead only ever disappear.
+//
+// The error is ErrRemoved when own is not in the queue any more though the session lives. A wait that
+// is neither sole nor longer than ownWatchDelay need not notice that: an operator's removal of own
+// can be overtaken by the handoff, and the hold is notified of it then. For the rest it is like Await.
+func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (first bool, err error) {
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchOwn := func() {
+		if s.Await(following, line, own) == nil {
+			cancel(errGone)
+		}
+	}
+	delay := ownWatchDelay
+	if sole { // no handoff shows that own still stands
+		delay = 0
+	}
+	timer := time.AfterFunc(delay, func() { s.Go(watchOwn) })
+	defer timer.Stop()
+	passed := false
+	err = s.wait(following, "await", line, func(ctx context.Context) (err error) {
+		passed, err = s.can.Handoff.Follow(ctx, line, own, ahead)
+		return err
 	})
-	return passed && err == nil, err
+	switch {
+	case context.Cause(following) == errGone: //nolint:errorlint // our own word, and not one in the cause of ctx
+		if _, err = s.Ahead(ctx, line, own); err == nil { // it cannot be there: see V1
+			err = wrap("await", line, ErrRemoved)
+		}
+		return false, err // or the session has ended, and own with it
+	case err != nil:
+		return false, err
+	}
+	return passed || sole, nil
 }
 
 // wait runs a request that is answered when something happens, and not before.
@@ -141,7 +172,7 @@ func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 
 // Pass is Leave of one that stands first in line and excludes everybody else. Whoever follows it is told so.
 func (s *Session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.leave(ctx, line, own, s.driver.Pass)
+	return s.leave(ctx, line, own, s.can.Handoff.Pass)
 }
 
 func (s *Session) leave(

@@ -31,7 +31,7 @@ func (l Lineup) At(p driver.Place) int {
 }
 
 // Survey shows a contender the lineup, again and again, until judge returns true; then it returns nil. All who survey a line in one
-// session share what that costs: a reading whenever somebody leaves the line or begins to survey it, and where the driver is a Surveyor also
+// session share what that costs: a reading whenever somebody leaves the line or begins to survey it, and where the driver is a QueueWatcher also
 // when somebody comes; and two watches, of the line and of its record.
 //
 // Each lineup has own in it. One may be older than the one before it, but none is older than own. When own is not in the line any more, Survey returns nil:
@@ -216,12 +216,8 @@ func (o *lookout) read() error {
 
 // look reads the line. change waits until there is reason to read it again.
 func (o *lookout) look(ctx context.Context) (places []driver.Place, change func(context.Context) error, err error) {
-	if s, ok := o.session.driver.(driver.Surveyor); ok {
-		view, change, err := s.Survey(ctx, o.line)
-		return view.Ahead, change, err
-	}
-	view, err := o.session.driver.Ahead(ctx, o.line, driver.Place{})
-	return view.Ahead, func(ctx context.Context) error { return o.session.driver.Watch(ctx, o.line, view.Ahead...) }, err
+	view, change, err := o.session.can.QueueWatcher.Survey(ctx, o.line)
+	return view.Ahead, change, err
 }
 
 // pause waits until there is a reason to read the line again.

@@ -135,7 +135,7 @@ func (s *Session) Lines(ctx context.Context) ([]driver.Line, error) {
 	const op = "list lines"
 	var lines []driver.Line
 	err := s.request(ctx, op, "", s.longer, func(ctx context.Context) (err error) {
-		lines, err = s.driver.Lines(ctx)
+		lines, err = s.can.Operator.Lines(ctx)
 		return err
 	})
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Session) Lines(ctx context.Context) ([]driver.Line, error) {
 func (s *Session) Remove(ctx context.Context, line driver.Line, key string, token Token) error {
 	lost := false
 	err := s.change(ctx, "remove", line, func(ctx context.Context) error {
-		err := s.driver.Remove(ctx, line, key, token)
+		err := s.can.Operator.Remove(ctx, line, key, token)
 		lost = errors.Is(err, ErrSessionLost)
 		return err
 	})

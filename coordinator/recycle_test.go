@@ -28,7 +28,12 @@ type thriftySession struct {
 	d *thrifty
 }
 
-func (*thriftySession) RecycleIDs() {}
+// Capabilities are those of a service that keeps each name that was ever used.
+func (s *thriftySession) Capabilities() driver.Capabilities {
+	c := s.Session.Capabilities()
+	c.ReuseIDs = true
+	return c
+}
 
 func (s *thriftySession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	if s.d.unheard > 0 { // it is under way still

@@ -38,6 +38,7 @@ func (s State) String() string {
 type Session struct {
 	client *Client
 	driver driver.Session
+	can    driver.Capabilities // with fallbacks
 	margin time.Duration
 
 	ctx    context.Context // ends when the session does, with the cause
@@ -77,6 +78,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
 		client:  c,
 		driver:  ds,
+		can:     withFallbacks(ds),
 		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
 		born:    sent.time,
 		state:   Connected,

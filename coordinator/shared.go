@@ -34,9 +34,5 @@ func (s *Session) Revoked(ctx context.Context, line driver.Line, own driver.Plac
 	if err := s.ended(); err != nil {
 		return wrap(op, line, err)
 	}
-	r, ok := s.driver.(driver.Revoker)
-	if !ok {
-		return wrap(op, line, invalid("nobody can ask for that on this line"))
-	}
-	return s.wait(ctx, op, line, func(ctx context.Context) error { return removed(r.Revoked(ctx, line, own)) })
+	return s.wait(ctx, op, line, func(ctx context.Context) error { return removed(s.can.Revoker.Revoked(ctx, line, own)) })
 }

@@ -30,6 +30,13 @@ func (d *surveyor) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	return surveyorSession{s, d}, err
 }
 
+// Capabilities are the session's, and a watch of a whole queue.
+func (s surveyorSession) Capabilities() driver.Capabilities {
+	c := s.Session.Capabilities()
+	c.QueueWatcher = s
+	return c
+}
+
 func (s surveyorSession) Survey(ctx context.Context, line driver.Line) (driver.View, func(context.Context) error, error) {
 	if s.d.away.Load() {
 		return driver.View{}, nil, driver.ErrUnavailable

@@ -249,8 +249,8 @@ func TestChangeWakesOneCandidateAndEveryObserverOnce(t *testing.T) {
 		for i := range n {
 			views = append(views, p[i%4].observe())
 		}
-		time.Sleep(time.Second) // the leader watches itself by now
-		if got := svc.Stats().Watches; got != 2*n+1 {
+		time.Sleep(2 * time.Second) // the leader and the candidates watch their own entries by now
+		if got := svc.Stats().Watches; got != 3*n+1 {
 			t.Errorf("%d watches of %d observers, %d candidates and a leader", got, n, n)
 		}
 		count := func(what string, wakeups, requests int, f func()) {
@@ -275,9 +275,9 @@ func TestChangeWakesOneCandidateAndEveryObserverOnce(t *testing.T) {
 		// One leaves, one is told so, the observers wait again.
 		count("hand-over", n+1, n+1, func() { p[0].resign(term) })
 		next := waiting[0].won(t)
-		time.Sleep(time.Second)
-		// The one behind the candidate in the middle looks, and watches the one before it. That one is told, and leaves.
-		count("candidate removed", 1, 3, func() { svc.Remove(line, svc.Snapshot(line)[n/2].Key) })
+		time.Sleep(2 * time.Second)
+		// The one behind the candidate in the middle looks, and watches the one before it. That one looks, and leaves.
+		count("candidate removed", 2, 4, func() { svc.Remove(line, svc.Snapshot(line)[n/2].Key) })
 		give()
 		p[1%4].resign(next)
 		for _, v := range views {

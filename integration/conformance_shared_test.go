@@ -107,13 +107,16 @@ func (d maskedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Sessi
 	if err != nil {
 		return nil, err
 	}
-	return &maskedSession{s, d.mask}, nil
+	return &maskedSession{coordinatortest.WithCapabilities(s), d.mask}, nil
 }
 
 type maskedSession struct {
-	driver.Session
+	coordinatortest.Full
 	*mask
 }
+
+// Capabilities are the session's, with what is replaced.
+func (s *maskedSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
 // shared is the line of a suite's, as one that the layouts have.
 func shared(line driver.Line) driver.Line {
@@ -133,7 +136,7 @@ func (m *mask) show(line driver.Line, p driver.Place) driver.Place {
 func (s *maskedSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	mode := c.Mode
 	c.Mode = "x"
-	j, err := s.Session.Join(ctx, shared(line), c)
+	j, err := s.Full.Join(ctx, shared(line), c)
 	if err == nil {
 		j.Place.Mode = mode
 		s.mu.Lock()
@@ -145,7 +148,7 @@ func (s *maskedSession) Join(ctx context.Context, line driver.Line, c driver.Con
 }
 
 func (s *maskedSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-	v, err := s.Session.Ahead(ctx, shared(line), own)
+	v, err := s.Full.Ahead(ctx, shared(line), own)
 	for i, p := range v.Ahead {
 		v.Ahead[i] = s.show(line, p)
 	}
@@ -153,35 +156,35 @@ func (s *maskedSession) Ahead(ctx context.Context, line driver.Line, own driver.
 }
 
 func (s *maskedSession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
-	return s.Session.Watch(ctx, shared(line), places...)
+	return s.Full.Watch(ctx, shared(line), places...)
 }
 
-func (s *maskedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
-	return s.Session.Follow(ctx, shared(line), own, ahead, sole)
+func (s *maskedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	return s.Full.Follow(ctx, shared(line), own, ahead)
 }
 
 func (s *maskedSession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-	return s.Session.Convert(ctx, shared(line), own, mode, value)
+	return s.Full.Convert(ctx, shared(line), own, mode, value)
 }
 
 func (s *maskedSession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-	return s.Session.Write(ctx, shared(line), own, value)
+	return s.Full.Write(ctx, shared(line), own, value)
 }
 
 func (s *maskedSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.Session.Leave(ctx, shared(line), own)
+	return s.Full.Leave(ctx, shared(line), own)
 }
 
 func (s *maskedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.Session.Pass(ctx, shared(line), own)
+	return s.Full.Pass(ctx, shared(line), own)
 }
 
 func (s *maskedSession) Forget(ctx context.Context, line driver.Line, id string) error {
-	return s.Session.Forget(ctx, shared(line), id)
+	return s.Full.Forget(ctx, shared(line), id)
 }
 
 func (s *maskedSession) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-	all, err := s.Session.List(ctx, shared(line), limit)
+	all, err := s.Full.List(ctx, shared(line), limit)
 	for i := range all {
 		all[i].Place = s.show(line, all[i].Place)
 	}
@@ -189,15 +192,15 @@ func (s *maskedSession) List(ctx context.Context, line driver.Line, limit int) (
 }
 
 func (s *maskedSession) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	return s.Session.Check(ctx, shared(line), key, token)
+	return s.Full.Check(ctx, shared(line), key, token)
 }
 
 func (s *maskedSession) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	return s.Session.Remove(ctx, shared(line), key, token)
+	return s.Full.Remove(ctx, shared(line), key, token)
 }
 
 func (s *maskedSession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
-	h, err := s.Session.Head(ctx, shared(line), known)
+	h, err := s.Full.Head(ctx, shared(line), known)
 	h.Place = s.show(line, h.Place)
 	return h, err
 }

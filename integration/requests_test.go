@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/integration/internal/servers"
 	"github.com/baton-go/baton/integration/internal/zkserver"
 	"github.com/baton-go/baton/mutex"
@@ -55,7 +54,7 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 		watches := s.watches(t, c)
 		eventually(t, time.Minute, "no watch more for a while: a hold watches itself when it has lasted", func() bool {
 			before := watches
-			time.Sleep(2 * driver.Settle)
+			time.Sleep(2 * time.Second)
 			watches = s.watches(t, c)
 			return watches == before
 		})
@@ -191,7 +190,7 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 		watching := func() int { return sum(func(c meter) int { return c.watches() }) }
 		eventually(t, 2*time.Minute, "a thousand waiters, each watching all that it will", func() bool {
 			watches := watching()
-			time.Sleep(2 * driver.Settle)
+			time.Sleep(2 * time.Second)
 			return watches >= clients*waitersEach && watches == watching() && inLine(t, newMutex(t, first.Client, name)) == 1+clients*waitersEach
 		})
 		joined := sum(func(c meter) int { return c.requests() })

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
@@ -30,37 +31,40 @@ func (c *counted) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	if err != nil {
 		return nil, err
 	}
-	return countedSession{s, c}, nil
+	return countedSession{coordinatortest.WithCapabilities(s), c}, nil
 }
 
 type countedSession struct {
-	driver.Session
+	coordinatortest.Full
 	c *counted
 }
 
+// Capabilities are the session's, with what is replaced.
+func (s countedSession) Capabilities() driver.Capabilities { return s.Offer(s) }
+
 func (s countedSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	s.c.looks.Add(1)
-	return s.Session.Ahead(ctx, line, own)
+	return s.Full.Ahead(ctx, line, own)
 }
 
 func (s countedSession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
 	s.c.watches.Add(1)
-	return s.Session.Watch(ctx, line, places...)
+	return s.Full.Watch(ctx, line, places...)
 }
 
-func (s countedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+func (s countedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
 	s.c.follows.Add(1)
-	return s.Session.Follow(ctx, line, own, ahead, sole)
+	return s.Full.Follow(ctx, line, own, ahead)
 }
 
 func (s countedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	s.c.passes.Add(1)
-	return s.Session.Pass(ctx, line, own)
+	return s.Full.Pass(ctx, line, own)
 }
 
 func (s countedSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	s.c.leaves.Add(1)
-	return s.Session.Leave(ctx, line, own)
+	return s.Full.Leave(ctx, line, own)
 }
 
 // made is what one client has called.
@@ -196,7 +200,7 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 			t.Error(err)
 		}
 		b.calls("one gave up", made{follows: 1, leaves: 1})
-		c.calls("the one ahead gave up", made{looks: 1, follows: 1})
+		c.calls("the one ahead gave up", made{looks: 1, watches: 1, follows: 1}) // it watches its own entry
 		if len(third.got) != 0 {
 			t.Error("the one behind it was admitted")
 		}
@@ -221,7 +225,7 @@ func TestSecondInLineNeedsNoWord(t *testing.T) {
 				between, third := c.ask(b), c.ask(last)
 				between.cancel()
 				<-between.got
-				last.calls("the one between gave up", made{looks: 1, follows: 2})
+				last.calls("the one between gave up", made{looks: 1, watches: 1 - c.looks, follows: 2})
 				a.svc.Remove(c.line, a.svc.Snapshot(c.line)[0].Key)
 				last.calls("the first was removed", made{looks: c.looks})
 				last.serve(third)
@@ -259,7 +263,7 @@ func TestThirdInLineLooks(t *testing.T) {
 		c.calls("the one ahead gave up", made{looks: 1, follows: 2})
 		second.cancel()
 		<-second.got
-		c.calls("the next one ahead gave up, too", made{looks: 1, follows: 1})
+		c.calls("the next one ahead gave up, too", made{looks: 1, watches: 1, follows: 1})
 		if len(last.got) != 0 {
 			t.Error("the one behind it was admitted")
 		}
@@ -380,8 +384,8 @@ func TestTryDoesNotFollow(t *testing.T) {
 	})
 }
 
-// TestRemovedFollowerIsToldAtOnce, while it is not its turn and will not be: be it new in line or old.
-func TestRemovedFollowerIsToldAtOnce(t *testing.T) {
+// TestRemovedFollowerIsTold, while it is not its turn and will not be: at once, or after a second if it is new in the queue.
+func TestRemovedFollowerIsTold(t *testing.T) {
 	for what, ask := range map[string]func(*runner) *attempt{
 		"mutex": (*runner).lock, "write lock": (*runner).write, "read lock": (*runner).read, "election": (*runner).campaign,
 	} {
@@ -398,6 +402,9 @@ func TestRemovedFollowerIsToldAtOnce(t *testing.T) {
 				time.Sleep(after)
 				for _, name := range b.svc.Lines() {
 					b.svc.Remove(name, b.svc.Snapshot(name)[1].Key)
+				}
+				if after == 0 {
+					time.Sleep(time.Second)
 				}
 				synctest.Wait()
 				select {

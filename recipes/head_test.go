@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
@@ -161,10 +162,13 @@ type past struct {
 }
 
 type pastSession struct {
-	driver.Session
+	coordinatortest.Full
 	of     *past
 	script []driver.Head
 }
+
+// Capabilities are the session's, with what is replaced.
+func (s *pastSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
 func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	s, err := d.Driver.Open(ctx, ttl)
@@ -173,7 +177,7 @@ func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 	}
 	script := d.scripts[0]
 	d.scripts = d.scripts[1:]
-	return &pastSession{s, d, script}, nil
+	return &pastSession{coordinatortest.WithCapabilities(s), d, script}, nil
 }
 
 func (s *pastSession) Head(ctx context.Context, _ driver.Line, known driver.Version) (driver.Head, error) {

@@ -100,7 +100,9 @@ func TestWaiterWhoseEntryIsRemovedIsToldAndNeverWins(t *testing.T) {
 			w := a.lock()
 			g := b.begin(f)
 			behind := c.begin(c.l.Lock)
+			time.Sleep(2 * time.Second) // until it watches its own entry
 			a.svc.Remove(line, a.svc.Snapshot(line)[1].Key)
+			synctest.Wait()
 			a.unlock(w)
 			<-g.done
 			wantErr(t, g.err, coordinator.ErrRemoved)

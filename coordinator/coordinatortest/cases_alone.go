@@ -32,7 +32,7 @@ func aloneJoins(e *env) {
 }
 
 // refuse tries to join alone a line that is not empty.
-func (e *env) refuse(s driver.Session, line driver.Line) {
+func (e *env) refuse(s session, line driver.Line) {
 	c := contender()
 	c.Alone = true
 	_, err := s.Join(e.soon(), line, c)

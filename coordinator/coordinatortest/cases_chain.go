@@ -30,7 +30,7 @@ type relay struct {
 }
 
 // turn waits until own is first in line: by a pass to it, or by a look after any other leaving.
-func (r *relay) turn(ctx context.Context, s driver.Session, own driver.Joined) error {
+func (r *relay) turn(ctx context.Context, s session, own driver.Joined) error {
 	for ahead := own.Nearest; !own.First; ahead = (driver.Place{}) {
 		if ahead == (driver.Place{}) {
 			v, err := s.Ahead(ctx, r.line, own.Place)
@@ -42,7 +42,7 @@ func (r *relay) turn(ctx context.Context, s driver.Session, own driver.Joined) e
 			}
 			ahead = v.Ahead[len(v.Ahead)-1]
 		}
-		passed, err := s.Follow(ctx, r.line, own.Place, ahead, false)
+		passed, err := s.Follow(ctx, r.line, own.Place, ahead)
 		if err != nil && !errors.Is(err, driver.ErrUnavailable) {
 			return fmt.Errorf("Follow: %w", err)
 		}
@@ -60,7 +60,7 @@ func (r *relay) turn(ctx context.Context, s driver.Session, own driver.Joined) e
 }
 
 // on passes on.
-func (r *relay) on(s driver.Session, own driver.Joined) error {
+func (r *relay) on(s session, own driver.Joined) error {
 	r.inside.Add(-1)
 	if err := s.Pass(r.soon(), r.line, own.Place); err != nil {
 		return fmt.Errorf("Pass: %w", err)
@@ -75,7 +75,7 @@ type chain struct {
 }
 
 type link struct {
-	s     driver.Session
+	s     session
 	own   driver.Joined
 	turn  *outcome
 	leave context.CancelFunc // ends the wait
@@ -88,11 +88,11 @@ func chained(happen func(c *chain)) func(e *env) {
 	return func(e *env) {
 		c := &chain{relay: relay{env: e, line: e.line()}}
 		a, b, own := e.open(), e.open(), e.open()
-		for i, s := range []driver.Session{a, b, own, a, b} {
+		for i, s := range []session{a, b, own, a, b} {
 			c.all[i].s, c.all[i].own = s, e.joinBehind(s, c.line)
 			c.wait(i)
 		}
-		time.Sleep(2 * driver.Settle)
+		e.settle()
 		if happen != nil {
 			happen(c)
 		}
@@ -135,7 +135,8 @@ func (c *chain) expire() {
 
 func (c *chain) remove() {
 	c.ok(c.svc.Remove(c.soon(), c.line, c.all[middle].own.Place), "Remove of the harness")
-	c.out(driver.ErrGone, driver.ErrSessionLost)
+	c.all[middle].leave() // it need not notice by itself
+	c.out(context.Canceled, driver.ErrGone, driver.ErrSessionLost)
 }
 
 // convert: it stays in line, and waits on with its new place.
@@ -150,7 +151,7 @@ func (c *chain) convert() {
 // manyFollow: whoever takes a leaving for a pass that is none comes in while another is there.
 func manyFollow(e *env) {
 	shared := e.connect()
-	sessions := []driver.Session{e.openOn(shared), e.openOn(shared), e.open()}
+	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
 	r := &relay{env: e, line: e.line()}
 	var running []*outcome
 	for i := range 18 {
@@ -171,7 +172,7 @@ func manyFollow(e *env) {
 }
 
 // take joins, waits for its turn, unless it has no patience, and passes on.
-func (r *relay) take(s driver.Session, impatient bool) error {
+func (r *relay) take(s session, impatient bool) error {
 	c := contender()
 	c.Follows = true
 	own, err := s.Join(r.soon(), r.line, c)

@@ -20,7 +20,7 @@ var checkCases = []testCase{
 }
 
 // checks looks whether an entry stands.
-func (e *env) checks(s driver.Session, line driver.Line, own driver.Joined, stands bool, what string) {
+func (e *env) checks(s session, line driver.Line, own driver.Joined, stands bool, what string) {
 	err := s.Check(e.soon(), line, own.Place.Key, own.Token)
 	if stands {
 		e.ok(err, "Check of "+what)
@@ -33,11 +33,11 @@ func (e *env) checks(s driver.Session, line driver.Line, own driver.Joined, stan
 // own may say otherwise.
 func checkAfterLeave(e *env) {
 	d, third := e.duel(), e.open()
-	for _, s := range []driver.Session{d.behind, third} {
+	for _, s := range []session{d.behind, third} {
 		e.checks(s, d.line, d.first, true, "an entry that stands")
 	}
 	e.leave(d.ahead, d.line, d.first.Place)
-	for _, s := range []driver.Session{d.behind, third, d.ahead} {
+	for _, s := range []session{d.behind, third, d.ahead} {
 		e.checks(s, d.line, d.first, false, "an entry that has left")
 	}
 }
@@ -96,7 +96,7 @@ func checkLater(e *env) {
 
 func checkSessions(e *env) {
 	d := e.duel()
-	for _, s := range []driver.Session{d.ahead, d.behind, e.open()} {
+	for _, s := range []session{d.ahead, d.behind, e.open()} {
 		e.checks(s, d.line, d.first, true, "the first entry")
 		e.checks(s, d.line, d.second, true, "the second entry")
 	}

@@ -33,7 +33,7 @@ func listEntries(e *env) {
 	for i, value := range [][]byte{[]byte("host-1"), nil, big, []byte("\x00\xff ü/%")} {
 		c := contender()
 		c.Value = value
-		j := e.joinAs([]driver.Session{a, b}[i%2], line, c)
+		j := e.joinAs([]session{a, b}[i%2], line, c)
 		want = append(want, driver.Entry{Place: j.Place, Token: j.Token, Value: value})
 	}
 	e.stands(a, line, entryIDs(want)...)

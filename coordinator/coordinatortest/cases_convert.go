@@ -26,7 +26,7 @@ var convertCases = []testCase{
 // queue is a contender between two others, each of another session.
 type queue struct {
 	line             driver.Line
-	ahead, s, behind driver.Session
+	ahead, s, behind session
 	first, own, last driver.Joined
 }
 
@@ -47,7 +47,7 @@ func conversionKeeps(e *env) {
 	for mode, value := range map[string]string{"r": "value", "abcdefghij012345": strings.Repeat("\x00\xffü", 16<<10)} { // the largest allowed
 		q.own = e.convert(q.s, q.line, q.own, mode, value)
 		e.showsNow(q.s, q.line, 1, q.own, value)
-		for _, s := range []driver.Session{q.ahead, q.behind} {
+		for _, s := range []session{q.ahead, q.behind} {
 			e.shows(s, q.line, q.own, value)
 			e.same(e.standing(s, q.line), q.ids(), "the order is kept:")
 		}
@@ -82,7 +82,7 @@ func viewsOfConversions(e *env) {
 	q := e.queue()
 	order := q.ids()
 	var over atomic.Bool
-	views := func(s driver.Session, own driver.Joined, want []string) func() error {
+	views := func(s session, own driver.Joined, want []string) func() error {
 		return func() error {
 			for !over.Load() && sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/50)))) {
 				view, err := s.Ahead(e.soon(), q.line, own.Place)
@@ -97,7 +97,7 @@ func viewsOfConversions(e *env) {
 		}
 	}
 	var running []*outcome
-	for _, s := range []driver.Session{q.ahead, q.s} { // two more at the end, one of them beside the one who converts
+	for _, s := range []session{q.ahead, q.s} { // two more at the end, one of them beside the one who converts
 		own := e.join(s, q.line)
 		running = append(running, e.start(views(s, own, e.standing(s, q.line)[:3+len(running)])))
 	}
@@ -204,10 +204,10 @@ func listConverted(e *env) {
 	line := e.line()
 	var all []driver.Joined
 	for i := range 7 {
-		all = append(all, e.join([]driver.Session{a, b}[i%2], line))
+		all = append(all, e.join([]session{a, b}[i%2], line))
 	}
 	for _, i := range []int{5, 4, 1, 2, 5} {
-		s := []driver.Session{a, b}[i%2]
+		s := []session{a, b}[i%2]
 		all[i] = e.convert(s, line, all[i], "m"+all[i].Place.Mode, "")
 	}
 	e.leave(a, line, e.join(a, line).Place) // so that a lists what b has done before

@@ -25,7 +25,7 @@ var convertedCases = []testCase{
 }
 
 // unconverted checks that Convert finds no entry and that the line keeps the given ones.
-func (e *env) unconverted(s driver.Session, line driver.Line, own driver.Joined, what string, keep ...driver.Place) {
+func (e *env) unconverted(s session, line driver.Line, own driver.Joined, what string, keep ...driver.Place) {
 	_, err := s.Convert(e.soon(), line, own, "p7", []byte("converted"))
 	e.is(err, what, driver.ErrGone)
 	e.settle()
@@ -33,7 +33,7 @@ func (e *env) unconverted(s driver.Session, line driver.Line, own driver.Joined,
 }
 
 // hasPlaces checks the places of a line.
-func (e *env) hasPlaces(s driver.Session, line driver.Line, after string, want ...driver.Place) {
+func (e *env) hasPlaces(s session, line driver.Line, after string, want ...driver.Place) {
 	entries := e.list(s, line)
 	same := len(entries) == len(want)
 	for i := 0; same && i < len(want); i++ {
@@ -162,7 +162,7 @@ func behindConverted(e *env) {
 	a, b := e.open(), e.open()
 	line := e.line()
 	own := e.convert(a, line, e.join(a, line), "r", "")
-	for _, s := range []driver.Session{a, b} {
+	for _, s := range []session{a, b} {
 		second := e.join(s, line)
 		if second.First {
 			e.fail("First is false behind another", "Join behind a converted entry returned First")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -19,24 +18,13 @@ var followCases = []testCase{
 	{name: "N1/a conversion is no pass", body: conversionIsNoPass},
 	{name: "N1/an earlier pass of the same session is no pass", body: earlierPass},
 	{name: "N1/a pass of nothing is no pass", needs: []Lever{Remove}, body: passOfNothing},
-	{name: "N1/the second in line is not passed to once it is removed", needs: []Lever{Remove}, body: secondIsRemoved(goesFirst)},
-	{name: "N1/the second in line is not passed to when it was removed unheard", needs: []Lever{Remove, Hold}, body: secondIsRemoved(goesUnheard)},
-	{name: "N1/the second in line is not passed to when it was removed while disconnected", needs: []Lever{Remove, Hold, Reset},
-		body: secondIsRemoved(goesWhileAway)},
-	{name: "N2/a follower that is removed is told", needs: []Lever{Remove}, body: followerGoes(removeFollower)},
-	{name: "N2/a follower that is forgotten is told", body: followerGoes(forgetFollower)},
-	{name: "N2/the second in line is told that it is removed", needs: []Lever{Remove}, body: secondGoes(removeFollower)},
-	{name: "N2/the second in line is told that it is forgotten", body: secondGoes(forgetFollower)},
-	{name: "W2/the second in line is woken by nobody else", body: secondIsLeftAlone},
-	{name: "N2/a follower that is removed while disconnected is told", needs: []Lever{Remove, Hold, Reset},
-		body: followerGoes(removeUnheard)},
 	{name: "N3/what a pass leaves is no contender", body: passLeavesNothing},
 	{name: "N3/what a pass leaves goes unheard", needs: []Lever{Events}, body: passGoesUnheard},
 	{name: "L3/a pass whose reply was lost passes on", needs: []Lever{Hold, Reset}, body: passUnanswered},
 }
 
 // joinBehind joins as one who follows.
-func (e *env) joinBehind(s driver.Session, line driver.Line) driver.Joined {
+func (e *env) joinBehind(s session, line driver.Line) driver.Joined {
 	c := contender()
 	c.Follows = true
 	return e.joinAs(s, line, c)
@@ -49,20 +37,11 @@ type follower struct {
 }
 
 // followed starts a Follow, as watch starts a Watch.
-func (e *env) followed(s driver.Session, line driver.Line, own, ahead driver.Place) *follower {
-	return e.followedAs(s, line, own, ahead, false)
-}
-
-// followedSole is followed of the only one ahead.
-func (e *env) followedSole(s driver.Session, line driver.Line, own, ahead driver.Place) *follower {
-	return e.followedAs(s, line, own, ahead, true)
-}
-
-func (e *env) followedAs(s driver.Session, line driver.Line, own, ahead driver.Place, sole bool) *follower {
+func (e *env) followed(s session, line driver.Line, own, ahead driver.Place) *follower {
 	f := &follower{}
 	f.outcome = e.start(func() error {
 		for {
-			passed, err := s.Follow(e.ctx, line, own, ahead, sole)
+			passed, err := s.Follow(e.ctx, line, own, ahead)
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
 				f.passed = passed
 				return err
@@ -101,7 +80,7 @@ func nearestJoined(e *env) {
 	last := e.joinBehind(a, line)
 	e.near(last, "the first:")
 	for i := range 6 {
-		s := []driver.Session{b, a}[i%2]
+		s := []session{b, a}[i%2]
 		j := e.joinBehind(s, line)
 		e.near(j, "behind another:", last.Place)
 		if i%3 < 2 {
@@ -126,7 +105,7 @@ func nearestAsked(e *env) {
 	c := driver.Contender{ID: newID(), Mode: "x", Follows: true, Alone: true, Record: version}
 	first := e.joinAs(a, line, c)
 	e.near(first, "alone:")
-	for _, s := range []driver.Session{a, b} {
+	for _, s := range []session{a, b} {
 		c.ID = newID()
 		if _, err := s.Join(e.soon(), line, c); !errors.Is(err, driver.ErrTaken) {
 			e.fail("ErrTaken", "Join of one who wants to be alone: %v", err)
@@ -137,7 +116,7 @@ func nearestAsked(e *env) {
 		}
 	}
 	last := first
-	for _, s := range []driver.Session{b, a} { // those who were refused are not near
+	for _, s := range []session{b, a} { // those who were refused are not near
 		j := e.joinAs(s, line, driver.Contender{ID: newID(), Mode: "x", Follows: true, Record: version})
 		e.near(j, "with the record:", last.Place)
 		last = j
@@ -160,7 +139,7 @@ func nearestAgain(e *env) {
 }
 
 // behind is who is to follow: the nearest place if there is one, else as a view shows it.
-func (e *env) behind(s driver.Session, line driver.Line, j driver.Joined) driver.Place {
+func (e *env) behind(s session, line driver.Line, j driver.Joined) driver.Place {
 	if j.Nearest != (driver.Place{}) {
 		return j.Nearest
 	}
@@ -179,12 +158,10 @@ func onlyPassPasses(e *env) {
 	second := e.joinBehind(b, line)
 	third := e.joinBehind(a, line)
 	fourth := e.joinBehind(b, line)
-	f3 := e.followed(a, line, third.Place, e.behind(a, line, third))
 	f4 := e.followed(b, line, fourth.Place, e.behind(b, line, fourth))
 	e.quiet(f4.outcome, "everybody joined")
 	e.leave(a, line, third.Place)
 	e.told(f4, "the one ahead gave up", false)
-	_ = e.ends(f3.outcome, e.Patience, "Follow of one who left")
 	f4 = e.followed(b, line, fourth.Place, second.Place)
 	e.ok(a.Pass(e.soon(), line, first.Place), "Pass")
 	e.quiet(f4.outcome, "one further ahead passed")
@@ -262,108 +239,6 @@ func passOfNothing(e *env) {
 	e.alone(d.line)
 }
 
-// secondIsRemoved: its own entry goes before the one ahead does.
-func secondIsRemoved(goes func(e *env, d *duel)) func(e *env) {
-	return func(e *env) {
-		d := e.duel()
-		f := e.followedSole(d.behind, d.line, d.second.Place, d.first.Place)
-		goes(e, d)
-		err := e.ends(f.outcome, e.Patience, "Follow of one who is gone")
-		if err != nil {
-			e.is(err, "Follow of one who is gone", driver.ErrGone, driver.ErrSessionLost)
-		} else if f.passed {
-			e.fail("an error, or passed is false", "Follow of one who is gone: passed")
-		}
-		e.alone(d.line)
-	}
-}
-
-func goesFirst(e *env, d *duel) {
-	removeFollower(e, d)
-	d.out(e)
-}
-
-func goesUnheard(e *env, d *duel) {
-	d.cut()
-	goesFirst(e, d)
-	e.settle()
-	d.client.Link.Heal()
-}
-
-func goesWhileAway(e *env, d *duel) {
-	d.cut()
-	d.client.Link.Reset()
-	goesFirst(e, d)
-	e.settle()
-	d.client.Link.Reset()
-	d.client.Link.Heal()
-}
-
-// secondIsLeftAlone: others come and go, and whatever they do is not about the two.
-func secondIsLeftAlone(e *env) {
-	d := e.duel()
-	f := e.followedSole(d.behind, d.line, d.second.Place, d.first.Place)
-	for i := range 8 {
-		s := []driver.Session{d.ahead, d.behind}[i%2]
-		j := e.joinBehind(s, d.line)
-		if i%4 < 2 {
-			e.leave(s, d.line, j.Place)
-		} else {
-			e.ok(s.Forget(e.soon(), d.line, j.Place.ID), "Forget")
-		}
-	}
-	e.quiet(f.outcome, "others came and went")
-	d.out(e)
-	e.told(f, "the one ahead left", true)
-	e.same(e.ahead(d.behind, d.line, d.second.Place), []string{}, "ahead:")
-	e.leave(d.behind, d.line, d.second.Place)
-	e.alone(d.line)
-}
-
-// followerGoes: it has followed for long enough when its own entry goes.
-func followerGoes(goes func(e *env, d *duel)) func(e *env) {
-	return followerEnds((*env).followed, goes)
-}
-
-// secondGoes is that of one who is the only one behind another.
-func secondGoes(goes func(e *env, d *duel)) func(e *env) {
-	return followerEnds((*env).followedSole, goes)
-}
-
-func followerEnds(
-	follow func(e *env, s driver.Session, line driver.Line, own, ahead driver.Place) *follower, goes func(e *env, d *duel),
-) func(e *env) {
-	return func(e *env) {
-		d := e.duelBy(passes)
-		f := follow(e, d.behind, d.line, d.second.Place, d.first.Place)
-		time.Sleep(2 * driver.Settle)
-		e.quiet(f.outcome, "nothing")
-		goes(e, d)
-		e.is(e.ends(f.outcome, e.Patience, "Follow of one who is gone"), "Follow of one who is gone",
-			driver.ErrGone, driver.ErrSessionLost)
-		e.keeps(d.ahead, d.line, d.first.Place.ID)
-		d.out(e)
-		e.alone(d.line)
-	}
-}
-
-func removeFollower(e *env, d *duel) {
-	e.ok(e.svc.Remove(e.soon(), d.line, d.second.Place), "Remove of the harness")
-}
-
-func forgetFollower(e *env, d *duel) {
-	e.ok(d.behind.Forget(e.soon(), d.line, d.second.Place.ID), "Forget")
-}
-
-func removeUnheard(e *env, d *duel) {
-	d.cut()
-	d.client.Link.Reset() // what the service sends is lost for good
-	removeFollower(e, d)
-	e.settle()
-	d.client.Link.Reset()
-	d.client.Link.Heal()
-}
-
 // passLeavesNothing: neither when nobody is behind, nor when the one behind is gone before it can tell.
 func passLeavesNothing(e *env) {
 	a, line := e.open(), e.line()
@@ -395,7 +270,6 @@ func passGoesUnheard(e *env) {
 	s, also := e.openOn(c), e.open()
 	third := e.joinBehind(s, d.line)
 	f := e.followed(s, d.line, third.Place, d.second.Place)
-	time.Sleep(2 * driver.Settle) // it has set all its watches
 	before := c.Events()
 	d.out(e)
 	head := driver.Head{}

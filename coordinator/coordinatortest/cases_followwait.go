@@ -24,11 +24,9 @@ var followWaitCases = []testCase{
 	{name: "W4/a follow ends when its own session is closed", body: followOfClosed},
 }
 
-// othersNotFollowed waits long enough for all watches of the follower to be there.
 func othersNotFollowed(e *env) {
 	d := e.duelBy(passes)
 	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
-	time.Sleep(2 * driver.Settle)
 	before := d.client.Events()
 	e.comeAndGo(d, e.open())
 	e.settle()
@@ -43,7 +41,7 @@ func othersNotFollowed(e *env) {
 func passNotifiesOne(e *env) {
 	line := e.line()
 	var clients [4]Client
-	var all [4]driver.Session
+	var all [4]session
 	var places [4]driver.Joined
 	var running [4]*follower
 	for i := range all {
@@ -53,7 +51,6 @@ func passNotifiesOne(e *env) {
 			running[i] = e.followed(all[i], line, places[i].Place, places[i-1].Place)
 		}
 	}
-	time.Sleep(2 * driver.Settle)
 	for i := range all {
 		var before [4]int
 		for k := range all {
@@ -93,9 +90,9 @@ func followCancelled(e *env) {
 	cancel()
 	e.is(e.ends(o, e.Patience, "Follow with a cancelled context"), "Follow with a cancelled context", context.Canceled)
 
-	ctx = e.in(2 * driver.Settle)
+	ctx = e.in(e.Settle)
 	o = e.start(func() error { return isPassed.call(ctx, d) })
-	err := e.ends(o, 2*driver.Settle+e.Patience, "Follow that timed out")
+	err := e.ends(o, e.Settle+e.Patience, "Follow that timed out")
 	e.is(err, "Follow that timed out", context.DeadlineExceeded)
 
 	// The line is as it was, and can be waited for again.
@@ -105,16 +102,12 @@ func followCancelled(e *env) {
 	e.told(f, "the one ahead passed", true)
 }
 
-// followsGo: the two places are its own and the one ahead.
 func followsGo(e *env) {
 	d := e.duelBy(passes)
 	before := e.watches()
 	for i := range 8 {
 		// Every second one is given up before the client can know that the service has it.
 		slow, patience := i%2 == 1 && e.has(Hold), e.Settle/10
-		if i < 2 {
-			patience = 2 * driver.Settle // it watches its own place by then
-		}
 		if slow {
 			d.client.Link.HoldReplies()
 		}
@@ -124,8 +117,8 @@ func followsGo(e *env) {
 			time.Sleep(e.Settle / 10) // for what was held
 		}
 	}
-	e.eventually(fmt.Sprintf("at most two watches more than the %d before", before), func() bool {
-		return e.watches() <= before+2
+	e.eventually(fmt.Sprintf("at most one watch more than the %d before", before), func() bool {
+		return e.watches() <= before+1
 	})
 	d.out(e)
 	e.eventually(fmt.Sprintf("at most one watch more than the %d before, once the one ahead has passed", before), func() bool {

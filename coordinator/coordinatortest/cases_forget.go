@@ -35,7 +35,7 @@ func forgetUnknown(e *env) {
 	e.keeps(s, line, own.Place.ID)
 }
 
-func (e *env) forgetUntil(s driver.Session, line driver.Line, id string) {
+func (e *env) forgetUntil(s session, line driver.Line, id string) {
 	e.ok(e.again(func(ctx context.Context) error { return s.Forget(ctx, line, id) }),
 		"Forget, repeated while the service is unavailable")
 }

@@ -38,7 +38,7 @@ func callsEnd(e *env) {
 		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own.Place); return err }},
 		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, line, first.Place) }},
 		{"Follow", func(ctx context.Context) error {
-			_, err := s.Follow(ctx, line, own.Place, first.Place, false)
+			_, err := s.Follow(ctx, line, own.Place, first.Place)
 			return err
 		}},
 		{"Convert", func(ctx context.Context) error { _, err := s.Convert(ctx, line, own, "r", nil); return err }},
@@ -79,7 +79,7 @@ func errorsClassified(e *env) {
 	e.leave(s, line, own.Place)
 	e.classified(e.ctx, s.Leave(e.soon(), line, own.Place), "Leave repeated")
 	e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of a place that was left")
-	_, err = s.Follow(dead, line, own.Place, own.Place, false)
+	_, err = s.Follow(dead, line, own.Place, own.Place)
 	e.classified(dead, err, "Follow with a context that had ended")
 	_, err = s.Ahead(e.soon(), line, own.Place)
 	e.classified(e.ctx, err, "Ahead of a place that was left")

@@ -151,12 +151,12 @@ func headRelay(e *env) {
 	own := e.join(a, line)
 	last.Value = []byte("last")
 	var readers []*outcome
-	for _, s := range []driver.Session{seer, seer, b} {
+	for _, s := range []session{seer, seer, b} {
 		readers = append(readers, headSubject.reach(e, s, line, driver.Any, "last"))
 	}
 	for i := range 20 {
-		next := e.join([]driver.Session{b, a}[i%2], line)
-		e.leave([]driver.Session{a, b}[i%2], line, own.Place)
+		next := e.join([]session{b, a}[i%2], line)
+		e.leave([]session{a, b}[i%2], line, own.Place)
 		own = next
 		sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/50))))
 	}
@@ -178,7 +178,7 @@ func headNeverNobody(e *env) {
 	pause := func() { sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100)))) }
 	relay := e.start(func() error {
 		for i := range 20 {
-			s, other := []driver.Session{a, b}[i%2], []driver.Session{b, a}[i%2]
+			s, other := []session{a, b}[i%2], []session{b, a}[i%2]
 			next, err := other.Join(e.soon(), line, contender())
 			if err != nil {
 				return fmt.Errorf("Join: %w", err)

@@ -31,7 +31,7 @@ var headChangeCases = []testCase{
 }
 
 // follow waits for a state of the head that is not known, and goes on while the service is unavailable.
-func (e *env) follow(s driver.Session, line driver.Line, known driver.Version, head *driver.Head) *outcome {
+func (e *env) follow(s session, line driver.Line, known driver.Version, head *driver.Head) *outcome {
 	o := e.start(func() error {
 		for {
 			var err error
@@ -84,7 +84,7 @@ func headOfEmpty(e *env) {
 }
 
 // stir does in a line all that does not change the first.
-func (e *env) stir(d *duel, also driver.Session) {
+func (e *env) stir(d *duel, also session) {
 	third := e.join(d.ahead, d.line)
 	e.comeAndGo(d, also)
 	e.write(d.ahead, d.line, third.Place, "written")

@@ -22,7 +22,7 @@ var joinCases = []testCase{
 // orderOverSessions joins one after the other: the order is known beforehand.
 func orderOverSessions(e *env) {
 	shared := e.connect()
-	sessions := []driver.Session{e.openOn(shared), e.openOn(shared), e.open()}
+	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
 	line := e.line()
 	var order []string
 	var last driver.Token
@@ -45,7 +45,7 @@ func orderOverSessions(e *env) {
 // see the same.
 func orderAtOnce(e *env) {
 	shared := e.connect()
-	sessions := []driver.Session{e.openOn(shared), e.openOn(shared), e.open()}
+	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
 	line := e.line()
 	const n = 18
 	got := make([]driver.Joined, n)
@@ -68,7 +68,7 @@ func orderAtOnce(e *env) {
 
 // rising checks that a line has these entries, with the tokens that Join returned, in
 // the order of tokens.
-func (e *env) rising(s driver.Session, line driver.Line, tokens map[string]driver.Token) {
+func (e *env) rising(s session, line driver.Line, tokens map[string]driver.Token) {
 	e.eventually("all entries are listed", func() bool { return len(e.list(s, line)) == len(tokens) })
 	var last driver.Token
 	for _, x := range e.list(s, line) {
@@ -116,7 +116,7 @@ func risesOverRestart(e *env) {
 }
 
 // joinUntil joins as package coordinator does: again while the outcome is unknown.
-func (e *env) joinUntil(s driver.Session, line driver.Line, c driver.Contender) driver.Joined {
+func (e *env) joinUntil(s session, line driver.Line, c driver.Contender) driver.Joined {
 	var j driver.Joined
 	e.ok(e.again(func(ctx context.Context) (err error) {
 		j, err = s.Join(ctx, line, c)
@@ -188,7 +188,7 @@ func onlyFirst(e *env) {
 	line := e.line()
 	x := contender()
 	first := e.joinAs(a, line, x)
-	for _, s := range []driver.Session{a, b} {
+	for _, s := range []session{a, b} {
 		c := contender()
 		for range 2 {
 			if j := e.joinAs(s, line, c); j.First {

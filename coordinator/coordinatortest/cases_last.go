@@ -17,7 +17,7 @@ var lastCases = []testCase{
 }
 
 // last checks Last. The view must be bound to show it: by the own join, or by what Watch has told.
-func (e *env) last(s driver.Session, line driver.Line, own driver.Joined, want bool, where string) {
+func (e *env) last(s session, line driver.Line, own driver.Joined, want bool, where string) {
 	if view := e.view(s, line, own.Place); view.Last != want {
 		e.fail(fmt.Sprintf("Last is %t", want), "Last is %t %s", view.Last, where)
 	}
@@ -84,7 +84,7 @@ func notLastConverted(e *env) {
 // lastNeverEarly: those behind relieve each other, and each comes, or is converted, before the one before it goes.
 func lastNeverEarly(e *env) {
 	s, line := e.open(), e.line()
-	others := []driver.Session{e.open(), e.open()}
+	others := []session{e.open(), e.open()}
 	first := e.join(others[0], line)
 	own := e.join(s, line)
 	behind := e.join(others[0], line)

@@ -33,7 +33,7 @@ var lateWriteCases = []testCase{
 type late struct {
 	*env
 	client  Client
-	s, seer driver.Session
+	s, seer session
 	line    driver.Line
 	stays   driver.Joined // the other's
 	own     driver.Joined

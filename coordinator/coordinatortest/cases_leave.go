@@ -10,12 +10,12 @@ import (
 type exit struct {
 	verb   string
 	passes bool // and whoever waits follows
-	call   func(s driver.Session, ctx context.Context, line driver.Line, own driver.Place) error
+	call   func(s session, ctx context.Context, line driver.Line, own driver.Place) error
 }
 
 var (
-	leaves = exit{verb: "leave", call: driver.Session.Leave}
-	passes = exit{verb: "pass", call: driver.Session.Pass, passes: true}
+	leaves = exit{verb: "leave", call: session.Leave}
+	passes = exit{verb: "pass", call: session.Pass, passes: true}
 )
 
 var leaveCases = join(leaves.cases(), passes.cases())
@@ -32,12 +32,12 @@ func (x exit) cases() []testCase {
 }
 
 // leave leaves in this way, which must succeed.
-func (x exit) leave(e *env, s driver.Session, line driver.Line, own driver.Place) {
+func (x exit) leave(e *env, s session, line driver.Line, own driver.Place) {
 	e.ok(x.call(s, e.soon(), line, own), x.verb)
 }
 
 // leaveUntil leaves as package coordinator does: again while the outcome is unknown.
-func (x exit) leaveUntil(e *env, s driver.Session, line driver.Line, own driver.Place) {
+func (x exit) leaveUntil(e *env, s session, line driver.Line, own driver.Place) {
 	err := e.again(func(ctx context.Context) error { return x.call(s, ctx, line, own) })
 	if err != nil {
 		e.is(err, x.verb+", repeated while the service is unavailable", driver.ErrGone)
@@ -45,7 +45,7 @@ func (x exit) leaveUntil(e *env, s driver.Session, line driver.Line, own driver.
 }
 
 // gone checks that the exit finds no entry and that the line keeps the given ones.
-func (x exit) gone(e *env, s driver.Session, line driver.Line, p driver.Place, what string, keep ...string) {
+func (x exit) gone(e *env, s session, line driver.Line, p driver.Place, what string, keep ...string) {
 	e.is(x.call(s, e.soon(), line, p), x.verb+what, driver.ErrGone)
 	e.keeps(s, line, keep...)
 }

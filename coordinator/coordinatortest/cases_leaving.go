@@ -22,7 +22,6 @@ var leavingCases = join(
 // nobody else is.
 var (
 	followedCases = join(follows.told(waysOut), isPassed.told(waysPast), isPassed.toldAtOnce(), isPassed.toldToAll())
-	secondCases   = join(isSecond.told(waysOut), isSecond.told(waysPast), isSecond.toldAtOnce())
 )
 
 // wait is a way to wait for the one ahead, which leaves in one of two ways.
@@ -32,26 +31,20 @@ type wait struct {
 	may     bool // it may be passed to
 	// call waits once; begin goes on while the service is unavailable.
 	call  func(ctx context.Context, d *duel) error
-	begin func(e *env, s driver.Session, d *duel) *follower
+	begin func(e *env, s session, d *duel) *follower
 }
 
 var (
-	watches = wait{who: "watcher", by: leaves, begin: func(e *env, s driver.Session, d *duel) *follower {
+	watches = wait{who: "watcher", by: leaves, begin: func(e *env, s session, d *duel) *follower {
 		return &follower{outcome: e.watch(s, d.line, d.first.Place)}
 	}, call: func(ctx context.Context, d *duel) error { return d.behind.Watch(ctx, d.line, d.first.Place) }}
-	follows = wait{who: "follower", to: " to a follower", by: leaves, begin: func(e *env, s driver.Session, d *duel) *follower {
+	follows = wait{who: "follower", to: " to a follower", by: leaves, begin: func(e *env, s session, d *duel) *follower {
 		return e.followed(s, d.line, d.second.Place, d.first.Place)
 	}, call: func(ctx context.Context, d *duel) error {
-		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place, false)
+		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place)
 		return err
 	}}
 	isPassed = wait{who: follows.who, to: follows.to, by: passes, may: true, begin: follows.begin, call: follows.call}
-	isSecond = wait{who: "second in line", to: " to the second in line", by: leaves, may: true, begin: func(e *env, s driver.Session, d *duel) *follower {
-		return e.followedSole(s, d.line, d.second.Place, d.first.Place)
-	}, call: func(ctx context.Context, d *duel) error {
-		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place, true)
-		return err
-	}}
 )
 
 // told are the cases for some ways to leave.
@@ -136,7 +129,7 @@ var waysPast = []way{
 // duel is one contender that waits for another, each on a client of its own.
 type duel struct {
 	line          driver.Line
-	ahead, behind driver.Session
+	ahead, behind session
 	first, second driver.Joined
 	client        Client // of the one behind
 	by            exit   // by which the one ahead leaves
@@ -235,7 +228,7 @@ func (x wait) everyWatcher(e *env) {
 	d := e.duelBy(x.by)
 	shared := e.openOn(d.client)
 	var all []*follower
-	for _, s := range []driver.Session{d.behind, d.behind, shared, e.open()} {
+	for _, s := range []session{d.behind, d.behind, shared, e.open()} {
 		d.second = e.joinAs(s, d.line, x.by.contender())
 		all = append(all, x.begin(e, s, d))
 	}

@@ -16,7 +16,7 @@ var linesCases = []testCase{
 }
 
 // lines returns which of the given lines a session is shown. Those of other cases may be there too.
-func (e *env) lines(s driver.Session, of []driver.Line) []driver.Line {
+func (e *env) lines(s session, of []driver.Line) []driver.Line {
 	all, err := s.Lines(e.soon())
 	e.ok(err, "Lines")
 	seen := make(map[driver.Line]bool)
@@ -30,7 +30,7 @@ func (e *env) lines(s driver.Session, of []driver.Line) []driver.Line {
 }
 
 // standIn checks which of the given lines are shown, to each of the sessions at once.
-func (e *env) standIn(of, want []driver.Line, after string, sessions ...driver.Session) {
+func (e *env) standIn(of, want []driver.Line, after string, sessions ...session) {
 	for _, s := range sessions {
 		if got := e.lines(s, of); !slices.Equal(got, want) {
 			e.fail(fmt.Sprintf("%s Lines has %q", after, want), "it has %q", got)
@@ -52,7 +52,7 @@ func linesOfAll(e *env) {
 	all := similarLines(newID())
 	e.standIn(all, []driver.Line{}, "before anybody joined", seer)
 	for i, line := range all {
-		e.join([]driver.Session{a, b}[i%2], line)
+		e.join([]session{a, b}[i%2], line)
 		e.join(b, line)
 		e.standIn(all, all[:i+1], "after each join", seer)
 	}
@@ -95,7 +95,7 @@ func linesLeft(e *env) {
 	all := similarLines(newID())
 	for i, line := range all {
 		own, behind := e.joinBehind(a, line), e.joinBehind(b, line)
-		f := e.start(func() error { _, err := b.Follow(e.ctx, line, behind.Place, own.Place, false); return err })
+		f := e.start(func() error { _, err := b.Follow(e.ctx, line, behind.Place, own.Place); return err })
 		switch i % 3 {
 		case 0:
 			e.ok(a.Pass(e.soon(), line, own.Place), "Pass")

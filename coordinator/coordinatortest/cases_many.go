@@ -21,7 +21,7 @@ type contest struct {
 }
 
 // take joins, waits for its turn and leaves.
-func (c *contest) take(s driver.Session) error {
+func (c *contest) take(s session) error {
 	own, err := s.Join(c.e.soon(), c.line, contender())
 	if err != nil {
 		return fmt.Errorf("Join: %w", err)
@@ -64,7 +64,7 @@ func (c *contest) take(s driver.Session) error {
 // wrong about who is ahead, lets two in at once or leaves one waiting.
 func manyGoroutines(e *env, modes ...string) {
 	shared := e.connect()
-	sessions := []driver.Session{e.openOn(shared), e.openOn(shared), e.open()}
+	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
 	c := &contest{e: e, line: e.line(), modes: modes}
 	var running []*outcome
 	for i := range 24 {
@@ -86,7 +86,7 @@ func manyGoroutines(e *env, modes ...string) {
 }
 
 // count adds one to the number in a line's record.
-func count(ctx context.Context, s driver.Session, line driver.Line) error {
+func count(ctx context.Context, s session, line driver.Line) error {
 	for {
 		r, err := s.Record(ctx, line, driver.Any)
 		if err != nil {
@@ -101,7 +101,7 @@ func count(ctx context.Context, s driver.Session, line driver.Line) error {
 }
 
 // busy is a contender that changes all it can while it stands in the line.
-func (e *env) busy(s driver.Session, line driver.Line) error {
+func (e *env) busy(s session, line driver.Line) error {
 	own, err := s.Join(e.soon(), line, contender())
 	if err != nil {
 		return fmt.Errorf("Join: %w", err)
@@ -128,7 +128,7 @@ func (e *env) busy(s driver.Session, line driver.Line) error {
 // lose a count.
 func manyWriters(e *env) {
 	shared := e.connect()
-	sessions := []driver.Session{e.openOn(shared), e.openOn(shared), e.open()}
+	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
 	line := e.line()
 	var running []*outcome
 	for i := range 9 {

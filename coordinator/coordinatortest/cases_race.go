@@ -18,7 +18,7 @@ var raceCases = []testCase{
 }
 
 // race starts a conversion of a contender, and returns shortly before or after.
-func (e *env) race(s driver.Session, line driver.Line, own driver.Joined) *outcome {
+func (e *env) race(s session, line driver.Line, own driver.Joined) *outcome {
 	pause := func() { sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100)))) }
 	o := e.start(func() error {
 		pause()

@@ -30,7 +30,7 @@ func (e *env) isRecord(r driver.Record, value string, version driver.Version, wh
 }
 
 // records waits until another session shows a record.
-func (e *env) records(s driver.Session, line driver.Line, value string, version driver.Version) {
+func (e *env) records(s session, line driver.Line, value string, version driver.Version) {
 	var r driver.Record
 	e.eventually(fmt.Sprintf("a record of %.20q, version %d, in all sessions", value, version), func() bool {
 		e.ok(e.again(func(ctx context.Context) (err error) {

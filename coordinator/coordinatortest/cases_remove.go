@@ -23,13 +23,13 @@ var removeCases = []testCase{
 }
 
 // remove removes, which must succeed.
-func (e *env) remove(s driver.Session, line driver.Line, own driver.Joined) {
+func (e *env) remove(s session, line driver.Line, own driver.Joined) {
 	e.ok(s.Remove(e.soon(), line, own.Place.Key, own.Token), "Remove")
 }
 
 // spares checks that a Remove finds nothing, and that the line of a duel keeps both.
 func (e *env) spares(d *duel, line driver.Line, own driver.Joined, what string) {
-	for _, s := range []driver.Session{d.ahead, d.behind} {
+	for _, s := range []session{d.ahead, d.behind} {
 		e.is(s.Remove(e.soon(), line, own.Place.Key, own.Token), "Remove of "+what, driver.ErrGone)
 	}
 	e.stands(d.behind, d.line, d.first.Place.ID, d.second.Place.ID)
@@ -83,10 +83,11 @@ func removeFollowed(e *env) {
 
 func removeTold(e *env) {
 	d, third := e.duelBy(passes), e.open()
-	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	w := e.watch(d.behind, d.line, d.second.Place)
 	e.remove(third, d.line, d.second)
-	err := e.ends(f.outcome, e.Patience, "Follow by one that was removed")
-	e.is(err, "Follow by one that was removed", driver.ErrGone)
+	e.fires(w, "its own entry was removed")
+	_, err := d.behind.Ahead(e.soon(), d.line, d.second.Place)
+	e.is(err, "Ahead of one that was removed", driver.ErrGone)
 	e.remove(third, d.line, d.first)
 	e.eventually("Ahead of one that was removed says so", func() bool { // a member may be behind
 		_, err = d.ahead.Ahead(e.soon(), d.line, d.first.Place)
@@ -95,7 +96,7 @@ func removeTold(e *env) {
 	e.is(err, "Ahead of one that was removed", driver.ErrGone)
 	e.is(d.ahead.Write(e.soon(), d.line, d.first.Place, []byte("v")), "Write of one that was removed", driver.ErrGone)
 	e.is(d.ahead.Pass(e.soon(), d.line, d.first.Place), "Pass of one that was removed", driver.ErrGone)
-	for _, s := range []driver.Session{d.ahead, d.behind} {
+	for _, s := range []session{d.ahead, d.behind} {
 		e.ok(s.Renew(e.soon()), "Renew of a session whose entry was removed")
 	}
 }

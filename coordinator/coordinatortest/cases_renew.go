@@ -58,7 +58,7 @@ func closedStaysClosed(e *env) {
 }
 
 // dead checks that no call succeeds on a session that is over.
-func (e *env) dead(s driver.Session, line driver.Line, own driver.Place, other driver.Joined) {
+func (e *env) dead(s session, line driver.Line, own driver.Place, other driver.Joined) {
 	stands, token := other.Place, other.Token
 	joined := driver.Joined{Place: own}
 	for name, call := range map[string]func(ctx context.Context) error{
@@ -66,7 +66,7 @@ func (e *env) dead(s driver.Session, line driver.Line, own driver.Place, other d
 		"Join":            func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err },
 		"Ahead":           func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own); return err },
 		"Watch":           func(ctx context.Context) error { return s.Watch(ctx, line, stands) },
-		"Follow":          func(ctx context.Context) error { _, err := s.Follow(ctx, line, own, stands, false); return err },
+		"Follow":          func(ctx context.Context) error { _, err := s.Follow(ctx, line, own, stands); return err },
 		"Pass":            func(ctx context.Context) error { return s.Pass(ctx, line, own) },
 		"Leave":           func(ctx context.Context) error { return s.Leave(ctx, line, own) },
 		"Forget":          func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },

@@ -30,7 +30,7 @@ func ttlGranted(e *env) {
 // untended joins a line with a session that nobody renews, and cuts it off once
 // it was opened, or renewed, and seer has seen it. The cut also silences clients that ping on their own. It
 // returns when the last acknowledged call began, and when it ended.
-func untended(e *env, seer driver.Session, renew bool) (s driver.Session, line driver.Line, began, ended time.Time) {
+func untended(e *env, seer session, renew bool) (s session, line driver.Line, began, ended time.Time) {
 	c := e.connect()
 	began = time.Now()
 	s = e.openUntended(c)
@@ -52,7 +52,7 @@ func untended(e *env, seer driver.Session, renew bool) (s driver.Session, line d
 }
 
 // empties returns when a list of the line first came back empty.
-func empties(e *env, seer driver.Session, line driver.Line, limit time.Time) time.Time {
+func empties(e *env, seer session, line driver.Line, limit time.Time) time.Time {
 	for {
 		n := len(e.list(seer, line))
 		if now := time.Now(); n == 0 {

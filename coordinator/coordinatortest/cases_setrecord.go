@@ -46,7 +46,7 @@ func recordSizes(e *env) {
 func setStale(e *env) {
 	a, b := e.open(), e.open()
 	line := e.line()
-	stale := func(s driver.Session, known driver.Version, what string) {
+	stale := func(s session, known driver.Version, what string) {
 		_, err := s.SetRecord(e.soon(), line, []byte("stale"), known)
 		e.is(err, "SetRecord "+what, driver.ErrStale)
 	}
@@ -67,7 +67,7 @@ func setStale(e *env) {
 // setAtOnce: as the first, and over a version that all know.
 func setAtOnce(e *env) {
 	shared := e.connect()
-	sessions := []driver.Session{e.openOn(shared), e.openOn(shared), e.open(), e.open()}
+	sessions := []session{e.openOn(shared), e.openOn(shared), e.open(), e.open()}
 	line := e.line()
 	var known driver.Version
 	for range 6 {

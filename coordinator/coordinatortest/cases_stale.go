@@ -44,7 +44,7 @@ func versionJoins(e *env) {
 }
 
 // refuseStale tries to join with a version that the record does not have.
-func (e *env) refuseStale(s driver.Session, line driver.Line, version driver.Version, alone bool) {
+func (e *env) refuseStale(s session, line driver.Line, version driver.Version, alone bool) {
 	c := contender()
 	c.Record, c.Alone = version, alone
 	_, err := s.Join(e.soon(), line, c)

@@ -123,7 +123,7 @@ func (x subject) toldBeforeArrival(e *env) {
 func (x subject) followMany(e *env, reconnects bool) {
 	d, _ := x.duel(e)
 	var readers []*outcome
-	for _, s := range []driver.Session{d.behind, e.openOn(d.client), d.ahead, e.open()} {
+	for _, s := range []session{d.behind, e.openOn(d.client), d.ahead, e.open()} {
 		readers = append(readers, x.reach(e, s, d.line, driver.Any, "last"))
 	}
 	for i := range 30 {

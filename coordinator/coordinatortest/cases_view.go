@@ -26,10 +26,10 @@ func viewInOrder(e *env) {
 	line := e.line()
 	var places []driver.Place
 	for i := range 6 {
-		places = append(places, e.join([]driver.Session{a, b}[i%2], line).Place)
+		places = append(places, e.join([]session{a, b}[i%2], line).Place)
 	}
 	for i, p := range places {
-		e.same(e.ahead([]driver.Session{a, b}[i%2], line, p), ids(places[:i]), fmt.Sprintf("ahead of number %d:", i+1))
+		e.same(e.ahead([]session{a, b}[i%2], line, p), ids(places[:i]), fmt.Sprintf("ahead of number %d:", i+1))
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *crowd) set(id string, token driver.Token) {
 }
 
 // churn joins and leaves at random, a few places at a time.
-func (c *crowd) churn(e *env, s driver.Session, line driver.Line, seed uint64) error {
+func (c *crowd) churn(e *env, s session, line driver.Line, seed uint64) error {
 	random := rand.New(rand.NewPCG(seed, 1))
 	var mine []driver.Joined
 	for range 40 {
@@ -176,7 +176,7 @@ func viewOfEnded(e *env) {
 }
 
 // noView waits until Ahead fails: a view may be older than the end of its asker's own entry.
-func (e *env) noView(s driver.Session, line driver.Line, own driver.Place) {
+func (e *env) noView(s session, line driver.Line, own driver.Place) {
 	var err error
 	e.eventually("Ahead fails", func() bool {
 		err = e.again(func(ctx context.Context) error {

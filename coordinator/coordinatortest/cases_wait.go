@@ -45,7 +45,7 @@ func (x subject) cancelled(e *env) {
 }
 
 // giveUp waits and gives up, time and again, and checks what that leaves.
-func (x subject) giveUp(e *env, c Client, s driver.Session, line driver.Line, known driver.Version) (before int) {
+func (x subject) giveUp(e *env, c Client, s session, line driver.Line, known driver.Version) (before int) {
 	before = e.watches()
 	for i := range 10 {
 		// Every second one is given up before the client can know that the service has it.

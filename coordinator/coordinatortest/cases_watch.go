@@ -21,7 +21,7 @@ var watchCases = []testCase{
 }
 
 // comeAndGo does in a line all that is no leaving of the first two.
-func (e *env) comeAndGo(d *duel, also driver.Session) {
+func (e *env) comeAndGo(d *duel, also session) {
 	for range 3 {
 		third := e.joinAs(d.ahead, d.line, d.by.contender())
 		fourth := e.joinAs(also, d.line, d.by.contender())

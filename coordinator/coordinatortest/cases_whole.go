@@ -16,7 +16,7 @@ var wholeCases = []testCase{
 var nowhere driver.Place
 
 // whole checks the view of one who would come next.
-func (e *env) whole(s driver.Session, line driver.Line, when string, want ...driver.Place) {
+func (e *env) whole(s session, line driver.Line, when string, want ...driver.Place) {
 	if view := e.view(s, line, nowhere); !slices.Equal(view.Ahead, want) || !view.Last {
 		e.fail(fmt.Sprintf("%+v, and nobody behind", want), "%s the whole line is %+v, Last %t", when, view.Ahead, view.Last)
 	}
@@ -31,7 +31,7 @@ func wholeLine(e *env) {
 	for i, mode := range []string{"x", "r", "abcdefghijklmnop", "x"} {
 		c := contender()
 		c.Mode, c.Value = mode, []byte("value")
-		want = append(want, e.joinAs([]driver.Session{a, b}[i%2], line, c).Place)
+		want = append(want, e.joinAs([]session{a, b}[i%2], line, c).Place)
 	}
 	own := e.join(a, line)
 	e.setRecord(b, line, "record", 0)

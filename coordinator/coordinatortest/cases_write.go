@@ -75,7 +75,7 @@ func writeLostReply(e *env) {
 }
 
 // unwritten checks that Write finds no entry, and that the line keeps the given ones.
-func (e *env) unwritten(s driver.Session, line driver.Line, own driver.Place, what string, keep ...driver.Place) {
+func (e *env) unwritten(s session, line driver.Line, own driver.Place, what string, keep ...driver.Place) {
 	e.is(s.Write(e.soon(), line, own, []byte("written")), what, driver.ErrGone)
 	e.settle()
 	e.hasPlaces(s, line, what, keep...)

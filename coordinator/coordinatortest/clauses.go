@@ -51,9 +51,8 @@ var clauses = map[string]string{
 	"W3": `When ctx ends it returns the context's error and leaves at the service at most one watch for each place, which goes when the place does, or one for the line, which goes when the line changes.`,
 	"W4": `ErrSessionLost when the service says that this session is over; ErrUnavailable when the service cannot be reached or a quorum is missing, and the coordinator tries again.`,
 
-	"N1": `passed is true only if the place left by Pass, or, with sole, if own stood in the line when the place left, in whatever way. False says nothing.`,
-	"N2": `A Follow that lasts for longer than Settle returns ErrGone, or ErrSessionLost, when own is not in the line any more. A shorter one need say nothing of an own that somebody else has removed.`,
-	"N3": `What it leaves at the service is no contender: to all calls the line is as if it were not there. It goes with this session at the latest, and when it is of no more use.`,
+	"N1": `passed is true only if the place left by Pass. False says nothing.`,
+	"N3": `What it leaves at the service is no contender: to all calls the queue is as if it were not there. It goes with this session at the latest, and when it is of no more use.`,
 
 	"M1": `It happens in one step. ID, session, token and place in the line stay. A view shows the old entry or the new one, never both and never neither.`,
 	"M2": `To Watch, the old place has left.`,
@@ -87,7 +86,7 @@ var clauses = map[string]string{
 	"H3": `When ctx ends it returns the context's error and leaves at the service at most one watch, which goes when what it watched changes. W4 holds for it too.`,
 
 	"D1": `The record is at least as new as everything that this session finished before. The last of several changes is never missed, even over reconnects and compactions.`,
-	"D2": `H3 holds for it too.`,
+	"D2": `When ctx ends it returns the context's error and leaves at the service at most one watch, which goes when what it watched changes. W4 holds for it too.`,
 	"D3": `With another version, Any included, the error is ErrStale, and nothing is written. When the same call is repeated after an unknown outcome, ErrStale may also mean that the first one was applied.`,
 	"D4": `A record is no contender: a line with a record and nobody in it is empty. A record stays when contenders leave and sessions end.`,
 
@@ -108,7 +107,7 @@ var cases = join(
 	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
 	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
-	leaveCases, followCases, followedCases, secondCases, followWaitCases, chainCases, forgetCases, checkCases, removeCases, listCases, linesCases,
+	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, checkCases, removeCases, listCases, linesCases,
 	headCases, headChangeCases, headToldCases, headWaitCases,
 	recordCases, recordToldCases, setRecordCases,
 	closeCases,

@@ -11,16 +11,18 @@ import (
 	"testing"
 )
 
-// paragraphs returns the paragraphs of all comments of driver.go, each on one line.
+// paragraphs returns the paragraphs of all comments of the contract, each on one line.
 func paragraphs(t *testing.T) []string {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../driver/driver.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []string
-	for _, group := range file.Comments {
-		all = append(all, split(group)...)
+	for _, name := range []string{"../driver/driver.go", "../driver/capabilities.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, group := range file.Comments {
+			all = append(all, split(group)...)
+		}
 	}
 	return all
 }

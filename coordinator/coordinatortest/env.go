@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ type env struct {
 	cancel  context.CancelFunc
 	group   group
 	clients []Client
-	opened  []driver.Session
+	opened  []session
+	lacks   atomic.Pointer[lacking] // a capability that a call in the background wanted
 }
 
 func newEnv(t *testing.T, h Harness) *env {
@@ -131,12 +133,12 @@ func (e *env) connect() Client {
 }
 
 // open opens a session on a new client and keeps it renewed until the case ends.
-func (e *env) open() driver.Session {
+func (e *env) open() session {
 	return e.openOn(e.connect())
 }
 
 // openOn opens one more session on a client and keeps it renewed.
-func (e *env) openOn(c Client) driver.Session {
+func (e *env) openOn(c Client) session {
 	s := e.openUntended(c)
 	e.group.spawn(func() {
 		for sleep(e.ctx, e.TTL/3) {
@@ -150,11 +152,12 @@ func (e *env) openOn(c Client) driver.Session {
 }
 
 // openUntended opens a session that nobody renews.
-func (e *env) openUntended(c Client) driver.Session {
+func (e *env) openUntended(c Client) session {
 	s, err := c.Driver.Open(e.soon(), e.TTL)
 	e.ok(err, "Open")
-	e.opened = append(e.opened, s)
-	return s
+	full := WithCapabilities(s)
+	e.opened = append(e.opened, full)
+	return full
 }
 
 // sleep reports false when ctx ended first.

@@ -33,7 +33,7 @@ func callFlaws() []flaw {
 			name: "errors say nothing", finds: []string{"G3/every error is classified"},
 			session: func(_ *world, s *patched) {
 				s.leave = func(ctx context.Context, line driver.Line, own driver.Place) error {
-					return opaque(s.Session.Leave(ctx, line, own))
+					return opaque(s.session.Leave(ctx, line, own))
 				}
 			},
 		},
@@ -63,80 +63,80 @@ func callFlaws() []flaw {
 func deafMethods(never context.Context) map[string]func(s *patched) {
 	return map[string]func(s *patched){
 		"Renew": func(s *patched) {
-			s.renew = func(context.Context) error { return s.Session.Renew(never) }
+			s.renew = func(context.Context) error { return s.session.Renew(never) }
 		},
 		"Join": func(s *patched) {
 			s.join = func(_ context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-				return s.Session.Join(never, line, c)
+				return s.session.Join(never, line, c)
 			}
 		},
 		"Ahead": func(s *patched) {
 			s.ahead = func(_ context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-				return s.Session.Ahead(never, line, own)
+				return s.session.Ahead(never, line, own)
 			}
 		},
 		"Watch": func(s *patched) {
 			s.watch = func(_ context.Context, line driver.Line, places []driver.Place) error {
-				return s.Session.Watch(never, line, places...)
+				return s.session.Watch(never, line, places...)
 			}
 		},
 		"Follow": func(s *patched) {
-			s.follow = func(_ context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
-				return s.Session.Follow(never, line, own, ahead, sole)
+			s.follow = func(_ context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+				return s.session.Follow(never, line, own, ahead)
 			}
 		},
 		"Convert": func(s *patched) {
 			s.convert = func(_ context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-				return s.Session.Convert(never, line, own, mode, value)
+				return s.session.Convert(never, line, own, mode, value)
 			}
 		},
 		"Write": func(s *patched) {
 			s.write = func(_ context.Context, line driver.Line, own driver.Place, value []byte) error {
-				return s.Session.Write(never, line, own, value)
+				return s.session.Write(never, line, own, value)
 			}
 		},
 		"Head": func(s *patched) {
 			s.head = func(_ context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
-				return s.Session.Head(never, line, known)
+				return s.session.Head(never, line, known)
 			}
 		},
 		"Record": func(s *patched) {
 			s.record = func(_ context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
-				return s.Session.Record(never, line, known)
+				return s.session.Record(never, line, known)
 			}
 		},
 		"SetRecord": func(s *patched) {
 			s.setRecord = func(_ context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-				return s.Session.SetRecord(never, line, value, known)
+				return s.session.SetRecord(never, line, value, known)
 			}
 		},
 		"Leave": func(s *patched) {
 			s.leave = func(_ context.Context, line driver.Line, own driver.Place) error {
-				return s.Session.Leave(never, line, own)
+				return s.session.Leave(never, line, own)
 			}
 		},
 		"Pass": func(s *patched) {
 			s.pass = func(_ context.Context, line driver.Line, own driver.Place) error {
-				return s.Session.Pass(never, line, own)
+				return s.session.Pass(never, line, own)
 			}
 		},
 		"Forget": func(s *patched) {
 			s.forget = func(_ context.Context, line driver.Line, id string) error {
-				return s.Session.Forget(never, line, id)
+				return s.session.Forget(never, line, id)
 			}
 		},
 		"Check": func(s *patched) {
 			s.check = func(_ context.Context, line driver.Line, key string, token driver.Token) error {
-				return s.Session.Check(never, line, key, token)
+				return s.session.Check(never, line, key, token)
 			}
 		},
 		"List": func(s *patched) {
 			s.list = func(_ context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-				return s.Session.List(never, line, limit)
+				return s.session.List(never, line, limit)
 			}
 		},
 		"Session.Close": func(s *patched) {
-			s.close = func(context.Context) error { return s.Session.Close(never) }
+			s.close = func(context.Context) error { return s.session.Close(never) }
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 func checked(broken func(w *world, s *patched, line driver.Line, key string, token driver.Token, err error) error) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.check = func(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-			return broken(w, s, line, key, token, s.Session.Check(ctx, line, key, token))
+			return broken(w, s, line, key, token, s.session.Check(ctx, line, key, token))
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // converted replaces Convert by a function that gets the intact one.
 func converted(broken func(w *world, s *patched, intact convertFunc) convertFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.convert = broken(w, s, s.Session.Convert) }
+	return func(w *world, s *patched) { s.convert = broken(w, s, s.session.Convert) }
 }
 
 // convertFlaws are wrong about what a conversion does.
@@ -64,10 +64,10 @@ func convertFlaws() []flaw {
 
 func leaveAndJoin(s *patched) convertFunc {
 	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if err := s.Session.Leave(ctx, line, own.Place); err != nil {
+		if err := s.session.Leave(ctx, line, own.Place); err != nil {
 			return driver.Place{}, err
 		}
-		j, err := s.Session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		j, err := s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		return j.Place, err
 	}
 }
@@ -79,7 +79,7 @@ func inTwoSteps(w *world, s *patched) convertFunc {
 			return driver.Place{}, err
 		}
 		time.Sleep(time.Millisecond)
-		j, err := s.Session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		j, err := s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		return j.Place, err
 	}
 }
@@ -87,12 +87,12 @@ func inTwoSteps(w *world, s *patched) convertFunc {
 // aheadTwice reads two views and shows what is in either.
 func aheadTwice(s *patched) func(context.Context, driver.Line, driver.Place) (driver.View, error) {
 	return func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-		one, err := s.Session.Ahead(ctx, line, own)
+		one, err := s.session.Ahead(ctx, line, own)
 		if err != nil {
 			return one, err
 		}
 		sleep(ctx, time.Millisecond)
-		two, err := s.Session.Ahead(ctx, line, own)
+		two, err := s.session.Ahead(ctx, line, own)
 		for _, p := range two.Ahead {
 			if !slices.Contains(one.Ahead, p) {
 				one.Ahead = append(one.Ahead, p)
@@ -107,7 +107,7 @@ func unseen(s *patched) (convertFunc, func(context.Context, driver.Line, driver.
 	var mu sync.Mutex
 	made := map[string]time.Time{}
 	convert := func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		place, err := s.Session.Convert(ctx, line, own, mode, value)
+		place, err := s.session.Convert(ctx, line, own, mode, value)
 		mu.Lock()
 		defer mu.Unlock()
 		made[place.Key] = time.Now()
@@ -120,7 +120,7 @@ func unseen(s *patched) (convertFunc, func(context.Context, driver.Line, driver.
 		if !seen {
 			return driver.View{}, driver.ErrGone
 		}
-		return s.Session.Ahead(ctx, line, own)
+		return s.session.Ahead(ctx, line, own)
 	}
 	return convert, ahead
 }

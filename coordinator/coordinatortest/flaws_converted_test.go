@@ -61,7 +61,7 @@ func convertedFlaws() []flaw {
 					if x, there := w.standing(line, c.ID); there && x.Mode != c.Mode {
 						c.ID = newID()
 					}
-					return s.Session.Join(ctx, line, c)
+					return s.session.Join(ctx, line, c)
 				}
 			},
 		},
@@ -92,7 +92,7 @@ func convertOrJoin(s *patched, intact convertFunc) convertFunc {
 		place, err := intact(ctx, line, own, mode, value)
 		if errors.Is(err, driver.ErrGone) {
 			var j driver.Joined
-			j, err = s.Session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+			j, err = s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 			place = j.Place
 		}
 		return place, err
@@ -101,11 +101,11 @@ func convertOrJoin(s *patched, intact convertFunc) convertFunc {
 
 // convertByKey converts for whomever the entry belongs to.
 func convertByKey(w *world, s *patched, intact convertFunc) convertFunc {
-	w.open.Store(s.ID(), s.Session)
+	w.open.Store(s.ID(), s.session)
 	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 		for _, x := range w.svc.Snapshot(line) {
 			if owner, ok := w.open.Load(x.Session); ok && x.Key == own.Place.Key {
-				return owner.(driver.Session).Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
+				return owner.(session).Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
 			}
 		}
 		return intact(ctx, line, own, mode, value)
@@ -119,7 +119,7 @@ func convertLater(w *world, s *patched, intact convertFunc) convertFunc {
 			if x, there := w.standing(line, own.Place.ID); there {
 				_, _ = intact(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
 			} else {
-				_, _ = s.Session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+				_, _ = s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 			}
 		})
 		return place, err
@@ -131,7 +131,7 @@ func countUnconverted(w *world, s *patched) joinFunc {
 	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 		empty := !slices.ContainsFunc(w.svc.Snapshot(line), func(x driver.Entry) bool { return x.Mode == "x" })
 		c.Alone = c.Alone && !empty
-		j, err := s.Session.Join(ctx, line, c)
+		j, err := s.session.Join(ctx, line, c)
 		j.First = j.First || empty && err == nil
 		return j, err
 	}

@@ -9,14 +9,14 @@ import (
 
 // followed replaces Follow by a function that gets the intact one.
 func followed(broken func(w *world, s *patched, intact followFunc) followFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.follow = broken(w, s, s.Session.Follow) }
+	return func(w *world, s *patched) { s.follow = broken(w, s, s.session.Follow) }
 }
 
 // followMapped changes the outcome of Follow.
 func followMapped(change func(ctx context.Context, passed bool, err error) (bool, error)) func(*world, *patched) {
 	return followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-		return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
-			passed, err := intact(ctx, line, own, ahead, sole)
+		return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+			passed, err := intact(ctx, line, own, ahead)
 			return change(ctx, passed, err)
 		}
 	})
@@ -35,7 +35,7 @@ func nearer(change func(w *world, line driver.Line, own driver.Place) driver.Pla
 func followFlaws() []flaw {
 	return append(nearestFlaws(), append(passedFlaws(), []flaw{
 		{
-			name: "a follower's wake-ups are lost", finds: append(names(join(followedCases, secondCases)), "N1/a line is passed on to its end", "W2/the second in line is woken by nobody else"),
+			name: "a follower's wake-ups are lost", finds: append(names(followedCases), "N1/a line is passed on to its end"),
 			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
 				if err == nil {
 					return false, until(ctx)
@@ -47,37 +47,11 @@ func followFlaws() []flaw {
 			name:  "follow does not look first",
 			finds: []string{"N1/a pass before the follow"},
 			session: followed(func(w *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+				return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
 					if _, there := w.standing(line, ahead.ID); !there {
 						return false, until(ctx)
 					}
-					return intact(ctx, line, own, ahead, sole)
-				}
-			}),
-		},
-		{
-			name: "a follower does not look after its own place",
-			finds: []string{
-				"N2/a follower that is removed is told", "N2/a follower that is forgotten is told",
-				"N2/a follower that is removed while disconnected is told",
-				"N2/the second in line is told that it is removed", "N2/the second in line is told that it is forgotten",
-				"N1/only a pass passes", "N1/a line is passed on past one who is removed",
-			},
-			session: followed(watchOnly),
-		},
-		{
-			name: "the second in line does not look after its own place",
-			finds: []string{
-				"N1/the second in line is not passed to once it is removed", "N1/the second in line is not passed to when it was removed unheard",
-				"N1/the second in line is not passed to when it was removed while disconnected",
-			},
-			session: followed(func(_ *world, s *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
-					if !sole {
-						return intact(ctx, line, own, ahead, sole)
-					}
-					err := s.Session.Watch(ctx, line, ahead)
-					return err == nil, err
+					return intact(ctx, line, own, ahead)
 				}
 			}),
 		},
@@ -92,9 +66,9 @@ func followFlaws() []flaw {
 			name: "a follower watches all of the line", finds: []string{"W2/others who come and go do not even notify a follower"},
 			session: followed(func(w *world, s *patched, _ followFunc) followFunc {
 				all := watchAll(w, s, func(ctx context.Context, line driver.Line, places []driver.Place) error {
-					return s.Session.Watch(ctx, line, places...)
+					return s.session.Watch(ctx, line, places...)
 				})
-				return func(ctx context.Context, line driver.Line, _, ahead driver.Place, _ bool) (bool, error) {
+				return func(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
 					return false, all(ctx, line, []driver.Place{ahead})
 				}
 			}),
@@ -151,10 +125,10 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.pass = func(ctx context.Context, line driver.Line, own driver.Place) error {
 			w.open.Store(of(own), true)
-			return s.Session.Pass(ctx, line, own)
+			return s.session.Pass(ctx, line, own)
 		}
-		s.follow = func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
-			_, err := s.Session.Follow(ctx, line, own, ahead, sole)
+		s.follow = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+			_, err := s.session.Follow(ctx, line, own, ahead)
 			_, passed := w.open.Load(of(ahead))
 			return passed && err == nil, err
 		}
@@ -169,22 +143,15 @@ func names(all []testCase) []string {
 	return names
 }
 
-// watchOnly is Watch in the place of Follow.
-func watchOnly(_ *world, s *patched, _ followFunc) followFunc {
-	return func(ctx context.Context, line driver.Line, _, ahead driver.Place, _ bool) (bool, error) {
-		return false, s.Session.Watch(ctx, line, ahead)
-	}
-}
-
 // watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
 func watchAhead(w *world, s *patched, _ followFunc) followFunc {
-	return func(ctx context.Context, line driver.Line, own, ahead driver.Place, _ bool) (bool, error) {
+	return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
 		for {
-			view, err := s.Session.Ahead(ctx, line, own)
+			view, err := s.session.Ahead(ctx, line, own)
 			if _, there := w.standing(line, ahead.ID); err != nil || !there {
 				return false, err
 			}
-			if err := s.Session.Watch(ctx, line, view.Ahead...); err != nil {
+			if err := s.session.Watch(ctx, line, view.Ahead...); err != nil {
 				return false, err
 			}
 		}
@@ -229,11 +196,11 @@ func followWaitFlaws() []flaw {
 			name: "a follow that is given up leaves its watches", finds: []string{
 				"W3/a follow that was given up leaves at most one watch for each place"},
 			session: followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
+				return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
 					fired := make(chan struct{})
 					go func() { // ends with the driver
 						defer close(fired)
-						passed, err = intact(context.Background(), line, own, ahead, sole)
+						passed, err = intact(context.Background(), line, own, ahead)
 					}()
 					select {
 					case <-fired:
@@ -252,7 +219,7 @@ func passed(broken func(w *world, s *patched, line driver.Line, own driver.Place
 	return func(w *world, s *patched) {
 		s.pass = func(ctx context.Context, line driver.Line, own driver.Place) (err error) {
 			if first {
-				err = s.Session.Pass(ctx, line, own)
+				err = s.session.Pass(ctx, line, own)
 			}
 			return broken(w, s, line, own, err)
 		}
@@ -272,7 +239,7 @@ func passFlaws() []flaw {
 		{
 			name: "a pass writes the record", finds: []string{"N3/what a pass leaves goes unheard"},
 			session: passed(func(_ *world, s *patched, line driver.Line, _ driver.Place, err error) error {
-				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.Session.SetRecord(ctx, line, []byte("passed"), 0) })
+				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, line, []byte("passed"), 0) })
 				return err
 			}, true),
 		},
@@ -280,7 +247,7 @@ func passFlaws() []flaw {
 			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/a pass whose reply was lost passes on"},
 			session: func(w *world, s *patched) {
 				s.pass = func(ctx context.Context, line driver.Line, own driver.Place) error {
-					err := s.Session.Pass(ctx, line, own)
+					err := s.session.Pass(ctx, line, own)
 					if all := w.svc.Snapshot(line); errors.Is(err, driver.ErrGone) && len(all) > 0 {
 						return remove(w, line, all[0].Key)
 					}

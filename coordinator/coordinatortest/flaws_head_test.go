@@ -10,7 +10,7 @@ import (
 func headFlaws() []flaw {
 	r := reader[driver.Head]{
 		told: "H1", wait: "H3",
-		read:    func(s driver.Session) readFunc[driver.Head] { return s.Head },
+		read:    func(s session) readFunc[driver.Head] { return s.Head },
 		patch:   func(s *patched, broken readFunc[driver.Head]) { s.head = broken },
 		version: func(h driver.Head) driver.Version { return h.Version },
 		changes: []string{
@@ -57,7 +57,7 @@ func headFlaws() []flaw {
 							all = append(all, x.Place)
 						}
 						short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
-						err := s.Session.Watch(short, line, all...)
+						err := s.session.Watch(short, line, all...)
 						cancel()
 						if err != nil && short.Err() == nil || ctx.Err() != nil {
 							return driver.Head{}, err

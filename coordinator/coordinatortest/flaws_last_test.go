@@ -13,7 +13,7 @@ import (
 func ended(last func(w *world, line driver.Line, own driver.Place, view driver.View) bool) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-			view, err := s.Session.Ahead(ctx, line, own)
+			view, err := s.session.Ahead(ctx, line, own)
 			view.Last = err == nil && last(w, line, own, view)
 			return view, err
 		}
@@ -78,7 +78,7 @@ func wholly(change func(before, now driver.View) driver.View) func(*world, *patc
 	return func(_ *world, s *patched) {
 		before := driver.View{Last: true}
 		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-			now, err := s.Session.Ahead(ctx, line, own)
+			now, err := s.session.Ahead(ctx, line, own)
 			if own != nowhere || err != nil {
 				return now, err
 			}
@@ -179,7 +179,7 @@ func versioned(change func(w *world, c driver.Contender, line driver.Line) (driv
 			if err != nil {
 				return driver.Joined{}, err
 			}
-			return s.Session.Join(ctx, line, c)
+			return s.session.Join(ctx, line, c)
 		}
 	}
 }
@@ -188,12 +188,12 @@ func joinAndCompare(w *world, s *patched) joinFunc {
 	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 		version := c.Record
 		c.Record = 0
-		j, err := s.Session.Join(ctx, line, c)
+		j, err := s.session.Join(ctx, line, c)
 		if err != nil || version == 0 || version == w.svc.Record(line).Version {
 			return j, err
 		}
 		time.Sleep(time.Millisecond) // the round trip of the look
-		_ = s.Session.Leave(ctx, line, j.Place)
+		_ = s.session.Leave(ctx, line, j.Place)
 		return driver.Joined{}, driver.ErrStale
 	}
 }

@@ -72,7 +72,7 @@ func left(broken func(w *world, s *patched, line driver.Line, own driver.Place, 
 	return func(w *world, s *patched) {
 		s.leave = func(ctx context.Context, line driver.Line, own driver.Place) (err error) {
 			if first {
-				err = s.Session.Leave(ctx, line, own)
+				err = s.session.Leave(ctx, line, own)
 			}
 			return broken(w, s, line, own, err)
 		}
@@ -115,7 +115,7 @@ func forgetFlaws() []flaw {
 				if x, there := w.standing(line, id); there && x.Mode != "x" {
 					return nil
 				}
-				return s.Session.Forget(ctx, line, id)
+				return s.session.Forget(ctx, line, id)
 			}),
 		},
 		{

@@ -15,7 +15,7 @@ type joinFunc = func(ctx context.Context, line driver.Line, c driver.Contender) 
 func joined(change func(w *world, s *patched, line driver.Line, c driver.Contender, j driver.Joined) driver.Joined) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.join = func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-			j, err := s.Session.Join(ctx, line, c)
+			j, err := s.session.Join(ctx, line, c)
 			if err == nil {
 				j = change(w, s, line, c, j)
 			}
@@ -56,7 +56,7 @@ func joinFlaws() []flaw {
 					if c.Again {
 						c.ID = newID()
 					}
-					return s.Session.Join(ctx, line, c)
+					return s.session.Join(ctx, line, c)
 				}
 			},
 		},
@@ -79,7 +79,7 @@ func joinFlaws() []flaw {
 			session: func(_ *world, s *patched) {
 				s.join = func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 					c.Alone = false
-					return s.Session.Join(ctx, line, c)
+					return s.session.Join(ctx, line, c)
 				}
 			},
 		},
@@ -91,7 +91,7 @@ func joinFlaws() []flaw {
 					if c.Alone && len(w.svc.Snapshot(line)) > 0 {
 						return driver.Joined{}, driver.ErrTaken
 					}
-					return s.Session.Join(ctx, line, c)
+					return s.session.Join(ctx, line, c)
 				}
 			},
 		},
@@ -142,7 +142,7 @@ func joinFlaws() []flaw {
 // joinAnyway pretends that a lost session's Join went well, by an entry without a session.
 func joinAnyway(w *world, s *patched) joinFunc {
 	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-		j, err := s.Session.Join(ctx, line, c)
+		j, err := s.session.Join(ctx, line, c)
 		if errors.Is(err, driver.ErrSessionLost) {
 			w.svc.AddForeign(line)
 			return driver.Joined{Place: driver.Place{ID: c.ID}}, nil
@@ -156,22 +156,22 @@ func joinAndLook(s *patched) joinFunc {
 	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 		alone := c.Alone
 		c.Alone = false
-		j, err := s.Session.Join(ctx, line, c)
+		j, err := s.session.Join(ctx, line, c)
 		if err != nil || !alone || j.First {
 			return j, err
 		}
 		time.Sleep(time.Millisecond) // the round trip of the look
-		_ = s.Session.Leave(ctx, line, j.Place)
+		_ = s.session.Leave(ctx, line, j.Place)
 		return driver.Joined{}, driver.ErrTaken
 	}
 }
 
 func joinAndWatch(w *world, s *patched) joinFunc {
 	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-		j, err := s.Session.Join(ctx, line, c)
+		j, err := s.session.Join(ctx, line, c)
 		if errors.Is(err, driver.ErrTaken) || errors.Is(err, driver.ErrStale) {
 			first := w.svc.Snapshot(line)[0].Place
-			go func() { _ = s.Session.Watch(context.Background(), line, first) }() // ends with the driver
+			go func() { _ = s.session.Watch(context.Background(), line, first) }() // ends with the driver
 		}
 		return j, err
 	}
@@ -193,21 +193,21 @@ func watchLine(w *world, s *patched) func(context.Context, driver.Line, []driver
 func (s *patched) renameLines(to func(string) string) {
 	name := func(l driver.Line) driver.Line { return driver.Line(to(string(l))) }
 	s.join = func(ctx context.Context, l driver.Line, c driver.Contender) (driver.Joined, error) {
-		return s.Session.Join(ctx, name(l), c)
+		return s.session.Join(ctx, name(l), c)
 	}
 	s.ahead = func(ctx context.Context, l driver.Line, own driver.Place) (driver.View, error) {
-		return s.Session.Ahead(ctx, name(l), own)
+		return s.session.Ahead(ctx, name(l), own)
 	}
 	s.leave = func(ctx context.Context, l driver.Line, own driver.Place) error {
-		return s.Session.Leave(ctx, name(l), own)
+		return s.session.Leave(ctx, name(l), own)
 	}
 	s.list = func(ctx context.Context, l driver.Line, limit int) ([]driver.Entry, error) {
-		return s.Session.List(ctx, name(l), limit)
+		return s.session.List(ctx, name(l), limit)
 	}
 	s.record = func(ctx context.Context, l driver.Line, known driver.Version) (driver.Record, error) {
-		return s.Session.Record(ctx, name(l), known)
+		return s.session.Record(ctx, name(l), known)
 	}
 	s.setRecord = func(ctx context.Context, l driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-		return s.Session.SetRecord(ctx, name(l), value, known)
+		return s.session.SetRecord(ctx, name(l), value, known)
 	}
 }

@@ -13,7 +13,7 @@ import (
 func listing(broken func(w *world, s *patched, lines []driver.Line) []driver.Line) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.lines = func(ctx context.Context) ([]driver.Line, error) {
-			lines, err := s.Session.Lines(ctx)
+			lines, err := s.session.Lines(ctx)
 			if err != nil {
 				return nil, err
 			}

@@ -12,7 +12,7 @@ import (
 // reader is Head or Record, and what it needs to be broken in one of the ways that are the same for both.
 type reader[T any] struct {
 	told, wait string // the clauses of subject.toldCases and waitCases
-	read       func(s driver.Session) readFunc[T]
+	read       func(s session) readFunc[T]
 	patch      func(s *patched, broken readFunc[T])
 	version    func(T) driver.Version
 
@@ -23,7 +23,7 @@ type readFunc[T any] func(ctx context.Context, line driver.Line, known driver.Ve
 
 // broken replaces the method by a function that gets the intact one.
 func (r reader[T]) broken(broken func(w *world, s *patched, intact readFunc[T]) readFunc[T]) func(*world, *patched) {
-	return func(w *world, s *patched) { r.patch(s, broken(w, s, r.read(s.Session))) }
+	return func(w *world, s *patched) { r.patch(s, broken(w, s, r.read(s.session))) }
 }
 
 // mapped changes the outcome.
@@ -38,7 +38,7 @@ func (r reader[T]) mapped(change func(ctx context.Context, got T, err error) (T,
 
 // now is the state at the service, whatever the link is like.
 func (r reader[T]) now(w *world, line driver.Line) (T, driver.Version) {
-	got, _ := r.read(w.seer())(context.Background(), line, driver.Any)
+	got, _ := r.read(WithCapabilities(w.seer()))(context.Background(), line, driver.Any)
 	return got, r.version(got)
 }
 

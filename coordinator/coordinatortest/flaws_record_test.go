@@ -15,7 +15,7 @@ import (
 func recordFlaws() []flaw {
 	r := reader[driver.Record]{
 		told: "D1", wait: "D2",
-		read:    func(s driver.Session) readFunc[driver.Record] { return s.Record },
+		read:    func(s session) readFunc[driver.Record] { return s.Record },
 		patch:   func(s *patched, broken readFunc[driver.Record]) { s.record = broken },
 		version: func(x driver.Record) driver.Version { return x.Version },
 		changes: []string{"Record/the first record of a line ends the wait for one"},
@@ -46,14 +46,14 @@ func recordFlaws() []flaw {
 // tied shows a record for as long as its writer's session lives.
 func tied(w *world, s *patched) (recordFunc, setRecordFunc) {
 	record := func(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
-		r, err := s.Session.Record(ctx, line, known)
+		r, err := s.session.Record(ctx, line, known)
 		if writer, ok := w.open.Load(line); ok && !slices.Contains(w.svc.Sessions(), writer.(string)) {
 			r = driver.Record{}
 		}
 		return r, err
 	}
 	setRecord := func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-		version, err := s.Session.SetRecord(ctx, line, value, known)
+		version, err := s.session.SetRecord(ctx, line, value, known)
 		if err == nil {
 			w.open.Store(line, s.ID())
 		}
@@ -64,7 +64,7 @@ func tied(w *world, s *patched) (recordFunc, setRecordFunc) {
 
 // set replaces SetRecord by a function that gets the intact one.
 func set(broken func(w *world, s *patched, intact setRecordFunc) setRecordFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.setRecord = broken(w, s, s.Session.SetRecord) }
+	return func(w *world, s *patched) { s.setRecord = broken(w, s, s.session.SetRecord) }
 }
 
 func setRecordFlaws() []flaw {

@@ -27,7 +27,7 @@ type removal struct {
 }
 
 // intact is what the driver does.
-func (c removal) intact(s *patched) error { return s.Session.Remove(c.ctx, c.line, c.key, c.token) }
+func (c removal) intact(s *patched) error { return s.session.Remove(c.ctx, c.line, c.key, c.token) }
 
 // byHand removes without a look.
 func (c removal) byHand(w *world, line driver.Line, key string) error {
@@ -61,7 +61,7 @@ func removeFlaws() []flaw {
 		{
 			name: "remove passes", finds: []string{"X1/to be removed is no pass"},
 			session: func(w *world, s *patched) {
-				w.open.Store(s.ID(), s.Session)
+				w.open.Store(s.ID(), s.session)
 				removing(removeAsPass)(w, s)
 			},
 		},
@@ -150,5 +150,5 @@ func removeAsPass(w *world, s *patched, c removal) error {
 	if !c.there || !known {
 		return c.intact(s)
 	}
-	return owner.(driver.Session).Pass(c.ctx, c.line, c.entry.Place)
+	return owner.(session).Pass(c.ctx, c.line, c.entry.Place)
 }

@@ -30,7 +30,7 @@ func sessionFlaws() []flaw {
 			finds: []string{"R2/an ended session stays ended", "Done/is closed once the service has said so"},
 			session: func(_ *world, s *patched) {
 				s.renew = func(ctx context.Context) error {
-					if err := s.Session.Renew(ctx); !errors.Is(err, driver.ErrSessionLost) {
+					if err := s.session.Renew(ctx); !errors.Is(err, driver.ErrSessionLost) {
 						return err
 					}
 					return nil
@@ -108,7 +108,7 @@ func openFlaws() []flaw {
 					if err != nil {
 						return nil, err
 					}
-					return &patched{Session: s, ttl: ttl}, nil
+					return &patched{session: WithCapabilities(s), ttl: ttl}, nil
 				}
 			},
 		},

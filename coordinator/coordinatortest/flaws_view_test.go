@@ -12,7 +12,7 @@ import (
 func viewed(change func(own driver.Place, places []driver.Place) []driver.Place) func(*world, *patched) {
 	return func(_ *world, s *patched) {
 		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-			view, err := s.Session.Ahead(ctx, line, own)
+			view, err := s.session.Ahead(ctx, line, own)
 			if err == nil {
 				view.Ahead = change(own, view.Ahead)
 			}
@@ -47,7 +47,7 @@ func viewFlaws() []flaw {
 			finds: []string{"L1/after leave the entry is gone"},
 			session: func(_ *world, s *patched) {
 				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-					entries, err := s.Session.List(ctx, line, 0)
+					entries, err := s.session.List(ctx, line, 0)
 					places := []driver.Place{}
 					for _, x := range entries {
 						places = append(places, x.Place)
@@ -66,7 +66,7 @@ func viewFlaws() []flaw {
 			finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
 			session: func(_ *world, s *patched) {
 				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-					view, err := s.Session.Ahead(ctx, line, own)
+					view, err := s.session.Ahead(ctx, line, own)
 					if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrSessionLost) {
 						return driver.View{}, nil
 					}
@@ -107,7 +107,7 @@ func viewFlaws() []flaw {
 			finds: []string{"List/shows the first entries in order with their values"},
 			session: func(_ *world, s *patched) {
 				s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-					entries, err := s.Session.List(ctx, line, 0)
+					entries, err := s.session.List(ctx, line, 0)
 					if limit > 0 && limit < len(entries) {
 						entries = entries[len(entries)-limit:]
 					}
@@ -120,7 +120,7 @@ func viewFlaws() []flaw {
 			finds: []string{"Empty/a line that nobody joined is empty"},
 			session: func(_ *world, s *patched) {
 				s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-					entries, err := s.Session.List(ctx, line, limit)
+					entries, err := s.session.List(ctx, line, limit)
 					if err == nil && len(entries) == 0 {
 						err = driver.ErrGone
 					}
@@ -139,7 +139,7 @@ func viewFlaws() []flaw {
 func listed(change func(entries []driver.Entry, limit int) []driver.Entry) func(*world, *patched) {
 	return func(_ *world, s *patched) {
 		s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-			entries, err := s.Session.List(ctx, line, limit)
+			entries, err := s.session.List(ctx, line, limit)
 			return change(entries, limit), err
 		}
 	}
@@ -152,7 +152,7 @@ func aheadCached(s *patched) func(context.Context, driver.Line, driver.Place) (d
 		if view, ok := cache[own.Key]; ok {
 			return view, nil
 		}
-		view, err := s.Session.Ahead(ctx, line, own)
+		view, err := s.session.Ahead(ctx, line, own)
 		if err == nil {
 			cache[own.Key] = view
 		}
@@ -164,7 +164,7 @@ func aheadCached(s *patched) func(context.Context, driver.Line, driver.Place) (d
 func listBehind(s *patched) func(context.Context, driver.Line, int) ([]driver.Entry, error) {
 	var before []driver.Entry
 	return func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-		entries, err := s.Session.List(ctx, line, limit)
+		entries, err := s.session.List(ctx, line, limit)
 		stale := before
 		before = entries
 		return stale, err

@@ -13,7 +13,7 @@ type watchFunc = func(ctx context.Context, line driver.Line, places []driver.Pla
 func watched(broken func(w *world, s *patched, intact watchFunc) watchFunc) func(*world, *patched) {
 	return func(w *world, s *patched) {
 		s.watch = broken(w, s, func(ctx context.Context, line driver.Line, places []driver.Place) error {
-			return s.Session.Watch(ctx, line, places...)
+			return s.session.Watch(ctx, line, places...)
 		})
 	}
 }

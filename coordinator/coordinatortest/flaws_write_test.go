@@ -12,7 +12,7 @@ import (
 
 // written replaces Write by a function that gets the intact one.
 func written(broken func(w *world, s *patched, intact writeFunc) writeFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.write = broken(w, s, s.Session.Write) }
+	return func(w *world, s *patched) { s.write = broken(w, s, s.session.Write) }
 }
 
 func writeFlaws() []flaw {
@@ -48,7 +48,7 @@ func writeFlaws() []flaw {
 				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 					err := intact(ctx, line, own, value)
 					if errors.Is(err, driver.ErrGone) {
-						_, err = s.Session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
+						_, err = s.session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
 					}
 					return err
 				}
@@ -92,7 +92,7 @@ func lateWriteFlaws() []flaw {
 			session: written(func(w *world, s *patched, _ writeFunc) writeFunc {
 				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 					x, _ := w.standing(line, own.ID)
-					_, err := s.Session.Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value)
+					_, err := s.session.Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value)
 					return err
 				}
 			}),
@@ -149,11 +149,11 @@ func writtenByAnother(w *world, s *patched) writeFunc {
 
 // writeByKey writes for whomever the entry belongs to.
 func writeByKey(w *world, s *patched, intact writeFunc) writeFunc {
-	w.open.Store(s.ID(), s.Session)
+	w.open.Store(s.ID(), s.session)
 	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 		for _, x := range w.svc.Snapshot(line) {
 			if owner, ok := w.open.Load(x.Session); ok && x.Key == own.Key {
-				return owner.(driver.Session).Write(ctx, line, x.Place, value)
+				return owner.(session).Write(ctx, line, x.Place, value)
 			}
 		}
 		return intact(ctx, line, own, value)
@@ -167,7 +167,7 @@ func writeLater(w *world, s *patched, intact writeFunc) writeFunc {
 			if x, there := w.standing(line, own.ID); there {
 				_ = intact(ctx, line, x.Place, value)
 			} else {
-				_, _ = s.Session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
+				_, _ = s.session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
 			}
 		})
 		return err

@@ -3,6 +3,7 @@ package coordinatortest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -129,6 +130,40 @@ const (
 	OddTTL   Lever = "OddTTL" // Harness.OddTTL and GrantedTTL
 )
 
+// The capabilities of driver.Capabilities that have cases. A driver without one is named in Harness.Lacks
+// like a lever, with the reason.
+const (
+	Handoff     Lever = "Handoff"
+	Converter   Lever = "Converter"
+	Writer      Lever = "Writer"
+	HeadWatcher Lever = "HeadWatcher"
+	Operator    Lever = "Operator"
+)
+
+// capabilities tells which capabilities a session has.
+func capabilities(s driver.Session) map[Lever]bool {
+	c := s.Capabilities()
+	return map[Lever]bool{
+		Handoff: c.Handoff != nil, Converter: c.Converter != nil, Writer: c.Writer != nil,
+		HeadWatcher: c.HeadWatcher != nil, Operator: c.Operator != nil,
+	}
+}
+
+// checkCapabilities fails on a driver that lacks a capability which Harness.Lacks does not name,
+// or has one that it names.
+func (h Harness) checkCapabilities(ctx context.Context, d driver.Driver) error {
+	s, err := d.Open(ctx, h.TTL)
+	if err != nil {
+		return fmt.Errorf("harness: Open: %w", err)
+	}
+	for capability, there := range capabilities(s) {
+		if _, lacks := h.Lacks[capability]; lacks == there {
+			return fmt.Errorf("harness: the driver has the capability %s: %v; Lacks names it: %v", capability, there, lacks)
+		}
+	}
+	return s.Close(ctx)
+}
+
 // check fails on a harness that lacks something without saying so, or says that it
 // lacks something it has: both would hide what was checked.
 func (h Harness) check(s Service, c Client) error {
@@ -153,7 +188,7 @@ func (h Harness) check(s Service, c Client) error {
 		}
 	}
 	for lever := range h.Lacks {
-		if _, known := has[lever]; !known {
+		if _, known := has[lever]; !known && !slices.Contains([]Lever{Handoff, Converter, Writer, HeadWatcher, Operator}, lever) {
 			return fmt.Errorf("harness: Lacks names %q, which is no lever", lever)
 		}
 	}

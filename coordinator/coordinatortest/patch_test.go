@@ -23,14 +23,14 @@ func (d *patchedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Ses
 	if err != nil || d.patch == nil {
 		return s, err
 	}
-	p := &patched{Session: s}
+	p := &patched{session: WithCapabilities(s)}
 	d.patch(p)
 	return p, nil
 }
 
 type (
 	convertFunc   = func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error)
-	followFunc    = func(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error)
+	followFunc    = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error)
 	writeFunc     = func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error
 	headFunc      = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error)
 	recordFunc    = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error)
@@ -39,7 +39,7 @@ type (
 
 // patched is a session with some methods replaced; nil leaves a method as it is.
 type patched struct {
-	driver.Session
+	session
 	id        string
 	ttl       time.Duration
 	slack     *time.Duration
@@ -64,156 +64,161 @@ type patched struct {
 	close     func(ctx context.Context) error
 }
 
+// Capabilities are the replaced methods: those that are not do what the session does.
+func (s *patched) Capabilities() driver.Capabilities {
+	return s.Offer(s)
+}
+
 func (s *patched) ID() string {
 	if s.id != "" {
 		return s.id
 	}
-	return s.Session.ID()
+	return s.session.ID()
 }
 
 func (s *patched) TTL() time.Duration {
 	if s.ttl != 0 {
 		return s.ttl
 	}
-	return s.Session.TTL()
+	return s.session.TTL()
 }
 
 func (s *patched) Slack() time.Duration {
 	if s.slack != nil {
 		return *s.slack
 	}
-	return s.Session.Slack()
+	return s.session.Slack()
 }
 
 func (s *patched) Done() <-chan struct{} {
 	if s.done != nil {
 		return s.done
 	}
-	return s.Session.Done()
+	return s.session.Done()
 }
 
 func (s *patched) Renew(ctx context.Context) error {
 	if s.renew != nil {
 		return s.renew(ctx)
 	}
-	return s.Session.Renew(ctx)
+	return s.session.Renew(ctx)
 }
 
 func (s *patched) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	if s.join != nil {
 		return s.join(ctx, line, c)
 	}
-	return s.Session.Join(ctx, line, c)
+	return s.session.Join(ctx, line, c)
 }
 
 func (s *patched) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	if s.ahead != nil {
 		return s.ahead(ctx, line, own)
 	}
-	return s.Session.Ahead(ctx, line, own)
+	return s.session.Ahead(ctx, line, own)
 }
 
 func (s *patched) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
 	if s.watch != nil {
 		return s.watch(ctx, line, places)
 	}
-	return s.Session.Watch(ctx, line, places...)
+	return s.session.Watch(ctx, line, places...)
 }
 
-func (s *patched) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
+func (s *patched) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
 	if s.follow != nil {
-		return s.follow(ctx, line, own, ahead, sole)
+		return s.follow(ctx, line, own, ahead)
 	}
-	return s.Session.Follow(ctx, line, own, ahead, sole)
+	return s.session.Follow(ctx, line, own, ahead)
 }
 
 func (s *patched) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	if s.convert != nil {
 		return s.convert(ctx, line, own, mode, value)
 	}
-	return s.Session.Convert(ctx, line, own, mode, value)
+	return s.session.Convert(ctx, line, own, mode, value)
 }
 
 func (s *patched) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	if s.write != nil {
 		return s.write(ctx, line, own, value)
 	}
-	return s.Session.Write(ctx, line, own, value)
+	return s.session.Write(ctx, line, own, value)
 }
 
 func (s *patched) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	if s.leave != nil {
 		return s.leave(ctx, line, own)
 	}
-	return s.Session.Leave(ctx, line, own)
+	return s.session.Leave(ctx, line, own)
 }
 
 func (s *patched) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	if s.pass != nil {
 		return s.pass(ctx, line, own)
 	}
-	return s.Session.Pass(ctx, line, own)
+	return s.session.Pass(ctx, line, own)
 }
 
 func (s *patched) Forget(ctx context.Context, line driver.Line, id string) error {
 	if s.forget != nil {
 		return s.forget(ctx, line, id)
 	}
-	return s.Session.Forget(ctx, line, id)
+	return s.session.Forget(ctx, line, id)
 }
 
 func (s *patched) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if s.check != nil {
 		return s.check(ctx, line, key, token)
 	}
-	return s.Session.Check(ctx, line, key, token)
+	return s.session.Check(ctx, line, key, token)
 }
 
 func (s *patched) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if s.remove != nil {
 		return s.remove(ctx, line, key, token)
 	}
-	return s.Session.Remove(ctx, line, key, token)
+	return s.session.Remove(ctx, line, key, token)
 }
 
 func (s *patched) Lines(ctx context.Context) ([]driver.Line, error) {
 	if s.lines != nil {
 		return s.lines(ctx)
 	}
-	return s.Session.Lines(ctx)
+	return s.session.Lines(ctx)
 }
 
 func (s *patched) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 	if s.list != nil {
 		return s.list(ctx, line, limit)
 	}
-	return s.Session.List(ctx, line, limit)
+	return s.session.List(ctx, line, limit)
 }
 
 func (s *patched) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
 	if s.head != nil {
 		return s.head(ctx, line, known)
 	}
-	return s.Session.Head(ctx, line, known)
+	return s.session.Head(ctx, line, known)
 }
 
 func (s *patched) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
 	if s.record != nil {
 		return s.record(ctx, line, known)
 	}
-	return s.Session.Record(ctx, line, known)
+	return s.session.Record(ctx, line, known)
 }
 
 func (s *patched) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
 	if s.setRecord != nil {
 		return s.setRecord(ctx, line, value, known)
 	}
-	return s.Session.SetRecord(ctx, line, value, known)
+	return s.session.SetRecord(ctx, line, value, known)
 }
 
 func (s *patched) Close(ctx context.Context) error {
 	if s.close != nil {
 		return s.close(ctx)
 	}
-	return s.Session.Close(ctx)
+	return s.session.Close(ctx)
 }

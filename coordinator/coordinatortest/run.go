@@ -38,7 +38,11 @@ func Run(t *testing.T, h Harness) {
 			if why := c.unable(h); why != "" {
 				t.Skip(why)
 			}
-			if err := c.attempt(t, h); err != nil {
+			err := c.attempt(t, h)
+			if l, ok := errors.AsType[lacking](err); ok && h.Lacks[l.capability] != "" {
+				t.Skipf("%v: %s", err, h.Lacks[l.capability])
+			}
+			if err != nil {
 				t.Error(report(c, err))
 			}
 		})
@@ -61,6 +65,9 @@ func probe(t *testing.T, h Harness) error {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), h.Patience)
 	defer cancel()
+	if err := h.checkCapabilities(ctx, c.Driver); err != nil {
+		return err
+	}
 	return c.Driver.Close(ctx)
 }
 
@@ -119,12 +126,17 @@ func (c testCase) run(t *testing.T, h Harness) (err error) {
 	defer func() {
 		// A body stops at its first failure by panicking with it, as t.FailNow
 		// stops a test by Goexit. Every other panic goes on.
-		if p := recover(); p != nil {
-			f, ok := p.(*failure)
-			if !ok {
-				panic(p)
-			}
-			err = f
+		switch p := recover().(type) {
+		case nil:
+		case *failure:
+			err = p
+		case lacking:
+			err = p
+		default:
+			panic(p)
+		}
+		if l := e.lacks.Load(); l != nil { // what a call in the background has found
+			err = *l
 		}
 	}()
 	c.body(e)

@@ -10,47 +10,47 @@ import (
 )
 
 // join lets a new contender join.
-func (e *env) join(s driver.Session, line driver.Line) driver.Joined {
+func (e *env) join(s session, line driver.Line) driver.Joined {
 	return e.joinAs(s, line, contender())
 }
 
-func (e *env) joinAs(s driver.Session, line driver.Line, c driver.Contender) driver.Joined {
+func (e *env) joinAs(s session, line driver.Line, c driver.Contender) driver.Joined {
 	j, err := s.Join(e.soon(), line, c)
 	e.ok(err, "Join")
 	return j
 }
 
 // leave leaves, which must succeed.
-func (e *env) leave(s driver.Session, line driver.Line, p driver.Place) {
+func (e *env) leave(s session, line driver.Line, p driver.Place) {
 	e.ok(s.Leave(e.soon(), line, p), "Leave")
 }
 
 // ahead returns the IDs ahead of a place.
-func (e *env) ahead(s driver.Session, line driver.Line, own driver.Place) []string {
+func (e *env) ahead(s session, line driver.Line, own driver.Place) []string {
 	return ids(e.view(s, line, own).Ahead)
 }
 
-func (e *env) view(s driver.Session, line driver.Line, own driver.Place) driver.View {
+func (e *env) view(s session, line driver.Line, own driver.Place) driver.View {
 	view, err := s.Ahead(e.soon(), line, own)
 	e.ok(err, "Ahead")
 	return view
 }
 
 // list returns all entries.
-func (e *env) list(s driver.Session, line driver.Line) []driver.Entry {
+func (e *env) list(s session, line driver.Line) []driver.Entry {
 	entries, err := s.List(e.soon(), line, 0)
 	e.ok(err, "List")
 	return entries
 }
 
 // standing returns the IDs of a line in order.
-func (e *env) standing(s driver.Session, line driver.Line) []string {
+func (e *env) standing(s session, line driver.Line) []string {
 	return entryIDs(e.list(s, line))
 }
 
 // stands waits until a line, seen by any session, has exactly these contenders in this order. It
 // waits because no clause makes one session's view as new as another's writes.
-func (e *env) stands(s driver.Session, line driver.Line, want ...string) {
+func (e *env) stands(s session, line driver.Line, want ...string) {
 	var got []string
 	for end := time.Now().Add(e.Patience); ; time.Sleep(e.Settle / 20) {
 		if got = e.standing(s, line); slices.Equal(got, want) {
@@ -63,7 +63,7 @@ func (e *env) stands(s driver.Session, line driver.Line, want ...string) {
 }
 
 // keeps checks that a line has exactly these contenders after things have settled.
-func (e *env) keeps(s driver.Session, line driver.Line, want ...string) {
+func (e *env) keeps(s session, line driver.Line, want ...string) {
 	e.settle()
 	if got := e.standing(s, line); !slices.Equal(got, want) {
 		e.fail("contenders "+sprint(want), "the line has %s", sprint(got))
@@ -78,7 +78,7 @@ func (e *env) same(got, want []string, what string) {
 }
 
 // lost waits until the session has been told that it is over.
-func (e *env) lost(s driver.Session) {
+func (e *env) lost(s session) {
 	err := e.again(func(ctx context.Context) error {
 		err := s.Renew(ctx)
 		if err == nil {
@@ -100,6 +100,15 @@ func (e *env) start(call func() error) *outcome {
 	o := &outcome{done: make(chan struct{})}
 	e.group.spawn(func() {
 		defer close(o.done)
+		defer func() {
+			switch p := recover().(type) {
+			case nil:
+			case lacking:
+				e.lacks.Store(&p)
+			default:
+				panic(p)
+			}
+		}()
 		o.err = call()
 	})
 	return o
@@ -117,7 +126,7 @@ func (e *env) ends(o *outcome, d time.Duration, what string) error {
 
 // watch starts a Watch and lets it reach the service. It goes on while the service is unavailable, as
 // clause W4 wants package coordinator to do.
-func (e *env) watch(s driver.Session, line driver.Line, places ...driver.Place) *outcome {
+func (e *env) watch(s session, line driver.Line, places ...driver.Place) *outcome {
 	o := e.start(func() error {
 		for {
 			err := s.Watch(e.ctx, line, places...)

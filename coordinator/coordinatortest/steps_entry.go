@@ -10,14 +10,14 @@ import (
 )
 
 // convert converts, which must succeed, and returns own with its new place.
-func (e *env) convert(s driver.Session, line driver.Line, own driver.Joined, mode, value string) driver.Joined {
+func (e *env) convert(s session, line driver.Line, own driver.Joined, mode, value string) driver.Joined {
 	place, err := s.Convert(e.soon(), line, own, mode, []byte(value))
 	e.ok(err, "Convert")
 	return e.converted(own, place, mode)
 }
 
 // convertUntil converts as package coordinator does: again while the outcome is unknown.
-func (e *env) convertUntil(s driver.Session, line driver.Line, own driver.Joined, mode, value string) driver.Joined {
+func (e *env) convertUntil(s session, line driver.Line, own driver.Joined, mode, value string) driver.Joined {
 	var place driver.Place
 	e.ok(e.again(func(ctx context.Context) (err error) {
 		place, err = s.Convert(ctx, line, own, mode, []byte(value))
@@ -39,18 +39,18 @@ func (e *env) converted(own driver.Joined, place driver.Place, mode string) driv
 }
 
 // write writes, which must succeed.
-func (e *env) write(s driver.Session, line driver.Line, own driver.Place, value string) {
+func (e *env) write(s session, line driver.Line, own driver.Place, value string) {
 	e.ok(s.Write(e.soon(), line, own, []byte(value)), "Write")
 }
 
 // writeUntil writes as package coordinator does.
-func (e *env) writeUntil(s driver.Session, line driver.Line, own driver.Place, value string) {
+func (e *env) writeUntil(s session, line driver.Line, own driver.Place, value string) {
 	e.ok(e.again(func(ctx context.Context) error { return s.Write(ctx, line, own, []byte(value)) }),
 		"Write, repeated while the service is unavailable")
 }
 
 // shows waits until a list, read by any session, has this entry in the second place: behind that of another session.
-func (e *env) shows(s driver.Session, line driver.Line, own driver.Joined, value string) {
+func (e *env) shows(s session, line driver.Line, own driver.Joined, value string) {
 	e.eventually(fmt.Sprintf("the second in line is %+v with token %d and value %.20q", own.Place, own.Token, value),
 		func() bool {
 			entries := e.list(s, line)
@@ -59,7 +59,7 @@ func (e *env) shows(s driver.Session, line driver.Line, own driver.Joined, value
 }
 
 // showsNow checks the same of a list that must be current: the session has done the latest change itself.
-func (e *env) showsNow(s driver.Session, line driver.Line, at int, own driver.Joined, value string) {
+func (e *env) showsNow(s session, line driver.Line, at int, own driver.Joined, value string) {
 	entries := e.list(s, line)
 	if len(entries) <= at || !sameEntry(entries[at], own, value) {
 		e.fail(fmt.Sprintf("number %d is %+v with token %d and value %.20q", at+1, own.Place, own.Token, value),
@@ -80,20 +80,20 @@ func sprintEntries(entries []driver.Entry) string {
 }
 
 // head returns the first entry at once.
-func (e *env) head(s driver.Session, line driver.Line) driver.Head {
+func (e *env) head(s session, line driver.Line) driver.Head {
 	head, err := s.Head(e.soon(), line, driver.Any)
 	e.ok(err, "Head of any version")
 	return head
 }
 
 // record returns the record at once.
-func (e *env) record(s driver.Session, line driver.Line) driver.Record {
+func (e *env) record(s session, line driver.Line) driver.Record {
 	record, err := s.Record(e.soon(), line, driver.Any)
 	e.ok(err, "Record of any version")
 	return record
 }
 
-func (e *env) setRecord(s driver.Session, line driver.Line, value string, known driver.Version) driver.Version {
+func (e *env) setRecord(s session, line driver.Line, value string, known driver.Version) driver.Version {
 	version, err := s.SetRecord(e.soon(), line, []byte(value), known)
 	e.ok(err, "SetRecord")
 	if version == 0 || version == driver.Any || version == known {
@@ -103,13 +103,13 @@ func (e *env) setRecord(s driver.Session, line driver.Line, value string, known 
 }
 
 // setRecordUntil gives the record a value, whatever it was before, also while the outcome is unknown.
-func (e *env) setRecordUntil(s driver.Session, line driver.Line, value string) {
+func (e *env) setRecordUntil(s session, line driver.Line, value string) {
 	e.ok(e.again(func(ctx context.Context) error { return overwrite(ctx, s, line, value) }),
 		"Record and SetRecord, repeated while the service is unavailable")
 }
 
 // overwrite gives the record a value. Its own lost work is stale news, and found by the next look.
-func overwrite(ctx context.Context, s driver.Session, line driver.Line, value string) error {
+func overwrite(ctx context.Context, s session, line driver.Line, value string) error {
 	for {
 		record, err := s.Record(ctx, line, driver.Any)
 		if err != nil || string(record.Value) == value {
@@ -123,7 +123,7 @@ func overwrite(ctx context.Context, s driver.Session, line driver.Line, value st
 
 // catchUp makes the views of s as new as all that was done before: by Watch it is told of a leaving
 // that came later (V1). Nobody else may be waiting for anything in the line.
-func (e *env) catchUp(s, other driver.Session, line driver.Line) {
+func (e *env) catchUp(s, other session, line driver.Line) {
 	passing := e.join(other, line)
 	e.leave(other, line, passing.Place)
 	e.ok(e.again(func(ctx context.Context) error { return s.Watch(ctx, line, passing.Place) }),

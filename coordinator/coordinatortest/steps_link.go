@@ -20,7 +20,7 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 
 // lostJoin joins behind another, with a reply that is lost. It returns the one who stays. Without that one the
 // line need not exist, and a driver may have to make it first: then the lost reply is not that of the join.
-func (e *env) lostJoin(c Client, s, seer driver.Session, line driver.Line, x driver.Contender) (stays string) {
+func (e *env) lostJoin(c Client, s, seer session, line driver.Line, x driver.Contender) (stays string) {
 	stays = e.join(seer, line).Place.ID
 	e.acquaint(s, line)
 	e.lostReply(c,
@@ -31,7 +31,7 @@ func (e *env) lostJoin(c Client, s, seer driver.Session, line driver.Line, x dri
 
 // acquaint lets a session see that somebody is in a line. A driver may send another request to join one of which it does not
 // know that, and a second one when the first is refused.
-func (e *env) acquaint(s driver.Session, line driver.Line) {
+func (e *env) acquaint(s session, line driver.Line) {
 	e.leave(s, line, e.join(s, line).Place)
 }
 

@@ -12,7 +12,7 @@ import (
 // for the two are the same where the cases are.
 type subject struct {
 	call string // "Head" or "Record"
-	read func(ctx context.Context, s driver.Session, line driver.Line, known driver.Version) (state, error)
+	read func(ctx context.Context, s session, line driver.Line, known driver.Version) (state, error)
 	// set gives it a value, through the session ahead in a duel.
 	set func(ctx context.Context, d *duel, value string) error
 }
@@ -24,7 +24,7 @@ type state struct {
 
 var headSubject = subject{
 	call: "Head",
-	read: func(ctx context.Context, s driver.Session, line driver.Line, known driver.Version) (state, error) {
+	read: func(ctx context.Context, s session, line driver.Line, known driver.Version) (state, error) {
 		head, err := s.Head(ctx, line, known)
 		return state{string(head.Value), head.Version}, err
 	},
@@ -35,7 +35,7 @@ var headSubject = subject{
 
 var recordSubject = subject{
 	call: "Record",
-	read: func(ctx context.Context, s driver.Session, line driver.Line, known driver.Version) (state, error) {
+	read: func(ctx context.Context, s session, line driver.Line, known driver.Version) (state, error) {
 		record, err := s.Record(ctx, line, known)
 		return state{string(record.Value), record.Version}, err
 	},
@@ -48,7 +48,7 @@ func (x subject) change(e *env, d *duel, value string) {
 }
 
 // now reads the state without waiting for another.
-func (x subject) now(e *env, s driver.Session, line driver.Line) state {
+func (x subject) now(e *env, s session, line driver.Line) state {
 	got, err := x.read(e.soon(), s, line, driver.Any)
 	e.ok(err, x.call+" of any version")
 	return got
@@ -68,7 +68,7 @@ func (x subject) duel(e *env) (*duel, driver.Version) {
 
 // reach follows the subject from a known state until it has the value. It goes on while the service is
 // unavailable, as clause W4 wants package coordinator to do.
-func (x subject) reach(e *env, s driver.Session, line driver.Line, known driver.Version, value string) *outcome {
+func (x subject) reach(e *env, s session, line driver.Line, known driver.Version, value string) *outcome {
 	return e.start(func() error {
 		for {
 			got, err := x.read(e.ctx, s, line, known)

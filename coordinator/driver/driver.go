@@ -109,9 +109,6 @@ type Joined struct {
 	Nearest Place
 }
 
-// Settle is how long a contender has to wait before it is worth the price to watch its own entry.
-const Settle = time.Second
-
 // View is what a contender sees of its line.
 type View struct {
 	// Ahead are the places ahead of its own, first in line first.
@@ -168,20 +165,14 @@ type Driver interface {
 	String() string
 }
 
-// Recycler is a Session that wants IDs to be used again: the service keeps each name that was ever used, and pays for
-// it when it reads a line. The coordinator does so on the same session, once a contender has left or was refused and all
-// requests for it were answered, and for recipes that do not need IDs to be unique over time.
-type Recycler interface{ RecycleIDs() }
-
-// Surveyor is a Session that can read a line and begin to watch all of it in one step. Survey is Ahead of the zero Place, and change, called at
-// most once after a view that shows somebody, waits until the line has changed since, whether somebody has left or come; it may end without that.
-// For its errors and what is left at the service it is like Watch.
-type Surveyor interface {
-	Survey(ctx context.Context, line Line) (v View, change func(context.Context) error, err error)
-}
-
-// Session is a client's liveness as the service judges it.
+// Session is a client's liveness as the service judges it, and the queues as that client
+// sees them. These methods are the core: what exclusion and liveness need, and
+// every driver has. What a driver can do besides is in its [Capabilities].
 type Session interface {
+	// Capabilities returns the optional operations. It does no I/O, and always returns the
+	// same.
+	Capabilities() Capabilities
+
 	// ID is the service's name of this session, in hex.
 	ID() string
 
@@ -270,43 +261,6 @@ type Session interface {
 	// coordinator tries again.
 	Watch(ctx context.Context, line Line, places ...Place) error
 
-	// Follow is Watch of the one place ahead, by a contender that waits for it alone. W1 to W4 hold for it.
-	//
-	// sole says that own has stood in a view with that one ahead and no other, and that that one is never converted.
-	//
-	// A watch of it may outlast a return of nil for a moment, for the contender's next Follow.
-	//
-	// N1: passed is true only if the place left by Pass, or, with sole, if own stood in the line when the place left, in whatever way.
-	// False says nothing.
-	//
-	// N2: A Follow that lasts for longer than Settle returns ErrGone, or ErrSessionLost, when own is not in the line
-	// any more. A shorter one need say nothing of an own that somebody else has removed.
-	Follow(ctx context.Context, line Line, own, ahead Place, sole bool) (passed bool, err error)
-
-	// Convert gives the place of own to an entry with another mode and a new value. own is what Join
-	// returned, with the place that an earlier Convert returned, if there was one.
-	//
-	// M1: It happens in one step. ID, session, token and place in the line stay. A view
-	// shows the old entry or the new one, never both and never neither.
-	//
-	// M2: To Watch, the old place has left.
-	//
-	// M3: When own is not in the line the error is ErrGone, and nothing is made. Calling
-	// again with the same arguments after an unknown outcome is safe: it returns the new
-	// place. A mode that own has already is ErrInvalid.
-	//
-	// M4: A conversion that is late makes nothing once the contender has left or was forgotten.
-	Convert(ctx context.Context, line Line, own Joined, mode string, value []byte) (Place, error)
-
-	// Write changes the value of own's entry. Nobody who waits with Watch is woken.
-	//
-	// P1: After nil, List and Head show the value, and no Write of this entry that was called
-	// before is applied any more. Calls for one entry do not overlap.
-	//
-	// P2: When own is not in the line the error is ErrGone, and nothing is made, also
-	// later.
-	Write(ctx context.Context, line Line, own Place, value []byte) error
-
 	// Leave removes exactly the entry of own.
 	//
 	// L1: After nil the entry is gone. Whoever is next can be admitted.
@@ -317,13 +271,6 @@ type Session interface {
 	// L3: Calling Leave again after an unknown outcome is safe; the second call may
 	// say ErrGone.
 	Leave(ctx context.Context, line Line, own Place) error
-
-	// Pass is Leave of one that stands first in line and excludes everybody else, and tells so whoever follows
-	// it. The clauses of Leave hold for it.
-	//
-	// N3: What it leaves at the service is no contender: to all calls the line is as if it were not there. It
-	// goes with this session at the latest, and when it is of no more use.
-	Pass(ctx context.Context, line Line, own Place) error
 
 	// Forget makes sure that no entry of a contender of this session is left, and that
 	// none appears later.
@@ -336,26 +283,6 @@ type Session interface {
 	// theirs that is under way may fail with ErrUnavailable.
 	Forget(ctx context.Context, line Line, id string) error
 
-	// Check asks whether the entry with a key stands in the line with a token, whatever session it belongs to. Key and token may
-	// come from another process. It reads that one entry, however long the line is.
-	//
-	// K1: nil means that the entry stood in the line, with that token, at some moment after the call began.
-	//
-	// K2: ErrGone means that it did not: it was left, forgotten, converted or deleted, its session ended, or no entry of
-	// this line ever had that key and token, however odd they are.
-	Check(ctx context.Context, line Line, key string, token Token) error
-
-	// Remove removes exactly the entry with a key and token from the line, whatever session it belongs to: the hand of an operator. Key
-	// and token may come from another process.
-	//
-	// X1: After nil the entry is gone, and the line goes on as if an operator had deleted it at the service: whoever waits for it hears
-	// of a leaving that is no Pass, and to its own contender it is an entry that somebody else has removed.
-	//
-	// X2: ErrGone means that there was no such entry, as in K2, and that nothing was deleted.
-	//
-	// X3: Calling Remove again after an unknown outcome is safe; the second call may say ErrGone.
-	Remove(ctx context.Context, line Line, key string, token Token) error
-
 	// List reads the first limit entries of a line with their values, all of them if
 	// limit is 0, in order. Entries that went while it read are left out. A line
 	// that nobody ever joined is empty, not an error.
@@ -363,36 +290,14 @@ type Session interface {
 	// S1: The list is at least as new as everything that this session finished before.
 	List(ctx context.Context, line Line, limit int) ([]Entry, error)
 
-	// Lines returns the lines in which somebody stands, each once and in no order. It reads them one after the other, and so shows several
-	// moments. No request reads values, or more than one listing or a bounded part of one.
-	//
-	// E1: A line in which somebody stood during all of the call is there, whatever session that is of.
-	//
-	// E2: A line in which nobody stood at any moment of the call is not there, whatever the service keeps of it: a record, an empty
-	// place, what was left by Pass.
-	Lines(ctx context.Context) ([]Line, error)
-
-	// Head waits until the first entry of the line is in another state than known, and
-	// returns it. It returns at once if known is Any.
-	//
-	// H1: The state is at least as new as everything that this session finished before,
-	// and as what Head returned before. Of several changes in a row all but the last may be
-	// skipped; the last is never missed, even over reconnects and compactions.
-	//
-	// H2: It waits for the first entry alone: the comings, goings and writes of
-	// others wake nobody. While the line is empty it waits for somebody to join.
-	//
-	// H3: When ctx ends it returns the context's error and leaves at the service at most one
-	// watch, which goes when what it watched changes. W4 holds for it too.
-	Head(ctx context.Context, line Line, known Version) (Head, error)
-
 	// Record waits until the line's record is in another version than known, and
 	// returns it. It returns at once if known is Any.
 	//
 	// D1: The record is at least as new as everything that this session finished
 	// before. The last of several changes is never missed, even over reconnects and compactions.
 	//
-	// D2: H3 holds for it too.
+	// D2: When ctx ends it returns the context's error and leaves at the service at most one
+	// watch, which goes when what it watched changes. W4 holds for it too.
 	Record(ctx context.Context, line Line, known Version) (Record, error)
 
 	// SetRecord writes the line's record if its version is known, and returns the new

@@ -1,7 +1,5 @@
 package driver
 
-import "context"
-
 // Sharer is a Driver in whose lines contenders of another client stand too: entries are named, ordered and removed
 // as that client does it, and every decision is the one that it would take.
 //
@@ -23,11 +21,4 @@ type Sharer interface {
 	// SharedValue is what an entry shows of a contender, in place of what Baton writes in lines of its own: the
 	// other client reads it. ErrInvalid says that the payload would mean something there.
 	SharedValue(kind, identity string, payload []byte) ([]byte, error)
-}
-
-// Revoker is a Session of a Sharer on whose lines other clients can ask a holder to give up.
-type Revoker interface {
-	// Revoked waits until somebody has asked the contender of own to give up. When own is not in the line the error is
-	// ErrGone, and in a line without such requests ErrInvalid. W3 and W4 hold for it.
-	Revoked(ctx context.Context, line Line, own Place) error
 }

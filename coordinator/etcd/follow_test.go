@@ -15,28 +15,23 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 		"the first has left": func(t *testing.T, r *ring, stands chan struct{}) {
 			check(t, r.a.Leave(t.Context(), line, r.first))
 			close(stands)
-			r.told(t, r.follow(t.Context(), true), outcome[bool]{got: true})
+			r.told(t, r.follow(t.Context()), outcome[bool]{})
 		},
 		"the first has left, with a mark": func(t *testing.T, r *ring, stands chan struct{}) {
 			check(t, r.a.Pass(t.Context(), line, r.first))
 			close(stands)
-			r.told(t, r.follow(t.Context(), false), outcome[bool]{got: true})
-		},
-		"the second was removed": func(t *testing.T, r *ring, stands chan struct{}) {
-			(&file{f: r.fake, s: r.b, places: []driver.Place{r.second}}).remove(0, true)
-			close(stands)
-			r.told(t, r.follow(t.Context(), true), outcome[bool]{err: driver.ErrGone})
+			r.told(t, r.follow(t.Context()), outcome[bool]{got: true})
 		},
 		"the first leaves while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
-			end := r.follow(t.Context(), true)
+			end := r.follow(t.Context())
 			check(t, r.a.Leave(t.Context(), line, r.first))
 			r.waits(t, end)
 			close(stands)
-			r.told(t, end, outcome[bool]{got: true})
+			r.told(t, end, outcome[bool]{})
 		},
 		"the caller gives up while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			end := r.follow(ctx, true)
+			end := r.follow(ctx)
 			cause := errors.New("enough")
 			cancel(cause)
 			r.told(t, end, outcome[bool]{err: cause})
@@ -54,7 +49,7 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 			leavesUnseen(t, r, stands, catchUp)
 		},
 		"the first leaves while the watch is made anew": func(t *testing.T, r *ring, stands chan struct{}) {
-			end := r.follow(t.Context(), true)
+			end := r.follow(t.Context())
 			close(stands)
 			r.waits(t, end)
 			again := make(chan struct{})
@@ -63,7 +58,7 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 			r.waits(t, end)
 			check(t, r.a.Leave(t.Context(), line, r.first))
 			close(again)
-			r.told(t, end, outcome[bool]{got: true})
+			r.told(t, end, outcome[bool]{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,13 +74,13 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 // leavesUnseen has the first leave while the member at hand is behind, which tells of it when it catches up.
 func leavesUnseen(t *testing.T, r *ring, stands chan struct{}, catchUp func()) {
 	t.Helper()
-	end := r.follow(t.Context(), true)
+	end := r.follow(t.Context())
 	close(stands)
 	r.waits(t, end)
 	check(t, r.a.Leave(t.Context(), line, r.first))
 	r.waits(t, end)
 	catchUp()
-	r.told(t, end, outcome[bool]{got: true})
+	r.told(t, end, outcome[bool]{})
 }
 
 // TestFollowOfASessionThatIsLostWhileTheWatchIsMade: etcd keeps that watch until the stream ends.
@@ -93,7 +88,7 @@ func TestFollowOfASessionThatIsLostWhileTheWatchIsMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, stands := newRing(t), make(chan struct{})
 		r.opens = func() { <-stands }
-		end := r.follow(t.Context(), true)
+		end := r.follow(t.Context())
 		_, err := r.b.c.Revoke(t.Context(), r.b.lease)
 		check(t, err)
 		close(stands)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -197,38 +196,10 @@ func (g *guest) Ahead(ctx context.Context, line driver.Line, own driver.Place) (
 	return v, nil
 }
 
-// Follow watches the key ahead, and after Settle own as well. Nobody passes.
-func (g *guest) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, _ bool) (bool, error) {
-	if err := g.alive(); err != nil {
-		return false, err
-	}
-	if _, err := g.own(line, own); err != nil {
-		return false, err
-	}
-	both, cancel := context.WithCancel(ctx)
-	defer cancel()
-	self := make(chan error, 1)
-	go func() { // waited for below
-		select {
-		case <-time.After(driver.Settle):
-			err := g.Watch(both, line, own)
-			if err == nil {
-				cancel() // whoever is ahead is of no matter any more
-			}
-			self <- err
-		case <-both.Done():
-			self <- both.Err()
-		}
-	}()
-	err := g.Watch(both, line, ahead)
-	cancel()
-	switch gone := <-self; {
-	case gone == nil:
-		return false, g.gone(ctx)
-	case err != nil && ctx.Err() != nil:
-		return false, context.Cause(ctx)
-	}
-	return false, err
+// Capabilities lack handoffs, which no other client of the layout knows of, and
+// conversions, which no recipe that the layout has wants.
+func (g *guest) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Writer: g, HeadWatcher: g, Operator: g, ReuseIDs: true}
 }
 
 // own finds out which key of this session a place names. The key itself does not say whose contender it is.
@@ -270,11 +241,6 @@ func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) e
 		return driver.ErrGone
 	}
 	return nil
-}
-
-// Pass is Leave: whoever follows looks.
-func (g *guest) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return g.Leave(ctx, line, own)
 }
 
 // Forget is session.Forget. One who has no lease has sent nothing.

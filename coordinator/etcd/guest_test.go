@@ -85,7 +85,7 @@ func TestGuestsJoinAndLeaveInOneRequest(t *testing.T) {
 		}
 	}
 	if n := f.sent(func() {
-		if err := g.Pass(t.Context(), line, first.Place); err != nil {
+		if err := g.Leave(t.Context(), line, first.Place); err != nil {
 			t.Error(err)
 		}
 	}); n != 1 {

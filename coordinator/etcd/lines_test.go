@@ -65,7 +65,7 @@ func TestLinesOfAnEmptyNamespace(t *testing.T) {
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lines(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+	if _, err := s.Capabilities().Operator.Lines(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("Lines of a closed session: %v", err)
 	}
 }
@@ -120,7 +120,7 @@ func TestSharedLinesAreNotListed(t *testing.T) {
 	}
 	defer s.Close(t.Context())
 	n := f.sent(func() {
-		if _, err := s.Lines(t.Context()); !errors.Is(err, driver.ErrInvalid) {
+		if _, err := s.Capabilities().Operator.Lines(t.Context()); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("Lines = %v", err)
 		}
 	})

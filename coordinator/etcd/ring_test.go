@@ -39,10 +39,10 @@ func rings(t *testing.T, test func(t *testing.T, r *ring)) {
 	})
 }
 
-func (r *ring) follow(ctx context.Context, sole bool) <-chan outcome[bool] {
+func (r *ring) follow(ctx context.Context) <-chan outcome[bool] {
 	end := make(chan outcome[bool], 1)
 	go func() {
-		passed, err := r.b.Follow(ctx, line, r.second, r.first, sole)
+		passed, err := r.b.Follow(ctx, line, r.second, r.first)
 		end <- outcome[bool]{passed, err}
 	}()
 	synctest.Wait()
@@ -52,7 +52,7 @@ func (r *ring) follow(ctx context.Context, sole bool) <-chan outcome[bool] {
 // turn lets each of them in and join again.
 func (r *ring) turn(t *testing.T) {
 	t.Helper()
-	end := r.follow(t.Context(), false)
+	end := r.follow(t.Context())
 	check(t, r.a.Pass(t.Context(), line, r.first))
 	r.told(t, end, outcome[bool]{got: true})
 	r.again(t)
@@ -91,7 +91,8 @@ func (r *ring) waits(t *testing.T, end <-chan outcome[bool]) {
 
 func (r *ring) removed(t *testing.T, s *session, p driver.Place) {
 	t.Helper()
-	(&file{f: r.fake, s: s, places: []driver.Place{p}}).remove(0, false)
+	e, _ := s.keys.entry(line, p)
+	check(t, s.Remove(t.Context(), line, p.Key, driver.Token(s.keys.rank(line, e))))
 	synctest.Wait()
 }
 
@@ -134,14 +135,14 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, r *ring){
 		"passed before the wait": func(t *testing.T, r *ring) {
 			check(t, r.a.Pass(t.Context(), line, r.first))
-			r.told(t, r.follow(t.Context(), false), passed)
+			r.told(t, r.follow(t.Context()), passed)
 		},
 		"removed before the wait": func(t *testing.T, r *ring) {
 			r.removed(t, r.a, r.first)
-			r.told(t, r.follow(t.Context(), false), left)
+			r.told(t, r.follow(t.Context()), left)
 		},
 		"removed during the wait": func(t *testing.T, r *ring) {
-			end := r.follow(t.Context(), false)
+			end := r.follow(t.Context())
 			r.waits(t, end)
 			r.removed(t, r.a, r.first)
 			r.told(t, end, left)
@@ -149,40 +150,33 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 		"left before the wait, and another life after it": func(t *testing.T, r *ring) {
 			check(t, r.a.Leave(t.Context(), line, r.first))
 			join(t, r.a, r.as[0])
-			r.told(t, r.follow(t.Context(), false), left)
+			r.told(t, r.follow(t.Context()), left)
 		},
 		"its session ended before the wait": func(t *testing.T, r *ring) {
 			check(t, r.a.Close(t.Context()))
-			r.told(t, r.follow(t.Context(), false), left)
+			r.told(t, r.follow(t.Context()), left)
 		},
 		"passed while the member at hand was behind": func(t *testing.T, r *ring) {
 			catchUp := r.lag()
 			check(t, r.a.Pass(t.Context(), line, r.first))
-			end := r.follow(t.Context(), false)
+			end := r.follow(t.Context())
 			r.waits(t, end)
 			catchUp()
 			r.told(t, end, passed)
 		},
 		"the caller gives up": func(t *testing.T, r *ring) {
 			ctx, cancel := context.WithCancelCause(t.Context())
-			end := r.follow(ctx, false)
+			end := r.follow(ctx)
 			cause := errors.New("enough")
 			cancel(cause)
 			r.told(t, end, outcome[bool]{err: cause})
 			r.stand(t, 0)
 		},
 		"the own session ends": func(t *testing.T, r *ring) {
-			end := r.follow(t.Context(), false)
+			end := r.follow(t.Context())
 			check(t, r.b.Close(t.Context()))
 			r.told(t, end, outcome[bool]{err: driver.ErrSessionLost})
 			r.stand(t, 0)
-		},
-		"the own entry was removed": func(t *testing.T, r *ring) {
-			end := r.follow(t.Context(), false)
-			r.removed(t, r.b, r.second)
-			r.waits(t, end)
-			time.Sleep(2 * driver.Settle)
-			r.told(t, end, outcome[bool]{err: driver.ErrGone})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -194,37 +188,10 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 	}
 }
 
-// TestOwnEntryIsGuardedHoweverOftenTheWatchIsMadeAnew: it counts from the beginning of the wait.
-func TestOwnEntryIsGuardedHoweverOftenTheWatchIsMadeAnew(t *testing.T) {
-	rings(t, func(t *testing.T, r *ring) {
-		end := r.follow(t.Context(), false)
-		r.removed(t, r.b, r.second)
-		for range 3 {
-			time.Sleep(driver.Settle * 3 / 10)
-			r.cut(true)
-			r.waits(t, end)
-		}
-		time.Sleep(driver.Settle / 5)
-		r.told(t, end, outcome[bool]{err: driver.ErrGone})
-	})
-}
-
-// TestOwnEntryIsGuardedOverWatches: the guard that has begun stays.
-func TestOwnEntryIsGuardedOverWatches(t *testing.T) {
-	rings(t, func(t *testing.T, r *ring) {
-		end := r.follow(t.Context(), false)
-		time.Sleep(2 * driver.Settle)
-		r.cutThose(true, func(w *watcher) bool { return string(w.op.KeyBytes()) == r.key(r.first) })
-		r.waits(t, end)
-		r.removed(t, r.b, r.second)
-		r.told(t, end, outcome[bool]{err: driver.ErrGone})
-	})
-}
-
 // TestMessageOfALeavingTellsOfTheNextLifeToo: etcd may put events of several revisions into one message.
 func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
 	rings(t, func(t *testing.T, r *ring) {
-		end := r.follow(t.Context(), false)
+		end := r.follow(t.Context())
 		catchUp := r.lag()
 		check(t, r.a.Pass(t.Context(), line, r.first))
 		r.first = join(t, r.a, r.as[0]).Place
@@ -238,6 +205,6 @@ func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
 		r.mu.Unlock()
 		catchUp()
 		r.told(t, end, outcome[bool]{got: true})
-		r.told(t, r.follow(t.Context(), false), outcome[bool]{})
+		r.told(t, r.follow(t.Context()), outcome[bool]{})
 	})
 }

@@ -36,7 +36,6 @@ type session struct {
 	writes writes
 	hand   handovers
 	tapes  tapes
-	guards guards
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
 	// nearest is who stood directly ahead in the last view, for Watch to save its look.
@@ -52,7 +51,6 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 	s.joins.unheard = make(map[string]bool)
 	s.writes.last = make(map[string]written)
 	s.hand = newHandovers()
-	s.guards.m = make(map[string]*guard)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -86,8 +84,13 @@ func newNonce() string {
 // ID is the lease in hex, as etcdctl writes it.
 func (s *session) ID() string { return s.id }
 
-// RecycleIDs: see driver.Recycler.
-func (s *session) RecycleIDs() {}
+// Capabilities are all but a watch of a whole queue, and etcd wants IDs to be used again: it keeps
+// each name that was ever used, and walks over it when it reads the queue.
+func (s *session) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
+		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, Operator: s, ReuseIDs: true,
+	}
+}
 
 // TTL is what etcd granted, which is what was asked for.
 func (s *session) TTL() time.Duration { return s.ttl }

@@ -72,7 +72,7 @@ func useAll(t *testing.T, d *service) {
 		check(t, s.Renew(ctx))
 		check(t, s.Write(ctx, line, second.Place, []byte("w")))
 		check(t, s.Pass(ctx, line, first.Place)) // with a plain delete, since nobody stood behind it when it joined
-		_, err = s.Follow(ctx, line, second.Place, first.Place, false)
+		_, err = s.Follow(ctx, line, second.Place, first.Place)
 		check(t, err)
 		check(t, s.Leave(ctx, line, second.Place))
 		check(t, s.Forget(ctx, line, x.ID))

@@ -11,7 +11,7 @@ import (
 )
 
 // waits are the two calls that wait for another state, of a version that is known.
-func waits(s driver.Session) map[string]func(ctx context.Context, known driver.Version) error {
+func waits(s session) map[string]func(ctx context.Context, known driver.Version) error {
 	return map[string]func(context.Context, driver.Version) error{
 		"Head": func(ctx context.Context, known driver.Version) error { _, err := s.Head(ctx, line, known); return err },
 		"Record": func(ctx context.Context, known driver.Version) error {
@@ -29,7 +29,7 @@ func wantWatches(t *testing.T, svc *memory.Service, n int, when string) {
 }
 
 func TestGivenUpHeadAndRecordAreWithdrawn(t *testing.T) {
-	for name := range waits(nil) {
+	for name := range waits(session{}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w wired) {
 				wait := waits(w.s)[name]
@@ -57,7 +57,7 @@ func TestGivenUpHeadAndRecordAreWithdrawn(t *testing.T) {
 }
 
 func TestHeadAndRecordEndWithServiceConnectionAndSession(t *testing.T) {
-	for name := range waits(nil) {
+	for name := range waits(session{}) {
 		for _, x := range []struct {
 			what string
 			end  func(w wired)

@@ -37,7 +37,7 @@ func (h *history) shows(own driver.Place, view driver.View) (of []int) {
 
 // crowd is some contenders who stand in the line, of one session each.
 type crowd struct {
-	sessions []driver.Session
+	sessions []session
 	standing []driver.Joined
 	of       []int // the session of each
 }

@@ -37,21 +37,36 @@ func wantErr(t *testing.T, err, want error) {
 	}
 }
 
-func open(t *testing.T, d *memory.Driver) driver.Session {
+// session is a session with all that it can do.
+type session struct {
+	driver.Session
+	driver.Handoff
+	driver.Converter
+	driver.Writer
+	driver.HeadWatcher
+	driver.Operator
+}
+
+func open(t *testing.T, d *memory.Driver) session {
 	t.Helper()
 	s, err := d.Open(t.Context(), ttl)
 	must(t, err)
-	return s
+	return withCapabilities(s)
 }
 
-func join(t *testing.T, s driver.Session) driver.Joined {
+func withCapabilities(s driver.Session) session {
+	c := s.Capabilities()
+	return session{s, c.Handoff, c.Converter, c.Writer, c.HeadWatcher, c.Operator}
+}
+
+func join(t *testing.T, s session) driver.Joined {
 	t.Helper()
 	j, err := s.Join(t.Context(), line, contender())
 	must(t, err)
 	return j
 }
 
-func joinErr(ctx context.Context, s driver.Session) error {
+func joinErr(ctx context.Context, s session) error {
 	_, err := s.Join(ctx, line, contender())
 	return err
 }
@@ -91,7 +106,7 @@ func pending(t *testing.T, done <-chan error) {
 	}
 }
 
-func isDone(s driver.Session) bool {
+func isDone(s session) bool {
 	select {
 	case <-s.Done():
 		return true

@@ -13,7 +13,7 @@ import (
 )
 
 // queue is a plain mutex on one line: each waiter watches the one ahead.
-func queue(ctx context.Context, s driver.Session, own driver.Joined) error {
+func queue(ctx context.Context, s session, own driver.Joined) error {
 	for {
 		view, err := s.Ahead(ctx, line, own.Place)
 		if err != nil || len(view.Ahead) == 0 {

@@ -1,22 +1,20 @@
 package memory_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
 // hints plays one hand-over behind a holder, and counts what is said of it.
-type hints struct{ first, nearest, passed, late int }
+type hints struct{ first, nearest, passed int }
 
 func (h *hints) play(t *testing.T, svc *memory.Service) {
 	t.Helper()
 	a, b := open(t, svc.Driver()), open(t, svc.Driver())
-	joined := func(s driver.Session) driver.Joined {
+	joined := func(s session) driver.Joined {
 		c := contender()
 		c.Follows = true
 		j, err := s.Join(t.Context(), line, c)
@@ -30,27 +28,8 @@ func (h *hints) play(t *testing.T, svc *memory.Service) {
 	if second.Nearest == first.Place {
 		h.nearest++
 	}
-	third := joined(b)
-	gone := make(chan error, 1)
-	go func() {
-		_, err := b.Follow(t.Context(), line, third.Place, second.Place, false)
-		gone <- err
-	}()
-	synctest.Wait()
-	svc.Remove(line, third.Place.ID)
-	began := time.Now()
-	if err := <-gone; !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Follow of one who was removed: %v", err)
-	}
-	switch took := time.Since(began); took {
-	case 0:
-	case driver.Settle:
-		h.late++
-	default:
-		t.Errorf("told after %v", took)
-	}
 	must(t, a.Pass(t.Context(), line, first.Place))
-	passed, err := b.Follow(t.Context(), line, second.Place, first.Place, false)
+	passed, err := b.Follow(t.Context(), line, second.Place, first.Place)
 	must(t, err)
 	if passed {
 		h.passed++
@@ -75,7 +54,7 @@ func TestFewHintsAreSomeOfThem(t *testing.T) {
 		t.Errorf("without the option: %+v of %d", h, n)
 	}
 	few := count(memory.WithFewHints(7))
-	for what, got := range map[string]int{"first": few.first, "nearest": few.nearest, "passed": few.passed, "told late": few.late} {
+	for what, got := range map[string]int{"first": few.first, "nearest": few.nearest, "passed": few.passed} {
 		if got < n/5 || got > n-n/5 {
 			t.Errorf("%s: %d of %d", what, got, n)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // kit is a service with two clients that have a session each, and an entry of the first one.
-func kit(t *testing.T) (svc *memory.Service, links [2]*memory.Driver, sessions [2]driver.Session, joined driver.Joined) {
+func kit(t *testing.T) (svc *memory.Service, links [2]*memory.Driver, sessions [2]session, joined driver.Joined) {
 	t.Helper()
 	svc = memory.NewService()
 	for i := range links {
@@ -22,7 +22,7 @@ func kit(t *testing.T) (svc *memory.Service, links [2]*memory.Driver, sessions [
 		if err != nil {
 			t.Fatal(err)
 		}
-		sessions[i] = s
+		sessions[i] = withCapabilities(s)
 	}
 	joined, err := sessions[0].Join(t.Context(), "m/jobs", driver.Contender{ID: "aaaaaaaaaaaaaaaa", Mode: "x"})
 	if err != nil {
@@ -53,7 +53,7 @@ func TestClientsSessionsAreExpired(t *testing.T) {
 	if !links[0].Expire() {
 		t.Error("Expire = false")
 	}
-	for _, s := range []driver.Session{sessions[0], more} {
+	for _, s := range []session{sessions[0], withCapabilities(more)} {
 		if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 			t.Errorf("Renew = %v", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -42,9 +41,6 @@ type watch struct {
 	call    *call
 	seat    *seat
 	entries []*entry
-	self    *entry // one of entries, of a Follow: the follower's own
-	sole    bool   // the other one is the only one ahead
-	since   time.Time
 	line    driver.Line
 	ready   func() bool
 }
@@ -100,7 +96,7 @@ func (s *Service) remove(e *entry, by Hand) {
 		l.past.record(e, s.revision, l.entries[0].Token)
 	}
 	s.tell(Step{Kind: StepLeft, By: by, Line: l.name, Entry: e.Entry, Passed: e.passing})
-	s.fire(e, by)
+	s.fire(e)
 }
 
 // convert puts an entry in the place of e: the same in all but key, mode and value.
@@ -119,50 +115,25 @@ func (s *Service) convert(e *entry, mode string, value []byte) *entry {
 		l.past.record(e, s.revision, l.entries[0].Token)
 	}
 	s.step(StepConverted, ByClient, l.name, to.Entry)
-	s.fire(e, ByClient)
+	s.fire(e)
 	return to
 }
 
 // fire wakes those who watch an entry that has gone.
-func (s *Service) fire(e *entry, by Hand) {
+func (s *Service) fire(e *entry) {
 	// Taken off first: unregister searches the entry's watches, which must not change
 	// under this loop.
 	fired := e.watches
 	e.watches = nil
 	for _, w := range fired {
-		if w.self == e && by == ByOperator && s.later(w) {
-			continue
-		}
 		s.unregister(w)
-		if w.self == e {
-			w.call.reply(driver.Wrap(driver.ErrGone, errNoEntry))
-			continue
-		}
-		w.call.passed = w.self != nil && (e.passing || w.sole && e.line.byKey[w.self.Key] == w.self) && s.says()
+		w.call.passed = e.passing && s.says()
 		s.wake(w)
 	}
 }
 
 // says reports whether the service says what it need not say.
 func (s *Service) says() bool { return s.mute == nil || s.mute.IntN(2) == 0 }
-
-// later puts it off to tell a follower that its own entry is gone, if it has not followed for long enough. It may see
-// the one ahead pass before it is told.
-func (s *Service) later(w *watch) bool {
-	left := driver.Settle - time.Since(w.since)
-	if left <= 0 || s.says() {
-		return false
-	}
-	time.AfterFunc(left, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if w.call.watch == w {
-			s.unregister(w)
-			w.call.reply(driver.Wrap(driver.ErrGone, errNoEntry))
-		}
-	})
-	return true
-}
 
 // ahead is the number of entries in front of e.
 func (l *line) ahead(e *entry) int {
@@ -185,7 +156,7 @@ func (s *Service) find(name driver.Line, p driver.Place) *entry {
 func (s *Service) register(st *seat, c *call, entries []*entry) *watch {
 	s.watched++
 	s.watches++
-	w := &watch{number: s.watched, call: c, seat: st, entries: entries, since: time.Now()}
+	w := &watch{number: s.watched, call: c, seat: st, entries: entries}
 	for _, e := range entries {
 		e.watches = append(e.watches, w)
 	}

@@ -15,7 +15,7 @@ import (
 type wired struct {
 	svc *memory.Service
 	d   *memory.Driver
-	s   driver.Session
+	s   session
 }
 
 // bubble runs a test in virtual time, with a session open on a client.

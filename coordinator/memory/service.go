@@ -62,8 +62,7 @@ func WithStaleViews(seed uint64) Option {
 }
 
 // WithFewHints makes the service leave unsaid, at random from seed, what a service need not say: that a contender is the first in line,
-// or who is nearest to it, when it joins; that the one whom it follows has passed; and, for the first [driver.Settle] of a wait, that an
-// operator has removed the entry of the one who waits. A recipe must reach the same decisions without.
+// or who is nearest to it, when it joins; and that the one whom it follows has passed. A recipe must reach the same decisions without.
 func WithFewHints(seed uint64) Option {
 	return func(s *Service) { s.mute = rand.New(rand.NewPCG(seed, ^seed)) }
 }

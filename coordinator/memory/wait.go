@@ -41,37 +41,30 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 // Looking and registering are one step at the service: an entry that goes in between,
 // the lost wake-up of services that need two requests, cannot happen.
 func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
-	_, err := s.watch(ctx, line, driver.Place{}, false, places)
+	_, err := s.watch(ctx, line, places)
 	return err
 }
 
-// Follow watches one place for the contender of own. Whether that one is passed to is decided where the
-// place leaves, at the service.
-func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
-	return s.watch(ctx, line, own, sole, []driver.Place{ahead})
+// Follow watches one place. Whether it left by Pass is decided where it leaves, at the service.
+func (s *session) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (passed bool, err error) {
+	return s.watch(ctx, line, []driver.Place{ahead})
 }
 
-// watch waits until one of the places has left, or own, unless that is zero.
-func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place, sole bool, places []driver.Place) (passed bool, err error) {
+// watch waits until one of the places has left.
+func (s *session) watch(ctx context.Context, line driver.Line, places []driver.Place) (passed bool, err error) {
 	if len(places) == 0 {
 		return false, driver.Wrap(driver.ErrInvalid, errors.New("memory: nothing to watch"))
 	}
 	svc := s.driver.svc
 	c, err := s.do(ctx, Request{Op: OpWatch, Line: line, ID: places[0].ID}, func(c *call) error {
-		entries := make([]*entry, 0, len(places)+1)
-		var self *entry
-		if own != (driver.Place{}) {
-			if self = svc.find(line, own); self == nil {
-				return driver.Wrap(driver.ErrGone, errNoEntry)
-			}
-			entries = append(entries, self)
-		}
+		entries := make([]*entry, 0, len(places))
 		seen := make(map[*entry]bool, len(places))
 		for _, p := range places {
 			e := svc.find(line, p)
 			if e == nil { // gone already: answered at once, and all before it is told
 				c.told = svc.revision
-				c.passed = self != nil && (sole || self.line.passed == p.Key) && svc.says()
+				l := svc.lines[line]
+				c.passed = l != nil && l.passed == p.Key && svc.says()
 				return nil
 			}
 			if !seen[e] {
@@ -80,8 +73,7 @@ func (s *session) watch(ctx context.Context, line driver.Line, own driver.Place,
 			}
 		}
 		if !c.over { // a late Watch of a caller that has gone would never be withdrawn
-			w := svc.register(s.seat, c, entries)
-			w.self, w.sole = self, sole
+			svc.register(s.seat, c, entries)
 		}
 		return nil
 	})

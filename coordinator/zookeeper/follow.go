@@ -30,15 +30,19 @@ type chase struct {
 // are told of a leaving alone. Whoever has nobody else ahead, and no word to expect from a heel, watches own entry at once.
 const (
 	justHeel = iota
-	ownToo   // after driver.Settle
+	ownToo   // after ownAfter
 	bothToo  // after doubtAfter
 )
 
-const doubtAfter = 2 * driver.Settle
+// ownAfter is how long a Follow lasts before it is worth the price to watch its own entry.
+const ownAfter = time.Second
+
+const doubtAfter = 2 * ownAfter
 
 // Follow waits with the watch on the heel of the one ahead, which stands if the Join has found that one. What the
 // watch is told says whether it has passed. Without a heel it waits with a watch on the entry.
-func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (passed bool, err error) {
+func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+	sole := false
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkKey(line, ahead)); err != nil {
 		return false, err
 	}
@@ -64,7 +68,7 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 
 // wait is session.wait for up to three watches.
 func (f *chase) wait(ctx context.Context) (passed bool, err error) {
-	timer := time.NewTimer(driver.Settle)
+	timer := time.NewTimer(ownAfter)
 	defer timer.Stop()
 	for {
 		again := f.presence.reconnected() // before looking, so that none is missed
@@ -166,7 +170,7 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 		return false, false, nil
 	case <-timer.C:
 		if f.stage++; f.stage == ownToo && f.heel != "" {
-			timer.Reset(doubtAfter - driver.Settle)
+			timer.Reset(doubtAfter - ownAfter)
 		}
 		return false, false, nil
 	case e := <-f.main.fired:

@@ -262,9 +262,9 @@ func (g *guest) drop(node string) {
 	g.written.drop(node)
 }
 
-// Pass is Leave: whoever follows looks.
-func (g *guest) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return g.Leave(ctx, line, own)
+// Capabilities lack handoffs, which no other client of a layout knows of.
+func (g *guest) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Converter: g, Writer: g, HeadWatcher: g, Operator: g, Revoker: g}
 }
 
 // Forget is session.Forget.

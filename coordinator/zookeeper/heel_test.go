@@ -32,13 +32,9 @@ type following struct {
 }
 
 func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan following {
-	return followAs(ctx, s, own, ahead, false)
-}
-
-func followAs(ctx context.Context, s *session, own, ahead driver.Place, sole bool) <-chan following {
 	told := make(chan following, 1)
 	go func() {
-		passed, err := s.Follow(ctx, "m/a", own, ahead, sole)
+		passed, err := s.Follow(ctx, "m/a", own, ahead)
 		told <- following{passed, err}
 	}()
 	return told

@@ -75,7 +75,7 @@ func TestRemoveTakesTheHeelToo(t *testing.T) {
 		if got.passed || got.err != nil {
 			t.Errorf("Follow: %+v", got)
 		}
-	case <-time.After(driver.Settle): // before it watches the entry itself
+	case <-time.After(ownAfter): // before it watches the entry itself
 		t.Error("the follower waits on")
 	}
 	if heel() {

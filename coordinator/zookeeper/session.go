@@ -97,6 +97,13 @@ func (s *session) ID() string { return s.hex }
 // TTL is the session timeout that the service granted.
 func (s *session) TTL() time.Duration { return s.ttl }
 
+// Capabilities are all but the reuse of IDs: ZooKeeper keeps nothing of a name that is gone.
+func (s *session) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
+		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
+	}
+}
+
 // Done is closed when the service says that the session is over, which it does when a
 // connection asks for it; or when it has confirmed Close.
 func (s *session) Done() <-chan struct{} { return s.done }

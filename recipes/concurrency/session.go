@@ -154,9 +154,6 @@ type kept struct {
 	orphaned *atomic.Bool
 }
 
-// RecycleIDs: see driver.Recycler.
-func (s *kept) RecycleIDs() {}
-
 // Close ends the session. With a context that is over nothing is sent.
 func (s *kept) Close(ctx context.Context) error {
 	if !s.orphaned.Load() {

@@ -166,46 +166,6 @@ var ofDrivers = []mutation{{
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
 }, {
-	name: "zookeeper-second-unwatched", promise: "P7",
-	what: "Whoever waits for the only one ahead takes itself for the first when that has gone, although it was removed itself.",
-	file: "coordinator/zookeeper/follow.go",
-	old: `		f.watches.drop(f.self)
-		return false
-	default:
-		return true`,
-	new: `		return true
-	default:
-		return true`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestSecondInLineHearsOfItselfFirst"}},
-}, {
-	name: "zookeeper-second-by-heel", promise: "P1",
-	what:   "Whoever waits for the only one ahead takes itself for the first when the heel of that one is gone.",
-	file:   "coordinator/zookeeper/follow.go",
-	old:    `	if !f.sole || f.heel != "" || f.self == nil {`,
-	new:    `	if !f.sole || f.self == nil {`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestSecondInLineBelievesNoHeel"}},
-}, {
-	name: "etcd-second-by-others", promise: "P1",
-	what:   "Whoever waits for the only one ahead takes itself for the first when another one has left.",
-	file:   "coordinator/etcd/follow.go",
-	old:    `		case f.ahead.goes(ev):`,
-	new:    `		case f.ahead.goes(ev) || f.sole && ev.Type == mvccpb.DELETE && string(ev.Kv.Key) != f.me.key:`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestSecondInLineWatchesItself"}},
-}, {
-	name: "etcd-second-out-of-range", promise: "P7",
-	what:   "The watch of whoever waits for the only one ahead begins at that one, although its own entry may sort before it.",
-	file:   "coordinator/etcd/follow.go",
-	old:    `first, last = min(f.me.key, f.ahead.key), max(f.me.key, f.ahead.key)`,
-	new:    `last = max(f.me.key, f.ahead.key)`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestSecondInLineWatchesItself"}},
-}, {
-	name: "etcd-second-unwatched", promise: "P7",
-	what:   "Whoever waits for the only one ahead takes itself for the first when that has gone, although it was removed itself.",
-	file:   "coordinator/etcd/follow.go",
-	old:    `		case f.sole && f.me.goes(ev):`,
-	new:    `		case false:`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestSecondInLineWatchesItself"}},
-}, {
 	name: "zookeeper-calm-by-any-number", promise: "P1",
 	what:   "Whoever joins a line that was calm takes itself for the first, whatever number it gets.",
 	file:   "coordinator/zookeeper/calm.go",

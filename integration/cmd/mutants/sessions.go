@@ -82,14 +82,12 @@ var ofSessions = []mutation{{
 	caught: []test{{pkg: "coordinator", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
 }, {
 	name: "follower-not-removed", promise: "P8",
-	what: "A follower whose own entry was deleted is not told so, and waits for the one ahead.",
-	file: "coordinator/memory/wait.go",
-	old: `			entries = append(entries, self)
-`,
-	new: ``,
+	what: "A waiter whose own entry was deleted is not told so, and waits for the one ahead.",
+	file: "coordinator/line.go",
+	old:  `			cancel(errGone)`,
+	new:  `			return`,
 	caught: []test{
-		{pkg: "recipes", name: "TestRemovedFollowerIsToldAtOnce"}, {pkg: "coordinator/memory", name: "TestFewHintsAreSomeOfThem"},
-		{pkg: "coordinator/memory", name: "TestConformance"},
+		{pkg: "recipes", name: "TestRemovedFollowerIsTold"}, {pkg: "mutex", name: "TestWaiterWhoseEntryWasRemovedIsTold"},
 	},
 }, {
 	name: "pass-not-told", promise: "P6",
@@ -132,7 +130,7 @@ var ofSessions = []mutation{{
 	name: "downgrade-with-a-gap", promise: "P1",
 	what: "A conversion leaves the line and joins it again, at its end.",
 	file: "coordinator/entry.go",
-	old:  `		p, err := s.driver.Convert(ctx, line, own, mode, value)`,
+	old:  `		p, err := s.can.Converter.Convert(ctx, line, own, mode, value)`,
 	new: `		err := s.driver.Leave(ctx, line, own.Place)
 		j, _ := s.driver.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		p := j.Place`,

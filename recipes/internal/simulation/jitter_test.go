@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/baton-go/baton/coordinator/coordinatortest"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 )
@@ -69,13 +70,16 @@ func (d *jittery) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	if err != nil {
 		return nil, err
 	}
-	return &jitterySession{s, d}, nil
+	return &jitterySession{coordinatortest.WithCapabilities(s), d}, nil
 }
 
 type jitterySession struct {
-	driver.Session
+	coordinatortest.Full
 	d *jittery
 }
+
+// Capabilities are the session's, with what is replaced.
+func (s *jitterySession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
 func (s *jitterySession) linger(ctx context.Context, op memory.Op, id string) {
 	s.d.linger(ctx, op, s.ID(), id)
@@ -83,7 +87,7 @@ func (s *jitterySession) linger(ctx context.Context, op memory.Op, id string) {
 
 func (s *jitterySession) Renew(ctx context.Context) error {
 	defer s.linger(ctx, memory.OpRenew, "")
-	return s.Session.Renew(ctx)
+	return s.Full.Renew(ctx)
 }
 
 func (s *jitterySession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
@@ -96,63 +100,63 @@ func (s *jitterySession) Join(ctx context.Context, line driver.Line, c driver.Co
 	}
 	w.mu.Unlock()
 	defer s.linger(ctx, memory.OpJoin, c.ID)
-	return s.Session.Join(ctx, line, c)
+	return s.Full.Join(ctx, line, c)
 }
 
 func (s *jitterySession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	defer s.linger(ctx, memory.OpAhead, own.ID)
-	return s.Session.Ahead(ctx, line, own)
+	return s.Full.Ahead(ctx, line, own)
 }
 
 func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
 	if len(places) > 0 {
 		defer s.linger(ctx, memory.OpWatch, places[0].ID)
 	}
-	return s.Session.Watch(ctx, line, places...)
+	return s.Full.Watch(ctx, line, places...)
 }
 
 // Follow counts what followers are told.
-func (s *jitterySession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (bool, error) {
-	defer s.linger(ctx, memory.OpWatch, ahead.ID)
+func (s *jitterySession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	defer s.linger(ctx, "follow", ahead.ID) // a name of its own: its holder may watch the entry, too
 	late := s.d.w.hasLeft(line, ahead)
-	passed, err := s.Session.Follow(ctx, line, own, ahead, sole)
+	passed, err := s.Full.Follow(ctx, line, own, ahead)
 	s.d.w.followed(late, passed, err)
 	return passed, err
 }
 
 func (s *jitterySession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	defer s.linger(ctx, memory.OpLeave, own.ID)
-	return s.Session.Pass(ctx, line, own)
+	return s.Full.Pass(ctx, line, own)
 }
 
 func (s *jitterySession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
-	return s.Session.Convert(ctx, line, own, mode, value)
+	return s.Full.Convert(ctx, line, own, mode, value)
 }
 
 func (s *jitterySession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	defer s.linger(ctx, memory.OpWrite, own.ID)
-	return s.Session.Write(ctx, line, own, value)
+	return s.Full.Write(ctx, line, own, value)
 }
 
 func (s *jitterySession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	defer s.linger(ctx, memory.OpLeave, own.ID)
-	return s.Session.Leave(ctx, line, own)
+	return s.Full.Leave(ctx, line, own)
 }
 
 func (s *jitterySession) Forget(ctx context.Context, line driver.Line, id string) error {
 	defer s.linger(ctx, memory.OpForget, id)
-	return s.Session.Forget(ctx, line, id)
+	return s.Full.Forget(ctx, line, id)
 }
 
 func (s *jitterySession) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 	defer s.linger(ctx, memory.OpList, "")
-	return s.Session.List(ctx, line, limit)
+	return s.Full.List(ctx, line, limit)
 }
 
 func (s *jitterySession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
 	defer s.linger(ctx, memory.OpHead, "")
-	return s.Session.Head(ctx, line, known)
+	return s.Full.Head(ctx, line, known)
 }
 
 func (s *jitterySession) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
@@ -160,15 +164,15 @@ func (s *jitterySession) Record(ctx context.Context, line driver.Line, known dri
 	if known == driver.Any {
 		ctx = context.WithValue(ctx, readingKey{}, true)
 	}
-	return s.Session.Record(ctx, line, known)
+	return s.Full.Record(ctx, line, known)
 }
 
 func (s *jitterySession) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
 	defer s.linger(ctx, memory.OpSetRecord, "")
-	return s.Session.SetRecord(ctx, line, value, known)
+	return s.Full.SetRecord(ctx, line, value, known)
 }
 
 func (s *jitterySession) Close(ctx context.Context) error {
 	defer s.linger(ctx, memory.OpClose, "")
-	return s.Session.Close(ctx)
+	return s.Full.Close(ctx)
 }

@@ -291,7 +291,7 @@ func (w *world) unaware(fate fateOf) time.Duration {
 		limit = w.prompt
 	}
 	if !fate.session {
-		limit += driver.Settle
+		limit += ownWatchDelay
 	}
 	return limit
 }
@@ -451,7 +451,7 @@ func (w *world) auditCondemned(l *line, h *hold) {
 			return
 		}
 		if fate.at > w.calmFrom && w.calmFrom > 0 {
-			told += w.ttl - driver.Settle - 250*time.Millisecond - 2*w.prompt // as long as that he does not watch it, as a waiter and then as a holder
+			told += w.ttl - ownWatchDelay - 250*time.Millisecond - 2*w.prompt // as long as that he does not watch it, as a waiter and then as a holder
 		} else {
 			told -= 2*w.longest + time.Second
 		}
@@ -569,3 +569,6 @@ func (w *world) auditWaiters(l *line) {
 		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.line, l.next.token, l.next.since)
 	}
 }
+
+// ownWatchDelay is how long a waiter waits before it watches its own entry; see Session.Follow.
+const ownWatchDelay = time.Second
