@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
