@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -31,9 +32,20 @@ func TestConformanceOfSharedLines(t *testing.T) {
 			t.Parallel()
 			h := c.harness(t, c.nodes, "layout="+c.layout)
 			h.Without = notShared
+			h.Lacks = withLacks(h.Lacks, c.layout)
 			coordinatortest.Run(t, masked(h))
 		})
 	}
+}
+
+// withLacks adds the capabilities that a foreign layout does not have.
+func withLacks(lacks map[coordinatortest.Lever]string, layout string) map[coordinatortest.Lever]string {
+	all := map[coordinatortest.Lever]string{coordinatortest.Handoff: passes}
+	if layout == "concurrency" {
+		all[coordinatortest.Converter] = conversions
+	}
+	maps.Copy(all, lacks)
+	return all
 }
 
 const (
@@ -60,8 +72,7 @@ var notShared = map[string]string{
 	"V3/last is never true": conversions, "V4/the whole line is as": conversions, "Last/": conversions, "W2/writes and conversions": conversions,
 	"H1/a head shows": conversions, "H1/a head is never": conversions, "H2/others who come": conversions, "W1/a conversion": conversions,
 
-	"N1/": passes, "N3/": passes, "L3/a pass whose reply": passes, "H1/a line that hands on": passes, "G1/many goroutines follow": passes,
-	"W2/a pass notifies": passes, "J8/nearest": "it is not told, or by a listing",
+	"J8/nearest": "it is not told, or by a listing",
 
 	"X1/remove finds an entry that was converted": conversions,
 

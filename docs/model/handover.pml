@@ -379,7 +379,7 @@ follow: /* go: recipes.attempt.await, coordinator.Session.Follow, etcd.session.F
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.look, zookeeper.session.nearest, zookeeper.chase.look, zookeeper.chase.lookAtHeel */
+lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.chase.look, zookeeper.chase.lookAtHeel */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK
@@ -409,7 +409,7 @@ lookAgain: /* go: etcd.following.look, zookeeper.session.nearest, zookeeper.chas
 #endif
 	};
 
-waits: /* go: etcd.following.wait, etcd.following.told, etcd.following.warned, etcd.guards.told, zookeeper.chase.wait, zookeeper.chase.attend */
+waits: /* go: etcd.following.wait, etcd.following.isGone, coordinator.Session.Follow, zookeeper.chase.wait, zookeeper.chase.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
@@ -430,7 +430,7 @@ waits: /* go: etcd.following.wait, etcd.following.told, etcd.following.warned, e
 #endif
 	:: atomic { breaks > 0 -> breaks--; R = cr[p]; goto follow }
 	fi;
-told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.removed */
+told: /* go: coordinator.Session.Follow, recipes.attempt.wait */
 	atomic {
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
@@ -442,7 +442,7 @@ told: /* go: coordinator.Session.Follow, recipes.attempt.wait, etcd.removed */
 #ifdef TRUSTGONE
 		passed = 1;
 #endif
-		passed = passed || sole; /* go: zookeeper.chase.first */
+		passed = passed || sole; /* go: coordinator.Session.Follow */
 		sole = 0;
 		p = NONE; pw = 0;
 		if
