@@ -57,7 +57,7 @@ type Optional interface {
 
 // Offer returns the capabilities that the session has, as the methods of w.
 func (f Full) Offer(w Optional) driver.Capabilities {
-	c := f.Session.Capabilities()
+	c := f.Capabilities()
 	if c.Handoff != nil {
 		c.Handoff = w
 	}

@@ -95,11 +95,6 @@ func (r *ring) removed(t *testing.T, s *session, p driver.Place) {
 	synctest.Wait()
 }
 
-func (r *ring) key(p driver.Place) string {
-	e, _ := r.a.keys.entry(line, p)
-	return e.key
-}
-
 // cut ends the watches in the line, compacted or without a word.
 func (r *ring) cut(compacted bool) {
 	r.cutThose(compacted, func(w *watcher) bool { return len(w.op.RangeBytes()) > 0 }) // not a sentinel's
