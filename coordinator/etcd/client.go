@@ -34,7 +34,7 @@ type given struct{ c *clientv3.Client }
 
 func (g given) get(context.Context) (*clientv3.Client, error) { return g.c, nil }
 func (g given) lead(ctx context.Context) context.Context      { return withLeader(ctx) }
-func (g given) wire(c *clientv3.Client) wire                  { return builders{c} }
+func (g given) wire(c *clientv3.Client) wire                  { return direct{c} }
 func (g given) endpoints() []string                           { return g.c.Endpoints() }
 func (g given) explain(err error) error                       { return err }
 func (g given) close(context.Context) error                   { return nil }
@@ -76,7 +76,7 @@ func isLed(method string) bool { return !strings.HasPrefix(method, "/etcdserverp
 
 func (d *dialer) lead(ctx context.Context) context.Context { return ctx } // intercept does it
 
-func (d *dialer) wire(c *clientv3.Client) wire { return newConvoys(direct{c.ActiveConnection()}) }
+func (d *dialer) wire(c *clientv3.Client) wire { return newConvoys(direct{c}) }
 
 // note keeps the reason for a missing connection. Requests wait for one, and
 // when their context ends the client returns the context's bare error. Who

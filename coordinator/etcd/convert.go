@@ -50,8 +50,8 @@ func (s *session) Convert(
 		Then(clientv3.OpDelete(old.key), clientv3.OpPut(key, string(value), clientv3.WithLease(s.lease))).
 		Else(s.readSentinel(), clientv3.OpGet(key, clientv3.WithKeysOnly())).
 		Commit()
-	if isAnswer(err, rpctypes.ErrNoSpace) { // see outOfSpace
-		e, look := s.outOfSpace(ctx, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+	if isAnswer(err, rpctypes.ErrNoSpace) { // see madeWithoutSpace
+		e, look := s.madeWithoutSpace(ctx, clientv3.OpGet(key, clientv3.WithKeysOnly()))
 		if look != nil {
 			return driver.Place{}, look
 		}

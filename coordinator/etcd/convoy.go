@@ -50,7 +50,7 @@ const (
 // passenger is a request that can be part of a convoy, and waits.
 type passenger struct {
 	line driver.Line // of a join
-	op   *pb.RequestOp
+	op   clientv3.Op
 	trip *trip         // nil before it departs; guarded by the lock of convoys
 	done chan struct{} // closed when what follows is there
 
@@ -62,7 +62,7 @@ type passenger struct {
 	err    error
 }
 
-func (p *passenger) isJoin() bool { return p.op.GetRequestTxn() != nil }
+func (p *passenger) isJoin() bool { return p.op.IsTxn() }
 
 // trip is one request for some passengers. A convoy is given up when the last of them has given up.
 type trip struct {
@@ -78,14 +78,14 @@ func newConvoys(d direct) *convoys {
 	return &convoys{direct: d, patience: overdue, lines: make(map[driver.Line]struct{})}
 }
 
-func (c *convoys) enter(ctx context.Context, line driver.Line, r *request) (resp *clientv3.TxnResponse, err error) {
+func (c *convoys) join(ctx context.Context, line driver.Line, txn clientv3.Op) (resp *clientv3.TxnResponse, err error) {
 	if c.admit(ctx) {
 		defer c.arrived()
-		return c.commit(ctx, r)
+		return c.direct.join(ctx, line, txn)
 	}
-	p := &passenger{line: line, op: &pb.RequestOp{Request: &pb.RequestOp_RequestTxn{RequestTxn: &r.req}}}
+	p := &passenger{line: line, op: txn}
 	err = c.send(ctx, p, func() (err error) {
-		resp, err = c.commit(ctx, r)
+		resp, err = c.direct.join(ctx, line, txn)
 		return err
 	})
 	if err == nil && resp == nil {
@@ -100,7 +100,7 @@ func (c *convoys) delete(ctx context.Context, key string) (resp *clientv3.Delete
 		defer c.arrived()
 		return c.direct.delete(ctx, key)
 	}
-	p := &passenger{op: new(dropOp).fill([]byte(key))}
+	p := &passenger{op: clientv3.OpDelete(key)}
 	err = c.send(ctx, p, func() (err error) {
 		resp, err = c.direct.delete(ctx, key)
 		return err
@@ -251,12 +251,12 @@ func (c *convoys) depart() {
 func (c *convoys) carry(ctx context.Context, t *trip) {
 	defer c.arrived()
 	defer t.cancel()
-	r := &request{}
+	var ops []clientv3.Op
 	for _, p := range t.aboard {
-		r.req.Success = append(r.req.Success, p.op)
+		ops = append(ops, p.op)
 	}
-	resp, err := c.commit(ctx, r)
-	refused := err != nil && errors.Is(kindOf(err), driver.ErrRefused) && !isAnswer(err, rpctypes.ErrNoSpace) // see outOfSpace
+	resp, err := c.c.Txn(ctx).Then(ops...).Commit()
+	refused := err != nil && errors.Is(kindOf(err), driver.ErrRefused) && !isAnswer(err, rpctypes.ErrNoSpace) // see madeWithoutSpace
 	for i, p := range t.aboard {
 		if p.err, p.alone = err, refused; err == nil {
 			p.header, p.resp = resp.Header, resp.Responses[i]

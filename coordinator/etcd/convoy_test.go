@@ -13,6 +13,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -337,7 +338,7 @@ func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
 func TestWhoGivesUpBeforeItsTurn(t *testing.T) {
 	c := newConvoys(direct{})
 	c.abreast = mostAbreast
-	p := &passenger{op: new(dropOp).fill([]byte("key")), done: make(chan struct{})}
+	p := &passenger{op: clientv3.OpDelete("key"), done: make(chan struct{})}
 	if !c.wait(p) || p.alone {
 		t.Fatal("it did not wait")
 	}

@@ -39,6 +39,11 @@ func (e entry) goes(ev *clientv3.Event) bool {
 	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.key && ev.Kv.ModRevision > e.rev
 }
 
+// stands compares the entry with the one that is there: the same key in the same life.
+func (e entry) stands() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev)
+}
+
 // revision writes a revision.
 func revision(rev int64) string { return strconv.FormatInt(rev, 10) }
 

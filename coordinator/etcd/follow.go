@@ -24,7 +24,7 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 	if err != nil {
 		return false, err
 	}
-	s.hand.noteMark(me.contender, mark(e.key))
+	s.memory.noteMark(me.contender, mark(e.key))
 	f := &following{session: s, ahead: e, since: max(e.rev, me.rev)}
 	for {
 		err := f.wait(ctx)

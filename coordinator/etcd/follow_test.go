@@ -96,8 +96,9 @@ func TestFollowOfASessionThatIsLostWhileTheWatchIsMade(t *testing.T) {
 	})
 }
 
-// TestLineIsBusyForAWhile: a transaction that fails, since others are there, costs a request. One that swaps the tail for nobody costs little.
-func TestLineIsBusyForAWhile(t *testing.T) {
+// TestContendedQueueIsJoinedInOneRequest: a session remembers whether the last join of a queue
+// found others.
+func TestContendedQueueIsJoinedInOneRequest(t *testing.T) {
 	f, c := newFake(t)
 	a, b := open(t, f, c), open(t, f, c)
 	x, y := contender(), contender()
@@ -110,32 +111,16 @@ func TestLineIsBusyForAWhile(t *testing.T) {
 		check(t, b.Leave(t.Context(), line, second.Place))
 		return requests
 	}
-	alone := func() {
+	for i, want := range []int{2, 1, 1} {
+		if n := meet(); n != want {
+			t.Errorf("contended join %d took %d requests, want %d", i, n, want)
+		}
+	}
+	for range 2 {
 		j := join(t, b, y)
 		check(t, b.Leave(t.Context(), line, j.Place))
 	}
 	if n := meet(); n != 2 {
-		t.Errorf("%d requests to meet the first", n)
-	}
-	for range quietAfter - 1 {
-		alone()
-	}
-	if n := meet(); n != 1 {
-		t.Errorf("%d requests to meet another", n)
-	}
-	for range quietAfter {
-		alone()
-	}
-	if n := meet(); n != 2 {
-		t.Errorf("%d requests to meet another after a while", n)
-	}
-	if b.hand.busy[line] != quietAfter {
-		t.Error("the line is quiet")
-	}
-	for range quietAfter {
-		alone()
-	}
-	if n := len(b.hand.busy); n > 0 {
-		t.Errorf("%d lines are busy", n)
+		t.Errorf("%d requests after the queue was found empty", n)
 	}
 }

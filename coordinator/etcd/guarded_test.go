@@ -46,6 +46,7 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 		}
 		s := opened.(*session)
 		t.Cleanup(func() { _ = s.Close(context.Background()) })
+		f.watching(t, 1, s.sentinel.key) // so that its look is not counted later
 		x := contender()
 		own := join(t, s, x)
 		first := sequencerOf(own)

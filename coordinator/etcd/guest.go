@@ -55,8 +55,8 @@ func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) 
 			return driver.Joined{}, err
 		}
 		resp, err := g.enter(ctx, a)
-		if isAnswer(err, rpctypes.ErrNoSpace) { // see outOfSpace
-			e, look := g.outOfSpace(ctx, clientv3.OpGet(a.key, clientv3.WithKeysOnly()))
+		if isAnswer(err, rpctypes.ErrNoSpace) { // see madeWithoutSpace
+			e, look := g.madeWithoutSpace(ctx, clientv3.OpGet(a.key, clientv3.WithKeysOnly()))
 			if look != nil {
 				return driver.Joined{}, look
 			}
@@ -259,11 +259,11 @@ func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
 	g.joins.forget(key)
 	resp, err := g.c.Txn(g.lead(ctx)).Then(clientv3.OpDelete(key), g.raiseEpoch()).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
-		if _, err := g.c.Delete(g.lead(ctx), key); err != nil {
-			return g.failed(ctx, err)
+		if _, again := g.c.Delete(g.lead(ctx), key); again != nil {
+			return g.failed(ctx, again)
 		}
 		if g.joins.late(key) {
-			return driver.Wrap(driver.ErrUnavailable, err)
+			return driver.Wrap(driver.ErrUnavailable, answer(err))
 		}
 		g.release(line, id, key)
 		return nil

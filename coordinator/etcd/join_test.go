@@ -312,7 +312,7 @@ func TestJoinSentAgainRaisesTheEpochOnce(t *testing.T) {
 	s := open(t, f, c)
 	var raises []bool
 	f.before = func(ctx context.Context, r *pb.TxnRequest) error {
-		raises = append(raises, r.Failure[0].GetRequestTxn() != nil)
+		raises = append(raises, r.Failure[len(r.Failure)-1].GetRequestTxn() != nil)
 		if len(raises) < 3 { // another raises it meanwhile, twice
 			before := f.before
 			f.before = nil

@@ -104,7 +104,7 @@ func (s *session) SetRecord(
 	return 0, driver.ErrStale
 }
 
-// setOutOfSpace finds out what became of a write that was refused for want of space: see outOfSpace. Whoever else has
+// setOutOfSpace finds out what became of a write that was refused for want of space: see madeWithoutSpace. Whoever else has
 // written the same value meanwhile has done what this call was to do.
 func (s *session) setOutOfSpace(
 	ctx context.Context, key string, value []byte, known driver.Version, refused error,

@@ -18,7 +18,7 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	if !ok {
 		return driver.ErrGone
 	}
-	resp, err := s.wire.commit(s.lead(ctx), s.leaving(line, e, true, false, nil))
+	resp, err := s.c.Txn(s.lead(ctx)).If(e.stands()).Then(s.deletes(line, e, false, nil)...).Commit()
 	if err != nil {
 		return s.failed(ctx, err)
 	}

@@ -34,7 +34,7 @@ type session struct {
 
 	joins  joins
 	writes writes
-	hand   handovers
+	memory memory
 	tapes  tapes
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
@@ -50,7 +50,7 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 	s.joins.calls = make(map[string]*call)
 	s.joins.unheard = make(map[string]bool)
 	s.writes.last = make(map[string]written)
-	s.hand = newHandovers()
+	s.memory = newMemory()
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

@@ -43,7 +43,7 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if own, err := s.own(line, own); err == nil {
 		for _, kv := range r.kvs { // left over, or whoever follows would have removed it
 			if isMark(string(kv.Key)) {
-				s.hand.noteMark(own.contender, string(kv.Key))
+				s.memory.noteMark(own.contender, string(kv.Key))
 			}
 		}
 	}

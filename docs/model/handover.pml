@@ -261,7 +261,7 @@ proctype contender(byte i) {
 	bool pw, first, swapped, passed, sole;
 	s = SES(i); p = NONE; f = NONE;
 
-join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.nearestOf, etcd.session.quiet, zookeeper.session.add, zookeeper.session.arrive */
+join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.predecessor, etcd.session.empty, zookeeper.session.add, zookeeper.session.arrive */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] && !dead[s] && MAYJOIN(i) ->

@@ -33,7 +33,7 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-mark-taken-for-entry", promise: "P1",
 	what: "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
-	file: "coordinator/etcd/join.go",
+	file: "coordinator/etcd/handoff.go",
 	old: `		if isMark(string(kv.Key)) {
 			marks`,
 	new: `		if false {
@@ -61,23 +61,6 @@ var ofDrivers = []mutation{{
 	new:    ``,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestNobodyWaitsForASilentMember"}},
 }, {
-	name: "etcd-codec-keeps-memory", promise: "P1",
-	what:   "The name of the one ahead, as a join's answer has it, stays in memory that gRPC uses again.",
-	file:   "coordinator/etcd/codec.go",
-	old:    `m.Value = bytes.Clone(v)`,
-	new:    `m.Value = v`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestCodecReadsWhatProtobufDoes"}},
-}, {
-	name: "etcd-codec-adds-to-answers", promise: "P1",
-	what: "An answer is read on top of the one before, as a request that is repeated has it.",
-	file: "coordinator/etcd/codec.go",
-	old: `	case *pb.TxnResponse:
-		m.Reset()
-`,
-	new: `	case *pb.TxnResponse:
-`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestCodecReadsWhatProtobufDoes"}},
-}, {
 	name: "etcd-convoy-turn-is-kept", promise: "P5",
 	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
 	file: "coordinator/etcd/convoy.go",
@@ -100,9 +83,9 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-release-by-name", promise: "P7",
 	what:   "A release deletes the key, whichever entry stands under it by now.",
-	file:   "coordinator/etcd/handover.go",
-	old:    `s.leaving(line, e.entry, !first, pass, `,
-	new:    `s.leaving(line, e.entry, false, pass, `,
+	file:   "coordinator/etcd/queue.go",
+	old:    `.If(e.stands()).Then(s.deletes(line, e.entry, handoff, `,
+	new:    `.Then(s.deletes(line, e.entry, handoff, `,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLeaveOfAnEarlierLifeDeletesNothing"}},
 }, {
 	name: "etcd-key-from-session", promise: "P1",
@@ -114,9 +97,9 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-late-join-applied", promise: "P4",
 	what:   "A join does not compare the session's epoch: one that is late is applied after it was forgotten.",
-	file:   "coordinator/etcd/join.go",
-	old:    `	conds := append(make([]cond, 0, mostConds), unchanged(s.sentinel.key, a.epoch))`,
-	new:    `	conds := []cond{}`,
+	file:   "coordinator/etcd/queue.go",
+	old:    `conds := append(make([]clientv3.Cmp, 0, 4), unchanged(s.sentinel.key, a.epoch))`,
+	new:    `conds := make([]clientv3.Cmp, 0, 4)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForgetOvertakesJoin"}},
 }, {
 	name: "zookeeper-order-of-strings", promise: "P1",

@@ -22,8 +22,8 @@ var ofOperators = []mutation{{
 	name: "etcd-remove-by-name", promise: "P7",
 	what:   "Remove deletes the key, whichever entry stands under it by now.",
 	file:   "coordinator/etcd/remove.go",
-	old:    `s.leaving(line, e, true, `,
-	new:    `s.leaving(line, e, false, `,
+	old:    `.If(e.stands()).Then(s.deletes(line, e, false, nil)...)`,
+	new:    `.Then(s.deletes(line, e, false, nil)...)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestRemoveOfAnEarlierLifeDeletesNothing"}},
 }, {
 	name: "zookeeper-remove-leaves-the-heel", promise: "P5",

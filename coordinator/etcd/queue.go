@@ -1,0 +1,440 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// The protocol of one queue:
+//
+//	        join: one transaction, in one of two forms
+//	          │
+//	          ├─ uncontended form: put my entry if the queue is empty
+//	          │     ├─ it was ─────────────────────────────────► first
+//	          │     └─ it was not: send the contended form
+//	          └─ contended form: put my entry, swap the tail key
+//	                ├─ the queue was empty ────────────────────► first
+//	                ├─ the old tail key names my predecessor ──► Follow it
+//	                └─ there was no tail key ──────────────────► Ahead
+//
+//	first ── Leave, Pass ──► my entry is deleted
+//
+// The revision of the joining transaction is the entry's create revision, and
+// thus its place in the queue and its token.
+//
+// Each join compares the session's epoch, the mod revision of its sentinel.
+// Forget raises the epoch in the transaction that deletes the contender's
+// entries, so no join that was sent before it can be applied after it. The same
+// holds for a join that is sent again: see sendJoin.
+//
+// handoff.go has the tail key and the handoff markers.
+
+var (
+	errForgotten = errors.New("etcd: the contender was forgotten while it joined")
+	errNoReason  = errors.New("etcd: join refused although nothing stands against it")
+)
+
+// attempt is one transaction of a Join.
+type attempt struct {
+	driver.Contender
+	queue  driver.Line
+	entry  string // the key to make
+	prefix string // the same without the mode
+	epoch  int64
+	fence  bool // raise the epoch
+	form   joinForm
+}
+
+// joinForm is what an attempt expects of the queue.
+type joinForm int
+
+const (
+	uncontended joinForm = iota // it is refused unless the queue is empty and has no tail key
+	contended                   // it finds out whether the queue is empty, and swaps the tail key if not
+	staleTail                   // it is refused unless the queue is empty, and deletes the tail key
+)
+
+// Join writes the contender's entry. See the top of this file.
+//
+// The service may have applied the transaction although its reply was lost. Then
+// the contender's key exists, and the next Join returns that entry (J2).
+//
+// A sorted range in the transaction would tell who is ahead, too, but every member
+// fetches and sorts the whole queue for it while it applies the transaction.
+func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	if !isID(c.ID) || !isMode(c.Mode) {
+		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
+	}
+	prefix := s.keys.contender(line, c.ID, s.lease, "")
+	a := &attempt{Contender: c, queue: line, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
+	if !c.Alone && (c.Again || s.memory.isContended(line)) {
+		a.form = contended
+	}
+	call, err := s.joins.enter(a.prefix, s.alive)
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	defer s.joins.exit(a.prefix, call)
+	for ; ; a.fence = false {
+		if a.epoch, err = s.joins.take(call); err != nil {
+			return driver.Joined{}, err
+		}
+		resp, err := s.sendJoin(ctx, a)
+		if err != nil {
+			return s.joinFailed(ctx, a, call, err)
+		}
+		if resp.Succeeded {
+			return s.joined(a, resp), nil
+		}
+		if joined, again, err := s.refused(ctx, a, resp.Responses); !again {
+			return joined, err
+		}
+	}
+}
+
+// sendJoin sends one attempt.
+//
+// With fence it raises the epoch, too, refused or not: for the first attempt of a join
+// that the caller has sent before. Otherwise that earlier request, delayed on its way,
+// could still be applied after this one was answered: behind ErrTaken, or after the
+// entry that this one made was left. Nobody would wait for that entry or remove it,
+// and it would block the queue for as long as the session lives. Later attempts of the
+// same call have nothing left to fence off, and must not: after an outage all joins of
+// a session are sent again at once, and if each refusal raised the epoch they would
+// refuse each other without end.
+func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
+	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.lease))
+	then, otherwise := []clientv3.Op{put}, s.reasons(a)
+	switch a.form {
+	case contended: // before the put: without it the queue may be empty
+		then = []clientv3.Op{s.swapTail(a), put}
+	case staleTail:
+		then = append(then, clientv3.OpDelete(s.keys.tail(a.queue)))
+	}
+	if a.fence {
+		then, otherwise = append(then, s.raiseEpoch()), append(otherwise, s.raiseEpoch())
+	}
+	txn := clientv3.OpTxn(s.conditions(a), then, otherwise)
+	if a.form != uncontended || a.Alone {
+		resp, err := s.c.Do(s.lead(ctx), txn)
+		if err == nil && a.fence {
+			s.joins.raise(resp.Txn().Header.Revision)
+		}
+		return resp.Txn(), err
+	}
+	return s.wire.join(s.lead(ctx), a.queue, txn)
+}
+
+// conditions are what must hold for the entry to be made. If one does not, nothing is
+// written and nobody wakes. The uncontended form compares all keys of the queue with
+// "never created", which holds for an empty range only (J6), and after the tail key: with
+// a tail key the queue is not read. The contended form compares the keys that the contender
+// may have already (J2). Who knows the record compares its version (J7).
+func (s *session) conditions(a *attempt) []clientv3.Cmp {
+	conds := append(make([]clientv3.Cmp, 0, 4), unchanged(s.sentinel.key, a.epoch))
+	switch {
+	case a.form == uncontended:
+		conds = append(conds, s.empty(a.queue)...)
+	case a.form == staleTail:
+		conds = append(conds, s.empty(a.queue)[1])
+	case a.Again: // else it has none
+		conds = append(conds, absent(a.prefix), absent(converted(a.prefix)))
+	}
+	if a.Record != 0 {
+		conds = append(conds, unchanged(s.keys.record(a.queue), int64(a.Record)))
+	}
+	return conds
+}
+
+// empty is true for a queue without a tail key and without entries.
+func (s *session) empty(line driver.Line) []clientv3.Cmp {
+	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.tail(line)), "=", 0), absent(s.keys.line(line))}
+}
+
+func unchanged(key string, mod int64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(key), "=", mod)
+}
+
+func absent(prefix string) clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
+}
+
+// reasons read why an attempt is refused: the sentinel, the record, and where they may
+// be the reason some keys of the queue and the contender's own. A refused uncontended form
+// is followed by the contended one, which finds out.
+func (s *session) reasons(a *attempt) []clientv3.Op {
+	if a.form == uncontended && !a.Alone {
+		return nil
+	}
+	reads := []clientv3.Op{s.readSentinel(), clientv3.OpGet(s.keys.record(a.queue), clientv3.WithKeysOnly())}
+	if a.Alone || a.Again {
+		some := clientv3.OpGet(s.keys.line(a.queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarks))
+		reads = append(append(reads, some), s.entriesOf(a.prefix)...)
+	}
+	return reads
+}
+
+// entriesOf reads the entries that a contender may have already.
+func (s *session) entriesOf(prefix string) []clientv3.Op {
+	return []clientv3.Op{
+		clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(converted(prefix), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+	}
+}
+
+// joined reads the answer to an attempt that has made the entry. Only the contended form
+// has to say whether it is the first.
+func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
+	e := entry{a.entry, resp.Header.Revision}
+	j := driver.Joined{Place: s.keys.place(a.queue, e), Token: driver.Token(e.rev), First: true}
+	if a.form == contended {
+		swap := resp.Responses[0].GetResponseTxn()
+		if j.First = swap.Succeeded; !j.First && a.Follows {
+			j.Nearest = s.predecessor(a.queue, swap.Responses[0].GetResponsePut().PrevKv)
+		}
+	}
+	s.memory.joined(a, e.rev, j.First)
+	s.finished(a.queue, e.rev)
+	return j
+}
+
+// joinFailed handles an attempt without an answer, or one that the service refuses.
+func (s *session) joinFailed(ctx context.Context, a *attempt, c *call, err error) (driver.Joined, error) {
+	if isAnswer(err, rpctypes.ErrNoSpace) {
+		switch e, look := s.madeWithoutSpace(ctx, s.entriesOf(a.prefix)...); {
+		case look != nil:
+			return driver.Joined{}, look
+		case e != entry{}: // others may have joined before it and since: First stays false
+			s.finished(a.queue, e.rev)
+			return s.existing(a, e), nil
+		}
+	}
+	if !errors.Is(kindOf(err), driver.ErrRefused) { // not ctx's cause, which may be any error
+		s.joins.lost(a.prefix, c, a.epoch)
+	}
+	return driver.Joined{}, s.failed(ctx, err)
+}
+
+// existing is the outcome of a Join that finds its entry.
+func (s *session) existing(a *attempt, e entry) driver.Joined {
+	return driver.Joined{Place: s.keys.place(a.queue, e), Token: driver.Token(s.keys.rank(a.queue, e))}
+}
+
+// madeWithoutSpace reads the entry that a refused request should have made, zero if there is
+// none. The request with which an etcd finds that it is out of space, after it has admitted
+// it, is applied and refused all the same; those after it are not applied.
+func (s *session) madeWithoutSpace(ctx context.Context, reads ...clientv3.Op) (entry, error) {
+	resp, err := s.c.Txn(s.lead(ctx)).Then(reads...).Commit()
+	if err != nil {
+		return entry{}, s.failed(ctx, err)
+	}
+	for _, op := range resp.Responses {
+		if own, _ := parted(op.GetResponseRange().Kvs); len(own) > 0 {
+			return entry{string(own[0].Key), own[0].CreateRevision}, nil
+		}
+	}
+	return entry{}, nil
+}
+
+// refused finds out from what reasons has read why nothing was written. again says that
+// another attempt may succeed: in another form; with the epoch that a Forget of another
+// contender has raised; or without the markers that were left over.
+//
+// An entry that exists already is the outcome, whatever has become of the queue since it
+// was made.
+func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
+	if a.form == uncontended && !a.Alone {
+		a.form = contended
+		return joined, true, nil
+	}
+	read := func(i int) []*mvccpb.KeyValue { return ops[i].GetResponseRange().Kvs }
+	if err := s.judgeSentinel(read(0)); err != nil { // J5
+		return joined, false, err
+	}
+	epoch := modRevision(read(0))
+	s.joins.raise(epoch)
+	var inQueue int64
+	var own, marks []*mvccpb.KeyValue
+	if a.Alone || a.Again {
+		inQueue = ops[2].GetResponseRange().Count
+		own, marks = parted(append(read(3), read(4)...))
+	}
+	switch {
+	case len(own) > 0:
+		e := entry{string(own[0].Key), own[0].CreateRevision}
+		s.finished(a.queue, e.rev)
+		joined = s.existing(a, e)
+		joined.First = inQueue == 1
+		return joined, false, nil
+	case len(marks) > 0:
+		again, err = s.sweep(ctx, marks)
+		return joined, again, err
+	case a.Record != 0 && modRevision(read(1)) != int64(a.Record):
+		s.removed(a.prefix)
+		return joined, false, driver.ErrStale
+	case a.Alone && inQueue > 0:
+		if again, err = s.sweep(ctx, read(2)); !again && err == nil {
+			s.removed(a.prefix)
+			err = driver.ErrTaken
+		}
+		return joined, again, err
+	case epoch > a.epoch:
+		return joined, true, nil
+	case a.form == uncontended: // a tail key that names an entry which is gone, and may stay as long as a session
+		a.form = staleTail
+		return joined, true, nil
+	}
+	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
+}
+
+// modRevision is that of the key that was read, 0 if there is none.
+func modRevision(kvs []*mvccpb.KeyValue) int64 {
+	if len(kvs) == 0 {
+		return 0
+	}
+	return kvs[0].ModRevision
+}
+
+// mine is an entry of a contender of this session.
+type mine struct {
+	entry
+	name
+	contender string // the prefix of the key with which it joined
+}
+
+// own finds out which entry of this session a place names. A request for an entry of
+// another session or queue is never sent: to the caller it is gone (L2).
+func (s *session) own(line driver.Line, p driver.Place) (mine, error) {
+	e, ok := s.keys.entry(line, p)
+	if !ok {
+		return mine{}, driver.ErrGone
+	}
+	n, ok := s.keys.name(line, e)
+	if !ok || n.lease != s.ID() {
+		return mine{}, driver.ErrGone
+	}
+	if n.rank > 0 {
+		return mine{e, n, s.keys.contender(line, n.id, s.lease, "")}, nil
+	}
+	return mine{e, n, strings.TrimSuffix(e.key, n.mode)}, nil
+}
+
+// removed drops what the session remembers of a contender that has no entry and cannot get one.
+func (s *session) removed(contender string) {
+	if s.borrowed { // others do not remember it
+		s.joins.removed(contender, converted(contender))
+	}
+	s.writes.drop(contender)
+	s.memory.drop(contender)
+}
+
+// Leave deletes the entry if it is the one that own names.
+func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.leave(ctx, line, own, false)
+}
+
+func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place, handoff bool) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	e, err := s.own(line, own)
+	if err != nil {
+		return err
+	}
+	there, err := s.delete(ctx, line, e, handoff)
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	if !there {
+		s.memory.drop(e.contender)
+		return driver.ErrGone
+	}
+	s.removed(e.contender)
+	return nil
+}
+
+// delete sends one attempt to delete an entry, and reports whether the entry was there.
+//
+// The first attempt for an entry that no tail key has named is a plain delete of the key:
+// no other session makes it, and no other request to delete it can be under way, since an
+// ID is used again only after an answer. All others compare the entry's create revision.
+func (s *session) delete(ctx context.Context, line driver.Line, e mine, handoff bool) (bool, error) {
+	ctx = s.lead(ctx)
+	if s.memory.takePlain(e) {
+		resp, err := s.wire.delete(ctx, e.key)
+		if err != nil {
+			return false, err
+		}
+		s.finished(line, resp.Header.Revision)
+		return resp.Deleted > 0, nil
+	}
+	resp, err := s.c.Txn(ctx).If(e.stands()).Then(s.deletes(line, e.entry, handoff, s.memory.marksOf(e.contender))...).Commit()
+	if err != nil {
+		return false, err
+	}
+	s.finished(line, resp.Header.Revision)
+	return resp.Succeeded, nil
+}
+
+// Forget deletes the contender's entries and raises the epoch in the same transaction,
+// so that a join of it that is still on its way compares an old epoch, whenever it arrives
+// (F1). Joins of others that were on their way fail likewise and are sent again by Join
+// itself (F2). A conversion on its way finds that the entry is gone (M4).
+//
+// A reply that is lost does no harm: the next join reads the new epoch in its own answer.
+//
+// Without the sentinel no join can be applied either, and the deletion finds an entry only
+// if the sentinel was deleted by hand.
+//
+// An etcd that is out of space refuses the epoch, which is a put. The entries alone can
+// still be deleted, so that they block nobody. That is a promise for later, too, if all joins
+// of the contender were answered, or sent with an old epoch. If not, the caller has to try again.
+func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	if !isID(id) {
+		return invalid("contender ID %q", id)
+	}
+	contender := s.keys.contender(line, id, s.lease, "")
+	s.joins.forget(contender)
+	drop := []clientv3.Op{
+		clientv3.OpDelete(contender, clientv3.WithPrefix()),
+		clientv3.OpDelete(converted(contender), clientv3.WithPrefix()),
+	}
+	if s.borrowed { // else a tail key that still names it goes with the lease, or with the next that joins alone
+		drop = append(drop, s.dropTail(s.keys.tail(line)))
+	}
+	resp, err := s.c.Txn(s.lead(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
+	if isAnswer(err, rpctypes.ErrNoSpace) {
+		dropped, again := s.c.Txn(s.lead(ctx)).Then(drop...).Commit()
+		if again != nil {
+			return s.failed(ctx, again)
+		}
+		s.finished(line, dropped.Header.Revision)
+		if s.joins.late(contender) {
+			return driver.Wrap(driver.ErrUnavailable, answer(err))
+		}
+		s.removed(contender)
+		return nil
+	}
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	s.removed(contender)
+	s.finished(line, resp.Header.Revision)
+	if !resp.Responses[len(drop)].GetResponseTxn().Succeeded {
+		s.end()
+		return driver.ErrSessionLost
+	}
+	s.joins.raise(resp.Header.Revision)
+	return nil
+}
