@@ -100,11 +100,11 @@ func (s *session) deletes(line driver.Line, e entry, handoff bool, marks []strin
 	if !s.keys.shared {
 		tail := s.keys.tail(line)
 		newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e))
-		var make []clientv3.Op
+		var create []clientv3.Op
 		if handoff {
-			make = []clientv3.Op{clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease))}
+			create = []clientv3.Op{clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease))}
 		}
-		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{newer}, make, []clientv3.Op{clientv3.OpDelete(tail)}))
+		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{newer}, create, []clientv3.Op{clientv3.OpDelete(tail)}))
 	}
 	for _, m := range marks {
 		if m != mark(e.key) { // a request may not delete and make one key
