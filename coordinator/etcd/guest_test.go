@@ -297,3 +297,17 @@ func TestGuestsRefuseWhatTheLayoutLacks(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedForgetWithoutSpaceNamesItsCause: a join whose reply was lost may still be applied, and etcd refuses the
+// epoch that would prevent it.
+func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
+	f, c := newFake(t)
+	g, me := openGuest(t, f, c), contender()
+	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCTimeout }
+	_, _ = g.Join(t.Context(), line, me)
+	f.fill(false)
+	err := g.Forget(t.Context(), line, me.ID)
+	if !errors.Is(err, driver.ErrUnavailable) || !isAnswer(err, rpctypes.ErrNoSpace) {
+		t.Errorf("Forget = %v, want the service's answer as the cause", err)
+	}
+}
