@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -26,12 +25,8 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 	}
 	s.memory.noteMark(me.contender, mark(e.key))
 	f := &following{session: s, ahead: e, since: max(e.rev, me.rev)}
-	for {
-		err := f.wait(ctx)
-		if !isAnswer(err, rpctypes.ErrCompacted) {
-			return f.passed && err == nil, err
-		}
-	}
+	err = s.await(ctx, e.key, []clientv3.OpOption{clientv3.WithRange(mark(e.key) + "\x00")}, f.isGone)
+	return f.passed && err == nil, err
 }
 
 // following is one Follow.
@@ -40,38 +35,6 @@ type following struct {
 	ahead  entry
 	since  int64 // the revision at which both entries existed
 	passed bool
-}
-
-// wait is one attempt, with a watch of its own.
-func (f *following) wait(ctx context.Context) error {
-	stream := f.streams.current()
-	wctx, cancel := f.watchContext(stream)
-	watch := openWatch(cancel, func() clientv3.WatchChan {
-		return f.c.Watch(wctx, f.ahead.key, clientv3.WithCreatedNotify(), clientv3.WithRange(mark(f.ahead.key)+"\x00"))
-	})
-	defer watch.close()
-	events := watch.wait(ctx)
-	if events == nil {
-		return f.watchFailed(ctx, errWatchEnded)
-	}
-	for {
-		select {
-		case resp, ok := <-events:
-			if err := f.broken(ctx, stream, resp, ok); err != nil {
-				return err
-			}
-			switch gone, err := f.isGone(ctx, resp); {
-			case err != nil:
-				return f.watchFailed(ctx, err)
-			case gone:
-				return nil
-			}
-		case <-ctx.Done():
-			return f.watchFailed(ctx, errWatchEnded)
-		case <-wctx.Done():
-			return f.watchFailed(ctx, errWatchEnded)
-		}
-	}
 }
 
 // isGone tells by a message of the watch whether the entry ahead has left.

@@ -409,7 +409,7 @@ lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.chas
 #endif
 	};
 
-waits: /* go: etcd.following.wait, etcd.following.isGone, coordinator.Session.Follow, zookeeper.chase.wait, zookeeper.chase.attend */
+waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, coordinator.Session.Follow, zookeeper.chase.wait, zookeeper.chase.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
