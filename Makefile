@@ -46,7 +46,7 @@ build: ## Compile both modules
 test: ## Run everything, on real etcd and real ZooKeeper; install what is missing where allowed
 	.ci/deps
 	go test -race ./...
-	go test -run 'TestCrowd' ./coordinator # one of them is too much for the race detector
+	go test -run 'TestCrowd' ./internal/engine # one of them is too much for the race detector
 	$(MAKE) simulate
 	.ci/test-integration
 

@@ -2,262 +2,121 @@ package coordinator
 
 import (
 	"context"
-	"errors"
-	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Client is a process's connection to one service. Make one for each service and
 // share it: one session serves thousands of names. It is safe for concurrent use.
 type Client struct {
-	config
-	driver driver.Driver
-
-	ctx    context.Context // ends, with cause ErrClosed, when Close begins
-	cancel context.CancelCauseFunc
-
-	wg         sync.WaitGroup  // the closing of lost sessions
-	late       context.Context // ends when Close does not wait for them any longer
-	lateCancel context.CancelFunc
-
-	// opening is held, by sending to it, by whoever opens or closes a session. It is a
-	// channel because it is held across I/O and waited for under a context.
-	opening chan struct{}
-
-	mu      sync.Mutex // guards what follows; never held across I/O
-	session *Session
-	closed  bool
-	done    chan struct{} // closed when the first Close has come to its end
-	result  error         // of the first Close
+	engine *engine.Client
 }
 
 // New returns a client on a driver. It does no I/O: the first use opens the
 // session. The client owns the driver and closes it.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
-	if d == nil {
-		return nil, invalid("nil driver")
-	}
-	c := &Client{driver: d, opening: make(chan struct{}, 1), done: make(chan struct{})}
-	var err error
-	if c.config, err = newConfig(opts); err != nil {
+	c, err := engine.New(d, opts...)
+	if err != nil {
 		return nil, err
 	}
-	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.late, c.lateCancel = context.WithCancel(context.Background())
-	return c, nil
+	return &Client{c}, nil
+}
+
+// Recipes, which are other packages, reach the engine of a client this way.
+func init() {
+	engine.Of = func(client any) *engine.Client {
+		if c, ok := client.(*Client); ok && c != nil {
+			return c.engine
+		}
+		return nil
+	}
 }
 
 // String names the service, without secrets.
-func (c *Client) String() string { return c.driver.String() }
+func (c *Client) String() string { return c.engine.String() }
 
 // Identity is who this client is in listings.
-func (c *Client) Identity() string { return c.identity }
+func (c *Client) Identity() string { return c.engine.Identity() }
 
-// Log is the client's logger, for recipes.
-func (c *Client) Log() *slog.Logger { return c.log }
+// Shared reports whether the client's URL names the layout of other clients, such
+// as Curator, so that its queues are shared with them.
+func (c *Client) Shared() bool { return c.engine.Sharer() != nil }
 
-// Done is closed when Close begins. From then on Session returns ErrClosed.
-func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
+// Done is closed when Close begins. From then on every call returns ErrClosed.
+func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 
-// Observe tells the client's observers, for recipes.
-func (c *Client) Observe(e Event) {
-	for _, o := range c.observers {
-		o.Observe(e)
-	}
-}
-
-// Session returns the live session and opens one if there is none or the last one
-// was lost. While the service is away it tries until ctx ends; the error is then ErrUnavailable
-// together with the context's cause. ErrInvalid and ErrRefused come back at once, ErrClosed
-// after Close.
-func (c *Client) Session(ctx context.Context) (*Session, error) {
-	s, err := c.live()
-	if s != nil || err != nil {
-		return s, err
-	}
-	bound, stop := bind(ctx, c.ctx)
-	defer stop()
-	select {
-	case c.opening <- struct{}{}:
-		defer func() { <-c.opening }()
-	case <-bound.Done():
-		return nil, c.notOpened(ctx, ErrUnavailable)
-	}
-	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
-		return s, err
-	}
-	c.bury()
-	if s, err = c.open(bound); err != nil {
-		return nil, c.notOpened(ctx, err)
-	}
-	c.mu.Lock()
-	c.session = s
-	c.mu.Unlock()
-	return s, nil
-}
-
-// bury sees to it that the lost session is ended before another one takes its place: after that
-// nobody would know of it.
-func (c *Client) bury() {
-	c.mu.Lock()
-	s := c.session
-	c.mu.Unlock()
-	if s != nil {
-		c.later(s)
-	}
-}
-
-// live returns the session if it is alive, ErrClosed after Close, and else nothing.
-func (c *Client) live() (*Session, error) {
-	c.mu.Lock()
-	s, closed := c.session, c.closed
-	c.mu.Unlock()
-	switch {
-	case closed:
-		return nil, &Error{Op: "session", Name: c.String(), Err: ErrClosed}
-	case s != nil && s.ended() == nil:
-		return s, nil
-	}
-	return nil, nil
-}
-
-// open opens a session, trying again while the service is unavailable. One attempt lasts no longer
-// than the TTL: after that its session could be over before it was used.
-func (c *Client) open(ctx context.Context) (*Session, error) {
-	var s *Session
-	began := time.Now()
-	warned := false
-	err := c.retry.do(ctx, func() (err error) {
-		attempt, cancel := context.WithTimeout(ctx, c.ttl)
-		defer cancel()
-		s, err = c.openOnce(attempt)
-		if err != nil && attempt.Err() != nil && ctx.Err() == nil {
-			return driver.Wrap(ErrUnavailable, err)
-		}
-		return err
-	}, func(err error) {
-		level := slog.LevelDebug
-		if !warned { // once for each outage that somebody waits for
-			level, warned = slog.LevelWarn, true
-		}
-		c.log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
-		c.Observe(Event{Kind: EventRetried, Op: "session", Err: err})
-	})
-	if err != nil {
-		return nil, err
-	}
-	c.log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
-	c.Observe(Event{Kind: EventSessionOpened, Session: s.ID(), Duration: time.Since(began)})
-	return s, nil
-}
-
-func (c *Client) openOnce(ctx context.Context) (*Session, error) {
-	sent := c.now()
-	ds, err := c.driver.Open(ctx, c.ttl)
-	if err != nil {
-		return nil, err
-	}
-	s := newSession(c, ds, sent)
-	if time.Until(s.Deadline()) <= 0 { // by the clock it is lost before it was used
-		_ = ds.Close(ctx)
-		return nil, driver.Wrap(ErrUnavailable, errors.New("the service took longer to open a session than the session lives"))
-	}
-	s.start()
-	return s, nil
-}
-
-// notOpened is the error of a Session call that failed with err.
-func (c *Client) notOpened(ctx context.Context, err error) error {
-	switch {
-	case c.ctx.Err() != nil:
-		err = ErrClosed
-	case ctx.Err() != nil && !definite(err):
-		err = unavailable(err, context.Cause(ctx))
-	}
-	return &Error{Op: "session", Name: c.String(), Err: err}
-}
-
-// Close gives back all that the client holds, at once and not after the TTL: contexts of holds end
-// with ErrClosed, waiters return ErrClosed, the session is ended at the service,
-// and everything that the client started has come to its end.
+// Close releases everything the client holds, at once instead of after the TTL:
+// the contexts of holds end with ErrClosed, waiters return ErrClosed, the session
+// is ended at the service, and every goroutine the client started has returned.
 //
-// The service is asked once. When it does not answer before ctx ends, or within the TTL, or the connection breaks under
-// the request, the error says so; local resources are released all the same, and what was held is free after the TTL. With a context
-// that was dead before the call, Close still tries for up to two seconds. Called again,
-// it waits for the first call and returns its error.
-func (c *Client) Close(ctx context.Context) error {
-	ctx, stop := Afterwards(ctx)
-	defer stop()
-	c.mu.Lock()
-	again := c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if !again {
-		c.cancel(ErrClosed)
-		err := c.close(ctx)
-		if err != nil {
-			err = &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
-		}
-		c.result = err
-		close(c.done)
-		return err // what was done in time is not undone by a ctx that ends right then
+// The service is asked once. If it does not answer before ctx ends or within the
+// TTL, or if the connection breaks under the request, the error says so; local
+// resources are released all the same, and what was held is free after the TTL.
+// With a context that was dead before the call, Close still tries for up to two
+// seconds. A second call waits for the first one and returns its error.
+func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
+
+// Session returns the live session. It opens one if there is none or the last one
+// was lost. While the service is away it tries until ctx ends; the error is then
+// ErrUnavailable together with the context's cause. ErrInvalid and ErrRefused come
+// back at once, ErrClosed after Close.
+//
+// Recipes open the session themselves. Call this to find out early whether the
+// service can be reached.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	s, err := c.engine.Session(ctx)
+	if err != nil {
+		return nil, err
 	}
-	select {
-	case <-c.done:
-		return c.result
-	case <-ctx.Done():
-		return &Error{Op: "close", Name: c.String(), Err: unavailable(nil, context.Cause(ctx)), Maybe: true}
-	}
+	return &Session{s}, nil
 }
 
-// close is Close, once.
-func (c *Client) close(ctx context.Context) error {
-	// Whoever is opening a session returns soon, since its context has just ended (clause
-	// G2), and can store no other session after this.
-	c.opening <- struct{}{}
-	defer func() { <-c.opening }()
-
-	var err error
-	c.mu.Lock()
-	s := c.session
-	c.mu.Unlock()
-	if s != nil {
-		within, cancel := context.WithTimeout(ctx, s.TTL()) // after that there is nothing left to give back
-		defer cancel()
-		err = s.close(within)
-		switch {
-		case err == nil || within.Err() == nil:
-		case ctx.Err() == nil:
-			err = unavailable(err, errors.New("no answer within the TTL"))
-		default:
-			err = unavailable(err, context.Cause(ctx))
-		}
-		ctx = within
-	}
-	stop := context.AfterFunc(ctx, c.lateCancel)
-	c.wg.Wait()
-	stop()
-	c.lateCancel()
-	return errors.Join(err, c.driver.Close(ctx))
+// Session is one session at the service, from its opening to its end. All holds
+// of a client depend on it. It is safe for concurrent use.
+type Session struct {
+	engine *engine.Session
 }
 
-// later ends a lost session in the background, for at most its TTL, unless Close has
-// begun or has seen to it: then Close does it.
-func (c *Client) later(s *Session) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed || !s.closing.CompareAndSwap(false, true) {
-		return
-	}
-	c.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(c.late, s.TTL())
-		defer cancel()
-		if err := s.driver.Close(ctx); err != nil {
-			c.log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
-		}
-		s.wg.Wait()
-	})
-}
+// ID is the service's name of the session, in hex.
+func (s *Session) ID() string { return s.engine.ID() }
+
+// TTL is the time to live that the service granted.
+func (s *Session) TTL() time.Duration { return s.engine.TTL() }
+
+// Margin is how much sooner than its TTL, after the last acknowledged renewal was
+// sent, the session counts as lost.
+func (s *Session) Margin() time.Duration { return s.engine.Margin() }
+
+// Deadline is when the session counts as lost unless a renewal is acknowledged
+// before. It carries a monotonic clock reading, which says nothing while the
+// machine sleeps; see Err.
+func (s *Session) Deadline() time.Time { return s.engine.Deadline() }
+
+// State returns the session's state, and a channel that is closed when it changes.
+// States that pass quickly may be missed; event.StateLost never is.
+func (s *Session) State() (event.State, <-chan struct{}) { return s.engine.State() }
+
+// Context ends when the session does, with ErrSessionLost or ErrClosed as its
+// cause. Its Err does not read the clock; Session.Err does.
+func (s *Session) Context() context.Context { return s.engine.Context() }
+
+// Err returns nil while the session is alive, and then why it ended. It reads the
+// clock: after a pause of the process it reports the loss before any timer has run.
+//
+// It does not wait, with one exception. If the deadline has passed by the wall
+// clock alone, the machine may have slept, and Err asks the service first. Without
+// an answer within TTL/4, or two seconds, the session is lost.
+func (s *Session) Err() error { return s.engine.Err() }
+
+// Service is the identity of the service and of the namespace in it: 32 hex
+// digits, drawn at random and stored there by the first client that asks. It is
+// the same for all clients of the namespace and of no other. It is part of the
+// service's data: a restored backup has it, and a service that has lost its data
+// gets a new one.
+//
+// It costs one read for each session, the first time, and the first client of a
+// namespace one write.
+func (s *Session) Service(ctx context.Context) (string, error) { return s.engine.Service(ctx) }

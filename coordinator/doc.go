@@ -52,6 +52,6 @@
 //
 // # What to watch
 //
-// An [Observer] is told of grants, waits, losses and of the session's life; see also [WithLogger] for what is
+// An observer (package event) is notified of grants, waits, losses and of the session's life; see also [WithLogger] for what is
 // logged. docs/operations.md in the repository tells what an outage looks like.
 package coordinator

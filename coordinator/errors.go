@@ -1,13 +1,10 @@
 package coordinator
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"reflect"
-	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // The errors of Baton. All are found by errors.Is in what a call returns, next to
@@ -16,143 +13,54 @@ var (
 	// ErrUnavailable: the service did not answer before the context ended. Nothing
 	// is known to be held. What a call had begun is undone in the background as soon as
 	// the service answers. Try again later.
-	ErrUnavailable = driver.ErrUnavailable
+	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrTaken: somebody else holds the name or waits for it, and the call was not to wait. Nothing was
 	// left in the line.
-	ErrTaken = driver.ErrTaken
+	ErrTaken = engine.ErrTaken
 
 	// ErrStale: the record of a line has another version than the caller knows. For authors of
 	// recipes.
-	ErrStale = driver.ErrStale
+	ErrStale = engine.ErrStale
 
 	// ErrSessionLost: the session is over, and everything held or waited for through
 	// it is gone. Stop the work that the hold covered, then start anew: the client opens a
 	// new session for the next call.
-	ErrSessionLost = driver.ErrSessionLost
+	ErrSessionLost = engine.ErrSessionLost
 
 	// ErrRemoved: somebody deleted this one entry at the service, an operator for
 	// instance. The session lives on, as far as is known: when the service ends a session it removes all entries, and
 	// a hold may hear of its own first. Treat it like ErrSessionLost.
-	ErrRemoved = errors.New("entry was removed at the service")
+	ErrRemoved = engine.ErrRemoved
 
 	// ErrRefused: the service answered and said no: permission, credentials, space.
 	// Nothing was applied.
-	ErrRefused = driver.ErrRefused
+	ErrRefused = engine.ErrRefused
 
 	// ErrInvalid: an argument breaks a rule, which the message names. Nothing was applied; who stood in line
 	// already, when the rule changed, has been withdrawn.
-	ErrInvalid = driver.ErrInvalid
+	ErrInvalid = engine.ErrInvalid
 
 	// ErrClosed: the client was closed. All it held was given back.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed = engine.ErrClosed
 
 	// ErrNotHeld: this handle holds nothing (any more), so there is nothing to release. Nothing was
 	// deleted.
-	ErrNotHeld = errors.New("not held")
+	ErrNotHeld = engine.ErrNotHeld
 
 	// ErrReleased is the cause of a hold's context after its own release.
-	ErrReleased = errors.New("released")
+	ErrReleased = engine.ErrReleased
 )
 
 // Error is what failed calls return: the operation, the name it was about, and
-// why.
-type Error struct {
-	Op   string // "lock", "unlock", "session", …
-	Name string // the recipe's name or the service
-	Err  error  // one of the errors above, with the service's own error behind it
-
-	// Maybe is true when the call may have changed the service nevertheless. What it
-	// changed is undone (a join) or finished (a release) in the background.
-	Maybe bool
-}
-
-func (e *Error) Error() string {
-	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, e.Err)
-	if e.Maybe {
-		s += " (may have been applied)"
-	}
-	return s
-}
-
-// Unwrap returns Err.
-func (e *Error) Unwrap() error { return e.Err }
+// why. See [driver.OpError] for its fields.
+type Error = driver.OpError
 
 // MayHaveApplied reports whether the call that returned err may have changed the
 // service although it failed.
-func MayHaveApplied(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Maybe
-}
-
-// Describe gives err the operation and the name that a recipe's user knows, in place of those of
-// the step that failed, and of the steps behind that. The cause of ctx, if that is what err is, comes back untouched, and so does nil. It does
-// so too if it ended a step that changes nothing: whoever waits looks at the line now and then, and its caller cannot know when.
-func Describe(ctx context.Context, op, name string, err error) error {
-	var cause error
-	if ctx.Err() != nil {
-		cause = context.Cause(ctx)
-	}
-	if err == nil || same(err, cause) {
-		return err
-	}
-	return describe(op, name, err, cause) // which allocates
-}
-
-func describe(op, name string, err, cause error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return &Error{Op: op, Name: name, Err: err}
-	}
-	said := &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
-	for {
-		if !said.Maybe && same(said.Err, cause) {
-			return cause
-		}
-		inner, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
-		if !ok {
-			return said
-		}
-		said.Err, said.Maybe = inner.Err, said.Maybe || inner.Maybe
-	}
-}
-
-// IsCause reports whether err is the cause of the end of ctx itself, and not an error that has it inside. That cause can be any error, one
-// of the above too, and then says nothing about the service. It does not ask a ctx that has not ended, as context.Cause does: the
-// context of a hold might ask the service, and wait.
-func IsCause(ctx context.Context, err error) bool {
-	select {
-	case <-ctx.Done():
-		cause := context.Cause(ctx)
-		return cause != nil && same(err, cause)
-	default:
-		return false
-	}
-}
-
-// same reports whether two errors are one. errors.Is would also find it behind others.
-func same(a, b error) bool {
-	return a != nil && b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
-}
-
-// errGone is for the drivers' ears only: users get ErrNotHeld or ErrRemoved.
-var errGone = driver.ErrGone
+func MayHaveApplied(err error) bool { return engine.MayHaveApplied(err) }
 
 // invalid returns an ErrInvalid that names the value and the rule.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
-
-// both is an error of two parts: what is true (errors.Is finds ErrUnavailable) and
-// which context ended the call (errors.Is finds context.DeadlineExceeded).
-type both struct{ kind, cause error }
-
-func (b *both) Error() string {
-	kind, cause := b.kind.Error(), b.cause.Error()
-	if strings.Contains(kind, cause) {
-		return kind
-	}
-	return kind + " (" + cause + ")"
-}
-
-func (b *both) Unwrap() []error { return []error{b.kind, b.cause} }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Finding is one thing that Examine found out.
@@ -26,39 +27,39 @@ const (
 )
 
 // probe is the line in which Examine stands for a moment. No recipe has its kind.
-const probe = driver.Line(ownKind + "/probe")
+const probe = driver.Line(engine.OwnKind + "/probe")
 
 // Examine finds out how the service is, for people: whether its servers answer and agree, whether this client may do what locks take, how long
 // that takes, what that means for its TTL, and whether others meddle with its lines. It opens the session, if there is none, makes and deletes an entry some times, in a line that
 // no recipe uses, and leaves nothing behind. Each part of it ends, with a finding of its own, when ctx does.
 func (c *Client) Examine(ctx context.Context) []Finding {
 	var found []Finding
-	if e, ok := c.driver.(driver.Examiner); ok {
+	if e, ok := c.engine.Driver().(driver.Examiner); ok {
 		found = e.Examine(ctx)
 	}
 	began := time.Now()
-	s, err := c.Session(ctx)
+	s, err := c.engine.Session(ctx)
 	if err != nil {
 		return append(found, driver.Found(driver.Failure, "session", "%v", err).So(adviseSession(err)))
 	}
 	found = append(found, driver.Found(driver.Fine, "session", "open after %v", round(time.Since(began))))
 	reads, err := trips(examineReads, func() error {
-		_, err := s.Record(ctx, services, driver.Any)
+		_, err := s.Record(ctx, engine.Services, driver.Any)
 		return err
 	})
 	found = append(found, timing("reads", reads, err))
 	slowest := slices.Max(append(reads, 0))
-	if c.Sharer() == nil { // a shared layout has no place for it
-		pairs, err := trips(examineWrites, func() error { return s.examineWrite(ctx) })
+	if c.engine.Sharer() == nil { // a shared layout has no place for it
+		pairs, err := trips(examineWrites, func() error { return examineWrite(ctx, s) })
 		found = append(found, timing("take and give back", pairs, err))
 		slowest = max(slowest, slices.Max(append(pairs, 0))/2)
-		found = append(found, s.examineLines(ctx)...)
+		found = append(found, examineLines(ctx, s)...)
 	}
-	return append(found, s.examineTTL(slowest))
+	return append(found, examineTTL(s, slowest))
 }
 
 // examineWrite joins the probe's line and leaves it, which are two requests.
-func (s *Session) examineWrite(ctx context.Context) error {
+func examineWrite(ctx context.Context, s *engine.Session) error {
 	j, err := s.Join(ctx, probe, driver.Contender{ID: s.NewID(false), Mode: "x"})
 	if err != nil {
 		return err
@@ -91,7 +92,7 @@ func timing(about string, took []time.Duration, err error) Finding {
 }
 
 // examineLines looks for entries that Baton has not made. In a line of its own nobody else may stand.
-func (s *Session) examineLines(ctx context.Context) []Finding {
+func examineLines(ctx context.Context, s *engine.Session) []Finding {
 	const about = "lines"
 	lines, err := s.Lines(ctx)
 	if err != nil {
@@ -123,15 +124,15 @@ func (s *Session) examineLines(ctx context.Context) []Finding {
 }
 
 // examineTTL says what the session's TTL bears, and whether that is enough for round trips that last for as long as the slowest one.
-func (s *Session) examineTTL(slowest time.Duration) Finding {
+func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 	ttl := s.TTL()
-	renewal := ttl / renewalsPerTTL
+	renewal := ttl / engine.RenewalsPerTTL
 	// It begins just before a renewal. If requests vanish in it, each is given up after as long as lies between two renewals, and only
 	// one that is sent when it is over helps. (Where they are refused at once some more is survived: docs/ttl.md.)
-	bears := (ttl - s.margin - renewal) / renewal * renewal
+	bears := (ttl - s.Margin() - renewal) / renewal * renewal
 	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a crash; an outage of up to %v is survived, in the worst phase",
 		ttl, round(bears))
-	if wanted := slowest * tripsPerRenewal * renewalsPerTTL; wanted > ttl {
+	if wanted := slowest * tripsPerRenewal * engine.RenewalsPerTTL; wanted > ttl {
 		f.Grade = driver.Warning
 		f = f.So("requests take up to " + round(slowest).String() + " here: take a TTL of " + (wanted + time.Second).Truncate(time.Second).String() + " or more")
 	}

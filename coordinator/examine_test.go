@@ -9,7 +9,9 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // find returns the finding about something.
@@ -41,7 +43,7 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 		if f := find(t, found, "TTL of this client"); !strings.Contains(f.Text, "up to 5s is survived") {
 			t.Errorf("%+v; the README says 0.5 of it", f)
 		}
-		s, err := c.Session(t.Context())
+		s, err := engine.Of(c).Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +63,7 @@ func TestExamineIsNoWaiter(t *testing.T) {
 		}
 		defer c.Close(t.Context())
 		c.Examine(t.Context())
-		if n := seen.Count(coordinator.EventJoined); n != 0 || seen.Count(coordinator.EventSessionOpened) != 1 {
+		if n := seen.Count(event.Joined); n != 0 || seen.Count(event.SessionOpened) != 1 {
 			t.Errorf("told of %d that joined, and never of what became of them: %v", n, seen.Events())
 		}
 	})

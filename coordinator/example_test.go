@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 )
+
+var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
 // One client serves a whole process. Importing a driver makes its schemes known: etcd, zk, or, as here, memory.
 func ExampleOpen() {
@@ -67,8 +72,8 @@ func Example_errors() {
 // An observer counts. It is called from many goroutines and must return quickly.
 func ExampleWithObserver() {
 	ctx := context.Background()
-	granted := coordinator.ObserverFunc(func(e coordinator.Event) {
-		if e.Kind == coordinator.EventGranted {
+	granted := event.ObserverFunc(func(e event.Event) {
+		if e.Kind == event.Granted {
 			fmt.Println("granted:", e.Line)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // This file has what operators need: which lines there are, and to remove one grant or waiter of them.
@@ -27,17 +28,17 @@ type LineName struct {
 func (c *Client) Lines(ctx context.Context, prefix string) ([]LineName, error) {
 	const op = "list lines"
 	var lines []driver.Line
-	err := c.onSession(ctx, func(s *Session) (err error) {
+	err := c.engine.OnSession(ctx, func(s *engine.Session) (err error) {
 		lines, err = s.Lines(ctx)
 		return err
 	})
 	if err != nil {
-		return nil, Describe(ctx, op, c.String(), err)
+		return nil, engine.Describe(ctx, op, c.String(), err)
 	}
 	var names []LineName
 	for _, line := range lines {
 		kind, name, _ := line.Split()
-		if named, err := LineOf(kind, name); err == nil && named == line && strings.HasPrefix(name, prefix) { // else it is Baton's own, or nobody's
+		if named, err := engine.LineOf(kind, name); err == nil && named == line && strings.HasPrefix(name, prefix) { // else it is Baton's own, or nobody's
 			names = append(names, LineName{kind, name})
 		}
 	}
@@ -76,9 +77,9 @@ func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
 // When nobody stands there with that token the error is a *MovedOnError, and nothing was removed. Other errors: ErrInvalid for what is
 // no name or token; ErrUnavailable, with MayHaveApplied if it may have been removed, and then calling again is safe; ErrRefused; the
 // cause of ctx; ErrClosed. It reads the line.
-func (c *Client) Break(ctx context.Context, kind, name string, token Token) error {
+func (c *Client) Break(ctx context.Context, kind, name string, token driver.Token) error {
 	const op = "break"
-	line, err := c.Line(kind, name)
+	line, err := c.engine.Line(kind, name)
 	if err == nil && token <= 0 {
 		err = invalid("token %d of %s %q; want a positive one", token, kind, name)
 	}
@@ -88,12 +89,12 @@ func (c *Client) Break(ctx context.Context, kind, name string, token Token) erro
 	uncertain := false
 	for {
 		var entries []driver.Entry
-		err := c.onSession(ctx, func(s *Session) (err error) {
+		err := c.engine.OnSession(ctx, func(s *engine.Session) (err error) {
 			entries, err = s.List(ctx, line, 0)
 			return err
 		})
 		if err != nil {
-			return Describe(ctx, op, name, err)
+			return engine.Describe(ctx, op, name, err)
 		}
 		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == token })
 		switch {
@@ -106,55 +107,13 @@ func (c *Client) Break(ctx context.Context, kind, name string, token Token) erro
 			}
 			return moved
 		}
-		err = c.onSession(ctx, func(s *Session) error {
+		err = c.engine.OnSession(ctx, func(s *engine.Session) error {
 			err := s.Remove(ctx, line, entries[i].Key, token)
 			uncertain = uncertain || MayHaveApplied(err)
 			return err
 		})
 		if !errors.Is(err, ErrRemoved) { // else it was converted meanwhile, or is gone
-			return Describe(ctx, op, name, err)
+			return engine.Describe(ctx, op, name, err)
 		}
 	}
-}
-
-// onSession runs a question on the session, and again on a new one when it turns out to be over.
-func (c *Client) onSession(ctx context.Context, f func(*Session) error) error {
-	for {
-		s, err := c.Session(ctx)
-		if err != nil {
-			return err
-		}
-		if err = f(s); !errors.Is(err, ErrSessionLost) || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// Lines returns the lines in which somebody stands; see [driver.Session].
-func (s *Session) Lines(ctx context.Context) ([]driver.Line, error) {
-	const op = "list lines"
-	var lines []driver.Line
-	err := s.request(ctx, op, "", s.longer, func(ctx context.Context) (err error) {
-		lines, err = s.can.Operator.Lines(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, &Error{Op: op, Name: s.client.String(), Err: err}
-	}
-	return lines, nil
-}
-
-// Remove removes exactly the entry with a key and token from a line, of whatever session. ErrRemoved means that it is not there (any more);
-// it may be this call that has removed it, if the error says so. Likewise after other errors, and calling again is safe.
-func (s *Session) Remove(ctx context.Context, line driver.Line, key string, token Token) error {
-	lost := false
-	err := s.change(ctx, "remove", line, func(ctx context.Context) error {
-		err := s.can.Operator.Remove(ctx, line, key, token)
-		lost = errors.Is(err, ErrSessionLost)
-		return err
-	})
-	if e, ok := errors.AsType[*Error](err); ok && lost {
-		e.Maybe = true // the entry may be another session's, and stay
-	}
-	return err
 }

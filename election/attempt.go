@@ -126,5 +126,5 @@ func (r *runner) session(ctx context.Context, pause time.Duration) (*coordinator
 		}
 	}
 	s, err := client.Session(ctx)
-	return s, coordinator.Describe(ctx, "campaign", r.election.Name(), err)
+	return s, recipes.Describe(ctx, "campaign", r.election.Name(), err)
 }

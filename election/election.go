@@ -144,7 +144,7 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	first, ok, err := e.line.Follow().Next(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, coordinator.Describe(ctx, "leader", e.Name(), err)
+		return Leader{}, recipes.Describe(ctx, "leader", e.Name(), err)
 	case !ok:
 		return Leader{}, &coordinator.Error{Op: "leader", Name: e.Name(), Err: ErrNoLeader}
 	}

@@ -10,13 +10,15 @@ import (
 	"strings"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes"
 )
 
-func (r *runner) log() *slog.Logger { return r.election.client.Log() }
+func (r *runner) log() *slog.Logger { return engine.Of(r.election.client).Log() }
 
 // lost describes the loss of a term, nil excepted.
 func (r *runner) lost(err error) error {
-	return coordinator.Describe(context.Background(), "run", r.election.Name(), err)
+	return recipes.Describe(context.Background(), "run", r.election.Name(), err)
 }
 
 // join is errors.Join that leaves a single error as it is.

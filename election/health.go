@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 )
 
 // Health tells a prober, such as Kubernetes or a load balancer, whether this process leads, and whether it should be
@@ -97,7 +98,7 @@ func (h *Health) live() (bool, string) {
 	h.mu.Lock()
 	t := h.term
 	h.mu.Unlock()
-	var state coordinator.State
+	var state event.State
 	var changed <-chan struct{}
 	var over error
 	if t != nil {
@@ -117,13 +118,13 @@ func (h *Health) live() (bool, string) {
 		trouble = "work was left behind and still runs"
 	case over != nil && !errors.Is(over, coordinator.ErrReleased):
 		trouble = "the term is over, but its work still runs: " + fmt.Sprint(over)
-	case state == coordinator.Suspended:
+	case state == event.StateSuspended:
 		trouble = "leading, but the session cannot be renewed"
 	default:
 		h.since = time.Time{}
 		return true, "ok"
 	}
-	if h.since.IsZero() || state == coordinator.Suspended && changed != h.seen {
+	if h.since.IsZero() || state == event.StateSuspended && changed != h.seen {
 		h.since = time.Now() // new, or it was renewed in between
 	}
 	h.seen = changed

@@ -13,6 +13,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 )
@@ -240,9 +241,9 @@ func TestLiveDoesNotBlameTheNextTermForTheLast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := join(t, p[0].svc, "x", coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
+			a := join(t, p[0].svc, "x", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 				stack := make([]byte, 1<<16)
-				if e.Kind == coordinator.EventSessionEnded && strings.Contains(string(stack[:runtime.Stack(stack, false)]), "Health).live") {
+				if e.Kind == event.SessionEnded && strings.Contains(string(stack[:runtime.Stack(stack, false)]), "Health).live") {
 					looked = true
 					h.Show(next)
 				}

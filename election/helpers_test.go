@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 const line = driver.Line("election/jobs")
@@ -78,9 +79,9 @@ func (p party) resign(t *election.Term) {
 	}
 }
 
-func (p party) session() *coordinator.Session {
+func (p party) session() *engine.Session {
 	p.Helper()
-	s, err := p.client.Session(p.Context())
+	s, err := engine.Of(p.client).Session(p.Context())
 	if err != nil {
 		p.Fatal(err)
 	}

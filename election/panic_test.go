@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 )
@@ -135,8 +136,8 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 		_ = a.client.Close(t.Context())
 
 		stuck = make(chan struct{})
-		d := join(t, p[0].svc, "d", coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
-			if e.Kind == coordinator.EventReleased {
+		d := join(t, p[0].svc, "d", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+			if e.Kind == event.Released {
 				panic("rude")
 			}
 		})))
@@ -156,8 +157,8 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 		close(stuck) // its goroutine ends, or the test fails
 		_ = d.client.Close(t.Context())
 
-		c := join(t, p[0].svc, "c", coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
-			if e.Kind == coordinator.EventJoined {
+		c := join(t, p[0].svc, "c", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+			if e.Kind == event.Joined {
 				panic("rude")
 			}
 		})))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 )
@@ -74,8 +75,8 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 			defer stop(nil)
 			first := true
 			// Observers are told of the grant by the very call that wins it, before it returns.
-			a := join(t, p[0].svc, "a", coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
-				if e.Kind != coordinator.EventGranted || !first {
+			a := join(t, p[0].svc, "a", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+				if e.Kind != event.Granted || !first {
 					return
 				}
 				first = false

@@ -27,7 +27,7 @@ func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 // error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
 func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := t.hold.Sequencer(ctx)
-	return s, coordinator.Describe(ctx, "sequencer", t.election.Name(), err)
+	return s, recipes.Describe(ctx, "sequencer", t.election.Name(), err)
 }
 
 // Context ends when the term does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
@@ -57,7 +57,7 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	if err := checkValue("proclaim", t.election.Name(), value); err != nil {
 		return err
 	}
-	return coordinator.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
+	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }
 
 // Resign ends the term: its context first, then its place in line, and the next candidate leads. It works with a
@@ -68,5 +68,5 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 // refuses, the error says so, and resigning goes on in the background until it is done or the session
 // has ended.
 func (t *Term) Resign(ctx context.Context) error {
-	return coordinator.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
+	return recipes.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the probe's line is empty.
@@ -32,7 +33,7 @@ func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
 				t.Errorf("nothing was said of %q", kind)
 			}
 		}
-		session, err := c.Session(t.Context())
+		session, err := engine.Of(c).Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

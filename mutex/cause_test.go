@@ -9,6 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -74,7 +75,7 @@ func TestLookCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
 func TestLossOfOneClientDoesNotReachAnother(t *testing.T) {
 	parties(t, func(a, b party) {
 		l := a.lock()
-		keep, err := b.client.Session(b.Context())
+		keep, err := engine.Of(b.client).Session(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
@@ -45,7 +46,7 @@ func resting(t *testing.T, n int, f func(t *testing.T, all []party)) {
 // expire ends the session of a party, and returns when that was.
 func (p party) expire() time.Time {
 	p.Helper()
-	s, err := p.client.Session(context.Background())
+	s, err := engine.Of(p.client).Session(context.Background())
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -229,7 +230,7 @@ func TestLockDelayIsChecked(t *testing.T) {
 // TestForeignNoteIsNamed: what somebody else has stored at the name is not overwritten.
 func TestForeignNoteIsNamed(t *testing.T) {
 	resting(t, 1, func(t *testing.T, all []party) {
-		s, err := all[0].client.Session(t.Context())
+		s, err := engine.Of(all[0].client).Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

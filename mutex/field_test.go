@@ -11,6 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -247,7 +248,7 @@ func (p party) take(ctx context.Context) *mutex.Lock {
 func TestListingOutlivesALostSession(t *testing.T) {
 	parties(t, func(a, b party) {
 		l := a.lock()
-		session, err := b.client.Session(b.Context())
+		session, err := engine.Of(b.client).Session(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 )
@@ -245,9 +246,9 @@ func TestTryLockThatFailsSaysWhoAndLeavesNothing(t *testing.T) {
 	})
 }
 
-func (p party) session() *coordinator.Session {
+func (p party) session() *engine.Session {
 	p.Helper()
-	s, err := p.client.Session(p.Context())
+	s, err := engine.Of(p.client).Session(p.Context())
 	if err != nil {
 		p.Fatal(err)
 	}

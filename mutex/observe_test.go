@@ -12,28 +12,29 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
 // record keeps the events of a client.
 type record struct {
 	mu     sync.Mutex
-	events []coordinator.Event
+	events []event.Event
 }
 
-func (r *record) Observe(e coordinator.Event) {
+func (r *record) Observe(e event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
 }
 
 // take returns the events since the last take, renewals left out, by kind.
-func (r *record) take() (kinds []coordinator.EventKind, events map[coordinator.EventKind]coordinator.Event) {
+func (r *record) take() (kinds []event.Kind, events map[event.Kind]event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	events = map[coordinator.EventKind]coordinator.Event{}
+	events = map[event.Kind]event.Event{}
 	for _, e := range r.events {
-		if e.Kind != coordinator.EventSessionRenewed {
+		if e.Kind != event.SessionRenewed {
 			kinds = append(kinds, e.Kind)
 			events[e.Kind] = e
 		}
@@ -57,30 +58,30 @@ func TestObserverIsToldOfTheLifeOfALock(t *testing.T) {
 		a.unlock(l)
 		synctest.Wait() // for what might be told late
 		kinds, e := r.take()
-		want := []coordinator.EventKind{coordinator.EventSessionOpened, coordinator.EventJoined, coordinator.EventGranted,
-			coordinator.EventReentered, coordinator.EventReleased}
+		want := []event.Kind{event.SessionOpened, event.Joined, event.Granted,
+			event.Reentered, event.Released}
 		if !slices.Equal(kinds, want) {
 			t.Errorf("told of %v, want %v", kinds, want)
 		}
-		if rel := e[coordinator.EventReleased]; rel.Duration != time.Minute || rel.Token != l.Token() || rel.Line != line || rel.Err != nil {
+		if rel := e[event.Released]; rel.Duration != time.Minute || rel.Token != l.Token() || rel.Line != line || rel.Err != nil {
 			t.Errorf("release was told as %+v", rel)
 		}
 
 		other := b.lock()
 		time.AfterFunc(time.Second, func() { b.unlock(other) })
 		l = a.lock()
-		if _, e = r.take(); e[coordinator.EventGranted].Duration != time.Second {
-			t.Errorf("a wait of a second was told as %v", e[coordinator.EventGranted].Duration)
+		if _, e = r.take(); e[event.Granted].Duration != time.Second {
+			t.Errorf("a wait of a second was told as %v", e[event.Granted].Duration)
 		}
 		a.unlock(l)
 		a.lock()
 		svc.Expire(a.session().ID())
 		synctest.Wait()
 		_, e = r.take()
-		if lost := e[coordinator.EventLost]; !errors.Is(lost.Err, coordinator.ErrSessionLost) || lost.Token == 0 {
+		if lost := e[event.Lost]; !errors.Is(lost.Err, coordinator.ErrSessionLost) || lost.Token == 0 {
 			t.Errorf("loss was told as %+v", lost)
 		}
-		if ended := e[coordinator.EventSessionEnded]; !errors.Is(ended.Err, coordinator.ErrSessionLost) {
+		if ended := e[event.SessionEnded]; !errors.Is(ended.Err, coordinator.ErrSessionLost) {
 			t.Errorf("end of the session was told as %+v", ended)
 		}
 		_, _ = a.client.Close(t.Context()), b.client.Close(t.Context())

@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
@@ -136,7 +137,7 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if _, err := c.Session(context.Background()); err != nil {
+					if _, err := engine.Of(c).Session(context.Background()); err != nil {
 						t.Fatal(err)
 					}
 					w.links, w.all = append(w.links, link), append(w.all, c)
@@ -212,9 +213,9 @@ func (w place) granted(a *call) held {
 	return a.held
 }
 
-func (w place) session(i int) *coordinator.Session {
+func (w place) session(i int) *engine.Session {
 	w.Helper()
-	s, err := w.all[i].Session(context.Background())
+	s, err := engine.Of(w.all[i]).Session(context.Background())
 	if err != nil {
 		w.Fatal(err)
 	}

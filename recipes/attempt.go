@@ -7,13 +7,15 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // attempt is one contender on its way from Acquire to a hold.
 type attempt struct {
 	Request
 	line    *Line
-	session *coordinator.Session
+	session *engine.Session
 	info    info
 	value   []byte
 	record  driver.Version // of the terms that Rule comes from
@@ -43,18 +45,18 @@ func (l *Line) acquire(ctx context.Context, h *Hold, r Request) error {
 	a := &attempt{Request: r, line: l, info: info{
 		Identity: l.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}}
 	if err := a.win(ctx); err != nil {
-		a.observe(ctx, began, coordinator.EventNotGranted, err)
+		a.observe(ctx, began, event.NotGranted, err)
 		return err
 	}
 	// Before there is a hold, which might be lost at once: nobody is to hear of the loss before the grant.
-	a.observe(ctx, began, coordinator.EventGranted, nil)
+	a.observe(ctx, began, event.Granted, nil)
 	a.hold(ctx, h)
 	return nil
 }
 
 // observe tells how the attempt has ended.
-func (a *attempt) observe(ctx context.Context, began time.Time, kind coordinator.EventKind, err error) {
-	e := coordinator.Event{Kind: kind, Op: a.Op, Line: a.line.line, Token: a.joined.Token, Context: ctx,
+func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind, err error) {
+	e := event.Event{Kind: kind, Op: a.Op, Line: a.line.line, Token: a.joined.Token, Context: ctx,
 		Duration: time.Since(began), Waited: a.waited, Err: err}
 	if a.session != nil {
 		e.Session = a.session.ID()
@@ -113,7 +115,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		switch {
 		case err == nil:
 			// Whoever joins a line and is no attempt, as Examine does, is neither granted nor not, and nobody is told of it.
-			a.line.client.Observe(coordinator.Event{Kind: coordinator.EventJoined, Session: a.session.ID(), Line: a.line.line, Token: a.joined.Token})
+			a.line.client.Observe(event.Event{Kind: event.Joined, Session: a.session.ID(), Line: a.line.line, Token: a.joined.Token})
 			return nil
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
 			a.line.record.Store(nil)

@@ -18,6 +18,7 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
@@ -40,7 +41,7 @@ func everything(t *testing.T, c *coordinator.Client) map[string]any {
 		}
 	}
 	has := func(name string, v any, err error) { t.Helper(); keep(name)(v, err) }
-	s, err := c.Session(ctx)
+	s, err := engine.Of(c).Session(ctx)
 	has("session", s, err)
 	m, err := mutex.New(c, "n")
 	has("mutex", m, err)
@@ -95,9 +96,9 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 		return reflect.ValueOf(fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "n"}, Token: 1, Key: "k"})
 	case typ == reflect.TypeFor[driver.Token]():
 		return reflect.ValueOf(driver.Token(1))
-	case typ == reflect.TypeFor[*coordinator.Alarm]():
-		return reflect.ValueOf(new(coordinator.Alarm))
-	case typ == reflect.TypeFor[coordinator.Bell]():
+	case typ == reflect.TypeFor[*engine.Alarm]():
+		return reflect.ValueOf(new(engine.Alarm))
+	case typ == reflect.TypeFor[engine.Bell]():
 		return reflect.ValueOf(silent{})
 	case typ == reflect.TypeFor[recipes.Request]():
 		return reflect.ValueOf(recipes.Request{Mode: "x", Rule: recipes.Exclusive})

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // holdKey finds the grant of a line in a context.
 type holdKey struct {
-	client *coordinator.Client
+	client *engine.Client
 	line   driver.Line
 }
 

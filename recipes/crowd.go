@@ -6,6 +6,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // A line is crowded when many contenders of few sessions stand in it: many goroutines, that is, of few processes. There it is
@@ -82,7 +83,7 @@ func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 	for asked := a.record; ; {
 		var other bool // record, of which nobody was asked yet
 		record := asked
-		err := a.session.Survey(ctx, a.line.line, a.joined.Place, a.record, func(l coordinator.Lineup) bool {
+		err := a.session.Survey(ctx, a.line.line, a.joined.Place, a.record, func(l engine.Lineup) bool {
 			own := l.At(a.joined.Place)
 			if admitted = a.Rule(l.Places[:own]).Admitted; admitted {
 				a.last = shared(l.Places, own)

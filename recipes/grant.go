@@ -8,32 +8,34 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // grant is one entry that was admitted, shared by the holds that re-entered it.
 type grant struct {
 	line    *Line
-	session *coordinator.Session
+	session *engine.Session
 	token   driver.Token
 	since   time.Time
 	passes  driver.Place // its place for as long as it excludes everybody else and stands first in line; or zero
 
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
-	noted  driver.Version    // of the note that it has left; see rest
-	quiet  coordinator.Alarm // reports a loss with the session
+	noted  driver.Version // of the note that it has left; see rest
+	quiet  engine.Alarm   // reports a loss with the session
 
 	mu       sync.Mutex
 	info     info
 	top, low *level       // low is nil unless the request has a Lesser mode
 	place    driver.Place // as the last conversion that is known to have succeeded left it
 	value    []byte
-	held     string            // the mode to convert to when the hold has lasted; empty if there is none, or it is done
-	settle   coordinator.Alarm // runs settled
-	writing  chan struct{}     // see pen; nil until somebody asks for it
-	first    level             // the top one at first
-	overtime *overtime         // nil, unless there is something to tell of a hold that lasts long
-	turn     *turn             // the latest conversion; nil if there was none
+	held     string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
+	settle   engine.Alarm  // runs settled
+	writing  chan struct{} // see pen; nil until somebody asks for it
+	first    level         // the top one at first
+	overtime *overtime     // nil, unless there is something to tell of a hold that lasts long
+	turn     *turn         // the latest conversion; nil if there was none
 }
 
 // level is the holds of a grant that have one mode in common. When the last one of the top level is released and
@@ -204,7 +206,7 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called when the hold has lasted for coordinator.SettleAfter and is worth more than its grant: then it is converted to
+// settled is called when the hold has lasted for engine.SettleAfter and is worth more than its grant: then it is converted to
 // the mode that says that it holds, if it has one, and watches its own entry. The watch tells
 // at once when somebody deletes the entry at the service. A hold that is shorter
 // would pay requests for what it does not need. Session loss needs no
@@ -274,6 +276,6 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 	c := g.line.client
 	c.Log().Warn("baton: hold lost", "line", g.line.line, "token", g.token, "session", g.session.ID(),
 		"held", held, "error", cause)
-	c.Observe(coordinator.Event{Kind: coordinator.EventLost, Session: g.session.ID(), Line: g.line.line,
+	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Line: g.line.line,
 		Token: g.token, Duration: held, Long: long, Err: cause})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Follower follows the first of a line. It is not safe for concurrent use.
@@ -32,7 +33,7 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 	for {
 		s, err := f.line.client.Session(ctx)
 		if err != nil {
-			return first, false, coordinator.Describe(ctx, "observe", f.line.name, err)
+			return first, false, engine.Describe(ctx, "observe", f.line.name, err)
 		}
 		h, err := s.Head(ctx, f.line.line, f.known)
 		switch {
@@ -41,7 +42,7 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 				return f.line.contender(h.Entry), h.Version != 0, nil
 			}
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrSessionLost):
-			return first, false, coordinator.Describe(ctx, "observe", f.line.name, err)
+			return first, false, engine.Describe(ctx, "observe", f.line.name, err)
 		}
 	}
 }

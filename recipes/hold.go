@@ -8,6 +8,8 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Hold is one handle of a grant: whoever re-enters gets a handle of its own, with the same
@@ -87,7 +89,7 @@ func (h *Hold) Place() driver.Place {
 
 // State is what the client knows of the session, and a channel that is closed when that
 // changes.
-func (h *Hold) State() (coordinator.State, <-chan struct{}) { return h.ctx.grant.session.State() }
+func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
 // Release gives this handle back, and the grant with the last one: its context ends with
 // ErrReleased first, then the entry is removed, and the next in line is
@@ -108,7 +110,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	if g.session.Timely() && g.leaveOthers(h.level) { // the clock here too: nil says that all that was done so far was done while it held
 		return nil
 	}
-	ctx, stop := coordinator.Afterwards(ctx)
+	ctx, stop := engine.Afterwards(ctx)
 	defer stop()
 	err := g.err(ctx)       // before its contexts end as released
 	if g.ctx.Err() == nil { // not known to be over
@@ -151,7 +153,7 @@ func (g *grant) end(ctx context.Context) error {
 	g.mu.Lock()
 	long := g.timed()
 	g.mu.Unlock()
-	g.line.client.Observe(coordinator.Event{Kind: coordinator.EventReleased, Session: g.session.ID(),
+	g.line.client.Observe(event.Event{Kind: event.Released, Session: g.session.ID(),
 		Line: g.line.line, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }

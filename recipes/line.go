@@ -8,12 +8,14 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Line is the waiting line of one name. It has no state of its own: all of that is
 // at the service and in the holds. It is safe for concurrent use.
 type Line struct {
-	client   *coordinator.Client
+	client   *engine.Client
 	name     string
 	line     driver.Line
 	kind     string
@@ -41,7 +43,8 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if c == nil {
 		return nil, invalid("nil client")
 	}
-	line, err := c.Line(kind, name)
+	client := engine.Of(c)
+	line, err := client.Line(kind, name)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +63,7 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if len(set.payload) > MaxPayload {
 		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
-	l := &Line{client: c, name: name, line: line, kind: kind, shared: c.Sharer(), key: holdKey{c, line},
+	l := &Line{client: client, name: name, line: line, kind: kind, shared: client.Sharer(), key: holdKey{client, line},
 		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay,
 		warnAfter: set.warnAfter, maxHold: set.maxHold}
 	if l.delay != 0 && l.shared != nil {
@@ -135,7 +138,7 @@ func (l *Line) AcquireInto(ctx context.Context, h *Hold, r Request) error {
 		return invalid("%s %q: want a Hold that is not in use", r.Op, l.name)
 	}
 	if entered, err := l.reenter(ctx, h, &r); entered {
-		l.client.Observe(coordinator.Event{Kind: coordinator.EventReentered, Session: h.Session(), Op: r.Op,
+		l.client.Observe(event.Event{Kind: event.Reentered, Session: h.Session(), Op: r.Op,
 			Line: l.line, Token: h.Token(), Context: ctx})
 		return nil
 	} else if err != nil {
@@ -155,7 +158,7 @@ func (l *Line) describe(ctx context.Context, op string, err error) error {
 	if taken, ok := err.(*TakenError); ok && taken.Name == l.name && taken.Op == op { //nolint:errorlint // ours, not one in ctx's cause
 		return taken
 	}
-	return coordinator.Describe(ctx, op, l.name, err)
+	return engine.Describe(ctx, op, l.name, err)
 }
 
 func invalid(format string, args ...any) error {
@@ -166,12 +169,12 @@ func invalid(format string, args ...any) error {
 // holding. It asks the service; a session is opened if there is none.
 func (l *Line) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
-	err := l.onSession(ctx, func(s *coordinator.Session) (err error) {
+	err := l.onSession(ctx, func(s *engine.Session) (err error) {
 		entries, err = s.List(ctx, l.line, 0)
 		return err
 	})
 	if err != nil {
-		return nil, coordinator.Describe(ctx, "list", l.name, err)
+		return nil, engine.Describe(ctx, "list", l.name, err)
 	}
 	all := places(entries)
 	list := make([]Contender, len(entries))

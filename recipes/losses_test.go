@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
@@ -69,11 +70,11 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 				if n := strings.Count(out.String(), `level=WARN msg="baton: hold lost"`); n != 1 {
 					w.Errorf("logged %d times: %s", n, out.String())
 				}
-				if lost, released := seen.Count(coordinator.EventLost), seen.Count(coordinator.EventReleased); lost != 1 || released != 0 {
+				if lost, released := seen.Count(event.Lost), seen.Count(event.Released); lost != 1 || released != 0 {
 					w.Errorf("told %d times, and %d times of a release", lost, released)
 				}
 				for _, e := range seen.Events() {
-					if e.Kind == coordinator.EventLost && (!errors.Is(e.Err, loss.cause) || e.Token != outer.Token() || e.Session != outer.Session()) {
+					if e.Kind == event.Lost && (!errors.Is(e.Err, loss.cause) || e.Token != outer.Token() || e.Session != outer.Session()) {
 						w.Errorf("told of %+v; want %v", e, loss.cause)
 					}
 				}
@@ -86,8 +87,8 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
 	var seen memory.Tally
 	var svc *memory.Service
-	expire := coordinator.ObserverFunc(func(e coordinator.Event) {
-		if e.Kind == coordinator.EventGranted {
+	expire := event.ObserverFunc(func(e event.Event) {
+		if e.Kind == event.Granted {
 			svc.Expire(e.Session)
 			synctest.Wait()
 		}
@@ -97,13 +98,13 @@ func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
 		h, err := w.a.line.Acquire(w.Context(), write)
 		wantErr(w.T, err)
 		wantErr(w.T, h.Release(w.Context()), coordinator.ErrSessionLost)
-		var told []coordinator.EventKind
+		var told []event.Kind
 		for _, e := range seen.Events() {
 			if e.Token != 0 {
 				told = append(told, e.Kind)
 			}
 		}
-		if len(told) != 3 || told[1] != coordinator.EventGranted || told[2] != coordinator.EventLost {
+		if len(told) != 3 || told[1] != event.Granted || told[2] != event.Lost {
 			w.Errorf("told of %v", told)
 		}
 	}, coordinator.WithObserver(&seen), coordinator.WithObserver(expire))
@@ -112,13 +113,13 @@ func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
 // TestHandOverIsToldFromTheNotice: a wait of which nobody is the cause has none.
 func TestHandOverIsToldFromTheNotice(t *testing.T) {
 	var seen memory.Tally
-	last := func() coordinator.Event {
+	last := func() event.Event {
 		all := seen.Events()
 		return all[len(all)-1]
 	}
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
-		if e := last(); e.Kind != coordinator.EventGranted || e.Waited || e.HandOver != 0 || e.Context == nil {
+		if e := last(); e.Kind != event.Granted || e.Waited || e.HandOver != 0 || e.Context == nil {
 			w.Errorf("told of %+v", e)
 		}
 		w.release(h)
@@ -144,7 +145,7 @@ func TestReleaseThatIsGivenUpIsNoLoss(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, func() { cancel(coordinator.ErrNotHeld) })
 		wantErr(w.T, h.Release(ctx), coordinator.ErrNotHeld)
 		time.Sleep(time.Minute)
-		if lost, released := seen.Count(coordinator.EventLost), seen.Count(coordinator.EventReleased); lost != 0 || released != 1 {
+		if lost, released := seen.Count(event.Lost), seen.Count(event.Released); lost != 0 || released != 1 {
 			w.Errorf("told %d times of a loss, and %d times of a release", lost, released)
 		}
 	}, coordinator.WithObserver(&seen))

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 )
 
 // ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended. The name is held still, for the work may still run:
 // nobody else is admitted until it is released. So Err of the hold is nil.
 var ErrHeldTooLong = errors.New("held for longer than the longest hold")
 
-// WithHoldWarning has a hold told of that lasts for so long: a line at Warn and a coordinator.EventHeldLong, once for each
+// WithHoldWarning has a hold told of that lasts for so long: a line at Warn and a event.HeldLong, once for each
 // grant. A holder that hangs while its session lives keeps everybody else out, and nothing but the time tells of it. Zero, as
 // by default: it is not told.
 func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnAfter = d } }
@@ -82,18 +82,18 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		}
 	}
 	g.mu.Unlock()
-	e := coordinator.Event{Session: g.session.ID(), Line: g.line.line, Token: g.token, Duration: time.Since(g.since)}
+	e := event.Event{Session: g.session.ID(), Line: g.line.line, Token: g.token, Duration: time.Since(g.since)}
 	c, said := g.line.client, "baton: hold lasts long"
 	if tooLong {
 		said = "baton: hold lasts too long; its context was ended, and the name is held until it is released"
 	}
 	c.Log().Warn(said, "line", g.line.line, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
 	if first {
-		e.Kind = coordinator.EventHeldLong
+		e.Kind = event.HeldLong
 		c.Observe(e)
 	}
 	if tooLong {
-		e.Kind = coordinator.EventHeldTooLong
+		e.Kind = event.HeldTooLong
 		c.Observe(e)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
@@ -42,7 +43,7 @@ func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
 			time.Sleep(59 * time.Second)
 			w.release(h)
 		}
-		if time.Sleep(time.Hour); seen.Count(coordinator.EventHeldLong) != 0 || log.Len() != 0 {
+		if time.Sleep(time.Hour); seen.Count(event.HeldLong) != 0 || log.Len() != 0 {
 			w.Fatalf("told of holds that were in time: %s", log)
 		}
 		h := w.hold(w.a, w.Context(), write)
@@ -50,16 +51,16 @@ func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
 		w.release(h)
 		time.Sleep(time.Hour)
 		wantErr(w.T, again.Context().Err())
-		if n, out := seen.Count(coordinator.EventHeldLong), log.String(); n != 1 ||
+		if n, out := seen.Count(event.HeldLong), log.String(); n != 1 ||
 			strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 || !strings.Contains(out, "held=1m0s") || !strings.Contains(out, "line=test/line") {
 			w.Errorf("told %d times; log: %s", n, out)
 		}
 		w.release(again)
 		all := seen.Events()
-		if e := all[len(all)-1]; e.Kind != coordinator.EventReleased || !e.Long {
+		if e := all[len(all)-1]; e.Kind != event.Released || !e.Long {
 			w.Errorf("the release was told as %+v", e)
 		}
-		if seen.Count(coordinator.EventHeldTooLong) != 0 {
+		if seen.Count(event.HeldTooLong) != 0 {
 			w.Error("told of as too long")
 		}
 	})
@@ -88,7 +89,7 @@ func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 			if !errors.Is(context.Cause(reader.Context()), recipes.ErrHeldTooLong) {
 				w.Error("who enters later is not told")
 			}
-			if long, tooLong := seen.Count(coordinator.EventHeldLong), seen.Count(coordinator.EventHeldTooLong); long != 1 || tooLong != 1 ||
+			if long, tooLong := seen.Count(event.HeldLong), seen.Count(event.HeldTooLong); long != 1 || tooLong != 1 ||
 				!strings.Contains(log.String(), "hold lasts too long; its context was ended") {
 				w.Errorf("told %d and %d times; log: %s", long, tooLong, log)
 			}
@@ -109,7 +110,7 @@ func TestWorkThatRanTooLongWasProtected(t *testing.T) {
 		if err != recipes.ErrHeldTooLong { //nolint:errorlint // itself, and nothing else
 			w.Errorf("Do = %v", err)
 		}
-		if seen.Count(coordinator.EventReleased) != 1 || seen.Count(coordinator.EventHeldLong) != 1 {
+		if seen.Count(event.Released) != 1 || seen.Count(event.HeldLong) != 1 {
 			w.Errorf("told of %v", seen.Events())
 		}
 	})
@@ -150,7 +151,7 @@ func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
 		h := w.hold(w.a, w.Context(), write)
 		w.svc.Expire(h.Session())
 		time.Sleep(time.Hour)
-		if seen.Count(coordinator.EventHeldLong) != 0 || seen.Count(coordinator.EventLost) != 1 || !errors.Is(context.Cause(h.Context()), coordinator.ErrSessionLost) {
+		if seen.Count(event.HeldLong) != 0 || seen.Count(event.Lost) != 1 || !errors.Is(context.Cause(h.Context()), coordinator.ErrSessionLost) {
 			w.Errorf("told of %v", seen.Events())
 		}
 	})
@@ -182,7 +183,7 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 		synctest.Wait()
 		told := map[string]int{}
 		for _, e := range seen.Events() {
-			if e.Kind == coordinator.EventHeldLong {
+			if e.Kind == event.HeldLong {
 				told[string(e.Line)]++
 			}
 		}
@@ -205,8 +206,8 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 // TestCloseWaitsForWhoIsToldOfALongHold: nothing is logged and nobody is told when it has returned.
 func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
 	var told atomic.Bool
-	slow := coordinator.ObserverFunc(func(e coordinator.Event) {
-		if e.Kind == coordinator.EventHeldLong {
+	slow := event.ObserverFunc(func(e event.Event) {
+		if e.Kind == event.HeldLong {
 			time.Sleep(time.Second)
 			told.Store(true)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
@@ -58,9 +59,9 @@ func TestRemovedStrayNeedsNoRelease(t *testing.T) {
 // TestConversionsAreObserved: those that were made, once each, and those that never will be.
 func TestConversionsAreObserved(t *testing.T) {
 	var mu sync.Mutex
-	var seen []coordinator.Event
-	see := coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
-		if e.Kind == coordinator.EventConverted {
+	var seen []event.Event
+	see := coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+		if e.Kind == event.Converted {
 			mu.Lock()
 			defer mu.Unlock()
 			seen = append(seen, e)

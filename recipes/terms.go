@@ -7,6 +7,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Terms are what all contenders of a line must agree on, the limit of a semaphore for instance. They
@@ -99,7 +100,7 @@ func (a *attempt) confirm(ctx context.Context) (bool, error) {
 }
 
 // found reads the line's record, and writes the first one if there is none.
-func (l *Line) found(ctx context.Context, s *coordinator.Session, t *Terms) (driver.Record, error) {
+func (l *Line) found(ctx context.Context, s *engine.Session, t *Terms) (driver.Record, error) {
 	for {
 		r, err := s.Record(ctx, l.line, driver.Any)
 		if err != nil || r.Version != 0 {
@@ -190,7 +191,7 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 
 // Record reads the line's record. A zero version means that there is none.
 func (l *Line) Record(ctx context.Context) (r driver.Record, err error) {
-	err = l.onSession(ctx, func(s *coordinator.Session) error {
+	err = l.onSession(ctx, func(s *engine.Session) error {
 		r, err = s.Record(ctx, l.line, driver.Any)
 		return err
 	})
@@ -199,7 +200,7 @@ func (l *Line) Record(ctx context.Context) (r driver.Record, err error) {
 
 // SetRecord writes the line's record if its version is known. ErrStale means that it is not, and that ctx is alive.
 func (l *Line) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
-	err := l.onSession(ctx, func(s *coordinator.Session) error {
+	err := l.onSession(ctx, func(s *engine.Session) error {
 		v, err := s.SetRecord(ctx, l.line, value, known)
 		if err == nil {
 			l.record.Store(&driver.Record{Value: value, Version: v})
@@ -211,7 +212,7 @@ func (l *Line) SetRecord(ctx context.Context, value []byte, known driver.Version
 
 // onSession runs a request that needs a session, but no particular one. When the session turns out to be over, and nothing was
 // applied, it runs once more on a new one.
-func (l *Line) onSession(ctx context.Context, f func(*coordinator.Session) error) error {
+func (l *Line) onSession(ctx context.Context, f func(*engine.Session) error) error {
 	for again := true; ; again = false {
 		s, err := l.client.Session(ctx)
 		if err == nil {

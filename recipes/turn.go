@@ -7,6 +7,8 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // turn is the conversion of a grant's entry to another mode. It goes on until it is done, the grant
@@ -35,7 +37,7 @@ func (g *grant) convert(mode string) *turn {
 			converted, t.err = g.become(ctx, t, mode)
 		}
 		if converted || errors.Is(t.err, coordinator.ErrInvalid) || errors.Is(t.err, coordinator.ErrRefused) {
-			g.line.client.Observe(coordinator.Event{Kind: coordinator.EventConverted, Session: g.session.ID(),
+			g.line.client.Observe(event.Event{Kind: event.Converted, Session: g.session.ID(),
 				Op: mode, Line: g.line.line, Token: g.token, Err: t.err})
 		}
 	}
@@ -153,7 +155,7 @@ func (t *turn) over() bool {
 
 // await waits until a conversion is done. When ctx ends first, or the service refuses, it goes on in the background.
 func (g *grant) await(ctx context.Context, t *turn) error {
-	ctx, stop := coordinator.Afterwards(ctx)
+	ctx, stop := engine.Afterwards(ctx)
 	defer stop()
 	select {
 	case <-t.done:
@@ -177,7 +179,7 @@ func (g *grant) await(ctx context.Context, t *turn) error {
 // pending is the error of a call that ends before what it began.
 func (g *grant) pending(err error) error {
 	name := string(g.line.line)
-	return coordinator.Describe(context.Background(), "convert", name, &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true})
+	return engine.Describe(context.Background(), "convert", name, &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true})
 }
 
 // notHeld is the error of a release that finds the entry removed.
@@ -189,7 +191,7 @@ func (g *grant) notHeld() error {
 // little time: when its outcome is known, leaving is one plain request. That matters most when the service has refused
 // it for want of space, since it might refuse the other way as well.
 func (g *grant) withdraw(ctx context.Context) error {
-	ctx, stop := coordinator.Afterwards(ctx)
+	ctx, stop := engine.Afterwards(ctx)
 	defer stop()
 	g.takeBack(ctx)
 	g.mu.Lock()

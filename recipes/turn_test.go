@@ -9,6 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -115,9 +116,9 @@ func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 	}
 }
 
-func (w world) session(p party) *coordinator.Session {
+func (w world) session(p party) *engine.Session {
 	w.Helper()
-	s, err := p.client.Session(context.Background())
+	s, err := engine.Of(p.client).Session(context.Background())
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
@@ -68,9 +69,9 @@ func TestWriteGivenUpForARemovalElsewhereRemovesNothing(t *testing.T) {
 // when the entry has left, and must make nothing.
 func TestReleaseDuringAWriteIsClean(t *testing.T) {
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayRequest: 10 * time.Second}} {
-		var lost []coordinator.Event
-		see := coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
-			if e.Kind == coordinator.EventLost {
+		var lost []event.Event
+		see := coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+			if e.Kind == event.Lost {
 				lost = append(lost, e)
 			}
 		}))

@@ -11,6 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/rwlock"
 )
 
@@ -60,7 +61,7 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 	if p.l, err = rwlock.New(p.client, "catalogue"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.client.Session(context.Background()); err != nil {
+	if _, err := engine.Of(p.client).Session(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -90,9 +91,9 @@ func (p party) unlock(locks ...*rwlock.Lock) {
 	}
 }
 
-func (p party) session() *coordinator.Session {
+func (p party) session() *engine.Session {
 	p.Helper()
-	s, err := p.client.Session(context.Background())
+	s, err := engine.Of(p.client).Session(context.Background())
 	if err != nil {
 		p.Fatal(err)
 	}

@@ -227,7 +227,7 @@ type Lock struct {
 // refuses, the error says so, and the release goes on in the background until it is done or the session
 // has ended.
 func (l *Lock) Unlock(ctx context.Context) error {
-	return coordinator.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
+	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }
 
 // Writer tells whether this handle is a write lock.
@@ -244,7 +244,7 @@ func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 // error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
-	return s, coordinator.Describe(ctx, "sequencer", l.lock.Name(), err)
+	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
 }
 
 // Context ends when the lock does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
@@ -261,7 +261,7 @@ func (l *Lock) Err() error { return l.hold.Err() }
 // nil says so. The lock is held still; whether it is given back is the holder's to decide. The error is ErrInvalid where nobody can ask,
 // why the lock ended if it does so first, and else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
-	return coordinator.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
+	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
 }
 
 // Session is the ID of the session that holds, as Contenders shows it.

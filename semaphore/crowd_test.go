@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -241,7 +242,7 @@ func TestCrowdThatScattersIsServed(t *testing.T) {
 			released := time.Now()
 			a.release(held[0])
 			p := w.eventually()
-			if idle := w.at.Sub(released); idle > coordinator.SettleAfter {
+			if idle := w.at.Sub(released); idle > engine.SettleAfter {
 				t.Errorf("a permit was idle for %v", idle)
 			}
 			held = append(held[1:], p)

@@ -11,6 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -124,7 +125,7 @@ func (p party) list() semaphore.Listing {
 
 func (p party) session() string {
 	p.Helper()
-	s, err := p.client.Session(context.Background())
+	s, err := engine.Of(p.client).Session(context.Background())
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func (p party) strangers(n, limit int) (all []party) {
 // empty checks that nobody stands in line and nobody watches it, once all is quiet.
 func (p party) empty() {
 	p.Helper()
-	time.Sleep(2 * coordinator.SettleAfter) // those who read a line for others go on for a while
+	time.Sleep(2 * engine.SettleAfter) // those who read a line for others go on for a while
 	synctest.Wait()
 	if s := p.svc.Stats(); s.Entries != 0 || s.Watches != 0 {
 		p.Errorf("left behind: %d entries, %d watches", s.Entries, s.Watches)

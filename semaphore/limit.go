@@ -104,17 +104,17 @@ func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
 func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 	if s.shared != nil {
 		n, err := s.sharedLimit(ctx)
-		return n, coordinator.Describe(ctx, "limit", s.Name(), err)
+		return n, recipes.Describe(ctx, "limit", s.Name(), err)
 	}
 	r, err := s.line.Record(ctx)
 	if err == nil && r.Version == 0 {
 		err = ErrNoLimit
 	}
 	if err != nil {
-		return 0, coordinator.Describe(ctx, "limit", s.Name(), err)
+		return 0, recipes.Describe(ctx, "limit", s.Name(), err)
 	}
 	n, err := s.decode(r.Value)
-	return n, coordinator.Describe(ctx, "limit", s.Name(), err)
+	return n, recipes.Describe(ctx, "limit", s.Name(), err)
 }
 
 // SetLimit stores another limit, 1 to [MaxLimit], and makes it the one that this Semaphore has in mind, unless
@@ -135,7 +135,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 		return err
 	}
 	if s.shared != nil {
-		return coordinator.Describe(ctx, "set-limit", s.Name(), s.notShared("its limit cannot be changed while others may have it in mind"))
+		return recipes.Describe(ctx, "set-limit", s.Name(), s.notShared("its limit cannot be changed while others may have it in mind"))
 	}
 	if err := enter(ctx, s.setting); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 			}
 			return nil
 		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
-			return coordinator.Describe(ctx, "set-limit", s.Name(), err)
+			return recipes.Describe(ctx, "set-limit", s.Name(), err)
 		} // else somebody was faster, be it this very request: look again
 	}
 }

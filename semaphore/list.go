@@ -3,7 +3,6 @@ package semaphore
 import (
 	"context"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
 )
@@ -54,7 +53,7 @@ func (s *Semaphore) List(ctx context.Context) (Listing, error) {
 		l.Limit, err = s.decode(r.Value)
 	}
 	if err != nil {
-		return l, coordinator.Describe(ctx, "list", s.Name(), err)
+		return l, recipes.Describe(ctx, "list", s.Name(), err)
 	}
 	list, err := s.line.List(ctx, func(mode string) recipes.Rule { return holds(l.Limit, mode) })
 	if err != nil {

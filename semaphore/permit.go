@@ -10,6 +10,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -74,7 +75,7 @@ func (p *Permit) Release(ctx context.Context) error {
 // is given back, and the call can be repeated.
 func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
-	ctx, stop := coordinator.Afterwards(ctx)
+	ctx, stop := engine.Afterwards(ctx)
 	defer stop()
 	if err := enter(ctx, p.pen()); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 
 // describe names the operation. No context is asked: what failed is the service's or the permit's doing.
 func (p *Permit) describe(op string, err error) error {
-	return coordinator.Describe(context.Background(), op, p.semaphore.Name(), err)
+	return recipes.Describe(context.Background(), op, p.semaphore.Name(), err)
 }
 
 // Token is the fencing token of this grant. Several grants hold at once, with different tokens: a resource that
@@ -118,7 +119,7 @@ func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 // error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
-	return s, coordinator.Describe(ctx, "sequencer", p.semaphore.Name(), err)
+	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
 }
 
 // Context ends when the permit does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,

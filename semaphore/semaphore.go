@@ -125,7 +125,7 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 			return nil, err
 		}
 	}
-	if c != nil && c.Sharer() != nil {
+	if c != nil && c.Shared() {
 		return newShared(c, name, limit, opts)
 	}
 	line, err := recipes.NewLine(c, kind, name, opts...)

@@ -112,11 +112,11 @@ func within(limit int) recipes.Rule {
 // acquireShared acquires one permit.
 func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request) (*Permit, error) {
 	if n != 1 {
-		return nil, coordinator.Describe(ctx, r.Op, s.Name(), s.notShared("it gives one permit at a time"))
+		return nil, recipes.Describe(ctx, r.Op, s.Name(), s.notShared("it gives one permit at a time"))
 	}
 	limit, err := s.sharedLimit(ctx)
 	if err != nil {
-		return nil, coordinator.Describe(ctx, r.Op, s.Name(), err)
+		return nil, recipes.Describe(ctx, r.Op, s.Name(), err)
 	}
 	turn, err := s.shared.locks.Acquire(ctx, recipes.Request{Op: r.Op, Mode: mode, Exclusive: true, Fresh: true, Try: r.Try, Alone: r.Try})
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	err = s.line.AcquireInto(bound, &p.hold, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
 	if err == nil {
 		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile
-			err = errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), err), p.hold.Release(ctx))
+			err = errors.Join(recipes.Describe(ctx, r.Op, s.Name(), err), p.hold.Release(ctx))
 		}
 	}
 	released := turn.Release(ctx)
@@ -138,7 +138,7 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	case err != nil:
 		return nil, err
 	case released != nil && !coordinator.MayHaveApplied(released):
-		return nil, errors.Join(coordinator.Describe(ctx, r.Op, s.Name(), released), p.hold.Release(ctx))
+		return nil, errors.Join(recipes.Describe(ctx, r.Op, s.Name(), released), p.hold.Release(ctx))
 	}
 	return p, nil
 }
@@ -149,7 +149,7 @@ func (s *Semaphore) listShared(ctx context.Context) (Listing, error) {
 	var l Listing
 	var err error
 	if l.Limit, err = s.sharedLimit(ctx); err != nil {
-		return l, coordinator.Describe(ctx, "list", s.Name(), err)
+		return l, recipes.Describe(ctx, "list", s.Name(), err)
 	}
 	held, err := s.line.List(ctx, func(string) recipes.Rule { return within(l.Limit) })
 	if err != nil {

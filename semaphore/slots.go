@@ -24,18 +24,18 @@ import (
 // coordinator.ErrInvalid, before anything is asked if n numbers never can.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.shared != nil {
-		return nil, coordinator.Describe(ctx, "slots", p.semaphore.Name(), p.semaphore.notShared("it has no numbers"))
+		return nil, recipes.Describe(ctx, "slots", p.semaphore.Name(), p.semaphore.notShared("it has no numbers"))
 	}
 	if err := enter(ctx, p.pen()); err != nil {
 		return nil, err
 	}
 	defer func() { <-p.pen() }()
 	if err := p.hold.Check(ctx); err != nil {
-		return nil, coordinator.Describe(ctx, "slots", p.semaphore.Name(), err)
+		return nil, recipes.Describe(ctx, "slots", p.semaphore.Name(), err)
 	}
 	if p.slots == nil || p.unsure {
 		if err := p.number(ctx, int(p.n.Load())); err != nil {
-			return nil, coordinator.Describe(ctx, "slots", p.semaphore.Name(), err)
+			return nil, recipes.Describe(ctx, "slots", p.semaphore.Name(), err)
 		}
 	}
 	return slices.Clone(p.slots), nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // puts says whether a transaction may put something, which an etcd without space refuses.
@@ -57,7 +58,7 @@ func TestReleaseWorksWithoutSpace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := client.Session(t.Context())
+		s, err := engine.Of(client).Session(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 )
@@ -127,7 +128,7 @@ func ExampleTally() {
 	link.Expire()
 	<-lock.Context().Done()
 	_, _ = m.Lock(ctx) // the client has opened another session
-	fmt.Println("granted:", events.Count(coordinator.EventGranted), "sessions:", events.Count(coordinator.EventSessionOpened))
+	fmt.Println("granted:", events.Count(event.Granted), "sessions:", events.Count(event.SessionOpened))
 	// Output:
 	// granted: 2 sessions: 2
 }

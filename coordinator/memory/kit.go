@@ -5,8 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 )
 
 // Once gives a fate to the first request of a kind, and harms no other: for [Service.OnRequest].
@@ -57,18 +57,18 @@ func (s *Service) RemoveGrant(token driver.Token) bool {
 // ready to use, must not be copied, and may be used by many goroutines at once.
 type Tally struct {
 	mu     sync.Mutex
-	events []coordinator.Event
+	events []event.Event
 }
 
 // Observe keeps an event.
-func (t *Tally) Observe(e coordinator.Event) {
+func (t *Tally) Observe(e event.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.events = append(t.events, e)
 }
 
 // Count is the number of events of a kind.
-func (t *Tally) Count(kind coordinator.EventKind) int {
+func (t *Tally) Count(kind event.Kind) int {
 	n := 0
 	for _, e := range t.Events() {
 		if e.Kind == kind {
@@ -79,7 +79,7 @@ func (t *Tally) Count(kind coordinator.EventKind) int {
 }
 
 // Events are all events, in the order in which they were told.
-func (t *Tally) Events() []coordinator.Event {
+func (t *Tally) Events() []event.Event {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.events)

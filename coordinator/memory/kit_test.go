@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
@@ -105,10 +105,10 @@ func TestStatsSinceAreOfTheTimeBetween(t *testing.T) {
 
 func TestTallyKeepsWhatItIsTold(t *testing.T) {
 	var tally memory.Tally
-	for _, kind := range []coordinator.EventKind{coordinator.EventJoined, coordinator.EventLost, coordinator.EventJoined} {
-		tally.Observe(coordinator.Event{Kind: kind})
+	for _, kind := range []event.Kind{event.Joined, event.Lost, event.Joined} {
+		tally.Observe(event.Event{Kind: kind})
 	}
-	if n := tally.Count(coordinator.EventJoined); n != 2 || tally.Count(coordinator.EventGranted) != 0 || len(tally.Events()) != 3 {
+	if n := tally.Count(event.Joined); n != 2 || tally.Count(event.Granted) != 0 || len(tally.Events()) != 3 {
 		t.Errorf("%d joined of %v", n, tally.Events())
 	}
 }

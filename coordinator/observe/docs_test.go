@@ -54,7 +54,7 @@ func TestDocumentedLogLinesAreThoseThatExist(t *testing.T) {
 	}
 	line := regexp.MustCompile(`(?:\.(Debug|Info|Warn|Error)\(|[ ,=(])\s*"(baton: [^"%]*[^"% ])"`)
 	found := map[string]bool{}
-	for _, dir := range []string{"coordinator", "recipes", "mutex", "rwlock", "semaphore", "election"} {
+	for _, dir := range []string{"coordinator", "internal/engine", "recipes", "mutex", "rwlock", "semaphore", "election"} {
 		err := filepath.WalkDir("../../"+dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

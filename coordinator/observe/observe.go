@@ -29,6 +29,8 @@ import (
 	"sync"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Sink keeps metrics. Its method is called by many goroutines at once.
@@ -44,7 +46,7 @@ type Class func(kind, name string) string
 
 // New returns an observer that records what happens. A nil class puts all names into one, without a name. Several clients may have the same
 // observer: then the metrics are those of all of them.
-func New(s Sink, class Class) coordinator.Observer {
+func New(s Sink, class Class) event.Observer {
 	m := &meter{Sink: s, class: class}
 	for _, cause := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed} {
 		m.Record(SessionsEnded, 0, Cause(cause))
@@ -52,7 +54,7 @@ func New(s Sink, class Class) coordinator.Observer {
 	for _, id := range []ID{SessionsOpened, SessionsSuspended, SessionsResumed} {
 		m.Record(id, 0)
 	}
-	for _, s := range []coordinator.State{coordinator.Connected, coordinator.Suspended} {
+	for _, s := range []event.State{event.StateConnected, event.StateSuspended} {
 		m.Record(Sessions, 0, s.String())
 	}
 	for _, op := range []string{"leave", "forget"} {
@@ -68,19 +70,19 @@ type meter struct {
 	known sync.Map // of kind, class and op; without an op, of pairs of the others
 }
 
-// Observe implements coordinator.Observer.
-func (m *meter) Observe(e coordinator.Event) {
+// Observe implements event.Observer.
+func (m *meter) Observe(e event.Event) {
 	switch e.Kind {
-	case coordinator.EventSessionOpened, coordinator.EventSessionRenewed, coordinator.EventSessionSuspended,
-		coordinator.EventSessionResumed, coordinator.EventSessionEnded:
+	case event.SessionOpened, event.SessionRenewed, event.SessionSuspended,
+		event.SessionResumed, event.SessionEnded:
 		m.session(e)
-	case coordinator.EventRetried:
+	case event.Retried:
 		m.Record(Retries, 1, e.Op)
-	case coordinator.EventCleaning:
+	case event.Cleaning:
 		m.Record(CleanUpsPending, 1, e.Op)
-	case coordinator.EventCleanupFailed:
+	case event.CleanupFailed:
 		m.Record(CleanUpFailures, 1, e.Op)
-	case coordinator.EventCleanedUp:
+	case event.CleanedUp:
 		m.Record(CleanUpsPending, -1, e.Op)
 		m.Record(CleanUps, 1, e.Op)
 	default:
@@ -88,40 +90,40 @@ func (m *meter) Observe(e coordinator.Event) {
 	}
 }
 
-func (m *meter) session(e coordinator.Event) {
-	const connected, suspended = coordinator.Connected, coordinator.Suspended
+func (m *meter) session(e event.Event) {
+	const connected, suspended = event.StateConnected, event.StateSuspended
 	switch e.Kind {
-	case coordinator.EventSessionOpened:
+	case event.SessionOpened:
 		m.Record(SessionsOpened, 1)
 		m.Record(SessionOpen, e.Duration.Seconds())
 		m.Record(Sessions, 1, connected.String())
-	case coordinator.EventSessionRenewed:
+	case event.SessionRenewed:
 		m.Record(Renewal, e.Duration.Seconds())
 		m.Record(RenewalMargin, float64(e.Margin)/float64(e.Life))
-	case coordinator.EventSessionSuspended:
+	case event.SessionSuspended:
 		m.Record(SessionsSuspended, 1)
 		m.Record(Sessions, -1, connected.String())
 		m.Record(Sessions, 1, suspended.String())
-	case coordinator.EventSessionResumed:
+	case event.SessionResumed:
 		m.Record(SessionsResumed, 1)
 		m.Record(Sessions, 1, connected.String())
 		m.Record(Sessions, -1, suspended.String())
-	case coordinator.EventSessionEnded:
+	case event.SessionEnded:
 		m.Record(SessionsEnded, 1, Cause(e.Err))
 		m.Record(Sessions, -1, e.State.String())
 	}
 }
 
 // line records what happened to a contender or a hold.
-func (m *meter) line(e coordinator.Event) {
+func (m *meter) line(e event.Event) {
 	kind, class := m.labels(e)
-	if e.Kind == coordinator.EventGranted || e.Kind == coordinator.EventNotGranted {
+	if e.Kind == event.Granted || e.Kind == event.NotGranted {
 		m.call(kind, class, e.Op)
 	}
 	switch e.Kind {
-	case coordinator.EventJoined:
+	case event.Joined:
 		m.Record(Waiters, 1, kind, class)
-	case coordinator.EventGranted:
+	case event.Granted:
 		m.Record(Waiters, -1, kind, class)
 		m.Record(Holders, 1, kind, class)
 		m.Record(Grants, 1, kind, class, e.Op, strconv.FormatBool(e.Waited))
@@ -129,38 +131,38 @@ func (m *meter) line(e coordinator.Event) {
 		if e.Waited {
 			m.Record(HandOver, e.HandOver.Seconds(), kind, class)
 		}
-	case coordinator.EventNotGranted:
+	case event.NotGranted:
 		if e.Token != 0 {
 			m.Record(Waiters, -1, kind, class)
 		}
 		m.Record(NotGranted, 1, kind, class, e.Op, Reason(e))
-	case coordinator.EventReentered:
+	case event.Reentered:
 		m.Record(Reentries, 1, kind, class)
-	case coordinator.EventConverted:
+	case event.Converted:
 		result := "ok"
 		if e.Err != nil {
 			result = "refused"
 		}
 		m.Record(Conversions, 1, kind, class, result)
-	case coordinator.EventHeldLong:
+	case event.HeldLong:
 		m.Record(HeldLong, 1, kind, class)
 		m.Record(LongHolders, 1, kind, class)
-	case coordinator.EventHeldTooLong:
+	case event.HeldTooLong:
 		m.Record(HeldTooLong, 1, kind, class)
-	case coordinator.EventReleased:
+	case event.Released:
 		m.Record(Releases, 1, kind, class)
 		if e.Err != nil {
 			m.Record(ReleaseFailures, 1, kind, class)
 		}
 		m.over(e, kind, class)
-	case coordinator.EventLost:
+	case event.Lost:
 		m.Record(Lost, 1, kind, class, Cause(e.Err))
 		m.over(e, kind, class)
 	}
 }
 
 // over records the end of a hold.
-func (m *meter) over(e coordinator.Event, kind, class string) {
+func (m *meter) over(e event.Event, kind, class string) {
 	m.Record(Holders, -1, kind, class)
 	m.Record(Hold, e.Duration.Seconds(), kind, class)
 	if e.Long {
@@ -169,7 +171,7 @@ func (m *meter) over(e coordinator.Event, kind, class string) {
 }
 
 // labels are the kind and the class of an event's line. When they are new, what should not happen is set to zero.
-func (m *meter) labels(e coordinator.Event) (kind, class string) {
+func (m *meter) labels(e event.Event) (kind, class string) {
 	kind, _, _ = strings.Cut(string(e.Line), "/")
 	if m.class != nil {
 		_, name, _ := e.Line.Split()
@@ -192,7 +194,7 @@ func (m *meter) call(kind, class, op string) {
 		return
 	}
 	for _, err := range []error{coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost} {
-		m.Record(NotGranted, 0, kind, class, op, Reason(coordinator.Event{Err: err}))
+		m.Record(NotGranted, 0, kind, class, op, Reason(event.Event{Err: err}))
 	}
 }
 
@@ -217,8 +219,8 @@ func Cause(err error) string {
 
 // Reason is the value of the label for why there was no grant, of an EventNotGranted. What the cause of the caller's context says is not
 // taken for the service's word: it is timeout if it is context.DeadlineExceeded, and else cancelled.
-func Reason(e coordinator.Event) string {
-	if e.Context != nil && coordinator.IsCause(e.Context, e.Err) {
+func Reason(e event.Event) string {
+	if e.Context != nil && engine.IsCause(e.Context, e.Err) {
 		if errors.Is(e.Err, context.DeadlineExceeded) {
 			return "timeout"
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/coordinator/observe"
 	"github.com/baton-go/baton/mutex"
@@ -75,7 +76,7 @@ func TestEachWaitThatFailsHasItsReason(t *testing.T) {
 		{context.Background(), io.EOF, "other"},
 		{nil, context.Canceled, "other"},
 	} {
-		if got := observe.Reason(coordinator.Event{Context: c.ctx, Err: c.err}); got != c.want {
+		if got := observe.Reason(event.Event{Context: c.ctx, Err: c.err}); got != c.want {
 			t.Errorf("%v is %q, want %q", c.err, got, c.want)
 		}
 	}
@@ -85,7 +86,7 @@ func TestEachWaitThatFailsHasItsReason(t *testing.T) {
 func TestClassIsAlwaysValidText(t *testing.T) {
 	s := newSums()
 	o := observe.New(s, func(_, name string) string { return name[:2] })
-	o.Observe(coordinator.Event{Kind: coordinator.EventJoined, Line: driver.NewLine("mutex", "aé")})
+	o.Observe(event.Event{Kind: event.Joined, Line: driver.NewLine("mutex", "aé")})
 	for name := range s.of {
 		if !utf8.ValidString(name) {
 			t.Errorf("%q", name)

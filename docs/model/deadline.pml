@@ -85,10 +85,10 @@ bool given_away_too_soon; /* what must not be */
 
 active proctype everything() {
 	do
-	/* go: coordinator.Session.renew */
+	/* go: engine.Session.renew */
 	:: atomic { left != 0 && next == 0 && age == NEVER && connected -> next = NEVER; age = 0; asked = 1; answered = 0 }
 
-	/* go: coordinator.Session.extend */
+	/* go: engine.Session.extend */
 	:: atomic { left != 0 && answered && age != NEVER ->
 #ifdef RECEIVED
 		left = PATIENCE;
@@ -99,7 +99,7 @@ active proctype everything() {
 		age = NEVER; answered = 0
 	}
 
-	/* go: coordinator.Session.renewOnce, coordinator.Session.suspend */
+	/* go: engine.Session.renewOnce, engine.Session.suspend */
 	:: atomic { left != 0 && age != NEVER && age >= QUARTER GIVEUP -> age = NEVER; next = 0 }
 
 	/* go: etcd.session.Renew, zookeeper.session.Renew */
@@ -143,11 +143,11 @@ active proctype everything() {
 		:: fast > 0 && life > 0 -> fast--; life--
 		:: true
 		fi;
-		given_away_too_soon = (life == 0 && left != 0); /* go: coordinator.Session.Err */
+		given_away_too_soon = (life == 0 && left != 0); /* go: engine.Session.Err */
 		assert(!given_away_too_soon)
 	}
 
-	/* go: coordinator.Session.expire */
+	/* go: engine.Session.expire */
 	:: left == 0 -> break
 	od
 }

@@ -261,7 +261,7 @@ proctype contender(byte i) {
 	bool pw, first, swapped, passed, sole;
 	s = SES(i); p = NONE; f = NONE;
 
-join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.predecessor, etcd.session.empty, zookeeper.session.add, zookeeper.session.arrive */
+join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.session.sendJoin, etcd.session.swapTail, etcd.session.predecessor, etcd.session.empty, zookeeper.session.add, zookeeper.session.arrive */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] && !dead[s] && MAYJOIN(i) ->
@@ -328,7 +328,7 @@ glance: /* go: recipes.attempt.glance, recipes.attempt.wait, recipes.Exclusive, 
 		fi
 	};
 
-look: /* go: recipes.attempt.judge, recipes.attempt.look, coordinator.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.judge, recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -363,7 +363,7 @@ look: /* go: recipes.attempt.judge, recipes.attempt.look, coordinator.Session.Ah
 	}
 	fi;
 
-follow: /* go: recipes.attempt.await, coordinator.Session.Follow, etcd.session.Follow, zookeeper.session.Follow */
+follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow, zookeeper.session.Follow */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -409,7 +409,7 @@ lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.chas
 #endif
 	};
 
-waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, coordinator.Session.Follow, zookeeper.chase.wait, zookeeper.chase.attend */
+waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, engine.Session.Follow, zookeeper.chase.wait, zookeeper.chase.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
@@ -430,7 +430,7 @@ waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, coordinator.Session
 #endif
 	:: atomic { breaks > 0 -> breaks--; R = cr[p]; goto follow }
 	fi;
-told: /* go: coordinator.Session.Follow, recipes.attempt.wait */
+told: /* go: engine.Session.Follow, recipes.attempt.wait */
 	atomic {
 		floor[s] = (W > floor[s] -> W : floor[s]);
 #ifndef NOOWNWATCH
@@ -442,7 +442,7 @@ told: /* go: coordinator.Session.Follow, recipes.attempt.wait */
 #ifdef TRUSTGONE
 		passed = 1;
 #endif
-		passed = passed || sole; /* go: coordinator.Session.Follow */
+		passed = passed || sole; /* go: engine.Session.Follow */
 		sole = 0;
 		p = NONE; pw = 0;
 		if
@@ -454,7 +454,7 @@ told: /* go: coordinator.Session.Follow, recipes.attempt.wait */
 		W = 0
 	};
 
-admit: /* go: recipes.Line.acquire, coordinator.Session.Check, recipes.attempt.hold */
+admit: /* go: recipes.Line.acquire, engine.Session.Check, recipes.attempt.hold */
 	atomic {
 		if
 		:: dead[s] -> goto out
@@ -472,7 +472,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { dead[s] -> goto out }
 	:: atomic { removed[i] -> holds[i] = 0; writes[i] = 0; goto leave }
 #ifdef RW
-	:: atomic { writes[i] && dl[i] == 0 && !over[s] -> /* go: recipes.grant.become, coordinator.Session.Convert */
+	:: atomic { writes[i] && dl[i] == 0 && !over[s] -> /* go: recipes.grant.become, engine.Session.Convert */
 		writes[i] = 0; rev++; cv[i] = rev;
 #ifndef PASSDOWN
 		first = 0;
@@ -483,7 +483,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { !dead[s] && !over[s] -> holds[i] = 0; writes[i] = 0 }
 	fi;
 
-pass: /* go: recipes.grant.withdraw, coordinator.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.depart */
+pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.depart */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -499,7 +499,7 @@ pass: /* go: recipes.grant.withdraw, coordinator.Session.Pass, etcd.session.Pass
 	}
 	fi;
 
-leave: /* go: coordinator.Session.Leave, coordinator.Session.Abandon, etcd.session.Leave, zookeeper.session.Leave */
+leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -512,13 +512,13 @@ leave: /* go: coordinator.Session.Leave, coordinator.Session.Abandon, etcd.sessi
 	}
 	fi;
 
-gone: /* go: coordinator.removed */
+gone: /* go: engine.removed */
 	atomic {
 		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* whoever finds itself out of line was removed */
 		goto leave
 	};
 
-out: /* go: coordinator.Session.end */
+out: /* go: engine.Session.end */
 	atomic {
 		holds[i] = 0; writes[i] = 0;
 		p = NONE; q = NONE; pw = 0; R = 0; W = 0; f = NONE; first = 0; swapped = 0; passed = 0; sole = 0;
@@ -526,7 +526,7 @@ out: /* go: coordinator.Session.end */
 	}
 }
 
-/* A client's loss clock runs out: go: coordinator.Session.expire */
+/* A client's loss clock runs out: go: engine.Session.expire */
 #ifdef OTHER
 #define BUSY(k) (STANDS(k) || MARK(k) || (k) == FIRST && (STANDS(OTHER) || MARK(OTHER)))
 #else
@@ -535,7 +535,7 @@ out: /* go: coordinator.Session.end */
 #define EXPIRE(k) :: atomic { expires > 0 && SES(k) == (k) && !dead[k] && !over[k] && BUSY(k) -> expires--; dead[k] = 1 }
 /* The service ends a session, and no sooner than that. */
 #define END(k) :: atomic { SES(k) == (k) && !over[k] && dead[k] -> end(k) }
-/* The service says that it has ended a session: go: coordinator.Session.guard */
+/* The service says that it has ended a session: go: engine.Session.guard */
 #define TOLD(k) :: atomic { SES(k) == (k) && over[k] && !dead[k] -> dead[k] = 1 }
 /* A caller loses patience. */
 #define CANCEL(k) :: atomic { cancels > 0 && STANDS(k) && !cancelled[k] && !holds[k] && !finished[k] -> cancels--; cancelled[k] = 1 }

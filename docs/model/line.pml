@@ -246,7 +246,7 @@ proctype contender(byte i) {
 	me = s;
 #endif
 
-join: /* go: recipes.attempt.join, coordinator.Session.Join, etcd.session.Join, etcd.joins.take, zookeeper.session.Join */
+join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.joins.take, zookeeper.session.Join */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !dead[s] -> sent = known[s] }
@@ -340,7 +340,7 @@ joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeepe
 		fi
 	};
 
-look: /* go: recipes.attempt.look, coordinator.Session.Ahead, etcd.session.Ahead, etcd.session.read, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, etcd.session.read, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -381,7 +381,7 @@ look: /* go: recipes.attempt.look, coordinator.Session.Ahead, etcd.session.Ahead
 	fi;
 
 #ifdef ZK
-watch: /* go: recipes.attempt.await, coordinator.Session.Await, zookeeper.session.Watch, zookeeper.session.watch, zookeeper.watch.request */
+watch: /* go: recipes.attempt.await, engine.Session.Await, zookeeper.session.Watch, zookeeper.session.watch, zookeeper.watch.request */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -399,7 +399,7 @@ second: /* world: the watch is set by a request of its own, which does not say w
 	atomic { select(W : W .. rev) };
 #endif
 #else
-watch: /* go: recipes.attempt.await, coordinator.Session.Await, etcd.session.Watch, etcd.session.await, etcd.session.awaitOnce */
+watch: /* go: recipes.attempt.await, engine.Session.Await, etcd.session.Watch, etcd.session.await, etcd.session.awaitOnce */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -448,7 +448,7 @@ woken: /* go: recipes.attempt.wait */
 		goto look
 	};
 
-admit: /* go: recipes.Line.acquire, coordinator.Session.Check, recipes.attempt.hold */
+admit: /* go: recipes.Line.acquire, engine.Session.Check, recipes.attempt.hold */
 	atomic {
 		first = 0;
 		if
@@ -476,7 +476,7 @@ hold: /* go: recipes.Hold.Context, recipes.grant.watchSelf, recipes.grant.remove
 	fi;
 
 #ifdef RW
-convert: /* go: recipes.grant.leave, recipes.grant.become, coordinator.Session.Convert, etcd.session.Convert, zookeeper.session.Convert */
+convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Convert, etcd.session.Convert, zookeeper.session.Convert */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -496,7 +496,7 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, coordinator.Session.C
 	fi;
 #endif
 
-leave: /* go: recipes.grant.withdraw, coordinator.Session.Leave, coordinator.Session.Abandon, etcd.session.Leave, etcd.entry.stands, zookeeper.session.Leave */
+leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, etcd.entry.stands, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] -> skip;
@@ -537,20 +537,20 @@ leave: /* go: recipes.grant.withdraw, coordinator.Session.Leave, coordinator.Ses
 		fi;
 #endif
 		if
-		:: again -> goto forget /* a stray; go: coordinator.Session.settle */
+		:: again -> goto forget /* a stray; go: engine.Session.settle */
 		:: else -> goto out
 		fi
 	}
 	fi;
 
-gone: /* go: etcd.session.Ahead, coordinator.removed, coordinator.Session.Abandon */
+gone: /* go: etcd.session.Ahead, engine.removed, engine.Session.Abandon */
 	atomic {
 		not_removed = !removed[me]; ALSO(!not_removed); /* whoever finds itself out of line was removed */
 		R = 0;
 		goto leave
 	};
 
-forget: /* go: coordinator.Session.forget, coordinator.Session.Withdraw, coordinator.Session.Discard, etcd.session.Forget, etcd.joins.forget, zookeeper.session.Forget */
+forget: /* go: engine.Session.forget, engine.Session.Withdraw, engine.Session.Discard, etcd.session.Forget, etcd.joins.forget, zookeeper.session.Forget */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -574,7 +574,7 @@ forget: /* go: coordinator.Session.forget, coordinator.Session.Withdraw, coordin
 	}
 	fi;
 
-out: /* go: coordinator.Session.end */
+out: /* go: engine.Session.end */
 	atomic {
 		holds[i] = 0; writes[i] = 0;
 		p = NONE; q = NONE; pw = 0; R = 0; W = 0; sent = 0; fence = 0; again = 0; first = 0; maybe = 0;
@@ -584,7 +584,7 @@ out: /* go: coordinator.Session.end */
 
 /* Whatever is under way for long. */
 #define LATER(k) :: atomic { late[k] != 0 && MAYJOIN(k) -> arrive(k) }
-/* A client's loss clock runs out: go: coordinator.Session.expire */
+/* A client's loss clock runs out: go: engine.Session.expire */
 #ifdef SHARED
 #define BUSY(k) (STANDS(k) || late[k] != 0 || (k) == 0 && (STANDS(1) || late[1] != 0))
 #else
@@ -598,7 +598,7 @@ out: /* go: coordinator.Session.end */
 #define MAYEND(k) dead[k]
 #endif
 #define END(k) :: atomic { SES(k) == (k) && !over[k] && MAYEND(k) -> expires = (dead[k] -> expires : expires - 1); end(k) }
-/* The service says that it has ended a session: go: coordinator.Session.guard, coordinator.Session.outcome */
+/* The service says that it has ended a session: go: engine.Session.guard, engine.Session.outcome */
 #define TOLD(k) :: atomic { SES(k) == (k) && over[k] && !dead[k] -> dead[k] = 1 }
 /* A caller loses patience. */
 #define CANCEL(k) :: atomic { cancels > 0 && !cancelled[k] && !holds[k] && dl[k] == 0 && !finished[k] -> cancels--; cancelled[k] = 1 }

@@ -278,7 +278,7 @@ join: /* go: recipes.attempt.join, recipes.attempt.agree, recipes.Asking, etcd.s
 	};
 #endif
 
-look: /* go: recipes.attempt.look, recipes.attempt.counted, coordinator.Session.Ahead, etcd.session.whole, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.look, recipes.attempt.counted, engine.Session.Ahead, etcd.session.whole, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->
@@ -314,7 +314,7 @@ look: /* go: recipes.attempt.look, recipes.attempt.counted, coordinator.Session.
 	}
 	fi;
 
-waits: /* go: recipes.attempt.await, recipes.attempt.renegotiate, coordinator.Session.Await, coordinator.Session.Record */
+waits: /* go: recipes.attempt.await, recipes.attempt.renegotiate, engine.Session.Await, engine.Session.Record */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { (0 EACH(TELLS)) -> /* the first leaving among those that it watches */
@@ -385,7 +385,7 @@ admit: /* go: recipes.attempt.hold, recipes.HoldsPermits, recipes.Holding */
 		mine = 0; since = 0; seen = 0; floor = 0; last = 0; slept = 0; again = 0; watches = 0; record = 0; admitted = 0; watched = 0
 	};
 
-hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled, recipes.Hold.Convert, coordinator.Session.Convert */
+hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled, recipes.Hold.Convert, engine.Session.Convert */
 	do
 	:: atomic { mark -> rev++; c1[i] = rev; n1[i] = ASK(i); mark = 0 }
 #ifndef NOSETTLE
@@ -402,7 +402,7 @@ hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled,
 	:: atomic { released[i] -> goto leave }
 	od;
 
-leave: /* go: recipes.Hold.Release, recipes.grant.withdraw, coordinator.Session.Leave, coordinator.Session.Abandon */
+leave: /* go: recipes.Hold.Release, recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon */
 	atomic { holds[i] = 0; sleeps[i] = 0; rev++; dl[i] = rev };
 
 out: /* go: recipes.Line.acquire */
@@ -450,7 +450,7 @@ proctype world() {
 	do
 	EACH(RELEASE)
 	EACH(CANCEL)
-	/* go: semaphore.Semaphore.SetLimit, coordinator.Session.SetRecord, etcd.session.SetRecord, zookeeper.session.SetRecord */
+	/* go: semaphore.Semaphore.SetLimit, engine.Session.SetRecord, etcd.session.SetRecord, zookeeper.session.SetRecord */
 	:: atomic { moves > 0 && !(true EACH(FINISHED)) -> moves--;
 		select(x : 1 .. MOST);
 		if

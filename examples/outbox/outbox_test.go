@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/examples/outbox"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 const (
@@ -127,7 +129,7 @@ func TestNoTwoSendAtOnce(t *testing.T) {
 			}
 			last = s
 		}
-		if lost := f.replicas[0].events.Count(coordinator.EventLost); lost != 1 || last.replica != 1 {
+		if lost := f.replicas[0].events.Count(event.Lost); lost != 1 || last.replica != 1 {
 			f.Errorf("replica 0 lost its lead %d times, and replica %d leads", lost, last.replica)
 		}
 	})
@@ -158,7 +160,7 @@ func TestShortOutageCostsNothing(t *testing.T) {
 		if all := f.all(); len(all) < 45 || all[len(all)-1].token != token {
 			f.Errorf("%d sent, the last is %v; want all under token %v", len(all), all[len(all)-1], token)
 		}
-		if n := f.replicas[0].events.Count(coordinator.EventSessionSuspended); n != 1 {
+		if n := f.replicas[0].events.Count(event.SessionSuspended); n != 1 {
 			f.Errorf("suspended %d times", n)
 		}
 	})
@@ -183,7 +185,7 @@ func TestSmallTroubleCostsNothing(t *testing.T) {
 				time.Sleep(ttl / 3)
 				f.replicas[0].link.Heal()
 				time.Sleep(ttl)
-				if all := f.all(); all[len(all)-1].token != all[0].token || f.replicas[0].events.Count(coordinator.EventLost) != 0 {
+				if all := f.all(); all[len(all)-1].token != all[0].token || f.replicas[0].events.Count(event.Lost) != 0 {
 					f.Errorf("the first under token %v, the last under %v", all[0].token, all[len(all)-1].token)
 				}
 			})
@@ -193,7 +195,7 @@ func TestSmallTroubleCostsNothing(t *testing.T) {
 
 // TestForeignEntryIsWaitedFor: another program has the name.
 func TestForeignEntryIsWaitedFor(t *testing.T) {
-	line, err := coordinator.LineOf("election", "outbox")
+	line, err := engine.LineOf("election", "outbox")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +222,7 @@ func TestRefusedCandidateTriesAgain(t *testing.T) {
 		f.svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{Err: coordinator.ErrRefused}))
 		f.start(0)
 		time.Sleep(time.Minute)
-		if n := f.replicas[0].events.Count(coordinator.EventNotGranted); n != 1 || len(f.all()) == 0 {
+		if n := f.replicas[0].events.Count(event.NotGranted); n != 1 || len(f.all()) == 0 {
 			f.Errorf("refused %d times; sent: %v", n, f.all())
 		}
 	})
@@ -273,7 +275,7 @@ func TestSlowLink(t *testing.T) {
 			r.link.Delay(500*time.Millisecond, 500*time.Millisecond)
 		}
 		time.Sleep(5 * time.Minute)
-		if n := f.replicas[0].events.Count(coordinator.EventLost); n != 0 {
+		if n := f.replicas[0].events.Count(event.Lost); n != 0 {
 			f.Errorf("lost %d times", n)
 		}
 	})

@@ -25,6 +25,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	_ "github.com/baton-go/baton/coordinator/etcd"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	_ "github.com/baton-go/baton/coordinator/zookeeper"
 )
@@ -103,8 +104,8 @@ func demo(ctx context.Context, cfg config, out *printer) error {
 	joined := make(chan struct{}, 100)
 	for _, name := range []string{"one", "two", "three"} {
 		client, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(name),
-			coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) {
-				if e.Kind == coordinator.EventJoined {
+			coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+				if e.Kind == event.Joined {
 					joined <- struct{}{}
 				}
 			})))

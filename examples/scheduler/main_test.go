@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 )
@@ -204,14 +205,14 @@ func TestOneReplicaRunsUntilItIsToldToStop(t *testing.T) {
 func TestPlaceIsKeptWhenALossIsToldLate(t *testing.T) {
 	var p place
 	for i, step := range []struct {
-		event coordinator.Event
+		event event.Event
 		want  int
 	}{
-		{coordinator.Event{Kind: coordinator.EventJoined, Token: 1}, http.StatusOK},
-		{coordinator.Event{Kind: coordinator.EventJoined, Token: 2}, http.StatusOK},
-		{coordinator.Event{Kind: coordinator.EventLost, Token: 1}, http.StatusOK},
-		{coordinator.Event{Kind: coordinator.EventNotGranted}, http.StatusOK}, // it had no session, and has not joined
-		{coordinator.Event{Kind: coordinator.EventNotGranted, Token: 2}, http.StatusServiceUnavailable},
+		{event.Event{Kind: event.Joined, Token: 1}, http.StatusOK},
+		{event.Event{Kind: event.Joined, Token: 2}, http.StatusOK},
+		{event.Event{Kind: event.Lost, Token: 1}, http.StatusOK},
+		{event.Event{Kind: event.NotGranted}, http.StatusOK}, // it had no session, and has not joined
+		{event.Event{Kind: event.NotGranted, Token: 2}, http.StatusServiceUnavailable},
 	} {
 		p.Observe(step.event)
 		answer := httptest.NewRecorder()

@@ -7,22 +7,22 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 )
 
 // place tells whether a replica stands in the line, or leads. It observes the replica's client.
 type place struct{ inLine atomic.Int32 }
 
 // Observe counts, and does not only note the last that it was told: that a term was lost may be told when the next contender stands in line.
-func (p *place) Observe(e coordinator.Event) {
+func (p *place) Observe(e event.Event) {
 	switch e.Kind {
-	case coordinator.EventJoined:
+	case event.Joined:
 		p.inLine.Add(1)
-	case coordinator.EventNotGranted:
+	case event.NotGranted:
 		if e.Token != 0 { // else it has not joined
 			p.inLine.Add(-1)
 		}
-	case coordinator.EventReleased, coordinator.EventLost:
+	case event.Released, event.Lost:
 		p.inLine.Add(-1)
 	}
 }

@@ -31,15 +31,16 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
 // scope names this package to the SDK.
 const scope = "github.com/baton-go/baton/coordinator/observe/otelobserve"
 
-// Observer is a coordinator.Observer. It is safe for concurrent use.
+// Observer is a event.Observer. It is safe for concurrent use.
 type Observer struct {
-	metrics coordinator.Observer
+	metrics event.Observer
 	tracer  trace.Tracer
 	extra   []attribute.KeyValue
 	holds   sync.Map // the span of each grant, by its key
@@ -51,7 +52,7 @@ type key struct {
 	token         coordinator.Token
 }
 
-func keyOf(e coordinator.Event) key { return key{string(e.Line), e.Session, e.Token} }
+func keyOf(e event.Event) key { return key{string(e.Line), e.Session, e.Token} }
 
 // Option changes a default of an Observer.
 type Option func(*config)
@@ -90,12 +91,12 @@ func New(opts ...Option) (*Observer, error) {
 	return &Observer{metrics: observe.New(s, c.class), tracer: c.tracers.Tracer(scope), extra: c.extra}, nil
 }
 
-// Observe implements coordinator.Observer.
-func (o *Observer) Observe(e coordinator.Event) {
+// Observe implements event.Observer.
+func (o *Observer) Observe(e event.Event) {
 	o.metrics.Observe(e)
 	now := time.Now()
 	switch e.Kind {
-	case coordinator.EventGranted:
+	case event.Granted:
 		call := o.call(e, now)
 		call.End(trace.WithTimestamp(now))
 		_, hold := o.tracer.Start(e.Context, "baton.hold", trace.WithTimestamp(now), trace.WithAttributes(o.attributes(e)...),
@@ -103,7 +104,7 @@ func (o *Observer) Observe(e coordinator.Event) {
 		if hold.IsRecording() {
 			o.holds.Store(keyOf(e), hold)
 		}
-	case coordinator.EventNotGranted:
+	case event.NotGranted:
 		call := o.call(e, now)
 		reason := observe.Reason(e)
 		call.SetAttributes(attribute.String("baton.reason", reason))
@@ -111,11 +112,11 @@ func (o *Observer) Observe(e coordinator.Event) {
 			call.SetStatus(codes.Error, e.Err.Error())
 		}
 		call.End(trace.WithTimestamp(now))
-	case coordinator.EventReentered, coordinator.EventHeldLong, coordinator.EventHeldTooLong, coordinator.EventConverted:
+	case event.Reentered, event.HeldLong, event.HeldTooLong, event.Converted:
 		if hold, ok := o.holds.Load(keyOf(e)); ok {
 			hold.(trace.Span).AddEvent(e.Kind.String(), trace.WithTimestamp(now))
 		}
-	case coordinator.EventReleased, coordinator.EventLost:
+	case event.Released, event.Lost:
 		if hold, ok := o.holds.LoadAndDelete(keyOf(e)); ok {
 			o.over(hold.(trace.Span), e, now)
 		}
@@ -123,15 +124,15 @@ func (o *Observer) Observe(e coordinator.Event) {
 }
 
 // call begins the span of a call that has just ended.
-func (o *Observer) call(e coordinator.Event, now time.Time) trace.Span {
+func (o *Observer) call(e event.Event, now time.Time) trace.Span {
 	_, span := o.tracer.Start(e.Context, "baton."+e.Op, trace.WithTimestamp(now.Add(-e.Duration)), trace.WithAttributes(o.attributes(e)...))
 	span.SetAttributes(attribute.Bool("baton.contended", e.Waited))
 	return span
 }
 
 // over ends the span of a hold.
-func (o *Observer) over(hold trace.Span, e coordinator.Event, now time.Time) {
-	if e.Kind == coordinator.EventLost {
+func (o *Observer) over(hold trace.Span, e event.Event, now time.Time) {
+	if e.Kind == event.Lost {
 		hold.SetAttributes(attribute.String("baton.cause", observe.Cause(e.Err)))
 	}
 	if e.Err != nil {
@@ -140,7 +141,7 @@ func (o *Observer) over(hold trace.Span, e coordinator.Event, now time.Time) {
 	hold.End(trace.WithTimestamp(now))
 }
 
-func (o *Observer) attributes(e coordinator.Event) []attribute.KeyValue {
+func (o *Observer) attributes(e event.Event) []attribute.KeyValue {
 	kind, name, _ := e.Line.Split()
 	return append([]attribute.KeyValue{
 		attribute.String("baton.kind", kind), attribute.String("baton.name", name),

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/coordinator/observe/otelobserve"
 	"github.com/baton-go/baton/mutex"
@@ -178,8 +179,8 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for kind := coordinator.EventSessionOpened; kind <= coordinator.EventCleanedUp; kind++ {
-		o.Observe(coordinator.Event{Kind: kind, Context: t.Context(), Err: io.EOF, Line: "mutex/jobs", Token: 1})
+	for kind := event.SessionOpened; kind <= event.CleanedUp; kind++ {
+		o.Observe(event.Event{Kind: kind, Context: t.Context(), Err: io.EOF, Line: "mutex/jobs", Token: 1})
 	}
 }
 

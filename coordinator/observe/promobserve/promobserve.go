@@ -11,13 +11,13 @@ package promobserve
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
-// Collector is a coordinator.Observer, and a prometheus.Collector that the user registers. It is safe for concurrent use.
+// Collector is a event.Observer, and a prometheus.Collector that the user registers. It is safe for concurrent use.
 type Collector struct {
-	coordinator.Observer
+	event.Observer
 	sink sink
 }
 

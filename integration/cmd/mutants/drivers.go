@@ -175,10 +175,10 @@ var ofDrivers = []mutation{{
 }, {
 	name: "crowd-reads-on-unseen", promise: "P7",
 	what:   "Whoever reads a line for many does not tell them that somebody has left if as many have come.",
-	file:   "coordinator/lookout.go",
+	file:   "internal/engine/lookout.go",
 	old:    `slices.EqualFunc(before, now[:len(before)], func(a, b driver.Place) bool { return a.Key == b.Key })`,
 	new:    `slices.EqualFunc(before, now[:len(before)], func(driver.Place, driver.Place) bool { return true })`,
-	caught: []test{{pkg: "coordinator", name: "TestSurveyTellsOfALeavingAmongArrivals"}},
+	caught: []test{{pkg: "internal/engine", name: "TestSurveyTellsOfALeavingAmongArrivals"}},
 }, {
 	name: "zookeeper-lane-forgets", promise: "P1",
 	what:   "A connect request does not name what the lane has seen: a server may take the session that has not seen it yet.",

@@ -40,10 +40,10 @@ var ofFencing = []mutation{{
 }, {
 	name: "check-of-any-service", promise: "P3",
 	what:   "A service is asked about grants of another one, and finds that they are over, or that an entry of its own has the key.",
-	file:   "coordinator/fenced.go",
+	file:   "coordinator/check.go",
 	old:    `seq.In(fence.Scope{Service: service})`,
 	new:    `seq.In(fence.Scope{})`,
-	caught: []test{{pkg: "coordinator", name: "TestCheckRefusesWhatIsOfAnotherService"}},
+	caught: []test{{pkg: "internal/engine", name: "TestCheckRefusesWhatIsOfAnotherService"}},
 }, {
 	name: "sequencer-too-early", promise: "P3",
 	what:   "A permit's sequencer names the entry that is converted soon after.",

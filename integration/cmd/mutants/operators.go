@@ -10,14 +10,14 @@ var ofOperators = []mutation{{
 		if i >= 0 {
 			token = entries[i].Token
 		}`,
-	caught: []test{{pkg: "coordinator", name: "TestBreakRemovesExactlyTheGrantWithTheToken"}},
+	caught: []test{{pkg: "internal/engine", name: "TestBreakRemovesExactlyTheGrantWithTheToken"}},
 }, {
 	name: "break-denies-its-work", promise: "P8",
 	what:   "Break whose answer was lost says that it has removed nothing.",
 	file:   "coordinator/operator.go",
 	old:    `		case i < 0 && uncertain:`,
 	new:    `		case i < 0 && uncertain && false:`,
-	caught: []test{{pkg: "coordinator", name: "TestBreakWhoseAnswerIsLost"}},
+	caught: []test{{pkg: "internal/engine", name: "TestBreakWhoseAnswerIsLost"}},
 }, {
 	name: "etcd-remove-by-name", promise: "P7",
 	what:   "Remove deletes the key, whichever entry stands under it by now.",

@@ -128,14 +128,14 @@ var ofRecipes = []mutation{{
 		if g.ctx.Err() != nil {`,
 	new: `	if err := context.Cause(g.ctx); err != nil {
 		if g.ctx.Err() != nil {`,
-	caught: []test{{pkg: "coordinator", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
+	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "leaves-others-without-a-look", promise: "P2",
 	what:   "Whoever gives back one handle of several looks at no clock, and is told that all was well.",
 	file:   "recipes/hold.go",
 	old:    `	if g.session.Timely() && g.leaveOthers(h.level) {`,
 	new:    `	if g.leaveOthers(h.level) {`,
-	caught: []test{{pkg: "coordinator", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
+	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "removal-not-told", promise: "P2",
 	what: "A holder whose entry somebody has deleted goes on.",

@@ -4,68 +4,68 @@ package main
 var ofSessions = []mutation{{
 	name: "counts-from-the-answer", promise: "P2",
 	what:   "The deadline counts from the moment at which the answer to a renewal came, and not from its sending.",
-	file:   "coordinator/renew.go",
+	file:   "internal/engine/renew.go",
 	old:    `s.extend(sent)`,
 	new:    `s.extend(s.client.now())`,
-	caught: []test{simulated("mutex"), {pkg: "coordinator", name: "TestSessionEndsHereBeforeItEndsThere"}},
+	caught: []test{simulated("mutex"), {pkg: "internal/engine", name: "TestSessionEndsHereBeforeItEndsThere"}},
 }, {
 	name: "no-margin", promise: "P2",
 	what:   "The deadline has no margin: a service that counts a little less than the TTL is quicker.",
-	file:   "coordinator/session.go",
+	file:   "internal/engine/session.go",
 	old:    `		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,`,
 	new:    ``,
-	caught: []test{simulated(""), {pkg: "coordinator", name: "TestSlackIsTakenOffTheDeadline"}},
+	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestSlackIsTakenOffTheDeadline"}},
 }, {
 	name: "late-answer-revives", promise: "P2",
 	what:   "A renewal that is acknowledged after the deadline brings the session back to life.",
-	file:   "coordinator/session.go",
+	file:   "internal/engine/session.go",
 	old:    `	if s.ctx.Err() != nil || left <= 0 {`,
 	new:    `	if s.ctx.Err() != nil {`,
-	caught: []test{{pkg: "coordinator", name: "TestAcknowledgementSeenAfterTheDeadlineRevivesNothing"}},
+	caught: []test{{pkg: "internal/engine", name: "TestAcknowledgementSeenAfterTheDeadlineRevivesNothing"}},
 }, {
 	name: "no-look-at-the-clock", promise: "P2",
 	what:   "A session is lost when a timer says so, and not as soon as the clock does: after a pause of the process, that is later.",
-	file:   "coordinator/asleep.go",
+	file:   "internal/engine/asleep.go",
 	old:    `	return s.ctx.Err() == nil && age < time.Duration(s.deadline.Load())`,
 	new:    `	return s.ctx.Err() == nil`,
-	caught: []test{{pkg: "coordinator", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
+	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {
 	name: "sleep-not-asked-about", promise: "P2",
 	what:   "After a machine's sleep the service is not asked whether the session is alive.",
-	file:   "coordinator/asleep.go",
+	file:   "internal/engine/asleep.go",
 	old:    `	return s.client.now().wall >= s.wallDeadline.Load()`,
 	new:    `	return false`,
-	caught: []test{{pkg: "coordinator", name: "TestHoldIsNotCalledGoodAfterASleepThatCostIt"}},
+	caught: []test{{pkg: "internal/engine", name: "TestHoldIsNotCalledGoodAfterASleepThatCostIt"}},
 }, {
 	name: "joins-anew", promise: "P4",
 	what:   "A join whose reply was lost is repeated under another ID.",
-	file:   "coordinator/line.go",
+	file:   "internal/engine/line.go",
 	old:    `uncertain, c.Again = true, true`,
 	new:    `uncertain, c.ID = true, c.ID[1:]+"0"`,
-	caught: []test{simulated(""), {pkg: "coordinator", name: "TestLostReplyToJoinMakesOneEntry"}},
+	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestLostReplyToJoinMakesOneEntry"}},
 }, {
 	name: "lost-join-not-undone", promise: "P4",
 	what: "A join that failed without an answer is not undone.",
-	file: "coordinator/line.go",
+	file: "internal/engine/line.go",
 	old: `	case uncertain:
 		s.forget(line, c.ID)
 `,
 	new:    ``,
-	caught: []test{simulated(""), {pkg: "coordinator", name: "TestJoinGivenUpLeavesNoGhost"}},
+	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestJoinGivenUpLeavesNoGhost"}},
 }, {
 	name: "late-join-not-feared", promise: "P4",
 	what: "A join that was sent twice is not forgotten after its entry has left, and a late request makes the entry again.",
-	file: "coordinator/line.go",
+	file: "internal/engine/line.go",
 	old:  `			s.stray(c.ID)`,
 	new:  ``,
 	caught: []test{
-		{pkg: "coordinator", name: "TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost"},
+		{pkg: "internal/engine", name: "TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost"},
 		{pkg: "recipes", name: "TestJoinThatArrivesAfterARemovalLeavesNoGhost"},
 	},
 }, {
 	name: "own-removal-ignored", promise: "P1",
 	what: "A waiter that finds its own entry gone takes that for an empty line.",
-	file: "coordinator/line.go",
+	file: "internal/engine/line.go",
 	old: `		view, err = s.driver.Ahead(ctx, line, own)
 		return removed(err)`,
 	new: `		if view, err = s.driver.Ahead(ctx, line, own); errors.Is(err, errGone) {
@@ -76,14 +76,14 @@ var ofSessions = []mutation{{
 }, {
 	name: "nearest-of-another-time", promise: "P1",
 	what:   "A join whose reply was lost believes who is said to be nearest, by an answer of a later time.",
-	file:   "coordinator/line.go",
+	file:   "internal/engine/line.go",
 	old:    `			j.First, j.Nearest = false, driver.Place{}`,
 	new:    `			j.First = false`,
-	caught: []test{{pkg: "coordinator", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
+	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
 }, {
 	name: "follower-not-removed", promise: "P8",
 	what: "A waiter whose own entry was deleted is not told so, and waits for the one ahead.",
-	file: "coordinator/line.go",
+	file: "internal/engine/line.go",
 	old:  `			cancel(errGone)`,
 	new:  `			return`,
 	caught: []test{
@@ -99,37 +99,37 @@ var ofSessions = []mutation{{
 }, {
 	name: "waits-without-a-session", promise: "P8",
 	what:   "A waiter whose session is lost goes on waiting.",
-	file:   "coordinator/line.go",
+	file:   "internal/engine/line.go",
 	old:    `	bound, stop := bind(ctx, s.ctx)`,
 	new:    `	bound, stop := bind(ctx, ctx)`,
 	caught: []test{simulated("")},
 }, {
 	name: "leaves-once", promise: "P4",
 	what: "Clean-up in the background is tried once.",
-	file: "coordinator/cleanup.go",
+	file: "internal/engine/cleanup.go",
 	old: `			case err == nil:
 				tell`,
 	new: `			default:
 				tell`,
-	caught: []test{simulated(""), {pkg: "coordinator", name: "TestRefusedLeaveIsTriedUntilItIsAllowed"}},
+	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestRefusedLeaveIsTriedUntilItIsAllowed"}},
 }, {
 	name: "dead-context-unlocks-nothing", promise: "P4",
 	what:   "A release with a context that is dead already asks nothing of the service.",
-	file:   "coordinator/bound.go",
+	file:   "internal/engine/bound.go",
 	old:    `	switch ended := ctx.Err() != nil; {`,
 	new:    `	switch ended := ctx == nil; {`,
 	caught: []test{{pkg: "mutex", name: "TestUnlockWithADeadContext"}},
 }, {
 	name: "own-context-unlocks-nothing", promise: "P4",
 	what:   "A release with the hold's own context ends with it, before the service was asked.",
-	file:   "coordinator/bound.go",
+	file:   "internal/engine/bound.go",
 	old:    `marked && !endedByUs(ctx):`,
 	new:    `marked:`,
 	caught: []test{{pkg: "recipes", name: "TestReleaseWithTheContextOfTheHold"}},
 }, {
 	name: "downgrade-with-a-gap", promise: "P1",
 	what: "A conversion leaves the line and joins it again, at its end.",
-	file: "coordinator/entry.go",
+	file: "internal/engine/entry.go",
 	old:  `		p, err := s.can.Converter.Convert(ctx, line, own, mode, value)`,
 	new: `		err := s.driver.Leave(ctx, line, own.Place)
 		j, _ := s.driver.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})

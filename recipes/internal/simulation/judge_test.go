@@ -14,6 +14,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // line is what the judge knows of a line: what the service told, and what those who hold have said.
@@ -563,7 +564,7 @@ func (w *world) next(l *line) {
 func (w *world) auditWaiters(l *line) {
 	prompt := w.prompt
 	if l.name.recipe == "semaphore" {
-		prompt += coordinator.SettleAfter // who waits for the one ahead to be converted may have seen another crowd than that one: see recipes/crowd.go
+		prompt += engine.SettleAfter // who waits for the one ahead to be converted may have seen another crowd than that one: see recipes/crowd.go
 	}
 	if w.next(l); l.next.token != 0 && w.now()-l.next.since > prompt {
 		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.line, l.next.token, l.next.since)

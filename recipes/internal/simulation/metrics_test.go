@@ -8,17 +8,18 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
 // book is kept by all clients of a world: what began has ended once, and gauges are zero when all is over.
 type book struct {
-	meter coordinator.Observer
+	meter event.Observer
 
 	mu     sync.Mutex
 	sums   map[string]float64 // of counters and gauges, by name and labels
 	counts map[string]int     // of histograms, by name
-	stages map[place][]coordinator.EventKind
+	stages map[place][]event.Kind
 	bad    []string
 }
 
@@ -30,7 +31,7 @@ type place struct {
 }
 
 func newBook() *book {
-	b := &book{sums: map[string]float64{}, counts: map[string]int{}, stages: map[place][]coordinator.EventKind{}}
+	b := &book{sums: map[string]float64{}, counts: map[string]int{}, stages: map[place][]event.Kind{}}
 	b.meter = observe.New(b, nil)
 	return b
 }
@@ -55,17 +56,17 @@ func (b *book) Record(id observe.ID, v float64, values ...string) {
 func (b *book) blame(format string, args ...any) { b.bad = append(b.bad, fmt.Sprintf(format, args...)) }
 
 // orders are the ways of a contender, in the order in which it is told of them. Whatever else is told of it comes between.
-var orders = [][]coordinator.EventKind{
-	{coordinator.EventJoined, coordinator.EventNotGranted},
-	{coordinator.EventJoined, coordinator.EventGranted, coordinator.EventReleased},
-	{coordinator.EventJoined, coordinator.EventGranted, coordinator.EventLost},
+var orders = [][]event.Kind{
+	{event.Joined, event.NotGranted},
+	{event.Joined, event.Granted, event.Released},
+	{event.Joined, event.Granted, event.Lost},
 }
 
-// Observe implements coordinator.Observer.
-func (b *book) Observe(e coordinator.Event) {
+// Observe implements event.Observer.
+func (b *book) Observe(e event.Event) {
 	b.meter.Observe(e)
 	switch e.Kind {
-	case coordinator.EventJoined, coordinator.EventGranted, coordinator.EventNotGranted, coordinator.EventReleased, coordinator.EventLost:
+	case event.Joined, event.Granted, event.NotGranted, event.Released, event.Lost:
 	default:
 		return
 	}
@@ -99,7 +100,7 @@ func (b *book) audit() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for p, stages := range b.stages {
-		if !slices.ContainsFunc(orders, func(o []coordinator.EventKind) bool { return slices.Equal(o, stages) }) {
+		if !slices.ContainsFunc(orders, func(o []event.Kind) bool { return slices.Equal(o, stages) }) {
 			b.blame("%v has come no further than %v", p, stages)
 		}
 	}

@@ -16,7 +16,9 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // world is everything that one seed makes. It lives in one bubble.
@@ -58,7 +60,7 @@ type world struct {
 	seen     map[string]evidence // of each actor
 	watchers map[string]*watcher
 	closedBy map[*memory.Driver]string // the session that ended when the client was closed
-	trace    []event
+	trace    []traced
 	bad      []string
 	doing    map[string]string // what each actor is about
 	figures
@@ -76,8 +78,8 @@ type figures struct {
 	slowest                              time.Duration // from mending, or from asking if that was later, to a grant
 }
 
-// event is one line of the trace. It is put into words if somebody wants to read it.
-type event struct {
+// traced is one line of the trace. It is put into words if somebody wants to read it.
+type traced struct {
 	at     time.Duration
 	format string
 	args   []any
@@ -130,7 +132,7 @@ func newWorld(seed uint64, recipe string) *world {
 		if n.recipe == "" {
 			n.recipe = recipeKinds[r.IntN(len(recipeKinds))]
 		}
-		n.line, _ = coordinator.LineOf(n.recipe, n.name)
+		n.line, _ = engine.LineOf(n.recipe, n.name)
 		w.names = append(w.names, n)
 		w.lines[n.line] = newLine(n)
 	}
@@ -165,7 +167,7 @@ func (w *world) draw(key string) *rand.Rand {
 
 // log adds to the trace. The caller holds w.mu.
 func (w *world) log(format string, args ...any) {
-	w.trace = append(w.trace, event{at: w.now(), format: format, args: args})
+	w.trace = append(w.trace, traced{at: w.now(), format: format, args: args})
 }
 
 // say is log for those who do not hold w.mu.
@@ -195,7 +197,7 @@ func (w *world) sum() uint64 {
 	for i := range w.trace {
 		w.trace[i].text = fmt.Sprintf(w.trace[i].format, w.trace[i].args...)
 	}
-	slices.SortStableFunc(w.trace, func(a, b event) int {
+	slices.SortStableFunc(w.trace, func(a, b traced) int {
 		if a.at != b.at {
 			return int(a.at - b.at)
 		}
@@ -326,7 +328,7 @@ func (w *world) open(s *slot) {
 	c, err := coordinator.New(&jittery{Driver: d, w: w, slot: s},
 		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)), coordinator.WithRetry(coordinator.Retry{Jitter: -1}),
-		coordinator.WithObserver(w.book), coordinator.WithObserver(coordinator.ObserverFunc(func(e coordinator.Event) { w.observe(s, d, e) })))
+		coordinator.WithObserver(w.book), coordinator.WithObserver(event.ObserverFunc(func(e event.Event) { w.observe(s, d, e) })))
 	if err != nil {
 		panic(err)
 	}
@@ -342,19 +344,19 @@ func (w *world) open(s *slot) {
 }
 
 // observe hears what the clients say of themselves.
-func (w *world) observe(s *slot, d *memory.Driver, e coordinator.Event) {
+func (w *world) observe(s *slot, d *memory.Driver, e event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch e.Kind {
-	case coordinator.EventSessionOpened:
+	case event.SessionOpened:
 		w.log("c%d opened session %s", s.index, e.Session)
-	case coordinator.EventSessionEnded:
+	case event.SessionEnded:
 		w.log("c%d session %s ended", s.index, e.Session)
 		w.ended[e.Session], w.told[s.index] = w.now(), w.now()
 		if errors.Is(e.Err, coordinator.ErrClosed) {
 			w.closedBy[d] = e.Session
 		}
-	case coordinator.EventLost:
+	case event.Lost:
 		w.losses++
 		w.log("c%d lost token %d of %s", s.index, e.Token, e.Line)
 	}

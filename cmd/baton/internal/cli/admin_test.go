@@ -19,6 +19,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/mutex"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
@@ -197,7 +198,7 @@ latch      x               ?             ?
 func TestListShowsTheRestOfWhatCannotBeRead(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.crowd()
-		session := must(s.client("web-9").Session(s.Context()))(s)
+		session := must(engine.Of(s.client("web-9")).Session(s.Context()))(s)
 		must(session.SetRecord(s.Context(), "semaphore/calls", []byte("junk"), must(session.Record(s.Context(), "semaphore/calls", driver.Any))(s).Version))(s)
 		r := s.baton("list")
 		if r.code != exitFailed || !strings.Contains(r.out, "web-1") || !strings.Contains(r.err, "1 of 4 lines") || !strings.Contains(r.err, "junk") ||

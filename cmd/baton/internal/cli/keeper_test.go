@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/mutex"
 )
@@ -82,7 +83,7 @@ func newScene(t *testing.T, ward *fakeWard, grace time.Duration) *scene {
 	renewed := make(chan struct{}, 1)
 	r := &run{renewed: renewed}
 	c, err := coordinator.New(s.service.Driver(), coordinator.WithTTL(10*time.Second),
-		coordinator.WithObserver(coordinator.ObserverFunc(r.observe)), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+		coordinator.WithObserver(event.ObserverFunc(r.observe)), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func readElection(ctx context.Context, c *coordinator.Client, name string) (line
 
 // newView is a line with nobody in it.
 func newView(c *coordinator.Client, kind, name string) lineView {
-	return lineView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Sharer() != nil} // an empty array, and not null
+	return lineView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()} // an empty array, and not null
 }
 
 // with has all who stand in line for the same.
@@ -188,7 +188,7 @@ func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([
 	switch {
 	case kind != "":
 		of = []string{kind}
-	case c.Sharer() != nil:
+	case c.Shared():
 		return nil, usage(errWhichKind)
 	}
 	lines := []lineView{} // shown as an empty list, if need be

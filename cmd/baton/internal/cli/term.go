@@ -14,6 +14,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -39,7 +40,7 @@ func (r *run) main(ctx context.Context) error {
 		// Not its arguments: whoever can read the service sees this, and arguments can have secrets.
 		r.flags.payload = filepath.Base(r.path)
 	}
-	c, err := r.open(append(r.flags.options(), coordinator.WithObserver(coordinator.ObserverFunc(r.observe)))...)
+	c, err := r.open(append(r.flags.options(), coordinator.WithObserver(event.ObserverFunc(r.observe)))...)
 	if err != nil {
 		return err
 	}
@@ -116,8 +117,8 @@ func signalOf(ctx context.Context) *signalError {
 
 func (e *signalError) exit() error { return &exitError{code: exitSignal + e.number} }
 
-func (r *run) observe(e coordinator.Event) {
-	if e.Kind == coordinator.EventSessionRenewed {
+func (r *run) observe(e event.Event) {
+	if e.Kind == event.SessionRenewed {
 		select {
 		case r.renewed <- struct{}{}:
 		default:

@@ -1,0 +1,25 @@
+package event
+
+import "fmt"
+
+// State is what a client knows of its session.
+type State int
+
+// The states of a session. StateLost is final.
+const (
+	StateConnected State = iota + 1 // the last renewal was acknowledged
+	StateSuspended                  // the last renewal was not; the deadline stands
+	StateLost                       // over, by the service's word, by the clock or by Close
+)
+
+func (s State) String() string {
+	switch s {
+	case StateConnected:
+		return "connected"
+	case StateSuspended:
+		return "suspended"
+	case StateLost:
+		return "lost"
+	}
+	return fmt.Sprintf("State(%d)", int(s))
+}

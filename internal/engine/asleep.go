@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// The deadline of a session is kept on the monotonic clock, which steps of the wall clock do not move. While a
+// machine is suspended that clock stands still on most systems and the service's does not, so after it the deadline
+// means nothing. The wall clock is the only one in the standard library that goes on meanwhile. It proves nothing, since
+// it may have been set, but it can raise the question: when the deadline has passed by the wall clock alone, the
+// service is asked before a hold is called good. Requests go on as ever: each one is such a question.
+
+// How often a session whose holders only listen compares the clocks.
+const (
+	looksPerTTL = 16
+	lookAtLeast = 5 * time.Second
+)
+
+// askAtMost is how long the service has to answer whether the session lives, if a quarter of the TTL is more.
+const askAtMost = 2 * time.Second
+
+// errAsleep is the reason to doubt a session whose deadline has not passed.
+var errAsleep = errors.New("the wall clock has run ahead of the monotonic one: the machine slept, or its clock was set")
+
+// moment is one moment on both clocks.
+type moment struct {
+	time time.Time // for its monotonic reading
+	wall int64     // Unix nanoseconds
+}
+
+// now reads the clocks.
+func (c *config) now() moment {
+	now := time.Now()
+	if c.wall != nil {
+		return moment{now, c.wall().UnixNano()}
+	}
+	return moment{now, now.UnixNano()}
+}
+
+// doubtful says that the deadline has passed by the wall clock, as it was when the last acknowledged
+// renewal was sent.
+func (s *Session) doubtful() bool {
+	return s.client.now().wall >= s.wallDeadline.Load()
+}
+
+// Sure says that the session lives, by both clocks, so that nobody has to be asked. It reads the clock once.
+func (s *Session) Sure() bool {
+	now := s.client.now()
+	return s.inTime(now.time.Sub(s.born)) && now.wall < s.wallDeadline.Load()
+}
+
+// Timely is Sure without the wall clock, at half the price: it knows nothing of a machine that slept.
+func (s *Session) Timely() bool { return s.inTime(time.Since(s.born)) }
+
+func (s *Session) inTime(age time.Duration) bool {
+	return s.ctx.Err() == nil && age < time.Duration(s.deadline.Load())
+}
+
+// ask has the service asked whether it still has the session, together with whoever else asks. The channel is closed when
+// it has answered, or when the session has ended for want of an answer.
+func (s *Session) ask() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == event.StateLost {
+		return s.ctx.Done()
+	}
+	if s.asked == nil {
+		asked := make(chan struct{})
+		s.asked = asked
+		s.wg.Go(func() {
+			s.awake()
+			s.mu.Lock()
+			s.asked = nil
+			s.mu.Unlock()
+			close(asked)
+		})
+	}
+	return s.asked
+}
+
+// awake renews the session, over a few attempts if it must, and ends it if that does not succeed in time: it would be
+// believed for too long.
+func (s *Session) awake() {
+	bound := min(s.TTL()/RenewalsPerTTL, askAtMost)
+	pauses := s.client.retry.pauses()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	last := ErrUnavailable
+	for began := time.Now(); ; {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-timer.C:
+		}
+		left := bound - time.Since(began)
+		if left <= 0 {
+			s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w", errAsleep, last)))
+			return
+		}
+		if last = s.renewOnce(left); last == nil || errors.Is(last, ErrSessionLost) {
+			return
+		}
+		left = bound - time.Since(began)
+		s.suspend(fmt.Errorf("%w: %w", errAsleep, last), left)
+		timer.Reset(min(pauses.NextBackOff(), left))
+	}
+}

@@ -1,0 +1,282 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/mutex"
+)
+
+// wallClock is a wall clock that can be set.
+type wallClock struct{ ahead atomic.Int64 }
+
+func (c *wallClock) now() time.Time       { return time.Now().Add(time.Duration(c.ahead.Load())) }
+func (c *wallClock) step(d time.Duration) { c.ahead.Add(int64(d)) }
+
+// withClock runs a test in a world whose client has a wall clock of its own, while it holds a lock. A machine that has
+// slept is one whose wall clock has run ahead, and whose session the service may have ended meanwhile.
+func withClock(t *testing.T, f func(w world, c *wallClock, l *mutex.Lock)) {
+	t.Helper()
+	var c wallClock
+	within(t, func(w world) {
+		m, err := mutex.New(w.client, "jobs")
+		if err != nil {
+			w.Fatal(err)
+		}
+		l, err := m.Lock(w.Context())
+		if err != nil {
+			w.Fatal(err)
+		}
+		f(w, &c, l)
+		_ = l.Unlock(w.Context()) // lost in some worlds
+	}, engine.WithWallClock(c.now))
+}
+
+func TestStepsOfTheWallClockChangeNothing(t *testing.T) {
+	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+		for _, step := range []time.Duration{
+			time.Hour, -time.Hour, 24 * time.Hour, -48 * time.Hour, time.Second, -time.Second, 9 * time.Second, 365 * 24 * time.Hour,
+		} {
+			c.step(step)
+			if err := l.Err(); err != nil {
+				t.Fatalf("at once after a step of %v: %v", step, err)
+			}
+			time.Sleep(time.Minute)
+			if err := l.Context().Err(); err != nil {
+				t.Fatalf("after a step of %v: %v", step, context.Cause(l.Context()))
+			}
+		}
+	})
+}
+
+func TestStepBackAsksNothing(t *testing.T) {
+	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+		before := w.svc.Stats().Requests[memory.OpRenew]
+		c.step(-time.Hour)
+		if err := l.Err(); err != nil {
+			t.Error(err)
+		}
+		if n := w.svc.Stats().Requests[memory.OpRenew] - before; n != 0 {
+			t.Errorf("%d renewals for a step back", n)
+		}
+	})
+}
+
+func TestServiceIsAskedOnceAfterTheMachineSlept(t *testing.T) {
+	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+		before := w.svc.Stats().Requests[memory.OpRenew]
+		w.link.Delay(10*time.Millisecond, 10*time.Millisecond)
+		c.step(time.Hour)
+		looked := make(chan error)
+		for range 20 {
+			go func() { looked <- l.Err() }()
+		}
+		for range 20 {
+			if err := <-looked; err != nil {
+				t.Error(err)
+			}
+		}
+		if n := w.svc.Stats().Requests[memory.OpRenew] - before; n != 1 {
+			t.Errorf("%d renewals for 20 looks after one sleep, want 1", n)
+		}
+		if state, _ := w.session().State(); state != event.StateConnected {
+			t.Errorf("the session is %v after the service has confirmed it", state)
+		}
+	})
+}
+
+// TestHoldIsNotCalledGoodAfterASleepThatCostIt: the service has ended the session and told nobody, since the
+// connections died in the sleep. The first look knows.
+func TestHoldIsNotCalledGoodAfterASleepThatCostIt(t *testing.T) {
+	for what, look := range map[string]func(l *mutex.Lock) error{
+		"Lock.Err":           (*mutex.Lock).Err,
+		"Lock.Context().Err": func(l *mutex.Lock) error { return l.Context().Err() },
+		"Unlock":             func(l *mutex.Lock) error { return l.Unlock(context.Background()) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+				w.sleepThroughTheEnd(c)
+				if look(l) == nil {
+					t.Error("the hold is called good")
+				}
+				if err := context.Cause(l.Context()); !errors.Is(err, engine.ErrSessionLost) {
+					t.Errorf("cause %v", err)
+				}
+			})
+		})
+	}
+}
+
+// sleepThroughTheEnd lets the machine sleep while the service ends its session. What the service says of that
+// is lost with the connection.
+func (w world) sleepThroughTheEnd(c *wallClock) {
+	w.Helper()
+	s := w.session()
+	w.link.HoldReplies()
+	if !w.svc.Expire(s.ID()) {
+		w.Fatal("no session to expire")
+	}
+	w.link.Reset()
+	w.link.Heal()
+	c.step(time.Hour)
+}
+
+// TestHolderWhoOnlyListensIsToldSoonAfterASleep: without a look of its own, within a sixteenth of the TTL.
+func TestHolderWhoOnlyListensIsToldSoonAfterASleep(t *testing.T) {
+	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+		time.Sleep(100 * time.Millisecond) // the renewal is far away
+		w.sleepThroughTheEnd(c)
+		began := time.Now()
+		<-l.Context().Done()
+		if took := time.Since(began); took > engine.DefaultTTL/16 {
+			t.Errorf("told after %v", took)
+		}
+	})
+}
+
+// TestSleepWhileTheServiceIsAwayIsALoss: nobody can say that the session lives, so it counts as lost, long before its
+// deadline by the clock that slept.
+func TestSleepWhileTheServiceIsAwayIsALoss(t *testing.T) {
+	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+		w.link.Cut()
+		defer w.link.Heal()
+		c.step(time.Hour)
+		began := time.Now()
+		err := l.Err()
+		if !errors.Is(err, engine.ErrSessionLost) || !strings.Contains(err.Error(), "slept") {
+			t.Errorf("Err = %v", err)
+		}
+		if took := time.Since(began); took > engine.DefaultTTL/4 {
+			t.Errorf("believed for %v", took)
+		}
+	})
+}
+
+// TestSleptWaiterIsNotAdmittedOnItsOldSession: it slept through the end of its session and the news that it was
+// admitted.
+func TestSleptWaiterIsNotAdmittedOnItsOldSession(t *testing.T) {
+	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+		other, _ := w.another()
+		defer func() { _ = other.Close(w.Context()) }()
+		m, err := mutex.New(other, "jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Unlock(w.Context())
+		ahead, err := m.Lock(w.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := make(chan error, 1)
+		mine, err := mutex.New(w.client, "jobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			l, err := mine.Lock(w.Context())
+			if err == nil {
+				err = l.Err()
+				_ = l.Unlock(w.Context())
+			}
+			waited <- err
+		}()
+		synctest.Wait()
+		s := w.session()
+		w.link.HoldReplies()
+		if err := ahead.Unlock(w.Context()); err != nil { // the notice is held
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if !w.svc.Expire(s.ID()) {
+			t.Fatal("no session to expire")
+		}
+		c.step(time.Hour)
+		w.link.Heal() // the notice of the grant first
+		if err := <-waited; !errors.Is(err, engine.ErrSessionLost) {
+			t.Errorf("the waiter that slept through its session's end: %v", err)
+		}
+	})
+}
+
+// TestCallsEndByTheirContextAfterASleep although nobody answers whether the session lives.
+func TestCallsEndByTheirContextAfterASleep(t *testing.T) {
+	for what, call := range map[string]func(ctx context.Context, w world, m *mutex.Mutex, l *mutex.Lock) error{
+		"Lock": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
+			_, err := m.Lock(ctx)
+			return err
+		},
+		"TryLock": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
+			_, err := m.TryLock(ctx)
+			return err
+		},
+		"re-entering Lock": func(ctx context.Context, _ world, m *mutex.Mutex, l *mutex.Lock) error {
+			inner, cancel := context.WithCancelCause(l.Context())
+			defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+			_, err := m.Lock(inner)
+			return err
+		},
+		"Unlock": func(ctx context.Context, _ world, _ *mutex.Mutex, l *mutex.Lock) error { return l.Unlock(ctx) },
+		"Contenders": func(ctx context.Context, _ world, m *mutex.Mutex, _ *mutex.Lock) error {
+			_, err := m.Contenders(ctx)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+				m, err := mutex.New(w.client, "jobs")
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.link.Cut()
+				defer w.link.Heal()
+				c.step(time.Hour)
+				ctx, cancel := context.WithTimeout(w.Context(), 50*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				if err := call(ctx, w, m, l); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s = %v", what, err)
+				}
+				if took := time.Since(began); took > 60*time.Millisecond {
+					t.Errorf("%s with a context of 50 ms took %v", what, took)
+				}
+			})
+		})
+	}
+}
+
+// TestObserverThatLooksWhileTheServiceIsAskedHangsNothing: it must not call Baton, and hurts only itself.
+func TestObserverThatLooksWhileTheServiceIsAskedHangsNothing(t *testing.T) {
+	for _, back := range []bool{false, true} {
+		var c wallClock
+		var l *mutex.Lock
+		within(t, func(w world) {
+			m, err := mutex.New(w.client, "jobs")
+			if err != nil {
+				w.Fatal(err)
+			}
+			if l, err = m.Lock(w.Context()); err != nil {
+				w.Fatal(err)
+			}
+			c.step(time.Hour)
+			var renewals atomic.Int64
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				return memory.Fate{DropRequest: r.Op == memory.OpRenew && (renewals.Add(1) == 1 || !back)}
+			})
+			if err := l.Err(); (err == nil) != back {
+				t.Errorf("Err = %v", err)
+			}
+		}, engine.WithWallClock(c.now), engine.WithObserver(event.ObserverFunc(func(e event.Event) {
+			if e.Kind == event.SessionSuspended {
+				_ = l.Err()
+			}
+		})))
+	}
+}

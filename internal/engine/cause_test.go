@@ -1,0 +1,163 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// causal is a driver that returns the cause of the context it was given, as real ones do.
+type causal struct{ driver.Driver }
+
+func (d causal) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	return causalSession{coordinatortest.WithCapabilities(s)}, nil
+}
+
+type causalSession struct{ coordinatortest.Full }
+
+// Capabilities are the session's, with what is replaced.
+func (s causalSession) Capabilities() driver.Capabilities { return s.Offer(s) }
+
+func (s causalSession) Join(ctx context.Context, l driver.Line, c driver.Contender) (driver.Joined, error) {
+	j, err := s.Full.Join(ctx, l, c)
+	return j, causeOf(ctx, err)
+}
+
+func (s causalSession) Leave(ctx context.Context, l driver.Line, p driver.Place) error {
+	return causeOf(ctx, s.Full.Leave(ctx, l, p))
+}
+
+func (s causalSession) Watch(ctx context.Context, l driver.Line, p ...driver.Place) error {
+	return causeOf(ctx, s.Full.Watch(ctx, l, p...))
+}
+
+func causeOf(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// ours are errors that a context may end with, since users hand them on, and that mean something
+// else when a driver says them.
+var ours = []error{
+	engine.ErrTaken, engine.ErrSessionLost, engine.ErrRefused, engine.ErrInvalid, engine.ErrClosed,
+	engine.ErrUnavailable, driver.ErrGone,
+	&engine.Error{Op: "unlock", Name: "other", Err: engine.ErrNotHeld, Maybe: true},
+}
+
+// caused runs a test on a causal driver, for every one of our errors.
+func caused(t *testing.T, f func(w world, cause error)) {
+	t.Helper()
+	for _, cause := range ours {
+		within(t, func(w world) {
+			var err error
+			w.link = w.svc.Driver()
+			if w.client, err = coordinator.New(causal{w.link}, quiet); err != nil {
+				w.Fatal(err)
+			}
+			f(w, cause)
+			if err := w.client.Close(w.Context()); err != nil {
+				w.Error(err)
+			}
+		})
+	}
+}
+
+// endsIn is a context that ends with a cause after a time.
+func endsIn(w world, d time.Duration, cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(w.Context())
+	time.AfterFunc(d, func() { cancel(cause) })
+	return ctx
+}
+
+// TestCauseOfTheCallersContextIsNotTheServicesWord: joins and leaves that are cancelled with one of our own errors are
+// cleaned up like all others, and the session lives.
+func TestCauseOfTheCallersContextIsNotTheServicesWord(t *testing.T) {
+	caused(t, func(w world, cause error) {
+		s := w.session()
+		w.link.Delay(500*time.Millisecond, 500*time.Millisecond)
+		_, err := s.Join(endsIn(w, 700*time.Millisecond, cause), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err == nil || !engine.MayHaveApplied(err) {
+			w.Errorf("%v: Join = %v", cause, err)
+		}
+		time.Sleep(5 * time.Second)
+		if left := w.svc.Snapshot(line); len(left) != 0 {
+			w.Errorf("%v: a join that was cancelled with it left %v", cause, left)
+		}
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdee", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := s.Leave(endsIn(w, 200*time.Millisecond, cause), line, j.Place); err == nil {
+			w.Error("Leave did not end with its context")
+		}
+		time.Sleep(5 * time.Second)
+		if left := w.svc.Snapshot(line); len(left) != 0 || s.Err() != nil {
+			w.Errorf("%v: a leave that was cancelled with it left %v; session %v", cause, left, s.Err())
+		}
+	})
+}
+
+func TestWaitReturnsTheCauseItself(t *testing.T) {
+	caused(t, func(w world, cause error) {
+		s := w.session()
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := s.Await(endsIn(w, time.Second, cause), line, j.Place); err != cause { //nolint:errorlint // itself
+			w.Errorf("Await = %v, want %v itself", err, cause)
+		}
+		if s.Err() != nil {
+			w.Errorf("%v: session %v", cause, s.Err())
+		}
+	})
+}
+
+func TestCancelledOpeningIsNotAClosedClient(t *testing.T) {
+	caused(t, func(w world, cause error) {
+		w.link.Delay(time.Second, 0)
+		_, err := engine.Of(w.client).Session(endsIn(w, 500*time.Millisecond, cause))
+		if !errors.Is(err, engine.ErrUnavailable) {
+			w.Errorf("%v: Session = %v, want ErrUnavailable with the cause behind it", cause, err)
+		}
+		w.link.Delay(0, 0)
+		w.session()
+	})
+}
+
+func TestAnswerThatCameIsNotThrownAway(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		if _, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
+			w.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin {
+				cancel() // while the answer is on its way
+			}
+			return memory.Fate{}
+		})
+		_, err := s.Join(ctx, line, driver.Contender{ID: "0123456789abcdee", Mode: "x", Alone: true})
+		if !errors.Is(err, engine.ErrTaken) && !errors.Is(err, context.Canceled) {
+			w.Errorf("Join = %v", err)
+		}
+		if errors.Is(err, engine.ErrUnavailable) {
+			w.Errorf("Join = %v, but the service is well", err)
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// Client is a process's connection to one service. Make one for each service and
+// share it: one session serves thousands of names. It is safe for concurrent use.
+type Client struct {
+	config
+	driver driver.Driver
+
+	ctx    context.Context // ends, with cause ErrClosed, when Close begins
+	cancel context.CancelCauseFunc
+
+	wg         sync.WaitGroup  // the closing of lost sessions
+	late       context.Context // ends when Close does not wait for them any longer
+	lateCancel context.CancelFunc
+
+	// opening is held, by sending to it, by whoever opens or closes a session. It is a
+	// channel because it is held across I/O and waited for under a context.
+	opening chan struct{}
+
+	mu      sync.Mutex // guards what follows; never held across I/O
+	session *Session
+	closed  bool
+	done    chan struct{} // closed when the first Close has come to its end
+	result  error         // of the first Close
+}
+
+// Of returns the engine of a *coordinator.Client, nil if client is none or nil.
+// Package coordinator sets it. That way recipes reach the engine, and users of a
+// lock do not see it.
+var Of func(client any) *Client
+
+// Driver is the driver that the client was made of.
+func (c *Client) Driver() driver.Driver { return c.driver }
+
+// New returns a client on a driver. It does no I/O: the first use opens the
+// session. The client owns the driver and closes it.
+func New(d driver.Driver, opts ...Option) (*Client, error) {
+	if d == nil {
+		return nil, invalid("nil driver")
+	}
+	c := &Client{driver: d, opening: make(chan struct{}, 1), done: make(chan struct{})}
+	var err error
+	if c.config, err = newConfig(opts); err != nil {
+		return nil, err
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.late, c.lateCancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// String names the service, without secrets.
+func (c *Client) String() string { return c.driver.String() }
+
+// Identity is who this client is in listings.
+func (c *Client) Identity() string { return c.identity }
+
+// Log is the client's logger, for recipes.
+func (c *Client) Log() *slog.Logger { return c.log }
+
+// Done is closed when Close begins. From then on Session returns ErrClosed.
+func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Observe tells the client's observers, for recipes.
+func (c *Client) Observe(e event.Event) {
+	for _, o := range c.observers {
+		o.Observe(e)
+	}
+}
+
+// Session returns the live session and opens one if there is none or the last one
+// was lost. While the service is away it tries until ctx ends; the error is then ErrUnavailable
+// together with the context's cause. ErrInvalid and ErrRefused come back at once, ErrClosed
+// after Close.
+func (c *Client) Session(ctx context.Context) (*Session, error) {
+	s, err := c.live()
+	if s != nil || err != nil {
+		return s, err
+	}
+	bound, stop := bind(ctx, c.ctx)
+	defer stop()
+	select {
+	case c.opening <- struct{}{}:
+		defer func() { <-c.opening }()
+	case <-bound.Done():
+		return nil, c.notOpened(ctx, ErrUnavailable)
+	}
+	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
+		return s, err
+	}
+	c.bury()
+	if s, err = c.open(bound); err != nil {
+		return nil, c.notOpened(ctx, err)
+	}
+	c.mu.Lock()
+	c.session = s
+	c.mu.Unlock()
+	return s, nil
+}
+
+// bury sees to it that the lost session is ended before another one takes its place: after that
+// nobody would know of it.
+func (c *Client) bury() {
+	c.mu.Lock()
+	s := c.session
+	c.mu.Unlock()
+	if s != nil {
+		c.later(s)
+	}
+}
+
+// live returns the session if it is alive, ErrClosed after Close, and else nothing.
+func (c *Client) live() (*Session, error) {
+	c.mu.Lock()
+	s, closed := c.session, c.closed
+	c.mu.Unlock()
+	switch {
+	case closed:
+		return nil, &Error{Op: "session", Name: c.String(), Err: ErrClosed}
+	case s != nil && s.Ended() == nil:
+		return s, nil
+	}
+	return nil, nil
+}
+
+// open opens a session, trying again while the service is unavailable. One attempt lasts no longer
+// than the TTL: after that its session could be over before it was used.
+func (c *Client) open(ctx context.Context) (*Session, error) {
+	var s *Session
+	began := time.Now()
+	warned := false
+	err := c.retry.do(ctx, func() (err error) {
+		attempt, cancel := context.WithTimeout(ctx, c.ttl)
+		defer cancel()
+		s, err = c.openOnce(attempt)
+		if err != nil && attempt.Err() != nil && ctx.Err() == nil {
+			return driver.Wrap(ErrUnavailable, err)
+		}
+		return err
+	}, func(err error) {
+		level := slog.LevelDebug
+		if !warned { // once for each outage that somebody waits for
+			level, warned = slog.LevelWarn, true
+		}
+		c.log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
+		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
+	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: time.Since(began)})
+	return s, nil
+}
+
+func (c *Client) openOnce(ctx context.Context) (*Session, error) {
+	sent := c.now()
+	ds, err := c.driver.Open(ctx, c.ttl)
+	if err != nil {
+		return nil, err
+	}
+	s := newSession(c, ds, sent)
+	if time.Until(s.Deadline()) <= 0 { // by the clock it is lost before it was used
+		_ = ds.Close(ctx)
+		return nil, driver.Wrap(ErrUnavailable, errors.New("the service took longer to open a session than the session lives"))
+	}
+	s.start()
+	return s, nil
+}
+
+// notOpened is the error of a Session call that failed with err.
+func (c *Client) notOpened(ctx context.Context, err error) error {
+	switch {
+	case c.ctx.Err() != nil:
+		err = ErrClosed
+	case ctx.Err() != nil && !definite(err):
+		err = unavailable(err, context.Cause(ctx))
+	}
+	return &Error{Op: "session", Name: c.String(), Err: err}
+}
+
+// Close gives back all that the client holds, at once and not after the TTL: contexts of holds end
+// with ErrClosed, waiters return ErrClosed, the session is ended at the service,
+// and everything that the client started has come to its end.
+//
+// The service is asked once. When it does not answer before ctx ends, or within the TTL, or the connection breaks under
+// the request, the error says so; local resources are released all the same, and what was held is free after the TTL. With a context
+// that was dead before the call, Close still tries for up to two seconds. Called again,
+// it waits for the first call and returns its error.
+func (c *Client) Close(ctx context.Context) error {
+	ctx, stop := Afterwards(ctx)
+	defer stop()
+	c.mu.Lock()
+	again := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if !again {
+		c.cancel(ErrClosed)
+		err := c.close(ctx)
+		if err != nil {
+			err = &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
+		}
+		c.result = err
+		close(c.done)
+		return err // what was done in time is not undone by a ctx that ends right then
+	}
+	select {
+	case <-c.done:
+		return c.result
+	case <-ctx.Done():
+		return &Error{Op: "close", Name: c.String(), Err: unavailable(nil, context.Cause(ctx)), Maybe: true}
+	}
+}
+
+// close is Close, once.
+func (c *Client) close(ctx context.Context) error {
+	// Whoever is opening a session returns soon, since its context has just ended (clause
+	// G2), and can store no other session after this.
+	c.opening <- struct{}{}
+	defer func() { <-c.opening }()
+
+	var err error
+	c.mu.Lock()
+	s := c.session
+	c.mu.Unlock()
+	if s != nil {
+		within, cancel := context.WithTimeout(ctx, s.TTL()) // after that there is nothing left to give back
+		defer cancel()
+		err = s.close(within)
+		switch {
+		case err == nil || within.Err() == nil:
+		case ctx.Err() == nil:
+			err = unavailable(err, errors.New("no answer within the TTL"))
+		default:
+			err = unavailable(err, context.Cause(ctx))
+		}
+		ctx = within
+	}
+	stop := context.AfterFunc(ctx, c.lateCancel)
+	c.wg.Wait()
+	stop()
+	c.lateCancel()
+	return errors.Join(err, c.driver.Close(ctx))
+}
+
+// later ends a lost session in the background, for at most its TTL, unless Close has
+// begun or has seen to it: then Close does it.
+func (c *Client) later(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || !s.closing.CompareAndSwap(false, true) {
+		return
+	}
+	c.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(c.late, s.TTL())
+		defer cancel()
+		if err := s.driver.Close(ctx); err != nil {
+			c.log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
+		}
+		s.wg.Wait()
+	})
+}

@@ -1,0 +1,66 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/mutex"
+)
+
+// TestLossIsSeenByTheClockBeforeAnyTimerRuns looks at a hold that is past its deadline, before anybody else did and with
+// no timer to help: each look must find out by itself. The wall clock stands still, so that it does not help either.
+func TestLossIsSeenByTheClockBeforeAnyTimerRuns(t *testing.T) {
+	for what, look := range map[string]func(l *mutex.Lock, work context.Context) error{
+		"Lock.Err":             func(l *mutex.Lock, _ context.Context) error { return l.Err() },
+		"Lock.Context().Err":   func(l *mutex.Lock, _ context.Context) error { return l.Context().Err() },
+		"Err of Do's context":  func(_ *mutex.Lock, work context.Context) error { return work.Err() },
+		"Unlock":               func(l *mutex.Lock, _ context.Context) error { return l.Unlock(context.Background()) },
+		"a second, inner Lock": func(l *mutex.Lock, work context.Context) error { return mustNotReenter(work, l) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			within(t, func(w world) {
+				m, err := mutex.New(w.client, "jobs")
+				if err != nil {
+					w.Fatal(err)
+				}
+				s := w.session()
+				_ = m.Do(w.Context(), func(work context.Context) error {
+					l, err := m.Lock(work)
+					if err != nil {
+						w.Fatal(err)
+					}
+					held = m
+					w.link.Cut()
+					s.StopAlarm()
+					time.Sleep(time.Until(l.Deadline()))
+					if look(l, work) == nil {
+						w.Error("looks alive past its deadline")
+					}
+					w.link.Reset()
+					w.link.Heal()
+					return nil
+				})
+			}, standsStill)
+		})
+	}
+}
+
+// standsStill is a wall clock that never tells that the deadline has passed.
+var standsStill = engine.WithWallClock(func() time.Time { return time.Unix(0, 0) })
+
+// held is the mutex of the running case.
+var held *mutex.Mutex
+
+// mustNotReenter returns an error if, as it should, a hold that is lost is not entered again.
+func mustNotReenter(work context.Context, l *mutex.Lock) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(work), time.Second)
+	defer cancel()
+	again, err := held.Lock(ctx)
+	if err == nil && again.Token() == l.Token() {
+		return nil
+	}
+	return errors.Join(err, engine.ErrSessionLost)
+}

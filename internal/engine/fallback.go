@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// withFallbacks returns the capabilities of a session. The core serves for those that
+// it lacks, except Converter, which stays nil: see Session.Converts.
+func withFallbacks(s driver.Session) driver.Capabilities {
+	c, f := s.Capabilities(), fallback{s}
+	if c.Handoff == nil {
+		c.Handoff = f
+	}
+	if c.Writer == nil {
+		c.Writer = f
+	}
+	if c.HeadWatcher == nil {
+		c.HeadWatcher = f
+	}
+	if c.QueueWatcher == nil {
+		c.QueueWatcher = f
+	}
+	if c.Operator == nil {
+		c.Operator = f
+	}
+	if c.Revoker == nil {
+		c.Revoker = f
+	}
+	return c
+}
+
+// fallback is the optional operations made of the core, or their refusal.
+type fallback struct{ driver.Session }
+
+// headInterval is how long a change of a value, or a first join, may go unnoticed where
+// there is no HeadWatcher.
+const headInterval = time.Second
+
+// Follow waits for the entry ahead, and knows nothing of how it left.
+func (f fallback) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
+	return false, f.Watch(ctx, line, ahead)
+}
+
+// Pass leaves: the follower reads the queue when it is woken.
+func (f fallback) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return f.Leave(ctx, line, own)
+}
+
+// Write is refused.
+func (f fallback) Write(context.Context, driver.Line, driver.Place, []byte) error {
+	return invalid("the value of an entry cannot be changed on this service")
+}
+
+// Head reads the first entry every headInterval, and as soon as it has left.
+func (f fallback) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+	for {
+		entries, err := f.List(ctx, line, 1)
+		if err != nil {
+			return driver.Head{}, err
+		}
+		var h driver.Head
+		if len(entries) > 0 {
+			h = driver.Head{Entry: entries[0], Version: versionOf(entries[0])}
+		}
+		if h.Version != known {
+			return h, nil
+		}
+		if err := f.pause(ctx, line, entries); err != nil {
+			return driver.Head{}, err
+		}
+	}
+}
+
+// pause waits for headInterval, or until one of the entries has left.
+func (f fallback) pause(ctx context.Context, line driver.Line, entries []driver.Entry) error {
+	bound, cancel := context.WithTimeout(ctx, headInterval)
+	defer cancel()
+	if len(entries) == 0 {
+		<-bound.Done()
+		return ctx.Err()
+	}
+	if err := f.Watch(bound, line, entries[0].Place); err != nil && bound.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// versionOf is a version of an entry's state that any session would give it.
+func versionOf(e driver.Entry) driver.Version {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(e.Token.String() + "/" + e.Key + "/"))
+	_, _ = h.Write(e.Value)
+	return driver.Version(h.Sum64()>>1 | 1) // neither zero nor Any
+}
+
+// Survey reads the queue, and watches all of its places. A join goes unnoticed: it admits
+// nobody.
+func (f fallback) Survey(ctx context.Context, line driver.Line) (driver.View, func(context.Context) error, error) {
+	v, err := f.Ahead(ctx, line, driver.Place{})
+	return v, func(ctx context.Context) error { return f.Watch(ctx, line, v.Ahead...) }, err
+}
+
+// Check looks for the entry in a list.
+func (f fallback) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	entries, err := f.List(ctx, line, 0)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(entries, func(e driver.Entry) bool { return e.Key == key && e.Token == token }) {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// Remove is refused.
+func (f fallback) Remove(context.Context, driver.Line, string, driver.Token) error {
+	return invalid("the entry of another session cannot be removed on this service")
+}
+
+// Lines is refused.
+func (f fallback) Lines(context.Context) ([]driver.Line, error) {
+	return nil, invalid("queues cannot be listed on this service")
+}
+
+// Revoked is refused.
+func (f fallback) Revoked(context.Context, driver.Line, driver.Place) error {
+	return invalid("nobody can ask for that on this line")
+}

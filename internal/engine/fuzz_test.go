@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/coordinator"
+	_ "github.com/baton-go/baton/coordinator/etcd"
+	_ "github.com/baton-go/baton/coordinator/memory"
+	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// FuzzOpen gives Open whatever people may have in their configuration. It makes a client, or says what is wrong.
+func FuzzOpen(f *testing.F) {
+	for _, url := range []string{
+		"etcd://127.0.0.1:2379/orders?ttl=10s&identity=me", "etcds://u:p@[::1]:1,h2/a/b?dial-timeout=5s", "memory://", "memory:///x?ttl=1s",
+		"zk://u:p%40@h1,h2:2181/a?acl=creator-read", "zks://h?servername=x", "zk://h?ttl=-1s", "zk://", "://", "", "zk://h1/a/../b#x",
+		"etcd://h1:99999", "zk://%zz@h", "zk://h?%zz", "zk://h?ttl=10s&ttl=10s",
+	} {
+		f.Add(url)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		c, err := coordinator.Open(url)
+		if err != nil {
+			if !errors.Is(err, engine.ErrInvalid) || c != nil {
+				t.Errorf("%q: %v, %v; want ErrInvalid and no client", url, c, err)
+			}
+			return
+		}
+		if c.String() == "" || engine.CheckIdentity(c.Identity()) != nil {
+			t.Errorf("%q: a client named %q, %q", url, c.String(), c.Identity())
+		}
+		if err := c.Close(context.Background()); err != nil {
+			t.Errorf("%q: Close = %v", url, err)
+		}
+	})
+}
+
+// FuzzOpenShowsNoSecret: also when the password has characters that should have been encoded, so that the URL says something else than was
+// meant.
+func FuzzOpenShowsNoSecret(f *testing.F) {
+	for _, password := range [][2]string{{"", ""}, {"/", ""}, {"a/b", "c"}, {"#", "#"}, {"", "/x"}, {"", "#x"}, {"p@", "/x"}, {"1/", ""}, {"[", "]"}, {"%zz", ""}, {"", ","}} {
+		for _, rest := range []string{"h1:2379/ns?ttl=10s", "h1:x", "h1,h2/a//b", "h1?unknown=1", "", "h1?ttl=x"} {
+			f.Add(uint8(1), password[0], password[1], rest)
+		}
+	}
+	f.Fuzz(func(t *testing.T, scheme uint8, before, after, rest string) {
+		const secret = "Zq7hunter2Zq7"
+		if strings.ContainsAny(before+after, "[]") || strings.Contains(rest, "@") {
+			return // what is meant cannot be told any more
+		}
+		url := []string{"etcd", "zk", "etcds", "zks", "memory"}[scheme%5] + "://user:" + before + secret + after + "@" + rest
+		c, err := coordinator.Open(url)
+		if err != nil {
+			if strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: the error shows the password: %v", url, err)
+			}
+			return
+		}
+		if strings.Contains(c.String()+c.Identity(), secret) {
+			t.Errorf("%q: the client's name shows the password: %v", url, c)
+		}
+		_ = c.Close(context.Background())
+	})
+}
+
+// FuzzLinesOfTwoNamesAreApart: names that are not the same have lines that are not the same, and none inside another.
+func FuzzLinesOfTwoNamesAreApart(f *testing.F) {
+	for _, names := range [][2]string{{"a", "a/b"}, {"a/b", "a%2Fb"}, {"A", "a"}, {"é", "e\u0301"}, {"a ", "a"}, {"a+record", "a"}} {
+		f.Add(names[0], names[1])
+	}
+	f.Fuzz(func(t *testing.T, a, b string) {
+		x, err := engine.LineOf("k", a)
+		if (err == nil) != (engine.CheckName(a) == nil) || err != nil && !errors.Is(err, engine.ErrInvalid) {
+			t.Fatalf("LineOf(%q) = %v, CheckName = %v", a, err, engine.CheckName(a))
+		}
+		y, err2 := engine.LineOf("k", b)
+		if err != nil || err2 != nil || a == b {
+			return
+		}
+		if x == y || strings.HasPrefix(string(x), string(y)+"/") || strings.HasPrefix(string(y), string(x)+"/") {
+			t.Errorf("%q and %q have the lines %q and %q", a, b, x, y)
+		}
+	})
+}
+
+// FuzzCheckIdentity: what is accepted can be shown in one line of a listing.
+func FuzzCheckIdentity(f *testing.F) {
+	for _, id := range []string{"", "host/1", "a\nb", "\x00", "é", strings.Repeat("x", 256), "\xff"} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		err := engine.CheckIdentity(id)
+		switch {
+		case err != nil && !errors.Is(err, engine.ErrInvalid):
+			t.Errorf("%q: %v", id, err)
+		case err == nil && (id == "" || len(id) > engine.MaxIdentity || strings.ContainsAny(id, "\x00\n\r\x1b\x7f")):
+			t.Errorf("%q is accepted", id)
+		}
+	})
+}

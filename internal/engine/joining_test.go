@@ -1,0 +1,166 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// slow is a driver whose joins, looks and leavings take a second, and that counts those under way.
+type slow struct {
+	driver.Driver
+	mu             sync.Mutex
+	now, most, all int
+}
+
+type slowSession struct {
+	driver.Session
+	d *slow
+}
+
+func (d *slow) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return slowSession{s, d}, err
+}
+
+func (s slowSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	defer s.d.takesTime()()
+	return s.Session.Join(ctx, line, c)
+}
+
+func (s slowSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	defer s.d.takesTime()()
+	return s.Session.Ahead(ctx, line, own)
+}
+
+func (s slowSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	defer s.d.takesTime()()
+	return s.Session.Leave(ctx, line, own)
+}
+
+func (d *slow) takesTime() (over func()) {
+	d.count(+1)
+	time.Sleep(time.Second)
+	return func() { d.count(-1) }
+}
+
+func (d *slow) count(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now += n
+	d.most, d.all = max(d.most, d.now), d.all+max(0, n)
+}
+
+// counted returns the most at once and all since it was asked last.
+func (d *slow) counted() (most, all int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	most, all = d.most, d.all
+	d.most, d.all = 0, 0
+	return most, all
+}
+
+// crowd has so many contenders join at once, and returns the channel of their errors.
+func crowd(ctx context.Context, s *engine.Session, n int) <-chan error {
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			_, err := s.Join(ctx, line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+			errs <- err
+		}()
+	}
+	return errs
+}
+
+// TestCrowdJoinsInPortions: of many who join at once a bounded number is under way at the service. That does not count as
+// patience: who waits for its turn is not given up, however long that takes.
+func TestCrowdJoinsInPortions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const portions = 8 // one a second, which is longer than a join is waited for
+		svc := memory.NewService()
+		d := &slow{Driver: svc.Driver()}
+		s := sessionOn(t, d)
+		const n = portions * engine.MostJoining
+		errs := crowd(t.Context(), s, n)
+		for range n {
+			if err := <-errs; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if most, all := d.counted(); most != engine.MostJoining || all != n {
+			t.Errorf("%d joins at once, %d in all", most, all)
+		}
+	})
+}
+
+// TestWaitingToJoinLeavesNothing: whoever gives up, or loses its session, before it was its turn has sent nothing.
+func TestWaitingToJoinLeavesNothing(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService()
+			d := &slow{Driver: svc.Driver()}
+			s := sessionOn(t, d)
+			first := crowd(t.Context(), s, engine.MostJoining)
+			synctest.Wait()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			second := crowd(ctx, s, 10)
+			synctest.Wait()
+			want := context.Canceled
+			if lose {
+				want = engine.ErrSessionLost
+				svc.Expire(s.ID())
+			} else {
+				cancel()
+			}
+			for range 10 {
+				if err := <-second; !errors.Is(err, want) || engine.MayHaveApplied(err) {
+					t.Errorf("lost %t: %v", lose, err)
+				}
+			}
+			for range engine.MostJoining {
+				if err := <-first; (err == nil) == lose {
+					t.Errorf("lost %t: one under way: %v", lose, err)
+				}
+			}
+			if _, all := d.counted(); all != engine.MostJoining {
+				t.Errorf("lost %t: %d have asked to join", lose, all)
+			}
+		})
+	}
+}
+
+// TestWaitingForAPlaceIsNotTheServicesWord: the cause of a caller's context may be any error, one of a lost session's among them.
+func TestWaitingForAPlaceIsNotTheServicesWord(t *testing.T) {
+	for _, cause := range []error{engine.ErrSessionLost, engine.ErrTaken, engine.ErrRefused} {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService()
+			d := &slow{Driver: svc.Driver()}
+			s := sessionOn(t, d)
+			first := crowd(t.Context(), s, engine.MostJoining)
+			synctest.Wait()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			next := crowd(ctx, s, 1)
+			synctest.Wait()
+			cancel(cause)
+			if err := <-next; !errors.Is(err, cause) { // it is what ended the wait
+				t.Errorf("%v: %v", cause, err)
+			}
+			if err := s.Err(); err != nil {
+				t.Errorf("%v: the session has ended: %v", cause, err)
+			}
+			for range engine.MostJoining {
+				if err := <-first; err != nil {
+					t.Errorf("%v: %v", cause, err)
+				}
+			}
+		})
+	}
+}

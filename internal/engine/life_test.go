@@ -1,0 +1,331 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived tries outages of the documented length in every phase of the
+// renewals, refused and silent, with and without slack.
+func TestOutagesUpToTheDocumentedShareOfTheTTLAreSurvived(t *testing.T) {
+	const ttl = engine.DefaultTTL
+	for _, c := range []struct {
+		what   string
+		slack  time.Duration
+		silent bool
+		outage time.Duration
+	}{
+		{"refused, etcd", 0, false, ttl * 55 / 100},
+		{"silent, etcd", 0, true, ttl * 50 / 100},
+		{"refused, ZooKeeper", ttl / 4, false, ttl * 30 / 100},
+		{"silent, ZooKeeper", ttl / 4, true, ttl * 25 / 100},
+	} {
+		for phase := time.Duration(0); phase < ttl/4; phase += 100 * time.Millisecond {
+			synctest.Test(t, func(t *testing.T) {
+				w := world{T: t, svc: memory.NewService(memory.WithSlack(c.slack))}
+				w.client, w.link = w.another()
+				s := w.session()
+				time.Sleep(20*time.Second + phase)
+				var gone atomic.Bool
+				w.svc.OnRequest(func(memory.Request) memory.Fate {
+					switch {
+					case !gone.Load():
+						return memory.Fate{}
+					case c.silent:
+						return memory.Fate{DelayRequest: time.Hour}
+					}
+					return memory.Fate{DropRequest: true}
+				})
+				gone.Store(true)
+				time.Sleep(c.outage)
+				gone.Store(false)
+				time.Sleep(2 * ttl)
+				if s.Err() != nil {
+					t.Errorf("%s: an outage of %v in phase %v cost the session: %v", c.what, c.outage, phase, s.Err())
+				}
+				_ = w.client.Close(t.Context())
+			})
+		}
+	}
+}
+
+func TestDeadlineCountsFromTheSendingOfTheOpening(t *testing.T) {
+	within(t, func(w world) {
+		w.link.Delay(0, 3*time.Second)
+		asked := time.Now()
+		s := w.session()
+		if d, latest := s.Deadline().Sub(asked), s.TTL()-s.TTL()/10; d > latest {
+			w.Errorf("the first deadline is %v after the opening was sent, want at most %v", d, latest)
+		}
+	})
+}
+
+func TestSlackIsTakenOffTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService(memory.WithSlack(2 * time.Second))}
+		w.client, w.link = w.another()
+		asked := time.Now()
+		s := w.session()
+		if d := s.Deadline().Sub(asked); d != s.TTL()-s.TTL()/10-2*time.Second {
+			t.Errorf("deadline %v after the opening", d)
+		}
+		if want := s.TTL()/10 + 2*time.Second; s.Margin() != want {
+			t.Errorf("margin %v, want %v", s.Margin(), want)
+		}
+		_ = w.client.Close(t.Context())
+	})
+}
+
+func TestSessionThatTakesTooLongToOpenIsNotUsed(t *testing.T) {
+	within(t, func(w world) {
+		slow := true
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpOpen && slow {
+				slow = false
+				return memory.Fate{DelayReply: 9500 * time.Millisecond} // within the TTL, beyond the deadline
+			}
+			return memory.Fate{}
+		})
+		s := w.session()
+		if s.Err() != nil {
+			w.Errorf("Session gave one that is over: %v", s.Err())
+		}
+		time.Sleep(time.Second)
+		if n := len(w.svc.Sessions()); n != 1 {
+			w.Errorf("%d sessions at the service: the late one was not ended", n)
+		}
+	})
+}
+
+// TestWhoeverSeesTheEndSeesItEverywhere: no sign of a session's end comes before Err tells of it.
+func TestWhoeverSeesTheEndSeesItEverywhere(t *testing.T) {
+	for range 50 {
+		within(t, func(w world) {
+			s := w.session()
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for state, changed := s.State(); state != event.StateLost; state, changed = s.State() {
+						select {
+						case <-changed:
+						case <-s.Context().Done():
+						}
+					}
+					if s.Err() == nil {
+						w.Error("lost, but Err says nothing")
+					}
+				})
+				wg.Go(func() {
+					time.Sleep(time.Until(s.Deadline()))
+					if s.Err() == nil {
+						w.Error("past its deadline, but Err says nothing")
+					}
+				})
+			}
+			w.link.Cut()
+			wg.Wait()
+			w.link.Reset()
+			w.link.Heal()
+		})
+	}
+}
+
+// TestServicesWordIsHeardWhileARenewalWaits: the answer to a renewal does not come, the news of the end does.
+func TestServicesWordIsHeardWhileARenewalWaits(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpRenew {
+				return memory.Fate{DelayRequest: time.Hour}
+			}
+			return memory.Fate{}
+		})
+		time.Sleep(s.TTL()/4 + time.Millisecond) // a renewal is under way
+		w.svc.Expire(s.ID())
+		synctest.Wait()
+		if !errors.Is(s.Err(), engine.ErrSessionLost) {
+			w.Errorf("right after the expiry: %v", s.Err())
+		}
+	})
+}
+
+func TestLostSessionIsEndedAtTheServiceToo(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		w.link.HoldReplies() // renewals keep it alive there
+		<-s.Context().Done()
+		w.link.Heal()
+		time.Sleep(time.Second)
+		if ids := w.svc.Sessions(); len(ids) != 0 {
+			w.Errorf("still there: %v", ids)
+		}
+	})
+}
+
+func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService()}
+		hold := make(chan struct{})
+		w.client, w.link = w.another(engine.WithObserver(event.ObserverFunc(func(e event.Event) {
+			if e.Kind == event.SessionEnded && !errors.Is(e.Err, engine.ErrClosed) {
+				<-hold // the end is being told while the next session opens and the client closes
+			}
+		})))
+		s := w.session()
+		w.link.HoldReplies()
+		<-s.Context().Done()
+		w.link.Heal()
+		w.session()
+		go func() {
+			time.Sleep(time.Second)
+			close(hold)
+		}()
+		if err := w.client.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if ids := w.svc.Sessions(); len(ids) != 0 {
+			t.Errorf("after Close: %v", ids)
+		}
+	})
+}
+
+func TestCloseWithADeadContextGivesBack(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		if _, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
+			w.Fatal(err)
+		}
+		dead, cancel := context.WithCancel(w.Context())
+		cancel()
+		if err := w.client.Close(dead); err != nil {
+			w.Errorf("Close = %v", err)
+		}
+		if st := w.svc.Stats(); st.Entries != 0 || st.Sessions != 0 {
+			w.Errorf("left: %+v", st)
+		}
+	})
+}
+
+func TestEveryCloseWaitsForTheFirst(t *testing.T) {
+	within(t, func(w world) {
+		w.session()
+		w.link.Delay(time.Second, time.Second)
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				if err := w.client.Close(w.Context()); err != nil {
+					w.Error(err)
+				}
+				if n := len(w.svc.Sessions()); n != 0 {
+					w.Errorf("a Close returned with %d sessions at the service", n)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+func TestRefusedLeaveIsTriedUntilItIsAllowed(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		allowed := time.Now().Add(10 * time.Second)
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpLeave && time.Now().Before(allowed) {
+				return memory.Fate{Err: driver.Wrap(driver.ErrRefused, errors.New("no permission"))}
+			}
+			return memory.Fate{}
+		})
+		if err := s.Leave(w.Context(), line, j.Place); !errors.Is(err, engine.ErrRefused) {
+			w.Errorf("Leave = %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		if left := w.svc.Snapshot(line); len(left) != 0 {
+			w.Errorf("left for good: %v", left)
+		}
+	})
+}
+
+func TestLeaveWhoseFirstReplyWasLostSucceeds(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		lost := false
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpLeave && !lost {
+				lost = true
+				return memory.Fate{DropReply: true}
+			}
+			return memory.Fate{}
+		})
+		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+			w.Errorf("Leave = %v", err)
+		}
+	})
+}
+
+// TestCloseThatRanOutOfTimeSaysTheSameEachTime: whatever a Close has come to, be it in the instant in which its context ends,
+// it says, and so does each later one; and it says that the service did not answer.
+func TestCloseThatRanOutOfTimeSaysTheSameEachTime(t *testing.T) {
+	for range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			w := world{T: t, svc: memory.NewService()}
+			w.client, w.link = w.another()
+			w.session()
+			w.link.Cut()
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			err := w.client.Close(ctx)
+			if again := w.client.Close(w.Context()); again != err { //nolint:errorlint // identity is meant
+				w.Errorf("first %v, then %v", err, again)
+			}
+			if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+				w.Errorf("close: %v", err)
+			}
+		})
+	}
+}
+
+// TestTimeToGiveBackIsGivenOnce: a call that gives back in several steps has two seconds for all of them.
+func TestTimeToGiveBackIsGivenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead, cancel := context.WithCancel(t.Context())
+		cancel()
+		first, stop := engine.Afterwards(dead)
+		defer stop()
+		if first.Err() != nil {
+			t.Fatalf("no time to give back: %v", first.Err())
+		}
+		time.Sleep(2*time.Second + 1)
+		second, stop := engine.Afterwards(first)
+		defer stop()
+		if second.Err() == nil {
+			t.Error("another two seconds after the first")
+		}
+		alive, cancel := context.WithCancel(t.Context())
+		third, stop := engine.Afterwards(alive)
+		defer stop()
+		cancel()
+		fourth, stop := engine.Afterwards(third)
+		defer stop()
+		if third.Err() == nil || fourth.Err() == nil {
+			t.Error("a call whose context ended meanwhile goes on")
+		}
+	})
+}

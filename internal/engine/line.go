@@ -1,0 +1,225 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// This file has what recipes need of a session: joining a line, looking ahead, waiting,
+// leaving. Users of Baton's own recipes do not call it.
+
+// Join puts a contender into a line. While the service is unavailable it tries
+// again, until ctx or the session ends. When it fails, the contender is removed in the
+// background, as soon as the service answers and until the session ends: nothing that a
+// lost reply hides stays in the line.
+func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	var j driver.Joined
+	if err := s.enter(ctx, s.joining); err != nil {
+		s.retire(c.ID)
+		return j, wrap("join", line, s.outcome(ctx, err))
+	}
+	defer func() { <-s.joining }()
+	uncertain := false
+	err := s.request(ctx, "join", line, s.longer, func(ctx context.Context) error {
+		var err error
+		j, err = s.driver.Join(ctx, line, c)
+		if err != nil && !notApplied(err) {
+			uncertain, c.Again = true, true
+		}
+		return err
+	})
+	if err == nil {
+		if uncertain {
+			s.stray(c.ID)
+			// It may be true by now and not have been when it joined. Recipes conclude from it what those behind
+			// can see.
+			j.First, j.Nearest = false, driver.Place{}
+		}
+		return j, nil
+	}
+	switch {
+	case uncertain:
+		s.forget(line, c.ID)
+	case errors.Is(err, ErrTaken), errors.Is(err, ErrStale):
+		s.retire(c.ID) // else each one that is refused would cost those after it a name
+	}
+	return driver.Joined{}, &Error{Op: "join", Name: string(line), Err: err, Maybe: uncertain}
+}
+
+// These bound the requests of a session that are under way at once. The others wait here.
+//
+// A service that is asked by ten thousand at once answers some of them too late, and to ask again costs more than
+// to ask: the earlier request, which may be applied yet, has to be ruled out, and on etcd that sends the others away that are under
+// way. So a crowd that is too much for the service for a moment would keep it busy without end. A driver, too, learns from the
+// first who join that the line is busy, and does better with the rest.
+//
+// A look costs as much as the line is long, and many look at once when many leave who were not the first: those who give up together, or
+// the contenders of a session that ends. And those who give up leave at once.
+const (
+	mostJoining  = 256
+	mostLooking  = 16
+	mostCleaning = 256
+)
+
+// enter waits for a place. If it fails, nothing was sent. The error has nothing of ctx's cause, which is any error: see bind.
+func (s *Session) enter(ctx context.Context, places chan struct{}) error {
+	select {
+	case places <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case places <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Canceled
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// Ahead shows the line from where own stands; see [driver.Session]. The error is ErrRemoved when own
+// is not in the line any more though the session lives.
+func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	var view driver.View
+	if err := s.enter(ctx, s.looking); err != nil {
+		return view, wrap("look", line, s.outcome(ctx, err))
+	}
+	defer func() { <-s.looking }()
+	err := s.request(ctx, "look", line, s.patience, func(ctx context.Context) error {
+		var err error
+		view, err = s.driver.Ahead(ctx, line, own)
+		return removed(err)
+	})
+	return view, wrap("look", line, err)
+}
+
+// Await waits until one of the places has left the line. A context that ends while the
+// session is connected comes back as context.Cause(ctx), untouched.
+func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.Place) error {
+	return s.wait(ctx, "await", line, func(ctx context.Context) error { return s.driver.Watch(ctx, line, places...) })
+}
+
+// ownWatchDelay is how long a contender waits before it watches its own entry as well. Most
+// waits are shorter, and would pay a watch for what it does not tell them.
+const ownWatchDelay = time.Second
+
+// Follow waits until the place directly ahead has left the queue, and reports whether own is
+// now the first. It knows that from a handoff; or, with sole, because own has seen that place
+// ahead and no other, and the places ahead only ever disappear.
+//
+// The error is ErrRemoved when own is not in the queue any more though the session lives. A wait that
+// is neither sole nor longer than ownWatchDelay need not notice that: an operator's removal of own
+// can be overtaken by the handoff, and the hold is notified of it then. For the rest it is like Await.
+func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (first bool, err error) {
+	following, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watchOwn := func() {
+		if s.Await(following, line, own) == nil {
+			cancel(errGone)
+		}
+	}
+	delay := ownWatchDelay
+	if sole { // no handoff shows that own still stands
+		delay = 0
+	}
+	timer := time.AfterFunc(delay, func() { s.Go(watchOwn) })
+	defer timer.Stop()
+	passed := false
+	err = s.wait(following, "await", line, func(ctx context.Context) (err error) {
+		passed, err = s.can.Handoff.Follow(ctx, line, own, ahead)
+		return err
+	})
+	switch {
+	case context.Cause(following) == errGone: //nolint:errorlint // our own word, and not one in the cause of ctx
+		if _, err = s.Ahead(ctx, line, own); err == nil { // it cannot be there: see V1
+			err = wrap("await", line, ErrRemoved)
+		}
+		return false, err // or the session has ended, and own with it
+	case err != nil:
+		return false, err
+	}
+	return passed || sole, nil
+}
+
+// wait runs a request that is answered when something happens, and not before.
+func (s *Session) wait(ctx context.Context, op string, line driver.Line, f func(context.Context) error) error {
+	bound, stop := bind(ctx, s.ctx)
+	defer stop()
+	err := s.retry(bound, op, line, func() error { return f(bound) })
+	if err == nil {
+		return nil
+	}
+	if state, _ := s.State(); ctx.Err() != nil && s.Ended() == nil && state == event.StateConnected &&
+		!errors.Is(err, ErrUnavailable) && !definite(err) {
+		return context.Cause(ctx)
+	}
+	return wrap(op, line, s.outcome(ctx, err))
+}
+
+// Leave removes an entry of this session. ErrNotHeld means that it was not there any
+// more, and that nothing was deleted.
+//
+// When ctx ends first, or the service refuses, the error says so, and the removal goes on in the background
+// until it is done or the session, and with it the entry, has ended. With a context that
+// was dead before the call, Leave still tries for up to two seconds.
+func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.leave(ctx, line, own, s.driver.Leave)
+}
+
+// Pass is Leave of one that stands first in line and excludes everybody else. Whoever follows it is told so.
+func (s *Session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+	return s.leave(ctx, line, own, s.can.Handoff.Pass)
+}
+
+func (s *Session) leave(
+	ctx context.Context, line driver.Line, own driver.Place, leave func(context.Context, driver.Line, driver.Place) error,
+) error {
+	ctx, stop := Afterwards(ctx)
+	defer stop()
+	uncertain, gone := false, false
+	err := s.request(ctx, "leave", line, s.patience, func(ctx context.Context) error {
+		err := leave(ctx, line, own)
+		gone = errors.Is(err, errGone)
+		if gone && uncertain {
+			return nil // an earlier attempt did it and its reply was lost
+		}
+		uncertain = uncertain || err != nil && !definite(err)
+		return err
+	})
+	switch {
+	case err == nil:
+		if s.settle(line, own.ID) && !uncertain {
+			s.retire(own.ID)
+		}
+		return nil
+	case gone:
+		s.settle(line, own.ID)
+		return wrap("leave", line, ErrNotHeld)
+	}
+	s.abandon(line, own, !uncertain)
+	return &Error{Op: "leave", Name: string(line), Err: err, Maybe: uncertain}
+}
+
+// List reads the first limit entries of a line, all if limit is 0, in order.
+func (s *Session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+	var entries []driver.Entry
+	err := s.request(ctx, "list", line, s.patience, func(ctx context.Context) error {
+		var err error
+		entries, err = s.driver.List(ctx, line, limit)
+		return err
+	})
+	return entries, wrap("list", line, err)
+}
+
+// removed is ErrRemoved for a driver's word that an entry is not in the line.
+func removed(err error) error {
+	if errors.Is(err, errGone) {
+		return ErrRemoved
+	}
+	return err
+}

@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// MaxName is the length of the longest name, in bytes.
+const MaxName = 255
+
+// CheckName reports, as an ErrInvalid that says which rule is broken, whether a
+// name can be used for a lock, semaphore or election. A name is 1 to 255 bytes of
+// UTF-8 in segments separated by "/", such as "orders/nightly report". No segment is
+// empty, blank, "." or "..", the first is not "zookeeper", and there are no control
+// characters. Names are compared byte by byte, and nest in name only: "a" and
+// "a/b" are unrelated.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return invalid("name is empty")
+	case len(name) > MaxName:
+		return invalid("name %.20q… has %d bytes; at most %d are allowed", name, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return invalid("name %q is not valid UTF-8", name)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return invalid("name %q has a control character", name)
+	}
+	for i, seg := range strings.Split(name, "/") {
+		switch {
+		case seg == "":
+			return invalid("name %q has an empty segment; \"/\" must not begin, end or be doubled", name)
+		case seg == "." || seg == "..":
+			return invalid("name %q has the segment %q", name, seg)
+		case strings.TrimSpace(seg) == "":
+			return invalid("name %q has a blank segment", name)
+		case i == 0 && seg == "zookeeper":
+			return invalid("name %q begins with the reserved word \"zookeeper\"", name)
+		}
+	}
+	return nil
+}
+
+// LineOf returns the line of a recipe's name: kind is the recipe's own ("mutex"), so
+// that two recipes on one name do not meet in one line.
+func LineOf(kind, name string) (driver.Line, error) {
+	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
+		return "", invalid("kind %q of a line: want letters a to z and \"-\", and not %q", kind, OwnKind)
+	}
+	if err := CheckName(name); err != nil {
+		return "", err
+	}
+	return driver.NewLine(kind, name), nil
+}

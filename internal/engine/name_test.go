@@ -1,0 +1,81 @@
+package engine_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/baton-go/baton/internal/engine"
+)
+
+func TestNamesThatBreakARuleAreRefusedWithNameAndRule(t *testing.T) {
+	for name, rule := range map[string]string{
+		"":                       "empty",
+		" ":                      "blank",
+		"a/ /b":                  "blank",
+		"\t":                     "control",
+		"a\x00b":                 "control",
+		"a\x7f":                  "control",
+		"a\u0085b":               "control",
+		"a\xffb":                 "UTF-8",
+		"/a":                     "empty segment",
+		"a/":                     "empty segment",
+		"a//b":                   "empty segment",
+		".":                      `segment "."`,
+		"..":                     `segment ".."`,
+		"a/../b":                 `segment ".."`,
+		"zookeeper/quota":        "reserved",
+		strings.Repeat("x", 256): "at most 255",
+		strings.Repeat("é", 128): "at most 255",
+	} {
+		err := engine.CheckName(name)
+		if !errors.Is(err, engine.ErrInvalid) || !strings.Contains(err.Error(), rule) {
+			t.Errorf("CheckName(%q) = %v, want ErrInvalid naming %q", name, err, rule)
+		}
+	}
+	for _, name := range []string{"a", "a/b", "jobs/nightly report", "日本", "a.b", "...", "%", "x/zookeeper", strings.Repeat("x", 255)} {
+		if err := engine.CheckName(name); err != nil {
+			t.Errorf("CheckName(%q) = %v", name, err)
+		}
+	}
+}
+
+func TestLinesOfDifferentNamesAreApart(t *testing.T) {
+	names := []string{"a", "a/b", "a%2Fb", "A", "a b", "a%20b", "a_b", "a-b", "日", "%", "%25"}
+	seen := map[string]string{}
+	for _, n := range names {
+		for _, kind := range []string{"mutex", "election"} {
+			line, err := engine.LineOf(kind, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, dup := seen[string(line)]; dup {
+				t.Errorf("%s %q and %s share the line %q", kind, n, other, line)
+			}
+			seen[string(line)] = kind + " " + n
+			if strings.Count(string(line), "/") != 1 {
+				t.Errorf("line %q of %q is not kind/name: lines could nest", line, n)
+			}
+		}
+	}
+}
+
+func FuzzLineOf(f *testing.F) {
+	f.Add("a/b")
+	f.Add("a%2Fb ~é")
+	f.Fuzz(func(t *testing.T, name string) {
+		line, err := engine.LineOf("k", name)
+		if err != nil {
+			return
+		}
+		_, escaped, _ := strings.Cut(string(line), "/")
+		if escaped == "" || escaped == "." || escaped == ".." {
+			t.Fatalf("%q gives the component %q", name, escaped)
+		}
+		for _, c := range escaped {
+			if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~%", c) {
+				t.Fatalf("%q gives %q with %q", name, line, c)
+			}
+		}
+	})
+}

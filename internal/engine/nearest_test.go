@@ -1,0 +1,95 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// talkative says who is nearest to one who joins again, too.
+type talkative struct{ driver.Driver }
+
+type talkativeSession struct{ driver.Session }
+
+func (d talkative) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return talkativeSession{s}, err
+}
+
+func (s talkativeSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	j, err := s.Session.Join(ctx, line, c)
+	if err != nil {
+		return j, err
+	}
+	view, err := s.Ahead(ctx, line, j.Place)
+	if n := len(view.Ahead); n > 0 {
+		j.Nearest = view.Ahead[n-1]
+	}
+	return j, err
+}
+
+// TestNearestOfAnUncertainJoinIsNotTold: it may speak of another time than that of the joining.
+func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			svc := memory.NewService()
+			s := sessionOn(t, talkative{svc.Driver()})
+			ahead := svc.AddForeign(line)
+			if lost {
+				joins := 0
+				svc.OnRequest(func(r memory.Request) memory.Fate {
+					if r.Op != memory.OpJoin {
+						return memory.Fate{}
+					}
+					joins++
+					return memory.Fate{DropReply: joins == 1}
+				})
+			}
+			j, err := s.Join(t.Context(), line, contender)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if told := j.Nearest == ahead; told == lost {
+				t.Errorf("reply lost %t: nearest %+v", lost, j.Nearest)
+			}
+		})
+	}
+}
+
+// TestFollowSaysWhoseEntryIsGone: its own is ErrRemoved, the other's is the end of the wait.
+func TestFollowSaysWhoseEntryIsGone(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		ahead := w.svc.AddForeign(line)
+		own := w.join(s)
+		follow := func() <-chan error {
+			got := make(chan error, 1)
+			go func() {
+				passed, err := s.Follow(w.Context(), line, own.Place, ahead, false)
+				if passed {
+					w.Error("a foreign entry passed")
+				}
+				got <- err
+			}()
+			synctest.Wait()
+			return got
+		}
+		got := follow()
+		w.svc.Remove(line, ahead.Key)
+		if err := <-got; err != nil {
+			w.Errorf("the one ahead left: %v", err)
+		}
+		ahead = w.svc.AddForeign(line)
+		got = follow()
+		w.svc.Remove(line, own.Place.Key)
+		if err := <-got; !errors.Is(err, engine.ErrRemoved) {
+			w.Errorf("its own entry was removed: %v", err)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+func TestLinesAreSortedAndBeginWithThePrefix(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		if _, err := s.Service(w.Context()); err != nil { // a line of Baton's own, with a record
+			t.Fatal(err)
+		}
+		w.svc.AddForeign("baton/other")
+		w.svc.AddForeign("m/not%escaped")
+		w.svc.AddForeign("UP/per")
+		for i, name := range []string{"orders/nightly", "orders", "cache", "orders-old", "größe"} {
+			kinds := []string{"mutex", "election"}
+			l, err := engine.LineOf(kinds[i%2], name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Join(w.Context(), l, driver.Contender{ID: fmt.Sprintf("%016x", i), Mode: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.svc.AddForeign("election/orders")
+		w.svc.AddForeign("mutex/orders")
+		other, _ := w.another()
+		defer other.Close(w.Context())
+		for prefix, want := range map[string]string{
+			"":        "[{mutex cache} {mutex größe} {election orders} {mutex orders} {election orders-old} {mutex orders/nightly}]",
+			"orders":  "[{election orders} {mutex orders} {election orders-old} {mutex orders/nightly}]",
+			"orders/": "[{mutex orders/nightly}]",
+			"grö":     "[{mutex größe}]",
+			"nothing": "[]",
+		} {
+			got, err := other.Lines(w.Context(), prefix)
+			if err != nil || fmt.Sprint(got) != want {
+				t.Errorf("Lines(%q) = %v, %v; want %s", prefix, got, err, want)
+			}
+		}
+	})
+}
+
+func TestLinesFailAsOtherCallsDo(t *testing.T) {
+	within(t, func(w world) {
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpLines {
+				return memory.Fate{Err: driver.ErrRefused}
+			}
+			return memory.Fate{}
+		})
+		if _, err := w.client.Lines(w.Context(), ""); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), `list lines "memory://"`) {
+			t.Errorf("Lines = %v", err)
+		}
+		w.svc.OnRequest(nil)
+		w.svc.Stop()
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		if _, err := w.client.Lines(ctx, ""); !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Lines of a stopped service = %v", err)
+		}
+		w.svc.Start()
+		w.svc.Expire(w.session().ID())
+		if _, err := w.client.Lines(w.Context(), ""); err != nil {
+			t.Errorf("Lines after the session was lost = %v", err)
+		}
+	})
+}
+
+// broken breaks the entry of these tests, by a client that does not hold it.
+func (w world) broken(token driver.Token) error {
+	w.Helper()
+	c, _ := w.another()
+	defer c.Close(w.Context())
+	return c.Break(w.Context(), "test", "line", token)
+}
+
+func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		first, second, third := w.joinAs(s, 1), w.joinAs(s, 2), w.joinAs(s, 3)
+		if err := w.broken(second.Token); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.standing(); !slices.Equal(got, []driver.Token{first.Token, third.Token}) {
+			t.Errorf("standing: %v", got)
+		}
+		for _, token := range []driver.Token{second.Token, third.Token + 1} {
+			err := w.broken(token)
+			moved, ok := errors.AsType[*coordinator.MovedOnError](err)
+			if !ok || *moved != (coordinator.MovedOnError{Kind: "test", Name: "line", Token: token, First: first.Token}) {
+				t.Errorf("Break(%d) = %v", token, err)
+			}
+			for _, part := range []string{`"line"`, token.String(), first.Token.String()} {
+				if !errors.Is(err, engine.ErrNotHeld) || !strings.Contains(err.Error(), part) {
+					t.Errorf("Break(%d) = %v: want ErrNotHeld with %s", token, err, part)
+				}
+			}
+		}
+		if got := w.standing(); len(got) != 2 {
+			t.Errorf("standing: %v", got)
+		}
+		moved, err := s.Convert(w.Context(), line, first, "y", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range []driver.Token{first.Token, third.Token} { // of the conversion the token is the same
+			if err := w.broken(token); err != nil {
+				t.Errorf("Break(%d), first at %s = %v", token, moved.Key, err)
+			}
+		}
+		if err := w.broken(first.Token); !strings.Contains(err.Error(), "nor with another one") {
+			t.Errorf("Break in an empty line = %v", err)
+		}
+		if s.Err() != nil {
+			t.Errorf("the session: %v", s.Err())
+		}
+	})
+}
+
+// TestBreakFollowsAConversion: the entry is converted between the look and the removal.
+func TestBreakFollowsAConversion(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		own := w.joinAs(s, 1)
+		converted := false
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpRemove && !converted {
+				converted = true
+				if _, err := s.Convert(w.Context(), line, own, "y", nil); err != nil {
+					t.Error(err)
+				}
+			}
+			return memory.Fate{}
+		})
+		if err := w.broken(own.Token); err != nil || len(w.standing()) != 0 || !converted {
+			t.Errorf("Break = %v, standing: %v, converted: %t", err, w.standing(), converted)
+		}
+	})
+}
+
+// TestBreakWhoseAnswerIsLost: what was done is not called undone because nobody was told.
+func TestBreakWhoseAnswerIsLost(t *testing.T) {
+	within(t, func(w world) {
+		own := w.joinAs(w.session(), 1)
+		lose := 1
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			lost := r.Op == memory.OpRemove && lose > 0
+			if lost {
+				lose--
+			}
+			return memory.Fate{DropReply: lost}
+		})
+		if err := w.broken(own.Token); err != nil || len(w.standing()) != 0 {
+			t.Errorf("Break = %v, standing: %v", err, w.standing())
+		}
+		own, lose = w.joinAs(w.session(), 2), 1<<30
+		c, _ := w.another()
+		defer c.Close(w.Context())
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		err := c.Break(ctx, "test", "line", own.Token)
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, engine.ErrUnavailable) {
+			t.Errorf("Break without an answer = %v", err)
+		}
+	})
+}
+
+func TestBreakRefusesWhatIsNoNameOrToken(t *testing.T) {
+	within(t, func(w world) {
+		for _, c := range []struct {
+			kind, name string
+			token      driver.Token
+		}{{"test", "", 1}, {"test", "a//b", 1}, {"", "a", 1}, {"baton", "service", 1}, {"test", "a", 0}, {"test", "a", -7}} {
+			if err := w.client.Break(w.Context(), c.kind, c.name, c.token); !errors.Is(err, engine.ErrInvalid) {
+				t.Errorf("Break(%q, %q, %d) = %v", c.kind, c.name, c.token, err)
+			}
+		}
+		if n := w.svc.Stats().Total(); n != 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+	})
+}
+
+// joinAs joins as the i-th contender.
+func (w world) joinAs(s *engine.Session, i int) driver.Joined {
+	w.Helper()
+	j, err := s.Join(w.Context(), line, driver.Contender{ID: fmt.Sprintf("%016x", i), Mode: "x"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return j
+}
+
+// standing are the tokens in the line of these tests.
+func (w world) standing() (tokens []driver.Token) {
+	for _, e := range w.svc.Snapshot(line) {
+		tokens = append(tokens, e.Token)
+	}
+	return tokens
+}

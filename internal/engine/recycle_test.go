@@ -1,0 +1,111 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// thrifty is a driver whose sessions want IDs to be used again, and have no answer to a number of requests to leave.
+type thrifty struct {
+	driver.Driver
+	unheard int
+}
+
+func (d *thrifty) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return &thriftySession{s, d}, err
+}
+
+type thriftySession struct {
+	driver.Session
+	d *thrifty
+}
+
+// Capabilities are those of a service that keeps each name that was ever used.
+func (s *thriftySession) Capabilities() driver.Capabilities {
+	c := s.Session.Capabilities()
+	c.ReuseIDs = true
+	return c
+}
+
+func (s *thriftySession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+	if s.d.unheard > 0 { // it is under way still
+		s.d.unheard--
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.Session.Leave(ctx, line, own)
+}
+
+// An ID is used again only when nothing of the earlier contender can arrive any more: a request to leave that had no answer
+// would remove the next one of that ID.
+func TestIDIsUsedAgainOnlyWhenAllWasAnswered(t *testing.T) {
+	for _, unheard := range []int{0, 1, 2} {
+		for _, patience := range []time.Duration{time.Second, time.Minute} {
+			testRecycling(t, unheard, patience)
+		}
+	}
+}
+
+// sessionOn opens a session on a driver.
+func sessionOn(t *testing.T, d driver.Driver) *engine.Session {
+	t.Helper()
+	c, err := coordinator.New(d, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	s, err := engine.Of(c).Session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func testRecycling(t *testing.T, unheard int, patience time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &thrifty{memory.NewService().Driver(), unheard}
+		s := sessionOn(t, d)
+		id := s.NewID(true)
+		j, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		if err := s.Leave(ctx, line, j.Place); (err == nil) != (unheard == 0 || patience == time.Minute) {
+			t.Errorf("%d unheard, patience %v: Leave = %v", unheard, patience, err)
+		}
+		time.Sleep(time.Minute) // for what goes on in the background
+		if left, err := s.List(t.Context(), line, 0); err != nil || len(left) > 0 {
+			t.Errorf("%d unheard, patience %v: left %v, %v", unheard, patience, left, err)
+		}
+		if again := s.NewID(true) == id; again != (unheard == 0) {
+			t.Errorf("%d unheard, patience %v: used again: %v", unheard, patience, again)
+		}
+	})
+}
+
+// Who is refused has used no name.
+func TestIDOfARefusedJoinIsUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		s := sessionOn(t, &thrifty{Driver: svc.Driver()})
+		svc.AddForeign(line)
+		id := s.NewID(true)
+		if _, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x", Alone: true}); !errors.Is(err, engine.ErrTaken) {
+			t.Fatal(err)
+		}
+		if s.NewID(true) != id {
+			t.Error("the ID is not used again")
+		}
+	})
+}

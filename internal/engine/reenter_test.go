@@ -1,0 +1,77 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/mutex"
+)
+
+// TestReenteringLooksAtTheWallClockOnce: clocks are most of what it costs, and the look that the promise needs is one.
+func TestReenteringLooksAtTheWallClockOnce(t *testing.T) {
+	var looks atomic.Int64
+	counted := engine.WithWallClock(func() time.Time {
+		looks.Add(1)
+		return time.Now()
+	})
+	within(t, func(w world) {
+		m, err := mutex.New(w.client, "jobs")
+		if err != nil {
+			w.Fatal(err)
+		}
+		err = m.Do(w.Context(), func(work context.Context) error {
+			outer, err := m.Lock(work)
+			if err != nil {
+				return err
+			}
+			derived, cancel := context.WithCancel(outer.Context())
+			defer cancel()
+			for what, ctx := range map[string]context.Context{"Lock.Context()": outer.Context(), "Do's context": work, "a derived one": derived} {
+				looks.Store(0)
+				inner, err := m.Lock(ctx)
+				if err != nil {
+					return err
+				}
+				if err := inner.Unlock(w.Context()); err != nil {
+					return err
+				}
+				if n := looks.Load(); n != 1 {
+					w.Errorf("with %s: %d looks at the wall clock, want 1", what, n)
+				}
+			}
+			return outer.Unlock(w.Context())
+		})
+		if err != nil {
+			w.Error(err)
+		}
+	}, counted)
+}
+
+// TestReenteringWithinDoEndsByItsCallerAfterASleep although nobody answers whether the session lives.
+func TestReenteringWithinDoEndsByItsCallerAfterASleep(t *testing.T) {
+	withClock(t, func(w world, c *wallClock, l *mutex.Lock) {
+		m, err := mutex.New(w.client, "jobs")
+		if err != nil {
+			w.Fatal(err)
+		}
+		within, cancel := context.WithTimeout(l.Context(), 50*time.Millisecond)
+		defer cancel()
+		_ = m.Do(within, func(work context.Context) error {
+			w.link.Cut()
+			defer w.link.Heal()
+			c.step(time.Hour)
+			began := time.Now()
+			if _, err := m.Lock(work); !errors.Is(err, context.DeadlineExceeded) {
+				w.Errorf("Lock = %v", err)
+			}
+			if took := time.Since(began); took > 60*time.Millisecond {
+				w.Errorf("Lock with a context of 50 ms took %v", took)
+			}
+			return nil
+		})
+	})
+}

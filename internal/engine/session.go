@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// Session is one session at the service, from its opening to its end. All holds of
+// a client stand on it. It is safe for concurrent use.
+type Session struct {
+	client *Client
+	driver driver.Session
+	can    driver.Capabilities // with fallbacks
+	margin time.Duration
+
+	ctx    context.Context // ends when the session does, with the cause
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup // renewal, and clean-up in the background
+
+	joining, looking, cleaning chan struct{} // a place for each request of its kind that is under way
+
+	patience *alarms // how long one attempt of a request lasts
+	longer   *alarms // how long that of a join does
+	settling *alarms // see OnSettle
+	ending   *alarms // see OnEnd
+
+	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
+	born     time.Time    // carries the monotonic clock
+	deadline atomic.Int64 // nanoseconds after born; may only be moved under mu
+
+	service atomic.Pointer[string] // its identity, once it was read
+
+	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see doubtful
+
+	mu       sync.Mutex
+	alarm    *time.Timer // fires at the deadline; guard listens
+	state    event.State
+	changed  chan struct{} // closed and replaced at each change of state
+	strays   map[string]struct{}
+	ids      []string // that are free to be used again, see NewID
+	doubts   map[string]struct{}
+	lookouts map[driver.Line]*lookout
+	surveys  map[driver.Line]map[*func()]struct{} // what Surveyed was given
+	asked    chan struct{}                        // closed when the service has been asked; nil while nobody asks
+}
+
+// newSession returns the session that the driver's one, asked for at sent, is to users. Its clock
+// counts from then; nothing runs before start.
+func newSession(c *Client, ds driver.Session, sent moment) *Session {
+	s := &Session{
+		client:  c,
+		driver:  ds,
+		can:     withFallbacks(ds),
+		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
+		born:    sent.time,
+		state:   event.StateConnected,
+		changed: make(chan struct{}),
+
+		joining: make(chan struct{}, mostJoining), looking: make(chan struct{}, mostLooking), cleaning: make(chan struct{}, mostCleaning),
+	}
+	s.patience, s.longer = newAlarms(ds.TTL()/RenewalsPerTTL), newAlarms(ds.TTL()/2)
+	s.settling, s.ending = newAlarms(SettleAfter), newAlarms(never)
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.deadline.Store(int64(ds.TTL() - s.margin))
+	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
+	s.alarm = time.NewTimer(time.Until(s.Deadline()))
+	return s
+}
+
+// start starts the two goroutines of a session: one renews it, the other ends it.
+func (s *Session) start() {
+	s.wg.Go(s.renew)
+	s.wg.Go(s.guard)
+}
+
+// guard ends the session when the service says that it is over, or the clock. It listens
+// while a renewal waits for its answer.
+func (s *Session) guard() {
+	look := time.NewTicker(min(s.TTL()/looksPerTTL, lookAtLeast))
+	defer look.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-look.C:
+			if s.doubtful() {
+				s.ask()
+			}
+		case <-s.driver.Done():
+			s.end(driver.Wrap(ErrSessionLost, errors.New("the service ended it")))
+			return
+		case <-s.alarm.C:
+			s.expire() // if the deadline was moved meanwhile, the alarm was set again
+		}
+	}
+}
+
+// ID is the service's name of the session, in hex.
+func (s *Session) ID() string { return s.driver.ID() }
+
+// TTL is the time to live that the service granted.
+func (s *Session) TTL() time.Duration { return s.driver.TTL() }
+
+// Margin is how much sooner than its TTL after the sending of the last acknowledged renewal the session counts as lost.
+func (s *Session) Margin() time.Duration { return s.margin }
+
+// Deadline is when the session counts as lost unless a renewal is acknowledged before.
+// It carries a monotonic clock reading, which says nothing while the machine sleeps; see Err.
+func (s *Session) Deadline() time.Time { return s.born.Add(time.Duration(s.deadline.Load())) }
+
+// Context ends when the session does, with ErrSessionLost or ErrClosed as its
+// cause. Its Err does not look at the clock; Session.Err does.
+func (s *Session) Context() context.Context { return s.ctx }
+
+// Err returns nil while the session is alive, and then why it ended. It looks at the
+// clock: after a pause of the process it knows of the loss before any timer has run.
+//
+// It does not wait, with one exception. When the deadline has passed by the wall clock alone, the machine may have slept,
+// and Err asks the service first. Without an answer within TTL/4, or two seconds, the session is lost.
+func (s *Session) Err() error { return s.Check(context.Background()) }
+
+// Check is Err for callers who have a context: it returns context.Cause(ctx) if that ends while the service is asked.
+func (s *Session) Check(ctx context.Context) error {
+	for !s.Sure() {
+		if err := s.Ended(); err != nil || !s.doubtful() {
+			return err
+		}
+		_, changed := s.State()
+		select {
+		case <-s.ask():
+		case <-changed: // by a renewal, perhaps
+		case <-s.ctx.Done():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// Ended is Err without the question. It is for those who ask the service for something anyway.
+func (s *Session) Ended() error {
+	if s.Timely() {
+		return nil
+	}
+	if s.ctx.Err() == nil {
+		s.expire()
+		if s.ctx.Err() == nil {
+			return nil // the deadline was moved meanwhile
+		}
+	}
+	return context.Cause(s.ctx)
+}
+
+// State returns the session's state, and a channel that is closed when it changes.
+// States that pass quickly may be missed; Lost never is.
+func (s *Session) State() (event.State, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state, s.changed
+}
+
+// expire ends the session if its deadline has really passed: a renewal may have moved it
+// since the caller looked.
+func (s *Session) expire() {
+	s.mu.Lock()
+	late := time.Since(s.born) - time.Duration(s.deadline.Load())
+	s.mu.Unlock()
+	if late < 0 {
+		return
+	}
+	s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("no renewal acknowledged in time; the session counts as lost %v after the last acknowledged one was sent",
+		s.TTL()-s.margin)))
+}
+
+// extend moves the deadline after a renewal, sent at the given time, was acknowledged. An
+// acknowledgement that comes after the deadline is too late: the loss may have been seen. left is what was left until then.
+func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Since(s.born)
+	left = time.Duration(s.deadline.Load()) - now
+	if s.ctx.Err() != nil || left <= 0 {
+		return 0, false
+	}
+	life := s.TTL() - s.margin
+	if d := sent.time.Sub(s.born) + life; d >= time.Duration(s.deadline.Load()) {
+		s.deadline.Store(int64(d))
+		s.wallDeadline.Store(sent.wall + int64(life))
+		s.alarm.Reset(d - now)
+	}
+	return left, true
+}
+
+// become moves a living session to another state and reports whether that was a change, and from which.
+func (s *Session) become(to event.State) (from event.State, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from = s.state
+	if from == to || from == event.StateLost {
+		return from, false
+	}
+	s.state = to
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return from, true
+}
+
+// end ends the session for the given cause, once, tells everybody, and has its rest cleared
+// away.
+//
+// The context ends before anything else: whoever sees any sign of the end must not be told
+// by Err that the session is alive.
+func (s *Session) end(cause error) {
+	s.cancel(cause)
+	s.patience.sound()
+	s.longer.sound()
+	was, first := s.become(event.StateLost)
+	if !first {
+		return
+	}
+	s.alarm.Stop()
+	cause = context.Cause(s.ctx) // of two that end it at once, the first
+	s.client.Observe(event.Event{Kind: event.SessionEnded, Session: s.ID(), State: was, Err: cause})
+	if !errors.Is(cause, ErrClosed) {
+		s.client.log.Warn("baton: session lost; all holds on it are lost",
+			"service", s.client.String(), "session", s.ID(), "error", cause)
+	}
+	s.ending.sound()
+	if errors.Is(cause, ErrClosed) {
+		return // close does the rest
+	}
+	// The service may still have the session: by our clock it ends a margin earlier
+	// than there. Ending it there too frees the names sooner. The net below
+	// is the TTL.
+	s.client.later(s)
+}
+
+// OnEnd has b rung when the session ends, by the goroutine that ends it, at once if it is over already.
+func (s *Session) OnEnd(a *Alarm, b Bell) { s.ending.add(a, b) }
+
+// SettleAfter is how long a hold lasts before it is worth more than its grant.
+const SettleAfter = 250 * time.Millisecond
+
+// OnSettle has b rung after SettleAfter, unless a is stopped before.
+func (s *Session) OnSettle(a *Alarm, b Bell) { s.settling.add(a, b) }
+
+// close ends the session here and at the service, and waits for what it started.
+func (s *Session) close(ctx context.Context) error {
+	s.end(ErrClosed)
+	ctx, stop := Afterwards(ctx) // which may have been that of a hold
+	defer stop()
+	var err error
+	if s.closing.CompareAndSwap(false, true) {
+		err = s.driver.Close(ctx)
+	}
+	s.wg.Wait()
+	return err
+}

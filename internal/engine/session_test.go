@@ -1,0 +1,531 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+const line = driver.Line("test/line")
+
+var quiet = engine.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+
+// world is a service with one client.
+type world struct {
+	*testing.T
+	svc    *memory.Service
+	link   *memory.Driver
+	client *coordinator.Client
+}
+
+// within runs a test in virtual time, on a service with a client, and closes the client.
+func within(t *testing.T, f func(w world), opts ...engine.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService()}
+		w.client, w.link = w.another(opts...)
+		f(w)
+		if err := w.client.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// another returns one more client of the world's service.
+func (w world) another(opts ...engine.Option) (*coordinator.Client, *memory.Driver) {
+	w.Helper()
+	d := w.svc.Driver()
+	c, err := coordinator.New(d, append([]engine.Option{quiet}, opts...)...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return c, d
+}
+
+func (w world) session() *engine.Session {
+	w.Helper()
+	s, err := engine.Of(w.client).Session(w.Context())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
+
+func TestSessionIsRenewedForAsLongAsItTakes(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		time.Sleep(time.Hour)
+		if s.Err() != nil || w.session() != s {
+			w.Errorf("after an hour: %v", s.Err())
+		}
+		want := int(time.Hour / (engine.DefaultTTL / 4))
+		if n := w.svc.Stats().Requests[memory.OpRenew]; n < want-1 || n > want+1 {
+			w.Errorf("%d renewals in an hour, want one every quarter of the TTL: %d", n, want)
+		}
+	})
+}
+
+// TestSessionEndsHereBeforeItEndsThere is promise P2: cut off in any phase, with answers that take any
+// time, the client knows before the service acts.
+func TestSessionEndsHereBeforeItEndsThere(t *testing.T) {
+	for phase := range 40 {
+		for _, delay := range []time.Duration{0, 300 * time.Millisecond, 2 * time.Second} {
+			within(t, func(w world) {
+				s := w.session()
+				w.link.Delay(delay/2, delay-delay/2)
+				time.Sleep(10*time.Second + time.Duration(phase)*67*time.Millisecond)
+				w.link.Cut()
+				<-s.Context().Done()
+				told := time.Now()
+				if !errors.Is(s.Err(), engine.ErrSessionLost) {
+					w.Errorf("cause %v", s.Err())
+				}
+				if len(w.svc.Sessions()) != 1 {
+					w.Errorf("phase %d, delay %v: the service ended the session before the client knew", phase, delay)
+				}
+				for len(w.svc.Sessions()) > 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if early := time.Since(told); early > s.TTL()/2 {
+					w.Errorf("phase %d, delay %v: told %v early, which is more than the margin explains", phase, delay, early)
+				}
+				w.link.Reset()
+				w.link.Heal()
+			})
+		}
+	}
+}
+
+func TestAcknowledgementAfterTheDeadlineRevivesNothing(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		w.link.HoldReplies() // renewals arrive and are acknowledged, unheard
+		<-s.Context().Done()
+		w.link.Heal()
+		synctest.Wait()
+		if !errors.Is(s.Err(), engine.ErrSessionLost) {
+			w.Errorf("Err = %v", s.Err())
+		}
+		if next := w.session(); next == s || next.ID() == s.ID() {
+			w.Errorf("the lost session is used again")
+		}
+	})
+}
+
+// TestAcknowledgementSeenAfterTheDeadlineRevivesNothing: here no timer has run, and no look at the clock was taken, between
+// the deadline and the answer.
+func TestAcknowledgementSeenAfterTheDeadlineRevivesNothing(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		s.StopAlarm()
+		deadline := s.Deadline()
+		w.link.HoldReplies()
+		time.Sleep(time.Until(deadline))
+		w.link.Heal()
+		synctest.Wait()
+		if !errors.Is(context.Cause(s.Context()), engine.ErrSessionLost) || !s.Deadline().Equal(deadline) {
+			w.Errorf("the context's cause is %v, and the deadline was moved by %v", context.Cause(s.Context()), s.Deadline().Sub(deadline))
+		}
+	}, standsStill)
+}
+
+func TestStateTellsSuspendedConnectedAndLost(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		var seen []event.State
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				state, changed := s.State()
+				seen = append(seen, state)
+				if state == event.StateLost {
+					return
+				}
+				<-changed
+			}
+		}()
+		time.Sleep(time.Minute)
+		w.svc.Stop()
+		time.Sleep(4 * time.Second)
+		w.svc.Start()
+		time.Sleep(time.Minute)
+		w.svc.Expire(s.ID())
+		<-done
+		want := []event.State{event.StateConnected, event.StateSuspended, event.StateConnected, event.StateLost}
+		if !slices.Equal(seen, want) {
+			w.Errorf("saw %v, want %v", seen, want)
+		}
+	})
+}
+
+func TestExpiryAtTheServiceIsToldAtOnce(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		w.svc.Expire(s.ID())
+		synctest.Wait()
+		if !errors.Is(context.Cause(s.Context()), engine.ErrSessionLost) {
+			w.Errorf("cause %v right after the expiry", context.Cause(s.Context()))
+		}
+	})
+}
+
+func TestConcurrentCallersShareOneSession(t *testing.T) {
+	within(t, func(w world) {
+		w.link.Delay(time.Second, time.Second)
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() { w.session() })
+		}
+		wg.Wait()
+		if n := w.svc.Stats().Requests[memory.OpOpen]; n != 1 {
+			w.Errorf("%d sessions opened for 50 callers", n)
+		}
+	})
+}
+
+func TestCallerThatGivesUpOpeningDoesNotStopOthers(t *testing.T) {
+	within(t, func(w world) {
+		w.link.Delay(time.Second, 0)
+		ctx, cancel := context.WithTimeout(w.Context(), 500*time.Millisecond)
+		defer cancel()
+		go func() { _, _ = engine.Of(w.client).Session(ctx) }()
+		time.Sleep(time.Millisecond)
+		if w.session() == nil {
+			w.Error("no session")
+		}
+	})
+}
+
+func TestServiceAwayIsUnavailableAndEndsByContext(t *testing.T) {
+	within(t, func(w world) {
+		w.svc.Stop()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
+		defer cancel()
+		_, err := engine.Of(w.client).Session(ctx)
+		if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			w.Errorf("Session = %v, want ErrUnavailable and DeadlineExceeded", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			w.Errorf("took %v with a deadline of 3s", took)
+		}
+		w.svc.Start()
+		w.session()
+	})
+}
+
+func TestSilentServiceIsUnavailableToo(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		w.link.Cut()
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		if _, err := s.Join(ctx, line, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); !errors.Is(err, engine.ErrUnavailable) ||
+			!errors.Is(err, context.DeadlineExceeded) || !engine.MayHaveApplied(err) {
+			w.Errorf("Join = %v, want ErrUnavailable, DeadlineExceeded, may have been applied", err)
+		}
+		w.link.Heal()
+		time.Sleep(time.Second)
+		if left := w.svc.Snapshot(line); len(left) != 0 {
+			w.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+// TestLostReplyToJoinMakesOneEntry: the reply is lost, the join is repeated, and finds its own entry.
+func TestLostReplyToJoinMakesOneEntry(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		drops := 2
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin && drops > 0 {
+				drops--
+				return memory.Fate{DropReply: true}
+			}
+			return memory.Fate{}
+		})
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if got := w.svc.Snapshot(line); len(got) != 1 || got[0].Token != j.Token {
+			w.Errorf("line is %v, joined as %v", got, j)
+		}
+	})
+}
+
+// TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost: the first request is stranded in a broken connection, the second joins,
+// the place is left, and then the first arrives.
+func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		w.link.HoldRequests()
+		time.AfterFunc(time.Second, w.link.Strand)
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+			w.Error(err)
+		}
+		w.link.Deliver()
+		time.Sleep(time.Second)
+		if left := w.svc.Snapshot(line); len(left) != 0 {
+			w.Errorf("the first request made a ghost: %v", left)
+		}
+	})
+}
+
+// TestRequestStuckOnASilentMemberIsSentAgain: the first request goes to a member that has stopped, say; the
+// next one is answered. When the member wakes up, it must not find a ghost to make.
+func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		var stuck sync.Map // the operations that were stuck once
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if _, before := stuck.LoadOrStore(r.Op, true); !before && r.Op != memory.OpRenew && r.Op != memory.OpForget && r.Op != memory.OpClose {
+				return memory.Fate{DelayRequest: time.Minute}
+			}
+			return memory.Fate{}
+		})
+		began := time.Now()
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		if _, err := s.Ahead(w.Context(), line, j.Place); err != nil {
+			w.Error(err)
+		}
+		if _, err := s.List(w.Context(), line, 0); err != nil {
+			w.Error(err)
+		}
+		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+			w.Error(err)
+		}
+		if took := time.Since(began); took > 2*s.TTL() || s.Err() != nil {
+			w.Errorf("took %v; session %v", took, s.Err())
+		}
+		time.Sleep(2 * time.Minute)
+		if left := w.svc.Snapshot(line); len(left) != 0 {
+			w.Errorf("a request that arrived late left %v", left)
+		}
+	})
+}
+
+// TestJoinGivenUpLeavesNoGhost gives up a join in every state it can be in: not sent, under
+// way, applied, answered; and heals the link. Within a second nothing may be left, however late
+// the request arrives.
+func TestJoinGivenUpLeavesNoGhost(t *testing.T) {
+	for _, fate := range []memory.Fate{
+		{},
+		{DelayRequest: 2 * time.Second},
+		{DelayReply: 2 * time.Second},
+		{DropRequest: true},
+		{DropReply: true},
+		{DelayRequest: 900 * time.Millisecond, DropReply: true},
+	} {
+		within(t, func(w world) {
+			s := w.session()
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				if r.Op == memory.OpJoin {
+					return fate
+				}
+				return memory.Fate{}
+			})
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			j, err := s.Join(ctx, line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+			if err == nil {
+				if err := s.Leave(ctx, line, j.Place); err != nil {
+					w.Errorf("%+v: leave: %v", fate, err)
+				}
+			}
+			time.Sleep(time.Second)
+			if left := w.svc.Snapshot(line); len(left) != 0 {
+				w.Errorf("%+v: a ghost one second later: %v", fate, left)
+			}
+			time.Sleep(5 * time.Second)
+			if left := w.svc.Snapshot(line); len(left) != 0 {
+				w.Errorf("%+v: a ghost came back: %v", fate, left)
+			}
+		})
+	}
+}
+
+func TestLeaveGoesOnInTheBackgroundWhenTheServiceIsAway(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.svc.Stop()
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		if err := s.Leave(ctx, line, j.Place); !errors.Is(err, engine.ErrUnavailable) {
+			w.Errorf("Leave = %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		w.svc.Start()
+		time.Sleep(time.Second)
+		if left := w.svc.Snapshot(line); len(left) != 0 || s.Err() != nil {
+			w.Errorf("a second after the return: %v, session %v", left, s.Err())
+		}
+	})
+}
+
+func TestLeaveWorksWithADeadContextAndOnce(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if err != nil {
+			w.Fatal(err)
+		}
+		dead, cancel := context.WithCancel(w.Context())
+		cancel()
+		w.link.Delay(10*time.Millisecond, 10*time.Millisecond) // else the answer may be quicker than the news that the context is dead
+		if err := s.Leave(dead, line, j.Place); err != nil || len(w.svc.Snapshot(line)) != 0 {
+			w.Errorf("Leave = %v, left %v", err, w.svc.Snapshot(line))
+		}
+		if err := s.Leave(w.Context(), line, j.Place); !errors.Is(err, engine.ErrNotHeld) {
+			w.Errorf("second Leave = %v", err)
+		}
+	})
+}
+
+func TestRefusalIsNotRetried(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		w.svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpJoin {
+				return memory.Fate{Err: driver.Wrap(driver.ErrRefused, errors.New("no space"))}
+			}
+			return memory.Fate{}
+		})
+		before := w.svc.Stats().Total()
+		_, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		if !errors.Is(err, engine.ErrRefused) || engine.MayHaveApplied(err) {
+			w.Errorf("Join = %v", err)
+		}
+		if n := w.svc.Stats().Total() - before; n != 1 {
+			w.Errorf("%d requests for a refused join", n)
+		}
+	})
+}
+
+func TestCloseGivesEverythingBackAtOnce(t *testing.T) {
+	within(t, func(w world) {
+		s := w.session()
+		for _, id := range []string{"0123456789abcdef", "0123456789abcdee"} {
+			if _, err := s.Join(w.Context(), line, driver.Contender{ID: id, Mode: "x"}); err != nil {
+				w.Fatal(err)
+			}
+		}
+		if err := w.client.Close(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+		if st := w.svc.Stats(); st.Entries != 0 || st.Sessions != 0 || st.Watches != 0 {
+			w.Errorf("left after Close: %+v", st)
+		}
+		if !errors.Is(s.Err(), engine.ErrClosed) {
+			w.Errorf("session says %v", s.Err())
+		}
+		if _, err := engine.Of(w.client).Session(w.Context()); !errors.Is(err, engine.ErrClosed) {
+			w.Errorf("Session after Close = %v", err)
+		}
+		if _, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcded", Mode: "x"}); !errors.Is(err, engine.ErrClosed) {
+			w.Errorf("Join after Close = %v", err)
+		}
+		if err := w.client.Close(w.Context()); err != nil {
+			w.Errorf("second Close = %v", err)
+		}
+	})
+}
+
+func TestCloseEndsByItsContextWhenTheServiceIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService()}
+		w.client, w.link = w.another()
+		w.session()
+		w.link.Cut()
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := w.client.Close(ctx); err == nil || !engine.MayHaveApplied(err) {
+			w.Errorf("Close = %v, want an error that says that entries may linger", err)
+		}
+		if took := time.Since(began); took > time.Second {
+			w.Errorf("took %v", took)
+		}
+	})
+}
+
+func TestCloseWhileASessionIsBeingOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := world{T: t, svc: memory.NewService()}
+		w.client, w.link = w.another()
+		w.link.Delay(time.Second, time.Second)
+		got := make(chan error)
+		go func() {
+			_, err := engine.Of(w.client).Session(context.Background())
+			got <- err
+		}()
+		time.Sleep(1500 * time.Millisecond)
+		if err := w.client.Close(w.Context()); err != nil {
+			w.Error(err)
+		}
+		if err := <-got; !errors.Is(err, engine.ErrClosed) {
+			w.Errorf("Session = %v", err)
+		}
+	})
+}
+
+// TestStartStopStress closes clients at random moments of their life: nothing may hang, race, or stay.
+func TestStartStopStress(t *testing.T) {
+	for i := range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			w := world{T: t, svc: memory.NewService()}
+			w.client, w.link = w.another(engine.WithTTL(time.Second))
+			w.link.Delay(50*time.Millisecond, 50*time.Millisecond)
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					for {
+						s, err := engine.Of(w.client).Session(context.Background())
+						if errors.Is(err, engine.ErrClosed) {
+							return
+						}
+						if err == nil {
+							<-s.Context().Done()
+						}
+					}
+				})
+			}
+			wg.Go(func() {
+				for _, id := range w.svc.Sessions() {
+					w.svc.Expire(id)
+				}
+			})
+			time.Sleep(time.Duration(i) * 7 * time.Millisecond)
+			for _, id := range w.svc.Sessions() {
+				w.svc.Expire(id)
+			}
+			time.Sleep(time.Duration(i%5) * 20 * time.Millisecond)
+			_ = w.client.Close(w.Context())
+			wg.Wait()
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// away is a driver that reaches no server, and says so with the end of its context as real ones do.
+type away struct{ driver.Driver }
+
+var errDial = errors.New("no connection")
+
+func (away) Open(ctx context.Context, _ time.Duration) (driver.Session, error) {
+	<-ctx.Done()
+	return nil, driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: %w", context.Cause(ctx), errDial))
+}
+
+// TestTimeoutIsNotTakenForACancellation: the driver's context is cancelled when the caller's has timed out. Who
+// asks for context.Canceled, to tell a shutdown from an outage, must not be told so.
+func TestTimeoutIsNotTakenForACancellation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := coordinator.New(away{memory.NewService().Driver()}, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = engine.Of(c).Session(ctx)
+		if errors.Is(err, context.Canceled) || !errors.Is(err, context.DeadlineExceeded) ||
+			!errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, errDial) || strings.Contains(err.Error(), "canceled") {
+			t.Errorf("timed out: %v", err)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		cancel()
+		if _, err = engine.Of(c).Session(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCloseEndsWithinTheTTL, also with a context that never ends: by then there is nothing left to give back.
+func TestCloseEndsWithinTheTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := memory.NewService().Driver()
+		c, err := coordinator.New(d, quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := engine.Of(c).Session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Cut()
+		began := time.Now()
+		if err := c.Close(context.Background()); !errors.Is(err, engine.ErrUnavailable) {
+			t.Errorf("Close = %v", err)
+		}
+		if took := time.Since(began); took > s.TTL() {
+			t.Errorf("Close took %v with a TTL of %v", took, s.TTL())
+		}
+		d.Heal()
+	})
+}

@@ -1,0 +1,99 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// TestWithdrawnContenderStaysAway: in whatever mode it stands, whatever is still under way.
+func TestWithdrawnContenderStaysAway(t *testing.T) {
+	for _, unheard := range []change{converts, writes} {
+		for _, fate := range []memory.Fate{{DelayRequest: 10 * time.Second}, {DropReply: true}, {DropRequest: true}} {
+			changed(t, []change{unheard}, func(world, int) memory.Fate { return fate },
+				func(w world, s *engine.Session, call func(context.Context) error) {
+					ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+					defer cancel()
+					_ = call(ctx)
+					w.link.Delay(100*time.Millisecond, 100*time.Millisecond)
+					if err := s.Withdraw(ctx, line, contender.ID); err != nil { // its time is up: it has two seconds
+						w.Error(err)
+					}
+					if len(w.svc.Snapshot(line)) != 0 {
+						w.Errorf("%+v: withdrawn, but %v", fate, w.svc.Snapshot(line))
+					}
+					time.Sleep(time.Minute)
+					if len(w.svc.Snapshot(line)) != 0 {
+						w.Errorf("%+v: came back as %v", fate, w.svc.Snapshot(line))
+					}
+				})
+		}
+	}
+}
+
+func TestWithdrawAndDiscardGoOnInTheBackground(t *testing.T) {
+	for _, leave := range []func(w world, s *engine.Session){
+		func(w world, s *engine.Session) {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			if err := s.Withdraw(ctx, line, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
+				w.Error(err)
+			}
+		},
+		func(_ world, s *engine.Session) { s.Discard(line, contender.ID) },
+	} {
+		within(t, func(w world) {
+			s := w.session()
+			w.join(s)
+			w.svc.Stop()
+			leave(w, s)
+			synctest.Wait()
+			w.svc.Start()
+			time.Sleep(time.Second)
+			if len(w.svc.Snapshot(line)) != 0 || s.Err() != nil {
+				w.Errorf("a second after the return: %v, session %v", w.svc.Snapshot(line), s.Err())
+			}
+		})
+	}
+}
+
+// TestCleanUpThatFailsIsPaced: FIELD 3. It goes on as long as the session lives, without haste.
+func TestCleanUpThatFailsIsPaced(t *testing.T) {
+	for _, c := range []struct {
+		fate    memory.Fate
+		atMost  int
+		atLeast int
+	}{
+		{memory.Fate{DropRequest: true}, 300, 60},               // every half a second, more or less
+		{memory.Fate{Err: errors.New("no permission")}, 25, 23}, // every quarter of the TTL
+	} {
+		within(t, func(w world) {
+			s := w.session()
+			w.join(s)
+			var n atomic.Int64
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				if r.Op != memory.OpForget {
+					return memory.Fate{}
+				}
+				n.Add(1)
+				return c.fate
+			})
+			s.Discard(line, contender.ID)
+			time.Sleep(time.Minute)
+			if got := int(n.Load()); got > c.atMost || got < c.atLeast {
+				w.Errorf("%+v: %d requests in a minute", c.fate, got)
+			}
+			w.svc.OnRequest(nil)
+			time.Sleep(3 * time.Second)
+			if left := w.svc.Snapshot(line); len(left) != 0 {
+				w.Errorf("%+v: left %v", c.fate, left)
+			}
+		})
+	}
+}
