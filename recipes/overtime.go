@@ -21,11 +21,15 @@ func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnA
 // re-enter later have ended from the beginning. With both options the warning comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
 
-// checkOvertime checks what WithHoldWarning and WithMaxHold were given.
+// checkOvertime checks what WithHoldWarning and WithMaxHold were given. Of two bad
+// durations it names the hold warning.
 func (o options) checkOvertime(name string) error {
-	for what, d := range map[string]time.Duration{"hold warning after": o.warnAfter, "longest hold": o.maxHold} {
-		if d < 0 || d > 0 && d < time.Millisecond {
-			return invalid("%s %v for %q: want 0 for none, or at least 1ms", what, d, name)
+	for _, given := range []struct {
+		what string
+		d    time.Duration
+	}{{"hold warning after", o.warnAfter}, {"longest hold", o.maxHold}} {
+		if d := given.d; d < 0 || d > 0 && d < time.Millisecond {
+			return invalid("%s %v for %q: want 0 for none, or at least 1ms", given.what, d, name)
 		}
 	}
 	return nil
