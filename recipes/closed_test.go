@@ -70,11 +70,6 @@ func everything(t *testing.T, c *coordinator.Client) map[string]any {
 	return all
 }
 
-// silent is a bell.
-type silent struct{}
-
-func (silent) Ring() {}
-
 // argument makes something that a method takes. What has to be real is taken from what is there.
 func argument(typ reflect.Type, all map[string]any) reflect.Value {
 	if typ == reflect.TypeFor[*recipes.Hold]() { // for what is acquired
@@ -96,10 +91,6 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 		return reflect.ValueOf(fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "n"}, Token: 1, Key: "k"})
 	case typ == reflect.TypeFor[driver.Token]():
 		return reflect.ValueOf(driver.Token(1))
-	case typ == reflect.TypeFor[*engine.Alarm]():
-		return reflect.ValueOf(new(engine.Alarm))
-	case typ == reflect.TypeFor[engine.Bell]():
-		return reflect.ValueOf(silent{})
 	case typ == reflect.TypeFor[recipes.Request]():
 		return reflect.ValueOf(recipes.Request{Mode: "x", Rule: recipes.Exclusive})
 	case typ.Kind() == reflect.Func:

@@ -23,7 +23,7 @@ type grant struct {
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
 	noted  driver.Version // of the note that it has left; see rest
-	quiet  engine.Alarm   // reports a loss with the session
+	quiet  func() bool    // stops the report of a loss with the session
 
 	mu       sync.Mutex
 	info     info
@@ -31,7 +31,7 @@ type grant struct {
 	place    driver.Place // as the last conversion that is known to have succeeded left it
 	value    []byte
 	held     string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
-	settle   engine.Alarm  // runs settled
+	settle   *time.Timer   // runs settled
 	writing  chan struct{} // see pen; nil until somebody asks for it
 	first    level         // the top one at first
 	overtime *overtime     // nil, unless there is something to tell of a hold that lasts long
@@ -71,25 +71,16 @@ func (a *attempt) hold(ctx context.Context, h *Hold) {
 		g.low = &level{mode: a.Lesser}
 	}
 	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
-	a.session.OnEnd(&g.quiet, (*lossBell)(g))
+	g.quiet = a.session.OnEnd(g.lost)
 	g.mu.Lock() // settled may run at once
 	defer g.mu.Unlock()
-	a.session.OnSettle(&g.settle, (*settledBell)(g))
+	g.settle = time.AfterFunc(engine.SettleAfter, g.settled)
 	g.watchTime()
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
 	g.handle(ctx, h, g.top)
 }
-
-// lossBell and settledBell are a grant as what its alarms ring.
-type (
-	lossBell    grant
-	settledBell grant
-)
-
-func (b *lossBell) Ring()    { (*grant)(b).lost() }
-func (b *settledBell) Ring() { (*grant)(b).settled() }
 
 // pen is held, by sending to it, by whoever writes the entry's value.
 func (g *grant) pen() chan struct{} {
@@ -257,14 +248,14 @@ func (g *grant) removed() {
 func (g *grant) over(cause error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := g.quiet.Stop()
+	first := g.quiet()
 	if first {
 		g.cancel(cause)
 	}
 	return first
 }
 
-// lost reports the end of a grant that was not released. Whoever stopped g.quiet calls it, or the
+// lost reports the end of a grant that was not released. Whoever called g.quiet and got true calls it, or the
 // session's end does: never both.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
@@ -15,7 +16,7 @@ import (
 // the service is sent to another one. A join has more of it than the rest: its repetition costs more, and
 // thousands that join at once may wait for each other.
 func (s *Session) request(
-	ctx context.Context, op string, line driver.Line, patience *alarms, f func(context.Context) error,
+	ctx context.Context, op string, line driver.Line, patience time.Duration, f func(context.Context) error,
 ) error {
 	if err := s.Ended(); err != nil {
 		return err
@@ -40,18 +41,17 @@ func (s *Session) request(
 }
 
 // attempt runs f once, for no longer than ctx, the session and patience last.
-func (s *Session) attempt(ctx context.Context, patience *alarms, f func(context.Context) error) error {
-	b := begin(ctx, patience)
-	defer b.end()
-	err := f(b)
+func (s *Session) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+	bound, stop := bind(ctx, s.ctx)
+	defer stop()
+	bound, cancel := context.WithTimeout(bound, patience)
+	defer cancel()
+	err := f(bound)
 	if err == nil || ctx.Err() != nil || s.ctx.Err() != nil || errors.Is(err, ErrUnavailable) {
 		return err
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return driver.Wrap(ErrUnavailable, err)
-	}
-	if errors.Is(err, context.Canceled) && b.rang.Load() {
-		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded)
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -26,10 +27,8 @@ type Session struct {
 
 	joining, looking, cleaning chan struct{} // a place for each request of its kind that is under way
 
-	patience *alarms // how long one attempt of a request lasts
-	longer   *alarms // how long that of a join does
-	settling *alarms // see OnSettle
-	ending   *alarms // see OnEnd
+	patience time.Duration // how long one attempt of a request lasts
+	longer   time.Duration // how long that of a join does
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
@@ -43,6 +42,8 @@ type Session struct {
 	alarm    *time.Timer // fires at the deadline; guard listens
 	state    event.State
 	changed  chan struct{} // closed and replaced at each change of state
+	onEnd    list.List     // of func(), see OnEnd
+	over     bool          // they were called
 	strays   map[string]struct{}
 	ids      []string // that are free to be used again, see NewID
 	doubts   map[string]struct{}
@@ -65,8 +66,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 		joining: make(chan struct{}, mostJoining), looking: make(chan struct{}, mostLooking), cleaning: make(chan struct{}, mostCleaning),
 	}
-	s.patience, s.longer = newAlarms(ds.TTL()/RenewalsPerTTL), newAlarms(ds.TTL()/2)
-	s.settling, s.ending = newAlarms(SettleAfter), newAlarms(never)
+	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
@@ -219,8 +219,6 @@ func (s *Session) become(to event.State) (from event.State, changed bool) {
 // by Err that the session is alive.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
-	s.patience.sound()
-	s.longer.sound()
 	was, first := s.become(event.StateLost)
 	if !first {
 		return
@@ -232,7 +230,7 @@ func (s *Session) end(cause error) {
 		s.client.log.Warn("baton: session lost; all holds on it are lost",
 			"service", s.client.String(), "session", s.ID(), "error", cause)
 	}
-	s.ending.sound()
+	s.runOnEnd()
 	if errors.Is(cause, ErrClosed) {
 		return // close does the rest
 	}
@@ -242,14 +240,49 @@ func (s *Session) end(cause error) {
 	s.client.later(s)
 }
 
-// OnEnd has b rung when the session ends, by the goroutine that ends it, at once if it is over already.
-func (s *Session) OnEnd(a *Alarm, b Bell) { s.ending.add(a, b) }
+// OnEnd calls f when the session ends, in the goroutine that ends it, so that
+// Close returns after f. If the session is over already it calls f at once. Stop
+// reports whether f was not called and will not be.
+func (s *Session) OnEnd(f func()) (stop func() bool) {
+	s.mu.Lock()
+	if s.over {
+		s.mu.Unlock()
+		f()
+		return func() bool { return false }
+	}
+	e := s.onEnd.PushBack(f)
+	s.mu.Unlock()
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		waiting := e.Value != nil
+		if waiting {
+			s.onEnd.Remove(e)
+			e.Value = nil
+		}
+		return waiting
+	}
+}
+
+// runOnEnd calls what OnEnd was given, oldest first.
+func (s *Session) runOnEnd() {
+	for {
+		s.mu.Lock()
+		e := s.onEnd.Front()
+		if e == nil {
+			s.over = true
+			s.mu.Unlock()
+			return
+		}
+		f, _ := s.onEnd.Remove(e).(func())
+		e.Value = nil
+		s.mu.Unlock()
+		f()
+	}
+}
 
 // SettleAfter is how long a hold lasts before it is worth more than its grant.
 const SettleAfter = 250 * time.Millisecond
-
-// OnSettle has b rung after SettleAfter, unless a is stopped before.
-func (s *Session) OnSettle(a *Alarm, b Bell) { s.settling.add(a, b) }
 
 // close ends the session here and at the service, and waits for what it started.
 func (s *Session) close(ctx context.Context) error {
