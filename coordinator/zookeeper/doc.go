@@ -83,9 +83,6 @@
 // hand-over takes no look at the line and costs the same however long that is: see heel.go. Most go with their entries. One that was
 // passed stays until the next one leaves, or for a second. To delete any is safe; it makes whoever follows look at the line.
 //
-// A session that meets nobody in a line twice in a row leaves a watch on the line's node, until others join or the line is removed:
-// see calm.go.
-//
 // Lines and what is above them are container nodes, which the service removes when they have
 // been empty for a while; on servers before 3.5 they are plain nodes, and stay. A record is a plain node, which
 // stays until an operator deletes it. Children of other clients take part as places if they have a sequence

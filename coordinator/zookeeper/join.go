@@ -30,8 +30,6 @@ const maxTries = 5
 // and a listing would cost one more request and grow with the line. With c.Record the version of the record's node is
 // checked in the same transaction.
 //
-// In a line that is calm the node is made without a transaction: see calm.go.
-//
 // In a line that is busy the transaction makes a heel as well, and if others are there one read looks for the heel of the
 // nearest of them: see heel.go.
 //
@@ -66,10 +64,7 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	}
 	heel := c.Follows && s.traffic.busy(line)
 	for range maxTries {
-		a, sent, err := s.addAlone(ctx, line, c, f)
-		if !sent {
-			a, err = s.add(ctx, line, c, f, heel)
-		}
+		a, err := s.add(ctx, line, c, f, heel)
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
 		}
@@ -246,15 +241,9 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 	if tr.heel != "" {
 		s.traces.keep(line, c.ID, tr)
 	}
-	if !alone {
-		s.calms.end(line)
-	}
 	switch {
 	case alone:
 		s.traffic.alone(line)
-		if !c.Alone && c.Record == 0 && a.heel == "" {
-			s.becalm(ctx, line, a.node)
-		}
 	case c.Follows && !a.node.late():
 		s.traffic.met(line, a.others)
 	}

@@ -40,7 +40,6 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 	switch {
 	case err == nil:
 		s.lent.strike(line, own.ID)
-		s.calms.left(line, n)
 	case errors.Is(err, driver.ErrGone):
 		s.lent.strikeGone(line, own.ID)
 		if tr.heel != "" {

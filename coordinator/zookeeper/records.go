@@ -19,7 +19,6 @@ const (
 	opSetData = 5
 	opCheck   = 13
 	opMulti   = 14
-	opCreate2 = 15
 )
 
 func appendInt(b []byte, n int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(n)) }

@@ -35,7 +35,6 @@ type session struct {
 	written  *written
 	traces   *traces
 	traffic  *traffic
-	calms    *calms
 	left     *leftovers
 	synced   atomic.Int64 // the number of the connection on which fresh has synced
 
@@ -73,7 +72,6 @@ func newSession(ttl time.Duration, base base) *session {
 		written:  newWritten(),
 		traces:   newTraces(),
 		traffic:  newTraffic(),
-		calms:    newCalms(),
 		left:     newLeftovers(),
 		slots:    make(chan struct{}, maxRunning),
 		renewals: make(chan struct{}, maxRenewing),

@@ -83,7 +83,7 @@ func (tr *tree) change(op int32, r *fields) (body []byte, notices []notice, code
 	node := r.text()
 	n, ok := tr.nodes[node]
 	switch op {
-	case opCreate, opCreateContainer, opCreate2:
+	case opCreate, opCreateContainer:
 		data := r.text()
 		for range r.number() {
 			r.number()
@@ -91,11 +91,7 @@ func (tr *tree) change(op int32, r *fields) (body []byte, notices []notice, code
 			r.text()
 		}
 		made, code := tr.create(node, []byte(data), r.number())
-		body := appendText(nil, made)
-		if op == opCreate2 {
-			body = append(body, tr.stat(made)...)
-		}
-		return body, []notice{{made, zk.EventNodeCreated}, {path.Dir(node), zk.EventNodeChildrenChanged}}, code
+		return appendText(nil, made), []notice{{made, zk.EventNodeCreated}, {path.Dir(node), zk.EventNodeChildrenChanged}}, code
 	case opSet:
 		data, version := r.text(), r.number()
 		if code := checked(ok, version, n.version); code != 0 {

@@ -40,7 +40,6 @@ const (
 	onRecord                   // a record: what is written to it
 	onAbsence                  // a node that is not there: its coming
 	onHeel                     // a heel: its leaving, and what is written to it
-	onCalm                     // a line: its removal, and what is written to its node
 )
 
 type watch struct {

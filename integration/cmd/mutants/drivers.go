@@ -149,20 +149,6 @@ var ofDrivers = []mutation{{
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
 }, {
-	name: "zookeeper-calm-by-any-number", promise: "P1",
-	what:   "Whoever joins a line that was calm takes itself for the first, whatever number it gets.",
-	file:   "coordinator/zookeeper/calm.go",
-	old:    `a.node.seq == expected.next && `,
-	new:    ``,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinOfACalmLineSeesWhoCame"}},
-}, {
-	name: "zookeeper-calm-unwatched", promise: "P1",
-	what:   "A line is calm by the number alone, although it was removed and made again.",
-	file:   "coordinator/zookeeper/calm.go",
-	old:    `!a.node.late() && s.calm(expected); !a.First`,
-	new:    `!a.node.late(); !a.First`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinOfACalmLineThatWasMadeAgain"}},
-}, {
 	name: "zookeeper-letter-left", promise: "P7",
 	what: "Whoever writes to the service does not look whether others have left something to write meanwhile.",
 	file: "coordinator/zookeeper/lane.go",
