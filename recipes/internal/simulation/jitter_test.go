@@ -35,12 +35,17 @@ func (w *world) who(ctx context.Context, op memory.Op, session, id string) strin
 	if label, ok := ctx.Value(actorKey{}).(string); ok {
 		return label
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if label := w.labels[id]; label != "" {
+	if label := w.label(id); label != "" {
 		return label
 	}
 	return session
+}
+
+// label names a contender by its actor; it is empty for one of nobody's.
+func (w *world) label(id string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.labels[id]
 }
 
 // linger returns when the call may. Now and then that is much later, as if the process had been stopped in between: but then, if
@@ -110,7 +115,7 @@ func (s *jitterySession) Ahead(ctx context.Context, line driver.Line, own driver
 
 func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
 	if len(places) > 0 {
-		defer s.linger(ctx, memory.OpWatch, places[0].ID)
+		defer s.linger(ctx, memory.OpWatch+memory.Op(s.d.w.label(places[0].ID)), places[0].ID)
 	}
 	return s.Full.Watch(ctx, line, places...)
 }

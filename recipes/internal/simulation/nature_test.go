@@ -21,7 +21,11 @@ var requestFaults = []string{
 // fate decides what happens to a request.
 func (w *world) fate(req memory.Request) memory.Fate {
 	s := w.slotOf(req.Driver)
-	r := w.draw(fmt.Sprintf("fate %d %s %s", s.index, req.Op, w.who(req.Context, req.Op, req.Session, req.ID)))
+	key := fmt.Sprintf("fate %d %s %s", s.index, req.Op, w.who(req.Context, req.Op, req.Session, req.ID))
+	if req.Op == memory.OpWatch { // a waiter may watch its own entry at the same moment
+		key += w.label(req.ID)
+	}
+	r := w.draw(key)
 	usual := func() time.Duration { return time.Duration(1 + r.Int64N(int64(s.slow))) }
 	f := memory.Fate{DelayRequest: usual(), DelayReply: usual()}
 	w.looking(req)
