@@ -26,7 +26,9 @@ type line struct {
 	joined  map[coordinator.Token]time.Duration
 	gone    []stay // in the order in which they left
 	holds   map[coordinator.Token]*hold
-	granted map[coordinator.Token]bool
+	granted map[coordinator.Token]bool // returned to a caller
+	// won are tokens whose grant an observer was told of. Its caller may never hear of it: one whose context has ended by then.
+	won map[coordinator.Token]bool
 	// condemned are tokens of entries that an operator took away, and when.
 	condemned map[coordinator.Token]fateOf
 	next      struct { // who could be admitted next, and since when
@@ -73,6 +75,7 @@ type handle struct {
 
 func newLine(n *name) *line {
 	return &line{name: n, heads: []leaderAt{{}}, joined: map[coordinator.Token]time.Duration{}, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
+		won:       map[coordinator.Token]bool{},
 		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
 }
 
@@ -191,8 +194,7 @@ func (w *world) stepPassed(l *line, s memory.Step) {
 	if l.name.recipe == "semaphore" || s.Entry.Mode == "r" {
 		w.violation("%s: %d passed, which excluded nobody", l.name.line, s.Entry.Token)
 	}
-	// A campaign can end between the grant and its caller.
-	if l.name.recipe != "election" && !l.granted[s.Entry.Token] {
+	if !l.won[s.Entry.Token] {
 		w.violation("%s: %d passed without a grant", l.name.line, s.Entry.Token)
 	}
 }

@@ -356,6 +356,8 @@ func (w *world) observe(s *slot, d *memory.Driver, e event.Event) {
 		if errors.Is(e.Err, coordinator.ErrClosed) {
 			w.closedBy[d] = e.Session
 		}
+	case event.Granted:
+		w.lines[e.Line].won[e.Token] = true
 	case event.Lost:
 		w.losses++
 		w.log("c%d lost token %d of %s", s.index, e.Token, e.Line)
