@@ -113,8 +113,9 @@ func (s *jitterySession) Ahead(ctx context.Context, line driver.Line, own driver
 	return s.Full.Ahead(ctx, line, own)
 }
 
-func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) (err error) {
 	if len(places) > 0 {
+		defer func() { s.d.w.watched(ctx, places[0].ID, err) }()
 		defer s.linger(ctx, memory.OpWatch+memory.Op(s.d.w.label(places[0].ID)), places[0].ID)
 	}
 	return s.Full.Watch(ctx, line, places...)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -212,8 +211,6 @@ func (w *world) followed(late, passed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case errors.Is(err, driver.ErrGone):
-		w.orphans++
 	case err != nil:
 	case late:
 		w.belated++
@@ -221,6 +218,17 @@ func (w *world) followed(late, passed bool, err error) {
 		w.handed++
 	default:
 		w.unsaid++
+	}
+}
+
+// watched counts the waiters who were told that their own entry is gone.
+func (w *world) watched(ctx context.Context, id string, err error) {
+	label, ok := ctx.Value(actorKey{}).(string)
+	own := ok && strings.HasPrefix(w.label(id), label+"#")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if own && err == nil {
+		w.orphans++
 	}
 }
 
