@@ -15,10 +15,8 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd"
-	"github.com/baton-go/baton/coordinator/zookeeper"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
-	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
 // etcdClient is a plain client of the service's own library, as an operator's tools use it.
@@ -247,19 +245,6 @@ func TestClientsOnExistingConnections(t *testing.T) {
 			t.Errorf("lease %+v, %v: it should live, without keys", lease, err)
 		}
 		_ = cs.Close()
-	})
-	t.Run("zk.Conn", func(t *testing.T) {
-		s := site{"zk", servers.ZooKeeper(t).Endpoints()}
-		conn := s.zkConn(t, 4*time.Second)
-		d, err := zookeeper.FromConn(conn, 4*time.Second, zookeeper.Chroot("/baton-test"))
-		use(t, d, err, 4*time.Second)
-		if _, _, err := conn.Exists("/"); err != nil {
-			t.Errorf("the connection was closed: %v", err)
-		}
-		dump, err := zkserver.Sessions(within(t, 30*time.Second), s.endpoints[0])
-		if err != nil || len(dump.Ephemerals[conn.SessionID()]) != 0 {
-			t.Errorf("entries left: %v, %v", dump.Ephemerals[conn.SessionID()], err)
-		}
 	})
 }
 

@@ -75,9 +75,6 @@ func (s *session) enter(ctx context.Context, slots chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if s.lent != nil {
-		s.look()
-	}
 	if err := s.toSend(ctx, slots); err != nil {
 		return err
 	}
@@ -98,7 +95,7 @@ func (s *session) toSend(ctx context.Context, slots chan struct{}) error {
 		select {
 		case <-up:
 		case <-ctx.Done():
-			return away(ctx, s.trouble())
+			return away(ctx, s.own.link.why())
 		case <-s.over:
 			return s.reason()
 		}
@@ -151,20 +148,9 @@ func (s *session) run(slots chan struct{}, request func()) {
 // Nothing is given up too early by it: the request may be applied either way, and its
 // caller is told so.
 func (s *session) impatience() (answered func()) {
-	if s.own == nil {
-		return func() {} // somebody else's connection is not ours to drop
-	}
 	// If the socket is replaced meanwhile it is closed already, and closing it again is nothing.
 	t := time.AfterFunc(s.patience(), s.own.link.current().drop)
 	return func() { t.Stop() }
 }
 
 func (s *session) patience() time.Duration { return max(s.ttl/4, 200*time.Millisecond) }
-
-// trouble is why there is no connection, as far as that is known.
-func (s *session) trouble() error {
-	if s.own == nil {
-		return nil
-	}
-	return s.own.link.why()
-}

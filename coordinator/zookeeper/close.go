@@ -45,9 +45,6 @@ func (s *session) awaitRetired(ctx context.Context) {
 // Conn cannot take the session back, and what its last connection still carries is
 // refused by the service, since the session has moved, and ended.
 func (s *session) Close(ctx context.Context) error {
-	if s.lent != nil {
-		return s.giveBack(ctx)
-	}
 	s.finish(errClosed, false)
 	s.awaitRetired(ctx)
 	select {

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -48,28 +47,6 @@ func (b *base) setChroot(path string) error {
 	}
 	b.chroot = ns
 	return nil
-}
-
-// Option configures FromConn.
-type Option func(*base) error
-
-// Chroot puts all lines below a path, "/apps/orders" say. It need not exist. Clients meet only
-// under the same chroot.
-func Chroot(path string) Option {
-	return func(b *base) error { return b.setChroot(path) }
-}
-
-// ACL sets the access list of the nodes that the driver makes. The default is open to
-// everybody. Whoever shares a line needs to read, create, write and delete there: each contender
-// waits by reading the one ahead, and joins by writing to the line's own node.
-func ACL(acl []zk.ACL) Option {
-	return func(b *base) error {
-		if len(acl) == 0 {
-			return invalid("empty access list")
-		}
-		b.acl = slices.Clone(acl)
-		return nil
-	}
 }
 
 // Open makes a driver from a URL:

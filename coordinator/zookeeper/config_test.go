@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -92,33 +91,6 @@ func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
 	}
 	if _, err := Open(nil); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("Open(nil): %v", err)
-	}
-}
-
-func TestFromConnChecksWhatItIsGiven(t *testing.T) {
-	conn := new(zk.Conn) // never asked anything
-	for what, err := range map[string]error{
-		"no connection":    second(FromConn(nil, time.Second)),
-		"no timeout":       second(FromConn(conn, 0)),
-		"odd timeout":      second(FromConn(conn, 1500*time.Microsecond)),
-		"nil option":       second(FromConn(conn, time.Second, nil)),
-		"reserved chroot":  second(FromConn(conn, time.Second, Chroot("/zookeeper/x"))),
-		"empty ACL":        second(FromConn(conn, time.Second, ACL(nil))),
-		"malformed chroot": second(FromConn(conn, time.Second, Chroot("/a//b"))),
-	} {
-		if !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("%s: %v; want ErrInvalid", what, err)
-		}
-	}
-	d, err := FromConn(conn, time.Second, Chroot("/a/b/"), ACL(zk.AuthACL(zk.PermAll)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b := d.(*borrower); b.root() != "/a/b" || b.acl[0].Scheme != "auth" {
-		t.Errorf("options were not applied: %+v", b.base)
-	}
-	if _, err := d.Open(t.Context(), 2*time.Second); !errors.Is(err, driver.ErrInvalid) {
-		t.Errorf("Open with another TTL: %v; want ErrInvalid", err)
 	}
 }
 

@@ -48,9 +48,6 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 func (s *session) replace(ctx context.Context, line driver.Line, old, to node, value []byte) error {
 	f, _ := s.joins.begin(line, old.ID)
 	defer f.end()
-	if err := s.lent.enlistConverted(line, old.ID); err != nil {
-		return err
-	}
 	parent := s.path(line) + "/"
 	ops := []operation{
 		{opDelete, parent + old.Key, nil, -1},

@@ -301,25 +301,3 @@ func TestListMissesNobodyWhoIsConvertedMeanwhile(t *testing.T) {
 		tr.put("/app/m/a/"+first.Place.Key, "joined")
 	}
 }
-
-// TestGivenConnForgetsWhatMayHaveBeenConverted: Leave finds the old name gone, which does not say that nobody stands.
-func TestGivenConnForgetsWhatMayHaveBeenConverted(t *testing.T) {
-	f := newFake(t)
-	tr := plant(f)
-	_, _, s := lendTo(t, f, &oneLine{})
-	own := testJoin(t, s, 1, "w")
-	tr.on(func(op int32, _ string) treeFate { return treeFate{cut: op == opMulti} })
-	if err := convertErr(s, own, "r", nil); err == nil {
-		t.Fatal("Convert succeeded without an answer")
-	}
-	tr.on(nil)
-	eventually(t, "Leave says that the old place is gone", func() bool {
-		return errors.Is(s.Leave(soon(t, time.Second), "m/a", own.Place), driver.ErrGone)
-	})
-	if err := s.Close(soon(t, 5*time.Second)); err != nil {
-		t.Errorf("Close = %v", err)
-	}
-	if names := tr.below("/app/m/a"); len(names) != 0 {
-		t.Errorf("left in the line: %q", names)
-	}
-}

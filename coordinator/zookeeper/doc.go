@@ -1,8 +1,8 @@
 // Package zookeeper lets Baton coordinate over a ZooKeeper ensemble.
 //
-// [Open] makes a driver from a URL, [FromConn] from a connection that exists
-// already. Neither talks to the service; the first session does. Importing the package makes the
-// schemes zk, zookeeper and zks known to coordinator.Open.
+// [Open] makes a driver from a URL. It does not talk to the service; the first
+// session does. Importing the package makes the schemes zk, zookeeper and zks
+// known to coordinator.Open.
 //
 // # Guarantees, and what is not guaranteed
 //
@@ -109,7 +109,4 @@
 //   - a write that fails can block it for ever, and its Close does not tell whether the service
 //     heard of it;
 //   - watches cannot be given up, and setting them again after a reconnect is a data race.
-//
-// A connection that was given to FromConn keeps these traits, except that its calls end
-// with their contexts and what lands on the wrong session is removed.
 package zookeeper

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -22,25 +21,6 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer client.Close(context.Background())
-}
-
-// On a connection that exists already, and stays the caller's. The TTL is what the service granted it.
-func ExampleFromConn() {
-	conn, _, err := zk.Connect([]string{"127.0.0.1:2181"}, 10*time.Second)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer conn.Close()
-
-	d, err := zookeeper.FromConn(conn, 10*time.Second, zookeeper.Chroot("/apps/orders"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := coordinator.New(d, coordinator.WithTTL(10*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer client.Close(context.Background()) // before conn
 }
 
 // A write into ZooKeeper that is applied while the lock is held, or never. seq is from lock.Sequencer.

@@ -19,7 +19,6 @@ type chase struct {
 	own, ahead string // the paths of the entries
 	heel       string // that of the heel; empty when it is the entry that is watched
 	sure       bool   // the one ahead has, or had, a heel
-	sole       bool   // nobody else is ahead
 	stage      int
 
 	main, self, other *watch // on the heel or the entry ahead; on own; on the entry ahead if main is on the heel
@@ -42,14 +41,11 @@ const doubtAfter = 2 * ownAfter
 // Follow waits with the watch on the heel of the one ahead, which stands if the Join has found that one. What the
 // watch is told says whether it has passed. Without a heel it waits with a watch on the entry.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
-	sole := false
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkKey(line, ahead)); err != nil {
 		return false, err
 	}
 	mine, _ := parseNode(own.Key)
 	f := &chase{session: s, line: line, own: s.below(line, own.Key), ahead: s.below(line, ahead.Key)}
-	// A given Conn's watches might lapse unseen, and what others do in a line that is shared with them is theirs.
-	f.sole = sole && s.lent == nil && s.layout == nil
 	tr := s.traces.of(line, mine)
 	if n, ok := parseNode(ahead.Key); ok && n.ID != "" && n.heel() != "" {
 		known := tr.ahead == ahead.Key
@@ -76,7 +72,7 @@ func (f *chase) wait(ctx context.Context) (passed bool, err error) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return false, context.Cause(ctx)
-		case f.session.own != nil && errors.Is(err, zk.ErrConnectionClosed):
+		case errors.Is(err, zk.ErrConnectionClosed):
 			continue
 		case err != nil || over:
 			return passed && err == nil, err
@@ -89,8 +85,8 @@ func (f *chase) wait(ctx context.Context) (passed bool, err error) {
 
 // look sets the watches that the stage asks for. It is over when one of the entries is gone.
 func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
-	if f.stage >= ownToo || f.sole && f.heel == "" { // before it looks at the one ahead: see first
-		f.self, _, err = f.watch(ctx, watchKey{onPlace, f.own}, f.own)
+	if f.stage >= ownToo {
+		f.self, err = f.watch(ctx, watchKey{onPlace, f.own}, f.own)
 		if err != nil {
 			return false, false, err // ErrGone if it is that
 		}
@@ -106,10 +102,10 @@ func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
 	if f.heel != "" && f.stage < bothToo {
 		return false, false, nil
 	}
-	w, _, err := f.watch(ctx, watchKey{onPlace, f.ahead}, f.ahead)
+	w, err := f.watch(ctx, watchKey{onPlace, f.ahead}, f.ahead)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return true, f.heel != "" && f.said(f.main) || f.first(), nil
+		return true, f.heel != "" && f.said(f.main), nil
 	case f.heel != "":
 		f.other = w
 	default:
@@ -123,29 +119,24 @@ func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
 	if w := f.watches.find(watchKey{onHeel, f.heel}); w != nil && f.isAhead(w) && f.said(w) {
 		return true, true, nil // since it joined
 	}
-	for {
-		w, mine, err := f.watch(ctx, watchKey{onHeel, f.heel}, f.heel)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			if f.sure {
-				return true, false, nil
-			}
-			f.heel = ""
-			return false, false, nil
-		case err != nil:
-			return false, false, err
+	w, err := f.watch(ctx, watchKey{onHeel, f.heel}, f.heel)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		if f.sure {
+			return true, false, nil
 		}
-		f.main, f.sure = w, true
-		h, _ := read(path.Base(f.heel), w.seen.value)
-		there := f.isAhead(w) // else the line was deleted, and made anew
-		if there && !h.passed {
-			return false, false, nil
-		}
-		if mine || f.lent == nil {
-			return true, there, nil
-		}
-		f.watches.lapse() // a given Conn may have reconnected unseen since that watch was set
+		f.heel = ""
+		return false, false, nil
+	case err != nil:
+		return false, false, err
 	}
+	f.main, f.sure = w, true
+	h, _ := read(path.Base(f.heel), w.seen.value)
+	there := f.isAhead(w) // else the line was deleted, and made anew
+	if there && !h.passed {
+		return false, false, nil
+	}
+	return true, there, nil
 }
 
 // isAhead tells whether a watch is set, and on the heel of the one ahead.
@@ -175,7 +166,7 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 		return false, false, nil
 	case e := <-f.main.fired:
 		over, err = f.heard(f.main, e)
-		if passed = f.tells(e) || over && f.first(); passed && f.removed() {
+		if passed = f.tells(e); passed && f.removed() {
 			return true, false, driver.ErrGone
 		}
 		return over || passed, passed, err
@@ -186,21 +177,6 @@ func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.T
 	case e := <-f.other.channel():
 		over, err = f.heard(f.other, e)
 		return over, over && f.said(f.main), err
-	}
-}
-
-// first tells, once the one ahead is gone, whether own is known to be the first in line: nobody else was ahead, and the watch on own, which
-// was set before that one was seen to be gone, has said nothing. What it has said is used up.
-func (f *chase) first() bool {
-	if !f.sole || f.heel != "" || f.self == nil {
-		return false
-	}
-	select {
-	case <-f.self.channel():
-		f.watches.drop(f.self)
-		return false
-	default:
-		return true
 	}
 }
 
@@ -233,12 +209,12 @@ func (f *chase) heard(w *watch, e zk.Event) (gone bool, err error) {
 	return e.Type == zk.EventNodeDeleted, err
 }
 
-// tells tells whether an event says that the one ahead has passed: that somebody has written to its heel. On a given Conn
-// it is read instead, since an event may be about what has happened while it was away.
+// tells tells whether an event says that the one ahead has passed: that
+// somebody has written to its heel.
 //
 // Own stands in the line, so the line is the same that the watch was set in, and its numbers were not given twice.
 func (f *chase) tells(e zk.Event) bool {
-	return f.heel != "" && e.Type == zk.EventNodeDataChanged && e.State == zk.StateSyncConnected && f.lent == nil
+	return f.heel != "" && e.Type == zk.EventNodeDataChanged && e.State == zk.StateSyncConnected
 }
 
 // said tells whether the watch on the heel has fired to say so. One that passes writes to its heel before it leaves.

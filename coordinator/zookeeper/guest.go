@@ -345,7 +345,7 @@ func (g *guest) Revoked(ctx context.Context, line driver.Line, own driver.Place)
 	}
 	node := g.below(line, own.Key)
 	return g.wait(ctx, func(zk.Event) (*watch, error) {
-		w, _, err := g.watch(ctx, watchKey{onRecord, node}, node)
+		w, err := g.watch(ctx, watchKey{onRecord, node}, node)
 		if err != nil || string(w.seen.value) == revoke {
 			return nil, err
 		}

@@ -89,45 +89,36 @@ func (s *session) lookAtHead(ctx context.Context, line driver.Line, known driver
 	if known == 0 {
 		return s.lookForAny(ctx, line)
 	}
-	for {
-		w, mine, err := s.watchFirst(ctx, line, first)
-		if err != nil || w == nil {
-			return driver.Head{}, nil, err // empty now
-		}
-		n, _ := parseNode(path.Base(w.node))
-		h := headOf(n, bytes.Clone(w.seen.value), &w.seen.stat)
-		if h.Version == known {
-			return h, w, nil
-		}
-		if mine || s.lent == nil {
-			return h, nil, nil
-		}
-		// A given Conn may have reconnected unseen since that watch was set: see follow.
-		if h, err = s.readHead(ctx, line); err != nil || h.Version != known {
-			return h, nil, err
-		}
-		s.watches.lapse()
+	w, err := s.watchFirst(ctx, line, first)
+	if err != nil || w == nil {
+		return driver.Head{}, nil, err // empty now
 	}
+	n, _ := parseNode(path.Base(w.node))
+	h := headOf(n, bytes.Clone(w.seen.value), &w.seen.stat)
+	if h.Version == known {
+		return h, w, nil
+	}
+	return h, nil, nil
 }
 
-// watchFirst returns the watch on the first node of a line, nothing if the line is empty; mine tells that it was
-// set by this call. A watch that stands from before is on the first node still.
-func (s *session) watchFirst(ctx context.Context, line driver.Line, first string) (w *watch, mine bool, err error) {
+// watchFirst returns the watch on the first node of a line, nothing if the
+// line is empty. A watch that stands from before is on the first node still.
+func (s *session) watchFirst(ctx context.Context, line driver.Line, first string) (*watch, error) {
 	key := watchKey{onHead, s.path(line)}
 	for {
-		if w, err = s.standing(ctx, key); w != nil || err != nil {
-			return w, false, err
+		if w, err := s.standing(ctx, key); w != nil || err != nil {
+			return w, err
 		}
 		if first == "" {
 			n, found, err := s.first(ctx, line)
 			if err != nil || !found {
-				return nil, false, err
+				return nil, err
 			}
 			first = s.below(line, n.Key)
 		}
-		w, mine, err = s.watch(ctx, key, first)
+		w, err := s.watch(ctx, key, first)
 		if !errors.Is(err, zk.ErrNoNode) {
-			return w, mine, err
+			return w, err
 		}
 		first = ""
 	}
@@ -153,7 +144,7 @@ func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head
 		if err != nil || h.Version != 0 {
 			return h, nil, err
 		}
-		w, mine, err := s.watch(ctx, watchKey{onLine, path}, path)
+		w, err = s.watch(ctx, watchKey{onLine, path}, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			if w, err = s.watchAbsent(ctx, path); w != nil || err != nil {
@@ -161,20 +152,15 @@ func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head
 			}
 		case err != nil || onlyHeels(w.seen.names):
 			return driver.Head{}, w, err
-		case !mine && s.lent != nil: // see lookAtHead
-			s.watches.lapse()
 		}
 	}
 }
 
 // watchAbsent returns a watch that fires when a node comes, nothing if it is there.
 func (s *session) watchAbsent(ctx context.Context, node string) (*watch, error) {
-	w, mine, err := s.watch(ctx, watchKey{onAbsence, node}, node)
+	w, err := s.watch(ctx, watchKey{onAbsence, node}, node)
 	if err != nil || !w.seen.there {
 		return w, err
-	}
-	if !mine && s.lent != nil { // see lookAtHead
-		s.watches.lapse()
 	}
 	return nil, nil
 }

@@ -118,6 +118,12 @@ func (c crowd) orphans() []string {
 	return names
 }
 
+// entry names a contender of this session in a line.
+type entry struct {
+	line driver.Line
+	id   string
+}
+
 // traces are what a session keeps of its own contenders beyond their places, for as long as they stand.
 type traces struct {
 	mu sync.Mutex

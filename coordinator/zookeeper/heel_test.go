@@ -427,23 +427,6 @@ func TestLineOfManyNumbersHasNoHeels(t *testing.T) {
 	}
 }
 
-// TestCloseOnGivenConnClearsHeelsAway: nobody else would for as long as the Conn has its session.
-func TestCloseOnGivenConnClearsHeelsAway(t *testing.T) {
-	f := newFake(t)
-	tr := plant(f)
-	_, _, s := lendTo(t, f, &oneLine{})
-	busy(t, tr, s)
-	first, _ := testFollow(t, s, 1), testFollow(t, s, 2)
-	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
-	if names := heels(tr); len(names) != 2 {
-		t.Fatalf("heels %q", names)
-	}
-	ok(t, s.Close(soon(t, 5*time.Second)))
-	if left := tr.below("/app/m/a"); len(left) != 0 {
-		t.Errorf("left behind: %q", left)
-	}
-}
-
 // TestRefusedHeelKeepsNobodyOut: whatever is wrong with it, the join goes on without.
 func TestRefusedHeelKeepsNobodyOut(t *testing.T) {
 	_, tr, s := openTree(t)

@@ -44,9 +44,6 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	// node. Forget waits for it, and so does a later Join with Again.
 	f, earlier := s.joins.begin(line, c.ID)
 	defer f.end()
-	if err := s.lent.enlist(line, c.ID); err != nil {
-		return driver.Joined{}, err
-	}
 	if c.Again {
 		if j, found, err := s.find(ctx, line, c.ID, earlier); err != nil {
 			return driver.Joined{}, err
@@ -58,7 +55,6 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		if taken, err := s.taken(ctx, line); err != nil {
 			return driver.Joined{}, err
 		} else if taken {
-			s.lent.strike(line, c.ID)
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
@@ -73,7 +69,6 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			continue
 		}
 		if errors.Is(err, driver.ErrStale) {
-			s.lent.strike(line, c.ID)
 			return driver.Joined{}, err
 		}
 		if !errors.Is(err, zk.ErrNoNode) {
@@ -269,8 +264,8 @@ func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says
 		return says{}, false
 	}
 	heel := s.below(line, name)
-	w, mine, err := s.watch(ctx, watchKey{onHeel, heel}, heel)
-	if err != nil || !mine && s.lent != nil { // a given Conn may have reconnected unseen since that watch was set: see follow
+	w, err := s.watch(ctx, watchKey{onHeel, heel}, heel)
+	if err != nil {
 		return says{}, false
 	}
 	h, ok = read(name, w.seen.value)

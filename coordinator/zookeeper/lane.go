@@ -199,7 +199,7 @@ func (e *errand[T]) land(reply []byte, err error) {
 func express[T any](
 	ctx context.Context, s *session, f *flight, request []byte, read func(reply []byte, err error) (T, error),
 ) (value T, sent bool, err error) {
-	if s.own == nil || s.own.credentials {
+	if s.own.credentials {
 		return value, false, nil
 	}
 	if err := s.enter(ctx, s.slots); err != nil {
@@ -228,16 +228,13 @@ func (s *session) multi(ctx context.Context, f *flight, ops []operation) (outcom
 	return o, err
 }
 
-// multiByConn is multi past the lane. A given Conn may have another session by then, to which a node of the flight would belong.
+// multiByConn is multi past the lane.
 func (s *session) multiByConn(ctx context.Context, f *flight, ops []operation) (outcome, error) {
 	f.extend()
 	requests := requestsOf(ops, s.acl)
 	r, err := start(ctx, s, s.slots, func() (outcome, error) {
 		defer f.end()
 		results, err := s.conn.Multi(requests...)
-		if f != nil && s.lent != nil && s.conn.SessionID() != s.id {
-			s.undo(s.path(f.line), f.id)
-		}
 		return outcomeOf(results), err
 	})
 	if err != nil {

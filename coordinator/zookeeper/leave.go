@@ -37,17 +37,9 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 	tr := s.traces.of(line, n)
 	pass = pass && tr.heel != "" && tr.heel == n.heel() && s.traffic.busy(line) && s.left.note(line, tr.heel, 1)
 	err := s.depart(ctx, line, n, tr, pass)
-	switch {
-	case err == nil:
-		s.lent.strike(line, own.ID)
-	case errors.Is(err, driver.ErrGone):
-		s.lent.strikeGone(line, own.ID)
-		if tr.heel != "" {
-			// Somebody else has deleted the entry, or an earlier attempt of this call had no answer.
-			s.shed(ctx, line, tr.heel)
-		}
-	default:
-		return err
+	if tr.heel != "" && errors.Is(err, driver.ErrGone) {
+		// Somebody else has deleted the entry, or an earlier attempt of this call had no answer.
+		s.shed(ctx, line, tr.heel)
 	}
 	return err
 }
@@ -148,13 +140,12 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 			return err
 		}
 	}
-	s.lent.strike(line, id)
 	s.traces.forget(line, id)
 	return nil
 }
 
 // removeOrphans deletes those of the heels whose entries are gone that are a contender's of this session: somebody else has deleted
-// its entry. With an empty id it deletes what contenders of this session have left when they passed.
+// its entry.
 func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, id string) error {
 	for _, name := range c.orphans() {
 		heel := s.below(line, name)
@@ -172,11 +163,8 @@ func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, 
 	return nil
 }
 
-// ownsHeel tells whether a heel is that of a contender of this session; with an empty id, of one that has passed.
+// ownsHeel tells whether a heel is that of a contender of this session.
 func (s *session) ownsHeel(name string, data []byte, id string) bool {
 	h, ok := read(name, data)
-	if id == "" {
-		id, ok = h.node.ID, ok && h.passed
-	}
 	return ok && h.node.ID == id && h.node.Session == s.hex
 }

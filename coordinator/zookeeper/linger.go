@@ -69,16 +69,6 @@ func (l *leftovers) due() map[driver.Line]leftover {
 	return due
 }
 
-// lines are those in which something may be left.
-func (l *leftovers) lines() (lines []driver.Line) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range l.m {
-		lines = append(lines, line)
-	}
-	return lines
-}
-
 func (l *leftovers) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,7 +2,6 @@ package zookeeper
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -119,29 +118,6 @@ func TestLapseMakesEveryKindOfWatchFire(t *testing.T) {
 	}
 	if len(want) != 0 {
 		t.Errorf("no notice for %v", want)
-	}
-}
-
-func TestChoresEndWithTheDriver(t *testing.T) {
-	c := newChores()
-	done, ok := c.begin()
-	if !ok {
-		t.Fatal("a chore is refused")
-	}
-	if err := c.close(soon(t, time.Millisecond)); !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("close = %v; want ErrUnavailable while a chore runs", err)
-	}
-	select {
-	case <-c.stop:
-	default:
-		t.Error("the chore is not told to stop")
-	}
-	if _, ok := c.begin(); ok {
-		t.Error("a chore began after close")
-	}
-	done()
-	if err := c.close(t.Context()); err != nil {
-		t.Errorf("close = %v after the last chore", err)
 	}
 }
 

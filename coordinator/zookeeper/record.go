@@ -41,12 +41,10 @@ func (s *session) Record(ctx context.Context, line driver.Line, known driver.Ver
 
 // readRecord reads a record. A watch on it that has not fired shows it without a request; see names.
 func (s *session) readRecord(ctx context.Context, node string) (driver.Record, error) {
-	if s.lent == nil {
-		if w, err := s.standing(ctx, watchKey{onRecord, node}); err != nil {
-			return driver.Record{}, err
-		} else if w != nil {
-			return w.record(), nil
-		}
+	if w, err := s.standing(ctx, watchKey{onRecord, node}); err != nil {
+		return driver.Record{}, err
+	} else if w != nil {
+		return w.record(), nil
 	}
 	r, err := call(ctx, s, func() (driver.Record, error) {
 		value, stat, err := s.conn.Get(node)
@@ -70,7 +68,7 @@ func (s *session) lookAtRecord(ctx context.Context, node string, known driver.Ve
 				return driver.Record{}, w, err
 			}
 		}
-		w, mine, err := s.watch(ctx, watchKey{onRecord, node}, node)
+		w, err := s.watch(ctx, watchKey{onRecord, node}, node)
 		if errors.Is(err, zk.ErrNoNode) {
 			if known != 0 {
 				return driver.Record{}, nil, nil
@@ -87,14 +85,7 @@ func (s *session) lookAtRecord(ctx context.Context, node string, known driver.Ve
 		if r.Version == known {
 			return r, w, nil
 		}
-		if mine || s.lent == nil {
-			return r, nil, nil
-		}
-		// A given Conn may have reconnected unseen since that watch was set: see follow.
-		if r, err = s.readRecord(ctx, node); err != nil || r.Version != known {
-			return r, nil, err
-		}
-		s.watches.lapse()
+		return r, nil, nil
 	}
 }
 
@@ -111,9 +102,6 @@ func (s *session) SetRecord(ctx context.Context, line driver.Line, value []byte,
 	}
 	f, _ := s.joins.begin(line, recordFlight)
 	defer f.end()
-	if err := s.lent.write(); err != nil {
-		return 0, err
-	}
 	node, value := s.record(line), bytes.Clone(value) // the request may outlive the call
 	if known != 0 {
 		return s.putRecord(ctx, f, func() (driver.Version, error) {

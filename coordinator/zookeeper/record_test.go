@@ -99,19 +99,6 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 	}
 }
 
-// TestJoinThatTheRecordRefusesIsNotToBeCleanedUp on a given Conn, where contenders are noted.
-func TestJoinThatTheRecordRefusesIsNotToBeCleanedUp(t *testing.T) {
-	f := newFake(t)
-	plant(f)
-	_, _, s := lendTo(t, f, &oneLine{})
-	if _, err := s.Join(soon(t, time.Second), "m/a", driver.Contender{ID: testID, Mode: "x", Record: 3}); !errors.Is(err, driver.ErrStale) {
-		t.Errorf("Join = %v; want ErrStale", err)
-	}
-	if len(s.lent.made) != 0 {
-		t.Errorf("noted: %v", s.lent.made)
-	}
-}
-
 // startRecord follows a record until ctx ends.
 func startRecord(ctx context.Context, s *session, known driver.Version) (<-chan driver.Record, <-chan error) {
 	seen, done := make(chan driver.Record, 16), make(chan error, 1)
@@ -233,38 +220,4 @@ func (f *fake) requests() (n int) {
 		}
 	}
 	return n
-}
-
-// TestGivenConnWritesNoRecordAfterClose: what is queued in the Conn would be sent at any later time.
-func TestGivenConnWritesNoRecordAfterClose(t *testing.T) {
-	f := newFake(t)
-	tr := plant(f)
-	_, _, s := lendTo(t, f, &oneLine{})
-	arrived, release := make(chan struct{}), make(chan struct{})
-	tr.on(func(op int32, _ string) treeFate {
-		if op == opCreate {
-			close(arrived)
-			<-release
-		}
-		return treeFate{}
-	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-arrived; cancel() }()
-	if _, err := s.SetRecord(ctx, "m/a", []byte("5"), 0); !errors.Is(err, context.Canceled) {
-		t.Fatalf("SetRecord = %v", err)
-	}
-	closed := make(chan error, 1)
-	go func() { closed <- s.Close(context.Background()) }()
-	select {
-	case err := <-closed:
-		t.Errorf("Close = %v while a record is being written", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	close(release)
-	if err := <-closed; err != nil {
-		t.Errorf("Close = %v", err)
-	}
-	if _, err := s.SetRecord(t.Context(), "m/a", []byte("6"), 1); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("SetRecord after Close = %v; want ErrSessionLost", err)
-	}
 }

@@ -26,8 +26,7 @@ type session struct {
 
 	layout *foreign // nil: Baton's own
 
-	own  *owned // what belongs to a Conn that the driver made, or
-	lent *lent  // to one that it was given; the other is nil
+	own *owned // the Conn's connection, and its end
 
 	presence *presence
 	watches  *watches
@@ -199,10 +198,8 @@ func (s *session) finish(cause error, service bool) {
 		s.cause = driver.Wrap(driver.ErrSessionLost, cause)
 		close(s.over)
 		s.left.stop()
-		if s.own != nil {
-			s.own.link.cancel() // before the Conn gets another session
-			go s.retire()
-		}
+		s.own.link.cancel() // before the Conn gets another session
+		go s.retire()
 	}
 	if service && !s.told {
 		s.told = true
@@ -235,10 +232,10 @@ func (s *session) judge(err error) error {
 		s.finish(errExpired, true)
 		return s.reason()
 	case id != s.id:
-		// Whatever the reply says, it may be about the other session. See undo.
+		// Whatever the reply says, it may be about the other session.
 		s.finish(errMoved, true)
 		return s.reason()
-	case errors.Is(err, zk.ErrSessionMoved) && s.own != nil:
+	case errors.Is(err, zk.ErrSessionMoved):
 		// This connection is not the session's any more. A new one will be.
 		s.own.link.current().drop()
 	}

@@ -10,15 +10,16 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Survey lists the line by the request that sets a watch on it. A given Conn may reconnect unseen, so there, and where the order takes
-// more than a listing, the line is read as by Ahead, and watched as by Watch.
+// Survey lists the line by the request that sets a watch on it. Where the
+// order takes more than a listing, the line is read as by Ahead, and watched
+// as by Watch.
 func (s *session) Survey(ctx context.Context, line driver.Line) (v driver.View, change func(context.Context) error, err error) {
 	v.Last = true
 	if err := s.checkLine(line); err != nil {
 		return v, nil, err
 	}
 	again := s.presence.reconnected() // before looking, so that none is missed
-	if s.lent == nil && s.layout == nil {
+	if s.layout == nil {
 		w, err := s.listing(ctx, line)
 		if err != nil || w == nil {
 			return v, nil, err
@@ -39,7 +40,7 @@ func (s *session) Survey(ctx context.Context, line driver.Line) (v driver.View, 
 func (s *session) listing(ctx context.Context, line driver.Line) (*watch, error) {
 	path := s.path(line)
 	w, err := freshly(ctx, s, path, func() (*watch, error) {
-		w, _, err := s.watch(ctx, watchKey{onLine, path}, path)
+		w, err := s.watch(ctx, watchKey{onLine, path}, path)
 		return w, err
 	})
 	if errors.Is(err, zk.ErrNoNode) {

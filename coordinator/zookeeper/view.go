@@ -94,12 +94,10 @@ func (s *session) children(ctx context.Context, line driver.Line) (crowd, error)
 }
 
 // names reads the names of the children of a line as this connection's server knows them. A watch on the line that has not
-// fired shows them without a request; on a given Conn it may have been set before a reconnect, unseen.
+// fired shows them without a request.
 func (s *session) names(ctx context.Context, path string) ([]string, error) {
-	if s.lent == nil {
-		if w, err := s.standing(ctx, watchKey{onLine, path}); w != nil || err != nil {
-			return w.names(), err
-		}
+	if w, err := s.standing(ctx, watchKey{onLine, path}); w != nil || err != nil {
+		return w.names(), err
 	}
 	names, err := call(ctx, s, func() ([]string, error) {
 		names, _, err := s.conn.Children(path)

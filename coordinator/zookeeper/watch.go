@@ -47,7 +47,7 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 		// The watch is set by listing the node's children, of which an ephemeral node has none. So looking and watching are one
 		// request with no gap in between; it is not told when the node is written to, as a data watch is; and on a node that is gone
 		// it leaves nothing behind, as an exists watch would.
-		w, _, err := s.watch(ctx, watchKey{onPlace, node}, node)
+		w, err := s.watch(ctx, watchKey{onPlace, node}, node)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, nil
 		}
@@ -57,26 +57,17 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 
 // lookForAll returns a watch on the line while all of some places, by their keys, are in it, and nothing when one is not.
 //
-// A watch that stands from before shows who is in the line without a request. On a Conn of our own it also shows
-// who is not. A given Conn may have reconnected unseen (see follow), and by now this session may know of somebody
-// who came meanwhile; that one must not be taken for gone.
+// A watch that stands from before shows without a request who is in the line
+// and who is not.
 func (s *session) lookForAll(ctx context.Context, path string, places map[string]struct{}) (*watch, error) {
-	for {
-		w, mine, err := s.watch(ctx, watchKey{onLine, path}, path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return nil, nil // all are gone, and the line after them
-		case err != nil || hasAll(w.seen.names, places):
-			return w, err
-		case mine || s.lent == nil:
-			return nil, nil
-		}
-		names, err := s.names(ctx, path)
-		if err != nil || !hasAll(names, places) {
-			return nil, err
-		}
-		s.watches.lapse() // as they have, unseen
+	w, err := s.watch(ctx, watchKey{onLine, path}, path)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, nil // all are gone, and the line after them
+	case err != nil || hasAll(w.seen.names, places):
+		return w, err
 	}
+	return nil, nil
 }
 
 // hasAll tells whether all of the places are among the children.
@@ -100,9 +91,9 @@ func (s *session) wait(ctx context.Context, look func(told zk.Event) (*watch, er
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
-		case s.own != nil && errors.Is(err, zk.ErrConnectionClosed):
+		case errors.Is(err, zk.ErrConnectionClosed):
 			told = zk.Event{}
-			continue // enter waits for the next one; a given Conn may have been closed for good
+			continue // enter waits for the next one
 		case err != nil || w == nil:
 			return err
 		}

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -154,40 +153,6 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 	}
 	if err := <-told; err != nil {
 		t.Errorf("Watch = %v", err)
-	}
-}
-
-// TestWatchOnGivenConnTakesNobodyForGoneByAnOldWatch: such a Conn may reconnect unseen, and its watch is set again a
-// little later. By then this session may know of somebody who has come.
-func TestWatchOnGivenConnTakesNobodyForGoneByAnOldWatch(t *testing.T) {
-	f := newFake(t)
-	tr := plant(f)
-	_, _, s := lendTo(t, f, &oneLine{})
-	first := testJoin(t, s, 1, "x")
-	ctx, cancel := context.WithCancel(t.Context())
-	told := make(chan error, 1)
-	go func() { told <- s.Watch(ctx, "m/a", first.Place, first.Place) }()
-	eventually(t, "the watch", func() bool {
-		w := s.watches.find(watchKey{onLine, "/app/m/a"})
-		return w != nil && tr.watched() == 1
-	})
-	cancel()
-	<-told
-	// What the watch has seen is made old behind its back.
-	w := s.watches.find(watchKey{onLine, "/app/m/a"})
-	<-w.ready
-	second := driver.Place{Key: "n0000000007"}
-	tr.mu.Lock()
-	tr.nodes["/app/m/a/"+second.Key] = treeNode{}
-	tr.mu.Unlock()
-	if err := s.Watch(soon(t, 20*time.Millisecond), "m/a", first.Place, second); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Watch = %v; both stand", err)
-	}
-	if w := s.watches.find(watchKey{onLine, "/app/m/a"}); w == nil || !slices.Contains(w.seen.names, second.Key) {
-		t.Error("the old watch is still believed")
-	}
-	if err := s.Watch(soon(t, time.Second), "m/a", first.Place, driver.Place{Key: "n0000000009"}); err != nil {
-		t.Errorf("Watch of one who is not there = %v", err)
 	}
 }
 

@@ -139,10 +139,6 @@ func (w *watches) drop(old *watch) {
 // lapse forgets all watches that are set, and returns what makes the Conn fire them and those that are
 // being set. It comes with the loss of a connection, where socket.fill hands the notices to the
 // Conn. Of those that are being set the requests may be queued, to be sent on the next connection.
-//
-// For a given Conn it does come with the new connection. There the library has set the watches
-// again, and for what has changed meanwhile the server fires at once. But whether it
-// worked it does not say, so waiters set theirs anew.
 func (w *watches) lapse() []notice {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,15 +175,15 @@ func (s *session) standing(ctx context.Context, key watchKey) (*watch, error) {
 	return w, nil
 }
 
-// watch returns the watch of a key. If there is none it sets one, on the given node; mine tells that
-// it did, so that what the watch has seen was read after the call.
-func (s *session) watch(ctx context.Context, key watchKey, node string) (w *watch, mine bool, err error) {
+// watch returns the watch of a key. If there is none it sets one, on the
+// given node.
+func (s *session) watch(ctx context.Context, key watchKey, node string) (*watch, error) {
 	for {
 		if w, err := s.standing(ctx, key); w != nil || err != nil {
-			return w, false, err
+			return w, err
 		}
 		if err := s.enter(ctx, s.slots); err != nil {
-			return nil, false, err
+			return nil, err
 		}
 		w, mine := s.watches.add(key, node)
 		if !mine {
@@ -203,9 +199,9 @@ func (s *session) watch(ctx context.Context, key watchKey, node string) (w *watc
 			close(w.ready)
 		})
 		if err := s.isSet(ctx, w); err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		return w, true, w.err
+		return w, w.err
 	}
 }
 
