@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What does not go by the lane, see there, goes by the Conn. That knows no contexts: a request blocks until its reply comes or its
+// The Conn knows no contexts: a request blocks until its reply comes or its
 // connection is lost. So each request runs in a goroutine of its own, and the caller waits for
 // the reply, its context, or the end of the session, whichever comes first. A
 // reply that comes later is dropped; the goroutine ends with it.

@@ -49,12 +49,9 @@ func (s *session) replace(ctx context.Context, line driver.Line, old, to node, v
 	f, _ := s.joins.begin(line, old.ID)
 	defer f.end()
 	parent := s.path(line) + "/"
-	ops := []operation{
-		{opDelete, parent + old.Key, nil, -1},
-		{opCreate, parent + to.Key, value, zk.FlagEphemeral},
-	}
+	ops := []any{deleting(parent + old.Key), s.creating(parent+to.Key, value, zk.FlagEphemeral)}
 	if heel := s.traces.of(line, old).heel; heel != "" { // to those who follow, the old place has left
-		ops = append(ops, operation{opDelete, parent + heel, nil, -1})
+		ops = append(ops, deleting(parent+heel))
 	}
 	for {
 		o, err := s.multi(ctx, f, ops)

@@ -101,7 +101,6 @@
 // The client is github.com/go-zookeeper/zk. Its Lock is not used, and its connection is
 // fenced in (link.go, socket.go), because
 //   - a request has no context, and blocks for as long as the service is away;
-//   - a request passes through three goroutines and is encoded by reflection, which what joins and leaves goes past (lane.go);
 //   - after an expiry it goes on with a new session by itself, and sends on that what was
 //     meant for the old one;
 //   - it hides the timeout that was granted;

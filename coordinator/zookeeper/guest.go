@@ -105,15 +105,15 @@ func (g *guest) check(line driver.Line, c driver.Contender) (text string, err er
 
 // make sends the request that makes the node, and returns its name.
 func (g *guest) make(ctx context.Context, line driver.Line, c driver.Contender, text string, f *flight) (string, error) {
-	create := operation{opCreate, g.below(line, g.head(c.ID)+text), c.Value, zk.FlagEphemeralSequential}
+	create := g.creating(g.below(line, g.head(c.ID)+text), c.Value, zk.FlagEphemeralSequential)
 	if g.layout.form(line).unordered {
-		create.n = zk.FlagEphemeral
+		create.Flags = zk.FlagEphemeral
 	}
-	o, err := g.multi(ctx, f, []operation{create})
+	o, err := g.multi(ctx, f, []any{create})
 	if err != nil {
 		return "", err
 	}
-	if !strings.HasPrefix(o.made[0], create.path) {
+	if !strings.HasPrefix(o.made[0], create.Path) {
 		return "", misdirected(o.made[0])
 	}
 	return path.Base(o.made[0]), nil

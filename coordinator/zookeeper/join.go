@@ -174,17 +174,17 @@ func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender,
 	prefix := nodePrefix(c, s.hex)
 	place := s.below(line, prefix)
 	parent := place[:len(place)-len(prefix)-1]
-	ops := make([]operation, 0, 4)
+	ops := make([]any, 0, 4)
 	if c.Record != 0 {
 		// First, so that no line is made for a join that the record refuses.
-		ops = append(ops, operation{opCheck, s.record(line), nil, dataVersion(c.Record)})
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.record(line), Version: dataVersion(c.Record)})
 	}
-	ops = append(ops, operation{opCreate, place, c.Value, zk.FlagEphemeralSequential})
+	ops = append(ops, s.creating(place, c.Value, zk.FlagEphemeralSequential))
 	if heel {
-		ops = append(ops, operation{opCreate, parent + "/" + heelPrefix, []byte(prefix), zk.FlagEphemeralSequential})
+		ops = append(ops, s.creating(parent+"/"+heelPrefix, []byte(prefix), zk.FlagEphemeralSequential))
 	}
 	before := len(ops) // of which the heel is the last
-	o, err := s.multi(ctx, f, append(ops, operation{opSetData, parent, nil, -1}))
+	o, err := s.multi(ctx, f, append(ops, &zk.SetDataRequest{Path: parent, Version: -1}))
 	switch {
 	case err == nil:
 		return arrived(place, o)

@@ -62,27 +62,31 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 		return s.remove(ctx, node)
 	}
 	parent := s.path(line) + "/"
-	var ops []operation
+	var ops []any
+	at := 0   // where the node's own is
 	if pass { // before the node goes: see chase.said
-		ops = append(ops, operation{opSetData, parent + tr.heel, says{n, tr.after, true}.data(), 0})
+		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: says{n, tr.after, true}.data()})
+		at = 1
 	}
-	ops = append(ops, operation{opDelete, node, nil, -1})
+	ops = append(ops, deleting(node))
 	if tr.heel != "" && !pass {
-		ops = append(ops, operation{opDelete, parent + tr.heel, nil, -1})
+		ops = append(ops, deleting(parent+tr.heel))
 	}
 	for _, name := range tr.spent {
-		ops = append(ops, operation{opDelete, parent + name, nil, -1})
+		ops = append(ops, deleting(parent+name))
 	}
 	for len(ops) > 1 {
-		o, err := s.multi(ctx, nil, ops)
-		at := o.failed - 1
-		if err == nil || at < 0 || ops[at].path == node {
+		o, err := s.multi(ctx, nil, slices.Clone(ops))
+		bad := o.failed - 1
+		switch {
+		case err == nil || bad < 0 || bad == at:
 			return err
-		}
-		if ops[at].kind == opSetData && !errors.Is(err, zk.ErrNoNode) { // whoever follows must not wait for it
-			ops[at] = operation{opDelete, ops[at].path, nil, -1}
-		} else {
-			ops = slices.Delete(ops, at, at+1)
+		case pass && !errors.Is(err, zk.ErrNoNode) && bad < at: // whoever follows must not wait for it
+			ops[bad], pass = deleting(parent+tr.heel), false
+		default:
+			if ops = slices.Delete(ops, bad, bad+1); bad < at {
+				at--
+			}
 		}
 	}
 	return s.remove(ctx, node)

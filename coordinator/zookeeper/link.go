@@ -3,13 +3,10 @@ package zookeeper
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -31,10 +28,6 @@ type link struct {
 	idling sync.Once
 	hosts  *rotation // for the Conn's loop only
 	target target    // likewise
-
-	newest  atomic.Int64  // the newest transaction that a lane has shown
-	letters atomic.Uint32 // how many requests the lanes have sent
-	crowded atomic.Bool   // the Conn has come as far as the lanes' numbers
 
 	mu      sync.Mutex
 	socket  *socket // the latest
@@ -222,27 +215,4 @@ func (l *link) why() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
-}
-
-// saw notes the transaction that a reply names.
-func (l *link) saw(zxid int64) {
-	for {
-		newest := l.newest.Load()
-		if zxid <= newest || l.newest.CompareAndSwap(newest, zxid) {
-			return
-		}
-	}
-}
-
-// seenIn writes the newest transaction that a lane has shown into a connect request, behind its length and version, unless that
-// names a newer one.
-func (l *link) seenIn(request []byte) []byte {
-	const at = 4 + 4
-	newest := l.newest.Load()
-	if len(request) < at+8 || int64(binary.BigEndian.Uint64(request[at:])) >= newest {
-		return request
-	}
-	request = slices.Clone(request)
-	binary.BigEndian.PutUint64(request[at:], uint64(newest))
-	return request
 }

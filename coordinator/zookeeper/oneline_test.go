@@ -3,7 +3,9 @@ package zookeeper
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +15,15 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// The kinds of requests and parts of transactions, as the service numbers them.
 const (
+	opError    = -1
+	opCreate   = 1
+	opDelete   = 2
+	opSetData  = 5
 	opChildren = 12
+	opCheck    = 13
+	opMulti    = 14
 )
 
 // oneLine scripts a fake with one line, in which the session that has the given
@@ -86,5 +95,32 @@ func TestJoinReadsItsPlaceFromOneReply(t *testing.T) {
 	}
 	if n := f.count(opMulti); n != 2 {
 		t.Errorf("two joins took %d transactions", n)
+	}
+}
+
+// TestReplyAboutAnotherNodeIsNoJoin: what it says of who is first is of another line, or of another contender.
+func TestReplyAboutAnotherNodeIsNoJoin(t *testing.T) {
+	f, l := newFake(t), &oneLine{}
+	f.reply = l.reply
+	s := openFake(t, f, testTTL)
+	join := func(line driver.Line, id string) error {
+		_, err := s.Join(soon(t, time.Second), line, driver.Contender{ID: id, Mode: "x"})
+		return err
+	}
+	l.set(func() { l.session = s.ID() })
+	if err := join("m/a", testID); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		line driver.Line
+		id   string
+	}{{"m/b", testID}, {"m/a", strings.Repeat("f", 32)}} {
+		if err := join(x.line, x.id); !errors.Is(err, driver.ErrUnavailable) {
+			t.Errorf("%v: %v", x, err)
+		}
+	}
+	l.set(func() { l.session = "7" })
+	if err := join("m/a", testID); !errors.Is(err, driver.ErrUnavailable) {
+		t.Errorf("of another session: %v", err)
 	}
 }

@@ -29,8 +29,6 @@ type service struct {
 // owned is what a session has when its Conn was made for it.
 type owned struct {
 	link *link
-	// credentials says that the Conn sends some on each connection.
-	credentials bool
 
 	events  <-chan zk.Event // closed when the Conn's last goroutine ends; nobody reads the events
 	started chan struct{}   // closed when conn and events are set
@@ -53,10 +51,9 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 func (d *service) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	s := newSession(ttl, d.base)
 	s.own = &owned{
-		link:        newLink(d.servers, d.tls, ttl, s.lapse),
-		credentials: d.digest != "",
-		started:     make(chan struct{}),
-		retired:     make(chan struct{}),
+		link:    newLink(d.servers, d.tls, ttl, s.lapse),
+		started: make(chan struct{}),
+		retired: make(chan struct{}),
 	}
 	conn, events, err := zk.Connect(d.servers, ttl,
 		zk.WithHostProvider(s.own.link),

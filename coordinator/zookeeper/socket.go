@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"bufio"
 	"crypto/tls"
-	"encoding/binary"
 	"net"
 	"time"
 )
@@ -21,9 +20,6 @@ type socket struct {
 	greeted bool   // it is
 	rest    []byte // what the Conn has not read yet of a message
 	lost    error  // why there are no more messages
-
-	asked bool // the Conn has sent its connect request; it is the first that it writes
-	lane  lane
 }
 
 // maxMessage bounds what is allocated on the word of whoever is at the other end. The listing of a
@@ -63,20 +59,14 @@ func (s *socket) fill() (err error) {
 	case !s.greeted:
 		return s.handshake()
 	}
-	for {
-		if s.rest, err = readMessage(s.in, maxMessage); err != nil {
-			break
-		}
-		if !s.take(s.rest) {
-			return nil
-		}
+	if s.rest, err = readMessage(s.in, maxMessage); err == nil {
+		return nil
 	}
 	// Whole messages are what makes this safe: nothing was begun that this could end up inside.
 	s.lost, s.rest = err, nil
 	for _, n := range s.link.lapse() {
 		s.rest = n.appendLapsed(s.rest)
 	}
-	s.closeLane(true)
 	if len(s.rest) == 0 {
 		return s.lost
 	}
@@ -103,7 +93,6 @@ func (s *socket) handshake() error {
 		}
 	}
 	s.greeted, s.rest = true, message
-	s.openLane()
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
@@ -122,31 +111,15 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 // away what was outstanding. The second answer has no room for a request that repeats the
 // credentials after a reconnect, and none for one that Close interrupts: the Conn then
 // blocks for ever, holding its lock. The read side reports each failure exactly once.
-//
-// The first that it writes on a connection is its connect request. That names the newest transaction that it has seen, lest a server
-// takes the session that has not seen it yet; but what the lane has seen it does not know.
 func (s *socket) Write(p []byte) (int, error) {
-	n := len(p)
-	switch {
-	case !s.asked:
-		s.asked = true
-		p = s.link.seenIn(p)
-	case n >= 8 && laneXid <= binary.BigEndian.Uint32(p[4:]) && p[4] < 0x80:
-		s.link.crowded.Store(true)
-		s.closeLane(false)
-	}
 	if _, err := s.Conn.Write(p); err != nil {
 		s.drop()
 	}
-	return n, nil
+	return len(p), nil
 }
 
 // Close closes the connection at once.
-func (s *socket) Close() error {
-	err := closeNow(s.Conn)
-	s.closeLane(true)
-	return err
-}
+func (s *socket) Close() error { return closeNow(s.Conn) }
 
 // closeNow closes a connection. TLS would first send a farewell, and wait five seconds
 // for room in the buffers of a peer that has stopped reading.

@@ -149,27 +149,10 @@ var ofDrivers = []mutation{{
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
 }, {
-	name: "zookeeper-letter-left", promise: "P7",
-	what: "Whoever writes to the service does not look whether others have left something to write meanwhile.",
-	file: "coordinator/zookeeper/lane.go",
-	old:  `		letters = letters[:0]`,
-	new: `		l.mu.Lock()
-		l.writing = false
-		l.mu.Unlock()
-		return`,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestLettersThatComeWhileOneIsWrittenAreWrittenTogether"}},
-}, {
 	name: "crowd-reads-on-unseen", promise: "P7",
 	what:   "Whoever reads a line for many does not tell them that somebody has left if as many have come.",
 	file:   "internal/engine/lookout.go",
 	old:    `slices.EqualFunc(before, now[:len(before)], func(a, b driver.Place) bool { return a.Key == b.Key })`,
 	new:    `slices.EqualFunc(before, now[:len(before)], func(driver.Place, driver.Place) bool { return true })`,
 	caught: []test{{pkg: "internal/engine", name: "TestSurveyTellsOfALeavingAmongArrivals"}},
-}, {
-	name: "zookeeper-lane-forgets", promise: "P1",
-	what:   "A connect request does not name what the lane has seen: a server may take the session that has not seen it yet.",
-	file:   "coordinator/zookeeper/socket.go",
-	old:    `		p = s.link.seenIn(p)`,
-	new:    ``,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestConnectRequestNamesWhatTheLaneHasSeen"}},
 }}
