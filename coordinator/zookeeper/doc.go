@@ -35,8 +35,7 @@
 //	           or, where this session has met nobody lately, a write for the sake of those who come next
 //	Ahead      one listing of the line
 //	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes, once for all of the session
-//	Follow     nothing, if the Join has found the nearest, else a read; one more after driver.Settle, and another
-//	           one after as long again
+//	Follow     nothing, if the Join has found the nearest, else a read or two
 //	Convert    one transaction
 //	Write      one write
 //	Leave      one delete, or one transaction

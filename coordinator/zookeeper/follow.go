@@ -5,225 +5,89 @@ import (
 	"context"
 	"errors"
 	"path"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// chase is one call of Follow.
-type chase struct {
-	*session
-	line       driver.Line
-	own, ahead string // the paths of the entries
-	heel       string // that of the heel; empty when it is the entry that is watched
-	sure       bool   // the one ahead has, or had, a heel
-	stage      int
-
-	main, self, other *watch // on the heel or the entry ahead; on own; on the entry ahead if main is on the heel
-}
-
-// The stages of a Follow. Most end in the first. To watch own entry then, and later that of the one ahead, is for the sake
-// of an operator who deletes one of them and lets the heel stand, as the sessions of the two never do. Those watches
-// are told of a leaving alone. Whoever has nobody else ahead, and no word to expect from a heel, watches own entry at once.
-const (
-	justHeel = iota
-	ownToo   // after ownAfter
-	bothToo  // after doubtAfter
-)
-
-// ownAfter is how long a Follow lasts before it is worth the price to watch its own entry.
-const ownAfter = time.Second
-
-const doubtAfter = 2 * ownAfter
-
-// Follow waits with the watch on the heel of the one ahead, which stands if the Join has found that one. What the
-// watch is told says whether it has passed. Without a heel it waits with a watch on the entry.
+// Follow waits with one watch: on the heel of the one ahead, which Join has
+// set already if it has found that one; without a heel, on the entry ahead.
+//
+// A change of the heel's data says that the one ahead has passed. The heel is
+// deleted together with its entry. If an operator deletes the entry alone, its
+// own session deletes the heel as soon as it notices, or ends and takes it
+// along.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkKey(line, ahead)); err != nil {
 		return false, err
 	}
 	mine, _ := parseNode(own.Key)
-	f := &chase{session: s, line: line, own: s.below(line, own.Key), ahead: s.below(line, ahead.Key)}
-	tr := s.traces.of(line, mine)
-	if n, ok := parseNode(ahead.Key); ok && n.ID != "" && n.heel() != "" {
-		known := tr.ahead == ahead.Key
-		if f.sure = known && !tr.bare; f.sure || !known && tr.heel != "" {
-			f.heel = s.below(line, n.heel())
-		}
-		if passed, err = f.wait(ctx); passed && f.heel != "" && n.heel() == mine.nearestHeel() {
-			// Of several who follow it this one clears it away.
-			tr.spent = []string{n.heel()}
-			s.traces.keep(line, mine.ID, tr)
-		}
-		return passed, err
+	heel, known := s.heelOf(line, mine, ahead)
+	if heel == "" {
+		return false, s.Watch(ctx, line, ahead)
 	}
-	return f.wait(ctx)
-}
-
-// wait is session.wait for up to three watches.
-func (f *chase) wait(ctx context.Context) (passed bool, err error) {
-	timer := time.NewTimer(ownAfter)
-	defer timer.Stop()
-	for {
-		again := f.presence.reconnected() // before looking, so that none is missed
-		over, passed, err := f.look(ctx)
+	err = s.wait(ctx, func(told zk.Event) (w *watch, err error) {
 		switch {
-		case err != nil && ctx.Err() != nil:
-			return false, context.Cause(ctx)
-		case errors.Is(err, zk.ErrConnectionClosed):
-			continue
-		case err != nil || over:
-			return passed && err == nil, err
+		case told.Type == zk.EventNodeDeleted:
+			return nil, nil
+		case told.Type == zk.EventNodeDataChanged && told.State == zk.StateSyncConnected:
+			// Nobody else writes to a heel. Own stands in the line, so that is
+			// the one in which the watch was set.
+			passed = true
+			return nil, nil
 		}
-		if over, passed, err = f.attend(ctx, again, timer); over || err != nil {
-			return passed && err == nil, err
-		}
+		w, known, passed, err = s.lookAtHeel(ctx, line, heel, ahead, known)
+		return w, err
+	})
+	if passed && path.Base(heel) == mine.nearestHeel() { // of several who follow it this one clears it away
+		tr := s.traces.of(line, mine)
+		tr.spent = []string{path.Base(heel)}
+		s.traces.keep(line, mine.ID, tr)
 	}
+	return passed && err == nil, err
 }
 
-// look sets the watches that the stage asks for. It is over when one of the entries is gone.
-func (f *chase) look(ctx context.Context) (over, passed bool, err error) {
-	if f.stage >= ownToo {
-		f.self, err = f.watch(ctx, watchKey{onPlace, f.own}, f.own)
-		if err != nil {
-			return false, false, err // ErrGone if it is that
-		}
+// heelOf is the path of the heel of the one ahead; empty if it has none. known
+// says that it has or had one.
+func (s *session) heelOf(line driver.Line, mine node, ahead driver.Place) (heel string, known bool) {
+	n, ok := parseNode(ahead.Key)
+	if !ok || n.ID == "" || n.heel() == "" {
+		return "", false
 	}
-	if f.heel != "" {
-		if over, passed, err = f.lookAtHeel(ctx); over || err != nil {
-			return over, passed, err
-		}
-		if f.heel == "" { // there was none: now for the entries
-			return f.look(ctx)
-		}
+	tr := s.traces.of(line, mine)
+	known = tr.ahead == ahead.Key && !tr.bare
+	if !known && (tr.ahead == ahead.Key || tr.heel == "") {
+		return "", false
 	}
-	if f.heel != "" && f.stage < bothToo {
-		return false, false, nil
-	}
-	w, err := f.watch(ctx, watchKey{onPlace, f.ahead}, f.ahead)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return true, f.heel != "" && f.said(f.main), nil
-	case f.heel != "":
-		f.other = w
-	default:
-		f.main = w
-	}
-	return false, false, err
+	return s.below(line, n.heel()), known
 }
 
-// lookAtHeel watches the heel. If there was none ever it is forgotten.
-func (f *chase) lookAtHeel(ctx context.Context) (over, passed bool, err error) {
-	if w := f.watches.find(watchKey{onHeel, f.heel}); w != nil && f.isAhead(w) && f.said(w) {
-		return true, true, nil // since it joined
-	}
-	w, err := f.watch(ctx, watchKey{onHeel, f.heel}, f.heel)
+// lookAtHeel returns the watch on the heel while that says nothing, nothing
+// when the one ahead has left, and the watch on the entry ahead if there is no
+// heel and none was known.
+func (s *session) lookAtHeel(
+	ctx context.Context, line driver.Line, heel string, ahead driver.Place, known bool,
+) (w *watch, there, passed bool, err error) {
+	w, err = s.watch(ctx, watchKey{onHeel, heel}, heel)
 	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		if f.sure {
-			return true, false, nil
+	case errors.Is(err, zk.ErrNoNode) && !known:
+		entry := s.below(line, ahead.Key)
+		if w, err = s.watch(ctx, watchKey{onPlace, entry}, entry); errors.Is(err, zk.ErrNoNode) {
+			return nil, false, false, nil
 		}
-		f.heel = ""
-		return false, false, nil
+		return w, false, false, err
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, true, false, nil
 	case err != nil:
-		return false, false, err
+		return nil, known, false, err
 	}
-	f.main, f.sure = w, true
-	h, _ := read(path.Base(f.heel), w.seen.value)
-	there := f.isAhead(w) // else the line was deleted, and made anew
-	if there && !h.passed {
-		return false, false, nil
+	h, ok := read(path.Base(heel), w.seen.value)
+	switch {
+	case !ok || h.node.Key != ahead.Key: // the line was deleted, and made anew
+		return nil, true, false, nil
+	case h.passed:
+		return nil, true, true, nil
 	}
-	return true, there, nil
-}
-
-// isAhead tells whether a watch is set, and on the heel of the one ahead.
-func (f *chase) isAhead(w *watch) bool {
-	select {
-	case <-w.ready:
-		h, ok := read(path.Base(f.heel), w.seen.value)
-		return ok && w.err == nil && h.node.Key == path.Base(f.ahead)
-	default:
-		return false
-	}
-}
-
-// attend waits for what happens first.
-func (f *chase) attend(ctx context.Context, again <-chan struct{}, timer *time.Timer) (over, passed bool, err error) {
-	select {
-	case <-ctx.Done():
-		return false, false, context.Cause(ctx)
-	case <-f.over:
-		return false, false, f.reason()
-	case <-again:
-		return false, false, nil
-	case <-timer.C:
-		if f.stage++; f.stage == ownToo && f.heel != "" {
-			timer.Reset(doubtAfter - ownAfter)
-		}
-		return false, false, nil
-	case e := <-f.main.fired:
-		over, err = f.heard(f.main, e)
-		if passed = f.tells(e); passed && f.removed() {
-			return true, false, driver.ErrGone
-		}
-		return over || passed, passed, err
-	case e := <-f.self.channel():
-		// If own is gone the next look tells whether the session has gone with it: then it gets no answer.
-		_, err = f.heard(f.self, e)
-		return false, false, err
-	case e := <-f.other.channel():
-		over, err = f.heard(f.other, e)
-		return over, over && f.said(f.main), err
-	}
-}
-
-// removed tells whether the watch of the own entry has said that it is gone. Of two watches that have fired either may be taken first; the
-// service sent them in order.
-func (f *chase) removed() bool {
-	select {
-	case e := <-f.self.channel():
-		f.watches.drop(f.self)
-		return e.Type == zk.EventNodeDeleted
-	default:
-		return false
-	}
-}
-
-// channel is where the watch fires; never, if there is none.
-func (w *watch) channel() <-chan zk.Event {
-	if w == nil {
-		return nil
-	}
-	return w.fired
-}
-
-// heard takes note of what a watch has fired with, and tells whether its node is gone.
-func (f *chase) heard(w *watch, e zk.Event) (gone bool, err error) {
-	f.watches.drop(w)
-	if e.Type == zk.EventNotWatching { // the Conn has lost its session, or was closed
-		err = f.judge(e.Err)
-	}
-	return e.Type == zk.EventNodeDeleted, err
-}
-
-// tells tells whether an event says that the one ahead has passed: that
-// somebody has written to its heel.
-//
-// Own stands in the line, so the line is the same that the watch was set in, and its numbers were not given twice.
-func (f *chase) tells(e zk.Event) bool {
-	return f.heel != "" && e.Type == zk.EventNodeDataChanged && e.State == zk.StateSyncConnected
-}
-
-// said tells whether the watch on the heel has fired to say so. One that passes writes to its heel before it leaves.
-func (f *chase) said(w *watch) bool {
-	select {
-	case e := <-w.fired:
-		f.watches.drop(w)
-		return f.tells(e)
-	default:
-		return false
-	}
+	return w, true, false, nil
 }

@@ -20,8 +20,6 @@ import (
 // the heel of the one directly ahead is called, if it has one. The heel says who that is, in the part of the entry's name that cannot be
 // guessed. One read of it finds the nearest contender and sets the watch to wait with.
 //
-// An entry that finds others in a line that was not known to be busy gets its heel afterwards. That one is of use to those who list the line.
-//
 // It goes together with its entry, in one transaction. Only one that passes leaves it, with other data: the watch
 // tells of that by another word than of a leaving, so the next one is admitted without a look. Nothing else writes to a heel.
 // Deleting a heel is always safe, since whoever follows it then looks at the line.
@@ -58,28 +56,22 @@ func (n node) nearestHeel() string {
 	return heelName(n.seq - 1)
 }
 
-// says is what a heel says: whose it is, in the entry's name but for the number, which follows from its own. Marks before it tell
-// that the entry has passed, and that the heel was made after the entry. Between those two others may have joined, so from such a
-// one nobody may conclude who is nearest.
+// says is what a heel says: whose it is, in the entry's name but for the
+// number, which follows from its own. A mark before it tells that the entry
+// has passed.
 type says struct {
-	node          node // as it joined
-	after, passed bool
+	node   node // as it joined
+	passed bool
 }
 
-const (
-	afterMark  = "after_"
-	passedMark = "passed_"
-)
+const passedMark = "passed_"
 
 func (h says) data() []byte {
-	var marks string
-	if h.after {
-		marks = afterMark
-	}
+	var mark string
 	if h.passed {
-		marks += passedMark
+		mark = passedMark
 	}
-	return []byte(marks + nodePrefix(driver.Contender{ID: h.node.ID, Mode: h.node.Mode}, h.node.Session))
+	return []byte(mark + nodePrefix(driver.Contender{ID: h.node.ID, Mode: h.node.Mode}, h.node.Session))
 }
 
 // read reads a heel of this name.
@@ -88,9 +80,8 @@ func read(heel string, data []byte) (h says, ok bool) {
 	if !ok || seq < 1 {
 		return says{}, false
 	}
-	text := string(data)
-	text, h.after = strings.CutPrefix(text, afterMark)
-	text, h.passed = strings.CutPrefix(text, passedMark)
+	text, passed := strings.CutPrefix(string(data), passedMark)
+	h.passed = passed
 	h.node, ok = parseOwn(fmt.Sprintf("%s%010d", text, seq-1))
 	return h, ok && h.node.turn == 0
 }
@@ -133,7 +124,6 @@ type traces struct {
 type trace struct {
 	key   string   // the entry's, as far as this session knows
 	heel  string   // the name of its heel, empty if there is none
-	after bool     // it was made after the entry
 	ahead string   // the key of somebody ahead, of whom is known
 	bare  bool     // that it has no heel
 	spent []string // names of heels ahead that are of no more use when this one leaves

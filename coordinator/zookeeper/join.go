@@ -229,10 +229,6 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 			a.Nearest, tr.ahead = h.node.Place, h.node.Key
 		}
 	}
-	if a.heel == "" && !alone && !c.Alone && c.Follows && a.node.heel() != "" {
-		tr.heel, tr.after = a.node.heel(), true
-		s.addHeel(ctx, line, a.node)
-	}
 	if tr.heel != "" {
 		s.traces.keep(line, c.ID, tr)
 	}
@@ -243,17 +239,6 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 		s.traffic.met(line, a.others)
 	}
 	return a.Joined
-}
-
-// addHeel makes a heel for an entry that has none, if the entry still stands when the request is applied. Whether it does
-// is of no matter to who joins, and is seen when it leaves.
-func (s *session) addHeel(ctx context.Context, line driver.Line, n node) {
-	parent := s.path(line) + "/"
-	_, _ = call(ctx, s, func() ([]zk.MultiResponse, error) {
-		return s.conn.Multi(
-			&zk.CheckVersionRequest{Path: parent + n.Key, Version: -1},
-			&zk.CreateRequest{Path: parent + n.heel(), Data: says{node: n, after: true}.data(), Acl: s.acl, Flags: zk.FlagEphemeral})
-	})
 }
 
 // nearest looks for the heel of the one directly ahead, and watches it: for Follow, which finds the watch standing. A failure says
@@ -269,7 +254,7 @@ func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says
 		return says{}, false
 	}
 	h, ok = read(name, w.seen.value)
-	return h, ok && !h.after
+	return h, ok
 }
 
 // parentKind is what kind of node lines are. It is learnt once for all sessions of a driver.

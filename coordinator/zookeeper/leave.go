@@ -64,8 +64,8 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 	parent := s.path(line) + "/"
 	var ops []any
 	at := 0   // where the node's own is
-	if pass { // before the node goes: see chase.said
-		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: says{n, tr.after, true}.data()})
+	if pass { // before the node goes: see Follow
+		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: says{n, true}.data()})
 		at = 1
 	}
 	ops = append(ops, deleting(node))

@@ -283,7 +283,6 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 		j = 0;
 		if
 		:: heel[i] = 1; swapped = 1 /* in a line that is busy */
-		:: swapped = 1 /* it gets one afterwards, for those who list the line: go: zookeeper.session.addHeel */
 		:: true
 		fi;
 		p = (heel[i] && p != NONE && heel[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
@@ -379,7 +378,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.chase.look, zookeeper.chase.lookAtHeel */
+lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.session.lookAtHeel */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK
@@ -409,7 +408,7 @@ lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.chas
 #endif
 	};
 
-waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, engine.Session.Follow, zookeeper.chase.wait, zookeeper.chase.attend */
+waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, engine.Session.Follow, zookeeper.session.wait, zookeeper.session.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
