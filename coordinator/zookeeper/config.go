@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -214,4 +215,10 @@ func (f tlsFiles) config() (*tls.Config, error) {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
 	}
 	return conf, nil
+}
+
+func init() {
+	for _, scheme := range []string{"zk", "zookeeper", "zks"} {
+		coordinator.Register(scheme, Open)
+	}
 }

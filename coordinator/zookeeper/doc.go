@@ -79,7 +79,7 @@
 //	/chroot/kind/name+record
 //
 // Heels are in busy lines only. They tell who comes next who is nearest, and then that this one has passed, so that a
-// hand-over takes no look at the line and costs the same however long that is: see heel.go. Most go with their entries. One that was
+// hand-over takes no look at the line and costs the same however long that is: see handoff.go. Most go with their entries. One that was
 // passed stays until the next one leaves, or for a second. To delete any is safe; it makes whoever follows look at the line.
 //
 // Lines and what is above them are container nodes, which the service removes when they have
@@ -89,7 +89,7 @@
 //
 // # Lines shared with other clients
 //
-// With layout=curator or layout=kazoo in the URL, lines are those of Curator and go-zookeeper, or of Kazoo: see shared.go for the names, and docs/interop.md
+// With layout=curator or layout=kazoo in the URL, lines are those of Curator and go-zookeeper, or of Kazoo: see foreign.go for the names, and docs/interop.md
 // for what excludes what. Names are theirs, paths below the chroot. Nobody writes to a line's own node, and there are no heels: Join is a create,
 // and then a read of the entry's czxid and a listing at once; with Alone one listing before that. Pass is Leave. Of whom an entry is a listing
 // does not tell. Children that are no contenders of the line's kind make Join, if it is to be alone, Ahead, List and Head fail with driver.ErrRefused and
@@ -98,7 +98,7 @@
 // # Package zk
 //
 // The client is github.com/go-zookeeper/zk. Its Lock is not used, and its connection is
-// fenced in (link.go, socket.go), because
+// fenced in (link.go, wire.go), because
 //   - a request has no context, and blocks for as long as the service is away;
 //   - after an expiry it goes on with a new session by itself, and sends on that what was
 //     meant for the old one;
@@ -107,4 +107,16 @@
 //   - a write that fails can block it for ever, and its Close does not tell whether the service
 //     heard of it;
 //   - watches cannot be given up, and setting them again after a reconnect is a data race.
+//
+// # The files
+//
+//	config.go    what a URL says
+//	session.go   a session: its requests' common ground, how it begins and ends
+//	link.go      its servers and connections; wire.go: their messages
+//	request.go   one request, with a context, and what its error means
+//	queue.go     Join, Leave, Forget; handoff.go: Follow, and what Pass leaves
+//	view.go      Ahead and List; watch.go: Watch, and the watches of a session
+//	entry.go     Convert, Write, Guard; state.go: Head and Record
+//	names.go     the names of nodes; operator.go: Check, Examine, Lines, Remove
+//	foreign.go   queues shared with Curator, go-zookeeper and Kazoo
 package zookeeper

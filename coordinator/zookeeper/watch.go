@@ -1,13 +1,247 @@
 package zookeeper
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
+
+// watches are the watches of a session that are set or being set.
+//
+// The client library has no way to give up a watch: a channel stays in the Conn until what it watches
+// changes. So a waiter that leaves lets its watch stand, and the next waiter for the same takes it
+// over: one watch for each thing that is waited for, which goes when that or the connection goes,
+// whoever waits and however often.
+//
+// A watch leaves m when it has fired, has failed or has lapsed, and not before: socket.fill has
+// to know of all that the Conn might set again.
+type watches struct {
+	mu    sync.Mutex
+	m     map[watchKey]*watch
+	sweep int // when m has grown to this, watches that fired unseen are thrown out
+}
+
+// watchKey is what somebody waits for.
+type watchKey struct {
+	kind watchKind
+	path string // of the node that it is about
+}
+
+type watchKind int8
+
+const (
+	onPlace   watchKind = iota // a node: its leaving
+	onLine                     // a line: its children
+	onHead                     // a line: the leaving of its first node, and what is written to that
+	onRecord                   // a record: what is written to it
+	onAbsence                  // a node that is not there: its coming
+	onHeel                     // a heel: its leaving, and what is written to it
+)
+
+type watch struct {
+	key  watchKey
+	node string // the path that is watched; with onHead that of the first node
+
+	ready chan struct{} // closed when the rest is set
+	fired <-chan zk.Event
+	seen  sight
+	err   error
+}
+
+// sight is what the request that set a watch has read. It is set and watched in one request, so until the
+// watch fires it is still so.
+type sight struct {
+	names []string // onLine
+	value []byte   // onHead, onRecord and onHeel
+	stat  zk.Stat  // onHead, onRecord and onHeel
+	there bool     // all but onLine: the node is there
+}
+
+// minSweep is the size from which sweeping is worth it.
+const minSweep = 64
+
+func newWatches() *watches { return &watches{m: make(map[watchKey]*watch), sweep: minSweep} }
+
+func (w *watches) find(key watchKey) *watch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.m[key]
+}
+
+// add returns the watch of a key, and whether the caller is the one to set it, on the given node.
+func (w *watches) add(key watchKey, node string) (*watch, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if found := w.m[key]; found != nil {
+		return found, false
+	}
+	if len(w.m) >= w.sweep {
+		for k, old := range w.m {
+			if old.spent() {
+				delete(w.m, k)
+			}
+		}
+		w.sweep = max(minSweep, 2*len(w.m)) // so that sweeping costs no more than adding
+	}
+	added := &watch{key: key, node: node, ready: make(chan struct{})}
+	w.m[key] = added
+	return added, true
+}
+
+// spent tells whether the watch has fired or failed. It may take the event away from
+// a waiter, who finds the channel closed then, and looks again.
+//
+// The service tells of a change before it answers any request that came after the change, and the Conn
+// keeps that order. So one that is not spent has seen the latest that this session knows of.
+func (w *watch) spent() bool {
+	select {
+	case <-w.ready:
+	default:
+		return false
+	}
+	if w.err != nil {
+		return true
+	}
+	select {
+	case <-w.fired:
+		return true
+	default:
+		return false
+	}
+}
+
+// names are those that a watch on a line has seen.
+func (w *watch) names() []string {
+	if w == nil {
+		return nil
+	}
+	return w.seen.names
+}
+
+// record is the one that a watch on it has seen.
+func (w *watch) record() driver.Record {
+	return driver.Record{Value: bytes.Clone(w.seen.value), Version: version(w.seen.stat.Version)}
+}
+
+// drop removes a watch that has fired or failed.
+func (w *watches) drop(old *watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.m[old.key] == old {
+		delete(w.m, old.key)
+	}
+}
+
+// lapse forgets all watches that are set, and returns what makes the Conn fire them and those that are
+// being set. It comes with the loss of a connection, where socket.fill hands the notices to the
+// Conn. Of those that are being set the requests may be queued, to be sent on the next connection.
+func (w *watches) lapse() []notice {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var notices []notice
+	for key, old := range w.m {
+		n := notice{old.node, zk.EventNodeDataChanged}
+		if key.kind == onLine || key.kind == onPlace {
+			n.kind = zk.EventNodeChildrenChanged
+		}
+		notices = append(notices, n)
+		select {
+		case <-old.ready:
+			delete(w.m, key)
+		default:
+		}
+	}
+	w.sweep = max(minSweep, 2*len(w.m))
+	return notices
+}
+
+// standing returns the watch of a key if there is one that has not fired.
+func (s *session) standing(ctx context.Context, key watchKey) (*watch, error) {
+	w := s.watches.find(key)
+	if w == nil {
+		return nil, nil
+	}
+	if err := s.isSet(ctx, w); err != nil {
+		return nil, err
+	}
+	if w.spent() {
+		s.watches.drop(w)
+		return nil, nil
+	}
+	return w, nil
+}
+
+// watch returns the watch of a key. If there is none it sets one, on the
+// given node.
+func (s *session) watch(ctx context.Context, key watchKey, node string) (*watch, error) {
+	for {
+		if w, err := s.standing(ctx, key); w != nil || err != nil {
+			return w, err
+		}
+		if err := s.enter(ctx, s.slots); err != nil {
+			return nil, err
+		}
+		w, mine := s.watches.add(key, node)
+		if !mine {
+			s.leave(s.slots)
+			continue // if it is set and fails, this call tries by itself
+		}
+		// Not bound to ctx: others may be waiting for this one by now.
+		s.run(s.slots, func() {
+			w.err = s.judge(w.request(s.conn))
+			if w.err != nil {
+				s.watches.drop(w)
+			}
+			close(w.ready)
+		})
+		if err := s.isSet(ctx, w); err != nil {
+			return nil, err
+		}
+		return w, w.err
+	}
+}
+
+// isSet waits until a watch is set or has failed.
+func (s *session) isSet(ctx context.Context, w *watch) error {
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-s.over:
+		return s.reason()
+	}
+}
+
+// request sends the request that reads and watches. Where there is no node it leaves nothing behind, but for the watch
+// that waits for it to come.
+func (w *watch) request(conn *zk.Conn) (err error) {
+	var stat *zk.Stat
+	switch w.key.kind {
+	case onLine:
+		w.seen.names, _, w.fired, err = conn.ChildrenW(w.node)
+		return err
+	case onAbsence:
+		w.seen.there, _, w.fired, err = conn.ExistsW(w.node)
+		return err
+	case onPlace:
+		_, _, w.fired, err = conn.ChildrenW(w.node)
+		w.seen.there = err == nil
+		return err
+	default:
+		w.seen.value, stat, w.fired, err = conn.GetW(w.node)
+	}
+	if err == nil {
+		w.seen.stat, w.seen.there = *stat, true
+	}
+	return err
+}
 
 // Watch waits for the first of the places to go: one place with a watch on its node, several with one on the
 // line. The caller's own goroutine waits.
@@ -121,4 +355,43 @@ func (s *session) attend(ctx context.Context, w *watch, again <-chan struct{}) (
 		}
 		return e, nil
 	}
+}
+
+// Survey lists the line by the request that sets a watch on it. Where the
+// order takes more than a listing, the line is read as by Ahead, and watched
+// as by Watch.
+func (s *session) Survey(ctx context.Context, line driver.Line) (v driver.View, change func(context.Context) error, err error) {
+	v.Last = true
+	if err := s.checkLine(line); err != nil {
+		return v, nil, err
+	}
+	again := s.presence.reconnected() // before looking, so that none is missed
+	if s.layout == nil {
+		w, err := s.listing(ctx, line)
+		if err != nil || w == nil {
+			return v, nil, err
+		}
+		c := s.parse(line, w.names())
+		if !slices.ContainsFunc(c.nodes, node.late) {
+			return c.ahead(len(c.nodes)), func(ctx context.Context) error {
+				_, err := s.attend(ctx, w, again)
+				return err
+			}, s.ambiguous(line, c)
+		}
+	}
+	v, err = s.Ahead(ctx, line, driver.Place{})
+	return v, func(ctx context.Context) error { return s.Watch(ctx, line, v.Ahead...) }, err
+}
+
+// listing is the watch on a line that has seen its children; nil if there is no line.
+func (s *session) listing(ctx context.Context, line driver.Line) (*watch, error) {
+	path := s.path(line)
+	w, err := freshly(ctx, s, path, func() (*watch, error) {
+		w, err := s.watch(ctx, watchKey{onLine, path}, path)
+		return w, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return w, err
 }

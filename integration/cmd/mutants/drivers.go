@@ -114,28 +114,28 @@ var ofDrivers = []mutation{{
 }, {
 	name: "zookeeper-token-is-sequence", promise: "P3",
 	what:   "The token is the node's sequence number, which wraps, and begins anew with its parent.",
-	file:   "coordinator/zookeeper/join.go",
+	file:   "coordinator/zookeeper/queue.go",
 	old:    `Token: driver.Token(o.stat.Mzxid)`,
 	new:    `Token: driver.Token(n.seq)`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinReadsItsPlaceFromOneReply"}},
 }, {
 	name: "zookeeper-joins-again", promise: "P4",
 	what:   "A join that is repeated does not look for the node that the first one may have made.",
-	file:   "coordinator/zookeeper/join.go",
+	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if c.Again {`,
 	new:    `	if false && c.Again {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinWithUnknownOutcome"}},
 }, {
 	name: "zookeeper-believes-any-reply", promise: "P1",
 	what:   "A join believes a reply about another node than it asked for.",
-	file:   "coordinator/zookeeper/join.go",
+	file:   "coordinator/zookeeper/queue.go",
 	old:    `	if !strings.HasPrefix(path, asked) {`,
 	new:    `	if len(path) < len(asked) {`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyToAJoinIsAboutIt"}},
 }, {
 	name: "zookeeper-releases-anybody", promise: "P7",
 	what: "A release deletes the node of another session.",
-	file: "coordinator/zookeeper/leave.go",
+	file: "coordinator/zookeeper/queue.go",
 	old: `	if n.Session != s.hex {
 		// Any`,
 	new: `	if false {

@@ -28,7 +28,7 @@ var ofOperators = []mutation{{
 }, {
 	name: "zookeeper-remove-leaves-the-heel", promise: "P5",
 	what:   "Remove lets the heel stand that the next in line waits with.",
-	file:   "coordinator/zookeeper/remove.go",
+	file:   "coordinator/zookeeper/operator.go",
 	old:    `		tr.heel = n.heel()`,
 	new:    ``,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveTakesTheHeelToo"}},

@@ -5,15 +5,46 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/baton-go/baton/coordinator/driver"
 )
+
+// Check reads one node's Stat, after a sync: another session may have seen the entry go, and this one's server may not have heard
+// of that (K1). If the connection breaks between the two, the next server is no older than the answer to the sync.
+//
+// A leader that has lost its quorum answers a sync until it finds out, which takes a tick. A transaction would not have that gap, and
+// would be a write: see Guard.
+func (s *session) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	if err := s.checkLine(line); err != nil {
+		return err
+	}
+	n, ok := parseNode(key)
+	if !ok || checkKey(line, n.Place) != nil {
+		return driver.ErrGone
+	}
+	if err := s.sync(ctx, s.path(line)); err != nil {
+		return err
+	}
+	stat, err := s.stat(ctx, s.below(line, n.Key))
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath): // a key is what another process says it is
+		return driver.Wrap(driver.ErrGone, err)
+	case err == nil && n.tokenOr(stat.Czxid) != token:
+		return driver.ErrGone
+	}
+	return err
+}
 
 const (
 	serverPatience = 3 * time.Second // for one server's answer
@@ -192,3 +223,123 @@ func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration
 }
 
 var _ driver.Examiner = (*service)(nil)
+
+// Lines lists the kinds, then the names of each, then the children of each of those, all of a kind under way at once. It begins with a
+// sync: another session may have joined a line for good, and this one's server may not have heard of that.
+//
+// What is not readable is an error, and not left out: whoever asks which locks are held must not be told less.
+func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
+	if err := s.sync(ctx, s.top()); err != nil {
+		return nil, err
+	}
+	kinds, err := s.list(ctx, s.top())
+	if err != nil {
+		return nil, err
+	}
+	var lines []driver.Line
+	for _, kind := range kinds {
+		if s.root == "" && kind == reserved {
+			continue
+		}
+		names, err := s.list(ctx, s.root+"/"+kind)
+		if err != nil {
+			return nil, err
+		}
+		standing, err := s.standingIn(ctx, kind, names)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, standing...)
+	}
+	return lines, nil
+}
+
+// standingIn returns those of the names of a kind in whose lines somebody stands. Records are no lines, and neither is what other programs
+// have beside them.
+func (s *session) standingIn(ctx context.Context, kind string, names []string) ([]driver.Line, error) {
+	var lines []driver.Line
+	listings := make([]*reply[[]string], 0, len(names))
+	for _, name := range names {
+		line := driver.Line(kind + "/" + name)
+		if s.checkLine(line) != nil {
+			continue
+		}
+		listing, err := start(ctx, s, s.slots, func() ([]string, error) {
+			children, _, err := s.conn.Children(s.path(line))
+			return children, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		lines, listings = append(lines, line), append(listings, listing)
+	}
+	stands := make(map[driver.Line]bool)
+	for i, listing := range listings {
+		children, err := await(ctx, s, listing)
+		if err = unlisted(s.path(lines[i]), err); err != nil {
+			return nil, err
+		}
+		stands[lines[i]] = slices.ContainsFunc(children, func(name string) bool {
+			_, ok := parseNode(name)
+			return ok
+		})
+	}
+	return slices.DeleteFunc(lines, func(line driver.Line) bool { return !stands[line] }), nil
+}
+
+// list reads the names of the children of a node; there are none if it is not there.
+func (s *session) list(ctx context.Context, node string) ([]string, error) {
+	names, err := call(ctx, s, func() ([]string, error) {
+		names, _, err := s.conn.Children(node)
+		return names, err
+	})
+	return names, unlisted(node, err)
+}
+
+// unlisted is the error of a listing, nil if the node is not there. A refusal names the node, which the caller does not know.
+func unlisted(node string, err error) error {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil
+	case errors.Is(err, driver.ErrRefused):
+		return driver.Wrap(driver.ErrRefused, fmt.Errorf("zookeeper: the children of %s: %w", node, err))
+	}
+	return err
+}
+
+// Lines is refused.
+func (g *guest) Lines(context.Context) ([]driver.Line, error) {
+	return nil, invalid("lines cannot be listed in layout %s, whose nodes do not say what is a line: name the one that you want", g.layout.name)
+}
+
+// Remove deletes one node, after Check: its name is never another entry's, so between the two it can only go. Its heel goes with it, in
+// the same transaction, since whoever follows waits with the heel.
+func (s *session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	if err := s.Check(ctx, line, key, token); err != nil {
+		return err
+	}
+	n, _ := parseNode(key)
+	tr := trace{key: key}
+	if n.ID != "" { // nobody else's entries have one
+		tr.heel = n.heel()
+	}
+	return s.depart(ctx, line, n, tr, false)
+}
+
+// Remove deletes a node as the other clients do, who have no heels. A node without a sequence number is refused: whoever had it can
+// make it again under the same name.
+func (g *guest) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	if err := g.checkLine(line); err != nil {
+		return err
+	}
+	switch form := g.layout.form(line); {
+	case form == nil:
+		return g.noForm(line)
+	case form.unordered:
+		return invalid("line %q: in layout %s the names of entries come back, so that nobody can remove exactly one", line, g.layout.name)
+	}
+	if err := g.Check(ctx, line, key, token); err != nil {
+		return err
+	}
+	return g.remove(ctx, g.below(line, key))
+}

@@ -1,11 +1,18 @@
 package zookeeper
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -25,7 +32,7 @@ import (
 // Deleting a heel is always safe, since whoever follows it then looks at the line.
 //
 // A heel that was passed is deleted in the transaction in which the one that it passed to leaves, or by its own session after
-// a while (linger.go), and is an ephemeral node like its entry.
+// a while, and is an ephemeral node like its entry.
 
 const heelPrefix = "heel_"
 
@@ -267,5 +274,188 @@ func (t *traffic) alone(line driver.Line) {
 		t.m[line] = f
 	} else if ok {
 		delete(t.m, line)
+	}
+}
+
+// Follow waits with one watch: on the heel of the one ahead, which Join has
+// set already if it has found that one; without a heel, on the entry ahead.
+//
+// A change of the heel's data says that the one ahead has passed. The heel is
+// deleted together with its entry. If an operator deletes the entry alone, its
+// own session deletes the heel as soon as it notices, or ends and takes it
+// along.
+func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkKey(line, ahead)); err != nil {
+		return false, err
+	}
+	mine, _ := parseNode(own.Key)
+	heel, known := s.heelOf(line, mine, ahead)
+	if heel == "" {
+		return false, s.Watch(ctx, line, ahead)
+	}
+	err = s.wait(ctx, func(told zk.Event) (w *watch, err error) {
+		switch {
+		case told.Type == zk.EventNodeDeleted:
+			return nil, nil
+		case told.Type == zk.EventNodeDataChanged && told.State == zk.StateSyncConnected:
+			// Nobody else writes to a heel. Own stands in the line, so that is
+			// the one in which the watch was set.
+			passed = true
+			return nil, nil
+		}
+		w, known, passed, err = s.lookAtHeel(ctx, line, heel, ahead, known)
+		return w, err
+	})
+	if passed && path.Base(heel) == mine.nearestHeel() { // of several who follow it this one clears it away
+		tr := s.traces.of(line, mine)
+		tr.spent = []string{path.Base(heel)}
+		s.traces.keep(line, mine.ID, tr)
+	}
+	return passed && err == nil, err
+}
+
+// heelOf is the path of the heel of the one ahead; empty if it has none. known
+// says that it has or had one.
+func (s *session) heelOf(line driver.Line, mine node, ahead driver.Place) (heel string, known bool) {
+	n, ok := parseNode(ahead.Key)
+	if !ok || n.ID == "" || n.heel() == "" {
+		return "", false
+	}
+	tr := s.traces.of(line, mine)
+	known = tr.ahead == ahead.Key && !tr.bare
+	if !known && (tr.ahead == ahead.Key || tr.heel == "") {
+		return "", false
+	}
+	return s.below(line, n.heel()), known
+}
+
+// lookAtHeel returns the watch on the heel while that says nothing, nothing
+// when the one ahead has left, and the watch on the entry ahead if there is no
+// heel and none was known.
+func (s *session) lookAtHeel(
+	ctx context.Context, line driver.Line, heel string, ahead driver.Place, known bool,
+) (w *watch, there, passed bool, err error) {
+	w, err = s.watch(ctx, watchKey{onHeel, heel}, heel)
+	switch {
+	case errors.Is(err, zk.ErrNoNode) && !known:
+		entry := s.below(line, ahead.Key)
+		if w, err = s.watch(ctx, watchKey{onPlace, entry}, entry); errors.Is(err, zk.ErrNoNode) {
+			return nil, false, false, nil
+		}
+		return w, false, false, err
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, true, false, nil
+	case err != nil:
+		return nil, known, false, err
+	}
+	h, ok := read(path.Base(heel), w.seen.value)
+	switch {
+	case !ok || h.node.Key != ahead.Key: // the line was deleted, and made anew
+		return nil, true, false, nil
+	case h.passed:
+		return nil, true, true, nil
+	}
+	return w, true, false, nil
+}
+
+// lingerFor is how long the heel of one that has passed is left to whoever it passed to. That one deletes it when it leaves, if
+// there is such a one.
+const lingerFor = time.Second
+
+// leftovers are the heels that a session has left when its contenders passed: of each line the latest, since the one before has been
+// of use to whoever came in between. As long as a session goes on passing in a line, nothing is sent.
+type leftovers struct {
+	clear func() // what the timer runs
+
+	mu      sync.Mutex
+	m       map[driver.Line]leftover
+	timer   *time.Timer // nil when there is nothing to clear
+	stopped bool
+}
+
+type leftover struct {
+	heel    string
+	version int32 // of its data
+	since   time.Time
+}
+
+func newLeftovers() *leftovers { return &leftovers{m: make(map[driver.Line]leftover)} }
+
+// note notes a heel that is left, or about to be, and reports whether there is room for it.
+func (l *leftovers) note(line driver.Line, heel string, version int32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.m[line]; l.stopped || !ok && len(l.m) >= maxBusy {
+		return false
+	}
+	l.m[line] = leftover{heel, version, time.Now()}
+	if l.timer == nil {
+		l.timer = time.AfterFunc(lingerFor, l.clear)
+	}
+	return true
+}
+
+// due returns those that have lingered for long enough, and sets the timer for the rest.
+func (l *leftovers) due() map[driver.Line]leftover {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.timer = nil
+	due := make(map[driver.Line]leftover)
+	next := lingerFor
+	for line, left := range l.m {
+		if wait := lingerFor - time.Since(left.since); wait <= 0 {
+			due[line] = left
+			delete(l.m, line)
+		} else {
+			next = min(next, wait)
+		}
+	}
+	if len(l.m) > 0 && !l.stopped {
+		l.timer = time.AfterFunc(next, l.clear)
+	}
+	return due
+}
+
+func (l *leftovers) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// clearLeft deletes what has lingered. A heel of that name that does not say that it was passed is another one, in a line that
+// was removed and made anew: hence the version.
+func (s *session) clearLeft() {
+	if !s.begin() {
+		return
+	}
+	defer s.running.Done()
+	for line, left := range s.left.due() {
+		heel := s.below(line, left.heel)
+		_, err := call(context.Background(), s, func() (struct{}, error) {
+			return struct{}{}, s.conn.Delete(heel, left.version)
+		})
+		if errors.Is(err, driver.ErrUnavailable) {
+			s.left.again(line, left)
+		}
+	}
+}
+
+// again keeps what could not be deleted, unless there is something later.
+func (l *leftovers) again(line driver.Line, left leftover) {
+	l.mu.Lock()
+	_, ok := l.m[line]
+	l.mu.Unlock()
+	if !ok {
+		l.note(line, left.heel, left.version)
+	}
+}
+
+// shed deletes the heel of an entry that somebody else has deleted.
+func (s *session) shed(ctx context.Context, line driver.Line, heel string) {
+	if err := s.remove(ctx, s.below(line, heel)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		s.left.note(line, heel, -1)
 	}
 }
