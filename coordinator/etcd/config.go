@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -216,4 +217,10 @@ func describe(endpoints []string, namespace string) string {
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
+}
+
+// Importing this package makes its schemes known to coordinator.Open.
+func init() {
+	coordinator.Register("etcd", Open)
+	coordinator.Register("etcds", Open)
 }

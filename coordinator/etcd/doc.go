@@ -83,7 +83,7 @@
 // one is not. See handover.go.
 //
 // With a client of its own, a session that has two requests under way, to join lines that seem empty or to leave them, lets further ones wait,
-// and sends them together in one transaction when the first of the two is answered, or after a moment: see convoy.go. Their
+// and sends them together in one transaction when the first of the two is answered, or after a moment: see request.go. Their
 // entries have one revision, each in a line of its own. A request whose context has gRPC metadata to send goes alone.
 //
 // A session that is Baton's own uses the names of contenders again, since etcd's index keeps each name until it is
@@ -131,4 +131,17 @@
 //     lost leaves its key in the queue;
 //   - neither its keep-alive nor its watch asks for a leader, so both can hang on a
 //     member that is cut off.
+//
+// # The files
+//
+//	config.go    what a URL says
+//	client.go    the driver: its client, and the service as one of its members shows it
+//	session.go   a session: its leases, its sentinel, how it begins and ends
+//	request.go   joins under way, batches of requests, what an error means
+//	queue.go     Join, Leave, Forget; handoff.go: what Pass leaves
+//	view.go      Ahead and List
+//	wait.go      Watch and Follow; tape.go: one watch for many who wait for many
+//	entry.go     Convert, Write, Guard; state.go: Head and Record
+//	names.go     the names of keys; operator.go: Check, Examine, Lines, Remove
+//	foreign.go   queues shared with etcd's package concurrency
 package etcd

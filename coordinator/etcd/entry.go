@@ -1,129 +1,186 @@
 package etcd
 
 import (
-	"cmp"
-	"slices"
-	"strconv"
+	"context"
 	"strings"
+	"sync"
 
-	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// entry is one key in one of its lives. A foreign client may delete a key and
-// make it again, and so does Baton for a contender that is converted there and back; that is
-// another entry, so the key alone does not identify one.
-type entry struct {
-	key string
-	rev int64 // its create revision
-}
-
-// handle is the entry as Place.Key.
-func (e entry) handle() string {
-	var rev [20]byte
-	return e.key + "@" + string(strconv.AppendInt(rev[:0], e.rev, 10))
-}
-
-// is tells whether a key that was read is the entry.
-func (e entry) is(kv *mvccpb.KeyValue) bool {
-	return string(kv.Key) == e.key && kv.CreateRevision == e.rev
-}
-
-// in tells whether the entry was there when its key was read.
-func (e entry) in(kvs []*mvccpb.KeyValue) bool { return len(kvs) > 0 && e.is(kvs[0]) }
-
-// goes tells whether an event is the end of the entry.
-func (e entry) goes(ev *clientv3.Event) bool {
-	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.key && ev.Kv.ModRevision > e.rev
-}
-
-// stands compares the entry with the one that is there: the same key in the same life.
-func (e entry) stands() clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev)
-}
-
-// revision writes a revision.
-func revision(rev int64) string { return strconv.FormatInt(rev, 10) }
-
-// entry reads the handle of a place back. What is no handle, or one of another line, stands for nothing
-// that could be in this line.
-func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
-	i := strings.LastIndexByte(p.Key, '@')
-	if i < 0 {
-		return entry{}, false
+// Convert puts the contender under a new key in the transaction that deletes the old one (M1). The old key's
+// watches tell of the deletion (M2), and a view finds the new key in the range of those that
+// were converted, at the place that its name says.
+//
+// The old entry is compared, so a request that is late finds it gone once the contender has left, was
+// forgotten or was converted by a later call (M4). The same holds for a call that is repeated after
+// the first was applied: then the new entry stands, with this rank and mode, and is the outcome (M3).
+//
+// The sentinel is compared, too. A session on a borrowed lease deletes its entries in several
+// transactions when there are many; the first deletes the sentinel, and between that and the last no
+// entry may move to where the deletions have been.
+func (s *session) Convert(
+	ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte,
+) (driver.Place, error) {
+	if err := s.alive(); err != nil {
+		return driver.Place{}, err
 	}
-	if _, ok := l.below(line, p.Key[:i]); !ok {
-		return entry{}, false
+	if !isMode(mode) {
+		return driver.Place{}, invalid("mode %q", mode)
 	}
-	rev, err := strconv.ParseInt(p.Key[i+1:], 10, 64)
-	if err != nil || rev <= 0 {
-		return entry{}, false
+	old, err := s.own(line, own.Place)
+	if err != nil {
+		return driver.Place{}, err
 	}
-	return entry{p.Key[:i], rev}, true
-}
-
-// name reads what the entry's key says of its contender. An entry is converted after it joined, so a
-// rank that is not below the create revision is none of ours.
-func (l layout) name(line driver.Line, e entry) (name, bool) {
-	bare, ok := l.below(line, e.key)
-	if !ok {
-		return name{}, false
+	rank := s.keys.rank(line, old.entry)
+	switch {
+	case own.Token != driver.Token(rank):
+		return driver.Place{}, invalid("place %s with token %d", own.Place.Key, own.Token)
+	case mode == old.mode:
+		return driver.Place{}, invalid("the entry has mode %q already", mode)
 	}
-	n, ok := parseName(bare)
-	if !ok || n.rank >= e.rev {
-		return name{}, false
+	to := name{old.lease, old.id, mode, rank}
+	key := s.keys.line(line) + to.String()
+	if err := s.joins.expect(converted(old.contender), s.alive); err != nil {
+		return driver.Place{}, err
 	}
-	return n, true
-}
-
-// rank is where the entry stands in its line, and its token.
-func (l layout) rank(line driver.Line, e entry) int64 {
-	n, _ := l.name(line, e)
-	return cmp.Or(n.rank, e.rev)
-}
-
-// place shows an entry of a line. One that Baton did not write keeps its place without an ID.
-// etcd's own clients name theirs after the lease alone, which tells whose it is;
-// the lease that the service reports would do better, but views without values lack it.
-func (l layout) place(line driver.Line, e entry) driver.Place {
-	p := driver.Place{Key: e.handle()}
-	if n, ok := l.name(line, e); ok {
-		p.ID, p.Session, p.Mode = n.id, n.lease, n.mode
-		return p
-	}
-	bare := strings.TrimPrefix(e.key, l.line(line))
-	if k := len(bare); k > 0 && k <= 16 && isHex(bare) {
-		p.Session = strings.Repeat("0", 16-k) + bare
-	}
-	return p
-}
-
-// head shows one key of a line.
-func (l layout) head(line driver.Line, kv *mvccpb.KeyValue) driver.Head {
-	e := entry{string(kv.Key), kv.CreateRevision}
-	return driver.Head{
-		Entry:   driver.Entry{Place: l.place(line, e), Token: driver.Token(l.rank(line, e)), Value: kv.Value},
-		Version: driver.Version(kv.ModRevision),
-	}
-}
-
-// before is the order of a line. Equal ranks come only from a foreign transaction that made several keys; their
-// names settle it.
-func before(a, b driver.Head) int {
-	return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))
-}
-
-// inOrder shows keys of a line in its order, each once: a key may have been read twice, at one
-// revision. Marks stand nowhere.
-func (l layout) inOrder(line driver.Line, kvs []*mvccpb.KeyValue) []driver.Head {
-	states := make([]driver.Head, 0, len(kvs))
-	for _, kv := range kvs {
-		if !isMark(string(kv.Key)) {
-			states = append(states, l.head(line, kv))
+	resp, err := s.c.Txn(s.lead(ctx)).
+		If(old.stands(), s.living()).
+		Then(clientv3.OpDelete(old.key), clientv3.OpPut(key, string(value), clientv3.WithLease(s.lease))).
+		Else(s.readSentinel(), clientv3.OpGet(key, clientv3.WithKeysOnly())).
+		Commit()
+	if isAnswer(err, rpctypes.ErrNoSpace) { // see madeWithoutSpace
+		e, look := s.madeWithoutSpace(ctx, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+		if look != nil {
+			return driver.Place{}, look
+		}
+		if e != (entry{}) {
+			s.writes.drop(old.contender)
+			s.finished(line, e.rev)
+			return s.keys.place(line, e), nil
 		}
 	}
-	slices.SortFunc(states, before)
-	return slices.CompactFunc(states, func(a, b driver.Head) bool { return a.Key == b.Key })
+	if err != nil {
+		return driver.Place{}, s.failed(ctx, err)
+	}
+	s.writes.drop(old.contender)
+	s.finished(line, resp.Header.Revision)
+	if resp.Succeeded {
+		return s.keys.place(line, entry{key, resp.Header.Revision}), nil
+	}
+	if err := s.judgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
+		return driver.Place{}, err
+	}
+	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
+		return s.keys.place(line, entry{key, kvs[0].CreateRevision}), nil
+	}
+	return driver.Place{}, driver.ErrGone
+}
+
+// Write puts the value into the entry's key, which keeps its create revision and thus its place; watches for a
+// leaving do not show puts.
+//
+// It compares the mod revision that the entry had when this session last heard of it. A request that
+// is late thus finds another one once a later Write has succeeded (P1), and none once the contender
+// has left (P2). When an earlier request was applied without our hearing of it, this one is refused and sent again
+// with what the refusal told: each refusal is the doing of one earlier call, so that ends.
+func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	e, err := s.own(line, own)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, e, value, clientv3.WithLease(s.lease))
+}
+
+func (s *session) write(ctx context.Context, e mine, value []byte, lease clientv3.OpOption) error {
+	for {
+		resp, err := s.c.Txn(s.lead(ctx)).
+			If(e.stands(), clientv3.Compare(clientv3.ModRevision(e.key), "=", s.writes.revision(e))).
+			Then(clientv3.OpPut(e.key, string(value), lease)).
+			Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).
+			Commit()
+		if err != nil {
+			return s.failed(ctx, err)
+		}
+		if resp.Succeeded {
+			s.writes.set(e, resp.Header.Revision)
+			return nil
+		}
+		kvs := resp.Responses[0].GetResponseRange().Kvs
+		if !e.in(kvs) {
+			s.writes.drop(e.contender)
+			return driver.ErrGone
+		}
+		s.writes.set(e, kvs[0].ModRevision)
+	}
+}
+
+// writes remembers the mod revisions of entries that were written, by contender. It saves requests; what it
+// lacks, the refusal of a Write tells.
+type writes struct {
+	mu   sync.Mutex
+	last map[string]written
+}
+
+// written is what a contender's entry was when this session last heard of it.
+type written struct {
+	entry
+	mod int64
+}
+
+// revision is the newest mod revision of an entry that is known: that of its making if nobody wrote it.
+func (w *writes) revision(e mine) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if last, ok := w.last[e.contender]; ok && last.entry == e.entry {
+		return last.mod
+	}
+	return e.rev
+}
+
+func (w *writes) set(e mine, mod int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last[e.contender] = written{e.entry, mod}
+}
+
+// drop forgets an entry that went, so that what is remembered does not grow.
+func (w *writes) drop(contender string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.last, contender)
+}
+
+// Guard returns a comparison for a transaction of the caller's own on the cluster that gave the grant: it is true while the
+// grant of the sequencer holds, by the cluster's word, at the very moment at which the transaction is applied.
+//
+//	holds, err := etcd.Guard(seq)
+//	resp, err := client.Txn(ctx).If(holds).Then(clientv3.OpPut("/orders/42", "paid")).Commit()
+//	... !resp.Succeeded: the grant was over, and nothing was written
+//
+// So what is in Then can not be written late, whoever was stopped for however long, and needs no token beside it. It costs no
+// request. Add it to other comparisons as you like. When it fails, coordinator.Client.Check says why.
+//
+// The client must see the keys as Baton's does: one of package clientv3/namespace must be the one that was given to
+// FromClient. On another cluster the comparison is never true, since no entry there has this name. A sequencer of another kind of service, or
+// one that makes no sense, is driver.ErrInvalid.
+func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
+	if err := seq.Validate(); err != nil {
+		return clientv3.Cmp{}, err
+	}
+	line := driver.NewLine(seq.Kind, seq.Name)
+	base, ok := strings.CutSuffix(seq.Key[:strings.LastIndexByte(seq.Key, '/')+1], string(line)+"/")
+	keys := layout{base: base}
+	e, found := keys.entry(line, driver.Place{Key: seq.Key})
+	if !ok || !found || base != "./" && !strings.HasSuffix(base, "/./") || isMark(e.key) || driver.Token(keys.rank(line, e)) != seq.Token {
+		return clientv3.Cmp{}, invalid("sequencer %q is not of an etcd", seq)
+	}
+	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev), nil
 }

@@ -4,11 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -174,4 +179,309 @@ func (s *session) Close(ctx context.Context) error {
 		return nil
 	}
 	return wrap(ctx, err)
+}
+
+// living is a condition of what only a session that is not over may write, late or not (C1). It is not
+// needed where an entry of the session is compared, which goes before the sentinel or with it.
+func (s *session) living() clientv3.Cmp { return s.sentinel.stands() }
+
+// readSentinel is for the else branch of a transaction with that condition, or for itself, and judgeSentinel
+// takes what it has read: the session is over if the condition did not hold. The lease is gone then, and the entries with it. If
+// somebody deleted only the sentinel, the session is unusable all the same, and Close revokes the lease.
+func (s *session) readSentinel() clientv3.Op {
+	return clientv3.OpGet(s.sentinel.key, clientv3.WithKeysOnly())
+}
+
+func (s *session) judgeSentinel(read []*mvccpb.KeyValue) error {
+	if s.sentinel.in(read) {
+		return nil
+	}
+	s.end()
+	return driver.ErrSessionLost
+}
+
+// raiseEpoch gives the sentinel a new mod revision. Its create revision is compared first, lest a
+// request that is late makes a new sentinel after the session's end.
+func (s *session) raiseEpoch() clientv3.Op {
+	return clientv3.OpTxn(
+		[]clientv3.Cmp{s.living()},
+		[]clientv3.Op{clientv3.OpPut(s.sentinel.key, "", clientv3.WithLease(s.lease))},
+		nil)
+}
+
+// leases are those of a guest.
+//
+// A key of package concurrency is named after its lease alone, so one lease has room for one contender in a line. The first one takes
+// the session's own. Whoever comes while that has a contender in the same line gets a lease more, which is renewed together with the
+// session's, serves for other lines as well, and is revoked when it has been idle for as long as a renewal takes to come.
+type leases struct {
+	mu    sync.Mutex
+	all   []*lease // the session's own first
+	round int      // of renewals
+}
+
+type lease struct {
+	id   clientv3.LeaseID
+	busy map[driver.Line]string // the contender that it has there
+	idle bool                   // it was so at the last renewal
+}
+
+func newLeases(own clientv3.LeaseID) *leases {
+	return &leases{all: []*lease{{id: own, busy: make(map[driver.Line]string)}}}
+}
+
+// find returns the lease that a contender has, nil if it has none.
+func (ls *leases) find(line driver.Line, id string) *lease {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	return ls.of(line, id)
+}
+
+func (ls *leases) of(line driver.Line, id string) *lease {
+	for _, l := range ls.all {
+		if l.busy[line] == id {
+			return l
+		}
+	}
+	return nil
+}
+
+// take returns the lease that a contender has, or one that is free in the line; nil, and the round of
+// renewals, if another one is wanted.
+func (ls *leases) take(line driver.Line, id string) (l *lease, round int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l = ls.of(line, id); l == nil {
+		l = ls.of(line, "")
+	}
+	if l != nil {
+		l.busy[line], l.idle = id, false
+	}
+	return l, ls.round
+}
+
+// add adds a lease that was granted, unless there was a renewal since the given round, which it may have missed.
+func (ls *leases) add(id clientv3.LeaseID, round int) (ok bool, now int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if ls.round != round {
+		return false, ls.round
+	}
+	ls.all = append(ls.all, &lease{id: id, busy: make(map[driver.Line]string)})
+	return true, round
+}
+
+// free says that a contender has no key and cannot get one.
+func (ls *leases) free(line driver.Line, id string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.of(line, id); l != nil {
+		delete(l.busy, line)
+	}
+}
+
+// renewal begins a round, and returns those leases that are to be renewed, and those that are to be revoked. The session's own is not
+// among them.
+func (ls *leases) renewal() (renew, revoke []clientv3.LeaseID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.round++
+	ls.all = slices.DeleteFunc(ls.all, func(l *lease) bool {
+		switch {
+		case l == ls.all[0]:
+			return false
+		case l.idle:
+			revoke = append(revoke, l.id)
+			return true
+		}
+		l.idle = len(l.busy) == 0
+		renew = append(renew, l.id)
+		return false
+	})
+	return renew, revoke
+}
+
+// rest are all but the session's own.
+func (ls *leases) rest() (rest []clientv3.LeaseID) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.all[1:] {
+		rest = append(rest, l.id)
+	}
+	return rest
+}
+
+// lease returns the lease for a contender, and has one granted if all are taken.
+//
+// A holder's deadline counts from the sending of the last renewal. A lease that was granted before that and was not among
+// those renewed could end earlier, so it is renewed once by itself.
+func (g *guest) lease(ctx context.Context, line driver.Line, id string) (*lease, error) {
+	for {
+		l, round := g.leases.take(line, id)
+		if l != nil {
+			return l, nil
+		}
+		granted, err := g.c.Grant(g.lead(ctx), int64(g.ttl/time.Second))
+		if err != nil {
+			return nil, g.failed(ctx, err)
+		}
+		for {
+			var ok bool
+			if ok, round = g.leases.add(granted.ID, round); ok {
+				break
+			}
+			if _, err := g.c.KeepAliveOnce(ctx, granted.ID); err != nil {
+				_, _ = g.c.Revoke(g.lead(ctx), granted.ID) // else its TTL ends it
+				return nil, wrap(ctx, err)
+			}
+		}
+	}
+}
+
+// mostAtOnce bounds how many leases are renewed, or revoked, at once.
+const mostAtOnce = 16
+
+// forAll calls f for all leases, some at once, and returns the first error.
+func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, mostAtOnce)
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = f(id)
+		})
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Renew renews all leases. If one has ended, its keys have gone, and the session is over: to its user there is one session.
+func (g *guest) Renew(ctx context.Context) error {
+	renew, revoke := g.leases.renewal()
+	own := g.session.Renew(ctx)
+	err := forAll(renew, func(id clientv3.LeaseID) error {
+		_, err := g.c.KeepAliveOnce(ctx, id)
+		return g.failed(ctx, err)
+	})
+	_ = forAll(revoke, func(id clientv3.LeaseID) error { // what is left ends with its TTL
+		_, err := g.c.Revoke(g.lead(ctx), id)
+		return err
+	})
+	if own == nil || errors.Is(err, driver.ErrSessionLost) {
+		return err
+	}
+	return own
+}
+
+// Close revokes all leases, the session's own first: without its sentinel no join that is under way is applied any more.
+func (g *guest) Close(ctx context.Context) error {
+	err := g.session.Close(ctx)
+	if rest := forAll(g.leases.rest(), func(id clientv3.LeaseID) error {
+		_, err := g.c.Revoke(g.lead(ctx), id)
+		if isAnswer(err, rpctypes.ErrLeaseNotFound) {
+			return nil
+		}
+		return wrap(ctx, err)
+	}); err == nil {
+		err = rest
+	}
+	return err
+}
+
+// borrowed is a lease that FromSession was given. It can be adopted once: a
+// second Baton session would have the ID of the first (O3).
+type borrowed struct {
+	owner *concurrency.Session
+	// nonce is drawn once and not for each Open, so that an Open that is repeated
+	// after a lost reply writes the same sentinel and leaves nothing behind.
+	nonce string
+	lock  lock
+	used  bool // guarded by lock
+}
+
+func newBorrowed(s *concurrency.Session) *borrowed {
+	return &borrowed{owner: s, nonce: newNonce(), lock: newLock()}
+}
+
+// adopt starts the one session of a borrowed lease.
+func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Duration) (*session, error) {
+	b := d.lease
+	if err := b.lock.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer b.lock.release()
+	if b.used || b.owner.Ctx().Err() != nil {
+		return nil, driver.ErrSessionLost
+	}
+	lease, err := c.TimeToLive(d.clients.lead(ctx), b.owner.Lease())
+	if err != nil {
+		return nil, wrap(ctx, err)
+	}
+	if lease.TTL <= 0 {
+		return nil, driver.ErrSessionLost
+	}
+	if granted := time.Duration(lease.GrantedTTL) * time.Second; granted != ttl {
+		return nil, invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
+	}
+	s := newSession(d, c, b.owner.Lease(), ttl)
+	s.joins.mine = make(map[string]bool)
+	s.borrowed = true
+	if err := s.begin(ctx, b.nonce); err != nil {
+		// The put may have been applied, and this lease may live for years. One
+		// attempt to take it back is made; a later Open would reuse the key.
+		if ctx.Err() == nil {
+			_, _ = c.Delete(d.clients.lead(ctx), d.keys.sentinel(b.owner.Lease(), b.nonce))
+		}
+		return nil, err
+	}
+	b.used = true
+	// The owner may stop keeping the lease (Orphan) while it still has some TTL: from
+	// then on it is not ours to renew, so the session is over although etcd does not
+	// say so yet.
+	s.unhook = context.AfterFunc(b.owner.Ctx(), s.end)
+	return s, nil
+}
+
+// withdraw ends an adopted session: the sentinel goes and with it the epoch, so nothing that
+// compares it and is under way can be applied any more, and in the same transaction go the
+// entries, and the tails that may name them. Those that were ever asked for are known here, in doubt or not; the
+// lease's list of keys would not do, since the lease has keys of others, and since
+// a member may answer before it has applied the last join.
+//
+// A session may lose more contenders than a transaction takes (128 operations by default);
+// the rest follows in further ones, safe because nothing can be added.
+func (s *session) withdraw(ctx context.Context) error {
+	const most = 100
+	keys := s.joins.asked()
+	ops := []clientv3.Op{clientv3.OpDelete(s.sentinel.key)}
+	for last := ""; ; ops = ops[:0] {
+		n := 0
+		for ; n < len(keys) && len(ops) < most; n++ {
+			if tail := tailOf(keys[n]); tail != last {
+				last = tail
+				ops = append(ops, s.dropTail(tail))
+			}
+			ops = append(ops, clientv3.OpDelete(keys[n], clientv3.WithPrefix()))
+		}
+		if _, err := s.c.Txn(s.lead(ctx)).Then(ops...).Commit(); err != nil {
+			return wrap(ctx, err)
+		}
+		s.joins.removed(keys[:n]...)
+		if keys = keys[n:]; len(keys) == 0 {
+			return nil
+		}
+	}
+}
+
+// dropTail deletes a line's tail if it names a contender of this lease. That is safe at any time: whoever comes next reads the line.
+func (s *session) dropTail(tail string) clientv3.Op {
+	mine := clientv3.Compare(clientv3.LeaseValue(tail), "=", int64(s.lease))
+	return clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{clientv3.OpDelete(tail)}, nil)
 }

@@ -11,14 +11,14 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-watch-without-a-look", promise: "P5",
 	what:   "A watch from now is not followed by a look: who left just before it is never told.",
-	file:   "coordinator/etcd/watch.go",
+	file:   "coordinator/etcd/wait.go",
 	old:    `		return s.look(ctx, w, resp.Header.Revision)`,
 	new:    `		return false, nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
 }, {
 	name: "etcd-watch-that-nobody-waits-for", promise: "P6",
 	what: "A watch that nobody waits for any more when it stands is kept.",
-	file: "coordinator/etcd/await.go",
+	file: "coordinator/etcd/wait.go",
 	old: `		case <-o.over:
 			cancel()`,
 	new:    `		case <-o.over:`,
@@ -26,7 +26,7 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-watch-cancelled-before-it-stands", promise: "P6",
 	what:   "Who has seen enough cancels a watch that does not stand yet, and the server keeps it.",
-	file:   "coordinator/etcd/await.go",
+	file:   "coordinator/etcd/wait.go",
 	old:    `	if o.stood {`,
 	new:    `	if o != nil {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
@@ -42,28 +42,28 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-convoy-of-one-line", promise: "P1",
 	what:   "Two joins of a line are sent in one transaction: both find it empty.",
-	file:   "coordinator/etcd/convoy.go",
+	file:   "coordinator/etcd/request.go",
 	old:    `waits := c.lines[p.line]; waits {`,
 	new:    `waits := c.lines[p.line]; waits && false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestOneOfALineWaits"}},
 }, {
 	name: "etcd-convoy-refused-for-all", promise: "P5",
 	what:   "What one request may not do is refused to all that are sent with it.",
-	file:   "coordinator/etcd/convoy.go",
+	file:   "coordinator/etcd/request.go",
 	old:    `p.err, p.alone = err, refused; err == nil`,
 	new:    `p.err, p.alone = err, refused && false; err == nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestRefusedConvoyIsSentOneByOne"}},
 }, {
 	name: "etcd-convoy-waits-for-ever", promise: "P5",
 	what:   "Requests wait for those before them, which a silent member does not answer.",
-	file:   "coordinator/etcd/convoy.go",
+	file:   "coordinator/etcd/request.go",
 	old:    `		time.AfterFunc(c.patience, c.rang)`,
 	new:    ``,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestNobodyWaitsForASilentMember"}},
 }, {
 	name: "etcd-convoy-turn-is-kept", promise: "P5",
 	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
-	file: "coordinator/etcd/convoy.go",
+	file: "coordinator/etcd/request.go",
 	old: `	c.abreast--
 	c.move()
 }
@@ -76,7 +76,7 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted away is not made again.",
-	file:   "coordinator/etcd/await.go",
+	file:   "coordinator/etcd/wait.go",
 	old:    `		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) {`,
 	new:    `		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) || ctx != nil {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWatchSurvivesCompaction"}},
@@ -90,7 +90,7 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-key-from-session", promise: "P1",
 	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
-	file:   "coordinator/etcd/layout.go",
+	file:   "coordinator/etcd/names.go",
 	old:    `	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-" + mode`,
 	new:    `	return l.base + string(line) + "/" + leaseHex(lease) + "-" + leaseHex(lease) + "-" + mode`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},

@@ -54,14 +54,14 @@ var ofFencing = []mutation{{
 }, {
 	name: "guard-by-key", promise: "P3",
 	what:   "On etcd a guarded write goes by the name of the entry, which a later contender uses again.",
-	file:   "coordinator/etcd/guarded.go",
+	file:   "coordinator/etcd/entry.go",
 	old:    `clientv3.CreateRevision(e.key), "=", e.rev)`,
 	new:    `clientv3.CreateRevision(e.key), ">", 0)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestGuardHoldsAsLongAsTheEntryDoes"}},
 }, {
 	name: "check-of-a-member-behind", promise: "P3",
 	what:   "On etcd a check takes the word of a member that has not heard of the leaving.",
-	file:   "coordinator/etcd/check.go",
+	file:   "coordinator/etcd/operator.go",
 	old:    `s.get(ctx, clientv3.OpGet(e.key, clientv3.WithKeysOnly()))`,
 	new:    `s.read(ctx, 0, clientv3.OpGet(e.key, clientv3.WithKeysOnly()))`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestCheckIsNotAnsweredByAMemberThatIsBehind"}},

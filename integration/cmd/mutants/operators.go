@@ -21,7 +21,7 @@ var ofOperators = []mutation{{
 }, {
 	name: "etcd-remove-by-name", promise: "P7",
 	what:   "Remove deletes the key, whichever entry stands under it by now.",
-	file:   "coordinator/etcd/remove.go",
+	file:   "coordinator/etcd/operator.go",
 	old:    `.If(e.stands()).Then(s.deletes(line, e, false, nil)...)`,
 	new:    `.Then(s.deletes(line, e, false, nil)...)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestRemoveOfAnEarlierLifeDeletesNothing"}},
