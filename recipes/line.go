@@ -192,3 +192,30 @@ func places(entries []driver.Entry) []driver.Place {
 	}
 	return p
 }
+
+// Option changes a default of a recipe.
+type Option func(*options)
+
+type options struct {
+	identity string
+	payload  []byte
+	delay    time.Duration
+	delays   bool
+
+	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
+}
+
+// WithIdentity sets who holds or waits in listings: the client's identity by default, and for an empty one.
+func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
+
+// WithPayload adds up to MaxPayload bytes to what listings show of the holder or waiter.
+func WithPayload(b []byte) Option { return func(o *options) { o.payload = b } }
+
+// Describe gives err the operation and the name that a recipe's user knows, in
+// place of those of the step that failed. It returns nil and the cause of ctx
+// untouched. That cause is also returned for a step that changes nothing and was
+// ended by it: a waiter reads the queue now and then, and its caller cannot know
+// when.
+func Describe(ctx context.Context, op, name string, err error) error {
+	return engine.Describe(ctx, op, name, err)
+}

@@ -2,7 +2,12 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -216,4 +221,264 @@ func endedCannotJoin(e *env) {
 	})
 	e.is(err, "Join of an ended session", driver.ErrSessionLost)
 	e.keeps(seer, line)
+}
+
+var aloneCases = []testCase{
+	{name: "J6/alone joins an empty line", body: aloneJoins},
+	{name: "J6/alone is refused and leaves no entry", body: aloneRefused},
+	{name: "J6/a refused alone wakes nobody", body: aloneWakesNobody},
+	{name: "J6/a refused alone leaves no watch", needs: []Lever{Watches}, body: aloneNoWatch},
+}
+
+// aloneJoins: the line is empty for the first time, and again after somebody has left.
+func aloneJoins(e *env) {
+	s, other := e.open(), e.open()
+	line := e.line()
+	c := contender()
+	c.Alone = true
+	own := e.joinAs(s, line, c)
+	e.leave(s, line, own.Place)
+	e.stands(other, line)
+	c = contender()
+	c.Alone = true
+	e.joinAs(other, line, c)
+	// J2 comes first: its own entry does not keep a contender from finding it.
+	c.Again = true
+	e.joinAs(other, line, c)
+	e.stands(s, line, c.ID)
+}
+
+// refuse tries to join alone a line that is not empty.
+func (e *env) refuse(s session, line driver.Line) {
+	c := contender()
+	c.Alone = true
+	_, err := s.Join(e.soon(), line, c)
+	e.is(err, "Join alone in a line that is not empty", driver.ErrTaken)
+}
+
+// aloneRefused: TryLock is this and nothing else, so what it leaves behind blocks
+// everybody.
+func aloneRefused(e *env) {
+	a, b := e.open(), e.open()
+	line := e.line()
+	own := e.join(a, line)
+	e.refuse(a, line) // also of one session
+	e.refuse(b, line)
+	e.keeps(b, line, own.Place.ID)
+	e.leave(a, line, own.Place)
+	e.keeps(b, line)
+}
+
+// aloneWakesNobody: to join, look and leave would do for the outcome, but wakes whoever
+// watches the line.
+func aloneWakesNobody(e *env) {
+	a, b := e.open(), e.open()
+	line := e.line()
+	first := e.join(a, line)
+	e.join(b, line)
+	w := e.watch(b, line, first.Place)
+	for range 5 {
+		e.refuse(a, line)
+		e.refuse(e.open(), line)
+	}
+	e.quiet(w, "refused Joins")
+	e.leave(a, line, first.Place)
+	e.fires(w, "the leaving")
+}
+
+// aloneNoWatch: a watch that nobody waits for would wake this client later.
+func aloneNoWatch(e *env) {
+	a, b := e.open(), e.open()
+	line := e.line()
+	e.join(a, line)
+	before := e.watches()
+	for range 5 {
+		e.refuse(b, line)
+	}
+	e.settle()
+	if now := e.watches(); now > before {
+		e.fail(fmt.Sprintf("%d watches as before", before), "%d watches after refused Joins", now)
+	}
+}
+
+func (e *env) watches() int {
+	n, err := e.svc.Watches(e.soon())
+	e.ok(err, "Watches of the harness")
+	return n
+}
+
+// similarNames joins alone in lines whose names contain, extend, escape or
+// spell each other: any that saw another's entry would be refused.
+func similarNames(e *env) {
+	s, lines := e.open(), similarLines(newID())
+	var all []driver.Joined
+	for _, line := range lines {
+		c := contender()
+		c.Alone = true
+		j, err := s.Join(e.soon(), line, c)
+		e.ok(err, fmt.Sprintf("Join alone in %s, with others in %v", line, lines[:len(all)]))
+		all = append(all, j)
+	}
+	for i, line := range lines {
+		e.same(e.standing(s, line), []string{all[i].Place.ID}, "List of "+string(line)+" has")
+		e.same(e.ahead(s, line, all[i].Place), []string{}, "Ahead in "+string(line)+" has")
+	}
+	last := len(lines) - 1
+	w := e.watch(s, lines[last], all[last].Place)
+	for i, line := range lines[:last] {
+		e.leave(s, line, all[i].Place)
+	}
+	e.quiet(w, "leavings in lines of similar names")
+	e.keeps(s, lines[last], all[last].Place.ID)
+}
+
+// modeShown: the mode decides who waits for whom, so a view that loses it admits wrongly.
+func modeShown(e *env) {
+	a, b := e.open(), e.open()
+	line := e.line()
+	var want []driver.Place
+	for _, mode := range []string{"x", "r", "p3", "abcdefghijklmnop", "1234567890123456"} {
+		c := contender()
+		c.Mode = mode
+		j := e.joinAs(a, line, c)
+		if p := j.Place; p.ID != c.ID || p.Mode != mode || p.Session != a.ID() {
+			e.fail(fmt.Sprintf("ID %s, mode %s, session %s", c.ID, mode, a.ID()), "Join returned %+v", p)
+		}
+		want = append(want, j.Place)
+	}
+	own := e.join(b, line)
+	if view := e.view(b, line, own.Place); !slices.Equal(view.Ahead, want) {
+		e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", view.Ahead)
+	}
+	for i, x := range e.list(b, line)[:len(want)] {
+		if x.Place != want[i] {
+			e.fail(fmt.Sprintf("%+v, as Join returned it", want[i]), "List: %+v", x.Place)
+		}
+	}
+}
+
+// keyUnique: a key that comes back makes a stale Leave delete the entry of somebody else.
+func keyUnique(e *env) {
+	a, b := e.open(), e.open()
+	line, seen := e.line(), map[string]bool{}
+	fresh := func(p driver.Place) {
+		if seen[p.Key] {
+			e.fail("a new key for each entry", "key %q is used again", p.Key)
+		}
+		seen[p.Key] = true
+	}
+	for range 3 {
+		// The line is empty in between: keys made of counters would repeat.
+		one, other := e.join(a, line), e.join(b, line)
+		fresh(one.Place)
+		fresh(other.Place)
+		e.leave(a, line, one.Place)
+		e.leave(b, line, other.Place)
+		time.Sleep(e.Settle / 20) // services that clean up empty lines get a chance
+	}
+	// One ID comes back to a line that somebody keeps: keys made of IDs would repeat.
+	e.join(b, line)
+	for c := contender(); len(seen) < 9; {
+		again := e.joinAs(a, line, c)
+		fresh(again.Place)
+		e.leave(a, line, again.Place)
+	}
+}
+
+// raceCases meet a conversion while it is made, over and over.
+var raceCases = []testCase{
+	{name: "M4/forget at the time of a conversion leaves nothing", body: forgetRaces},
+	{name: "M3/of a leave and a conversion at once exactly one succeeds", body: leaveRaces},
+	{name: "M3/a conversion that was given up may be repeated", body: conversionGivenUp},
+	{name: "J6/nobody is alone or first beside one who converts", body: aloneRaces},
+}
+
+// race starts a conversion of a contender, and returns shortly before or after.
+func (e *env) race(s session, line driver.Line, own driver.Joined) *outcome {
+	pause := func() { sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100)))) }
+	o := e.start(func() error {
+		pause()
+		_, err := s.Convert(e.soon(), line, own, "r", nil)
+		return err
+	})
+	pause()
+	return o
+}
+
+// forgetRaces: package coordinator withdraws one that it converts when its caller gives up.
+func forgetRaces(e *env) {
+	s, other := e.open(), e.open()
+	line := e.line()
+	stays := e.join(other, line)
+	for range 20 {
+		own := e.join(s, line)
+		o := e.race(s, line, own)
+		e.ok(s.Forget(e.soon(), line, own.Place.ID), "Forget")
+		if err := e.ends(o, e.Patience, "Convert"); err != nil {
+			e.is(err, "Convert of one who was forgotten at the same time", driver.ErrGone, driver.ErrUnavailable)
+		}
+		e.same(e.standing(s, line), []string{stays.Place.ID}, "after a forget at the time of a conversion the line has")
+	}
+}
+
+// leaveRaces: both name the same entry, which is there for one of them.
+func leaveRaces(e *env) {
+	s, other := e.open(), e.open()
+	line := e.line()
+	stays := e.join(other, line)
+	for range 20 {
+		own := e.join(s, line)
+		o := e.race(s, line, own)
+		left := s.Leave(e.soon(), line, own.Place)
+		converted := e.ends(o, e.Patience, "Convert")
+		want := []string{stays.Place.ID}
+		switch {
+		case left == nil && errors.Is(converted, driver.ErrGone):
+		case converted == nil && errors.Is(left, driver.ErrGone):
+			want = append(want, own.Place.ID)
+		default:
+			e.fail("ErrGone for exactly one of the two", "Leave: %v, and Convert at the same time: %v", left, converted)
+		}
+		e.same(e.standing(s, line), want, "after a leave at the time of a conversion the line has")
+		e.ok(s.Forget(e.soon(), line, own.Place.ID), "Forget")
+	}
+}
+
+// conversionGivenUp: it may have been applied or not, or still be under way when it is called again.
+func conversionGivenUp(e *env) {
+	q := e.queue()
+	for i := range 20 {
+		mode := []string{"r", "x"}[i%2]
+		_, _ = q.s.Convert(e.brief(), q.line, q.own, mode, nil)
+		q.own = e.convertUntil(q.s, q.line, q.own, mode, "")
+		time.Sleep(e.Settle / 20)
+		e.showsNow(q.s, q.line, 1, q.own, "")
+	}
+}
+
+// aloneRaces: to one who joins, too, the old entry is there or the new one.
+func aloneRaces(e *env) {
+	s, other := e.open(), e.open()
+	line := e.line()
+	own := e.join(s, line)
+	var over atomic.Bool
+	converter := e.start(func() (err error) {
+		for i := 0; !over.Load() && err == nil; i++ {
+			sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100))))
+			own.Place, err = s.Convert(e.soon(), line, own, []string{"r", "x"}[i%2], nil)
+		}
+		return err
+	})
+	for range 20 {
+		sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100))))
+		e.refuse(other, line)
+		j := e.join(other, line)
+		if j.First {
+			e.fail("First is false behind another", "Join behind one who converts returned First")
+		}
+		e.leave(other, line, j.Place)
+	}
+	over.Store(true)
+	e.ok(e.ends(converter, e.Patience, "one who converts"), "one who converts")
+	e.stands(other, line, own.Place.ID)
 }

@@ -1,6 +1,9 @@
 package coordinatortest
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -159,4 +162,341 @@ func lostOpen(e *env) {
 			e.fail(fmt.Sprintf("%d sessions as before, within the ttl", before), "still more, %v late", e.Patience)
 		}
 	}
+}
+
+var renewCases = []testCase{
+	{name: "R1/a renewal without the service fails", needs: []Lever{Hold}, body: renewNeedsService},
+	{name: "R2/an ended session stays ended", needs: []Lever{Expire}, body: endedStaysEnded},
+	{name: "R2/a closed session stays closed", body: closedStaysClosed},
+	{name: "Done/is closed once the service has said so", needs: []Lever{Expire}, body: doneCloses},
+}
+
+// renewNeedsService: a renewal that is answered from what the client remembers, or counted
+// when it was sent, lets a holder go on that the service gave up long ago.
+func renewNeedsService(e *env) {
+	c := e.connect()
+	s := e.openUntended(c)
+	e.ok(s.Renew(e.soon()), "Renew")
+	for what, hold := range map[string]func(){"request": c.Link.HoldRequests, "reply": c.Link.HoldReplies} {
+		hold()
+		if err := s.Renew(e.in(e.Settle)); err == nil {
+			e.fail("an error", "Renew succeeded although its %s did not pass", what)
+		}
+		c.Link.Heal()
+		e.ok(e.again(s.Renew), "Renew after healing")
+	}
+}
+
+// endedStaysEnded: some clients go on with a new session in silence. The old one's calls
+// must not be answered by it.
+func endedStaysEnded(e *env) {
+	c := e.connect()
+	s, other := e.openOn(c), e.open()
+	line := e.line()
+	stands := e.join(other, line)
+	own := e.join(s, line)
+	e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
+	e.lost(s)
+	e.dead(s, line, own.Place, stands)
+	e.openOn(c) // the client goes on with a new one
+	e.dead(s, line, own.Place, stands)
+	e.stands(other, line, stands.Place.ID)
+}
+
+// closedStaysClosed: the connection may live on for other sessions.
+func closedStaysClosed(e *env) {
+	s, other := e.open(), e.open()
+	line := e.line()
+	stands := e.join(other, line)
+	own := e.join(s, line)
+	e.ok(s.Close(e.soon()), "Close")
+	e.dead(s, line, own.Place, stands)
+	e.stands(other, line, stands.Place.ID)
+}
+
+// dead checks that no call succeeds on a session that is over.
+func (e *env) dead(s session, line driver.Line, own driver.Place, other driver.Joined) {
+	stands, token := other.Place, other.Token
+	joined := driver.Joined{Place: own}
+	for name, call := range map[string]func(ctx context.Context) error{
+		"Renew":           s.Renew,
+		"Join":            func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err },
+		"Ahead":           func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own); return err },
+		"Watch":           func(ctx context.Context) error { return s.Watch(ctx, line, stands) },
+		"Follow":          func(ctx context.Context) error { _, err := s.Follow(ctx, line, own, stands); return err },
+		"Pass":            func(ctx context.Context) error { return s.Pass(ctx, line, own) },
+		"Leave":           func(ctx context.Context) error { return s.Leave(ctx, line, own) },
+		"Forget":          func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },
+		"Check":           func(ctx context.Context) error { return s.Check(ctx, line, stands.Key, token) },
+		"List":            func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err },
+		"Ahead of nobody": func(ctx context.Context) error { _, err := s.Ahead(ctx, line, nowhere); return err },
+		"Convert":         func(ctx context.Context) error { _, err := s.Convert(ctx, line, joined, "r", nil); return err },
+		"Write":           func(ctx context.Context) error { return s.Write(ctx, line, own, []byte("dead")) },
+		"Head":            func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err },
+		"Record":          func(ctx context.Context) error { _, err := s.Record(ctx, line, driver.Any); return err },
+		"SetRecord": func(ctx context.Context) error {
+			_, err := s.SetRecord(ctx, line, []byte("dead"), 0)
+			return err
+		},
+	} {
+		ctx := e.in(e.Patience)
+		err := call(ctx)
+		if err == nil {
+			e.fail("an error", "%s succeeded on a session that is over", name)
+		}
+		e.classified(ctx, err, name+" on a session that is over")
+	}
+}
+
+// doneCloses: Done is how holders hear of a loss that nobody asked about.
+func doneCloses(e *env) {
+	s := e.open()
+	select {
+	case <-s.Done():
+		e.fail("an open channel", "Done of a live session is closed")
+	default:
+	}
+	e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
+	e.lost(s)
+	select {
+	case <-s.Done():
+	case <-time.After(e.Patience):
+		e.fail("Done is closed", "Done is open, %v after Renew returned ErrSessionLost", e.Patience)
+	}
+}
+
+var listCases = []testCase{
+	{name: "List/shows the first entries in order with their values", body: listEntries},
+	{name: "Empty/a line that nobody joined is empty", body: listEmpty},
+	{name: "S1/a list shows what the session has finished", body: listFresh},
+}
+
+var closeCases = []testCase{
+	{name: "C1/after close all entries are gone at once", body: closeRemoves},
+	{name: "C1/a join under way is not applied after close", needs: []Lever{Hold, Strand}, body: closeBeatsJoin},
+	{name: "C2/close ends without the service", needs: []Lever{Hold}, body: closeCutOff},
+}
+
+// listEntries: values may hold any bytes, and what one session wrote another must read.
+func listEntries(e *env) {
+	a, b := e.open(), e.open()
+	line := e.line()
+	big := make([]byte, 64<<10) // the largest allowed, with every byte there is
+	for i := range big {
+		big[i] = byte(i)
+	}
+	var want []driver.Entry
+	for i, value := range [][]byte{[]byte("host-1"), nil, big, []byte("\x00\xff ü/%")} {
+		c := contender()
+		c.Value = value
+		j := e.joinAs([]session{a, b}[i%2], line, c)
+		want = append(want, driver.Entry{Place: j.Place, Token: j.Token, Value: value})
+	}
+	e.stands(a, line, entryIDs(want)...)
+	for limit, n := range []int{4, 1, 2, 3, 4, 4} {
+		got, err := a.List(e.soon(), line, limit)
+		e.ok(err, "List")
+		e.same(entryIDs(got), entryIDs(want[:n]), fmt.Sprintf("List with limit %d has", limit))
+		for i, x := range got {
+			if x.Place != want[i].Place || x.Token != want[i].Token || !bytes.Equal(x.Value, want[i].Value) {
+				e.fail(fmt.Sprintf("%+v, token %d, %d bytes", want[i].Place, want[i].Token, len(want[i].Value)),
+					"List shows %+v, token %d, %d bytes or other ones", x.Place, x.Token, len(x.Value))
+			}
+		}
+	}
+}
+
+// listEmpty: on some services a line is a thing that must exist before it can be read.
+func listEmpty(e *env) {
+	s := e.open()
+	e.same(e.standing(s, e.line()), []string{}, "a line that nobody joined has")
+	got, err := s.List(e.soon(), e.line(), 3)
+	e.ok(err, "List with a limit")
+	e.same(entryIDs(got), []string{}, "a line that nobody joined has")
+}
+
+// listFresh: replicas may lag, but not behind what their own client has done.
+func listFresh(e *env) {
+	s := e.open()
+	line := e.line()
+	for range 10 {
+		a, b := e.join(s, line), e.join(s, line)
+		e.same(e.standing(s, line), []string{a.Place.ID, b.Place.ID}, "after two joins the line has")
+		e.leave(s, line, a.Place)
+		e.same(e.standing(s, line), []string{b.Place.ID}, "after a leave the line has")
+		e.ok(s.Forget(e.soon(), line, b.Place.ID), "Forget")
+		e.same(e.standing(s, line), []string{}, "after a forget the line has")
+	}
+}
+
+// closeRemoves: waiting out the ttl would do for the outcome, and make every shutdown slow.
+func closeRemoves(e *env) {
+	d := e.duel()
+	elsewhere := e.line()
+	e.join(d.ahead, elsewhere)
+	e.join(d.ahead, d.line)
+	e.closeAhead(d, "the closed session's entries", elsewhere)
+}
+
+// closeAhead closes the session of the one ahead. What it has in that line, and in others where nobody else stands, must be gone
+// at once, and not after its ttl.
+func (e *env) closeAhead(d *duel, what string, others ...driver.Line) {
+	e.ok(d.ahead.Close(e.soon()), "Close")
+	closed := time.Now()
+	e.stands(d.behind, d.line, d.second.Place.ID)
+	for _, line := range others {
+		e.stands(d.behind, line)
+	}
+	if took := time.Since(closed); took > e.TTL/2 {
+		e.fail("entries are gone at once", "%s were gone after %v, the ttl is %v", what, took, e.TTL)
+	}
+}
+
+// closeBeatsJoin: an entry that appears after Close belongs to a process that may be gone.
+func closeBeatsJoin(e *env) {
+	c := e.connect()
+	s, seer := e.openOn(c), e.open()
+	line := e.line()
+	stays := e.join(seer, line)
+	e.acquaint(s, line)
+	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err })
+	e.ok(e.again(s.Close), "Close")
+	c.Link.Deliver()
+	e.keeps(seer, line, stays.Place.ID)
+}
+
+// closeCutOff: a client that goes on pinging a session that nobody holds any more would
+// keep its entries for ever.
+func closeCutOff(e *env) {
+	c, seer := e.connect(), e.open()
+	s := e.openUntended(c)
+	line := e.line()
+	e.stands(seer, line, e.join(s, line).Place.ID)
+	c.Link.HoldRequests()
+	c.Link.HoldReplies()
+	ctx := e.in(e.Settle)
+	o := e.start(func() error { return s.Close(ctx) })
+	err := e.ends(o, e.Settle+e.Patience, "Close without the service")
+	e.is(err, "Close without the service", driver.ErrUnavailable, context.DeadlineExceeded)
+	healed := time.Now()
+	c.Link.Heal()
+	empties(e, seer, line, healed.Add(e.TTL+e.Patience))
+}
+
+var generalCases = []testCase{
+	{name: "G1/many goroutines share sessions and a line", body: func(e *env) { manyGoroutines(e) }},
+	{name: "G1/many goroutines share a line and convert while they wait", body: func(e *env) { manyGoroutines(e, "r", "x") }},
+	{name: "G1/many goroutines convert, write and count in a record", body: manyWriters},
+	{name: "G2/calls end with their context while nothing passes", needs: []Lever{Hold}, body: callsEnd},
+	{name: "G3/every error is classified", needs: []Lever{Hold, Reset}, body: errorsClassified},
+	{name: "Line/similar names do not see each other", body: similarNames},
+	{name: "Mode/every view shows it", body: modeShown},
+	{name: "Key/is never used for another entry", body: keyUnique},
+}
+
+// callsEnd: with both directions held no call can be answered. Clients that queue requests
+// without a bound, or wait for a connection, tend to miss the end of their context.
+func callsEnd(e *env) {
+	c := e.connect()
+	s := e.openUntended(c)
+	line := e.line()
+	first := e.join(e.open(), line)
+	own := e.join(s, line)
+	c.Link.HoldRequests()
+	c.Link.HoldReplies()
+	calls := []struct {
+		name string
+		call func(ctx context.Context) error
+	}{
+		{"Driver.Open", func(ctx context.Context) error { _, err := c.Driver.Open(ctx, e.TTL); return err }},
+		{"Renew", s.Renew},
+		{"Join", func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err }},
+		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own.Place); return err }},
+		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, line, first.Place) }},
+		{"Follow", func(ctx context.Context) error {
+			_, err := s.Follow(ctx, line, own.Place, first.Place)
+			return err
+		}},
+		{"Convert", func(ctx context.Context) error { _, err := s.Convert(ctx, line, own, "r", nil); return err }},
+		{"Write", func(ctx context.Context) error { return s.Write(ctx, line, own.Place, []byte("value")) }},
+		{"Head", func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err }},
+		{"Record", func(ctx context.Context) error { _, err := s.Record(ctx, line, driver.Any); return err }},
+		{"SetRecord", func(ctx context.Context) error { _, err := s.SetRecord(ctx, line, []byte("value"), 0); return err }},
+		{"List", func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err }},
+		{"Check", func(ctx context.Context) error { return s.Check(ctx, line, own.Place.Key, own.Token) }},
+		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, line, newID()) }},
+		{"Leave", func(ctx context.Context) error { return s.Leave(ctx, line, own.Place) }},
+		{"Pass", func(ctx context.Context) error { return s.Pass(ctx, line, own.Place) }},
+		{"Session.Close", s.Close},
+		{"Driver.Close", c.Driver.Close},
+	}
+	for _, x := range calls {
+		ctx := e.in(e.Settle)
+		o := e.start(func() error { return x.call(ctx) })
+		_ = e.ends(o, e.Settle+e.Patience, x.name+" with a context that ended")
+	}
+}
+
+// errorsClassified looks at one error of each kind that can be had without harm to the
+// service.
+func errorsClassified(e *env) {
+	c := e.connect()
+	s := e.openOn(c)
+	line := e.line()
+	own := e.join(s, line)
+	dead, cancel := context.WithCancel(e.ctx)
+	cancel()
+	_, err := s.Join(dead, line, contender())
+	e.classified(dead, err, "Join with a context that had ended")
+	taken := contender()
+	taken.Alone = true
+	_, err = s.Join(e.soon(), line, taken)
+	e.classified(e.ctx, err, "Join alone in a taken line")
+	e.leave(s, line, own.Place)
+	e.classified(e.ctx, s.Leave(e.soon(), line, own.Place), "Leave repeated")
+	e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of a place that was left")
+	_, err = s.Follow(dead, line, own.Place, own.Place)
+	e.classified(dead, err, "Follow with a context that had ended")
+	_, err = s.Ahead(e.soon(), line, own.Place)
+	e.classified(e.ctx, err, "Ahead of a place that was left")
+	_, err = s.Convert(e.soon(), line, own, "r", nil)
+	e.classified(e.ctx, err, "Convert of a place that was left")
+	e.classified(e.ctx, s.Write(e.soon(), line, own.Place, nil), "Write to a place that was left")
+	e.classified(e.ctx, s.Check(e.soon(), line, own.Place.Key, own.Token), "Check of a place that was left")
+	_, err = s.SetRecord(e.soon(), line, []byte("value"), e.setRecord(s, e.line(), "value", 0))
+	e.classified(e.ctx, err, "SetRecord with another version")
+	_, err = s.Head(dead, line, driver.Any)
+	e.classified(dead, err, "Head with a context that had ended")
+	_, err = s.Record(dead, line, driver.Any)
+	e.classified(dead, err, "Record with a context that had ended")
+	if e.has(OddTTL) {
+		_, err = c.Driver.Open(e.soon(), e.OddTTL)
+		e.classified(e.ctx, err, "Open with a ttl that is not granted")
+	}
+
+	c.Link.HoldRequests()
+	short := e.in(e.Settle)
+	e.classified(short, s.Renew(short), "Renew that timed out")
+	broken := e.start(func() error { return s.Leave(e.soon(), line, own.Place) })
+	e.settle()
+	c.Link.Reset()
+	c.Link.Heal()
+	e.classified(e.ctx, e.ends(broken, e.Patience, "Leave over a broken connection"), "Leave over a broken connection")
+
+	if e.has(Expire) {
+		e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
+		_, err = s.Join(e.soon(), line, contender())
+		e.classified(e.ctx, err, "Join of an ended session")
+		e.classified(e.ctx, s.Renew(e.soon()), "Renew of an ended session")
+		e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of an ended session")
+	}
+}
+
+// classified checks clause G3 for the error of a call with ctx.
+func (e *env) classified(ctx context.Context, err error, what string) {
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
+		return
+	}
+	e.is(err, what, driver.ErrUnavailable, driver.ErrSessionLost, driver.ErrGone,
+		driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid)
 }

@@ -9,6 +9,176 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+var watchCases = []testCase{
+	{name: "W2/others who come and go wake nobody", body: othersWakeNobody},
+	{name: "W2/others who come and go are not even notified", needs: []Lever{Events}, body: othersNotNotified},
+	{name: "W2/a broken connection is no leaving", needs: []Lever{Reset}, body: resetIsNoLeaving},
+	{name: "W2/a restart is no leaving", needs: []Lever{Restart}, body: restartIsNoLeaving},
+	{name: "W3/a watch ends with its context's error", body: watchCancelled},
+	{name: "W3/a watch that was given up leaves at most one", needs: []Lever{Watches}, body: watchesGo},
+	{name: "W4/a watch ends when its own session is lost", needs: []Lever{Expire}, body: watchOfLost},
+	{name: "W4/a watch ends when its own session is closed", body: watchOfClosed},
+}
+
+// comeAndGo does in a line all that is no leaving of the first two.
+func (e *env) comeAndGo(d *duel, also session) {
+	for range 3 {
+		third := e.joinAs(d.ahead, d.line, d.by.contender())
+		fourth := e.joinAs(also, d.line, d.by.contender())
+		time.Sleep(e.Settle / 20) // time for a watch of the whole line to take them in
+		e.leave(d.ahead, d.line, third.Place)
+		e.ok(also.Forget(e.soon(), d.line, fourth.Place.ID), "Forget")
+		passing := e.open()
+		e.joinAs(passing, d.line, d.by.contender())
+		e.ok(passing.Close(e.soon()), "Close")
+		e.ok(d.ahead.Renew(e.soon()), "Renew")
+	}
+}
+
+// othersWakeNobody counts what recipes rely on: one leaving wakes those who wait for it.
+func othersWakeNobody(e *env) {
+	d := e.duel()
+	between := e.join(d.ahead, d.line)
+	own := e.join(d.behind, d.line)
+	w := e.watch(d.behind, d.line, d.first.Place)
+	e.comeAndGo(d, d.behind)
+	e.quiet(w, "others came and went")
+	// Ahead of the watcher, yet not among the places.
+	e.leave(d.ahead, d.line, between.Place)
+	e.leave(d.behind, d.line, d.second.Place)
+	e.quiet(w, "others ahead left")
+	e.leave(d.ahead, d.line, d.first.Place)
+	e.fires(w, "the one it waits for left")
+	e.stands(d.behind, d.line, own.Place.ID)
+}
+
+// othersNotNotified: a driver may hide needless wake-ups from its caller, but the service
+// has sent them.
+func othersNotNotified(e *env) {
+	d := e.duel()
+	w := e.watch(d.behind, d.line, d.first.Place)
+	before := d.client.Events()
+	e.comeAndGo(d, e.open()) // the client itself keeps still: it may well watch its own entries
+	e.settle()
+	if n := d.client.Events() - before; n != 0 {
+		e.fail("no notification", "%d notifications while others came and went", n)
+	}
+	e.leave(d.ahead, d.line, d.first.Place)
+	e.fires(w, "the one it waits for left")
+}
+
+// resetIsNoLeaving watches without repeating: the watch may go on or say ErrUnavailable,
+// but it must not say that somebody has left.
+func resetIsNoLeaving(e *env) {
+	d := e.duel()
+	o := e.watchOnce(d)
+	d.client.Link.Reset()
+	e.noLeaving(o, "a broken connection")
+	e.leave(d.ahead, d.line, d.first.Place) // the session has lived on
+}
+
+// restartIsNoLeaving: the same when the service is away and comes back with its data.
+func restartIsNoLeaving(e *env) {
+	d := e.duel()
+	o := e.watchOnce(d)
+	e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
+	e.noLeaving(o, "a restart")
+	leaves.leaveUntil(e, d.ahead, d.line, d.first.Place)
+}
+
+func (e *env) watchOnce(d *duel) *outcome {
+	o := e.start(func() error { return d.behind.Watch(e.ctx, d.line, d.first.Place) })
+	e.settle()
+	return o
+}
+
+func (e *env) noLeaving(o *outcome, after string) {
+	e.settle()
+	select {
+	case <-o.done:
+		e.is(o.err, "Watch after "+after, driver.ErrUnavailable)
+	default:
+	}
+}
+
+// watchCancelled: recipes tell a leaving from their own timeout by this error.
+func watchCancelled(e *env) {
+	d := e.duel()
+	ctx, cancel := context.WithCancel(e.ctx)
+	o := e.start(func() error { return d.behind.Watch(ctx, d.line, d.first.Place) })
+	e.settle()
+	cancel()
+	e.is(e.ends(o, e.Patience, "Watch with a cancelled context"), "Watch with a cancelled context", context.Canceled)
+
+	ctx = e.in(e.Settle)
+	o = e.start(func() error { return d.behind.Watch(ctx, d.line, d.first.Place) })
+	e.is(e.ends(o, e.Settle+e.Patience, "Watch that timed out"), "Watch that timed out", context.DeadlineExceeded)
+
+	// The line is as it was, and can be waited for again.
+	w := e.watch(d.behind, d.line, d.first.Place)
+	e.quiet(w, "earlier watches were given up")
+	e.leave(d.ahead, d.line, d.first.Place)
+	e.fires(w, "the one ahead left")
+}
+
+// watchesGo: waiters that time out and come back must not add up at the service.
+func watchesGo(e *env) {
+	d := e.duel()
+	before := e.watches()
+	for i := range 10 {
+		// Every second one is given up before the client can know that the service has it.
+		slow := i%2 == 1 && e.has(Hold)
+		if slow {
+			d.client.Link.HoldReplies()
+		}
+		err := d.behind.Watch(e.in(e.Settle/10), d.line, d.first.Place)
+		e.is(err, "Watch that timed out", context.DeadlineExceeded)
+		if slow {
+			d.client.Link.Heal()
+			time.Sleep(e.Settle / 10) // for what was held
+		}
+	}
+	e.eventually(fmt.Sprintf("at most one watch more than the %d before", before), func() bool {
+		return e.watches() <= before+1
+	})
+	e.leave(d.ahead, d.line, d.first.Place)
+	e.eventually(fmt.Sprintf("%d watches, as before, once the place has left", before), func() bool {
+		return e.watches() <= before
+	})
+	// Some services can watch what is not there, for ever.
+	third := e.join(d.ahead, d.line)
+	e.leave(d.ahead, d.line, third.Place)
+	e.fires(e.watch(d.behind, d.line, third.Place), "the place had left")
+	e.eventually(fmt.Sprintf("%d watches, as before, after the watch of a place that had left", before), func() bool {
+		return e.watches() <= before
+	})
+}
+
+// watchOfLost: the service says so at the latest in answer to the next renewal.
+func watchOfLost(e *env) {
+	d := e.duel()
+	o := e.watch(d.behind, d.line, d.first.Place)
+	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
+	err := e.ends(o, e.TTL/3+e.Patience, "Watch on a session that ended")
+	e.is(err, "Watch on a session that ended", driver.ErrSessionLost)
+}
+
+// watchOfClosed: the end of the own session must not read as the leaving of another.
+func watchOfClosed(e *env) {
+	d := e.duel()
+	o := e.start(func() error { return d.behind.Watch(e.ctx, d.line, d.first.Place) })
+	e.settle()
+	e.ok(d.behind.Close(e.soon()), "Close")
+	select {
+	case <-o.done:
+	case <-time.After(e.Patience):
+		e.fail("Watch ends with its session", "Watch was still waiting %v after Close", e.Patience)
+	}
+	if o.err == nil || errors.Is(o.err, driver.ErrGone) {
+		e.fail("ErrSessionLost", "Watch on a session that was closed: %v", o.err)
+	}
+}
+
 // waitCases check how a wait ends that saw no change.
 func (x subject) waitCases(clause string) []testCase {
 	return []testCase{

@@ -2,13 +2,190 @@ package coordinatortest
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
+
+// env is what a case works with. Its methods fail the case by panicking with a
+// *failure; they are for the goroutine of the case only.
+type env struct {
+	Harness
+	svc     Service
+	ctx     context.Context // ends when the case does
+	cancel  context.CancelFunc
+	group   group
+	clients []Client
+	opened  []session
+	lacks   atomic.Pointer[lacking] // a capability that a call in the background wanted
+}
+
+func newEnv(t *testing.T, h Harness) *env {
+	e := &env{Harness: h, svc: h.Start(t)}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	return e
+}
+
+// close gives everything back, in the order in which a hanging call is most likely to
+// end: contexts, links, sessions, drivers.
+func (e *env) close() error {
+	e.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), e.Patience)
+	defer cancel()
+	for _, c := range e.clients {
+		if c.Link != nil && e.has(Hold) {
+			c.Link.Heal()
+		}
+	}
+	// A goroutine of its own: even a Close that ignores ctx must not hang the run.
+	e.group.spawn(func() {
+		for _, s := range e.opened {
+			_ = s.Close(ctx) // the case has judged it already; lost ones fail
+		}
+		for _, c := range e.clients {
+			_ = c.Driver.Close(ctx)
+		}
+	})
+	if !e.group.wait(2 * e.Patience) {
+		return &failure{saw: "calls were still waiting after their contexts, sessions and drivers were closed", want: "every call ends"}
+	}
+	return nil
+}
+
+func (e *env) has(l Lever) bool { _, lacks := e.Lacks[l]; return !lacks }
+
+// fail ends the case.
+func (e *env) fail(want, saw string, args ...any) {
+	f := &failure{saw: fmt.Sprintf(saw, args...), want: want}
+	for _, a := range args {
+		if err, ok := a.(error); ok {
+			f.cause = err
+		}
+	}
+	panic(f)
+}
+
+// ok fails the case unless err is nil.
+func (e *env) ok(err error, what string) {
+	if err != nil {
+		e.fail("no error", "%s: %v", what, err)
+	}
+}
+
+// is fails the case unless err is one of the wanted errors.
+func (e *env) is(err error, what string, wanted ...error) {
+	for _, w := range wanted {
+		if errors.Is(err, w) {
+			return
+		}
+	}
+	e.fail(fmt.Sprintf("%s: one of %q", what, wanted), "%s: %v", what, err)
+}
+
+// in returns a context for one call. It ends with the case or after d.
+func (e *env) in(d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(e.ctx, d)
+	// Cancelled by the end of the case: the call may outlive the case's next steps.
+	context.AfterFunc(e.ctx, cancel)
+	return ctx
+}
+
+// soon returns a context for a call that has to succeed.
+func (e *env) soon() context.Context { return e.in(e.Patience) }
+
+// settle waits until what should not happen would have happened.
+func (e *env) settle() { time.Sleep(e.Settle) }
+
+// eventually waits for a condition.
+func (e *env) eventually(want string, holds func() bool) {
+	for end := time.Now().Add(e.Patience); !holds(); time.Sleep(e.Settle / 20) {
+		if time.Now().After(end) {
+			e.fail(want, "it did not happen within %v", e.Patience)
+		}
+	}
+}
+
+// again repeats a call while the service is unavailable, as package coordinator does: it is how
+// a client finds its way back after its connections were broken.
+func (e *env) again(call func(ctx context.Context) error) error {
+	end := time.Now().Add(e.Patience)
+	for {
+		err := call(e.soon())
+		if !errors.Is(err, driver.ErrUnavailable) || time.Now().After(end) {
+			return err
+		}
+		time.Sleep(e.Settle / 4)
+	}
+}
+
+// connect makes one more client.
+func (e *env) connect() Client {
+	c, err := e.svc.Connect()
+	e.ok(err, "Connect of the harness")
+	e.clients = append(e.clients, c)
+	return c
+}
+
+// open opens a session on a new client and keeps it renewed until the case ends.
+func (e *env) open() session {
+	return e.openOn(e.connect())
+}
+
+// openOn opens one more session on a client and keeps it renewed.
+func (e *env) openOn(c Client) session {
+	s := e.openUntended(c)
+	e.group.spawn(func() {
+		for sleep(e.ctx, e.TTL/3) {
+			// Failures are the business of the case: it may have broken the link.
+			ctx, cancel := context.WithTimeout(e.ctx, e.TTL/3)
+			_ = s.Renew(ctx)
+			cancel()
+		}
+	})
+	return s
+}
+
+// openUntended opens a session that nobody renews.
+func (e *env) openUntended(c Client) session {
+	s, err := c.Driver.Open(e.soon(), e.TTL)
+	e.ok(err, "Open")
+	full := WithCapabilities(s)
+	e.opened = append(e.opened, full)
+	return full
+}
+
+// sleep reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// line names a line that nobody else uses, in this run or any other.
+func (e *env) line() driver.Line { return driver.Line("m/" + newID()) }
+
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// contender makes a new contender.
+func contender() driver.Contender {
+	return driver.Contender{ID: newID(), Mode: "x"}
+}
 
 // Harness is a service under test together with what the suite may do to it.
 // Start and TTL are required.
@@ -209,3 +386,100 @@ func (h Harness) withDefaults() Harness {
 	}
 	return h
 }
+
+// Full is a session whose capabilities are methods of its own. Wrappers that replace some
+// methods of a session embed it, and return themselves by [Full.Offer].
+//
+// The methods of a capability that the session lacks panic: a case of the suite ends
+// there, and counts as not checked.
+type Full struct {
+	driver.Session
+	driver.Handoff
+	driver.Converter
+	driver.Writer
+	driver.HeadWatcher
+	driver.Operator
+}
+
+// session is what the cases call.
+type session = Full
+
+// WithCapabilities returns a session with its capabilities as methods.
+func WithCapabilities(s driver.Session) Full {
+	c := s.Capabilities()
+	full := Full{s, c.Handoff, c.Converter, c.Writer, c.HeadWatcher, c.Operator}
+	if full.Handoff == nil {
+		full.Handoff = lacking{"Handoff"}
+	}
+	if full.Converter == nil {
+		full.Converter = lacking{"Converter"}
+	}
+	if full.Writer == nil {
+		full.Writer = lacking{"Writer"}
+	}
+	if full.HeadWatcher == nil {
+		full.HeadWatcher = lacking{"HeadWatcher"}
+	}
+	if full.Operator == nil {
+		full.Operator = lacking{"Operator"}
+	}
+	return full
+}
+
+// Optional are the methods of all capabilities that Full has.
+type Optional interface {
+	driver.Handoff
+	driver.Converter
+	driver.Writer
+	driver.HeadWatcher
+	driver.Operator
+}
+
+// Offer returns the capabilities that the session has, as the methods of w.
+func (f Full) Offer(w Optional) driver.Capabilities {
+	c := f.Capabilities()
+	if c.Handoff != nil {
+		c.Handoff = w
+	}
+	if c.Converter != nil {
+		c.Converter = w
+	}
+	if c.Writer != nil {
+		c.Writer = w
+	}
+	if c.HeadWatcher != nil {
+		c.HeadWatcher = w
+	}
+	if c.Operator != nil {
+		c.Operator = w
+	}
+	return c
+}
+
+// lacking stands for a capability that the driver does not have. Its methods panic with
+// itself, which ends the case.
+type lacking struct{ capability Lever }
+
+func (l lacking) Error() string {
+	return fmt.Sprintf("not checked: the driver has no %s", l.capability)
+}
+
+func (l lacking) Follow(context.Context, driver.Line, driver.Place, driver.Place) (bool, error) {
+	panic(l)
+}
+
+func (l lacking) Pass(context.Context, driver.Line, driver.Place) error { panic(l) }
+
+func (l lacking) Convert(context.Context, driver.Line, driver.Joined, string, []byte) (driver.Place, error) {
+	panic(l)
+}
+
+func (l lacking) Write(context.Context, driver.Line, driver.Place, []byte) error { panic(l) }
+
+func (l lacking) Head(context.Context, driver.Line, driver.Version) (driver.Head, error) { panic(l) }
+
+func (l lacking) Check(context.Context, driver.Line, string, driver.Token) error { panic(l) }
+
+func (l lacking) Remove(context.Context, driver.Line, string, driver.Token) error { panic(l) }
+
+func (l lacking) Lines(context.Context) ([]driver.Line, error) { panic(l) }

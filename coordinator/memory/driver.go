@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -90,4 +91,21 @@ func (d *Driver) Close(context.Context) error {
 	d.requests.drop()
 	d.disconnect(errClosed)
 	return nil
+}
+
+// Importing this package makes its schemes known to coordinator.Open.
+func init() {
+	coordinator.Register("memory", Open)
+}
+
+// Check looks for one entry. Its key has been used for no other, so the token is compared for the caller's sake: one that
+// is wrong was forged.
+func (s *session) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+	_, err := s.do(ctx, Request{Op: OpCheck, Line: line}, func(*call) error {
+		if e := s.driver.svc.find(line, driver.Place{Key: key}); e == nil || e.Token != token {
+			return driver.Wrap(driver.ErrGone, errNoEntry)
+		}
+		return nil
+	})
+	return err
 }

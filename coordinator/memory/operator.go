@@ -2,8 +2,10 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -33,4 +35,59 @@ func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 		return nil, err
 	}
 	return lines, nil
+}
+
+// maxValue is the largest value of a contender or record that package driver allows.
+const maxValue = 64 << 10
+
+const (
+	hexDigits  = "0123456789abcdef"
+	modeChars  = "abcdefghijklmnopqrstuvwxyz0123456789"
+	unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%"
+)
+
+// check applies the rules of package driver to what a Join is given.
+func check(line driver.Line, c driver.Contender) error {
+	if err := checkLine(line); err != nil {
+		return err
+	}
+	if len(c.ID) < 16 || len(c.ID) > 32 || !only(c.ID, hexDigits) {
+		return invalid("contender ID %q; want 16 to 32 lower-case hex digits", c.ID)
+	}
+	return checkEntry(c.Mode, c.Value)
+}
+
+// checkLine is for what can have an effect in a line where nobody has joined.
+func checkLine(line driver.Line) error {
+	kind, name, ok := strings.Cut(string(line), "/")
+	if !ok || !segment(kind) || !segment(name) {
+		return invalid("line %q; want kind/name, each of unreserved URL characters and percent escapes", line)
+	}
+	return nil
+}
+
+func checkEntry(mode string, value []byte) error {
+	if len(mode) < 1 || len(mode) > 16 || !only(mode, modeChars) {
+		return invalid("mode %q; want 1 to 16 characters of a-z and 0-9", mode)
+	}
+	return checkValue(value)
+}
+
+func checkValue(value []byte) error {
+	if len(value) > maxValue {
+		return invalid("value of %d bytes; want at most %d", len(value), maxValue)
+	}
+	return nil
+}
+
+func segment(s string) bool {
+	return s != "" && s != "." && s != ".." && only(s, unreserved)
+}
+
+func only(s, allowed string) bool {
+	return strings.Trim(s, allowed) == ""
+}
+
+func invalid(format string, args ...any) error {
+	return driver.Wrap(driver.ErrInvalid, fmt.Errorf("memory: "+format, args...))
 }

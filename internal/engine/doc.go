@@ -4,11 +4,11 @@
 // it that they need; recipes reach the rest by [Of].
 //
 //	client.go            opens a session when one is needed, and closes it
-//	session.go, renew.go the session's life, its deadline and its renewal
+//	session.go           the session's life, its deadline and its renewal
 //	asleep.go            what happens when the machine was suspended
 //	line.go, entry.go    what recipes ask of a session: join, wait, leave, convert
 //	fallback.go          what stands in for a capability that a driver lacks
 //	lookout.go           one reading of a queue for all of a session's waiters
-//	request.go, retry.go one request: its attempts, its error
+//	request.go           one request: its attempts, its bounds, its error
 //	cleanup.go           removes entries of attempts that failed
 package engine

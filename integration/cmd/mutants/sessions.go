@@ -4,7 +4,7 @@ package main
 var ofSessions = []mutation{{
 	name: "counts-from-the-answer", promise: "P2",
 	what:   "The deadline counts from the moment at which the answer to a renewal came, and not from its sending.",
-	file:   "internal/engine/renew.go",
+	file:   "internal/engine/session.go",
 	old:    `s.extend(sent)`,
 	new:    `s.extend(s.client.now())`,
 	caught: []test{simulated("mutex"), {pkg: "internal/engine", name: "TestSessionEndsHereBeforeItEndsThere"}},
@@ -115,14 +115,14 @@ var ofSessions = []mutation{{
 }, {
 	name: "dead-context-unlocks-nothing", promise: "P4",
 	what:   "A release with a context that is dead already asks nothing of the service.",
-	file:   "internal/engine/bound.go",
+	file:   "internal/engine/request.go",
 	old:    `	switch ended := ctx.Err() != nil; {`,
 	new:    `	switch ended := ctx == nil; {`,
 	caught: []test{{pkg: "mutex", name: "TestUnlockWithADeadContext"}},
 }, {
 	name: "own-context-unlocks-nothing", promise: "P4",
 	what:   "A release with the hold's own context ends with it, before the service was asked.",
-	file:   "internal/engine/bound.go",
+	file:   "internal/engine/request.go",
 	old:    `marked && !endedByUs(ctx):`,
 	new:    `marked:`,
 	caught: []test{{pkg: "recipes", name: "TestReleaseWithTheContextOfTheHold"}},

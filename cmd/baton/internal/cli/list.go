@@ -12,10 +12,18 @@ import (
 	"strings"
 	"sync"
 	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
 )
 
 func (a *app) list() *cobra.Command {
@@ -168,4 +176,195 @@ func cell(s string) string {
 		return strconv.Quote(s)
 	}
 	return s
+}
+
+// lineView is a line as the service shows it.
+type lineView struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Limit and Held are a semaphore's.
+	Limit      int             `json:"limit,omitempty"`
+	Held       int             `json:"held,omitempty"`
+	Contenders []contenderView `json:"contenders"`
+
+	shared bool // other clients stand there too
+}
+
+// contenderView is one who holds or waits.
+type contenderView struct {
+	Holding bool `json:"holding"`
+	// Mode is what it asks for or has: "exclusive", "read", "write", "permits", "lead", or "unknown" of an entry that is none of Baton's.
+	Mode     string            `json:"mode"`
+	Permits  int               `json:"permits,omitempty"`
+	Identity string            `json:"identity,omitempty"`
+	Since    *time.Time        `json:"since,omitempty"`
+	Token    coordinator.Token `json:"token"`
+	Session  string            `json:"session,omitempty"`
+	// Payload is there if it can be printed, and PayloadBytes otherwise.
+	Payload      string `json:"payload,omitempty"`
+	PayloadBytes []byte `json:"payloadBytes,omitempty"`
+}
+
+// kinds are those of the recipes, in the order in which they are shown.
+var kinds = []string{"mutex", "rwlock", "semaphore", "election"}
+
+// readers ask for a line of each kind.
+var readers = map[string]func(context.Context, *coordinator.Client, string) (lineView, error){
+	"mutex": readMutex, "rwlock": readRWLock, "semaphore": readSemaphore, "election": readElection,
+}
+
+func readMutex(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+	m, err := mutex.New(c, name)
+	if err != nil {
+		return lineView{}, err
+	}
+	all, err := m.Contenders(ctx)
+	return newView(c, "mutex", name).with(all, "exclusive"), err
+}
+
+func readElection(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+	e, err := election.New(c, name)
+	if err != nil {
+		return lineView{}, err
+	}
+	all, err := e.Candidates(ctx)
+	return newView(c, "election", name).with(all, "lead"), err
+}
+
+// newView is a line with nobody in it.
+func newView(c *coordinator.Client, kind, name string) lineView {
+	return lineView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()} // an empty array, and not null
+}
+
+// with has all who stand in line for the same.
+func (l lineView) with(all []recipes.Contender, mode string) lineView {
+	for _, c := range all {
+		l.add(c, mode, 0)
+	}
+	return l
+}
+
+func readRWLock(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+	l := newView(c, "rwlock", name)
+	lock, err := rwlock.New(c, name)
+	if err != nil {
+		return l, err
+	}
+	all, err := lock.Contenders(ctx)
+	for _, c := range all {
+		mode := "read"
+		if c.Writer {
+			mode = "write"
+		}
+		l.add(c.Contender, mode, 0)
+	}
+	return l, err
+}
+
+func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+	l := newView(c, "semaphore", name)
+	s, err := semaphore.New(c, name, semaphore.Stored)
+	if err != nil {
+		return l, err
+	}
+	listing, err := s.List(ctx)
+	l.Limit, l.Held = listing.Limit, listing.Held
+	for _, c := range listing.Contenders {
+		l.add(c.Contender, "permits", c.Permits)
+	}
+	return l, err
+}
+
+func (l *lineView) add(c recipes.Contender, mode string, permits int) {
+	v := contenderView{Holding: c.Holding, Mode: mode, Permits: permits, Identity: c.Identity, Token: c.Token, Session: c.Session}
+	if c.Place.ID == "" && !l.shared {
+		v.Mode = "unknown"
+	}
+	if !c.Since.IsZero() {
+		v.Since = &c.Since
+	}
+	if printable(string(c.Payload)) {
+		v.Payload = string(c.Payload)
+	} else {
+		v.PayloadBytes = c.Payload
+	}
+	l.Contenders = append(l.Contenders, v)
+}
+
+// printable says that a text can be shown to a terminal as it is.
+func printable(s string) bool {
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return utf8.ValidString(s)
+}
+
+// holders counts those who hold.
+func (l lineView) holders() (n int) {
+	for _, c := range l.Contenders {
+		if c.Holding {
+			n++
+		}
+	}
+	return n
+}
+
+// empty says that nobody stands in the line and nothing is stored at the name.
+func (l lineView) empty() bool { return len(l.Contenders) == 0 && l.Limit == 0 }
+
+// does says in words what a contender does.
+func (c contenderView) does() string {
+	permits := fmt.Sprintf("%d permits", c.Permits)
+	if c.Permits == 1 {
+		permits = "1 permit"
+	}
+	words := map[string][2]string{
+		"exclusive": {"waits", "holds"}, "lead": {"waits to lead", "leads"},
+		"read": {"waits to read", "reads"}, "write": {"waits to write", "writes"},
+		"permits": {"asks for " + permits, "has " + permits},
+		"unknown": {"is none of Baton's", "is none of Baton's"},
+	}[c.Mode]
+	if c.Holding {
+		return words[1]
+	}
+	return words[0]
+}
+
+// who is a contender in a message.
+func (c contenderView) who() string {
+	who := "somebody without a name"
+	if c.Identity != "" {
+		who = cell(c.Identity)
+	}
+	return fmt.Sprintf("%s (token %d)", who, c.Token)
+}
+
+// errWhichKind: under a layout of another client the lines of two kinds can be one, and looking at one as another kind is an error.
+var errWhichKind = errors.New("the URL has a layout that is shared with other clients: say which kind of line it is with --kind")
+
+// readLines reads the lines at a name in which somebody stands, or at which something is stored: of one kind, or of all if kind is empty.
+func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([]lineView, error) {
+	of := kinds
+	switch {
+	case kind != "":
+		of = []string{kind}
+	case c.Shared():
+		return nil, usage(errWhichKind)
+	}
+	lines := []lineView{} // shown as an empty list, if need be
+	for _, k := range of {
+		l, err := readers[k](ctx, c, name)
+		switch {
+		case kind == "" && errors.Is(err, coordinator.ErrRefused):
+			return nil, fmt.Errorf("%w; other kinds at the name are to be had with --kind", err)
+		case err != nil:
+			return nil, err
+		}
+		if !l.empty() {
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
 }

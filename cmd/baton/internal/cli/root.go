@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -204,3 +207,96 @@ func describe(err error) string {
 
 // plain is an error without the "baton: " that stands before it anyway.
 func plain(err error) string { return strings.TrimPrefix(err.Error(), "baton: ") }
+
+// choice is a flag that has one of a few values.
+type choice struct {
+	value string
+	of    []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return strings.Join(c.of, "|") }
+
+func (c *choice) Set(value string) error {
+	if !slices.Contains(c.of, value) {
+		return fmt.Errorf("want one of %s", strings.Join(c.of, ", "))
+	}
+	c.value = value
+	return nil
+}
+
+// addChoice gives a command such a flag, and its shell completion. short may be empty.
+func addChoice(cmd *cobra.Command, c *choice, name, short, help string) {
+	cmd.Flags().VarP(c, name, short, help)
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+// addOutput gives a command the flag that chooses between people and machines.
+func addOutput(cmd *cobra.Command) *choice {
+	c := &choice{"text", []string{"text", "json"}}
+	addChoice(cmd, c, "output", "o", "how to show it")
+	return c
+}
+
+// json tells whether that is for machines.
+func (c *choice) json() bool { return c.value == "json" }
+
+// addKind gives a command the flag that chooses one kind of line.
+func addKind(cmd *cobra.Command, help string) *choice {
+	c := &choice{"", kinds}
+	addChoice(cmd, c, "kind", "", help)
+	return c
+}
+
+// environ is the command's environment. It is baton's own, with what the hold is.
+func (r *run) environ(ctx context.Context, c *coordinator.Client, g *grant) ([]string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	seq, err := g.Sequencer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	outer := slices.DeleteFunc(r.Environ(), func(v string) bool { // which this hold may have nothing in place of
+		return strings.HasPrefix(v, "BATON_PERMITS=") || strings.HasPrefix(v, "BATON_SLOTS=") || strings.HasPrefix(v, "BATON_VALUE=")
+	})
+	return append(append(outer,
+		"BATON_URL="+r.service(),
+		"BATON_KIND="+r.recipe.kind,
+		"BATON_NAME="+r.name,
+		"BATON_IDENTITY="+c.Identity(),
+		"BATON_SESSION="+g.Session(),
+		"BATON_TOKEN="+g.Token().String(),
+		"BATON_SEQUENCER="+seq.String(),
+		"BATON_DEADLINE="+g.Deadline().Format(time.RFC3339Nano),
+	), g.env...), nil
+}
+
+// seconds is a flag with a duration, where plain numbers are seconds, as flock and timeout have it.
+type seconds struct{ d *time.Duration }
+
+func (s seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, failed := strconv.ParseFloat(text, 64); failed == nil {
+		if n*float64(time.Second) > math.MaxInt64 || math.IsNaN(n) {
+			return fmt.Errorf("%s seconds are too many", text)
+		}
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil {
+		return fmt.Errorf("%q is neither a number of seconds nor a duration such as 1m30s", text)
+	}
+	if d < 0 {
+		return fmt.Errorf("%q is negative", text)
+	}
+	*s.d = d
+	return nil
+}
+
+func (s seconds) String() string {
+	if s.d == nil || *s.d == 0 {
+		return ""
+	}
+	return s.d.String()
+}
+
+func (s seconds) Type() string { return "duration" }
