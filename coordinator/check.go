@@ -9,15 +9,19 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Check asks the service whether the grant of a sequencer still holds: nil means that it did at some moment after the call
-// began. It may be over by the time that the answer is here, so this keeps out those who are late and does not make a
-// write safe; see package fence for what does.
+// Check asks the service whether the grant of a sequencer still holds: nil
+// means that it did at some moment after the call began. It may be over by the
+// time that the answer is here, so this keeps out those who are late and does
+// not make a write safe; see package fence for what does.
 //
-// It returns a *fence.StaleError if the grant is over, or was converted since (a write lock that became a read
-// lock, a permit of which a part was released), a *fence.ForeignError for a grant of another service or namespace, ErrInvalid for
-// what is no sequencer, and else what a lock that cannot be had would return: ErrUnavailable, the cause of ctx, ErrClosed.
+// It returns a *fence.StaleError if the grant is over, or was converted since
+// (a write lock that became a read lock, a permit of which a part was
+// released), a *fence.ForeignError for a grant of another service or namespace,
+// ErrInvalid for what is no sequencer, and else what a lock that cannot be had
+// would return: ErrUnavailable, the cause of ctx, ErrClosed.
 //
-// It is one read, of one entry, and one more the first time in a session. Any client of the namespace can ask, whoever holds.
+// It is one read, of one entry, and one more the first time in a session. Any
+// client of the namespace can ask, whoever holds.
 func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 	const op = "check"
 	line, err := engine.LineOf(seq.Kind, seq.Name)

@@ -37,10 +37,11 @@
 //
 // A process that is stopped (SIGSTOP, a long pause of the scheduler) cannot
 // watch its clock. When it goes on, the contexts of its holds are dead at the
-// first look, but a write that it had already begun goes out. While a whole machine is
-// suspended Linux's monotonic clock stands still; so Err asks the service when the deadline has passed
-// by the wall clock alone, and whoever only listens to Done is told a moment later. Give the
-// fencing token of the hold to the resource and let the resource refuse smaller ones.
+// first look, but a write that it had already begun goes out. While a whole
+// machine is suspended Linux's monotonic clock stands still; so Err asks the
+// service when the deadline has passed by the wall clock alone, and whoever
+// only listens to Done is told a moment later. Give the fencing token of the
+// hold to the resource and let the resource refuse smaller ones.
 //
 // # Errors
 //
@@ -52,6 +53,7 @@
 //
 // # What to watch
 //
-// An observer (package event) is notified of grants, waits, losses and of the session's life; see also [WithLogger] for what is
-// logged. docs/operations.md in the repository tells what an outage looks like.
+// An observer (package event) is notified of grants, waits, losses and of the
+// session's life; see also [WithLogger] for what is logged. docs/operations.md
+// in the repository tells what an outage looks like.
 package coordinator

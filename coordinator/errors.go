@@ -15,8 +15,8 @@ var (
 	// the service answers. Try again later.
 	ErrUnavailable = engine.ErrUnavailable
 
-	// ErrTaken: somebody else holds the name or waits for it, and the call was not to wait. Nothing was
-	// left in the line.
+	// ErrTaken: somebody else holds the name or waits for it, and the call was
+	// not to wait. Nothing was left in the line.
 	ErrTaken = engine.ErrTaken
 
 	// ErrStale: the record of a line has another version than the caller knows. For authors of
@@ -28,17 +28,19 @@ var (
 	// new session for the next call.
 	ErrSessionLost = engine.ErrSessionLost
 
-	// ErrRemoved: somebody deleted this one entry at the service, an operator for
-	// instance. The session lives on, as far as is known: when the service ends a session it removes all entries, and
-	// a hold may hear of its own first. Treat it like ErrSessionLost.
+	// ErrRemoved: somebody deleted this one entry at the service, an operator
+	// for instance. The session lives on, as far as is known: when the service
+	// ends a session it removes all entries, and a hold may hear of its own
+	// first. Treat it like ErrSessionLost.
 	ErrRemoved = engine.ErrRemoved
 
 	// ErrRefused: the service answered and said no: permission, credentials, space.
 	// Nothing was applied.
 	ErrRefused = engine.ErrRefused
 
-	// ErrInvalid: an argument breaks a rule, which the message names. Nothing was applied; who stood in line
-	// already, when the rule changed, has been withdrawn.
+	// ErrInvalid: an argument breaks a rule, which the message names. Nothing
+	// was applied; who stood in line already, when the rule changed, has been
+	// withdrawn.
 	ErrInvalid = engine.ErrInvalid
 
 	// ErrClosed: the client was closed. All it held was given back.

@@ -21,17 +21,20 @@ const (
 
 	examineLinesAtMost = 1000 // each is read
 
-	// tripsPerRenewal is how many of the slowest round trips should fit between two renewals: services are slow now and then
-	// by a factor of ten.
+	// tripsPerRenewal is how many of the slowest round trips should fit between
+	// two renewals: services are slow now and then by a factor of ten.
 	tripsPerRenewal = 10
 )
 
 // probe is the line in which Examine stands for a moment. No recipe has its kind.
 const probe = driver.Line(engine.OwnKind + "/probe")
 
-// Examine finds out how the service is, for people: whether its servers answer and agree, whether this client may do what locks take, how long
-// that takes, what that means for its TTL, and whether others meddle with its lines. It opens the session, if there is none, makes and deletes an entry some times, in a line that
-// no recipe uses, and leaves nothing behind. Each part of it ends, with a finding of its own, when ctx does.
+// Examine finds out how the service is, for people: whether its servers answer
+// and agree, whether this client may do what locks take, how long that takes,
+// what that means for its TTL, and whether others meddle with its lines. It
+// opens the session, if there is none, makes and deletes an entry some times,
+// in a line that no recipe uses, and leaves nothing behind. Each part of it
+// ends, with a finding of its own, when ctx does.
 func (c *Client) Examine(ctx context.Context) []Finding {
 	var found []Finding
 	if e, ok := c.engine.Driver().(driver.Examiner); ok {
@@ -91,7 +94,8 @@ func timing(about string, took []time.Duration, err error) Finding {
 	return driver.Found(driver.Fine, about, "median %v, slowest of %d: %v", round(took[len(took)/2]), len(took), round(took[len(took)-1]))
 }
 
-// examineLines looks for entries that Baton has not made. In a line of its own nobody else may stand.
+// examineLines looks for entries that Baton has not made. In a line of its own
+// nobody else may stand.
 func examineLines(ctx context.Context, s *engine.Session) []Finding {
 	const about = "lines"
 	lines, err := s.Lines(ctx)
@@ -123,12 +127,15 @@ func examineLines(ctx context.Context, s *engine.Session) []Finding {
 	return append(found, driver.Found(driver.Fine, about, "%s", text))
 }
 
-// examineTTL says what the session's TTL bears, and whether that is enough for round trips that last for as long as the slowest one.
+// examineTTL says what the session's TTL bears, and whether that is enough for
+// round trips that last for as long as the slowest one.
 func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 	ttl := s.TTL()
 	renewal := ttl / engine.RenewalsPerTTL
-	// It begins just before a renewal. If requests vanish in it, each is given up after as long as lies between two renewals, and only
-	// one that is sent when it is over helps. (Where they are refused at once some more is survived: docs/ttl.md.)
+	// It begins just before a renewal. If requests vanish in it, each is given
+	// up after as long as lies between two renewals, and only one that is sent
+	// when it is over helps. (Where they are refused at once some more is
+	// survived: docs/ttl.md.)
 	bears := (ttl - s.Margin() - renewal) / renewal * renewal
 	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a crash; an outage of up to %v is survived, in the worst phase",
 		ttl, round(bears))

@@ -70,8 +70,9 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	return New(d, append(fromURL, opts...)...)
 }
 
-// parse splits a URL. The host list is cut out first: url.Parse does not
-// take several hosts with ports. Its errors quote the URL, password included, so they are not shown.
+// parse splits a URL. The host list is cut out first: url.Parse does not take
+// several hosts with ports. Its errors quote the URL, password included, so
+// they are not shown.
 func parse(raw string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" {
@@ -82,7 +83,8 @@ func parse(raw string) (*url.URL, error) {
 		end = len(rest)
 	}
 	authority, tail := rest[:end], rest[end:]
-	// A password with a "/", "#" or "?" in it ends the authority early, and its rest would be shown as a namespace or parameter.
+	// A password with a "/", "#" or "?" in it ends the authority early, and its
+	// rest would be shown as a namespace or parameter.
 	if strings.Contains(tail, "@") {
 		return nil, invalid("%s URL has an \"@\" behind its hosts; are special characters in user or password percent-encoded? "+
 			"(In a namespace or parameter, write %%40.)", scheme)

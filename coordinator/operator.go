@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// This file has what operators need: which lines there are, and to remove one grant or waiter of them.
+// This file has what operators need: which lines there are, and to remove one
+// grant or waiter of them.
 
 // LineName is the name of a line in which somebody stands.
 type LineName struct {
@@ -20,11 +21,14 @@ type LineName struct {
 	Name string // the recipe's
 }
 
-// Lines returns the lines in which somebody stands, of any kind, whose names begin with prefix, sorted by name and then by kind. The
-// prefix is compared byte by byte: "orders" finds "orders", "orders/nightly" and "orders-old"; end it in "/" for what is below a name.
-// It reads no entries, and shows several moments; see [driver.Session].
+// Lines returns the lines in which somebody stands, of any kind, whose names
+// begin with prefix, sorted by name and then by kind. The prefix is compared
+// byte by byte: "orders" finds "orders", "orders/nightly" and "orders-old"; end
+// it in "/" for what is below a name. It reads no entries, and shows several
+// moments; see [driver.Session].
 //
-// On a client whose lines are shared with other clients the error is ErrInvalid: their entries do not say what is a line.
+// On a client whose lines are shared with other clients the error is
+// ErrInvalid: their entries do not say what is a line.
 func (c *Client) Lines(ctx context.Context, prefix string) ([]LineName, error) {
 	const op = "list lines"
 	var lines []driver.Line
@@ -48,8 +52,9 @@ func (c *Client) Lines(ctx context.Context, prefix string) ([]LineName, error) {
 	return names, nil
 }
 
-// MovedOnError says that nobody stands in a line with the token that was to be broken: the grant is over, or whoever waited has
-// left. Nothing was removed. It is ErrNotHeld.
+// MovedOnError says that nobody stands in a line with the token that was to be
+// broken: the grant is over, or whoever waited has left. Nothing was removed.
+// It is ErrNotHeld.
 type MovedOnError struct {
 	Kind, Name string
 	Token      Token // that was to be broken
@@ -67,16 +72,22 @@ func (e *MovedOnError) Error() string {
 // Unwrap returns ErrNotHeld.
 func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
 
-// Break removes the grant or the waiter with a token from the line of a kind and name, whatever client it belongs to, as Contenders of
-// the recipe shows it. Its session lives on. Whoever is next is admitted, and the one that was removed is told: its hold ends with
-// ErrRemoved, its waiting call returns that. But it is told afterwards, so for a moment two may believe that they hold, and
-// what it has sent already arrives nevertheless: let the resource check tokens (see package fence). A waiter that has been in line
-// for less than a second may be granted all the same, and is told then. Where lines are shared with other clients, theirs can be removed as
-// well, and most of those are not told.
+// Break removes the grant or the waiter with a token from the line of a kind
+// and name, whatever client it belongs to, as Contenders of the recipe shows
+// it. Its session lives on. Whoever is next is admitted, and the one that was
+// removed is told: its hold ends with ErrRemoved, its waiting call returns
+// that. But it is told afterwards, so for a moment two may believe that they
+// hold, and what it has sent already arrives nevertheless: let the resource
+// check tokens (see package fence). A waiter that has been in line for less
+// than a second may be granted all the same, and is told then. Where lines are
+// shared with other clients, theirs can be removed as well, and most of those
+// are not told.
 //
-// When nobody stands there with that token the error is a *MovedOnError, and nothing was removed. Other errors: ErrInvalid for what is
-// no name or token; ErrUnavailable, with MayHaveApplied if it may have been removed, and then calling again is safe; ErrRefused; the
-// cause of ctx; ErrClosed. It reads the line.
+// When nobody stands there with that token the error is a *MovedOnError, and
+// nothing was removed. Other errors: ErrInvalid for what is no name or token;
+// ErrUnavailable, with MayHaveApplied if it may have been removed, and then
+// calling again is safe; ErrRefused; the cause of ctx; ErrClosed. It reads the
+// line.
 func (c *Client) Break(ctx context.Context, kind, name string, token driver.Token) error {
 	const op = "break"
 	line, err := c.engine.Line(kind, name)

@@ -14,7 +14,8 @@ import (
 // patience is how long a campaign may be without an answer of the service before that is told.
 const patience = coordinator.DefaultTTL
 
-// attempt is one pause and campaign of Run. It has a goroutine of its own, so that Run can tell meanwhile that nobody answers.
+// attempt is one pause and campaign of Run. It has a goroutine of its own, so
+// that Run can tell meanwhile that nobody answers.
 type attempt struct {
 	standing chan struct{} // closed when the candidate stands in line, as the service has shown it
 	done     chan struct{} // closed when all below is set
@@ -112,7 +113,8 @@ func (r *runner) candidate(ctx context.Context, pause time.Duration, standing fu
 	return r.election.campaign(ctx, recipes.Request{Op: "campaign", Payload: r.value}, standing)
 }
 
-// session waits for the pause to pass and returns the session to campaign on. The end of the client ends the pause, and Run with it.
+// session waits for the pause to pass and returns the session to campaign on.
+// The end of the client ends the pause, and Run with it.
 func (r *runner) session(ctx context.Context, pause time.Duration) (*coordinator.Session, error) {
 	client := r.election.client
 	if pause > 0 {

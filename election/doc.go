@@ -6,34 +6,42 @@
 //		return schedule(ctx, t.Token()) // ctx ends with the term, and with Run's ctx
 //	})
 //
-// [Election.Run] is the whole life of a candidate. [Election.Campaign] is one term, for those who want to
-// drive it themselves; [Election.Leader] and [Election.Observe] are for those who only follow.
+// [Election.Run] is the whole life of a candidate. [Election.Campaign] is one
+// term, for those who want to drive it themselves; [Election.Leader] and
+// [Election.Observe] are for those who only follow.
 //
 // # Guaranteed
 //
-// Terms are totally ordered and their tokens rise. At no moment do two live sessions lead, and the context of a term
-// ends before the service can give the name to anyone else. A leader that dies is succeeded when
-// its session's TTL has run out, one that resigns at once: a planned hand-over has no overlap and no gap but two
-// round trips. A candidate that leaves or dies promotes nobody. A candidate whose session was lost cannot
-// win. Observers see the last of all changes, over lost sessions and restarts of the service.
+// Terms are totally ordered and their tokens rise. At no moment do two live
+// sessions lead, and the context of a term ends before the service can give the
+// name to anyone else. A leader that dies is succeeded when its session's TTL
+// has run out, one that resigns at once: a planned hand-over has no overlap and
+// no gap but two round trips. A candidate that leaves or dies promotes nobody.
+// A candidate whose session was lost cannot win. Observers see the last of all
+// changes, over lost sessions and restarts of the service.
 //
 // # Not guaranteed
 //
-// A process that was stopped, by SIGSTOP or a suspended machine, may go on with a write that
-// it had begun although another one leads by now. Hand [Term.Token] to the resource, and have it refuse
-// smaller tokens than the greatest it has seen; in the process, look at [Term.Err] before each step that matters.
+// A process that was stopped, by SIGSTOP or a suspended machine, may go on with
+// a write that it had begun although another one leads by now. Hand
+// [Term.Token] to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, look at [Term.Err] before each step
+// that matters.
 //
-// Work that does not return when its context ends cannot be stopped. If Run was told to end, it goes on leading while it
-// waits for such work; when its patience ends ([WithDrain]) it resigns, and from then on the works of two
-// leaders may overlap. If the term was lost, the next leader may begin a tenth of the TTL later, whatever the drain, or
-// at once if the service itself ended the session: by then the work should have returned, and if it has not, Run says so
-// ([WithOnOverrun]) and goes on waiting. The token tells the two apart.
+// Work that does not return when its context ends cannot be stopped. If Run was
+// told to end, it goes on leading while it waits for such work; when its
+// patience ends ([WithDrain]) it resigns, and from then on the works of two
+// leaders may overlap. If the term was lost, the next leader may begin a tenth
+// of the TTL later, whatever the drain, or at once if the service itself ended
+// the session: by then the work should have returned, and if it has not, Run
+// says so ([WithOnOverrun]) and goes on waiting. The token tells the two apart.
 //
-// After a pause of the process, the Err of the work's context and [Term.Err] see the loss at the first look; Done, and derived
-// contexts, follow when their timers run.
+// After a pause of the process, the Err of the work's context and [Term.Err]
+// see the loss at the first look; Done, and derived contexts, follow when their
+// timers run.
 //
-// What Leader, Observe and Candidates show was true when the service showed it. Never act as leader upon it; only a
-// [Term] says that the caller leads.
+// What Leader, Observe and Candidates show was true when the service showed it.
+// Never act as leader upon it; only a [Term] says that the caller leads.
 //
 // # Life of a candidate
 //
@@ -58,14 +66,18 @@
 //
 // # Fairness
 //
-// Candidates are elected in the order in which the service heard of them. Nobody is preferred: not the last
-// leader, nor the one with the fastest link. Who steps down stands at the end of the line.
+// Candidates are elected in the order in which the service heard of them.
+// Nobody is preferred: not the last leader, nor the one with the fastest link.
+// Who steps down stands at the end of the line.
 //
 // # Cost
 //
-// Campaigning is one request if nobody leads, and two or three if somebody does. Then it costs nothing more when the one ahead resigns, and a look
-// at the line if that one went in any other way. A candidate that waits for longer than a second watches its own entry, too, and so does a
-// term that lasts for longer than 250 ms. Resigning and proclaiming are one request each. An observer pays one read of the head and one
-// watch for each change. Each candidate watches the one ahead of it and each observer the leader, so a change wakes one candidate and every
-// observer, once.
+// Campaigning is one request if nobody leads, and two or three if somebody
+// does. Then it costs nothing more when the one ahead resigns, and a look at
+// the line if that one went in any other way. A candidate that waits for longer
+// than a second watches its own entry, too, and so does a term that lasts for
+// longer than 250 ms. Resigning and proclaiming are one request each. An
+// observer pays one read of the head and one watch for each change. Each
+// candidate watches the one ahead of it and each observer the leader, so a
+// change wakes one candidate and every observer, once.
 package election

@@ -27,20 +27,23 @@ type Election struct {
 	line   *recipes.Line
 }
 
-// Option changes a default of an Election. Payloads are none of them: an election has values instead.
+// Option changes a default of an Election. Payloads are none of them: an
+// election has values instead.
 type Option recipes.Option
 
-// WithIdentity sets who leads or waits in listings: the client's identity by default. It is for people, and need not
-// be unique.
+// WithIdentity sets who leads or waits in listings: the client's identity by
+// default. It is for people, and need not be unique.
 func WithIdentity(id string) Option { return Option(recipes.WithIdentity(id)) }
 
-// WithLockDelay has the office stay vacant for so long, 1 ms to a minute, when a leader was lost, so that what it had sent before can
-// arrive while nobody else leads. After a resignation the next one leads at once. All candidates give the option. See
-// [recipes.WithLockDelay] for what it costs.
+// WithLockDelay has the office stay vacant for so long, 1 ms to a minute, when
+// a leader was lost, so that what it had sent before can arrive while nobody
+// else leads. After a resignation the next one leads at once. All candidates
+// give the option. See [recipes.WithLockDelay] for what it costs.
 func WithLockDelay(d time.Duration) Option { return Option(recipes.WithLockDelay(d)) }
 
-// WithHoldWarning has a term told of that lasts for so long: at Warn in the log, and to observers. It shows a holder that hangs while its
-// session lives. Zero, as by default: none is told of.
+// WithHoldWarning has a term told of that lasts for so long: at Warn in the
+// log, and to observers. It shows a holder that hangs while its session lives.
+// Zero, as by default: none is told of.
 func WithHoldWarning(d time.Duration) Option { return Option(recipes.WithHoldWarning(d)) }
 
 // New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
@@ -60,25 +63,30 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 // Name is the election's name.
 func (e *Election) Name() string { return e.line.Name() }
 
-// Campaign waits until the caller leads, in the order of asking. value, of at most
-// recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of it: an address, for instance.
+// Campaign waits until the caller leads, in the order of asking. value, of at
+// most recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of
+// it: an address, for instance.
 //
-// On success the term is the caller's to resign. On failure nothing is held, and the
-// place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
-// it ends while waiting behind others; coordinator.ErrUnavailable, together with that cause, when it ends while
-// the service owes an answer; ErrSessionLost when the session ended while waiting; ErrRemoved
-// when somebody deleted the place in line; ErrRefused; ErrClosed; ErrInvalid for a value that is too long, a TTL
-// that the service does not take, and a ctx of the leader.
+// On success the term is the caller's to resign. On failure nothing is held,
+// and the place in line is given up, in the background if need be. Errors: the
+// cause of ctx, untouched, when it ends while waiting behind others;
+// coordinator.ErrUnavailable, together with that cause, when it ends while the
+// service owes an answer; ErrSessionLost when the session ended while waiting;
+// ErrRemoved when somebody deleted the place in line; ErrRefused; ErrClosed;
+// ErrInvalid for a value that is too long, a TTL that the service does not
+// take, and a ctx of the leader.
 //
-// Each call is a candidate of its own, in one process too. The leader cannot be a candidate as well: a ctx that
-// carries a term of this election which is not over (see Term.Context) is refused, since it would wait for itself.
+// Each call is a candidate of its own, in one process too. The leader cannot be
+// a candidate as well: a ctx that carries a term of this election which is not
+// over (see Term.Context) is refused, since it would wait for itself.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, nil)
 }
 
-// TryCampaign is Campaign that does not wait its turn: if somebody leads or waits, it returns a
-// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves nothing in the line and wakes
-// nobody. On ZooKeeper a follower that lags may still show a leader who has just left.
+// TryCampaign is Campaign that does not wait its turn: if somebody leads or
+// waits, it returns a [*recipes.TakenError], which says who, and is
+// coordinator.ErrTaken. It leaves nothing in the line and wakes nobody. On
+// ZooKeeper a follower that lags may still show a leader who has just left.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true, Alone: true}, nil)
 }
@@ -107,14 +115,16 @@ func checkValue(op, name string, value []byte) error {
 	return nil
 }
 
-// campaign is Campaign. It calls standing, if not nil, each time that the service has shown it its place in line.
+// campaign is Campaign. It calls standing, if not nil, each time that the
+// service has shown it its place in line.
 func (e *Election) campaign(ctx context.Context, r recipes.Request, standing func()) (*Term, error) {
 	if err := e.check(ctx, r.Op, r.Payload); err != nil {
 		return nil, err
 	}
-	// Fresh: an election is not re-entered as a mutex is. Two handles of one term would be two leaders to their
-	// owners, with one value between them. The check above sees to that but for the moment in which a term is
-	// being resigned: its handle is over by then, and its entry not yet.
+	// Fresh: an election is not re-entered as a mutex is. Two handles of one
+	// term would be two leaders to their owners, with one value between them.
+	// The check above sees to that but for the moment in which a term is being
+	// resigned: its handle is over by then, and its entry not yet.
 	r.Mode, r.Exclusive, r.Unconverted, r.Fresh = mode, true, true, true
 	if standing != nil {
 		r.Rule = func(ahead []driver.Place) recipes.Verdict { // asked for each view, and for none before
@@ -135,8 +145,9 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.line.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader says who leads, as the service showed it at one moment: whoever is first in line. For a moment that may be a
-// candidate that does not know it yet, or one that has just given up. Whoever wants to know whether it leads
+// Leader says who leads, as the service showed it at one moment: whoever is
+// first in line. For a moment that may be a candidate that does not know it
+// yet, or one that has just given up. Whoever wants to know whether it leads
 // itself asks its [Term].
 //
 // The error is ErrNoLeader when nobody leads; otherwise as for Campaign.

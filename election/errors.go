@@ -47,9 +47,10 @@ func own(o outcome) error {
 // joined is the type of what errors.Join returns: an error without words of its own.
 var joined = reflect.TypeOf(errors.Join(ErrStepDown))
 
-// echoes reports whether all that err says is that a context ended, for one of the given causes: it is such an error itself, one
-// that this module has put a name to, or joins nothing else. Whatever has words of its own may say what was
-// left half done, and must not get lost.
+// echoes reports whether all that err says is that a context ended, for one of
+// the given causes: it is such an error itself, one that this module has put a
+// name to, or joins nothing else. Whatever has words of its own may say what
+// was left half done, and must not get lost.
 func echoes(err error, causes ...error) bool {
 	for _, e := range append(causes,
 		context.Canceled, context.DeadlineExceeded, ErrStepDown,
@@ -79,7 +80,8 @@ func invalid(op, name, rule string) error {
 	return &coordinator.Error{Op: op, Name: name, Err: fmt.Errorf("%w: %s", coordinator.ErrInvalid, rule)}
 }
 
-// refused is an ErrInvalid of another package, with the operation and the name in place of its prefix.
+// refused is an ErrInvalid of another package, with the operation and the name
+// in place of its prefix.
 func refused(op, name string, err error) error {
 	return invalid(op, name, strings.TrimPrefix(err.Error(), "baton: "+coordinator.ErrInvalid.Error()+": "))
 }

@@ -13,16 +13,19 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Health tells a prober, such as Kubernetes or a load balancer, whether this process leads, and whether it should be
-// restarted. The zero Health is ready to use: give it to Run by WithHealth, or call Show for each term.
-// It is safe for concurrent use, must not be copied, and starts no goroutine.
+// Health tells a prober, such as Kubernetes or a load balancer, whether this
+// process leads, and whether it should be restarted. The zero Health is ready
+// to use: give it to Run by WithHealth, or call Show for each term. It is safe
+// for concurrent use, must not be copied, and starts no goroutine.
 //
-// In a Kubernetes Deployment let Live be the liveness probe, and not Ready the readiness probe: one pod alone would be ready then, so a rollout
-// that waits for its new pods keeps the old leader for ever. See docs/cookbook.md.
+// In a Kubernetes Deployment let Live be the liveness probe, and not Ready the
+// readiness probe: one pod alone would be ready then, so a rollout that waits
+// for its new pods keeps the old leader for ever. See docs/cookbook.md.
 type Health struct {
-	// Tolerance is how long Live goes on answering 200 after it has first seen what makes it answer 503. Zero:
-	// not at all, which leaves patience to the prober (failureThreshold, in Kubernetes). It must not change after
-	// the first use.
+	// Tolerance is how long Live goes on answering 200 after it has first seen
+	// what makes it answer 503. Zero: not at all, which leaves patience to the
+	// prober (failureThreshold, in Kubernetes). It must not change after the
+	// first use.
 	Tolerance time.Duration
 
 	mu    sync.Mutex
@@ -34,8 +37,9 @@ type Health struct {
 	seen  <-chan struct{} // tells the state of the session in which it did from later ones
 }
 
-// Show has h show a term that was won by Campaign. Call stop when the work under it has
-// stopped; Live counts on that. Showing another term takes the place of this one. It is not for terms of Run.
+// Show has h show a term that was won by Campaign. Call stop when the work
+// under it has stopped; Live counts on that. Showing another term takes the
+// place of this one. It is not for terms of Run.
 func (h *Health) Show(t *Term) (stop func()) {
 	h.leads(t)
 	return func() { h.done(t) }
@@ -46,13 +50,16 @@ func (h *Health) Show(t *Term) (stop func()) {
 // cached. Methods other than GET and HEAD get 405.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
-// Live returns a handler that answers 503 when this process acts as leader but cannot be sure of it for long, or
-// not at all: its session is suspended, which means that it could not be renewed the last time; or its term was lost and
-// the work still runs (not if it was resigned); or Run has left work behind (see WithDrain) and it still runs. Otherwise, leading or not, it
-// answers 200. The rest is as for Ready.
+// Live returns a handler that answers 503 when this process acts as leader but
+// cannot be sure of it for long, or not at all: its session is suspended, which
+// means that it could not be renewed the last time; or its term was lost and
+// the work still runs (not if it was resigned); or Run has left work behind
+// (see WithDrain) and it still runs. Otherwise, leading or not, it answers 200.
+// The rest is as for Ready.
 //
-// An outage of the coordination service suspends all leaders. Restarting them does not help then, so be patient,
-// in the prober or by Tolerance; a term that cannot be renewed ends by itself within the TTL.
+// An outage of the coordination service suspends all leaders. Restarting them
+// does not help then, so be patient, in the prober or by Tolerance; a term that
+// cannot be renewed ends by itself within the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(look func() (ok bool, text string)) http.Handler {
@@ -147,9 +154,11 @@ func running(jobs []<-chan struct{}) []<-chan struct{} {
 	return left
 }
 
-// What follows is told by Run, in order: waiting, leads, drains, and then done or leaves; ended at last.
+// What follows is told by Run, in order: waiting, leads, drains, and then done
+// or leaves; ended at last.
 
-// waiting: a candidate without a term. err is why it lost the last one or did not get it, until it stands in line again.
+// waiting: a candidate without a term. err is why it lost the last one or did
+// not get it, until it stands in line again.
 func (h *Health) waiting(err error) {
 	note := "candidate"
 	if err != nil {

@@ -9,8 +9,9 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// PanicError is what Run panics with when its work panicked, or foreign code that was called as it campaigned, such as an
-// observer of the client: they run in goroutines of their own, whose stack would be lost otherwise.
+// PanicError is what Run panics with when its work panicked, or foreign code
+// that was called as it campaigned, such as an observer of the client: they run
+// in goroutines of their own, whose stack would be lost otherwise.
 type PanicError struct {
 	Value any    // what was panicked with
 	Stack []byte // of the goroutine that did
@@ -45,8 +46,8 @@ type outcome struct {
 	lost     error // why the term was over by then, unless it was resigned
 }
 
-// start runs work in a new goroutine. Its context is Run's, which has the deadline and its error, with the term in
-// it, and ended with the term as well.
+// start runs work in a new goroutine. Its context is Run's, which has the
+// deadline and its error, with the term in it, and ended with the term as well.
 func start(ctx context.Context, t *Term, work func(context.Context, *Term) error) *job {
 	inner, cancel := context.WithCancelCause(context.WithValue(ctx, t.election.key(), t))
 	c := &workContext{Context: inner, term: t, cancel: cancel}
@@ -93,8 +94,9 @@ func (j *job) look() (o outcome, ok bool) {
 	}
 }
 
-// workContext is the context of work: derived from Run's, and ended with the term as well. It looks at the clock as the
-// term's does, which a derived context by itself would not.
+// workContext is the context of work: derived from Run's, and ended with the
+// term as well. It looks at the clock as the term's does, which a derived
+// context by itself would not.
 type workContext struct {
 	context.Context
 	term   *Term

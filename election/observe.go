@@ -5,9 +5,10 @@ import (
 	"iter"
 )
 
-// Observe yields who leads: first as it is now, then each change, be it another leader, another value
-// (see Term.Proclaim) or nobody, which is the zero Leader. It runs in the caller's goroutine and starts none; to
-// stop, leave the loop or end ctx.
+// Observe yields who leads: first as it is now, then each change, be it another
+// leader, another value (see Term.Proclaim) or nobody, which is the zero
+// Leader. It runs in the caller's goroutine and starts none; to stop, leave the
+// loop or end ctx.
 //
 //	for leader, err := range e.Observe(ctx) {
 //		if err != nil {
@@ -16,18 +17,22 @@ import (
 //		route(leader)
 //	}
 //
-// It shows whoever is first in line: for a moment that may be a candidate that does not know it yet, or one that has just given
-// up. Changes come in order: tokens never fall. After a lost session an older value of the same leader may be shown
-// once more. While the loop's body runs nobody listens, so of several changes in a row
-// all but the last may be left out; the last is never missed. In particular, "nobody" is
-// seldom seen between two leaders, as a hand-over is one step at the service.
+// It shows whoever is first in line: for a moment that may be a candidate that
+// does not know it yet, or one that has just given up. Changes come in order:
+// tokens never fall. After a lost session an older value of the same leader may
+// be shown once more. While the loop's body runs nobody listens, so of several
+// changes in a row all but the last may be left out; the last is never missed.
+// In particular, "nobody" is seldom seen between two leaders, as a hand-over is
+// one step at the service.
 //
-// It outlives lost sessions, restarts of the service and compaction. While the service is away it waits, and shows what it
-// finds afterwards. The errors that it does not outlive are yielded once, as the last: the cause of ctx, with
+// It outlives lost sessions, restarts of the service and compaction. While the
+// service is away it waits, and shows what it finds afterwards. The errors that
+// it does not outlive are yielded once, as the last: the cause of ctx, with
 // coordinator.ErrUnavailable if the service was away, ErrRefused, ErrClosed.
 //
-// An observer watches one entry, whatever the number of candidates and of other observers. It is woken when
-// that changes, and then reads once and watches again.
+// An observer watches one entry, whatever the number of candidates and of other
+// observers. It is woken when that changes, and then reads once and watches
+// again.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		follower := e.line.Follow()

@@ -29,45 +29,54 @@ type runConfig struct {
 	initial, longest time.Duration
 }
 
-// WithValue sets the value that each campaign of Run begins with; see Campaign. Work can change it with
-// Term.Proclaim.
+// WithValue sets the value that each campaign of Run begins with; see Campaign.
+// Work can change it with Term.Proclaim.
 func WithValue(value []byte) RunOption {
 	return func(c *runConfig) { c.value = append([]byte(nil), value...) }
 }
 
-// WithDrain bounds how long Run waits for work whose context has ended: 30 s if it is not called, [Forever] for
-// no bound. Zero is refused.
+// WithDrain bounds how long Run waits for work whose context has ended: 30 s if
+// it is not called, [Forever] for no bound. Zero is refused.
 //
-// When ctx has ended, Run leads on until then. When the bound passes, Run calls what WithOnOverrun was given, resigns,
-// returns ErrOverrun, and leaves the goroutine of the work behind: the only case in which the works of two leaders
+// When ctx has ended, Run leads on until then. When the bound passes, Run calls
+// what WithOnOverrun was given, resigns, returns ErrOverrun, and leaves the
+// goroutine of the work behind: the only case in which the works of two leaders
 // overlap in a planned hand-over.
 //
-// When the term was lost, there is less time: the next leader may begin a tenth of the TTL later, or as soon as the service
-// itself has ended the session. Run goes on waiting up to the bound, since it must not run two works itself, and from
-// that tenth on two leaders' works may overlap. WithOnOverrun is told when it has passed.
+// When the term was lost, there is less time: the next leader may begin a tenth
+// of the TTL later, or as soon as the service itself has ended the session. Run
+// goes on waiting up to the bound, since it must not run two works itself, and
+// from that tenth on two leaders' works may overlap. WithOnOverrun is told when
+// it has passed.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
-// WithOnOverrun has f called when work has not returned in time: when the bound of WithDrain has passed, or, after the loss
-// of the term, as soon as the service may give the name away, if that is sooner. It is called at most once in a term,
-// and logged at Warn. An f that ends the process excludes an overlap in a planned hand-over, and ends it after a loss.
+// WithOnOverrun has f called when work has not returned in time: when the bound
+// of WithDrain has passed, or, after the loss of the term, as soon as the
+// service may give the name away, if that is sooner. It is called at most once
+// in a term, and logged at Warn. An f that ends the process excludes an overlap
+// in a planned hand-over, and ends it after a loss.
 //
-// Run calls f itself and waits for it, leading on meanwhile unless the term was lost. Work that has returned
-// by then has ended as if it had been in time.
+// Run calls f itself and waits for it, leading on meanwhile unless the term was
+// lost. Work that has returned by then has ended as if it had been in time.
 func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun = f } }
 
-// WithOnError has f told of every error that Run survives: a campaign that failed or a term that was lost, before it
-// pauses, and, once, a campaign that the service has not answered for ten seconds, which goes on (ErrUnavailable). Run
-// calls f itself and waits for it, holding nothing but, in the last case, a term that it wins meanwhile: its work begins when f has
-// returned, so f must return soon. It is how a program learns that its candidate cannot
-// be elected, since permissions are missing for instance, or the address is wrong.
+// WithOnError has f told of every error that Run survives: a campaign that
+// failed or a term that was lost, before it pauses, and, once, a campaign that
+// the service has not answered for ten seconds, which goes on (ErrUnavailable).
+// Run calls f itself and waits for it, holding nothing but, in the last case, a
+// term that it wins meanwhile: its work begins when f has returned, so f must
+// return soon. It is how a program learns that its candidate cannot be elected,
+// since permissions are missing for instance, or the address is wrong.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth has Run keep h informed. One Health serves one Run at a time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
-// WithPause sets how long Run pauses before it campaigns again: 100 ms at first, doubling up to 10 s while terms and
-// campaigns stay short, each time ± 50 %. A campaign and its term that together lasted as long as the longest pause
-// have the next pause begin at the first again. A lost session is opened anew in the pause already.
+// WithPause sets how long Run pauses before it campaigns again: 100 ms at
+// first, doubling up to 10 s while terms and campaigns stay short, each time ±
+// 50 %. A campaign and its term that together lasted as long as the longest
+// pause have the next pause begin at the first again. A lost session is opened
+// anew in the pause already.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
@@ -116,8 +125,9 @@ func (c *runConfig) pauses() pauses {
 	)}
 }
 
-// next is the pause after an attempt, a campaign with its term, that lasted for a while. The campaign counts:
-// what must not be frequent is the attempt, whichever part of it was short.
+// next is the pause after an attempt, a campaign with its term, that lasted for
+// a while. The campaign counts: what must not be frequent is the attempt,
+// whichever part of it was short.
 func (p *pauses) next(lasted time.Duration) time.Duration {
 	if lasted >= p.longest {
 		p.backoff.Reset()

@@ -10,22 +10,27 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// ErrStepDown makes Run resign and campaign again, at the end of the line, when work returns it (errors.Is finds it).
+// ErrStepDown makes Run resign and campaign again, at the end of the line, when
+// work returns it (errors.Is finds it).
 var ErrStepDown = errors.New("step down")
 
-// ErrOverrun says that work did not return in time after its context had ended; see WithDrain. Its goroutine was left
-// behind and may still run, while another process leads: after a planned end from now on, after a loss since a tenth of
-// the TTL after that. What the work returns later is lost, and if it panics later, that ends the process. End the process
-// yourself if you cannot be sure of the work's next step.
+// ErrOverrun says that work did not return in time after its context had ended;
+// see WithDrain. Its goroutine was left behind and may still run, while another
+// process leads: after a planned end from now on, after a loss since a tenth of
+// the TTL after that. What the work returns later is lost, and if it panics
+// later, that ends the process. End the process yourself if you cannot be sure
+// of the work's next step.
 var ErrOverrun = errors.New("work overran its time to stop")
 
-// Run campaigns, runs work while it leads, and campaigns again when a term was lost, until work is done or ctx ends. It
-// never runs two works at once.
+// Run campaigns, runs work while it leads, and campaigns again when a term was
+// lost, until work is done or ctx ends. It never runs two works at once.
 //
-// The context of work has the values and the deadline of ctx. It ends when the term does or when ctx does, with the cause, and
-// work must return soon after; see WithDrain for how soon. Its Err looks at the clock, as the term's does. When ctx ended, Run goes on leading until work has
-// returned, and only then resigns: t and its context live on meanwhile, so that work can put in order what it
-// leaves behind. The next leader starts right after that.
+// The context of work has the values and the deadline of ctx. It ends when the
+// term does or when ctx does, with the cause, and work must return soon after;
+// see WithDrain for how soon. Its Err looks at the clock, as the term's does.
+// When ctx ended, Run goes on leading until work has returned, and only then
+// resigns: t and its context live on meanwhile, so that work can put in order
+// what it leaves behind. The next leader starts right after that.
 //
 // How Run goes on depends on how work returned:
 //
@@ -36,26 +41,33 @@ var ErrOverrun = errors.New("work overran its time to stop")
 //	after the loss of    campaign again, once work has returned
 //	the term
 //
-// In the last two cases an error of work that says no more than that its context ended is left out: the bare error or cause
-// of a context, one of Baton's own (such as Proclaim's), or an errors.Join of nothing else. Any other one may say what was
-// left half done: after ctx ended it is returned, joined with the cause; after a loss it is logged and told to WithOnError together with
-// the loss, for what work meets when its term is lost (a query that was cut short) is mostly a consequence of that.
+// In the last two cases an error of work that says no more than that its
+// context ended is left out: the bare error or cause of a context, one of
+// Baton's own (such as Proclaim's), or an errors.Join of nothing else. Any
+// other one may say what was left half done: after ctx ended it is returned,
+// joined with the cause; after a loss it is logged and told to WithOnError
+// together with the loss, for what work meets when its term is lost (a query
+// that was cut short) is mostly a consequence of that.
 //
-// Each error is also joined with that of resigning, if that
-// failed: the name is then free as soon as the service answers, at the latest when the session has ended. Work that
-// calls t.Resign itself has its term behind it, and returns nil to end Run or ErrStepDown to have it campaign
-// again.
+// Each error is also joined with that of resigning, if that failed: the name is
+// then free as soon as the service answers, at the latest when the session has
+// ended. Work that calls t.Resign itself has its term behind it, and returns
+// nil to end Run or ErrStepDown to have it campaign again.
 //
-// A panic of work passes through: Run resigns, and panics with a [*PanicError]. If work ends its goroutine
-// (runtime.Goexit, which testing's FailNow calls), Run resigns and does the same to its caller.
+// A panic of work passes through: Run resigns, and panics with a [*PanicError].
+// If work ends its goroutine (runtime.Goexit, which testing's FailNow calls),
+// Run resigns and does the same to its caller.
 //
-// A campaign that failed is repeated after a pause (see WithPause), logged at Warn and told to WithOnError; so is the
-// loss of a term. A campaign that the service leaves without an answer for ten seconds goes on, and is logged and told once.
-// Run returns an error of Campaign that no repetition mends: ErrInvalid, ErrClosed, and what comes of
-// the end of ctx. Besides, it returns ErrOverrun.
+// A campaign that failed is repeated after a pause (see WithPause), logged at
+// Warn and told to WithOnError; so is the loss of a term. A campaign that the
+// service leaves without an answer for ten seconds goes on, and is logged and
+// told once. Run returns an error of Campaign that no repetition mends:
+// ErrInvalid, ErrClosed, and what comes of the end of ctx. Besides, it returns
+// ErrOverrun.
 //
-// When Run has returned, nothing of it is left in this process, except after ErrOverrun. Its entry may stay until the
-// service has answered, at most as long as the session.
+// When Run has returned, nothing of it is left in this process, except after
+// ErrOverrun. Its entry may stay until the service has answered, at most as
+// long as the session.
 func (e *Election) Run(ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption) error {
 	cfg, err := newRunConfig(e.Name(), opts)
 	if err != nil {
@@ -96,15 +108,17 @@ func (r *runner) run(ctx context.Context) error {
 	}
 }
 
-// attempt is a pause and a campaign, and the term if it is won. again: nothing is held, no work runs, and Run is to
-// go on. err is then what it survived, if anything.
+// attempt is a pause and a campaign, and the term if it is won. again: nothing
+// is held, no work runs, and Run is to go on. err is then what it survived, if
+// anything.
 func (r *runner) attempt(ctx context.Context, pause time.Duration) (again bool, err error) {
 	t, err := r.campaign(ctx, pause)
 	switch {
 	case err == nil:
 		return r.lead(ctx, t)
 	case ctx.Err() != nil:
-		// First of all: what ended ctx may be any error, one of ours too, and says nothing about the service.
+		// First of all: what ended ctx may be any error, one of ours too, and
+		// says nothing about the service.
 		if cause := context.Cause(ctx); !errors.Is(err, cause) {
 			return false, cause
 		}
@@ -188,11 +202,13 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	return o, false
 }
 
-// marginsPerTTL: the context of a term that is lost ends a tenth of the TTL before the service may give the name away.
+// marginsPerTTL: the context of a term that is lost ends a tenth of the TTL
+// before the service may give the name away.
 const marginsPerTTL = 10
 
-// grace is how long, from now, nobody else can lead after t was lost. After a pause of the process it is shorter,
-// and it says too much if the service itself has ended the session.
+// grace is how long, from now, nobody else can lead after t was lost. After a
+// pause of the process it is shorter, and it says too much if the service
+// itself has ended the session.
 func (r *runner) grace(t *Term) time.Duration {
 	margin := r.ttl / marginsPerTTL
 	return max(0, min(margin, time.Until(t.Deadline())+margin))
@@ -253,7 +269,8 @@ func (r *runner) leave(ctx context.Context, t *Term, j *job) error {
 	return r.resign(ctx, t)
 }
 
-// resignPatience bounds how long Run waits for the service when it resigns. What is not done by then is done in the background.
+// resignPatience bounds how long Run waits for the service when it resigns.
+// What is not done by then is done in the background.
 const resignPatience = 2 * time.Second
 
 // resign ends a term. That it was over before is no error here.

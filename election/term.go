@@ -21,23 +21,26 @@ type Term struct {
 // included, and have it refuse tokens smaller than the greatest it has seen.
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
-// Sequencer tells of this term in a form that can be shown to others, in any process, and checked there: see package
-// coordinator/fence. It is free, but for the first of a session,
-// which reads the identity of the service. When the term is over the
-// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+// Sequencer tells of this term in a form that can be shown to others, in any
+// process, and checked there: see package coordinator/fence. It is free, but
+// for the first of a session, which reads the identity of the service. When the
+// term is over the error says why, as Err does. Other errors: ErrUnavailable,
+// ErrRefused, the cause of ctx.
 func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := t.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", t.election.Name(), err)
 }
 
-// Context ends when the term does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
-// ErrClosed), and before anyone else can lead. It has the values of the context given to
-// Campaign, but not its deadline. Its Err looks at the clock: after a pause of the process it sees the loss at the first
-// look. Done, and contexts derived from it, follow when their timers run.
+// Context ends when the term does, with the cause (coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can lead. It
+// has the values of the context given to Campaign, but not its deadline. Its
+// Err looks at the clock: after a pause of the process it sees the loss at the
+// first look. Done, and contexts derived from it, follow when their timers run.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
-// Err returns nil while the term lasts, by the clock, and then why it ended. After the machine may have slept it
-// asks the service first, and waits for two seconds at most.
+// Err returns nil while the term lasts, by the clock, and then why it ended.
+// After the machine may have slept it asks the service first, and waits for two
+// seconds at most.
 func (t *Term) Err() error { return t.hold.Err() }
 
 // Deadline is when the term is lost unless the session is renewed before. It moves on with every
@@ -47,11 +50,12 @@ func (t *Term) Deadline() time.Time { return t.hold.Deadline() }
 // Session is the ID of the session that leads, as Leader shows it.
 func (t *Term) Session() string { return t.hold.Session() }
 
-// Proclaim changes the value that Leader, Observe and Candidates show. Every observer is told. Concurrent calls follow one after
-// the other.
+// Proclaim changes the value that Leader, Observe and Candidates show. Every
+// observer is told. Concurrent calls follow one after the other.
 //
-// On failure the old value or the new one is shown, until the next call succeeds. When the term is over the error
-// says why, as Err does, and nothing is written. Other errors: ErrInvalid for a value that is too long,
+// On failure the old value or the new one is shown, until the next call
+// succeeds. When the term is over the error says why, as Err does, and nothing
+// is written. Other errors: ErrInvalid for a value that is too long,
 // ErrUnavailable, ErrRefused, the cause of ctx.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	if err := checkValue("proclaim", t.election.Name(), value); err != nil {
@@ -60,13 +64,15 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }
 
-// Resign ends the term: its context first, then its place in line, and the next candidate leads. It works with a
-// ctx that is dead already, for up to two seconds.
+// Resign ends the term: its context first, then its place in line, and the next
+// candidate leads. It works with a ctx that is dead already, for up to two
+// seconds.
 //
-// A second Resign returns coordinator.ErrNotHeld and changes nothing. When the term was lost
-// before, the error says why, and nothing is deleted. When ctx ends before the service answers, or the service
-// refuses, the error says so, and resigning goes on in the background until it is done or the session
-// has ended.
+// A second Resign returns coordinator.ErrNotHeld and changes nothing. When the
+// term was lost before, the error says why, and nothing is deleted. When ctx
+// ends before the service answers, or the service refuses, the error says so,
+// and resigning goes on in the background until it is done or the session has
+// ended.
 func (t *Term) Resign(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
 }

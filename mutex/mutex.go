@@ -8,18 +8,20 @@
 //
 // # Guaranteed
 //
-// Holders take turns in the order in which the service heard of them. At no moment do two live sessions hold the
-// lock, and the context of a hold ends before the service can give the lock to anyone
-// else. A holder that dies is succeeded when its session's TTL has run out, one
-// that closes its client at once. A release wakes one waiter. Tokens rise with every
-// grant. Goroutines of one process exclude each other like processes do.
+// Holders take turns in the order in which the service heard of them. At no
+// moment do two live sessions hold the lock, and the context of a hold ends
+// before the service can give the lock to anyone else. A holder that dies is
+// succeeded when its session's TTL has run out, one that closes its client at
+// once. A release wakes one waiter. Tokens rise with every grant. Goroutines of
+// one process exclude each other like processes do.
 //
 // # Not guaranteed
 //
-// A process that was stopped, by SIGSTOP or a suspended machine, may go on with a write that
-// it had begun although its lock has passed to another. Hand [Lock.Token] to the
-// resource, and have it refuse smaller tokens than the greatest it has seen; in the process, look at
-// [Lock.Err] before each step that matters.
+// A process that was stopped, by SIGSTOP or a suspended machine, may go on with
+// a write that it had begun although its lock has passed to another. Hand
+// [Lock.Token] to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, look at [Lock.Err] before each step
+// that matters.
 //
 // # Reentrancy
 //
@@ -60,17 +62,20 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning has a lock told of that lasts for so long: at Warn in the log, and to observers. It shows a holder that hangs while its
-// session lives. Zero, as by default: none is told of.
+// WithHoldWarning has a lock told of that lasts for so long: at Warn in the
+// log, and to observers. It shows a holder that hangs while its session lives.
+// Zero, as by default: none is told of.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and ends the lock's context too, with recipes.ErrHeldTooLong as its cause. The name is held still, since the
-// work may still run: Err returns nil, and Unlock gives it back as ever.
+// WithMaxHold is WithHoldWarning, and ends the lock's context too, with
+// recipes.ErrHeldTooLong as its cause. The name is held still, since the work
+// may still run: Err returns nil, and Unlock gives it back as ever.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// WithLockDelay has the lock rest for so long, 1 ms to a minute, when a holder was lost, so that what it had sent before can arrive while
-// nobody else holds. After an Unlock the next one holds at once. All who use the name give the option. See
-// [recipes.WithLockDelay] for what it costs.
+// WithLockDelay has the lock rest for so long, 1 ms to a minute, when a holder
+// was lost, so that what it had sent before can arrive while nobody else holds.
+// After an Unlock the next one holds at once. All who use the name give the
+// option. See [recipes.WithLockDelay] for what it costs.
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
@@ -87,18 +92,20 @@ func (m *Mutex) Name() string { return m.line.Name() }
 
 // Lock waits until the mutex is held, in the order of asking.
 //
-// On success the lock is the caller's to unlock. On failure nothing is held, and the
-// place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
-// it ends while waiting behind others; coordinator.ErrUnavailable, together with that cause, when it ends while
-// the service owes an answer; ErrSessionLost when the session ended while waiting; ErrRemoved
-// when somebody deleted the place in line; ErrRefused; ErrClosed.
+// On success the lock is the caller's to unlock. On failure nothing is held,
+// and the place in line is given up, in the background if need be. Errors: the
+// cause of ctx, untouched, when it ends while waiting behind others;
+// coordinator.ErrUnavailable, together with that cause, when it ends while the
+// service owes an answer; ErrSessionLost when the session ended while waiting;
+// ErrRemoved when somebody deleted the place in line; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Exclusive: true, Unconverted: true})
 }
 
-// TryLock is Lock that does not wait its turn: if somebody holds or waits, it returns a
-// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves nothing in the line and wakes nobody.
-// On ZooKeeper a follower that lags may still show a holder who has just left.
+// TryLock is Lock that does not wait its turn: if somebody holds or waits, it
+// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
+// It leaves nothing in the line and wakes nobody. On ZooKeeper a follower that
+// lags may still show a holder who has just left.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Exclusive: true, Unconverted: true, Try: true, Alone: true})
 }
@@ -142,10 +149,11 @@ type Lock struct {
 // Unlock gives the lock back; the next in line is admitted. It works with a ctx that is dead
 // already.
 //
-// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the lock was lost
-// before, the error says why, and nothing is deleted. When ctx ends before the service answers, or the service
-// refuses, the error says so, and the release goes on in the background until it is done or the session
-// has ended.
+// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
+// lock was lost before, the error says why, and nothing is deleted. When ctx
+// ends before the service answers, or the service refuses, the error says so,
+// and the release goes on in the background until it is done or the session has
+// ended.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
@@ -154,28 +162,33 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // grants of this name. Re-entering gives the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer tells of this lock in a form that can be shown to others, in any process, and checked there: see package
-// coordinator/fence. It is free, but for the first of a session,
-// which reads the identity of the service. When the lock is over the
-// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+// Sequencer tells of this lock in a form that can be shown to others, in any
+// process, and checked there: see package coordinator/fence. It is free, but
+// for the first of a session, which reads the identity of the service. When the
+// lock is over the error says why, as Err does. Other errors: ErrUnavailable,
+// ErrRefused, the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
 }
 
-// Context ends when the lock does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
-// ErrClosed), and before anyone else can hold it. It has the values of the context given to
-// Lock, but not its deadline. Given to Lock of the same mutex, it re-enters. After
-// re-entering, it ends when the last handle is unlocked.
+// Context ends when the lock does, with the cause (coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can hold it.
+// It has the values of the context given to Lock, but not its deadline. Given
+// to Lock of the same mutex, it re-enters. After re-entering, it ends when the
+// last handle is unlocked.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, by the clock, and then why it is not. After the machine may have slept it
-// asks the service first, and waits for two seconds at most.
+// Err returns nil while the lock is held, by the clock, and then why it is not.
+// After the machine may have slept it asks the service first, and waits for two
+// seconds at most.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked waits until another client has asked the holder to give up, as Curator's Revoker does on a client with that layout:
-// nil says so. The lock is held still; whether it is given back is the holder's to decide. The error is ErrInvalid where nobody can ask,
-// why the lock ended if it does so first, and else the cause of ctx.
+// Revoked waits until another client has asked the holder to give up, as
+// Curator's Revoker does on a client with that layout: nil says so. The lock is
+// held still; whether it is given back is the holder's to decide. The error is
+// ErrInvalid where nobody can ask, why the lock ended if it does so first, and
+// else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
 }

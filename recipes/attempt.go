@@ -48,7 +48,8 @@ func (l *Line) acquire(ctx context.Context, h *Hold, r Request) error {
 		a.observe(ctx, began, event.NotGranted, err)
 		return err
 	}
-	// Before there is a hold, which might be lost at once: nobody is to hear of the loss before the grant.
+	// Before there is a hold, which might be lost at once: nobody is to hear of
+	// the loss before the grant.
 	a.observe(ctx, began, event.Granted, nil)
 	a.hold(ctx, h)
 	return nil
@@ -67,7 +68,8 @@ func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind,
 	a.line.client.Observe(e)
 }
 
-// win takes the attempt to where it is granted. When it fails, it has seen to it that nothing stays in the line.
+// win takes the attempt to where it is granted. When it fails, it has seen to
+// it that nothing stays in the line.
 func (a *attempt) win(ctx context.Context) (err error) {
 	if a.value, err = a.line.encode(a.info); err != nil {
 		return err
@@ -94,9 +96,10 @@ func (a *attempt) win(ctx context.Context) (err error) {
 	return nil
 }
 
-// join puts a contender into the line. When the service answers that the session was over before, this
-// attempt has not stood in line yet, and is made once more on a new session. When the record has changed since this line
-// read it, it is read again.
+// join puts a contender into the line. When the service answers that the
+// session was over before, this attempt has not stood in line yet, and is made
+// once more on a new session. When the record has changed since this line read
+// it, it is read again.
 func (a *attempt) join(ctx context.Context) (err error) {
 	for sessions := 0; ; {
 		if a.session, err = a.line.client.Session(ctx); err != nil {
@@ -114,7 +117,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		}
 		switch {
 		case err == nil:
-			// Whoever joins a line and is no attempt, as Examine does, is neither granted nor not, and nobody is told of it.
+			// Whoever joins a line and is no attempt, as Examine does, is
+			// neither granted nor not, and nobody is told of it.
 			a.line.client.Observe(event.Event{Kind: event.Joined, Session: a.session.ID(), Line: a.line.line, Token: a.joined.Token})
 			return nil
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
@@ -127,7 +131,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 	}
 }
 
-// ended is err, unless that is ErrStale and ctx has ended: it asks to look again, for which there is no time, and nothing was done.
+// ended is err, unless that is ErrStale and ctx has ended: it asks to look
+// again, for which there is no time, and nothing was done.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable) {
 		return context.Cause(ctx)
@@ -135,8 +140,9 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// wait returns nil once the rule admits the contender. After each leaving among those it
-// watches it looks again, since the one ahead may have left without ever holding; unless it left as the first in line.
+// wait returns nil once the rule admits the contender. After each leaving among
+// those it watches it looks again, since the one ahead may have left without
+// ever holding; unless it left as the first in line.
 func (a *attempt) wait(ctx context.Context) error {
 	if a.joined.First && a.Rule(nil).Admitted {
 		a.first, a.last = true, true // whoever is behind sees it first in line
@@ -236,9 +242,10 @@ func (a *attempt) wouldAdmit(ctx context.Context) error {
 // askWho bounds the request that finds out who has the name, for an error message.
 const askWho = time.Second
 
-// taken makes the error of a Try that found the name taken, with the first in line if one more
-// short request tells who that is. Other errors it leaves alone, and so it does when ctx has ended, for its cause
-// may be the ErrTaken of somebody else.
+// taken makes the error of a Try that found the name taken, with the first in
+// line if one more short request tells who that is. Other errors it leaves
+// alone, and so it does when ctx has ended, for its cause may be the ErrTaken
+// of somebody else.
 func (a *attempt) taken(ctx context.Context, err error) error {
 	var rests *DelayError
 	if !a.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) || errors.As(err, &rests) {

@@ -27,8 +27,10 @@ type holdContext struct {
 	bound  context.Context // has the deadline to show, if any; nil for a hold's own context
 }
 
-// unlooked is ctx, for those who are about to ask err. That of a hold of the grant would do so too, and a look at the clock is a good
-// part of what re-entering costs; and it would not heed the end of Do's caller when the service has to be asked.
+// unlooked is ctx, for those who are about to ask err. That of a hold of the
+// grant would do so too, and a look at the clock is a good part of what
+// re-entering costs; and it would not heed the end of Do's caller when the
+// service has to be asked.
 func (g *grant) unlooked(ctx context.Context) context.Context {
 	if c, ok := ctx.(*holdContext); ok && c.grant == g {
 		return c.Context
@@ -45,7 +47,8 @@ func (c *holdContext) Deadline() (time.Time, bool) {
 	return c.bound.Deadline()
 }
 
-// Err looks at the clock first, and asks the service when the machine may have slept, unless the context has ended anyway.
+// Err looks at the clock first, and asks the service when the machine may have
+// slept, unless the context has ended anyway.
 func (c *holdContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
@@ -65,9 +68,9 @@ func (c *holdContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// Do runs work while h holds, and then releases h, also when work panics. The context of
-// work has the values of h's and the deadline of ctx; it ends when the hold does or when ctx does, each with its
-// cause.
+// Do runs work while h holds, and then releases h, also when work panics. The
+// context of work has the values of h's and the deadline of ctx; it ends when
+// the hold does or when ctx does, each with its cause.
 //
 // Do returns the error of work. If the hold was lost before work returned, or if it could not
 // be released, the error says that as well: work that returned nil may have run without

@@ -9,10 +9,13 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// A line is crowded when many contenders of few sessions stand in it: many goroutines, that is, of few processes. There it is
-// cheaper that each session reads the line whenever somebody leaves, once for all of its contenders, than that each contender
-// is woken by the one ahead, looks, and converts its entry to wake the next one; and several can be admitted at once. Only
-// contenders with Terms share a reading: of the others, one at a time is admitted, and it is told by who leaves.
+// A line is crowded when many contenders of few sessions stand in it: many
+// goroutines, that is, of few processes. There it is cheaper that each session
+// reads the line whenever somebody leaves, once for all of its contenders, than
+// that each contender is woken by the one ahead, looks, and converts its entry
+// to wake the next one; and several can be admitted at once. Only contenders
+// with Terms share a reading: of the others, one at a time is admitted, and it
+// is told by who leaves.
 const (
 	manyPlaces  = 16  // from which it pays,
 	manyEach    = 3   // with so many for each session;
@@ -43,7 +46,8 @@ const (
 	not                    // it has found that the line is not crowded, and waits alone once
 )
 
-// share says whether a contender is to begin with the shared reading: if others do it, that costs it nothing.
+// share says whether a contender is to begin with the shared reading: if others
+// do it, that costs it nothing.
 func (a *attempt) share() {
 	if a.Terms == nil || a.Try {
 		return
@@ -56,10 +60,12 @@ func (a *attempt) share() {
 	}
 }
 
-// errCompany ends the wait of one who waits alone when others of its session begin to read the line.
+// errCompany ends the wait of one who waits alone when others of its session
+// begin to read the line.
 var errCompany = errors.New("others survey the line")
 
-// awaitCompany is awaitAlone until others of the session begin to survey the line: of them nobody converts its entry to wake this one.
+// awaitCompany is awaitAlone until others of the session begin to survey the
+// line: of them nobody converts its entry to wake this one.
 func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
 	alone, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -77,7 +83,8 @@ func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
 	return err
 }
 
-// survey waits until the rule admits the contender, or until there is something else to find out than who stands ahead.
+// survey waits until the rule admits the contender, or until there is something
+// else to find out than who stands ahead.
 func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 	a.slept = true
 	for asked := a.record; ; {
@@ -115,9 +122,11 @@ func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 	}
 }
 
-// shared says of one who is admitted that nobody behind is likely to wait for its entry to be converted: of each session that waits
-// there, the last contender sees a crowd ahead, and if one surveys the line all of that session do. Were it wrong,
-// the settling of the hold would tell whoever waits, a quarter of a second later.
+// shared says of one who is admitted that nobody behind is likely to wait for
+// its entry to be converted: of each session that waits there, the last
+// contender sees a crowd ahead, and if one surveys the line all of that session
+// do. Were it wrong, the settling of the hold would tell whoever waits, a
+// quarter of a second later.
 func shared(places []driver.Place, own int) bool {
 	sessions, last := make(map[string]struct{}), make(map[string]bool)
 	for i, p := range places {

@@ -15,13 +15,18 @@ import (
 // MaxLockDelay is the longest lock-delay.
 const MaxLockDelay = time.Minute
 
-// WithLockDelay has the name rest for so long, up to MaxLockDelay, when a holder was lost: its session ended, its entry was removed, or
-// its client was closed. What it had sent before can arrive meanwhile, and nobody else holds yet. After a release
-// the next one holds at once. It is Chubby's lock-delay (Burrows, OSDI 2006).
+// WithLockDelay has the name rest for so long, up to MaxLockDelay, when a
+// holder was lost: its session ended, its entry was removed, or its client was
+// closed. What it had sent before can arrive meanwhile, and nobody else holds
+// yet. After a release the next one holds at once. It is Chubby's lock-delay
+// (Burrows, OSDI 2006).
 //
-// Each holder leaves a note at the name, which its release takes back; whoever comes next and finds one waits. The wait begins anew with
-// whoever is next when one that waits is lost; on one client it goes on. All who use the name give the option, for without it nobody looks. A grant costs two
-// requests more, a release one. A release that had no answer may count as a loss. A Try during the wait is a [*DelayError].
+// Each holder leaves a note at the name, which its release takes back; whoever
+// comes next and finds one waits. The wait begins anew with whoever is next
+// when one that waits is lost; on one client it goes on. All who use the name
+// give the option, for without it nobody looks. A grant costs two requests
+// more, a release one. A release that had no answer may count as a loss. A Try
+// during the wait is a [*DelayError].
 func WithLockDelay(d time.Duration) Option { return func(o *options) { o.delay, o.delays = d, true } }
 
 // checkDelay checks what WithLockDelay was given.
@@ -32,7 +37,8 @@ func (o options) checkDelay(name string) error {
 	return nil
 }
 
-// RefuseLockDelay returns an error if the line has a lock-delay: for recipes, of the given name, whose holders do not exclude each other.
+// RefuseLockDelay returns an error if the line has a lock-delay: for recipes,
+// of the given name, whose holders do not exclude each other.
 func RefuseLockDelay(l *Line, recipe string) error {
 	if l.delay == 0 {
 		return nil
@@ -40,7 +46,8 @@ func RefuseLockDelay(l *Line, recipe string) error {
 	return invalid("lock-delay %v for %s %q: only a mutex and an election have one", l.delay, recipe, l.name)
 }
 
-// DelayError says that the last holder of the name was lost, and for how long the name rests, at most. It is a coordinator.ErrTaken.
+// DelayError says that the last holder of the name was lost, and for how long
+// the name rests, at most. It is a coordinator.ErrTaken.
 type DelayError struct {
 	Op, Name string
 	Delay    time.Duration
@@ -66,8 +73,9 @@ func (n note) encode() []byte {
 	return b
 }
 
-// rest waits until the name has rested, if the last holder was lost, and leaves a note of its own. Before it returns nil nothing is
-// granted: whoever dies on the way has the next one wait as long.
+// rest waits until the name has rested, if the last holder was lost, and leaves
+// a note of its own. Before it returns nil nothing is granted: whoever dies on
+// the way has the next one wait as long.
 func (a *attempt) rest(ctx context.Context) error {
 	if a.line.delay == 0 || !a.Exclusive {
 		return nil
@@ -110,16 +118,18 @@ func (a *attempt) rest(ctx context.Context) error {
 	}
 }
 
-// vacancy is when an attempt that stood first in line has seen the note of one who was lost. As long as the note has that version,
-// nobody has held since; so attempts that end too soon add up.
+// vacancy is when an attempt that stood first in line has seen the note of one
+// who was lost. As long as the note has that version, nobody has held since; so
+// attempts that end too soon add up.
 type vacancy struct {
 	mu    sync.Mutex
 	known driver.Version
 	since time.Time
 }
 
-// left is how much is left of a lock-delay. That the contender stands first in line after the note was read says that whoever left
-// the note is lost: without that look it might be a holder of now, and this contender one of the past.
+// left is how much is left of a lock-delay. That the contender stands first in
+// line after the note was read says that whoever left the note is lost: without
+// that look it might be a holder of now, and this contender one of the past.
 func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Duration) (time.Duration, error) {
 	view, err := a.session.Ahead(ctx, a.line.line, a.joined.Place)
 	if err != nil {
@@ -155,7 +165,8 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// takeBack writes that the grant was released. If that fails, whoever is next waits, as after a loss.
+// takeBack writes that the grant was released. If that fails, whoever is next
+// waits, as after a loss.
 func (g *grant) takeBack(ctx context.Context) {
 	if g.noted == 0 {
 		return

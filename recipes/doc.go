@@ -26,14 +26,16 @@
 //
 // # Entries that change
 //
-// An entry can be converted in its place to a mode that excludes less: a writer to a reader, three permits to two. To
-// whoever watches it, the old entry has left, so a conversion wakes those it may admit, and nobody
-// else. A semaphore's holders also use it to say that they hold: see [Permits].
+// An entry can be converted in its place to a mode that excludes less: a writer
+// to a reader, three permits to two. To whoever watches it, the old entry has
+// left, so a conversion wakes those it may admit, and nobody else. A
+// semaphore's holders also use it to say that they hold: see [Permits].
 //
 // # Terms
 //
-// What all contenders of a line must agree on, a limit for instance, is in the line's record. Joining is on condition that the record
-// is still the one that the contender has read: see [Terms].
+// What all contenders of a line must agree on, a limit for instance, is in the
+// line's record. Joining is on condition that the record is still the one that
+// the contender has read: see [Terms].
 //
 // # Writing a recipe
 //

@@ -38,8 +38,9 @@ type grant struct {
 	turn     *turn         // the latest conversion; nil if there was none
 }
 
-// level is the holds of a grant that have one mode in common. When the last one of the top level is released and
-// there are others, the entry is converted to their mode.
+// level is the holds of a grant that have one mode in common. When the last one
+// of the top level is released and there are others, the entry is converted to
+// their mode.
 type level struct {
 	mode   string
 	count  int                     // holds that are not released
@@ -92,8 +93,9 @@ func (g *grant) pen() chan struct{} {
 	return g.writing
 }
 
-// handle makes h one more handle, and counts it. Its context has the values of ctx, but not its end: a ctx that
-// bounded the wait must not bound the hold. The caller holds g.mu.
+// handle makes h one more handle, and counts it. Its context has the values of
+// ctx, but not its end: a ctx that bounded the wait must not bound the hold.
+// The caller holds g.mu.
 func (g *grant) handle(ctx context.Context, h *Hold, l *level) {
 	if (g.low != nil || g.line.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
@@ -118,9 +120,10 @@ func (g *grant) holds() int {
 // entered in the one asked for.
 var ErrOtherMode = fmt.Errorf("%w: the line is held by the caller's context in another mode", coordinator.ErrInvalid)
 
-// reenter makes h one more handle of the grant that ctx carries, if that is of this line and not
-// over. Otherwise the caller stands in line like everybody else. A grant whose mode does not include the one asked for
-// is refused: waiting for oneself would never end.
+// reenter makes h one more handle of the grant that ctx carries, if that is of
+// this line and not over. Otherwise the caller stands in line like everybody
+// else. A grant whose mode does not include the one asked for is refused:
+// waiting for oneself would never end.
 func (l *Line) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, err error) {
 	g, _ := ctx.Value(l.key).(*grant)
 	if g == nil || r.Fresh || g.unlooked(ctx).Err() != nil {
@@ -147,9 +150,11 @@ func (l *Line) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, 
 	return true, nil
 }
 
-// leave counts one handle less. last: it was the last of all. When it was the last of the top level, and the grant
-// goes on in the lesser mode, leave begins the conversion, unless the grant is over. Both in one step:
-// between them others could give back the rest, and the conversion would meet an entry on its way out.
+// leave counts one handle less. last: it was the last of all. When it was the
+// last of the top level, and the grant goes on in the lesser mode, leave begins
+// the conversion, unless the grant is over. Both in one step: between them
+// others could give back the rest, and the conversion would meet an entry on
+// its way out.
 func (g *grant) leave(l *level, over bool) (last bool, t *turn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,8 +173,9 @@ func (g *grant) leave(l *level, over bool) (last bool, t *turn) {
 	return false, nil
 }
 
-// leaveOthers counts one handle less if others of its level are left and the grant is not over: then nothing else has to be done, and
-// a release costs next to nothing.
+// leaveOthers counts one handle less if others of its level are left and the
+// grant is not over: then nothing else has to be done, and a release costs next
+// to nothing.
 func (g *grant) leaveOthers(l *level) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -180,9 +186,10 @@ func (g *grant) leaveOthers(l *level) bool {
 	return true
 }
 
-// err returns nil while the grant holds, by the clock and not only by its timers, and then
-// why it ended. When the service has to be asked, because the machine may have slept, it waits for the answer, but no longer than
-// ctx: then the error is ctx's cause, and whether the grant is over is not known.
+// err returns nil while the grant holds, by the clock and not only by its
+// timers, and then why it ended. When the service has to be asked, because the
+// machine may have slept, it waits for the answer, but no longer than ctx: then
+// the error is ctx's cause, and whether the grant is over is not known.
 func (g *grant) err(ctx context.Context) error {
 	if g.session.Sure() && g.ctx.Err() == nil {
 		return nil // as nearly always
@@ -197,11 +204,11 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called when the hold has lasted for engine.SettleAfter and is worth more than its grant: then it is converted to
-// the mode that says that it holds, if it has one, and watches its own entry. The watch tells
-// at once when somebody deletes the entry at the service. A hold that is shorter
-// would pay requests for what it does not need. Session loss needs no
-// such watch.
+// settled is called when the hold has lasted for engine.SettleAfter and is
+// worth more than its grant: then it is converted to the mode that says that it
+// holds, if it has one, and watches its own entry. The watch tells at once when
+// somebody deletes the entry at the service. A hold that is shorter would pay
+// requests for what it does not need. Session loss needs no such watch.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -230,8 +237,9 @@ func (g *grant) watchSelf() {
 	}
 }
 
-// removed ends a grant whose entry is not in the line any more. Nothing is left to leave, but a late request to
-// join may be to come, and whoever is told to stop may never release what he has lost.
+// removed ends a grant whose entry is not in the line any more. Nothing is left
+// to leave, but a late request to join may be to come, and whoever is told to
+// stop may never release what he has lost.
 func (g *grant) removed() {
 	if !g.over(coordinator.ErrRemoved) {
 		return
@@ -243,8 +251,8 @@ func (g *grant) removed() {
 	g.lost()
 }
 
-// over ends a grant for a cause, and reports whether it was the first to do so: the session's end may have been
-// quicker.
+// over ends a grant for a cause, and reports whether it was the first to do so:
+// the session's end may have been quicker.
 func (g *grant) over(cause error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -255,8 +263,8 @@ func (g *grant) over(cause error) bool {
 	return first
 }
 
-// lost reports the end of a grant that was not released. Whoever called g.quiet and got true calls it, or the
-// session's end does: never both.
+// lost reports the end of a grant that was not released. Whoever called g.quiet
+// and got true calls it, or the session's end does: never both.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 
 // reportLoss reports that the grant was lost after so long.

@@ -20,12 +20,14 @@ type Follower struct {
 // Follow returns a follower of the line's first contender. It does no I/O.
 func (l *Line) Follow() *Follower { return &Follower{line: l, known: driver.Any, shown: driver.Any} }
 
-// Next returns the first in line, at the first call as it is now, and then each time that it has
-// changed: another contender, another payload, or nobody, when ok is false. Of changes in quick succession
-// it may skip all but the last. It survives lost sessions, since it follows with the next one.
+// Next returns the first in line, at the first call as it is now, and then each
+// time that it has changed: another contender, another payload, or nobody, when
+// ok is false. Of changes in quick succession it may skip all but the last. It
+// survives lost sessions, since it follows with the next one.
 //
-// Tokens never fall from one call to the next. After a lost session, an older payload of the same contender, or one who has just left,
-// may be returned once more.
+// Tokens never fall from one call to the next. After a lost session, an older
+// payload of the same contender, or one who has just left, may be returned once
+// more.
 //
 // It watches one entry, whatever the length of the line and the number of followers. A ctx that
 // ends while it waits comes back as context.Cause(ctx).
@@ -49,10 +51,12 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 
 // take notes a head, and reports whether it is news.
 //
-// What a session is shown never goes back, but a new one may begin with what is older than what the last
-// one was shown. Tokens tell: the first in line is only ever followed by one with a greater token. An older state of
-// the same one cannot be told from a newer one, nor one who has left from one who was missing in what the last session was
-// shown; it is shown once more then, since the last change must not be missed.
+// What a session is shown never goes back, but a new one may begin with what is
+// older than what the last one was shown. Tokens tell: the first in line is
+// only ever followed by one with a greater token. An older state of the same
+// one cannot be told from a newer one, nor one who has left from one who was
+// missing in what the last session was shown; it is shown once more then, since
+// the last change must not be missed.
 func (f *Follower) take(h driver.Head) bool {
 	f.known = h.Version
 	if h.Version == f.shown || h.Version != 0 && h.Token < f.token {

@@ -22,21 +22,25 @@ type Hold struct {
 	released atomic.Bool
 }
 
-// Token is the fencing token of the grant. Show it to every resource that the hold protects, with each access, reads
-// included, and have the resource refuse tokens smaller than the greatest it has seen.
+// Token is the fencing token of the grant. Show it to every resource that the
+// hold protects, with each access, reads included, and have the resource refuse
+// tokens smaller than the greatest it has seen.
 func (h *Hold) Token() driver.Token { return h.ctx.grant.token }
 
-// Context ends when the hold does: released, lost with the session, or removed. Its cause tells
-// which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed). With WithMaxHold it can end sooner. It has the values of the
-// context given to the call that made this hold, but not its deadline. Its Err looks at the
-// clock, so that a process which was paused sees the loss at once; contexts derived
-// from it see it when their timers have run. After re-entering it ends with the last handle of its mode.
+// Context ends when the hold does: released, lost with the session, or removed.
+// Its cause tells which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed).
+// With WithMaxHold it can end sooner. It has the values of the context given to
+// the call that made this hold, but not its deadline. Its Err looks at the
+// clock, so that a process which was paused sees the loss at once; contexts
+// derived from it see it when their timers have run. After re-entering it ends
+// with the last handle of its mode.
 //
 // Given to a call on the same line, it re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
-// Err returns nil while this handle holds, and then why it does not. It does not wait, except after the machine may
-// have slept: then it asks the service first, for two seconds at most, and without an answer the hold is lost.
+// Err returns nil while this handle holds, and then why it does not. It does
+// not wait, except after the machine may have slept: then it asks the service
+// first, for two seconds at most, and without an answer the hold is lost.
 func (h *Hold) Err() error { return h.Check(context.Background()) }
 
 // Check is Err, and waits no longer than ctx, whose cause it returns then.
@@ -54,12 +58,14 @@ func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
 // Session is the ID of the session that holds.
 func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 
-// ID is the contender's, the same in all modes. No other contender has it meanwhile; only together with the token is it never used again.
+// ID is the contender's, the same in all modes. No other contender has it
+// meanwhile; only together with the token is it never used again.
 func (h *Hold) ID() string { return h.Place().ID }
 
-// Revoked waits until another client has asked the holder to give up, as Curator's Revoker does: nil says so, and then the holder may
-// release, or not. It costs a request. Where lines are not shared with such a client the error is ErrInvalid; when the hold ends first, why it
-// ended; else the cause of ctx.
+// Revoked waits until another client has asked the holder to give up, as
+// Curator's Revoker does: nil says so, and then the holder may release, or not.
+// It costs a request. Where lines are not shared with such a client the error
+// is ErrInvalid; when the hold ends first, why it ended; else the cause of ctx.
 func (h *Hold) Revoked(ctx context.Context) error {
 	g := h.ctx.grant
 	if err := h.Check(ctx); err != nil {
@@ -81,7 +87,8 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	}
 }
 
-// Place is where the entry stands, and its key at the service, as the last conversion that is known to have succeeded left it.
+// Place is where the entry stands, and its key at the service, as the last
+// conversion that is known to have succeeded left it.
 func (h *Hold) Place() driver.Place {
 	h.ctx.grant.mu.Lock()
 	defer h.ctx.grant.mu.Unlock()
@@ -92,17 +99,20 @@ func (h *Hold) Place() driver.Place {
 // changes.
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
-// Release gives this handle back, and the grant with the last one: its context ends with
-// ErrReleased first, then the entry is removed, and the next in line is
-// admitted. With the last one of its mode, when others are left in a lesser mode, the entry is converted to
-// that instead. It works with a ctx that is dead already, for up to two seconds, and so with that of the hold, which ends by it.
+// Release gives this handle back, and the grant with the last one: its context
+// ends with ErrReleased first, then the entry is removed, and the next in line
+// is admitted. With the last one of its mode, when others are left in a lesser
+// mode, the entry is converted to that instead. It works with a ctx that is
+// dead already, for up to two seconds, and so with that of the hold, which ends
+// by it.
 //
-// A handle is released once; after that Release returns ErrNotHeld and does nothing.
-// When the hold was lost before, the error says why, and nothing is deleted. An entry that somebody has removed
-// at the service without the hold having noticed, as one that is younger than 250 ms or is being converted may
-// not have, is ErrNotHeld. When ctx
-// ends first, or the service refuses, the error says so, with Maybe set if it may have been applied, and the
-// release goes on in the background until it is done or the session has ended.
+// A handle is released once; after that Release returns ErrNotHeld and does
+// nothing. When the hold was lost before, the error says why, and nothing is
+// deleted. An entry that somebody has removed at the service without the hold
+// having noticed, as one that is younger than 250 ms or is being converted may
+// not have, is ErrNotHeld. When ctx ends first, or the service refuses, the
+// error says so, with Maybe set if it may have been applied, and the release
+// goes on in the background until it is done or the session has ended.
 func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
@@ -146,7 +156,8 @@ func (g *grant) end(ctx context.Context) error {
 	}
 	held := time.Since(g.since)
 	err := g.withdraw(ctx)
-	// It was not released but lost, at a moment that nobody knows. What may have been applied can have the cause of ctx inside, any error.
+	// It was not released but lost, at a moment that nobody knows. What may
+	// have been applied can have the cause of ctx inside, any error.
 	if errors.Is(err, coordinator.ErrNotHeld) && !coordinator.MayHaveApplied(err) {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
@@ -159,9 +170,11 @@ func (g *grant) end(ctx context.Context) error {
 	return err
 }
 
-// Convert changes the mode in which this hold stands in line, to one that excludes less. Whoever it made wait is told. When ctx
-// ends first, or the service refuses, the error says so, with Maybe set, and the conversion goes on in
-// the background. A mode that breaks a rule is ErrInvalid, and changes nothing.
+// Convert changes the mode in which this hold stands in line, to one that
+// excludes less. Whoever it made wait is told. When ctx ends first, or the
+// service refuses, the error says so, with Maybe set, and the conversion goes
+// on in the background. A mode that breaks a rule is ErrInvalid, and changes
+// nothing.
 func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
@@ -177,9 +190,10 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 	return g.await(ctx, t)
 }
 
-// Write changes the payload that listings show. Calls for one grant follow one after the other. After an
-// error the old or the new one may be shown, until the next call succeeds. It ends when the hold does, and
-// returns why that ended.
+// Write changes the payload that listings show. Calls for one grant follow one
+// after the other. After an error the old or the new one may be shown, until
+// the next call succeeds. It ends when the hold does, and returns why that
+// ended.
 func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	g := h.ctx.grant
 	if len(payload) > MaxPayload {
@@ -237,13 +251,17 @@ func (h *Hold) toWrite(ctx context.Context) error {
 	}
 }
 
-// Sequencer tells of this grant in a form that can be shown to others, in any process: see package fence. It names the entry as it
-// stands now. A conversion, when a part is released or a write lock becomes a read lock, is the end of sequencers
-// that were made before, and the next call makes another, with the same token.
+// Sequencer tells of this grant in a form that can be shown to others, in any
+// process: see package fence. It names the entry as it stands now. A
+// conversion, when a part is released or a write lock becomes a read lock, is
+// the end of sequencers that were made before, and the next call makes another,
+// with the same token.
 //
-// It costs nothing, but for the first of a session, which reads the identity of the service, and for one whose entry does not say yet that it
-// holds: that is converted first, as it would be after 250 ms anyway. When the hold is over the error says why. Other errors: ErrUnavailable,
-// ErrRefused, the cause of ctx.
+// It costs nothing, but for the first of a session, which reads the identity of
+// the service, and for one whose entry does not say yet that it holds: that is
+// converted first, as it would be after 250 ms anyway. When the hold is over
+// the error says why. Other errors: ErrUnavailable, ErrRefused, the cause of
+// ctx.
 func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err

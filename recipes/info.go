@@ -63,7 +63,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// encode is what an entry of the line shows. On a line that is shared with other clients it is what they would show.
+// encode is what an entry of the line shows. On a line that is shared with
+// other clients it is what they would show.
 func (l *Line) encode(i info) ([]byte, error) {
 	if l.shared == nil {
 		return i.encode(), nil

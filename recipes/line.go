@@ -88,17 +88,21 @@ type Request struct {
 	// Try: do not wait. Alone, with Try: the rule admits nobody but the only one in line, so
 	// that the service itself can refuse without an entry being made.
 	Try, Alone bool
-	// Exclusive: nobody behind is admitted while the contender holds in Mode, so that when it leaves as the first in line,
-	// whoever follows it is told. Its rule is [Exclusive], unless it has one.
+	// Exclusive: nobody behind is admitted while the contender holds in Mode,
+	// so that when it leaves as the first in line, whoever follows it is told.
+	// Its rule is [Exclusive], unless it has one.
 	Exclusive bool
 	// Held is the mode to which an entry is converted that is admitted while somebody stands behind
 	// it, or has been for a while. Empty: it keeps Mode.
 	Held string
-	// Lesser is a mode that excludes less, in which a hold of this request can be entered as well (see
-	// Acquire), and to which it is converted when only such are left. Empty: there is none.
+	// Lesser is a mode that excludes less, in which a hold of this request can
+	// be entered as well (see Acquire), and to which it is converted when only
+	// such are left. Empty: there is none.
 	Lesser string
-	// Unconverted: no entry of the line is ever converted. All requests of the line say so, or none; they have neither Held nor Lesser. Then
-	// whoever has seen that one is ahead and no other is admitted when that has left, in whatever way.
+	// Unconverted: no entry of the line is ever converted. All requests of the
+	// line say so, or none; they have neither Held nor Lesser. Then whoever has
+	// seen that one is ahead and no other is admitted when that has left, in
+	// whatever way.
 	Unconverted bool
 	// Fresh: stand in line also when the context carries a hold.
 	Fresh bool
@@ -121,8 +125,9 @@ func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	return h, nil
 }
 
-// AcquireInto is Acquire for a recipe whose handle has the Hold inside: then a handle is one allocation and not two. h is a zero Hold. On
-// failure it stays one; on success it must not be copied.
+// AcquireInto is Acquire for a recipe whose handle has the Hold inside: then a
+// handle is one allocation and not two. h is a zero Hold. On failure it stays
+// one; on success it must not be copied.
 func (l *Line) AcquireInto(ctx context.Context, h *Hold, r Request) error {
 	if r.Exclusive && r.Rule == nil {
 		r.Rule = Exclusive
@@ -205,7 +210,8 @@ type options struct {
 	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
 }
 
-// WithIdentity sets who holds or waits in listings: the client's identity by default, and for an empty one.
+// WithIdentity sets who holds or waits in listings: the client's identity by
+// default, and for an empty one.
 func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
 
 // WithPayload adds up to MaxPayload bytes to what listings show of the holder or waiter.

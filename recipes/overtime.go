@@ -7,18 +7,22 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended. The name is held still, for the work may still run:
-// nobody else is admitted until it is released. So Err of the hold is nil.
+// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
+// The name is held still, for the work may still run: nobody else is admitted
+// until it is released. So Err of the hold is nil.
 var ErrHeldTooLong = errors.New("held for longer than the longest hold")
 
-// WithHoldWarning has a hold told of that lasts for so long: a line at Warn and a event.HeldLong, once for each
-// grant. A holder that hangs while its session lives keeps everybody else out, and nothing but the time tells of it. Zero, as
-// by default: it is not told.
+// WithHoldWarning has a hold told of that lasts for so long: a line at Warn and
+// a event.HeldLong, once for each grant. A holder that hangs while its session
+// lives keeps everybody else out, and nothing but the time tells of it. Zero,
+// as by default: it is not told.
 func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnAfter = d } }
 
-// WithMaxHold is WithHoldWarning, and ends the hold's context too, with ErrHeldTooLong as its cause: work that heeds its context
-// stops. It does not release the name, since work that does not heed it may still run; whoever holds releases as ever. Contexts of those who
-// re-enter later have ended from the beginning. With both options the warning comes after the shorter time.
+// WithMaxHold is WithHoldWarning, and ends the hold's context too, with
+// ErrHeldTooLong as its cause: work that heeds its context stops. It does not
+// release the name, since work that does not heed it may still run; whoever
+// holds releases as ever. Contexts of those who re-enter later have ended from
+// the beginning. With both options the warning comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
 
 // checkOvertime checks what WithHoldWarning and WithMaxHold were given. Of two bad
@@ -42,7 +46,8 @@ type overtime struct {
 	tooLong bool           // the contexts were ended
 }
 
-// watchTime sets the timers. The caller holds g.mu. What they run is the session's, so that Close waits for it: nobody is told of anything after that.
+// watchTime sets the timers. The caller holds g.mu. What they run is the
+// session's, so that Close waits for it: nobody is told of anything after that.
 func (g *grant) watchTime() {
 	l := g.line
 	if l.warnAfter == 0 && l.maxHold == 0 || g.ctx.Err() != nil {
@@ -56,7 +61,8 @@ func (g *grant) watchTime() {
 	}
 }
 
-// timed stops the timers of a grant that is over, and reports whether it was told that it lasted long. The caller holds g.mu.
+// timed stops the timers of a grant that is over, and reports whether it was
+// told that it lasted long. The caller holds g.mu.
 func (g *grant) timed() bool {
 	if g.overtime == nil {
 		return false

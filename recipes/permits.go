@@ -7,12 +7,13 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// MaxPermits is the greatest number of permits, and the greatest limit. Twice that is an int everywhere, and
-// it fits a mode beside a version.
+// MaxPermits is the greatest number of permits, and the greatest limit. Twice
+// that is an int everywhere, and it fits a mode beside a version.
 const MaxPermits = 1_000_000_000
 
-// The modes of contenders for permits: "p3v00a1" stands in line for three, by the record of a version that ends in
-// "00a1", and "h3" says that it has them. Who is admitted stays a "p" as long as nobody can take it for a waiter; see
+// The modes of contenders for permits: "p3v00a1" stands in line for three, by
+// the record of a version that ends in "00a1", and "h3" says that it has them.
+// Who is admitted stays a "p" as long as nobody can take it for a waiter; see
 // Permits.
 const (
 	asking  = 'p'
@@ -29,8 +30,8 @@ func Asking(n int, version driver.Version) string {
 	return string(asking) + strconv.Itoa(n) + by + "0000"[len(v):] + v
 }
 
-// part is what a mode shows of a version. Two versions that a line's record has one after the other look alike once in more than
-// a million times at most.
+// part is what a mode shows of a version. Two versions that a line's record has
+// one after the other look alike once in more than a million times at most.
 func part(v driver.Version) int64 { return (int64(v)%versions + versions) % versions }
 
 // Holding is the mode of a holder of n permits who says so.
@@ -74,28 +75,37 @@ func HoldsPermits(mode string) bool {
 	return ok && c.Held
 }
 
-// Permits admits a contender for n permits when those ahead and its own together are within the limit, which
-// is that of the record of a version. Nobody is overtaken: whoever must wait counts like one who holds.
+// Permits admits a contender for n permits when those ahead and its own
+// together are within the limit, which is that of the record of a version.
+// Nobody is overtaken: whoever must wait counts like one who holds.
 //
-// Holders leave in any order, so the first who waits has to hear of each of them, and of a change of
-// the limit. All others behind him hear of him alone, or every leaving would wake the
-// whole line. But he may be admitted and stay, and then the next one must take his part: that is
-// what "h" is for. Whoever is admitted and has somebody behind, converts his entry; the one
-// behind is told, as of every conversion of the entry that it watches. Whoever was admitted with nobody
-// behind need not: all who come later by the same record count, and see that he was within the limit.
+// Holders leave in any order, so the first who waits has to hear of each of
+// them, and of a change of the limit. All others behind him hear of him alone,
+// or every leaving would wake the whole line. But he may be admitted and stay,
+// and then the next one must take his part: that is what "h" is for. Whoever is
+// admitted and has somebody behind, converts his entry; the one behind is told,
+// as of every conversion of the entry that it watches. Whoever was admitted
+// with nobody behind need not: all who come later by the same record count, and
+// see that he was within the limit.
 //
-// That is so while all go by one limit. Of one who asks by another record nobody can tell whether he waits, nor what he
-// has read meanwhile, so nobody is admitted past him; he is told of the leavings before him, and nobody else needs to
-// be. Whose limit changed while he waited converts in any case, as soon as he is admitted: his view can be older than the change, and
-// somebody may have joined in between by the old one. And so does a hold that lasts, a quarter of a second after it
-// began: so long at most does it look like one who waits to those who join by a newer record. While the service refuses
-// conversions, for want of space or permission, those behind may wait for longer than they have to, until the one
-// ahead of them leaves.
+// That is so while all go by one limit. Of one who asks by another record
+// nobody can tell whether he waits, nor what he has read meanwhile, so nobody
+// is admitted past him; he is told of the leavings before him, and nobody else
+// needs to be. Whose limit changed while he waited converts in any case, as
+// soon as he is admitted: his view can be older than the change, and somebody
+// may have joined in between by the old one. And so does a hold that lasts, a
+// quarter of a second after it began: so long at most does it look like one who
+// waits to those who join by a newer record. While the service refuses
+// conversions, for want of space or permission, those behind may wait for
+// longer than they have to, until the one ahead of them leaves.
 //
-// Whose limit changed while he waited counts those holders behind him, too, who say that they hold (see Terms.Counts): they came
-// by the limit that he came by, and it may have been greater. They are shown to this rule in front of the others.
+// Whose limit changed while he waited counts those holders behind him, too, who
+// say that they hold (see Terms.Counts): they came by the limit that he came
+// by, and it may have been greater. They are shown to this rule in front of the
+// others.
 //
-// The tests of package semaphore have a model of this, and of what goes wrong without each part of it.
+// The tests of package semaphore have a model of this, and of what goes wrong
+// without each part of it.
 //
 // A contender with another mode, a foreign one for instance, shuts the line behind it.
 func Permits(limit int, version driver.Version, n int) Rule {

@@ -6,23 +6,26 @@ import "github.com/baton-go/baton/coordinator/driver"
 type Verdict struct {
 	// Admitted: the contender holds.
 	Admitted bool
-	// Watch are the places one of whose leaving may change the verdict. It is empty if Admitted, or if only
-	// another record can change it.
+	// Watch are the places one of whose leaving may change the verdict. It is
+	// empty if Admitted, or if only another record can change it.
 	Watch []driver.Place
 	// Record: a change of the line's record may change it too.
 	Record bool
-	// Next: the verdict comes of the place in Watch and those behind it alone, whoever stands ahead of it. When that one
-	// has stood first in line, and leaves, the contender is admitted.
+	// Next: the verdict comes of the place in Watch and those behind it alone,
+	// whoever stands ahead of it. When that one has stood first in line, and
+	// leaves, the contender is admitted.
 	Next bool
 }
 
 // Rule decides, from the places ahead in the line, first in line first, whether a
 // contender holds, and if not, whom it waits for. Rules are pure.
 //
-// A rule must stay true when places ahead vanish, or are converted to a mode that excludes less: once admitted
-// in some view, a contender must be admitted in every later one. Nothing else happens to places ahead, so a view that is
-// older than the present, though not older than the contender's own entry, errs only on
-// the side of waiting. That is what makes reading without a quorum safe.
+// A rule must stay true when places ahead vanish, or are converted to a mode
+// that excludes less: once admitted in some view, a contender must be admitted
+// in every later one. Nothing else happens to places ahead, so a view that is
+// older than the present, though not older than the contender's own entry, errs
+// only on the side of waiting. That is what makes reading without a quorum
+// safe.
 type Rule func(ahead []driver.Place) Verdict
 
 // Exclusive admits the first in line and has everyone else wait for the one directly

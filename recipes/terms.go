@@ -10,9 +10,10 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Terms are what all contenders of a line must agree on, the limit of a semaphore for instance. They
-// are kept in the line's record. Joining and comparing them is one step at the service: nobody stands in
-// line who had other terms in mind.
+// Terms are what all contenders of a line must agree on, the limit of a
+// semaphore for instance. They are kept in the line's record. Joining and
+// comparing them is one step at the service: nobody stands in line who had
+// other terms in mind.
 type Terms struct {
 	// Initial is written when the line has no record yet. Empty: then that is an error, None.
 	Initial []byte
@@ -21,15 +22,18 @@ type Terms struct {
 	// contender has in mind. joined says that it stands in line and the record has changed
 	// meanwhile.
 	Rule func(record driver.Record, joined bool) (Rule, error)
-	// Mode is that of a contender who joins by the record of a version. nil: the mode of the request.
+	// Mode is that of a contender who joins by the record of a version. nil:
+	// the mode of the request.
 	Mode func(driver.Version) string
-	// Counts says, of a mode, whether one who stands behind counts as well for a contender whose record
-	// has changed since it joined. The rule is shown such places in front of those ahead. nil: nobody counts.
+	// Counts says, of a mode, whether one who stands behind counts as well for
+	// a contender whose record has changed since it joined. The rule is shown
+	// such places in front of those ahead. nil: nobody counts.
 	Counts func(mode string) bool
 }
 
-// agree finds out the rule. A record that was read before is taken for the present one: if it is not,
-// joining fails. Only before the contender is turned away is it read again.
+// agree finds out the rule. A record that was read before is taken for the
+// present one: if it is not, joining fails. Only before the contender is turned
+// away is it read again.
 func (a *attempt) agree(ctx context.Context) error {
 	if a.Terms == nil {
 		return nil
@@ -58,8 +62,9 @@ func (a *attempt) ask(ctx context.Context) error {
 	return nil
 }
 
-// look shows the rule what it is to judge. A contender whose record has changed since it joined is shown the whole
-// line, as it is after that: whoever came by the old record may have been admitted behind it.
+// look shows the rule what it is to judge. A contender whose record has changed
+// since it joined is shown the whole line, as it is after that: whoever came by
+// the old record may have been admitted behind it.
 func (a *attempt) look(ctx context.Context) (driver.View, error) {
 	if a.moved && a.Terms.Counts != nil {
 		whole, err := a.session.Ahead(ctx, a.line.line, driver.Place{})
@@ -85,10 +90,12 @@ func (a *attempt) counted(behind []driver.Place) (counted []driver.Place) {
 	return counted
 }
 
-// confirm reads the record before a contender that slept is admitted, and reports whether it is the one that the verdict
-// comes from. Else it has to look again. A contender that watched the one ahead only has not heard of a
-// change; one that watched the record may hear of it later than of a leaving that came after it. (To look at the record
-// before every grant would cost more; to have all who wait watch it would wake them all when it changes.)
+// confirm reads the record before a contender that slept is admitted, and
+// reports whether it is the one that the verdict comes from. Else it has to
+// look again. A contender that watched the one ahead only has not heard of a
+// change; one that watched the record may hear of it later than of a leaving
+// that came after it. (To look at the record before every grant would cost
+// more; to have all who wait watch it would wake them all when it changes.)
 func (a *attempt) confirm(ctx context.Context) (bool, error) {
 	if !a.slept {
 		return true, nil
@@ -198,7 +205,8 @@ func (l *Line) Record(ctx context.Context) (r driver.Record, err error) {
 	return r, err
 }
 
-// SetRecord writes the line's record if its version is known. ErrStale means that it is not, and that ctx is alive.
+// SetRecord writes the line's record if its version is known. ErrStale means
+// that it is not, and that ctx is alive.
 func (l *Line) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
 	err := l.onSession(ctx, func(s *engine.Session) error {
 		v, err := s.SetRecord(ctx, l.line, value, known)
@@ -210,8 +218,9 @@ func (l *Line) SetRecord(ctx context.Context, value []byte, known driver.Version
 	return ended(ctx, err)
 }
 
-// onSession runs a request that needs a session, but no particular one. When the session turns out to be over, and nothing was
-// applied, it runs once more on a new one.
+// onSession runs a request that needs a session, but no particular one. When
+// the session turns out to be over, and nothing was applied, it runs once more
+// on a new one.
 func (l *Line) onSession(ctx context.Context, f func(*engine.Session) error) error {
 	for again := true; ; again = false {
 		s, err := l.client.Session(ctx)
@@ -224,8 +233,8 @@ func (l *Line) onSession(ctx context.Context, f func(*engine.Session) error) err
 	}
 }
 
-// lostBefore says of a request that failed that its session was over before, so that nothing was applied and it can be made
-// on another one.
+// lostBefore says of a request that failed that its session was over before, so
+// that nothing was applied and it can be made on another one.
 func lostBefore(ctx context.Context, err error) bool {
 	return errors.Is(err, coordinator.ErrSessionLost) && !coordinator.MayHaveApplied(err) && ctx.Err() == nil
 }

@@ -49,7 +49,8 @@ func (g *grant) convert(mode string) *turn {
 	return t
 }
 
-// follow waits for the conversion before, if there was one. One to a mode that breaks a rule has changed nothing.
+// follow waits for the conversion before, if there was one. One to a mode that
+// breaks a rule has changed nothing.
 func (t *turn) follow(ctx context.Context, before *turn) error {
 	if before == nil {
 		return nil
@@ -81,8 +82,9 @@ func (t *turn) refuse(err error) {
 	}
 }
 
-// become converts the entry, and reports whether it had to. A refusal does not end it: it is a matter of permission or space, which somebody may
-// give back, and until then others may wait for what they could have.
+// become converts the entry, and reports whether it had to. A refusal does not
+// end it: it is a matter of permission or space, which somebody may give back,
+// and until then others may wait for what they could have.
 //
 // Nobody writes the entry's value meanwhile: the conversion would bring back the old one, and the
 // write would find its entry gone, as if it had been removed.
@@ -153,7 +155,8 @@ func (t *turn) over() bool {
 	}
 }
 
-// await waits until a conversion is done. When ctx ends first, or the service refuses, it goes on in the background.
+// await waits until a conversion is done. When ctx ends first, or the service
+// refuses, it goes on in the background.
 func (g *grant) await(ctx context.Context, t *turn) error {
 	ctx, stop := engine.Afterwards(ctx)
 	defer stop()
@@ -187,9 +190,10 @@ func (g *grant) notHeld() error {
 	return &coordinator.Error{Op: "leave", Name: string(g.line.line), Err: coordinator.ErrNotHeld}
 }
 
-// withdraw removes the entry, in whatever mode it stands. A conversion under way gets a
-// little time: when its outcome is known, leaving is one plain request. That matters most when the service has refused
-// it for want of space, since it might refuse the other way as well.
+// withdraw removes the entry, in whatever mode it stands. A conversion under
+// way gets a little time: when its outcome is known, leaving is one plain
+// request. That matters most when the service has refused it for want of space,
+// since it might refuse the other way as well.
 func (g *grant) withdraw(ctx context.Context) error {
 	ctx, stop := engine.Afterwards(ctx)
 	defer stop()

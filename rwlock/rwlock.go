@@ -12,12 +12,14 @@
 //
 // # Guaranteed
 //
-// Whoever comes first is served first: a reader waits for the writers ahead of it, a writer for
-// all ahead of it, so neither side starves the other. At no moment do two live sessions hold it unless both
-// read. The context of a hold ends before the service can give to anyone what the hold
-// excludes. A holder that dies is succeeded when its session's TTL has run out, one that closes its client at
-// once. A leaving writer wakes the readers that it admits or the one writer that follows; a leaving
-// reader wakes one writer at most. Every grant has a token; a writer's is greater than those of all grants before.
+// Whoever comes first is served first: a reader waits for the writers ahead of
+// it, a writer for all ahead of it, so neither side starves the other. At no
+// moment do two live sessions hold it unless both read. The context of a hold
+// ends before the service can give to anyone what the hold excludes. A holder
+// that dies is succeeded when its session's TTL has run out, one that closes
+// its client at once. A leaving writer wakes the readers that it admits or the
+// one writer that follows; a leaving reader wakes one writer at most. Every
+// grant has a token; a writer's is greater than those of all grants before.
 //
 // # Not guaranteed
 //
@@ -28,8 +30,9 @@
 //
 // # Reentrancy, downgrade, upgrade
 //
-// The hold is in the context. RLock(lock.Context()) of a read lock enters it once more, Lock(lock.Context()) of a
-// write lock likewise; each handle wants its own Unlock.
+// The hold is in the context. RLock(lock.Context()) of a read lock enters it
+// once more, Lock(lock.Context()) of a write lock likewise; each handle wants
+// its own Unlock.
 //
 //	w, err := l.Lock(ctx)
 //	...                              // write
@@ -42,10 +45,11 @@
 // [ErrUpgrade]: two readers who both want to write would wait for each other for ever. Unlock the read lock, take the
 // write lock, and look again at what was read.
 //
-// A context without the hold stands in line like everybody else, in the same goroutine too, and may wait for
-// itself: a writer that reads without its context, a reader that locks, and a reader that reads once more while
-// somebody else waits to write, who is ahead of it and waits for it. Such a wait ends with the context that it was
-// given, or never.
+// A context without the hold stands in line like everybody else, in the same
+// goroutine too, and may wait for itself: a writer that reads without its
+// context, a reader that locks, and a reader that reads once more while
+// somebody else waits to write, who is ahead of it and waits for it. Such a
+// wait ends with the context that it was given, or never.
 package rwlock
 
 import (
@@ -69,8 +73,8 @@ const (
 // shared is the rule for readers.
 var shared = recipes.Shared(reading)
 
-// ErrUpgrade says that the context holds the lock for reading, and the call asks for writing. It is a
-// coordinator.ErrInvalid. Unlock the read lock first.
+// ErrUpgrade says that the context holds the lock for reading, and the call
+// asks for writing. It is a coordinator.ErrInvalid. Unlock the read lock first.
 var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first", coordinator.ErrInvalid)
 
 // RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
@@ -88,12 +92,14 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning has a lock told of that lasts for so long: at Warn in the log, and to observers. It shows a holder that hangs while its
-// session lives. Zero, as by default: none is told of.
+// WithHoldWarning has a lock told of that lasts for so long: at Warn in the
+// log, and to observers. It shows a holder that hangs while its session lives.
+// Zero, as by default: none is told of.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and ends the lock's context too, with recipes.ErrHeldTooLong as its cause. The name is held still, since the
-// work may still run: Err returns nil, and Unlock gives it back as ever.
+// WithMaxHold is WithHoldWarning, and ends the lock's context too, with
+// recipes.ErrHeldTooLong as its cause. The name is held still, since the work
+// may still run: Err returns nil, and Unlock gives it back as ever.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
@@ -113,32 +119,37 @@ func (l *RWLock) Name() string { return l.line.Name() }
 
 // Lock waits until the lock is held for writing, by nobody else at all, in the order of asking.
 //
-// On success the lock is the caller's to unlock. On failure nothing is held, and the
-// place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
-// it ends while waiting behind others; coordinator.ErrUnavailable, together with that cause, when it ends while
-// the service owes an answer; ErrSessionLost when the session ended while waiting; ErrRemoved
-// when somebody deleted the place in line; ErrRefused; ErrClosed; [ErrUpgrade].
+// On success the lock is the caller's to unlock. On failure nothing is held,
+// and the place in line is given up, in the background if need be. Errors: the
+// cause of ctx, untouched, when it ends while waiting behind others;
+// coordinator.ErrUnavailable, together with that cause, when it ends while the
+// service owes an answer; ErrSessionLost when the session ended while waiting;
+// ErrRemoved when somebody deleted the place in line; ErrRefused; ErrClosed;
+// [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Exclusive: true, Lesser: reading})
 }
 
-// TryLock is Lock that does not wait its turn: if anybody holds or waits, it returns a
-// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves nothing in the line and wakes nobody.
+// TryLock is Lock that does not wait its turn: if anybody holds or waits, it
+// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
+// It leaves nothing in the line and wakes nobody.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{
 		Op: "try-lock", Mode: writing, Exclusive: true, Lesser: reading, Try: true, Alone: true})
 }
 
-// RLock waits until the lock is held for reading, together with other readers: until all writers who came
-// before have left. Given the context of a write lock it returns at once, see the package's
-// comment. Everything else is as with [RWLock.Lock].
+// RLock waits until the lock is held for reading, together with other readers:
+// until all writers who came before have left. Given the context of a write
+// lock it returns at once, see the package's comment. Everything else is as
+// with [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared})
 }
 
 // TryRLock is RLock that does not wait: if a writer holds or waits it returns a
-// [*recipes.TakenError], which says who is first in line, and is coordinator.ErrTaken. It looks before it stands in
-// line, so that a call which fails has left nothing and woken nobody, unless a writer came in between.
+// [*recipes.TakenError], which says who is first in line, and is
+// coordinator.ErrTaken. It looks before it stands in line, so that a call which
+// fails has left nothing and woken nobody, unless a writer came in between.
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
 }
@@ -160,10 +171,11 @@ func (l *RWLock) explain(op string, err error) error {
 	return err
 }
 
-// Do locks for writing, runs work, and unlocks, also when work panics. The context of work ends when
-// ctx does or when the lock is lost, with the cause; work must return soon after. Do
-// returns the error of Lock, or of work; if the lock was lost before work
-// returned or could not be given back, that is in the error as well.
+// Do locks for writing, runs work, and unlocks, also when work panics. The
+// context of work ends when ctx does or when the lock is lost, with the cause;
+// work must return soon after. Do returns the error of Lock, or of work; if the
+// lock was lost before work returned or could not be given back, that is in the
+// error as well.
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
 }
@@ -222,10 +234,11 @@ type Lock struct {
 // already. When it is the last write handle of a hold that has read handles too, the
 // hold goes on for reading.
 //
-// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the lock was lost
-// before, the error says why, and nothing is deleted. When ctx ends before the service answers, or the service
-// refuses, the error says so, and the release goes on in the background until it is done or the session
-// has ended.
+// A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
+// lock was lost before, the error says why, and nothing is deleted. When ctx
+// ends before the service answers, or the service refuses, the error says so,
+// and the release goes on in the background until it is done or the session has
+// ended.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }
@@ -233,33 +246,42 @@ func (l *Lock) Unlock(ctx context.Context) error {
 // Writer tells whether this handle is a write lock.
 func (l *Lock) Writer() bool { return l.writer }
 
-// Token is the fencing token of this grant. A writer's is strictly greater than those of all grants of this name that
-// had ended before it began. Readers have theirs in the order of asking, which need not be that of their grants: one
-// may be smaller than that of a reader who came and left meanwhile. Re-entering gives the same token, and so does reading within a write lock.
+// Token is the fencing token of this grant. A writer's is strictly greater than
+// those of all grants of this name that had ended before it began. Readers have
+// theirs in the order of asking, which need not be that of their grants: one
+// may be smaller than that of a reader who came and left meanwhile. Re-entering
+// gives the same token, and so does reading within a write lock.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer tells of this lock in a form that can be shown to others, in any process, and checked there: see package
-// coordinator/fence. A write lock that becomes a read lock ends it; after that, ask again. It is free, but for the first of a session,
-// which reads the identity of the service. When the lock is over the
-// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+// Sequencer tells of this lock in a form that can be shown to others, in any
+// process, and checked there: see package coordinator/fence. A write lock that
+// becomes a read lock ends it; after that, ask again. It is free, but for the
+// first of a session, which reads the identity of the service. When the lock is
+// over the error says why, as Err does. Other errors: ErrUnavailable,
+// ErrRefused, the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
 }
 
-// Context ends when the lock does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
-// ErrClosed), and before anyone that it excludes can hold it. It has the values of the context given to
-// the call that made the lock, but not its deadline. Given to a call on the same lock, it re-enters. After
-// re-entering, it ends when the last handle of the same kind, read or write, is unlocked.
+// Context ends when the lock does, with the cause (coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone that it excludes
+// can hold it. It has the values of the context given to the call that made the
+// lock, but not its deadline. Given to a call on the same lock, it re-enters.
+// After re-entering, it ends when the last handle of the same kind, read or
+// write, is unlocked.
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
-// Err returns nil while the lock is held, by the clock, and then why it is not. After the machine may have slept it
-// asks the service first, and waits for two seconds at most.
+// Err returns nil while the lock is held, by the clock, and then why it is not.
+// After the machine may have slept it asks the service first, and waits for two
+// seconds at most.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked waits until another client has asked the holder to give up, as Curator's Revoker does on a client with that layout:
-// nil says so. The lock is held still; whether it is given back is the holder's to decide. The error is ErrInvalid where nobody can ask,
-// why the lock ended if it does so first, and else the cause of ctx.
+// Revoked waits until another client has asked the holder to give up, as
+// Curator's Revoker does on a client with that layout: nil says so. The lock is
+// held still; whether it is given back is the holder's to decide. The error is
+// ErrInvalid where nobody can ask, why the lock ended if it does so first, and
+// else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// ErrNoLimit says that no limit is stored at the name, and none was given. It is recipes.ErrNoRecord, too.
+// ErrNoLimit says that no limit is stored at the name, and none was given. It
+// is recipes.ErrNoRecord, too.
 var ErrNoLimit error = noLimit{}
 
 type noLimit struct{}
@@ -48,7 +49,8 @@ type asked struct {
 	terms       recipes.Terms
 }
 
-// asks is what a contender for n permits asks for. It is kept for the next one, who mostly asks for the same.
+// asks is what a contender for n permits asks for. It is kept for the next one,
+// who mostly asks for the same.
 func (s *Semaphore) asks(n int) *asked {
 	believed := int(s.limit.Load())
 	if a := s.latest.Load(); a != nil && a.n == n && a.believed == believed {
@@ -64,7 +66,8 @@ func (s *Semaphore) asks(n int) *asked {
 	return a
 }
 
-// rule is the rule by a record. The limit that the caller has in mind counts when it joins; a change while it waits is for it, too.
+// rule is the rule by a record. The limit that the caller has in mind counts
+// when it joins; a change while it waits is for it, too.
 func (a *asked) rule(record driver.Record, joined bool) (recipes.Rule, error) {
 	limit, err := a.limit(record.Value)
 	switch {
@@ -86,8 +89,8 @@ func (a *asked) limit(record []byte) (int, error) {
 	return a.s.decode(record)
 }
 
-// LimitError says that the limit that is stored at the name is not the one that the caller has in mind. It is a
-// coordinator.ErrInvalid. Nothing was changed.
+// LimitError says that the limit that is stored at the name is not the one that
+// the caller has in mind. It is a coordinator.ErrInvalid. Nothing was changed.
 type LimitError struct {
 	Name          string
 	Asked, Stored int
@@ -117,19 +120,21 @@ func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 	return n, recipes.Describe(ctx, "limit", s.Name(), err)
 }
 
-// SetLimit stores another limit, 1 to [MaxLimit], and makes it the one that this Semaphore has in mind, unless
-// that is [Stored]. Others
-// who have the old one in mind get a [LimitError] from then on; those who wait already are not sent away, unless they
-// wait for more than the new limit.
+// SetLimit stores another limit, 1 to [MaxLimit], and makes it the one that
+// this Semaphore has in mind, unless that is [Stored]. Others who have the old
+// one in mind get a [LimitError] from then on; those who wait already are not
+// sent away, unless they wait for more than the new limit.
 //
-// Raising it admits waiters as soon as the holders ahead of them have held for a quarter of a second. Lowering it takes nothing from
-// holders: nobody is admitted until what is held fits. After SetLimit has returned, two can still be admitted beside
-// more than fits: one who joined before and has not acted on its first look at the line yet, by the old limit; and one who
-// joined before and has waited, who does not count those behind it that joined by the same limit as it did, and have held
-// for less than a quarter of a second.
+// Raising it admits waiters as soon as the holders ahead of them have held for
+// a quarter of a second. Lowering it takes nothing from holders: nobody is
+// admitted until what is held fits. After SetLimit has returned, two can still
+// be admitted beside more than fits: one who joined before and has not acted on
+// its first look at the line yet, by the old limit; and one who joined before
+// and has waited, who does not count those behind it that joined by the same
+// limit as it did, and have held for less than a quarter of a second.
 //
-// When the error is coordinator.ErrUnavailable the limit may have been stored; calling again is safe. Calls on one
-// Semaphore follow one another.
+// When the error is coordinator.ErrUnavailable the limit may have been stored;
+// calling again is safe. Calls on one Semaphore follow one another.
 func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 // Contender is one who holds or waits for permits.
 type Contender struct {
 	recipes.Contender
-	// Permits is how many it holds or asks for. 0: the entry is none of Baton's, and nobody behind it
-	// is admitted.
+	// Permits is how many it holds or asks for. 0: the entry is none of
+	// Baton's, and nobody behind it is admitted.
 	Permits int
 }
 
@@ -19,16 +19,18 @@ type Contender struct {
 type Listing struct {
 	// Limit is what is stored; 0 if nothing is.
 	Limit int
-	// Held is how many permits are held. It is above Limit after that was lowered: then nobody is admitted until
-	// enough holders have left. A hold that was granted less than a quarter of a second before can look like one
+	// Held is how many permits are held. It is above Limit after that was
+	// lowered: then nobody is admitted until enough holders have left. A hold
+	// that was granted less than a quarter of a second before can look like one
 	// who waits then.
 	Held int
 	// Contenders are the holders and the waiters, in order.
 	Contenders []Contender
 }
 
-// Free is how many permits the first who waits could have, or who came next if nobody waits: 0 if more are held than the limit
-// is, or if an entry that is none of Baton's is ahead.
+// Free is how many permits the first who waits could have, or who came next if
+// nobody waits: 0 if more are held than the limit is, or if an entry that is
+// none of Baton's is ahead.
 func (l Listing) Free() int {
 	for _, c := range l.Contenders {
 		if c.Permits == 0 {

@@ -34,8 +34,9 @@ func (s *Semaphore) permit(n int) *Permit {
 	return p
 }
 
-// pen is held, by sending to it, by whoever changes how many permits there are, or their numbers. It is a channel because
-// it is held across I/O and waited for under a context.
+// pen is held, by sending to it, by whoever changes how many permits there are,
+// or their numbers. It is a channel because it is held across I/O and waited
+// for under a context.
 func (p *Permit) pen() chan struct{} {
 	p.making.Lock()
 	defer p.making.Unlock()
@@ -45,8 +46,8 @@ func (p *Permit) pen() chan struct{} {
 	return p.busy
 }
 
-// Permits is how many permits are held: what was acquired less what ReleasePart gave back. It is 0 once the permit is
-// released or lost.
+// Permits is how many permits are held: what was acquired less what ReleasePart
+// gave back. It is 0 once the permit is released or lost.
 func (p *Permit) Permits() int {
 	if p.hold.Err() != nil {
 		return 0
@@ -57,22 +58,26 @@ func (p *Permit) Permits() int {
 // Release gives all permits back; who is next is admitted. It works with a ctx that is dead
 // already.
 //
-// A second Release returns coordinator.ErrNotHeld and changes nothing. When the permits were lost
-// before, the error says why, and nothing is deleted. When ctx ends before the service answers, or the service
-// refuses, the error says so, and the release goes on in the background until it is done or the session
+// A second Release returns coordinator.ErrNotHeld and changes nothing. When the
+// permits were lost before, the error says why, and nothing is deleted. When
+// ctx ends before the service answers, or the service refuses, the error says
+// so, and the release goes on in the background until it is done or the session
 // has ended.
 func (p *Permit) Release(ctx context.Context) error {
 	return p.describe("release", p.hold.Release(ctx))
 }
 
-// ReleasePart gives n of several permits back, fewer than are held. The others stay held, with the same token and
-// context. Of the numbers that Slots returned, the last n are given back. It works with a ctx that is dead already, for
-// up to two seconds. After Release the error is coordinator.ErrNotHeld; after a loss it says why.
+// ReleasePart gives n of several permits back, fewer than are held. The others
+// stay held, with the same token and context. Of the numbers that Slots
+// returned, the last n are given back. It works with a ctx that is dead
+// already, for up to two seconds. After Release the error is
+// coordinator.ErrNotHeld; after a loss it says why.
 //
-// After another error, Permits tells how many are held still. When ctx ends before the service answers, or the
-// service refuses, the error says so, with coordinator.MayHaveApplied: either the permits count as given back, and the
-// release goes on in the background; or, if numbers had to be given back first and that had no answer, nothing
-// is given back, and the call can be repeated.
+// After another error, Permits tells how many are held still. When ctx ends
+// before the service answers, or the service refuses, the error says so, with
+// coordinator.MayHaveApplied: either the permits count as given back, and the
+// release goes on in the background; or, if numbers had to be given back first
+// and that had no answer, nothing is given back, and the call can be repeated.
 func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
 	ctx, stop := engine.Afterwards(ctx)
@@ -104,31 +109,38 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	return p.describe(op, err)
 }
 
-// describe names the operation. No context is asked: what failed is the service's or the permit's doing.
+// describe names the operation. No context is asked: what failed is the
+// service's or the permit's doing.
 func (p *Permit) describe(op string, err error) error {
 	return recipes.Describe(context.Background(), op, p.semaphore.Name(), err)
 }
 
-// Token is the fencing token of this grant. Several grants hold at once, with different tokens: a resource that
-// checks them has to know the holders, or check by slot.
+// Token is the fencing token of this grant. Several grants hold at once, with
+// different tokens: a resource that checks them has to know the holders, or
+// check by slot.
 func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 
-// Sequencer tells of this permit in a form that can be shown to others, in any process, and checked there: see package
-// coordinator/fence. ReleasePart ends it; after that, ask again. It is free, but for the first of a session,
-// which reads the identity of the service, and for the first of a permit, whose entry has to say that it holds: it would after 250 ms anyway. When the permit is over the
-// error says why, as Err does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+// Sequencer tells of this permit in a form that can be shown to others, in any
+// process, and checked there: see package coordinator/fence. ReleasePart ends
+// it; after that, ask again. It is free, but for the first of a session, which
+// reads the identity of the service, and for the first of a permit, whose entry
+// has to say that it holds: it would after 250 ms anyway. When the permit is
+// over the error says why, as Err does. Other errors: ErrUnavailable,
+// ErrRefused, the cause of ctx.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
 }
 
-// Context ends when the permit does, with the cause (coordinator.ErrReleased, ErrSessionLost, ErrRemoved,
-// ErrClosed), and before anyone else can have what it holds. It has the values of the context given to
-// Acquire, but not its deadline.
+// Context ends when the permit does, with the cause (coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can have what
+// it holds. It has the values of the context given to Acquire, but not its
+// deadline.
 func (p *Permit) Context() context.Context { return p.hold.Context() }
 
-// Err returns nil while the permit is held, by the clock, and then why it is not. After the machine may have slept it
-// asks the service first, and waits for two seconds at most.
+// Err returns nil while the permit is held, by the clock, and then why it is
+// not. After the machine may have slept it asks the service first, and waits
+// for two seconds at most.
 func (p *Permit) Err() error { return p.hold.Err() }
 
 // Session is the ID of the session that holds, as List shows it.

@@ -9,60 +9,76 @@
 //
 // # Guaranteed
 //
-// At no moment do live sessions hold more permits than the limit; see below for what a change of the limit means. The
-// context of a permit ends before the
-// service can give what it holds to anyone else. Permits are handed out in the order of asking, all
-// that one call asks for at once or none: two clients who ask for two of two never hold one each. Who asks for many is not
-// overtaken by those who ask for few, and nothing is idle that the first in line could have: whichever
-// holder leaves, the first in line is admitted if it fits. A release wakes those it admits and
-// one more at most; or, in a crowd (see Cost), once each session that waits. (While the service refuses to convert entries, for want of space or permission, those behind one who was
-// admitted may wait for longer than they have to.) A holder that dies gives its permits back when its session's TTL has run
-// out, one that closes its client at once. Every grant has a token, greater than those of grants
-// asked for before.
+// At no moment do live sessions hold more permits than the limit; see below for
+// what a change of the limit means. The context of a permit ends before the
+// service can give what it holds to anyone else. Permits are handed out in the
+// order of asking, all that one call asks for at once or none: two clients who
+// ask for two of two never hold one each. Who asks for many is not overtaken by
+// those who ask for few, and nothing is idle that the first in line could have:
+// whichever holder leaves, the first in line is admitted if it fits. A release
+// wakes those it admits and one more at most; or, in a crowd (see Cost), once
+// each session that waits. (While the service refuses to convert entries, for
+// want of space or permission, those behind one who was admitted may wait for
+// longer than they have to.) A holder that dies gives its permits back when its
+// session's TTL has run out, one that closes its client at once. Every grant
+// has a token, greater than those of grants asked for before.
 //
 // # The limit
 //
-// It is stored at the name, by the first who asks for a permit, and stays when nobody holds any. Whoever
-// asks with another limit in mind gets a [LimitError] and stands in no line: the comparison and the
-// joining are one step at the service. [Semaphore.SetLimit] changes it.
+// It is stored at the name, by the first who asks for a permit, and stays when
+// nobody holds any. Whoever asks with another limit in mind gets a [LimitError]
+// and stands in no line: the comparison and the joining are one step at the
+// service. [Semaphore.SetLimit] changes it.
 //
-// Whoever is admitted is so by a limit that was stored at or after the moment at which it last began to look at the line, or
-// was told to, and all that is held is then within that limit. There are two exceptions, both of a change that comes
-// while contenders are on their way. One who is admitted at its first look goes by the limit by which it joined, also if
-// that was changed while its requests were under way. And one who waited, and whose limit was changed meanwhile, does
-// not count those behind it who joined by the same limit as it did, were admitted by that, and
-// have held for less than a quarter of a second: they do not say yet that they hold.
+// Whoever is admitted is so by a limit that was stored at or after the moment
+// at which it last began to look at the line, or was told to, and all that is
+// held is then within that limit. There are two exceptions, both of a change
+// that comes while contenders are on their way. One who is admitted at its
+// first look goes by the limit by which it joined, also if that was changed
+// while its requests were under way. And one who waited, and whose limit was
+// changed meanwhile, does not count those behind it who joined by the same
+// limit as it did, were admitted by that, and have held for less than a quarter
+// of a second: they do not say yet that they hold.
 //
-// For a quarter of a second after its grant a holder can look like one who waits to those who go by a limit that was set later: they
-// wait for so long, and TryAcquire fails. Such a holder wakes all who would fit when it leaves.
+// For a quarter of a second after its grant a holder can look like one who
+// waits to those who go by a limit that was set later: they wait for so long,
+// and TryAcquire fails. Such a holder wakes all who would fit when it leaves.
 //
 // # Cost
 //
-// An Acquire that need not wait is one request, two if others hold permits, and one more for the first of each Semaphore, which
-// reads the limit: call New once and share what it returns. Release is one request. A permit that is held for longer than a
-// quarter of a second costs two more: its entry is converted, so that it says that it holds, and watched. An Acquire that waited
-// reads the limit once more, and converts its entry at once if somebody is behind it.
+// An Acquire that need not wait is one request, two if others hold permits, and
+// one more for the first of each Semaphore, which reads the limit: call New
+// once and share what it returns. Release is one request. A permit that is held
+// for longer than a quarter of a second costs two more: its entry is converted,
+// so that it says that it holds, and watched. An Acquire that waited reads the
+// limit once more, and converts its entry at once if somebody is behind it.
 //
-// A crowd is a line of many contenders and few sessions: 16 to 512 contenders, three or more for each session, 16 sessions
-// at most. There each session reads the line when somebody has left, once for all of its contenders, and nobody converts an entry for
-// those behind: two to four requests for each grant, and no waiting for the one ahead to be told first. Where a crowd forms or
+// A crowd is a line of many contenders and few sessions: 16 to 512 contenders,
+// three or more for each session, 16 sessions at most. There each session reads
+// the line when somebody has left, once for all of its contenders, and nobody
+// converts an entry for those behind: two to four requests for each grant, and
+// no waiting for the one ahead to be told first. Where a crowd forms or
 // scatters, a permit can be idle for a quarter of a second.
 //
 // # Shared with other clients
 //
-// On a client whose layout is Curator's or Kazoo's a semaphore is that client's too, and is as theirs is: one permit at a time, no
-// Slots, and the limit is what each caller has in mind. Kazoo's is compared with what is stored, Curator's with nothing. An
-// Acquire takes part in two lines, which costs some eight requests, and a Release one.
+// On a client whose layout is Curator's or Kazoo's a semaphore is that client's
+// too, and is as theirs is: one permit at a time, no Slots, and the limit is
+// what each caller has in mind. Kazoo's is compared with what is stored,
+// Curator's with nothing. An Acquire takes part in two lines, which costs some
+// eight requests, and a Release one.
 //
 // # Not guaranteed
 //
-// A process that was stopped, by SIGSTOP or a suspended machine, may go on with what it was doing although
-// its permits have passed to another. [Permit.Token] and [Permit.Slots] let a resource tell.
+// A process that was stopped, by SIGSTOP or a suspended machine, may go on with
+// what it was doing although its permits have passed to another. [Permit.Token]
+// and [Permit.Slots] let a resource tell.
 //
 // # No reentrancy
 //
-// Each Acquire stands in line, also with the context of a permit. Who holds permits and asks for more can
-// wait for others who do the same, for ever: ask for all at once, or bound the wait.
+// Each Acquire stands in line, also with the context of a permit. Who holds
+// permits and asks for more can wait for others who do the same, for ever: ask
+// for all at once, or bound the wait.
 package semaphore
 
 import (
@@ -88,9 +104,10 @@ const Stored = -1
 // MaxLimit is the greatest limit.
 const MaxLimit = recipes.MaxPermits
 
-// Semaphore is a semaphore's name on a client, and the limit that its user has in mind. It has no
-// other state: two of the same name are the same semaphore. But each reads the limit before its first Acquire, so share
-// one. It is safe for concurrent use.
+// Semaphore is a semaphore's name on a client, and the limit that its user has
+// in mind. It has no other state: two of the same name are the same semaphore.
+// But each reads the limit before its first Acquire, so share one. It is safe
+// for concurrent use.
 type Semaphore struct {
 	line    *recipes.Line
 	slots   *recipes.Line
@@ -109,16 +126,19 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning has a permit told of that lasts for so long: at Warn in the log, and to observers. It shows a holder that hangs while its
-// session lives. Zero, as by default: none is told of.
+// WithHoldWarning has a permit told of that lasts for so long: at Warn in the
+// log, and to observers. It shows a holder that hangs while its session lives.
+// Zero, as by default: none is told of.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and ends the permit's context too, with recipes.ErrHeldTooLong as its cause. The name is held still, since the
-// work may still run: Err returns nil, and Release gives it back as ever.
+// WithMaxHold is WithHoldWarning, and ends the permit's context too, with
+// recipes.ErrHeldTooLong as its cause. The name is held still, since the work
+// may still run: Err returns nil, and Release gives it back as ever.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// New returns the semaphore of a name (see [coordinator.CheckName]) with a limit of 1 to [MaxLimit], or
-// [Stored]. It does no I/O: whether the limit is the one that is stored shows at the first Acquire.
+// New returns the semaphore of a name (see [coordinator.CheckName]) with a
+// limit of 1 to [MaxLimit], or [Stored]. It does no I/O: whether the limit is
+// the one that is stored shows at the first Acquire.
 func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaphore, error) {
 	if limit != Stored {
 		if err := check(name, "limit", limit, MaxLimit); err != nil {
@@ -156,21 +176,26 @@ func (s *Semaphore) Name() string { return s.line.Name() }
 
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
-// On success the permits are the caller's to release. On failure nothing is held, and the
-// place in line is given up, in the background if need be. Errors: the cause of ctx, untouched, when
-// it ends while waiting behind others; coordinator.ErrUnavailable, together with that cause, when it ends while
-// the service owes an answer; ErrInvalid when n is not 1 to the limit, also when the limit was lowered below n
-// meanwhile, as soon as it is the first who waits; [LimitError]; [ErrNoLimit] when none is stored and
-// [Stored] was given, or when somebody deleted it meanwhile; ErrSessionLost when the session ended while waiting; ErrRemoved
-// when somebody deleted the place in line; ErrRefused; ErrClosed.
+// On success the permits are the caller's to release. On failure nothing is
+// held, and the place in line is given up, in the background if need be.
+// Errors: the cause of ctx, untouched, when it ends while waiting behind
+// others; coordinator.ErrUnavailable, together with that cause, when it ends
+// while the service owes an answer; ErrInvalid when n is not 1 to the limit,
+// also when the limit was lowered below n meanwhile, as soon as it is the first
+// who waits; [LimitError]; [ErrNoLimit] when none is stored and [Stored] was
+// given, or when somebody deleted it meanwhile; ErrSessionLost when the session
+// ended while waiting; ErrRemoved when somebody deleted the place in line;
+// ErrRefused; ErrClosed.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
 
-// TryAcquire is Acquire that does not wait its turn: if fewer than n permits are free, or somebody waits, it returns a
-// [*recipes.TakenError], which says who is first in line, and is coordinator.ErrTaken. It looks before it
-// stands in line, so that a call which fails has left nothing and woken nobody, unless somebody came in between. For a
-// quarter of a second after a grant that was followed by a change of the limit, the holder looks like one who waits.
+// TryAcquire is Acquire that does not wait its turn: if fewer than n permits
+// are free, or somebody waits, it returns a [*recipes.TakenError], which says
+// who is first in line, and is coordinator.ErrTaken. It looks before it stands
+// in line, so that a call which fails has left nothing and woken nobody, unless
+// somebody came in between. For a quarter of a second after a grant that was
+// followed by a change of the limit, the holder looks like one who waits.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "try-acquire", Try: true})
 }
@@ -195,11 +220,13 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	return p, nil
 }
 
-// Do acquires n permits, runs work, and releases them, also when work panics. The context of work ends when
-// ctx does or when the permits are lost, with the cause; work must return soon after. Work need not release p, which
-// is for its numbers, its token, and for giving back a part; if it does, Do returns coordinator.ErrNotHeld. Do
-// returns the error of Acquire, or of work; if the permits were lost before work
-// returned or could not be given back, that is in the error as well.
+// Do acquires n permits, runs work, and releases them, also when work panics.
+// The context of work ends when ctx does or when the permits are lost, with the
+// cause; work must return soon after. Work need not release p, which is for its
+// numbers, its token, and for giving back a part; if it does, Do returns
+// coordinator.ErrNotHeld. Do returns the error of Acquire, or of work; if the
+// permits were lost before work returned or could not be given back, that is in
+// the error as well.
 func (s *Semaphore) Do(ctx context.Context, n int, work func(ctx context.Context, p *Permit) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for semaphore %q", coordinator.ErrInvalid, s.Name())

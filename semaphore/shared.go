@@ -13,11 +13,13 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// This file has semaphores that other clients use too, Curator's InterProcessSemaphoreV2 and Kazoo's Semaphore.
+// This file has semaphores that other clients use too, Curator's
+// InterProcessSemaphoreV2 and Kazoo's Semaphore.
 //
-// There are two lines: of leases, one for each permit that is held, and of those who ask for one, which is a mutex. Whoever has that
-// makes its lease, waits until there are no more than the limit, and gives the mutex back. So nobody makes a lease while
-// another one looks at them.
+// There are two lines: of leases, one for each permit that is held, and of
+// those who ask for one, which is a mutex. Whoever has that makes its lease,
+// waits until there are no more than the limit, and gives the mutex back. So
+// nobody makes a lease while another one looks at them.
 
 // The kinds of the two lines, and the mode in both.
 const (
@@ -52,7 +54,8 @@ func (s *Semaphore) notShared(why string) error {
 	return fmt.Errorf("%w: other clients use the semaphore too: %s", coordinator.ErrInvalid, why)
 }
 
-// sharedLimit is the limit that the caller has in mind, after a look at what is stored, if the layout stores one.
+// sharedLimit is the limit that the caller has in mind, after a look at what is
+// stored, if the layout stores one.
 func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 	limit := int(s.limit.Load())
 	if limit != Stored && s.shared.agreed.Load() {
@@ -83,8 +86,9 @@ func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 	}
 }
 
-// storedShared reads the limit, 0 if none is stored: then missing says that one could be. What is stored and is no number is
-// something else, to the other client as well.
+// storedShared reads the limit, 0 if none is stored: then missing says that one
+// could be. What is stored and is no number is something else, to the other
+// client as well.
 func (s *Semaphore) storedShared(ctx context.Context) (limit int, missing bool, err error) {
 	r, err := s.line.Record(ctx)
 	switch {
@@ -99,7 +103,8 @@ func (s *Semaphore) storedShared(ctx context.Context) (limit int, missing bool, 
 	return 0, false, nil
 }
 
-// within admits a lease when there are no more than the limit. It counts all, since nobody else makes one meanwhile.
+// within admits a lease when there are no more than the limit. It counts all,
+// since nobody else makes one meanwhile.
 func within(limit int) recipes.Rule {
 	return func(others []driver.Place) recipes.Verdict {
 		if len(others) < limit {
@@ -122,7 +127,8 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	if err != nil {
 		return nil, err
 	}
-	// The turn is over when somebody has removed it at the service, and then a lease must not be waited for.
+	// The turn is over when somebody has removed it at the service, and then a
+	// lease must not be waited for.
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
@@ -143,8 +149,8 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	return p, nil
 }
 
-// listShared shows the leases, and behind them those who wait for their turn. Whoever has the turn and waits for a lease to go may be
-// among both.
+// listShared shows the leases, and behind them those who wait for their turn.
+// Whoever has the turn and waits for a lease to go may be among both.
 func (s *Semaphore) listShared(ctx context.Context) (Listing, error) {
 	var l Listing
 	var err error

@@ -11,16 +11,20 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Slots returns the numbers of the permits: as many as are held, each from 0 to the limit - 1, and none of them anybody
-// else's while this permit holds. They stay the same as long as it does. After the limit was lowered
-// below what is held, numbers can be above it.
+// Slots returns the numbers of the permits: as many as are held, each from 0 to
+// the limit - 1, and none of them anybody else's while this permit holds. They
+// stay the same as long as it does. After the limit was lowered below what is
+// held, numbers can be above it.
 //
-// The first call costs three requests, more if others ask at the same time; who does not call it pays nothing.
-// The numbers are kept in a record beside the semaphore, and are free again as soon as
-// the permit is given back, or its session has ended. Whoever deletes that record by hand has numbers handed out twice.
+// The first call costs three requests, more if others ask at the same time; who
+// does not call it pays nothing. The numbers are kept in a record beside the
+// semaphore, and are free again as soon as the permit is given back, or its
+// session has ended. Whoever deletes that record by hand has numbers handed out
+// twice.
 //
-// The record has 64 KiB. A holder takes 30 bytes of it and one more for each digit and comma of its numbers: there is room
-// for some 1,900 holders of one permit each, or for one of some 12,700. What does not fit is
+// The record has 64 KiB. A holder takes 30 bytes of it and one more for each
+// digit and comma of its numbers: there is room for some 1,900 holders of one
+// permit each, or for one of some 12,700. What does not fit is
 // coordinator.ErrInvalid, before anything is asked if n numbers never can.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.shared != nil {
@@ -41,15 +45,16 @@ func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	return slices.Clone(p.slots), nil
 }
 
-// numbers is the record of the slots' line: the numbers that each holder has, by its contender's ID. Those who are
-// not in the semaphore's line any more have none.
+// numbers is the record of the slots' line: the numbers that each holder has,
+// by its contender's ID. Those who are not in the semaphore's line any more
+// have none.
 type numbers map[string][]int
 
 // maxRecord is how large a record can be; see driver.Session.SetRecord.
 const maxRecord = 64 << 10
 
-// leastSize is how many bytes the record has at least in which somebody has n numbers: an ID of 24 digits, and the numbers from
-// 0 to n - 1.
+// leastSize is how many bytes the record has at least in which somebody has n
+// numbers: an ID of 24 digits, and the numbers from 0 to n - 1.
 func leastSize(n int) int64 {
 	size := int64(len(`{"":[]}`)+24) + int64(n) - 1 // with the commas
 	for from, digits := int64(0), int64(1); from < int64(n); digits++ {
@@ -60,8 +65,9 @@ func leastSize(n int) int64 {
 	return size
 }
 
-// number sees to it that this permit has n numbers. It ends with the permit, too: who waits for numbers while
-// the service is away must hear of the loss at once.
+// number sees to it that this permit has n numbers. It ends with the permit,
+// too: who waits for numbers while the service is away must hear of the loss at
+// once.
 func (p *Permit) number(ctx context.Context, n int) error {
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -76,9 +82,10 @@ func (p *Permit) number(ctx context.Context, n int) error {
 
 // assign is number.
 //
-// The record is read before the line: who is in the record stood in line when it was written, so who is not
-// in the line by now has left, and will not come back, since IDs are not used twice. Writing the record
-// fails if anybody has written it meanwhile.
+// The record is read before the line: who is in the record stood in line when
+// it was written, so who is not in the line by now has left, and will not come
+// back, since IDs are not used twice. Writing the record fails if anybody has
+// written it meanwhile.
 func (p *Permit) assign(ctx context.Context, n int) error {
 	if least := leastSize(n); least > maxRecord {
 		return fmt.Errorf("%w: the numbers of %d permits take %d bytes or more: at most %d are allowed, those of all holders together",
@@ -130,8 +137,8 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 	}
 }
 
-// assign gives a holder n numbers: of those it has the first, or else the least that nobody has. It forgets
-// those who have left.
+// assign gives a holder n numbers: of those it has the first, or else the least
+// that nobody has. It forgets those who have left.
 func (all numbers) assign(id string, n int, standing []recipes.Contender) ([]int, error) {
 	taken, here := map[int]bool{}, map[string]bool{}
 	for _, c := range standing {

@@ -1,10 +1,12 @@
-// Command baton takes locks, permits and leaderships of Baton from the command line, and shows who has them.
+// Command baton takes locks, permits and leaderships of Baton from the command
+// line, and shows who has them.
 //
 //	baton lock nightly-report -- ./report.sh
 //	baton inspect nightly-report
 //
-// The service is named by --url or BATON_URL, in the form that [coordinator.Open] takes. `baton help` lists the commands, and
-// docs/cli.md shows all of it.
+// The service is named by --url or BATON_URL, in the form that
+// [coordinator.Open] takes. `baton help` lists the commands, and docs/cli.md
+// shows all of it.
 //
 // [coordinator.Open]: https://pkg.go.dev/github.com/baton-go/baton/coordinator#Open
 package main

@@ -41,8 +41,9 @@ func (q *queue) ids() []string {
 	return []string{q.first.Place.ID, q.own.Place.ID, q.last.Place.ID}
 }
 
-// conversionKeeps converts twice in the middle of a line, then at its head and at its end: services that make a
-// new entry put it where the newest stand, and count its token anew.
+// conversionKeeps converts twice in the middle of a line, then at its head and
+// at its end: services that make a new entry put it where the newest stand, and
+// count its token anew.
 func conversionKeeps(e *env) {
 	q := e.queue()
 	for mode, value := range map[string]string{"r": "value", "abcdefghij012345": strings.Repeat("\x00\xffü", 16<<10)} { // the largest allowed
@@ -68,8 +69,8 @@ func conversionKeeps(e *env) {
 	})
 }
 
-// convertedHasView: a replica that has not heard of the conversion yet must not be asked, or its answer not be
-// taken for "gone".
+// convertedHasView: a replica that has not heard of the conversion yet must not
+// be asked, or its answer not be taken for "gone".
 func convertedHasView(e *env) {
 	q := e.queue()
 	for i := range 20 {
@@ -78,7 +79,8 @@ func convertedHasView(e *env) {
 	}
 }
 
-// viewsOfConversions: one that is there twice is waited for in vain, and one that is not there is overtaken.
+// viewsOfConversions: one that is there twice is waited for in vain, and one
+// that is not there is overtaken.
 func viewsOfConversions(e *env) {
 	q := e.queue()
 	order := q.ids()
@@ -166,8 +168,9 @@ func conversionIsLeaving(e *env) {
 	e.fires(w, "the converted one left")
 }
 
-// conversionWhileDisconnected: when the client comes back the contender is in the mode that it had before, by an entry
-// that may look like the one that is waited for.
+// conversionWhileDisconnected: when the client comes back the contender is in
+// the mode that it had before, by an entry that may look like the one that is
+// waited for.
 func conversionWhileDisconnected(e *env) {
 	d := e.duel()
 	d.first = e.convert(d.ahead, d.line, d.first, "r", "")
@@ -198,8 +201,8 @@ func conversionKeys(e *env) {
 	}
 }
 
-// listConverted: entries that were converted, and in another order than that in which they stand, stand between others
-// that were not.
+// listConverted: entries that were converted, and in another order than that in
+// which they stand, stand between others that were not.
 func listConverted(e *env) {
 	a, b := e.open(), e.open()
 	line := e.line()
@@ -288,8 +291,9 @@ func convertGone(e *env) {
 	e.unconverted(q.s, q.line, q.own, "Convert of a place that was converted and left", others...)
 }
 
-// thereAndBack converts the one in the middle until it has been in each of two modes twice, and returns all places
-// that it had before. The last of them look like the present one but for their keys.
+// thereAndBack converts the one in the middle until it has been in each of two
+// modes twice, and returns all places that it had before. The last of them look
+// like the present one but for their keys.
 func (e *env) thereAndBack(q *queue) (older []driver.Joined) {
 	for _, mode := range []string{"r", "x", "r"} {
 		older = append(older, q.own)
@@ -298,7 +302,8 @@ func (e *env) thereAndBack(q *queue) (older []driver.Joined) {
 	return older
 }
 
-// convertOlder: a place that was converted is gone, for Convert too, unless it repeats what was done.
+// convertOlder: a place that was converted is gone, for Convert too, unless it
+// repeats what was done.
 func convertOlder(e *env) {
 	q := e.queue()
 	for i, older := range e.thereAndBack(q) {
@@ -307,7 +312,8 @@ func convertOlder(e *env) {
 	}
 }
 
-// convertSpares: the entry of another time has the same ID, session and line, and even the mode that is asked for.
+// convertSpares: the entry of another time has the same ID, session and line,
+// and even the mode that is asked for.
 func convertSpares(e *env) {
 	d := e.duel() // somebody keeps the line
 	old, c := e.join(d.ahead, d.line), contender()
@@ -562,8 +568,8 @@ func writeForeign(e *env) {
 	e.hasPlaces(d.ahead, d.line, "Write to a place of another line", all...)
 }
 
-// writesWakeNobody: Watch waits for leavings among its places. A value is none, whoever writes it, and a conversion is
-// one of the converted place only.
+// writesWakeNobody: Watch waits for leavings among its places. A value is none,
+// whoever writes it, and a conversion is one of the converted place only.
 func writesWakeNobody(e *env) {
 	q := e.queue()
 	w := e.watch(q.behind, q.line, q.own.Place)

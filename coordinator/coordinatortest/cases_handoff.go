@@ -55,7 +55,8 @@ func (e *env) followed(s session, line driver.Line, own, ahead driver.Place) *fo
 	return f
 }
 
-// told waits for the end of a Follow. A false passed says nothing, so may tells whether it could be true.
+// told waits for the end of a Follow. A false passed says nothing, so may tells
+// whether it could be true.
 func (e *env) told(f *follower, after string, may bool) {
 	e.fires(f.outcome, after)
 	if f.passed && !may {
@@ -77,7 +78,8 @@ func contenderOf(p driver.Place) driver.Place {
 	return p
 }
 
-// nearestJoined: who comes next is told of the one before, or of nobody; never of one further ahead.
+// nearestJoined: who comes next is told of the one before, or of nobody; never
+// of one further ahead.
 func nearestJoined(e *env) {
 	a, b, line := e.open(), e.open(), e.line()
 	last := e.joinBehind(a, line)
@@ -242,7 +244,8 @@ func passOfNothing(e *env) {
 	e.alone(d.line)
 }
 
-// passLeavesNothing: neither when nobody is behind, nor when the one behind is gone before it can tell.
+// passLeavesNothing: neither when nobody is behind, nor when the one behind is
+// gone before it can tell.
 func passLeavesNothing(e *env) {
 	a, line := e.open(), e.line()
 	first := e.joinBehind(a, line)
@@ -266,7 +269,8 @@ func passLeavesNothing(e *env) {
 	e.alone(line)
 }
 
-// passGoesUnheard: what a pass leaves comes and goes, with its session at the latest, and wakes nobody.
+// passGoesUnheard: what a pass leaves comes and goes, with its session at the
+// latest, and wakes nobody.
 func passGoesUnheard(e *env) {
 	d := e.duelBy(passes)
 	c := e.connect()
@@ -554,7 +558,8 @@ func (x subject) oneGivesUp(e *env) {
 	}
 }
 
-// toldBeforeArrival: for the client the state was the one it knows when it called; the service never saw it.
+// toldBeforeArrival: for the client the state was the one it knows when it
+// called; the service never saw it.
 func (x subject) toldBeforeArrival(e *env) {
 	d, known := x.duel(e)
 	d.client.Link.HoldRequests()
@@ -565,7 +570,8 @@ func (x subject) toldBeforeArrival(e *env) {
 	e.reached(o, x.call, "a change before the service heard of the wait")
 }
 
-// followMany: several follow, on one client and on others, while changes come faster than they look.
+// followMany: several follow, on one client and on others, while changes come
+// faster than they look.
 func (x subject) followMany(e *env, reconnects bool) {
 	d, _ := x.duel(e)
 	var readers []*outcome
@@ -686,7 +692,8 @@ type link struct {
 
 const middle = 2
 
-// chained lets something happen to the one in the middle while all wait, and passes the line on to its end.
+// chained lets something happen to the one in the middle while all wait, and
+// passes the line on to its end.
 func chained(happen func(c *chain)) func(e *env) {
 	return func(e *env) {
 		c := &chain{relay: relay{env: e, line: e.line()}}

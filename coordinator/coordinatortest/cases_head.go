@@ -144,8 +144,8 @@ func headConverted(e *env) {
 	e.isHead(e.head(q.ahead, q.line), q.own, "own", "when the first has left and the next one was converted")
 }
 
-// headRelay: each becomes the first only to leave, so whoever looks up the first and then its value finds
-// it gone, time and again.
+// headRelay: each becomes the first only to leave, so whoever looks up the
+// first and then its value finds it gone, time and again.
 func headRelay(e *env) {
 	a, b, seer := e.open(), e.open(), e.open()
 	line, last := e.line(), contender()
@@ -169,8 +169,8 @@ func headRelay(e *env) {
 	e.isHead(e.head(seer, line), final, "last", "after a relay")
 }
 
-// headNeverNobody: whoever is the first is converted, and leaves only when the next one stands. The tokens of
-// the heads that are shown rise.
+// headNeverNobody: whoever is the first is converted, and leaves only when the
+// next one stands. The tokens of the heads that are shown rise.
 func headNeverNobody(e *env) {
 	a, b, seer := e.open(), e.open(), e.open()
 	line := e.line()
@@ -236,7 +236,8 @@ var headChangeCases = []testCase{
 	{name: "H2/others who come, go and write are not even notified", needs: []Lever{Events}, body: headOthersNotNotified},
 }
 
-// follow waits for a state of the head that is not known, and goes on while the service is unavailable.
+// follow waits for a state of the head that is not known, and goes on while the
+// service is unavailable.
 func (e *env) follow(s session, line driver.Line, known driver.Version, head *driver.Head) *outcome {
 	o := e.start(func() error {
 		for {
@@ -251,7 +252,8 @@ func (e *env) follow(s session, line driver.Line, known driver.Version, head *dr
 	return o
 }
 
-// headChange lets the last of three wait for another head, and checks that it is the one that happen returns.
+// headChange lets the last of three wait for another head, and checks that it
+// is the one that happen returns.
 func headChange(happen func(e *env, q *queue) driver.Joined) func(e *env) {
 	return func(e *env) {
 		q := e.queue()
@@ -315,7 +317,8 @@ func headOthers(e *env) {
 	e.reached(o, "Head", "a write of the first")
 }
 
-// headOthersNotNotified: a driver may hide needless wake-ups from its caller, but the service has sent them.
+// headOthersNotNotified: a driver may hide needless wake-ups from its caller,
+// but the service has sent them.
 func headOthersNotNotified(e *env) {
 	d := e.duel()
 	also := e.open()

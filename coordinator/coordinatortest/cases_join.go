@@ -444,7 +444,8 @@ func leaveRaces(e *env) {
 	}
 }
 
-// conversionGivenUp: it may have been applied or not, or still be under way when it is called again.
+// conversionGivenUp: it may have been applied or not, or still be under way
+// when it is called again.
 func conversionGivenUp(e *env) {
 	q := e.queue()
 	for i := range 20 {

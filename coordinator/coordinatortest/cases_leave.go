@@ -136,8 +136,9 @@ var leavingCases = join(
 	},
 )
 
-// followedCases check the same of a Follow, for a leaving that is a pass where the way of leaving is not what they check; and of one behind whom
-// nobody else is.
+// followedCases check the same of a Follow, for a leaving that is a pass where
+// the way of leaving is not what they check; and of one behind whom nobody else
+// is.
 var (
 	followedCases = join(follows.told(waysOut), isPassed.told(waysPast), isPassed.toldAtOnce(), isPassed.toldToAll())
 )
@@ -440,8 +441,8 @@ func forgetSparesOthers(e *env) {
 	e.keeps(d.behind, d.line, d.first.Place.ID, d.second.Place.ID, fourth.Place.ID)
 }
 
-// lateConvertCases: the connection breaks while a Convert is on it, and its bytes come to the service after
-// something else has happened to the contender.
+// lateConvertCases: the connection breaks while a Convert is on it, and its
+// bytes come to the service after something else has happened to the contender.
 var lateConvertCases = []testCase{
 	{name: "M4/forget beats a conversion under way", needs: []Lever{Hold, Strand}, body: lateRequest((*late).convert, (*late).forget)},
 	{name: "M4/leave beats a conversion under way", needs: []Lever{Hold, Strand}, body: lateRequest((*late).convert, (*late).leave)},
@@ -494,8 +495,9 @@ func (l *late) forget() { l.forgetUntil(l.s, l.line, l.own.Place.ID) }
 func (l *late) leave()  { leaves.leaveUntil(l.env, l.s, l.line, l.own.Place) }
 func (l *late) remove() { l.ok(l.svc.Remove(l.soon(), l.line, l.own.Place), "Remove of the harness") }
 
-// cutOff makes a call that its caller gives up while nothing passes, and breaks the connection. The client may have the
-// request still, to send it on the next one.
+// cutOff makes a call that its caller gives up while nothing passes, and breaks
+// the connection. The client may have the request still, to send it on the next
+// one.
 func (l *late) cutOff(call func(ctx context.Context) error) {
 	l.client.Link.HoldRequests()
 	l.client.Link.HoldReplies()
@@ -516,8 +518,9 @@ func (l *late) nothing() {
 	l.stands(l.seer, l.line, l.stays.Place.ID, next.Place.ID)
 }
 
-// lateRequest: an entry of one who has left belongs to nobody who would remove it. A late conversion makes one, and so does a
-// late write that makes what is not there.
+// lateRequest: an entry of one who has left belongs to nobody who would remove
+// it. A late conversion makes one, and so does a late write that makes what is
+// not there.
 func lateRequest(request func(*late, context.Context) error, gone func(l *late)) func(e *env) {
 	return func(e *env) {
 		l := e.late()
@@ -534,8 +537,9 @@ func conversionCutOff(e *env) {
 	l.nothing()
 }
 
-// conversionOvertaken: the Convert was repeated, and the contender has gone on and back to its first mode: to
-// the late request all looks as it did when it was sent, but for the key.
+// conversionOvertaken: the Convert was repeated, and the contender has gone on
+// and back to its first mode: to the late request all looks as it did when it
+// was sent, but for the key.
 func conversionOvertaken(e *env) {
 	l := e.late()
 	e.strand(l.client, l.convert)

@@ -31,8 +31,8 @@ func (e *env) checks(s session, line driver.Line, own driver.Joined, stands bool
 	e.is(err, "Check of "+what, driver.ErrGone)
 }
 
-// checkAfterLeave: whoever asks is told by another session, over another way, that the entry has left, and no view of its
-// own may say otherwise.
+// checkAfterLeave: whoever asks is told by another session, over another way,
+// that the entry has left, and no view of its own may say otherwise.
 func checkAfterLeave(e *env) {
 	d, third := e.duel(), e.open()
 	for _, s := range []session{d.behind, third} {
@@ -122,7 +122,8 @@ func oddKeys(line driver.Line, key string) []string {
 	}
 }
 
-// checkOdd: a key comes from elsewhere, and whoever forged it must learn nothing and reach nothing else.
+// checkOdd: a key comes from elsewhere, and whoever forged it must learn
+// nothing and reach nothing else.
 func checkOdd(e *env) {
 	d := e.duel()
 	key := d.first.Place.Key
@@ -172,7 +173,8 @@ func similarLines(id string) (lines []driver.Line) {
 	return lines
 }
 
-// linesOfAll: an operator asks at another place than those who have just joined, and must not be shown less.
+// linesOfAll: an operator asks at another place than those who have just
+// joined, and must not be shown less.
 func linesOfAll(e *env) {
 	a, b, seer := e.open(), e.open(), e.open()
 	all := similarLines(newID())
@@ -280,7 +282,8 @@ func (e *env) spares(d *duel, line driver.Line, own driver.Joined, what string) 
 	e.stands(d.behind, d.line, d.first.Place.ID, d.second.Place.ID)
 }
 
-// removeOne: the first, the last and one in between, each by a session that has nothing to do with it.
+// removeOne: the first, the last and one in between, each by a session that has
+// nothing to do with it.
 func removeOne(e *env) {
 	d, third := e.duel(), e.open()
 	last := e.join(d.ahead, d.line)
@@ -312,7 +315,8 @@ func removeWatched(e *env) {
 	e.same(e.ahead(d.behind, d.line, d.second.Place), []string{}, "ahead of the next one:")
 }
 
-// removeFollowed: nobody may take for an admission what need not be one, whatever the driver leaves for those who follow.
+// removeFollowed: nobody may take for an admission what need not be one,
+// whatever the driver leaves for those who follow.
 func removeFollowed(e *env) {
 	d, third := e.duelBy(passes), e.open()
 	last := e.joinBehind(d.ahead, d.line)
@@ -346,7 +350,8 @@ func removeTold(e *env) {
 	}
 }
 
-// removeGoesOn: whoever joins after that is told of nobody who is not there, and the line hands on from each to the next.
+// removeGoesOn: whoever joins after that is told of nobody who is not there,
+// and the line hands on from each to the next.
 func removeGoesOn(e *env) {
 	d, third := e.duelBy(passes), e.open()
 	e.remove(third, d.line, d.second)
@@ -418,8 +423,9 @@ func removeOdd(e *env) {
 	e.keeps(d.behind, d.line, d.first.Place.ID, d.second.Place.ID)
 }
 
-// removeLostReply: before the call is repeated somebody else has joined. A driver that looks before it removes may not have come as far as
-// that when the connection breaks.
+// removeLostReply: before the call is repeated somebody else has joined. A
+// driver that looks before it removes may not have come as far as that when the
+// connection breaks.
 func removeLostReply(e *env) {
 	c := e.connect()
 	s, holder := e.openOn(c), e.open()

@@ -67,7 +67,8 @@ func recordPassed(e *env) {
 	}
 }
 
-// recordOthers: a semaphore's waiters all wait for its record, and contenders come and go all the time.
+// recordOthers: a semaphore's waiters all wait for its record, and contenders
+// come and go all the time.
 func recordOthers(e *env) {
 	d, known := recordSubject.duel(e)
 	o := recordSubject.reach(e, d.behind, d.line, known, "new")
@@ -114,7 +115,8 @@ func similarRecords(e *env) {
 	}
 }
 
-// recordVersions: the same value again is another state, else a late write could not be told from a timely one.
+// recordVersions: the same value again is another state, else a late write
+// could not be told from a timely one.
 func recordVersions(e *env) {
 	s := e.open()
 	line := e.line()
@@ -162,8 +164,8 @@ func recordIsNobody(e *env) {
 	}
 }
 
-// recordStays: whatever ties contenders to their sessions must not hold the record, and what is cleaned away when a line is
-// empty must not take it along.
+// recordStays: whatever ties contenders to their sessions must not hold the
+// record, and what is cleaned away when a line is empty must not take it along.
 func recordStays(e *env) {
 	a, seer := e.open(), e.open()
 	line := e.line()
@@ -302,7 +304,8 @@ func setLostReply(e *env) {
 	e.setRecord(s, line, "next", now.Version)
 }
 
-// setOvertaken: once for the first record of a line and once over another, whose value even comes back in between.
+// setOvertaken: once for the first record of a line and once over another,
+// whose value even comes back in between.
 func setOvertaken(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()

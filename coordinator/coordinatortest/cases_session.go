@@ -31,8 +31,9 @@ func ttlGranted(e *env) {
 }
 
 // untended joins a line with a session that nobody renews, and cuts it off once
-// it was opened, or renewed, and seer has seen it. The cut also silences clients that ping on their own. It
-// returns when the last acknowledged call began, and when it ended.
+// it was opened, or renewed, and seer has seen it. The cut also silences
+// clients that ping on their own. It returns when the last acknowledged call
+// began, and when it ended.
 func untended(e *env, seer session, renew bool) (s session, line driver.Line, began, ended time.Time) {
 	c := e.connect()
 	began = time.Now()
@@ -338,8 +339,9 @@ func closeRemoves(e *env) {
 	e.closeAhead(d, "the closed session's entries", elsewhere)
 }
 
-// closeAhead closes the session of the one ahead. What it has in that line, and in others where nobody else stands, must be gone
-// at once, and not after its ttl.
+// closeAhead closes the session of the one ahead. What it has in that line, and
+// in others where nobody else stands, must be gone at once, and not after its
+// ttl.
 func (e *env) closeAhead(d *duel, what string, others ...driver.Line) {
 	e.ok(d.ahead.Close(e.soon()), "Close")
 	closed := time.Now()

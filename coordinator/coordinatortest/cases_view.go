@@ -126,7 +126,8 @@ func (c *crowd) churn(e *env, s session, line driver.Line, seed uint64) error {
 	return nil
 }
 
-// viewNeverLacks: whoever stood ahead before a view was asked for, and still stands when it came, must be in it.
+// viewNeverLacks: whoever stood ahead before a view was asked for, and still
+// stands when it came, must be in it.
 func viewNeverLacks(e *env) {
 	line, watcher := e.line(), e.open()
 	c := &crowd{tokens: map[string]driver.Token{}}
@@ -265,7 +266,8 @@ func notLastConverted(e *env) {
 	e.last(q.behind, q.line, q.last, true, "at the end, behind one that was converted later")
 }
 
-// lastNeverEarly: those behind relieve each other, and each comes, or is converted, before the one before it goes.
+// lastNeverEarly: those behind relieve each other, and each comes, or is
+// converted, before the one before it goes.
 func lastNeverEarly(e *env) {
 	s, line := e.open(), e.line()
 	others := []session{e.open(), e.open()}
@@ -420,8 +422,8 @@ func (e *env) busy(s session, line driver.Line) error {
 	return s.Leave(e.soon(), line, own.Place)
 }
 
-// manyWriters: a conversion or write that goes to another's entry ends that one's, and two writes over one version
-// lose a count.
+// manyWriters: a conversion or write that goes to another's entry ends that
+// one's, and two writes over one version lose a count.
 func manyWriters(e *env) {
 	shared := e.connect()
 	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
@@ -447,7 +449,8 @@ var staleCases = []testCase{
 	{name: "J2/joining again finds the entry though the record has changed", body: joinAgainStale},
 }
 
-// versionJoins: in a line where nobody is and in one where somebody is, alone and not, and without a version.
+// versionJoins: in a line where nobody is and in one where somebody is, alone
+// and not, and without a version.
 func versionJoins(e *env) {
 	a, b := e.open(), e.open()
 	line := e.line()
@@ -481,7 +484,8 @@ func (e *env) refuseStale(s session, line driver.Line, version driver.Version, a
 	e.is(err, fmt.Sprintf("Join (Alone: %t) with a version that is not the record's", alone), driver.ErrStale)
 }
 
-// versionRefused: an entry that was let in under an old limit would hold what is not there any more.
+// versionRefused: an entry that was let in under an old limit would hold what
+// is not there any more.
 func versionRefused(e *env) {
 	a, b := e.open(), e.open()
 	line, other := e.line(), e.line()
@@ -544,7 +548,8 @@ func staleNoWatch(e *env) {
 	}
 }
 
-// joinMeetsNewer: the record had the version when the request was sent, and has another when it arrives.
+// joinMeetsNewer: the record had the version when the request was sent, and has
+// another when it arrives.
 func joinMeetsNewer(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
@@ -562,8 +567,8 @@ func joinMeetsNewer(e *env) {
 	e.keeps(seer, line, stays.Place.ID)
 }
 
-// joinAgainStale: the contender was let in when its version was the record's. That its reply was lost does not
-// change it.
+// joinAgainStale: the contender was let in when its version was the record's.
+// That its reply was lost does not change it.
 func joinAgainStale(e *env) {
 	s, other := e.open(), e.open()
 	line, c := e.line(), contender()
@@ -616,7 +621,8 @@ func wholeLine(e *env) {
 	})
 }
 
-// wholeFresh: replicas may lag, but not behind what their own client has done. There is no place that says how new it has to be.
+// wholeFresh: replicas may lag, but not behind what their own client has done.
+// There is no place that says how new it has to be.
 func wholeFresh(e *env) {
 	s := e.open()
 	line := e.line()

@@ -281,8 +281,8 @@ func (x subject) sessionClosed(e *env) {
 	}
 }
 
-// resetIsNoChange waits without repeating: the wait may go on or say ErrUnavailable, but it must not say that
-// something has changed.
+// resetIsNoChange waits without repeating: the wait may go on or say
+// ErrUnavailable, but it must not say that something has changed.
 func (x subject) resetIsNoChange(e *env) {
 	d, known := x.duel(e)
 	o := e.start(func() error { _, err := x.read(e.ctx, d.behind, d.line, known); return err })

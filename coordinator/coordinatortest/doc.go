@@ -39,9 +39,9 @@
 //
 // # Time
 //
-// What must happen is waited for, up to Patience. What must not happen is looked for
-// after Settle. With [Harness.Bubble] set to testing/synctest's Test both cost nothing. The order of
-// events is never asserted by sleeping.
+// What must happen is waited for, up to Patience. What must not happen is
+// looked for after Settle. With [Harness.Bubble] set to testing/synctest's Test
+// both cost nothing. The order of events is never asserted by sleeping.
 //
 // What cannot be checked from outside is listed with the reason, by the same log.
 //

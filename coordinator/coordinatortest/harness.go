@@ -212,9 +212,11 @@ type Harness struct {
 	// for bytes to reach the proxy. The default is 200 milliseconds.
 	Settle time.Duration
 
-	// Attempts is how often a case may be run: again only after a failure in which the driver said that the
-	// service was unavailable or that the session was lost. On a busy machine a real service is away now and
-	// then and lets a session go. The default, right for a service that does neither by itself, is 1.
+	// Attempts is how often a case may be run: again only after a failure in
+	// which the driver said that the service was unavailable or that the
+	// session was lost. On a busy machine a real service is away now and then
+	// and lets a session go. The default, right for a service that does neither
+	// by itself, is 1.
 	Attempts int
 
 	// Bubble runs each case; testing/synctest.Test for a driver without I/O. Nil
@@ -224,8 +226,9 @@ type Harness struct {
 	// Lacks names the levers that this harness does not have, with reasons.
 	Lacks map[Lever]string
 
-	// Without names the cases that cannot hold for a driver.Sharer, whose layout is somebody else's, by the beginnings of
-	// their names, with reasons. For other drivers it is empty.
+	// Without names the cases that cannot hold for a driver.Sharer, whose
+	// layout is somebody else's, by the beginnings of their names, with
+	// reasons. For other drivers it is empty.
 	Without map[string]string
 }
 
@@ -307,8 +310,8 @@ const (
 	OddTTL   Lever = "OddTTL" // Harness.OddTTL and GrantedTTL
 )
 
-// The capabilities of driver.Capabilities that have cases. A driver without one is named in Harness.Lacks
-// like a lever, with the reason.
+// The capabilities of driver.Capabilities that have cases. A driver without one
+// is named in Harness.Lacks like a lever, with the reason.
 const (
 	Handoff     Lever = "Handoff"
 	Converter   Lever = "Converter"

@@ -14,10 +14,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Run checks a driver against the contract in package driver: one subtest for each
-// case, named after the clause that it checks. A case that fails prints the clause, what was seen and
-// what was wanted. Cases whose levers the harness lacks are skipped, and
-// what was not checked is logged at the end.
+// Run checks a driver against the contract in package driver: one subtest for
+// each case, named after the clause that it checks. A case that fails prints
+// the clause, what was seen and what was wanted. Cases whose levers the harness
+// lacks are skipped, and what was not checked is logged at the end.
 func Run(t *testing.T, h Harness) {
 	h = h.withDefaults()
 	if h.Start == nil {
@@ -206,8 +206,9 @@ func (g *group) wait(patience time.Duration) bool {
 	}
 }
 
-// subject is what a session can follow from state to state: the first entry of a line, or its record. The clauses
-// for the two are the same where the cases are.
+// subject is what a session can follow from state to state: the first entry of
+// a line, or its record. The clauses for the two are the same where the cases
+// are.
 type subject struct {
 	call string // "Head" or "Record"
 	read func(ctx context.Context, s session, line driver.Line, known driver.Version) (state, error)
@@ -264,8 +265,9 @@ func (x subject) duel(e *env) (*duel, driver.Version) {
 	return d, now.version
 }
 
-// reach follows the subject from a known state until it has the value. It goes on while the service is
-// unavailable, as clause W4 wants package coordinator to do.
+// reach follows the subject from a known state until it has the value. It goes
+// on while the service is unavailable, as clause W4 wants package coordinator
+// to do.
 func (x subject) reach(e *env, s session, line driver.Line, known driver.Version, value string) *outcome {
 	return e.start(func() error {
 		for {

@@ -126,8 +126,8 @@ func (e *env) ends(o *outcome, d time.Duration, what string) error {
 	return o.err
 }
 
-// watch starts a Watch and lets it reach the service. It goes on while the service is unavailable, as
-// clause W4 wants package coordinator to do.
+// watch starts a Watch and lets it reach the service. It goes on while the
+// service is unavailable, as clause W4 wants package coordinator to do.
 func (e *env) watch(s session, line driver.Line, places ...driver.Place) *outcome {
 	o := e.start(func() error {
 		for {
@@ -235,7 +235,8 @@ func (e *env) writeUntil(s session, line driver.Line, own driver.Place, value st
 		"Write, repeated while the service is unavailable")
 }
 
-// shows waits until a list, read by any session, has this entry in the second place: behind that of another session.
+// shows waits until a list, read by any session, has this entry in the second
+// place: behind that of another session.
 func (e *env) shows(s session, line driver.Line, own driver.Joined, value string) {
 	e.eventually(fmt.Sprintf("the second in line is %+v with token %d and value %.20q", own.Place, own.Token, value),
 		func() bool {
@@ -244,7 +245,8 @@ func (e *env) shows(s session, line driver.Line, own driver.Joined, value string
 		})
 }
 
-// showsNow checks the same of a list that must be current: the session has done the latest change itself.
+// showsNow checks the same of a list that must be current: the session has done
+// the latest change itself.
 func (e *env) showsNow(s session, line driver.Line, at int, own driver.Joined, value string) {
 	entries := e.list(s, line)
 	if len(entries) <= at || !sameEntry(entries[at], own, value) {
@@ -288,7 +290,8 @@ func (e *env) setRecord(s session, line driver.Line, value string, known driver.
 	return version
 }
 
-// setRecordUntil gives the record a value, whatever it was before, also while the outcome is unknown.
+// setRecordUntil gives the record a value, whatever it was before, also while
+// the outcome is unknown.
 func (e *env) setRecordUntil(s session, line driver.Line, value string) {
 	e.ok(e.again(func(ctx context.Context) error { return overwrite(ctx, s, line, value) }),
 		"Record and SetRecord, repeated while the service is unavailable")
@@ -316,8 +319,8 @@ func (e *env) catchUp(s, other session, line driver.Line) {
 		"Watch of a place that was left")
 }
 
-// lostReply runs a call whose request is applied and whose reply is lost with the connection. applied
-// says when the service has done it.
+// lostReply runs a call whose request is applied and whose reply is lost with
+// the connection. applied says when the service has done it.
 func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied func() bool) {
 	c.Link.HoldReplies()
 	o := e.start(func() error { return call(e.soon()) })
@@ -328,8 +331,9 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 	_ = e.ends(o, e.Patience, "a call whose connection broke")
 }
 
-// lostJoin joins behind another, with a reply that is lost. It returns the one who stays. Without that one the
-// line need not exist, and a driver may have to make it first: then the lost reply is not that of the join.
+// lostJoin joins behind another, with a reply that is lost. It returns the one
+// who stays. Without that one the line need not exist, and a driver may have to
+// make it first: then the lost reply is not that of the join.
 func (e *env) lostJoin(c Client, s, seer session, line driver.Line, x driver.Contender) (stays string) {
 	stays = e.join(seer, line).Place.ID
 	e.acquaint(s, line)
@@ -339,14 +343,15 @@ func (e *env) lostJoin(c Client, s, seer session, line driver.Line, x driver.Con
 	return stays
 }
 
-// acquaint lets a session see that somebody is in a line. A driver may send another request to join one of which it does not
-// know that, and a second one when the first is refused.
+// acquaint lets a session see that somebody is in a line. A driver may send
+// another request to join one of which it does not know that, and a second one
+// when the first is refused.
 func (e *env) acquaint(s session, line driver.Line) {
 	e.leave(s, line, e.join(s, line).Place)
 }
 
-// strand runs calls whose requests stay on the wire of a connection that the client has lost. For a Join
-// somebody must stand in the line, see lostJoin.
+// strand runs calls whose requests stay on the wire of a connection that the
+// client has lost. For a Join somebody must stand in the line, see lostJoin.
 func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 	c.Link.HoldRequests()
 	var running []*outcome

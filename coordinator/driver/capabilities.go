@@ -52,8 +52,9 @@ type Handoff interface {
 // are ErrInvalid. The contenders of a semaphore then wait by reading the queue after each
 // change, and after a change of the limit until those admitted by the old one have left.
 type Converter interface {
-	// Convert gives the place of own to an entry with another mode and a new value. own is what Join
-	// returned, with the place that an earlier Convert returned, if there was one.
+	// Convert gives the place of own to an entry with another mode and a new
+	// value. own is what Join returned, with the place that an earlier Convert
+	// returned, if there was one.
 	//
 	// M1: It happens in one step. ID, session, token and place in the line stay. A view
 	// shows the old entry or the new one, never both and never neither.
@@ -117,33 +118,43 @@ type QueueWatcher interface {
 // Without it, a token is checked by a List, and to list the queues or to remove an entry is
 // ErrInvalid.
 type Operator interface {
-	// Check asks whether the entry with a key stands in the line with a token, whatever session it belongs to. Key and token may
-	// come from another process. It reads that one entry, however long the line is.
+	// Check asks whether the entry with a key stands in the line with a token,
+	// whatever session it belongs to. Key and token may come from another
+	// process. It reads that one entry, however long the line is.
 	//
-	// K1: nil means that the entry stood in the line, with that token, at some moment after the call began.
+	// K1: nil means that the entry stood in the line, with that token, at some
+	// moment after the call began.
 	//
-	// K2: ErrGone means that it did not: it was left, forgotten, converted or deleted, its session ended, or no entry of
-	// this line ever had that key and token, however odd they are.
+	// K2: ErrGone means that it did not: it was left, forgotten, converted or
+	// deleted, its session ended, or no entry of this line ever had that key
+	// and token, however odd they are.
 	Check(ctx context.Context, line Line, key string, token Token) error
 
-	// Remove removes exactly the entry with a key and token from the line, whatever session it belongs to: the hand of an operator. Key
-	// and token may come from another process.
+	// Remove removes exactly the entry with a key and token from the line,
+	// whatever session it belongs to: the hand of an operator. Key and token
+	// may come from another process.
 	//
-	// X1: After nil the entry is gone, and the line goes on as if an operator had deleted it at the service: whoever waits for it hears
-	// of a leaving that is no Pass, and to its own contender it is an entry that somebody else has removed.
+	// X1: After nil the entry is gone, and the line goes on as if an operator
+	// had deleted it at the service: whoever waits for it hears of a leaving
+	// that is no Pass, and to its own contender it is an entry that somebody
+	// else has removed.
 	//
 	// X2: ErrGone means that there was no such entry, as in K2, and that nothing was deleted.
 	//
 	// X3: Calling Remove again after an unknown outcome is safe; the second call may say ErrGone.
 	Remove(ctx context.Context, line Line, key string, token Token) error
 
-	// Lines returns the lines in which somebody stands, each once and in no order. It reads them one after the other, and so shows several
-	// moments. No request reads values, or more than one listing or a bounded part of one.
+	// Lines returns the lines in which somebody stands, each once and in no
+	// order. It reads them one after the other, and so shows several moments.
+	// No request reads values, or more than one listing or a bounded part of
+	// one.
 	//
-	// E1: A line in which somebody stood during all of the call is there, whatever session that is of.
+	// E1: A line in which somebody stood during all of the call is there,
+	// whatever session that is of.
 	//
-	// E2: A line in which nobody stood at any moment of the call is not there, whatever the service keeps of it: a record, an empty
-	// place, what was left by Pass.
+	// E2: A line in which nobody stood at any moment of the call is not there,
+	// whatever the service keeps of it: a record, an empty place, what was left
+	// by Pass.
 	Lines(ctx context.Context) ([]Line, error)
 }
 
@@ -151,7 +162,8 @@ type Operator interface {
 //
 // Without it, waiting for such a request is ErrInvalid.
 type Revoker interface {
-	// Revoked waits until somebody has asked the contender of own to give up. When own is not in the line the error is
-	// ErrGone, and in a line without such requests ErrInvalid. W3 and W4 hold for it.
+	// Revoked waits until somebody has asked the contender of own to give up.
+	// When own is not in the line the error is ErrGone, and in a line without
+	// such requests ErrInvalid. W3 and W4 hold for it.
 	Revoked(ctx context.Context, line Line, own Place) error
 }

@@ -36,15 +36,17 @@ import (
 )
 
 // Token is a fencing token: the service's own number for one grant. Tokens of
-// one line rise strictly in the order in which contenders joined it, for as long as
-// the service keeps its data. It is etcd's create revision and ZooKeeper's czxid. Tokens are compared as numbers, and are a
-// BIGINT to databases.
+// one line rise strictly in the order in which contenders joined it, for as
+// long as the service keeps its data. It is etcd's create revision and
+// ZooKeeper's czxid. Tokens are compared as numbers, and are a BIGINT to
+// databases.
 type Token int64
 
 // String writes the token in decimal digits, for people, headers and the like.
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
-// ParseToken reads what String wrote. Anything but a positive number in its shortest form is ErrInvalid.
+// ParseToken reads what String wrote. Anything but a positive number in its
+// shortest form is ErrInvalid.
 func ParseToken(s string) (Token, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if t := Token(n); err == nil && t > 0 && t.String() == s {
@@ -61,13 +63,15 @@ type Line string
 
 // Contender is one attempt to stand in a line.
 type Contender struct {
-	// ID tells this contender from all others of the line: 16 to 32 lower-case hex
-	// digits, chosen at random by the coordinator, which does not use it again, unless the session is a Recycler.
+	// ID tells this contender from all others of the line: 16 to 32 lower-case
+	// hex digits, chosen at random by the coordinator, which does not use it
+	// again, unless the session is a Recycler.
 	ID string
 	// Mode is the recipe's mark, 1 to 16 characters of a-z and 0-9 ("x", "r", "p3").
 	// Every view shows it.
 	Mode string
-	// Value is shown by List. It is at most 64 KiB, and is not written to any more, also after the call.
+	// Value is shown by List. It is at most 64 KiB, and is not written to any
+	// more, also after the call.
 	Value []byte
 	// Alone asks to join only if the line is empty. See J6.
 	Alone bool
@@ -105,7 +109,8 @@ type Joined struct {
 	// First is true when the service showed, at or after the moment of joining, that
 	// nobody is ahead. False says nothing.
 	First bool
-	// Nearest is who stood directly ahead, if the service could say so without reading the line. See J8.
+	// Nearest is who stood directly ahead, if the service could say so without
+	// reading the line. See J8.
 	Nearest Place
 }
 
@@ -222,9 +227,10 @@ type Session interface {
 	// joining, Join returns ErrStale, leaves no entry and no watch, and wakes nobody. With
 	// Alone set as well and both against it, it may be either error.
 	//
-	// J8: Nearest is zero, or the place of one who had joined before own, with no contender of Baton between the
-	// two when own joined. It may have left since. It costs the same however long the line is: a driver
-	// that would have to read the line leaves it zero.
+	// J8: Nearest is zero, or the place of one who had joined before own, with
+	// no contender of Baton between the two when own joined. It may have left
+	// since. It costs the same however long the line is: a driver that would
+	// have to read the line leaves it zero.
 	Join(ctx context.Context, line Line, c Contender) (Joined, error)
 
 	// Ahead shows the line as it was at one moment, from where own stands.
@@ -303,8 +309,9 @@ type Session interface {
 	// SetRecord writes the line's record if its version is known, and returns the new
 	// version. The value has 1 byte to 64 KiB. A zero version means that there must be no record.
 	//
-	// D3: With another version, Any included, the error is ErrStale, and nothing is written. When the same call is
-	// repeated after an unknown outcome, ErrStale may also mean that the first one was applied.
+	// D3: With another version, Any included, the error is ErrStale, and
+	// nothing is written. When the same call is repeated after an unknown
+	// outcome, ErrStale may also mean that the first one was applied.
 	//
 	// D4: A record is no contender: a line with a record and nobody in it is empty.
 	// A record stays when contenders leave and sessions end.

@@ -7,8 +7,10 @@ import (
 
 // Examiner is a Driver that can tell people how its service is, beyond what a session shows.
 type Examiner interface {
-	// Examine asks every server of the service that it knows. What cannot be found out is a finding too, so there is no error; when
-	// ctx ends it returns what it has. It leaves nothing behind, and is for people: nothing depends on it.
+	// Examine asks every server of the service that it knows. What cannot be
+	// found out is a finding too, so there is no error; when ctx ends it
+	// returns what it has. It leaves nothing behind, and is for people: nothing
+	// depends on it.
 	Examine(ctx context.Context) []Finding
 }
 

@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// NewLine returns the line of a kind, letters and "-", and a name, which is turned into one path component. Slashes are escaped
-// like all else, so that the lines of "a" and "a/b" can never lie inside each other, which etcd's prefix ranges
-// and ZooKeeper's children would make a double grant of. It does not check either of the two.
+// NewLine returns the line of a kind, letters and "-", and a name, which is
+// turned into one path component. Slashes are escaped like all else, so that
+// the lines of "a" and "a/b" can never lie inside each other, which etcd's
+// prefix ranges and ZooKeeper's children would make a double grant of. It does
+// not check either of the two.
 func NewLine(kind, name string) Line {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -21,7 +21,8 @@ import (
 // clients gives the driver its etcd client.
 type clients interface {
 	get(ctx context.Context) (*clientv3.Client, error)
-	// lead is the context of a request that a member is to refuse if it knows no leader: see withLeader.
+	// lead is the context of a request that a member is to refuse if it knows
+	// no leader: see withLeader.
 	lead(ctx context.Context) context.Context
 	// wire is how c sends what is sent most.
 	wire(c *clientv3.Client) wire
@@ -60,7 +61,8 @@ func newDialer(cfg *clientv3.Config) *dialer {
 	return d
 }
 
-// intercept is a gRPC interceptor for requests, below that of clientv3. Streams have what the context of their watch has.
+// intercept is a gRPC interceptor for requests, below that of clientv3. Streams
+// have what the context of their watch has.
 func (d *dialer) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
@@ -73,7 +75,8 @@ func (d *dialer) intercept(
 	return err
 }
 
-// isLed tells the requests for which a member must know a leader. The others ask about the member itself.
+// isLed tells the requests for which a member must know a leader. The others
+// ask about the member itself.
 func isLed(method string) bool { return !strings.HasPrefix(method, "/etcdserverpb.Maintenance/") }
 
 func (d *dialer) lead(ctx context.Context) context.Context { return ctx } // intercept does it
@@ -337,8 +340,9 @@ func (d *service) grant(ctx context.Context, c *clientv3.Client, ttl time.Durati
 //
 // Renew must not ask for that: KeepAliveOnce repeats at once what is refused so.
 //
-// A client that the driver made asks for it by itself, see dialer.intercept: added to what clientv3 has put there by then it
-// costs less. So requests call lead of their clients, which knows.
+// A client that the driver made asks for it by itself, see dialer.intercept:
+// added to what clientv3 has put there by then it costs less. So requests call
+// lead of their clients, which knows.
 func withLeader(ctx context.Context) context.Context {
 	if _, has := metadata.FromOutgoingContext(ctx); has {
 		return clientv3.WithRequireLeader(ctx)

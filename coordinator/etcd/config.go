@@ -30,9 +30,11 @@ const (
 	pingTime    = 10 * time.Second
 	pingTimeout = 2 * time.Second
 
-	// window is how much of an answer a member may send before the client has read it: more than all but the longest
-	// listings. With a window that adapts itself, which is the default, gRPC follows each answer with a ping to measure the
-	// connection: two messages more that both sides write and read, for one that fits into any window.
+	// window is how much of an answer a member may send before the client has
+	// read it: more than all but the longest listings. With a window that
+	// adapts itself, which is the default, gRPC follows each answer with a ping
+	// to measure the connection: two messages more that both sides write and
+	// read, for one that fits into any window.
 	window = 1 << 20
 )
 
@@ -41,12 +43,13 @@ const (
 //	etcd://h1:2379,h2:2379/namespace
 //	etcds://user:password@h1,h2,h3/namespace?cacert=/etc/ca.pem&cert=...&key=...
 //
-// The scheme etcds uses TLS, against the system's roots unless cacert names a file of
-// trusted certificates. cert and key name the client's certificate; they are
-// read again for each connection, so that a renewed certificate is used.
-// servername is the name to look for in the servers' certificates instead of
-// the host's. dial-timeout (2s) bounds one attempt to connect to one member. layout says how lines are laid out:
-// native (the default), or as a client does with which they are shared, see [Layout].
+// The scheme etcds uses TLS, against the system's roots unless cacert names a
+// file of trusted certificates. cert and key name the client's certificate;
+// they are read again for each connection, so that a renewed certificate is
+// used. servername is the name to look for in the servers' certificates instead
+// of the host's. dial-timeout (2s) bounds one attempt to connect to one member.
+// layout says how lines are laid out: native (the default), or as a client does
+// with which they are shared, see [Layout].
 //
 // Open reads the files but does not talk to the service; the first session does that. It
 // tells about bad credentials with driver.ErrRefused, and if there is no connection

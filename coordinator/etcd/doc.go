@@ -19,13 +19,15 @@
 // than one and a half election timeouts (2 s with its defaults). A TTL
 // that is not granted exactly is refused, since a holder computes its deadline from it.
 //
-// A client that the driver makes itself has gRPC's keep-alive on, reconnects within
-// half a second of a member's return and logs nothing. gRPC pings no sooner than
-// every 10 s, so a member that is stopped rather than dead can keep those who wait on
-// it for about 12 s; an attempt that is given up sooner goes to the next member. A
-// client that was given keeps its own settings: set DialKeepAliveTime on it, or it
-// waits on a dead connection for as long as TCP does. gRPC's windows of fixed size
-// (grpc.WithStaticStreamWindowSize and grpc.WithStaticConnWindowSize), which save two messages for each answer, are worth having too.
+// A client that the driver makes itself has gRPC's keep-alive on, reconnects
+// within half a second of a member's return and logs nothing. gRPC pings no
+// sooner than every 10 s, so a member that is stopped rather than dead can keep
+// those who wait on it for about 12 s; an attempt that is given up sooner goes
+// to the next member. A client that was given keeps its own settings: set
+// DialKeepAliveTime on it, or it waits on a dead connection for as long as TCP
+// does. gRPC's windows of fixed size (grpc.WithStaticStreamWindowSize and
+// grpc.WithStaticConnWindowSize), which save two messages for each answer, are
+// worth having too.
 //
 // With a user name and password every renewal costs an authentication, because the
 // client fetches a token for each stream it opens. Client certificates do not.
@@ -57,7 +59,8 @@
 //	SetRecord  one transaction
 //	Close      one revoke
 //
-// What Ahead, Head, List, a wait for several places and a Join that finds no tail cost grows with the line.
+// What Ahead, Head, List, a wait for several places and a Join that finds no
+// tail cost grows with the line.
 //
 // # One session
 //
@@ -79,40 +82,52 @@
 //	          │                          └─ without ───────────────► look │
 //	          └─ it was not there ─────────────────────────────────► look ┘ ─► first
 //
-// Tail and marks are bound to leases, and are short cuts. Without them the line is read; to delete any of them is safe, to write
-// one is not. See handover.go.
+// Tail and marks are bound to leases, and are short cuts. Without them the line
+// is read; to delete any of them is safe, to write one is not. See handover.go.
 //
-// With a client of its own, a session that has two requests under way, to join lines that seem empty or to leave them, lets further ones wait,
-// and sends them together in one transaction when the first of the two is answered, or after a moment: see request.go. Their
-// entries have one revision, each in a line of its own. A request whose context has gRPC metadata to send goes alone.
+// With a client of its own, a session that has two requests under way, to join
+// lines that seem empty or to leave them, lets further ones wait, and sends
+// them together in one transaction when the first of the two is answered, or
+// after a moment: see request.go. Their entries have one revision, each in a
+// line of its own. A request whose context has gRPC metadata to send goes
+// alone.
 //
-// A session that is Baton's own uses the names of contenders again, since etcd's index keeps each name until it is
-// compacted: only together with the create revision does a key stand for one contender. A borrowed lease makes no
+// A session that is Baton's own uses the names of contenders again, since
+// etcd's index keeps each name until it is compacted: only together with the
+// create revision does a key stand for one contender. A borrowed lease makes no
 // marks, which could outlive the session.
 //
 // # Records and converted entries
 //
 // A line's record is a key beside the line, without a lease: nobody removes it.
 //
-// A conversion deletes the contender's key and makes another, whose name has the place in the line that its
-// create revision lacks. Views read both.
+// A conversion deletes the contender's key and makes another, whose name has
+// the place in the line that its create revision lacks. Views read both.
 //
 // # Lines shared with other clients
 //
-// With [Layout], or layout=concurrency in the URL, lines are those of etcd's package concurrency, and its mutexes and elections,
-// etcdctl lock and etcdctl elect, and the server's lock and election services stand in them too. Names are theirs. A contender's key is
-// named after its lease, so each further one of a session in the same line gets a lease of its own, which Renew renews as well. There are no
-// tails and marks, conversions and records. Join is one transaction, Ahead one read with values, Follow a watch and a look for the key ahead and, after
-// driver.Settle, for its own; Leave and Forget are one transaction; Renew and Close are one request for each lease. A key ahead that does not end in its lease makes
-// Ahead fail with driver.ErrRefused and its name. See docs/interop.md.
+// With [Layout], or layout=concurrency in the URL, lines are those of etcd's
+// package concurrency, and its mutexes and elections, etcdctl lock and etcdctl
+// elect, and the server's lock and election services stand in them too. Names
+// are theirs. A contender's key is named after its lease, so each further one
+// of a session in the same line gets a lease of its own, which Renew renews as
+// well. There are no tails and marks, conversions and records. Join is one
+// transaction, Ahead one read with values, Follow a watch and a look for the
+// key ahead and, after driver.Settle, for its own; Leave and Forget are one
+// transaction; Renew and Close are one request for each lease. A key ahead that
+// does not end in its lease makes Ahead fail with driver.ErrRefused and its
+// name. See docs/interop.md.
 //
 // # Lines under the native layout are Baton's alone
 //
-// No other program may stand in a line under Baton's layout: not concurrency.Mutex or Election, not etcdctl lock. A contender
-// that is told of the one directly ahead does not read the line, and is admitted past a key of another program that stands between
-// the two; the other program knows nothing of converted entries and takes marks for contenders. Keys that others put below a line are shown in
-// listings, and waited for by those who happen to read the line, but nobody may rely on that; those whose
-// names end in "~" are taken for marks, and may be deleted.
+// No other program may stand in a line under Baton's layout: not
+// concurrency.Mutex or Election, not etcdctl lock. A contender that is told of
+// the one directly ahead does not read the line, and is admitted past a key of
+// another program that stands between the two; the other program knows nothing
+// of converted entries and takes marks for contenders. Keys that others put
+// below a line are shown in listings, and waited for by those who happen to
+// read the line, but nobody may rely on that; those whose names end in "~" are
+// taken for marks, and may be deleted.
 //
 // # Package concurrency
 //

@@ -12,17 +12,20 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Convert puts the contender under a new key in the transaction that deletes the old one (M1). The old key's
-// watches tell of the deletion (M2), and a view finds the new key in the range of those that
-// were converted, at the place that its name says.
+// Convert puts the contender under a new key in the transaction that deletes
+// the old one (M1). The old key's watches tell of the deletion (M2), and a view
+// finds the new key in the range of those that were converted, at the place
+// that its name says.
 //
-// The old entry is compared, so a request that is late finds it gone once the contender has left, was
-// forgotten or was converted by a later call (M4). The same holds for a call that is repeated after
-// the first was applied: then the new entry stands, with this rank and mode, and is the outcome (M3).
+// The old entry is compared, so a request that is late finds it gone once the
+// contender has left, was forgotten or was converted by a later call (M4). The
+// same holds for a call that is repeated after the first was applied: then the
+// new entry stands, with this rank and mode, and is the outcome (M3).
 //
-// The sentinel is compared, too. A session on a borrowed lease deletes its entries in several
-// transactions when there are many; the first deletes the sentinel, and between that and the last no
-// entry may move to where the deletions have been.
+// The sentinel is compared, too. A session on a borrowed lease deletes its
+// entries in several transactions when there are many; the first deletes the
+// sentinel, and between that and the last no entry may move to where the
+// deletions have been.
 func (s *session) Convert(
 	ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
@@ -81,13 +84,15 @@ func (s *session) Convert(
 	return driver.Place{}, driver.ErrGone
 }
 
-// Write puts the value into the entry's key, which keeps its create revision and thus its place; watches for a
-// leaving do not show puts.
+// Write puts the value into the entry's key, which keeps its create revision
+// and thus its place; watches for a leaving do not show puts.
 //
-// It compares the mod revision that the entry had when this session last heard of it. A request that
-// is late thus finds another one once a later Write has succeeded (P1), and none once the contender
-// has left (P2). When an earlier request was applied without our hearing of it, this one is refused and sent again
-// with what the refusal told: each refusal is the doing of one earlier call, so that ends.
+// It compares the mod revision that the entry had when this session last heard
+// of it. A request that is late thus finds another one once a later Write has
+// succeeded (P1), and none once the contender has left (P2). When an earlier
+// request was applied without our hearing of it, this one is refused and sent
+// again with what the refusal told: each refusal is the doing of one earlier
+// call, so that ends.
 func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	if err := s.alive(); err != nil {
 		return err
@@ -122,8 +127,8 @@ func (s *session) write(ctx context.Context, e mine, value []byte, lease clientv
 	}
 }
 
-// writes remembers the mod revisions of entries that were written, by contender. It saves requests; what it
-// lacks, the refusal of a Write tells.
+// writes remembers the mod revisions of entries that were written, by
+// contender. It saves requests; what it lacks, the refusal of a Write tells.
 type writes struct {
 	mu   sync.Mutex
 	last map[string]written
@@ -135,7 +140,8 @@ type written struct {
 	mod int64
 }
 
-// revision is the newest mod revision of an entry that is known: that of its making if nobody wrote it.
+// revision is the newest mod revision of an entry that is known: that of its
+// making if nobody wrote it.
 func (w *writes) revision(e mine) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,19 +164,24 @@ func (w *writes) drop(contender string) {
 	delete(w.last, contender)
 }
 
-// Guard returns a comparison for a transaction of the caller's own on the cluster that gave the grant: it is true while the
-// grant of the sequencer holds, by the cluster's word, at the very moment at which the transaction is applied.
+// Guard returns a comparison for a transaction of the caller's own on the
+// cluster that gave the grant: it is true while the grant of the sequencer
+// holds, by the cluster's word, at the very moment at which the transaction is
+// applied.
 //
 //	holds, err := etcd.Guard(seq)
 //	resp, err := client.Txn(ctx).If(holds).Then(clientv3.OpPut("/orders/42", "paid")).Commit()
 //	... !resp.Succeeded: the grant was over, and nothing was written
 //
-// So what is in Then can not be written late, whoever was stopped for however long, and needs no token beside it. It costs no
-// request. Add it to other comparisons as you like. When it fails, coordinator.Client.Check says why.
+// So what is in Then can not be written late, whoever was stopped for however
+// long, and needs no token beside it. It costs no request. Add it to other
+// comparisons as you like. When it fails, coordinator.Client.Check says why.
 //
-// The client must see the keys as Baton's does: one of package clientv3/namespace must be the one that was given to
-// FromClient. On another cluster the comparison is never true, since no entry there has this name. A sequencer of another kind of service, or
-// one that makes no sense, is driver.ErrInvalid.
+// The client must see the keys as Baton's does: one of package
+// clientv3/namespace must be the one that was given to FromClient. On another
+// cluster the comparison is never true, since no entry there has this name. A
+// sequencer of another kind of service, or one that makes no sense, is
+// driver.ErrInvalid.
 func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 	if err := seq.Validate(); err != nil {
 		return clientv3.Cmp{}, err

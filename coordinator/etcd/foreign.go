@@ -19,13 +19,16 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the layout of etcd's package concurrency, which etcdctl lock, etcdctl elect, and the server's lock
-// and election services, jetcd's among their users, have in common:
+// This file has the layout of etcd's package concurrency, which etcdctl lock,
+// etcdctl elect, and the server's lock and election services, jetcd's among
+// their users, have in common:
 //
 //	<namespace>/<name>/<lease>
 //
-// The key is bound to the lease, which its last part names in hex, and its create revision is the order. A mutex shows nothing
-// as the value, an election what its candidate has to say. Mutexes and elections of one name are one line.
+// The key is bound to the lease, which its last part names in hex, and its
+// create revision is the order. A mutex shows nothing as the value, an election
+// what its candidate has to say. Mutexes and elections of one name are one
+// line.
 
 // The layouts of lines.
 const (
@@ -35,10 +38,12 @@ const (
 	Concurrency = "concurrency"
 )
 
-// Layout says how lines are laid out: [Native], which is the default, or [Concurrency]. Under the latter the
-// other client gets as its prefix, or lock name, what Baton gets as the name: concurrency.NewMutex(s, "/locks/orders"), etcdctl
-// lock /locks/orders and mutex.New(c, "/locks/orders") exclude each other. With a namespace that and a "/" come before it. See the
-// package's comment for what is different on such lines.
+// Layout says how lines are laid out: [Native], which is the default, or
+// [Concurrency]. Under the latter the other client gets as its prefix, or lock
+// name, what Baton gets as the name: concurrency.NewMutex(s, "/locks/orders"),
+// etcdctl lock /locks/orders and mutex.New(c, "/locks/orders") exclude each
+// other. With a namespace that and a "/" come before it. See the package's
+// comment for what is different on such lines.
 func Layout(name string) Option {
 	return func(o *options) error {
 		if name != Native && name != Concurrency {
@@ -72,7 +77,8 @@ func (h host) Open(ctx context.Context, ttl time.Duration) (driver.Session, erro
 	return &guest{session: own, leases: newLeases(own.lease)}, nil
 }
 
-// SharedName takes what others take, any text that is not empty, but for what lies in the range of the sessions' keys.
+// SharedName takes what others take, any text that is not empty, but for what
+// lies in the range of the sessions' keys.
 func (h host) SharedName(kind, name string) (string, error) {
 	switch {
 	case kind != "mutex" && kind != "election":
@@ -99,16 +105,19 @@ func sharedName(line driver.Line) string {
 	return name
 }
 
-// SharedValue is the payload: a mutex of the other client has no value, and a candidate's is all that its election shows.
+// SharedValue is the payload: a mutex of the other client has no value, and a
+// candidate's is all that its election shows.
 func (h host) SharedValue(_, _ string, payload []byte) ([]byte, error) { return payload, nil }
 
 // bareHex writes a lease as package concurrency does.
 func bareHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%x", int64(lease)) }
 
-// ambiguous is the error for a line that has keys which none of the clients made that share it, nil if there are none.
+// ambiguous is the error for a line that has keys which none of the clients
+// made that share it, nil if there are none.
 //
-// Package concurrency waits for any key below the name. One that is bound to no lease stays until somebody deletes it, and
-// one further below belongs to a line of another name that lies in this one.
+// Package concurrency waits for any key below the name. One that is bound to no
+// lease stays until somebody deletes it, and one further below belongs to a
+// line of another name that lies in this one.
 func (l layout) ambiguous(line driver.Line, kvs ...*mvccpb.KeyValue) error {
 	var strays []string
 	for _, kv := range kvs {
@@ -125,8 +134,9 @@ func (l layout) ambiguous(line driver.Line, kvs ...*mvccpb.KeyValue) error {
 		sharedName(line), strings.Join(strays, ", ")))
 }
 
-// guest is a session whose lines are shared with etcd's package concurrency. It has no tails and no marks, converts
-// nothing and keeps no records. What it has of session is the lease, the sentinel with its epoch, watches and reads.
+// guest is a session whose lines are shared with etcd's package concurrency. It
+// has no tails and no marks, converts nothing and keeps no records. What it has
+// of session is the lease, the sentinel with its epoch, watches and reads.
 type guest struct {
 	*session
 	leases *leases
@@ -140,8 +150,9 @@ func (g *guest) contender(line driver.Line, l *lease) string {
 	return g.keys.line(line) + bareHex(l.id)
 }
 
-// Join writes the key in one transaction, which counts the line: whoever is alone in it holds. The sentinel's epoch and what
-// is done about requests that are late are those of session.Join.
+// Join writes the key in one transaction, which counts the line: whoever is
+// alone in it holds. The sentinel's epoch and what is done about requests that
+// are late are those of session.Join.
 func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	switch {
 	case !isID(c.ID) || !isMode(c.Mode):
@@ -314,7 +325,8 @@ func (g *guest) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Writer: g, HeadWatcher: g, Operator: g, ReuseIDs: true}
 }
 
-// own finds out which key of this session a place names. The key itself does not say whose contender it is.
+// own finds out which key of this session a place names. The key itself does
+// not say whose contender it is.
 func (g *guest) own(line driver.Line, p driver.Place) (mine, error) {
 	e, ok := g.keys.entry(line, p)
 	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {

@@ -26,10 +26,10 @@ import (
 // refuses it), hence no namespace's keys lie below another's, although "a" is a
 // prefix of "a/b". A word such as "baton" would need a rule that reserves it.
 //
-// A line is the range of all keys below "<kind>/<name>/". Lines have exactly two
-// segments, neither with a slash, so no line's range contains another's, nor a sentinel or a record,
-// which have one segment less. A "+" occurs in neither segment, so no line, session
-// or record has another's key.
+// A line is the range of all keys below "<kind>/<name>/". Lines have exactly
+// two segments, neither with a slash, so no line's range contains another's,
+// nor a sentinel or a record, which have one segment less. A "+" occurs in
+// neither segment, so no line, session or record has another's key.
 //
 // The contender's key is unique by its ID: two contenders of one session never
 // share a key. Lease and mode are in the name so that a listing without values shows
@@ -45,7 +45,8 @@ import (
 // etcd itself selects by create revision.
 type layout struct {
 	base string // "<namespace>/./"
-	// shared: lines are those of etcd's package concurrency, below root, "<namespace>/". See foreign.go.
+	// shared: lines are those of etcd's package concurrency, below root,
+	// "<namespace>/". See foreign.go.
 	shared bool
 	root   string
 }
@@ -65,7 +66,8 @@ func (l layout) line(line driver.Line) string {
 	return l.stem(line) + slash
 }
 
-// stem is what all keys begin with that a line has, those that are not below it as well; others' keys may, too.
+// stem is what all keys begin with that a line has, those that are not below it
+// as well; others' keys may, too.
 func (l layout) stem(line driver.Line) string { return l.base + string(line) }
 
 // below cuts the prefix of a line's keys from one of them.
@@ -81,21 +83,25 @@ func (l layout) below(line driver.Line, key string) (bare string, ok bool) {
 	return bare, ok
 }
 
-// lineEnd ends the range of all keys of a line: it is their prefix with the character that follows the slash.
+// lineEnd ends the range of all keys of a line: it is their prefix with the
+// character that follows the slash.
 func (l layout) lineEnd(line driver.Line) string { return l.stem(line) + afterSlash }
 
 const slash, afterSlash = "/", "0"
 
-// record is the key of the line's record. It is not below the line, which is empty without contenders (D4).
+// record is the key of the line's record. It is not below the line, which is
+// empty without contenders (D4).
 func (l layout) record(line driver.Line) string { return l.stem(line) + "+record" }
 
-// contender is the one key that the contender can have before it is converted; without a mode it is the prefix of that.
+// contender is the one key that the contender can have before it is converted;
+// without a mode it is the prefix of that.
 func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID, mode string) string {
 	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-" + mode
 }
 
-// siblings is the prefix of the keys of all contenders that the session of an entry has in its line: of the converted ones if it
-// is one of those, and of the others if not.
+// siblings is the prefix of the keys of all contenders that the session of an
+// entry has in its line: of the converted ones if it is one of those, and of
+// the others if not.
 func siblings(e entry) string {
 	bare := e.key[strings.LastIndexByte(e.key, '/')+1:]
 	lease, _, _ := strings.Cut(bare, "-")
@@ -112,7 +118,8 @@ func converted(contender string) string {
 	return contender[:i] + moved + contender[i:]
 }
 
-// allConverted is the range of all converted entries of a line. Others may have put keys there, too.
+// allConverted is the range of all converted entries of a line. Others may have
+// put keys there, too.
 func (l layout) allConverted(line driver.Line) (key, end string) {
 	key = l.line(line) + moved
 	return key, clientv3.GetPrefixRangeEnd(key)
@@ -214,8 +221,8 @@ func (e entry) stands() clientv3.Cmp {
 // revision writes a revision.
 func revision(rev int64) string { return strconv.FormatInt(rev, 10) }
 
-// entry reads the handle of a place back. What is no handle, or one of another line, stands for nothing
-// that could be in this line.
+// entry reads the handle of a place back. What is no handle, or one of another
+// line, stands for nothing that could be in this line.
 func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
 	i := strings.LastIndexByte(p.Key, '@')
 	if i < 0 {
@@ -231,8 +238,9 @@ func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
 	return entry{p.Key[:i], rev}, true
 }
 
-// name reads what the entry's key says of its contender. An entry is converted after it joined, so a
-// rank that is not below the create revision is none of ours.
+// name reads what the entry's key says of its contender. An entry is converted
+// after it joined, so a rank that is not below the create revision is none of
+// ours.
 func (l layout) name(line driver.Line, e entry) (name, bool) {
 	bare, ok := l.below(line, e.key)
 	if !ok {
@@ -276,8 +284,8 @@ func (l layout) head(line driver.Line, kv *mvccpb.KeyValue) driver.Head {
 	}
 }
 
-// before is the order of a line. Equal ranks come only from a foreign transaction that made several keys; their
-// names settle it.
+// before is the order of a line. Equal ranks come only from a foreign
+// transaction that made several keys; their names settle it.
 func before(a, b driver.Head) int {
 	return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Check reads one key, by quorum: another session may have seen the entry go, wherever that was applied (K1). The create revision
-// tells whether the key is still in the life that the handle names, and the token is that revision or the rank in the name.
+// Check reads one key, by quorum: another session may have seen the entry go,
+// wherever that was applied (K1). The create revision tells whether the key is
+// still in the life that the handle names, and the token is that revision or
+// the rank in the name.
 func (s *session) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if err := s.alive(); err != nil {
 		return err
@@ -47,8 +49,9 @@ const (
 	clockGap       = 2 * time.Second // members tell their time in whole seconds
 )
 
-// Examine asks each member that the driver knows for its status, the service for its shortest lease, and, if the driver made its client, each
-// member for its time.
+// Examine asks each member that the driver knows for its status, the service
+// for its shortest lease, and, if the driver made its client, each member for
+// its time.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
 	c, err := d.clients.get(ctx)
 	if err != nil {
@@ -155,8 +158,9 @@ func (d *service) examineLeases(ctx context.Context, c *clientv3.Client) driver.
 	return driver.Found(driver.Fine, "TTL", "whole seconds, from %v on (1.5 election timeouts of the members)", time.Duration(lease.TTL)*time.Second)
 }
 
-// examineClock compares this machine's clock with that of a member. Baton counts durations alone, so nothing depends on it; but the times in
-// listings are those of many machines.
+// examineClock compares this machine's clock with that of a member. Baton
+// counts durations alone, so nothing depends on it; but the times in listings
+// are those of many machines.
 func (d *dialer) examineClock(ctx context.Context, endpoint string) driver.Finding {
 	about := "clock of " + describeHost(endpoint)
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
@@ -194,12 +198,13 @@ func describeHost(endpoint string) string {
 
 var _ driver.Examiner = (*service)(nil)
 
-// pageOfLines is how many keys a request for lines reads. The member walks its index of the rest of the namespace for each request,
-// so many lines want large pages; and a line that is longer than a page is left with the first one.
+// pageOfLines is how many keys a request for lines reads. The member walks its
+// index of the rest of the namespace for each request, so many lines want large
+// pages; and a line that is longer than a page is left with the first one.
 const pageOfLines = 512
 
-// Lines reads the names of keys, page by page, by quorum. When a page ends inside a line in which somebody stands, the next one begins
-// behind that line.
+// Lines reads the names of keys, page by page, by quorum. When a page ends
+// inside a line in which somebody stands, the next one begins behind that line.
 func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 	var lines []driver.Line
 	from, end := s.keys.base, clientv3.GetPrefixRangeEnd(s.keys.base)
@@ -227,7 +232,8 @@ func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 	}
 }
 
-// lineOf is the line in which a key is an entry. Others are records, tails, marks and sentinels, or nothing of Baton's.
+// lineOf is the line in which a key is an entry. Others are records, tails,
+// marks and sentinels, or nothing of Baton's.
 func (l layout) lineOf(key string) (line driver.Line, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(key, l.base), "/", 3)
 	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || isMark(key) {
@@ -236,8 +242,9 @@ func (l layout) lineOf(key string) (line driver.Line, ok bool) {
 	return driver.Line(parts[0] + "/" + parts[1]), true
 }
 
-// Remove deletes one key, if it is still in the life that the handle names: Check, and the deletion in place of the read. It leaves no
-// mark, and takes the tail away that names the entry, as Leave does.
+// Remove deletes one key, if it is still in the life that the handle names:
+// Check, and the deletion in place of the read. It leaves no mark, and takes
+// the tail away that names the entry, as Leave does.
 //
 // A request that is late deletes nothing else, since no key has a create revision twice.
 func (s *session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {

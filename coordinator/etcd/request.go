@@ -40,8 +40,8 @@ type joins struct {
 	mu    sync.Mutex
 	epoch int64
 	calls map[string]*call // by the prefix of the contender's key
-	// unheard has, by the same, those with an attempt of this epoch that had no answer, and may be applied late.
-	// One of an earlier epoch may not.
+	// unheard has, by the same, those with an attempt of this epoch that had no
+	// answer, and may be applied late. One of an earlier epoch may not.
 	unheard map[string]bool
 	// mine has the prefixes of all keys that contenders may have, for a session that cannot
 	// remove them by revoking its lease. Otherwise it is nil.
@@ -73,8 +73,9 @@ func (j *joins) enter(contender string, alive func() error) (*call, error) {
 	return c, nil
 }
 
-// expect says that a contender may get a key of another prefix, as that of one who is converted. The
-// check of alive is there for the same reason as in enter.
+// expect says that a contender may get a key of another prefix, as that of one
+// who is converted. The check of alive is there for the same reason as in
+// enter.
 func (j *joins) expect(prefix string, alive func() error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -110,8 +111,8 @@ func (j *joins) take(c *call) (int64, error) {
 	return j.epoch, nil
 }
 
-// forget marks the calls of the contender that are under way. Later ones start anew. They count as not answered,
-// since nobody waits for their answers.
+// forget marks the calls of the contender that are under way. Later ones start
+// anew. They count as not answered, since nobody waits for their answers.
 func (j *joins) forget(contender string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -269,15 +270,21 @@ func (d direct) delete(ctx context.Context, key string) (*clientv3.DeleteRespons
 	return d.c.Delete(ctx, key)
 }
 
-// convoys send by the connection of a client that the driver made. While as many as mostAbreast of a session's small requests are under
-// way, which are joins of lines that are thought empty and deletes, those that come meanwhile wait, and go together in one transaction as soon
-// as one ahead of them has its answer: most of what a small request costs, here and there, it costs however much is in it.
+// convoys send by the connection of a client that the driver made. While as
+// many as mostAbreast of a session's small requests are under way, which are
+// joins of lines that are thought empty and deletes, those that come meanwhile
+// wait, and go together in one transaction as soon as one ahead of them has its
+// answer: most of what a small request costs, here and there, it costs however
+// much is in it.
 //
-// Nobody is less safe in a convoy. Each join is a transaction within the transaction, with its own conditions and its own outcome.
-// etcd compares before it writes, for all of them, so two joins of one line would both find it empty: only one of a line waits, and others, which
-// will find somebody there, do not. All entries of a convoy have the same revision, and thus the same token, each in a line of its own. If the
-// reply is lost, each of those that joined sends its own request again. Joins and deletes do not go together: out of space, etcd refuses
-// what has a put.
+// Nobody is less safe in a convoy. Each join is a transaction within the
+// transaction, with its own conditions and its own outcome. etcd compares
+// before it writes, for all of them, so two joins of one line would both find
+// it empty: only one of a line waits, and others, which will find somebody
+// there, do not. All entries of a convoy have the same revision, and thus the
+// same token, each in a line of its own. If the reply is lost, each of those
+// that joined sends its own request again. Joins and deletes do not go
+// together: out of space, etcd refuses what has a put.
 type convoys struct {
 	direct
 	patience time.Duration // overdue
@@ -294,10 +301,12 @@ type convoys struct {
 const (
 	mostAbreast = 2
 
-	// mostTogether bounds a convoy. A member refuses transactions of more than 128 parts, unless it was told otherwise.
+	// mostTogether bounds a convoy. A member refuses transactions of more than
+	// 128 parts, unless it was told otherwise.
 	mostTogether = 32
 
-	// overdue is how long somebody waits at most, whatever becomes of those ahead: one member may be silent where others are not.
+	// overdue is how long somebody waits at most, whatever becomes of those
+	// ahead: one member may be silent where others are not.
 	overdue = 50 * time.Millisecond
 )
 
@@ -308,8 +317,9 @@ type passenger struct {
 	trip *trip         // nil before it departs; guarded by the lock of convoys
 	done chan struct{} // closed when what follows is there
 
-	// alone says that it is to be sent by itself: nobody else waited, or the convoy was refused, maybe for the sake of another, and none of
-	// it was done.
+	// alone says that it is to be sent by itself: nobody else waited, or the
+	// convoy was refused, maybe for the sake of another, and none of it was
+	// done.
 	alone  bool
 	header *pb.ResponseHeader
 	resp   *pb.ResponseOp
@@ -365,8 +375,8 @@ func (c *convoys) delete(ctx context.Context, key string) (resp *clientv3.Delete
 	return resp, err
 }
 
-// admit lets a request go that need not wait, of which arrived must be told afterwards. One that has metadata to send goes alone: they are
-// the caller's.
+// admit lets a request go that need not wait, of which arrived must be told
+// afterwards. One that has metadata to send goes alone: they are the caller's.
 func (c *convoys) admit(ctx context.Context) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -432,7 +442,8 @@ func (c *convoys) rang() {
 
 func (c *convoys) waiting() int { return len(c.joins) + len(c.deletes) }
 
-// giveUp is for who does not wait any more. If it is in a convoy, that may do its request or not, as with every one whose answer is lost.
+// giveUp is for who does not wait any more. If it is in a convoy, that may do
+// its request or not, as with every one whose answer is lost.
 func (c *convoys) giveUp(p *passenger) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -473,7 +484,8 @@ func (c *convoys) move() {
 	}
 }
 
-// depart sends those of one kind who have waited longest. Who calls it holds c.mu, and has seen that somebody waits.
+// depart sends those of one kind who have waited longest. Who calls it holds
+// c.mu, and has seen that somebody waits.
 func (c *convoys) depart() {
 	from := &c.joins
 	if len(c.joins) == 0 || c.turn && len(c.deletes) > 0 {

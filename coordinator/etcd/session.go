@@ -181,13 +181,16 @@ func (s *session) Close(ctx context.Context) error {
 	return wrap(ctx, err)
 }
 
-// living is a condition of what only a session that is not over may write, late or not (C1). It is not
-// needed where an entry of the session is compared, which goes before the sentinel or with it.
+// living is a condition of what only a session that is not over may write, late
+// or not (C1). It is not needed where an entry of the session is compared,
+// which goes before the sentinel or with it.
 func (s *session) living() clientv3.Cmp { return s.sentinel.stands() }
 
-// readSentinel is for the else branch of a transaction with that condition, or for itself, and judgeSentinel
-// takes what it has read: the session is over if the condition did not hold. The lease is gone then, and the entries with it. If
-// somebody deleted only the sentinel, the session is unusable all the same, and Close revokes the lease.
+// readSentinel is for the else branch of a transaction with that condition, or
+// for itself, and judgeSentinel takes what it has read: the session is over if
+// the condition did not hold. The lease is gone then, and the entries with it.
+// If somebody deleted only the sentinel, the session is unusable all the same,
+// and Close revokes the lease.
 func (s *session) readSentinel() clientv3.Op {
 	return clientv3.OpGet(s.sentinel.key, clientv3.WithKeysOnly())
 }
@@ -211,9 +214,11 @@ func (s *session) raiseEpoch() clientv3.Op {
 
 // leases are those of a guest.
 //
-// A key of package concurrency is named after its lease alone, so one lease has room for one contender in a line. The first one takes
-// the session's own. Whoever comes while that has a contender in the same line gets a lease more, which is renewed together with the
-// session's, serves for other lines as well, and is revoked when it has been idle for as long as a renewal takes to come.
+// A key of package concurrency is named after its lease alone, so one lease has
+// room for one contender in a line. The first one takes the session's own.
+// Whoever comes while that has a contender in the same line gets a lease more,
+// which is renewed together with the session's, serves for other lines as well,
+// and is revoked when it has been idle for as long as a renewal takes to come.
 type leases struct {
 	mu    sync.Mutex
 	all   []*lease // the session's own first
@@ -246,8 +251,8 @@ func (ls *leases) of(line driver.Line, id string) *lease {
 	return nil
 }
 
-// take returns the lease that a contender has, or one that is free in the line; nil, and the round of
-// renewals, if another one is wanted.
+// take returns the lease that a contender has, or one that is free in the line;
+// nil, and the round of renewals, if another one is wanted.
 func (ls *leases) take(line driver.Line, id string) (l *lease, round int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -260,7 +265,8 @@ func (ls *leases) take(line driver.Line, id string) (l *lease, round int) {
 	return l, ls.round
 }
 
-// add adds a lease that was granted, unless there was a renewal since the given round, which it may have missed.
+// add adds a lease that was granted, unless there was a renewal since the given
+// round, which it may have missed.
 func (ls *leases) add(id clientv3.LeaseID, round int) (ok bool, now int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -280,8 +286,8 @@ func (ls *leases) free(line driver.Line, id string) {
 	}
 }
 
-// renewal begins a round, and returns those leases that are to be renewed, and those that are to be revoked. The session's own is not
-// among them.
+// renewal begins a round, and returns those leases that are to be renewed, and
+// those that are to be revoked. The session's own is not among them.
 func (ls *leases) renewal() (renew, revoke []clientv3.LeaseID) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -313,8 +319,9 @@ func (ls *leases) rest() (rest []clientv3.LeaseID) {
 
 // lease returns the lease for a contender, and has one granted if all are taken.
 //
-// A holder's deadline counts from the sending of the last renewal. A lease that was granted before that and was not among
-// those renewed could end earlier, so it is renewed once by itself.
+// A holder's deadline counts from the sending of the last renewal. A lease that
+// was granted before that and was not among those renewed could end earlier, so
+// it is renewed once by itself.
 func (g *guest) lease(ctx context.Context, line driver.Line, id string) (*lease, error) {
 	for {
 		l, round := g.leases.take(line, id)
@@ -362,7 +369,8 @@ func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 	return nil
 }
 
-// Renew renews all leases. If one has ended, its keys have gone, and the session is over: to its user there is one session.
+// Renew renews all leases. If one has ended, its keys have gone, and the
+// session is over: to its user there is one session.
 func (g *guest) Renew(ctx context.Context) error {
 	renew, revoke := g.leases.renewal()
 	own := g.session.Renew(ctx)
@@ -380,7 +388,8 @@ func (g *guest) Renew(ctx context.Context) error {
 	return own
 }
 
-// Close revokes all leases, the session's own first: without its sentinel no join that is under way is applied any more.
+// Close revokes all leases, the session's own first: without its sentinel no
+// join that is under way is applied any more.
 func (g *guest) Close(ctx context.Context) error {
 	err := g.session.Close(ctx)
 	if rest := forAll(g.leases.rest(), func(id clientv3.LeaseID) error {
@@ -449,11 +458,12 @@ func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Durati
 	return s, nil
 }
 
-// withdraw ends an adopted session: the sentinel goes and with it the epoch, so nothing that
-// compares it and is under way can be applied any more, and in the same transaction go the
-// entries, and the tails that may name them. Those that were ever asked for are known here, in doubt or not; the
-// lease's list of keys would not do, since the lease has keys of others, and since
-// a member may answer before it has applied the last join.
+// withdraw ends an adopted session: the sentinel goes and with it the epoch, so
+// nothing that compares it and is under way can be applied any more, and in the
+// same transaction go the entries, and the tails that may name them. Those that
+// were ever asked for are known here, in doubt or not; the lease's list of keys
+// would not do, since the lease has keys of others, and since a member may
+// answer before it has applied the last join.
 //
 // A session may lose more contenders than a transaction takes (128 operations by default);
 // the rest follows in further ones, safe because nothing can be added.
@@ -480,7 +490,8 @@ func (s *session) withdraw(ctx context.Context) error {
 	}
 }
 
-// dropTail deletes a line's tail if it names a contender of this lease. That is safe at any time: whoever comes next reads the line.
+// dropTail deletes a line's tail if it names a contender of this lease. That is
+// safe at any time: whoever comes next reads the line.
 func (s *session) dropTail(tail string) clientv3.Op {
 	mine := clientv3.Compare(clientv3.LeaseValue(tail), "=", int64(s.lease))
 	return clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{clientv3.OpDelete(tail)}, nil)

@@ -11,13 +11,15 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Head reads the line by quorum, which makes the state as new as all that anybody was told before (H1), and if
-// it is the known one waits on the first entry's key alone (H2). Nobody gets ahead of the first entry, so
-// as long as that key is not touched the head stays as it is. An empty line is
-// watched whole, for puts: whoever comes is the head.
+// Head reads the line by quorum, which makes the state as new as all that
+// anybody was told before (H1), and if it is the known one waits on the first
+// entry's key alone (H2). Nobody gets ahead of the first entry, so as long as
+// that key is not touched the head stays as it is. An empty line is watched
+// whole, for puts: whoever comes is the head.
 //
-// The version is the mod revision of the first entry's key. Each entry is made or written in a revision
-// of its own, so heads that are not the same never share one.
+// The version is the mod revision of the first entry's key. Each entry is made
+// or written in a revision of its own, so heads that are not the same never
+// share one.
 func (s *session) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
 	if err := s.alive(); err != nil {
 		return driver.Head{}, err
@@ -67,9 +69,11 @@ func (s *session) head(line driver.Line, r reading) driver.Head {
 	return standing[0]
 }
 
-// rewritten returns the first entry's key as the message of its watch shows it, if what it tells last is that the
-// entry was written: then it is the first still, and a read of the line is saved. Otherwise nothing but a read says who is
-// first: of an entry that left, the event does not say who is next, and who joined an empty line may have left since.
+// rewritten returns the first entry's key as the message of its watch shows it,
+// if what it tells last is that the entry was written: then it is the first
+// still, and a read of the line is saved. Otherwise nothing but a read says who
+// is first: of an entry that left, the event does not say who is next, and who
+// joined an empty line may have left since.
 func rewritten(first entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 	if len(resp.Events) == 0 {
 		return nil
@@ -84,11 +88,13 @@ func rewritten(first entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 // maxRecord is the most that a record may have, in bytes.
 const maxRecord = 64 << 10
 
-// Record waits on the record's key. Its version is the mod revision, zero as long as there is no key.
+// Record waits on the record's key. Its version is the mod revision, zero as
+// long as there is no key.
 //
-// The look that follows the creation of the watch is a quorum read, since the record must be as new as
-// what this session finished before, wherever that was applied (D1). After it the events say
-// all there is to know, and no further read is needed.
+// The look that follows the creation of the watch is a quorum read, since the
+// record must be as new as what this session finished before, wherever that was
+// applied (D1). After it the events say all there is to know, and no further
+// read is needed.
 func (s *session) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
 	if err := s.alive(); err != nil {
 		return driver.Record{}, err
@@ -140,10 +146,11 @@ func record(kvs []*mvccpb.KeyValue) driver.Record {
 	return driver.Record{Value: kvs[0].Value, Version: driver.Version(kvs[0].ModRevision)}
 }
 
-// SetRecord puts the record if its key has the known mod revision, which is zero while there is no key.
-// It has no lease and stays (D4).
+// SetRecord puts the record if its key has the known mod revision, which is
+// zero while there is no key. It has no lease and stays (D4).
 //
-// The sentinel is compared because nothing else would stop a request that is late once the session is closed (C1).
+// The sentinel is compared because nothing else would stop a request that is
+// late once the session is closed (C1).
 func (s *session) SetRecord(
 	ctx context.Context, line driver.Line, value []byte, known driver.Version,
 ) (driver.Version, error) {
@@ -174,8 +181,9 @@ func (s *session) SetRecord(
 	return 0, driver.ErrStale
 }
 
-// setOutOfSpace finds out what became of a write that was refused for want of space: see madeWithoutSpace. Whoever else has
-// written the same value meanwhile has done what this call was to do.
+// setOutOfSpace finds out what became of a write that was refused for want of
+// space: see madeWithoutSpace. Whoever else has written the same value
+// meanwhile has done what this call was to do.
 func (s *session) setOutOfSpace(
 	ctx context.Context, key string, value []byte, known driver.Version, refused error,
 ) (driver.Version, error) {

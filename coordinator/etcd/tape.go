@@ -12,9 +12,12 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// tape follows a line by one watch, for all of a session who wait for one of several places, or read the whole line meanwhile: they
-// come again and again, and a watch and a look for each of them would cost more than all events. Nobody needs it any more when
-// something happens in the line and nobody has waited for a while; so what it leaves at the service goes when the line changes.
+// tape follows a line by one watch, for all of a session who wait for one of
+// several places, or read the whole line meanwhile: they come again and again,
+// and a watch and a look for each of them would cost more than all events.
+// Nobody needs it any more when something happens in the line and nobody has
+// waited for a while; so what it leaves at the service goes when the line
+// changes.
 type tape struct {
 	session *session
 	line    driver.Line
@@ -73,7 +76,8 @@ func (ts *tapes) of(line driver.Line) *tape {
 	return ts.m[line]
 }
 
-// finished notes that this session has changed the line at a revision, or knows what it was at that.
+// finished notes that this session has changed the line at a revision, or knows
+// what it was at that.
 func (s *session) finished(line driver.Line, rev int64) {
 	if t := s.tapes.of(line); t != nil { // one that comes later reads the line
 		t.mu.Lock()
@@ -107,8 +111,9 @@ func (t *tape) run() {
 	close(t.changed)
 }
 
-// told handles one message of the watch. When the watch is there, or is there again, it reads the line: by quorum, since
-// what comes from the tape later stands for a quorum read.
+// told handles one message of the watch. When the watch is there, or is there
+// again, it reads the line: by quorum, since what comes from the tape later
+// stands for a quorum read.
 func (t *tape) told(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
 	var r reading
 	if resp.Created {
@@ -162,7 +167,8 @@ func (t *tape) take(ev *clientv3.Event) {
 	}
 }
 
-// awaitAny returns nil when one of several places is gone. While the tape is behind the newest of them it has not seen them yet.
+// awaitAny returns nil when one of several places is gone. While the tape is
+// behind the newest of them it has not seen them yet.
 func (s *session) awaitAny(ctx context.Context, line driver.Line, made map[string]int64, newest int64) error {
 	t := s.follow(line)
 	defer t.leave()
@@ -186,7 +192,8 @@ func (s *session) awaitAny(ctx context.Context, line driver.Line, made map[strin
 	}
 }
 
-// lacks tells whether the tape has come as far as newest, and lacks one of the entries that were made at these revisions.
+// lacks tells whether the tape has come as far as newest, and lacks one of the
+// entries that were made at these revisions.
 func (t *tape) lacks(made map[string]int64, newest int64) (gone bool, changed <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,7 +209,8 @@ func (t *tape) lacks(made map[string]int64, newest int64) (gone bool, changed <-
 	return false, t.changed, nil
 }
 
-// taped shows the line, if there is a tape. It waits a little until the tape is as new as all that the session has finished.
+// taped shows the line, if there is a tape. It waits a little until the tape is
+// as new as all that the session has finished.
 func (s *session) taped(ctx context.Context, line driver.Line) (all []driver.Place, ok bool) {
 	t := s.tapes.of(line)
 	if t == nil {

@@ -22,8 +22,9 @@ type sighting struct {
 // ahead, and not older than what Watch told, or the caller waits for one whose leaving
 // it knows (V1).
 //
-// Entries behind own are left out by the server, except those that were converted: they are few, and
-// their create revisions do not tell on which side they stand. The count is of all.
+// Entries behind own are left out by the server, except those that were
+// converted: they are few, and their create revisions do not tell on which side
+// they stand. The count is of all.
 func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	if err := s.alive(); err != nil {
 		return driver.View{}, err
@@ -106,10 +107,11 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 // firstOps reads the first limit entries of a line with their values, and maybe others; all of
 // them if limit is 0.
 //
-// With a limit the server sorts, so that only what is wanted travels; that work is done once and
-// off the apply path, since a transaction that only reads is not applied. It sorts by create revision.
-// One that was not converted is no further back by that than in the line, since a
-// conversion only raises the create revision, of another. So none of the first is missed.
+// With a limit the server sorts, so that only what is wanted travels; that work
+// is done once and off the apply path, since a transaction that only reads is
+// not applied. It sorts by create revision. One that was not converted is no
+// further back by that than in the line, since a conversion only raises the
+// create revision, of another. So none of the first is missed.
 func (s *session) firstOps(line driver.Line, limit int) []clientv3.Op {
 	if limit == 0 {
 		return []clientv3.Op{clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix())}
@@ -118,8 +120,9 @@ func (s *session) firstOps(line driver.Line, limit int) []clientv3.Op {
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 }
 
-// first reads the first limit entries of a line, and maybe others; all if limit is 0. Marks count for the service's limit, and
-// if they leave too little of it, all is read.
+// first reads the first limit entries of a line, and maybe others; all if limit
+// is 0. Marks count for the service's limit, and if they leave too little of
+// it, all is read.
 func (s *session) first(
 	ctx context.Context, line driver.Line, limit int, get func(context.Context, ...clientv3.Op) (reading, error),
 ) (reading, error) {
@@ -164,9 +167,10 @@ func (s *session) read(ctx context.Context, floor int64, ops ...clientv3.Op) (re
 	return r, err
 }
 
-// get reads ranges in one request: by quorum, unless all of them ask for less. A transaction of reads
-// is answered from one revision. For a single range it is not needed, and the client repeats a plain
-// read by itself when a connection breaks.
+// get reads ranges in one request: by quorum, unless all of them ask for less.
+// A transaction of reads is answered from one revision. For a single range it
+// is not needed, and the client repeats a plain read by itself when a
+// connection breaks.
 func (s *session) get(ctx context.Context, ops ...clientv3.Op) (reading, error) {
 	ctx = s.lead(ctx)
 	if len(ops) == 1 {

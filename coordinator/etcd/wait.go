@@ -84,10 +84,12 @@ func (s *session) broken(ctx context.Context, stream metadata.MD, resp clientv3.
 
 // opening is a watch that was asked for.
 //
-// A watch may be cancelled only when the server has said that it is there. The client forgets one that is cancelled before
-// and sends no cancel, since it has no number yet; the server, which makes it all the same, then keeps it until the key
-// changes. Callers with little patience that come again and again would pile them up there. So
-// a goroutine waits for the answer, and gives the watch to the caller or cancels it.
+// A watch may be cancelled only when the server has said that it is there. The
+// client forgets one that is cancelled before and sends no cancel, since it has
+// no number yet; the server, which makes it all the same, then keeps it until
+// the key changes. Callers with little patience that come again and again would
+// pile them up there. So a goroutine waits for the answer, and gives the watch
+// to the caller or cancels it.
 type opening struct {
 	stands chan clientv3.WatchChan // has a receiver only while the caller waits
 	over   chan struct{}           // closed by the caller
@@ -214,7 +216,8 @@ func (f *following) read(ctx context.Context, since int64) (gone bool, err error
 	return gone, nil
 }
 
-// isMark tells whether a key is the mark of the entry ahead, and not of an earlier one of that name.
+// isMark tells whether a key is the mark of the entry ahead, and not of an
+// earlier one of that name.
 func (f *following) isMark(kv *mvccpb.KeyValue) bool {
 	return string(kv.Key) == mark(f.ahead.key) && string(kv.Value) == revision(f.ahead.rev)
 }
@@ -263,15 +266,15 @@ func (st *streams) failed(md metadata.MD, err error) {
 	st.gen.CompareAndSwap(gen, gen+1)
 }
 
-// wait is what one call of Watch for one place waits for. Its events are those of the one entry and, of a foreign
-// key that is made again, of later ones.
+// wait is what one call of Watch for one place waits for. Its events are those
+// of the one entry and, of a foreign key that is made again, of later ones.
 type wait struct {
 	entry
 	shown int64 // a revision at which a view showed the entry, or 0
 }
 
-// entries reads the handles of places: the create revisions, by key, and the newest of all. gone says that the places
-// themselves show that one has left.
+// entries reads the handles of places: the create revisions, by key, and the
+// newest of all. gone says that the places themselves show that one has left.
 func (s *session) entries(line driver.Line, places []driver.Place) (made map[string]int64, newest entry, gone bool, err error) {
 	if len(places) == 0 {
 		return nil, newest, false, invalid("no places to watch")
@@ -293,10 +296,12 @@ func (s *session) entries(line driver.Line, places []driver.Place) (made map[str
 	return made, newest, false, nil
 }
 
-// Watch waits on the caller's own goroutine, once the watch is there: of the one place, or of the line for several. Creating watches
-// takes a round trip each, one after the other, and each would want a look and a goroutine. What one for all costs is that
-// the events of others in the line arrive here too; they go no further (W2). When ctx ends, the client tells the server
-// to drop the watch (W3).
+// Watch waits on the caller's own goroutine, once the watch is there: of the
+// one place, or of the line for several. Creating watches takes a round trip
+// each, one after the other, and each would want a look and a goroutine. What
+// one for all costs is that the events of others in the line arrive here too;
+// they go no further (W2). When ctx ends, the client tells the server to drop
+// the watch (W3).
 //
 // While the service cannot be reached at all the client goes on trying by itself, and so does
 // the wait; ErrUnavailable is for a service that answers without having a quorum (W4).
@@ -318,7 +323,8 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	return s.awaitLeaving(ctx, w)
 }
 
-// awaitLeaving returns nil when the one place is gone. Puts are not sent: they say nothing of a leaving.
+// awaitLeaving returns nil when the one place is gone. Puts are not sent: they
+// say nothing of a leaving.
 func (s *session) awaitLeaving(ctx context.Context, w *wait) error {
 	return s.await(ctx, w.key, []clientv3.OpOption{clientv3.WithFilterPut()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		return s.told(ctx, w, resp)

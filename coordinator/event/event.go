@@ -28,9 +28,12 @@ func (f ObserverFunc) Observe(e Event) { f(e) }
 // Kind says what an Event is about.
 type Kind int
 
-// The kinds of events, and which fields of the Event they fill besides Session. What begins ends in exactly one event:
-// a session that was opened ends; what was joined is granted or not; what was granted is released or lost, in that order; a clean-up that began
-// ends. So whoever adds and subtracts has a gauge that does not drift. Events of different goroutines may come in another order than they happened.
+// The kinds of events, and which fields of the Event they fill besides Session.
+// What begins ends in exactly one event: a session that was opened ends; what
+// was joined is granted or not; what was granted is released or lost, in that
+// order; a clean-up that began ends. So whoever adds and subtracts has a gauge
+// that does not drift. Events of different goroutines may come in another order
+// than they happened.
 const (
 	SessionOpened    Kind = iota + 1 // Duration: how long the opening took
 	SessionRenewed                   // Duration: round trip; Margin: what was left when the answer came; Life
@@ -84,8 +87,9 @@ type Event struct {
 	Margin time.Duration // until the session's deadline
 	Life   time.Duration // from the sending of a renewal to the deadline that it makes
 
-	// Waited: the grant was not there at once. HandOver is then the time from hearing that somebody ahead has left, or that
-	// the terms have changed, to the grant.
+	// Waited: the grant was not there at once. HandOver is then the time from
+	// hearing that somebody ahead has left, or that the terms have changed, to
+	// the grant.
 	Waited   bool
 	HandOver time.Duration
 	Long     bool // there was an HeldLong

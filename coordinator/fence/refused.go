@@ -7,7 +7,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// ParseValues reads the sequencer among the values of a header or of metadata: without one the error is ErrMissing, and of several none is taken.
+// ParseValues reads the sequencer among the values of a header or of metadata:
+// without one the error is ErrMissing, and of several none is taken.
 func ParseValues(values []string) (Sequencer, error) {
 	switch len(values) {
 	case 0:
@@ -20,8 +21,9 @@ func ParseValues(values []string) (Sequencer, error) {
 
 var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))
 
-// EncodeRefusal writes why a sequencer was refused in visible ASCII and blanks, for transports: "stale 1234",
-// "foreign 4f0c…:mutex/orders". It is empty for an error that is no refusal.
+// EncodeRefusal writes why a sequencer was refused in visible ASCII and blanks,
+// for transports: "stale 1234", "foreign 4f0c…:mutex/orders". It is empty for
+// an error that is no refusal.
 func EncodeRefusal(err error) string {
 	if stale, ok := errors.AsType[*StaleError](err); ok {
 		return "stale " + stale.Latest.String()
@@ -32,7 +34,8 @@ func EncodeRefusal(err error) string {
 	return ""
 }
 
-// DecodeRefusal makes the error again of which EncodeRefusal wrote the text, for the sequencer that was shown. It is nil if that is none.
+// DecodeRefusal makes the error again of which EncodeRefusal wrote the text,
+// for the sequencer that was shown. It is nil if that is none.
 func DecodeRefusal(shown Sequencer, text string) error {
 	switch what, detail, _ := strings.Cut(text, " "); what {
 	case "stale":

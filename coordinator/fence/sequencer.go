@@ -12,16 +12,19 @@ import (
 
 // Scope is where a token counts: tokens of one scope can be compared, and no others.
 type Scope struct {
-	// Service is the identity of the service and the namespace in it: see coordinator.Session.Service.
+	// Service is the identity of the service and the namespace in it: see
+	// coordinator.Session.Service.
 	Service string
-	// Kind is that of the recipe ("mutex", "rwlock", "semaphore", "election"), and Name is the recipe's.
+	// Kind is that of the recipe ("mutex", "rwlock", "semaphore", "election"),
+	// and Name is the recipe's.
 	Kind, Name string
 }
 
 // String writes the scope in visible ASCII: "4f0c…:mutex/orders". ParseScope reads it.
 func (s Scope) String() string { return s.Service + ":" + string(driver.NewLine(s.Kind, s.Name)) }
 
-// ParseScope reads what String wrote of a scope without empty fields. Anything else is driver.ErrInvalid.
+// ParseScope reads what String wrote of a scope without empty fields. Anything
+// else is driver.ErrInvalid.
 func ParseScope(text string) (Scope, error) {
 	s, ok := splitScope(text)
 	if !ok || s.check() != nil {
@@ -48,8 +51,9 @@ func (s Scope) check() error {
 	return nil
 }
 
-// Sequencer tells of one grant, in any process: whose token it is, and which entry at the service stands for it. It is made by the
-// Sequencer method of a lock, permit or term. It is comparable; the zero Sequencer is none.
+// Sequencer tells of one grant, in any process: whose token it is, and which
+// entry at the service stands for it. It is made by the Sequencer method of a
+// lock, permit or term. It is comparable; the zero Sequencer is none.
 type Sequencer struct {
 	Scope
 	Token driver.Token
@@ -63,7 +67,8 @@ const version = "baton1:"
 // maxText is the length of the longest text that is read, in bytes.
 const maxText = 8 << 10
 
-// String writes the sequencer in visible ASCII, fit for a header: "baton1:4f0c…:mutex/orders:1234:…". Parse reads it.
+// String writes the sequencer in visible ASCII, fit for a header:
+// "baton1:4f0c…:mutex/orders:1234:…". Parse reads it.
 func (s Sequencer) String() string {
 	return version + s.Scope.String() + ":" + s.Token.String() + ":" + escape(s.Key)
 }
@@ -87,7 +92,8 @@ func Parse(text string) (Sequencer, error) {
 	return Sequencer{scope, token, key}, nil
 }
 
-// Validate returns nil if the sequencer can be one that was granted: all of its fields are set, and within their bounds. It asks nobody.
+// Validate returns nil if the sequencer can be one that was granted: all of its
+// fields are set, and within their bounds. It asks nobody.
 func (s Sequencer) Validate() error {
 	switch err := s.check(); {
 	case err != nil:
@@ -114,8 +120,9 @@ func (s *Sequencer) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Compare returns -1, 0 or 1 as s was granted before other, is of the same grant, or was granted after it. Sequencers of different
-// scopes are not compared: the error is a *ForeignError then.
+// Compare returns -1, 0 or 1 as s was granted before other, is of the same
+// grant, or was granted after it. Sequencers of different scopes are not
+// compared: the error is a *ForeignError then.
 func (s Sequencer) Compare(other Sequencer) (int, error) {
 	if s.Scope != other.Scope {
 		return 0, &ForeignError{Shown: other, Want: s.Scope}
@@ -123,7 +130,8 @@ func (s Sequencer) Compare(other Sequencer) (int, error) {
 	return cmp.Compare(s.Token, other.Token), nil
 }
 
-// In returns nil if the sequencer is of a scope, of which empty fields count for any, and else a *ForeignError.
+// In returns nil if the sequencer is of a scope, of which empty fields count
+// for any, and else a *ForeignError.
 func (s Sequencer) In(want Scope) error {
 	if (want.Service == "" || want.Service == s.Service) && (want.Kind == "" || want.Kind == s.Kind) && (want.Name == "" || want.Name == s.Name) {
 		return nil
@@ -135,14 +143,15 @@ func (s Sequencer) In(want Scope) error {
 var (
 	// ErrStale: the grant is over. See StaleError.
 	ErrStale = errors.New("stale token")
-	// ErrForeign: the token is of another service or name than the one that counts here. See ForeignError.
+	// ErrForeign: the token is of another service or name than the one that
+	// counts here. See ForeignError.
 	ErrForeign = errors.New("token of another scope")
 	// ErrMissing: access without a sequencer.
 	ErrMissing = errors.New("no sequencer was shown")
 )
 
-// StaleError refuses a token because a greater one was here before, or because the service says that its grant is over. It is
-// ErrStale.
+// StaleError refuses a token because a greater one was here before, or because
+// the service says that its grant is over. It is ErrStale.
 type StaleError struct {
 	Shown  Sequencer
 	Latest driver.Token // the greatest that was seen; zero if the service was asked, which does not tell
@@ -158,8 +167,8 @@ func (e *StaleError) Error() string {
 // Unwrap returns ErrStale.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// ForeignError refuses a token that cannot be compared with those that count here: another service, namespace, kind or name gave it out. It
-// is ErrForeign.
+// ForeignError refuses a token that cannot be compared with those that count
+// here: another service, namespace, kind or name gave it out. It is ErrForeign.
 type ForeignError struct {
 	Shown Sequencer
 	Want  Scope // fields that may be anything are empty

@@ -1,6 +1,7 @@
-// Package memory is a coordination service that lives in this process, for tests of
-// services that use Baton: no server to start, virtual time, and levers that do to it what a network and an operator do to a real
-// one. A program of one process can run on it, too.
+// Package memory is a coordination service that lives in this process, for
+// tests of services that use Baton: no server to start, virtual time, and
+// levers that do to it what a network and an operator do to a real one. A
+// program of one process can run on it, too.
 //
 //	func TestAnotherGoesOnAfterACrash(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -19,9 +20,11 @@
 //
 // # One service, many clients
 //
-// A [Service] holds what a server would hold: sessions with their timers, lines, entries, watches, and the counter
-// that tokens come from. A [Driver] is one client's link to it. All that passes between the two passes over that link, answers and
-// notifications included, so a client knows only what has reached it.
+// A [Service] holds what a server would hold: sessions with their timers,
+// lines, entries, watches, and the counter that tokens come from. A [Driver] is
+// one client's link to it. All that passes between the two passes over that
+// link, answers and notifications included, so a client knows only what has
+// reached it.
 //
 //	Driver --request--> [delay][hold] --> Service
 //	Driver <-- reply, notification -- [hold][delay] <-- Service
@@ -45,8 +48,8 @@
 //	the service says no more than it must    WithFewHints
 //	the service's limits of a TTL            WithTTLRange
 //
-// For tests of Baton itself there are Driver.Strand and Deliver, with which a request is overtaken by a later one, and
-// Service.RemoveRecord and WithSlack.
+// For tests of Baton itself there are Driver.Strand and Deliver, with which a
+// request is overtaken by a later one, and Service.RemoveRecord and WithSlack.
 //
 // # What to look at
 //
@@ -75,14 +78,16 @@
 // ErrUnavailable. It costs one number for each session, whatever the number of
 // contenders forgotten, and a real service can do the same with one guarded key.
 //
-// Write (clause P1) is guarded in the same way: the client numbers its calls, and an entry refuses a
-// number below the latest that it has seen. Convert needs no number. The key of a place is never used
-// again, so a conversion that is late finds nothing to convert (M4).
+// Write (clause P1) is guarded in the same way: the client numbers its calls,
+// and an entry refuses a number below the latest that it has seen. Convert
+// needs no number. The key of a place is never used again, so a conversion that
+// is late finds nothing to convert (M4).
 //
 // # Not guaranteed
 //
-// Nothing survives the process, and nothing is shared between processes: memory:// opens a new service each time. Requests
-// of one link that are delayed by the same time may change places on the
-// way, as requests of concurrent callers do on every service. Which goroutine
-// runs first when one event wakes several is up to Go's scheduler, in virtual time too.
+// Nothing survives the process, and nothing is shared between processes:
+// memory:// opens a new service each time. Requests of one link that are
+// delayed by the same time may change places on the way, as requests of
+// concurrent callers do on every service. Which goroutine runs first when one
+// event wakes several is up to Go's scheduler, in virtual time too.
 package memory

@@ -45,8 +45,8 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 	return place, nil
 }
 
-// Write changes an entry's value. The client numbers its calls, and the service refuses a number that is
-// below one it has seen: a write that was overtaken.
+// Write changes an entry's value. The client numbers its calls, and the service
+// refuses a number that is below one it has seen: a write that was overtaken.
 func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	if err := checkValue(value); err != nil {
 		return err
@@ -152,7 +152,8 @@ func (s *Service) Record(line driver.Line) driver.Record {
 	return s.record(line)
 }
 
-// RemoveRecord deletes the record of a line as an operator would, and reports whether there was one.
+// RemoveRecord deletes the record of a line as an operator would, and reports
+// whether there was one.
 func (s *Service) RemoveRecord(line driver.Line) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -126,8 +126,9 @@ func Once(op Op, fate Fate) func(Request) Fate {
 	}
 }
 
-// Expire ends all sessions of this client at the service, as [Service.Expire] does one, and reports whether there was any. The client may
-// open another one at once.
+// Expire ends all sessions of this client at the service, as [Service.Expire]
+// does one, and reports whether there was any. The client may open another one
+// at once.
 func (d *Driver) Expire() bool {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -141,8 +142,9 @@ func (d *Driver) Expire() bool {
 	return found
 }
 
-// RemoveGrant deletes the entry of a grant as an operator would who has its token, that of a lock, a permit or a term. It reports whether
-// there was one; see [Service.Remove] for what follows.
+// RemoveGrant deletes the entry of a grant as an operator would who has its
+// token, that of a lock, a permit or a term. It reports whether there was one;
+// see [Service.Remove] for what follows.
 func (s *Service) RemoveGrant(token driver.Token) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +159,9 @@ func (s *Service) RemoveGrant(token driver.Token) bool {
 	return false
 }
 
-// Tally is an observer that keeps what it is told, for tests: give it to a client by coordinator.WithObserver. The zero Tally is
-// ready to use, must not be copied, and may be used by many goroutines at once.
+// Tally is an observer that keeps what it is told, for tests: give it to a
+// client by coordinator.WithObserver. The zero Tally is ready to use, must not
+// be copied, and may be used by many goroutines at once.
 type Tally struct {
 	mu     sync.Mutex
 	events []event.Event

@@ -182,8 +182,9 @@ func (s *Service) track(w *watch) {
 	w.call.watch = w
 }
 
-// changed wakes those who wait for a head or record and have what they wait for. It is called after each
-// change to a line or its record, when all of the change is done.
+// changed wakes those who wait for a head or record and have what they wait
+// for. It is called after each change to a line or its record, when all of the
+// change is done.
 func (s *Service) changed(name driver.Line) {
 	for _, w := range inOrder(s.waits[name]) {
 		if w.ready() {

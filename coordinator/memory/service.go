@@ -61,8 +61,10 @@ func WithStaleViews(seed uint64) Option {
 	return func(s *Service) { s.stale = rand.New(rand.NewPCG(seed, seed)) }
 }
 
-// WithFewHints makes the service leave unsaid, at random from seed, what a service need not say: that a contender is the first in line,
-// or who is nearest to it, when it joins; and that the one whom it follows has passed. A recipe must reach the same decisions without.
+// WithFewHints makes the service leave unsaid, at random from seed, what a
+// service need not say: that a contender is the first in line, or who is
+// nearest to it, when it joins; and that the one whom it follows has passed. A
+// recipe must reach the same decisions without.
 func WithFewHints(seed uint64) Option {
 	return func(s *Service) { s.mute = rand.New(rand.NewPCG(seed, ^seed)) }
 }

@@ -137,7 +137,8 @@ func (s *Service) list(line driver.Line, limit int) []driver.Entry {
 	return entries
 }
 
-// Step is one thing that happened to a line at the service, for the function given to [Service.OnStep].
+// Step is one thing that happened to a line at the service, for the function
+// given to [Service.OnStep].
 type Step struct {
 	Kind StepKind
 	By   Hand
@@ -174,10 +175,11 @@ const (
 
 // OnStep has see told of every step of every line, from now on. Nil ends it.
 //
-// It is told in the middle of the step: after the line has changed, and before anybody hears of that. So a test that finds a
-// hold alive at the moment at which its entry leaves has found a hold that outlives its entry, if only by an instant. see is
-// called with the service's lock held, by one goroutine at a time: it must not wait, nor call the service or anything
-// that does.
+// It is told in the middle of the step: after the line has changed, and before
+// anybody hears of that. So a test that finds a hold alive at the moment at
+// which its entry leaves has found a hold that outlives its entry, if only by
+// an instant. see is called with the service's lock held, by one goroutine at a
+// time: it must not wait, nor call the service or anything that does.
 func (s *Service) OnStep(see func(Step)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,7 +92,8 @@ func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 	return s.leave(ctx, line, own, false)
 }
 
-// Pass is Leave that tells the followers of own. The line remembers it for those who come to follow it afterwards.
+// Pass is Leave that tells the followers of own. The line remembers it for
+// those who come to follow it afterwards.
 func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	return s.leave(ctx, line, own, true)
 }

@@ -67,12 +67,16 @@ var (
 	byLine = []string{"kind", "class"}
 	byOp   = []string{"kind", "class", "op"}
 
-	// How long people wait and hold: from the millisecond in which a service hands over to the hour of a nightly job. Around ten seconds, the
-	// default TTL, they are closer, for there it shows whether a wait ended with a release or with a crash.
+	// How long people wait and hold: from the millisecond in which a service
+	// hands over to the hour of a nightly job. Around ten seconds, the default
+	// TTL, they are closer, for there it shows whether a wait ended with a
+	// release or with a crash.
 	long = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 7.5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600}
-	// What one or a few requests take: from less than a millisecond to a minute, which is the longest lock-delay.
+	// What one or a few requests take: from less than a millisecond to a
+	// minute, which is the longest lock-delay.
 	short = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	// Of a session's life: a renewal is sent when it is down to about 0.7, after one that failed to 0.4, after two to 0.15.
+	// Of a session's life: a renewal is sent when it is down to about 0.7,
+	// after one that failed to 0.4, after two to 0.15.
 	share = []float64{.05, .1, .15, .2, .3, .4, .5, .6, .7, .8, .9}
 )
 

@@ -1,11 +1,14 @@
-// Package observe turns the events of Baton's clients into metrics. It says which metrics there are and when they
-// change, once for all that keep them: otelobserve for OpenTelemetry, promobserve for Prometheus, and whoever implements a [Sink].
-// Tests that want the events themselves have memory.Tally.
+// Package observe turns the events of Baton's clients into metrics. It says
+// which metrics there are and when they change, once for all that keep them:
+// otelobserve for OpenTelemetry, promobserve for Prometheus, and whoever
+// implements a [Sink]. Tests that want the events themselves have memory.Tally.
 //
 // # Labels
 //
-// Names are not labels: there may be any number of them, and each would be a time series for ever. The kind of the recipe is one,
-// and a class of names is if the user gives a [Class], which must have few values. Where it has none the label is empty.
+// Names are not labels: there may be any number of them, and each would be a
+// time series for ever. The kind of the recipe is one, and a class of names is
+// if the user gives a [Class], which must have few values. Where it has none
+// the label is empty.
 //
 //	kind       mutex, rwlock, semaphore, election; semaphore-locks and semaphore-leases, if a semaphore is shared with other clients
 //	class      what the user's Class returns
@@ -16,9 +19,11 @@
 //	result     ok, refused
 //	state      connected, suspended
 //
-// A gauge comes back to where it was, whatever happened, since each event that raises one is followed by one that lowers it; but events of different
-// goroutines may change places, so that for an instant it can be off by one. Counters of what should not happen are there, at zero, before
-// it has happened: otherwise the first time would not show as a rise.
+// A gauge comes back to where it was, whatever happened, since each event that
+// raises one is followed by one that lowers it; but events of different
+// goroutines may change places, so that for an instant it can be off by one.
+// Counters of what should not happen are there, at zero, before it has
+// happened: otherwise the first time would not show as a rise.
 package observe
 
 import (
@@ -35,17 +40,19 @@ import (
 
 // Sink keeps metrics. Its method is called by many goroutines at once.
 type Sink interface {
-	// Record adds v to a counter or a gauge, or counts it in a histogram. The values are those of the metric's
-	// labels, in their order.
+	// Record adds v to a counter or a gauge, or counts it in a histogram. The
+	// values are those of the metric's labels, in their order.
 	Record(metric ID, v float64, values ...string)
 }
 
-// Class puts names into classes, of which there must be few, since each is a label's value: the part of a name before the first "/", for instance. It is
+// Class puts names into classes, of which there must be few, since each is a
+// label's value: the part of a name before the first "/", for instance. It is
 // called for each event, by many goroutines.
 type Class func(kind, name string) string
 
-// New returns an observer that records what happens. A nil class puts all names into one, without a name. Several clients may have the same
-// observer: then the metrics are those of all of them.
+// New returns an observer that records what happens. A nil class puts all names
+// into one, without a name. Several clients may have the same observer: then
+// the metrics are those of all of them.
 func New(s Sink, class Class) event.Observer {
 	m := &meter{Sink: s, class: class}
 	for _, cause := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed} {
@@ -170,7 +177,8 @@ func (m *meter) over(e event.Event, kind, class string) {
 	}
 }
 
-// labels are the kind and the class of an event's line. When they are new, what should not happen is set to zero.
+// labels are the kind and the class of an event's line. When they are new, what
+// should not happen is set to zero.
 func (m *meter) labels(e event.Event) (kind, class string) {
 	kind, _, _ = strings.Cut(string(e.Line), "/")
 	if m.class != nil {
@@ -217,8 +225,10 @@ func Cause(err error) string {
 	return "other"
 }
 
-// Reason is the value of the label for why there was no grant, of an EventNotGranted. What the cause of the caller's context says is not
-// taken for the service's word: it is timeout if it is context.DeadlineExceeded, and else cancelled.
+// Reason is the value of the label for why there was no grant, of an
+// EventNotGranted. What the cause of the caller's context says is not taken for
+// the service's word: it is timeout if it is context.DeadlineExceeded, and else
+// cancelled.
 func Reason(e event.Event) string {
 	if e.Context != nil && engine.IsCause(e.Context, e.Err) {
 		if errors.Is(e.Err, context.DeadlineExceeded) {

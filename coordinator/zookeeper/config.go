@@ -56,20 +56,23 @@ func (b *base) setChroot(path string) error {
 //	zk://user:password@h1,h2,h3/apps/orders?acl=creator-read
 //	zks://h1:2281/chroot?cacert=/etc/ca.pem&cert=/etc/me.pem&key=/etc/me.key
 //
-// The scheme zookeeper means the same as zk. The scheme zks uses TLS, by default at port 2281,
-// against the system's roots unless cacert names a file of trusted certificates. cert and key name the
-// client's certificate; they are read again for each connection, so that a renewed
-// certificate is used. servername is the name to look for in the servers'
-// certificates instead of the host's.
+// The scheme zookeeper means the same as zk. The scheme zks uses TLS, by
+// default at port 2281, against the system's roots unless cacert names a file
+// of trusted certificates. cert and key name the client's certificate; they are
+// read again for each connection, so that a renewed certificate is used.
+// servername is the name to look for in the servers' certificates instead of
+// the host's.
 //
 // User and password are ZooKeeper's digest authentication. acl says who may use the nodes that
 // the driver makes: "open" (everybody; the default without credentials), "creator" (whoever
 // has the same credentials; the default with them), "creator-read" (the same, and
 // everybody may look). A client certificate is a credential for "creator" too.
 //
-// layout says how lines are laid out: "native" (the default), or as other clients do with which they are shared: "curator",
-// which is go-zookeeper's too, or "kazoo". With layout=curator, election says which of its recipes an election is: "latch" (a
-// LeaderLatch, the default) or "selector" (a LeaderSelector). See the package's comment.
+// layout says how lines are laid out: "native" (the default), or as other
+// clients do with which they are shared: "curator", which is go-zookeeper's
+// too, or "kazoo". With layout=curator, election says which of its recipes an
+// election is: "latch" (a LeaderLatch, the default) or "selector" (a
+// LeaderSelector). See the package's comment.
 //
 // ZooKeeper takes any password: a wrong one makes another identity, and is refused with
 // driver.ErrRefused by the first join in a line that is not open to it.

@@ -6,14 +6,17 @@
 //
 // # Guarantees, and what is not guaranteed
 //
-// The order of a line is the order of ZooKeeper's sequence numbers, and of the entries' czxids when those numbers, of 32
-// bits, have run out, which costs a read of each entry. The fencing token is the czxid of the entry, which rises for as long as the
-// ensemble keeps its data; never the sequence number, which starts again when an empty line is
-// removed. An entry that was converted keeps its token in its name, since its node is a new one.
+// The order of a line is the order of ZooKeeper's sequence numbers, and of the
+// entries' czxids when those numbers, of 32 bits, have run out, which costs a
+// read of each entry. The fencing token is the czxid of the entry, which rises
+// for as long as the ensemble keeps its data; never the sequence number, which
+// starts again when an empty line is removed. An entry that was converted keeps
+// its token in its name, since its node is a new one.
 //
-// A session's TTL is ZooKeeper's session timeout. Servers move what they are asked for into their
-// bounds, by default 2 to 20 ticks (4 s to 40 s). A TTL that is not granted exactly is refused, since
-// a holder computes its deadline from it.
+// A session's TTL is ZooKeeper's session timeout. Servers move what they are
+// asked for into their bounds, by default 2 to 20 ticks (4 s to 40 s). A TTL
+// that is not granted exactly is refused, since a holder computes its deadline
+// from it.
 //
 // The client library pings by itself. So a session that nobody renews ends with its process or its
 // connection, and not already when the renewals stop; package coordinator closes a session
@@ -51,8 +54,8 @@
 //	Renew      one sync
 //	Close      one connection, on which the session is ended
 //
-// A wait costs nothing if a watch is left from one before. A view after a reconnect costs one sync more, and a
-// waiter then looks again.
+// A wait costs nothing if a watch is left from one before. A view after a
+// reconnect costs one sync more, and a waiter then looks again.
 //
 // # One session
 //
@@ -78,21 +81,29 @@
 //	                       └ of the entry whose number is one less
 //	/chroot/kind/name+record
 //
-// Heels are in busy lines only. They tell who comes next who is nearest, and then that this one has passed, so that a
-// hand-over takes no look at the line and costs the same however long that is: see handoff.go. Most go with their entries. One that was
-// passed stays until the next one leaves, or for a second. To delete any is safe; it makes whoever follows look at the line.
+// Heels are in busy lines only. They tell who comes next who is nearest, and
+// then that this one has passed, so that a hand-over takes no look at the line
+// and costs the same however long that is: see handoff.go. Most go with their
+// entries. One that was passed stays until the next one leaves, or for a
+// second. To delete any is safe; it makes whoever follows look at the line.
 //
-// Lines and what is above them are container nodes, which the service removes when they have
-// been empty for a while; on servers before 3.5 they are plain nodes, and stay. A record is a plain node, which
-// stays until an operator deletes it. Children of other clients take part as places if they have a sequence
-// number. A child without one makes Ahead, List and Head fail with driver.ErrRefused and its name.
+// Lines and what is above them are container nodes, which the service removes
+// when they have been empty for a while; on servers before 3.5 they are plain
+// nodes, and stay. A record is a plain node, which stays until an operator
+// deletes it. Children of other clients take part as places if they have a
+// sequence number. A child without one makes Ahead, List and Head fail with
+// driver.ErrRefused and its name.
 //
 // # Lines shared with other clients
 //
-// With layout=curator or layout=kazoo in the URL, lines are those of Curator and go-zookeeper, or of Kazoo: see foreign.go for the names, and docs/interop.md
-// for what excludes what. Names are theirs, paths below the chroot. Nobody writes to a line's own node, and there are no heels: Join is a create,
-// and then a read of the entry's czxid and a listing at once; with Alone one listing before that. Pass is Leave. Of whom an entry is a listing
-// does not tell. Children that are no contenders of the line's kind make Join, if it is to be alone, Ahead, List and Head fail with driver.ErrRefused and
+// With layout=curator or layout=kazoo in the URL, lines are those of Curator
+// and go-zookeeper, or of Kazoo: see foreign.go for the names, and
+// docs/interop.md for what excludes what. Names are theirs, paths below the
+// chroot. Nobody writes to a line's own node, and there are no heels: Join is a
+// create, and then a read of the entry's czxid and a listing at once; with
+// Alone one listing before that. Pass is Leave. Of whom an entry is a listing
+// does not tell. Children that are no contenders of the line's kind make Join,
+// if it is to be alone, Ahead, List and Head fail with driver.ErrRefused and
 // their names, and so does a line that is about to run out of sequence numbers.
 //
 // # Package zk

@@ -13,13 +13,16 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Convert makes a node in place of the old one, in one transaction. What stays, the place in the line and the token, is in
-// the new node's name: see names.go. A view is one listing, which shows what is before or after a transaction.
+// Convert makes a node in place of the old one, in one transaction. What stays,
+// the place in the line and the token, is in the new node's name: see names.go.
+// A view is one listing, which shows what is before or after a transaction.
 //
-// The transaction deletes the old node, and no node is ever made again under a name that was used. So of all attempts one
-// at most is applied; none is, once the contender has left; and when the old node is not there there are
-// no two ways about it: either an earlier attempt has made the new one, or it is gone. All that was before the answer is
-// known to the server that gave it, so the look that tells which needs no sync and waits for no other attempt.
+// The transaction deletes the old node, and no node is ever made again under a
+// name that was used. So of all attempts one at most is applied; none is, once
+// the contender has left; and when the old node is not there there are no two
+// ways about it: either an earlier attempt has made the new one, or it is gone.
+// All that was before the answer is known to the server that gave it, so the
+// look that tells which needs no sync and waits for no other attempt.
 func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own.Place), checkMode(mode), checkValue(value)); err != nil {
 		return driver.Place{}, err
@@ -47,7 +50,8 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 	return to.Place, nil
 }
 
-// replace sends the request that converts. It is a flight of the contender's, so that Forget waits until it has landed.
+// replace sends the request that converts. It is a flight of the contender's,
+// so that Forget waits until it has landed.
 func (s *session) replace(ctx context.Context, line driver.Line, old, to node, value []byte) error {
 	f, _ := s.joins.begin(line, old.ID)
 	defer f.end()
@@ -71,7 +75,8 @@ func (s *session) stands(ctx context.Context, line driver.Line, n node) error {
 	return err
 }
 
-// stat reads what the service keeps of a node beside its data. A node that is not there is zk.ErrNoNode.
+// stat reads what the service keeps of a node beside its data. A node that is
+// not there is zk.ErrNoNode.
 func (s *session) stat(ctx context.Context, node string) (*zk.Stat, error) {
 	return call(ctx, s, func() (*zk.Stat, error) {
 		there, stat, err := s.conn.Exists(node)
@@ -82,7 +87,8 @@ func (s *session) stat(ctx context.Context, node string) (*zk.Stat, error) {
 	})
 }
 
-// written are the versions of the data of those nodes of this session that were written to. That of the others is 0.
+// written are the versions of the data of those nodes of this session that were
+// written to. That of the others is 0.
 type written struct {
 	mu sync.Mutex
 	m  map[string]int32
@@ -96,7 +102,8 @@ func (w *written) version(node string) int32 {
 	return w.m[node]
 }
 
-// note notes a version that the service has told. Answers may be noted in another order than that in which they were given.
+// note notes a version that the service has told. Answers may be noted in
+// another order than that in which they were given.
 func (w *written) note(node string, version int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,8 +119,10 @@ func (w *written) drop(node string) {
 
 // Write writes to the node, in one request that says which version it replaces.
 //
-// An earlier Write whose caller has gone may still be queued in the Conn, or be on its way. It named that version or one before, so
-// once this one is applied it is refused. If it comes first, this one is refused, reads the version, and tries again.
+// An earlier Write whose caller has gone may still be queued in the Conn, or be
+// on its way. It named that version or one before, so once this one is applied
+// it is refused. If it comes first, this one is refused, reads the version, and
+// tries again.
 //
 // Whoever waits for the node to go is not told: see Watch.
 func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
@@ -154,19 +163,23 @@ func (s *session) write(ctx context.Context, node string, value []byte) error {
 	return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: somebody else wrote to the entry again and again"))
 }
 
-// Guard returns an operation for a Multi of the caller's own on the ensemble that gave the grant: it fails, and with it all of the
-// Multi, unless the grant of the sequencer holds, by the ensemble's word, at the very moment at which the Multi is applied.
+// Guard returns an operation for a Multi of the caller's own on the ensemble
+// that gave the grant: it fails, and with it all of the Multi, unless the grant
+// of the sequencer holds, by the ensemble's word, at the very moment at which
+// the Multi is applied.
 //
 //	holds, err := zookeeper.Guard("/apps/orders", seq) // the chroot of Baton's client, empty if it has none
 //	_, err = conn.Multi(holds, &zk.SetDataRequest{Path: "/orders/42", Data: paid, Version: -1})
 //	... errors.Is(err, zk.ErrNoNode), and the first response has it: the grant was over, and nothing was written
 //
-// So what is in the Multi can not be written late, whoever was stopped for however long, and needs no token beside it. It costs no
-// request. The connection needs permission to read the nodes that Baton makes. When it fails, coordinator.Client.Check
-// says why.
+// So what is in the Multi can not be written late, whoever was stopped for
+// however long, and needs no token beside it. It costs no request. The
+// connection needs permission to read the nodes that Baton makes. When it
+// fails, coordinator.Client.Check says why.
 //
-// On another ensemble it always fails, since no entry there has this name. A chroot that breaks a rule, a sequencer of another kind
-// of service, or one that makes no sense, is driver.ErrInvalid.
+// On another ensemble it always fails, since no entry there has this name. A
+// chroot that breaks a rule, a sequencer of another kind of service, or one
+// that makes no sense, is driver.ErrInvalid.
 func Guard(chroot string, seq fence.Sequencer) (*zk.CheckVersionRequest, error) {
 	if err := seq.Validate(); err != nil {
 		return nil, err
@@ -180,6 +193,7 @@ func Guard(chroot string, seq fence.Sequencer) (*zk.CheckVersionRequest, error) 
 	if !ok || checkKey(line, n.Place) != nil || n.tokenOr(int64(seq.Token)) != seq.Token {
 		return nil, invalid("sequencer %q is not of a ZooKeeper", seq)
 	}
-	// Any version: the leader of an election writes its entry's data. The name is never that of another entry.
+	// Any version: the leader of an election writes its entry's data. The name
+	// is never that of another entry.
 	return &zk.CheckVersionRequest{Path: b.root() + "/" + string(line) + "/" + n.Key, Version: -1}, nil
 }

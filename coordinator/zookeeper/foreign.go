@@ -34,8 +34,9 @@ import (
 //	/chroot/<name>-__lock__/<hex>__lock__<sequence>, /chroot/<name>/<hex>
 //	                                              Kazoo's Semaphore, which has its limit at <name>
 //
-// A name is a path below the chroot, as the other client is given it; a "/" at its beginning is of no matter. The digits of uuid and
-// hex are a contender's ID and a part of its session's.
+// A name is a path below the chroot, as the other client is given it; a "/" at
+// its beginning is of no matter. The digits of uuid and hex are a contender's
+// ID and a part of its session's.
 
 // The values of the URL parameters layout and election.
 const (
@@ -58,7 +59,8 @@ type foreign struct {
 // form is what the entries of a kind look like.
 type form struct {
 	marks []mark
-	// silent: a value does not change. The other client would not notice any more when the entry goes.
+	// silent: a value does not change. The other client would not notice any
+	// more when the entry goes.
 	silent bool
 	// revocable: the other client asks a holder to give up by writing revoke to its entry.
 	revocable bool
@@ -192,7 +194,8 @@ func (h host) SharedName(kind, name string) (string, error) {
 	return name, coordinator.CheckName(name)
 }
 
-// SharedValue is the payload, or who it is: Curator shows it as the participant's ID, Kazoo as the contender's identifier.
+// SharedValue is the payload, or who it is: Curator shows it as the
+// participant's ID, Kazoo as the contender's identifier.
 func (h host) SharedValue(kind, identity string, payload []byte) ([]byte, error) {
 	if len(payload) == 0 {
 		payload = []byte(identity)
@@ -208,11 +211,13 @@ func (f *form) check(value []byte) error {
 	return nil
 }
 
-// ambiguousFor is the error for a shared line that has nodes which are no entries of its kind, or that is about to run out of numbers;
-// nil if it is neither.
+// ambiguousFor is the error for a shared line that has nodes which are no
+// entries of its kind, or that is about to run out of numbers; nil if it is
+// neither.
 //
-// Curator takes part with every child, by its name as a whole if need be, and Kazoo passes over what it does not know. So
-// such a child stands ahead of everybody to the one, and is nobody to the other.
+// Curator takes part with every child, by its name as a whole if need be, and
+// Kazoo passes over what it does not know. So such a child stands ahead of
+// everybody to the one, and is nobody to the other.
 func (f *foreign) ambiguousFor(line driver.Line, c crowd) error {
 	if len(c.strays) > 0 {
 		return driver.Wrap(driver.ErrRefused, fmt.Errorf(
@@ -227,8 +232,9 @@ func (f *foreign) ambiguousFor(line driver.Line, c crowd) error {
 	return nil
 }
 
-// spent is the error for a line whose sequence numbers run out. They would become negative, and the other clients compare them
-// as texts: then each newcomer would come first.
+// spent is the error for a line whose sequence numbers run out. They would
+// become negative, and the other clients compare them as texts: then each
+// newcomer would come first.
 func (f *foreign) spent(line driver.Line, key string) error {
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
 		"zookeeper: %s has run out of sequence numbers, as %q shows; let it become empty, and delete the node", f.path(line), key))
@@ -239,8 +245,9 @@ const reserve = 1 << 20
 
 var _ driver.Revoker = (*guest)(nil)
 
-// guest is a session whose lines are shared with other clients. Its entries have no heels, and a line's own node is not
-// written to, since it may be somebody's. What it has of session is all below the names.
+// guest is a session whose lines are shared with other clients. Its entries
+// have no heels, and a line's own node is not written to, since it may be
+// somebody's. What it has of session is all below the names.
 type guest struct {
 	*session
 	mu    sync.Mutex
@@ -256,15 +263,17 @@ func (g *guest) note(node string, there bool) {
 	}
 }
 
-// head is what the names of a contender's entries begin with, whatever its mode. The session fills up what the ID leaves of 32
-// digits, with the last ones of its number, which differ the most.
+// head is what the names of a contender's entries begin with, whatever its
+// mode. The session fills up what the ID leaves of 32 digits, with the last
+// ones of its number, which differ the most.
 func (g *guest) head(id string) string {
 	session := fmt.Sprintf("%016x", uint64(g.id))
 	return g.layout.head(id + session[len(id)-16:])
 }
 
-// Join makes the node, and then asks for its czxid, which is the token, and lists the line. The other clients do the
-// same without the czxid. Both requests are under way at once.
+// Join makes the node, and then asks for its czxid, which is the token, and
+// lists the line. The other clients do the same without the czxid. Both
+// requests are under way at once.
 func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	text, err := g.check(line, c)
 	if err != nil {
@@ -389,7 +398,8 @@ func (g *guest) arrive(ctx context.Context, line driver.Line, c driver.Contender
 	return driver.Joined{}, cmp.Or(ambiguous, driver.ErrTaken)
 }
 
-// vanished is the error of a Join whose node was removed before it was seen: there is none now, and Join can be called again.
+// vanished is the error of a Join whose node was removed before it was seen:
+// there is none now, and Join can be called again.
 func vanished(err error) error {
 	if errors.Is(err, driver.ErrGone) {
 		return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: somebody has removed the entry while it joined"))
@@ -416,7 +426,8 @@ func (s *session) parse(line driver.Line, names []string) crowd {
 	return c
 }
 
-// mine lists the names of a contender's nodes, after the given flights have landed: see session.Forget.
+// mine lists the names of a contender's nodes, after the given flights have
+// landed: see session.Forget.
 func (g *guest) mine(ctx context.Context, line driver.Line, id string, flights []*flight) (mine []string, err error) {
 	for _, f := range flights {
 		select {
@@ -514,8 +525,9 @@ func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
 	return nil
 }
 
-// Convert makes another node with the same number in place of the old one, in one transaction: as Curator does when a writer
-// goes on as a reader. The others see the new node where the old one stood. Its czxid is another one.
+// Convert makes another node with the same number in place of the old one, in
+// one transaction: as Curator does when a writer goes on as a reader. The
+// others see the new node where the old one stood. Its czxid is another one.
 func (g *guest) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	if err := cmp.Or(g.owns(line, own.Place), checkMode(mode), checkValue(value)); err != nil {
 		return driver.Place{}, err
@@ -554,7 +566,8 @@ func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, v
 	return g.write(ctx, g.below(line, own.Key), bytes.Clone(value))
 }
 
-// Revoked watches what is written to own. Whoever asks writes over the value, which others see then.
+// Revoked watches what is written to own. Whoever asks writes over the value,
+// which others see then.
 func (g *guest) Revoked(ctx context.Context, line driver.Line, own driver.Place) error {
 	if err := g.owns(line, own); err != nil {
 		return err

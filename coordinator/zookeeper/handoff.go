@@ -23,16 +23,21 @@ import (
 //	heel_0000000008                       its heel, made in the same transaction
 //	x_77ab…_1000a2b3c4d5e70_0000000009    the next entry, which looks for heel_0000000008
 //
-// A sequence number counts the nodes that were made in the line, so whoever joins with number n knows without a listing what
-// the heel of the one directly ahead is called, if it has one. The heel says who that is, in the part of the entry's name that cannot be
-// guessed. One read of it finds the nearest contender and sets the watch to wait with.
+// A sequence number counts the nodes that were made in the line, so whoever
+// joins with number n knows without a listing what the heel of the one directly
+// ahead is called, if it has one. The heel says who that is, in the part of the
+// entry's name that cannot be guessed. One read of it finds the nearest
+// contender and sets the watch to wait with.
 //
-// It goes together with its entry, in one transaction. Only one that passes leaves it, with other data: the watch
-// tells of that by another word than of a leaving, so the next one is admitted without a look. Nothing else writes to a heel.
-// Deleting a heel is always safe, since whoever follows it then looks at the line.
+// It goes together with its entry, in one transaction. Only one that passes
+// leaves it, with other data: the watch tells of that by another word than of a
+// leaving, so the next one is admitted without a look. Nothing else writes to a
+// heel. Deleting a heel is always safe, since whoever follows it then looks at
+// the line.
 //
-// A heel that was passed is deleted in the transaction in which the one that it passed to leaves, or by its own session after
-// a while, and is an ephemeral node like its entry.
+// A heel that was passed is deleted in the transaction in which the one that it
+// passed to leaves, or by its own session after a while, and is an ephemeral
+// node like its entry.
 
 const heelPrefix = "heel_"
 
@@ -45,7 +50,8 @@ func parseHeel(name string) (seq int32, ok bool) {
 	return sequence(number)
 }
 
-// heel is the name of the node's heel, if it has one; empty if it cannot have one, because it was converted or numbers run out.
+// heel is the name of the node's heel, if it has one; empty if it cannot have
+// one, because it was converted or numbers run out.
 func (n node) heel() string {
 	if n.seq < 0 || n.seq >= math.MaxInt32-1 || n.turn > 0 {
 		return ""
@@ -96,7 +102,8 @@ func read(heel string, data []byte) (h says, ok bool) {
 // hasHeel tells whether a node has a heel.
 func (c crowd) hasHeel(n node) bool { return n.heel() != "" && slices.Contains(c.heels, n.seq+1) }
 
-// orphans are the names of the heels whose entries are gone: what those who passed have left, as a rule.
+// orphans are the names of the heels whose entries are gone: what those who
+// passed have left, as a rule.
 func (c crowd) orphans() []string {
 	if len(c.heels) == 0 {
 		return nil
@@ -122,7 +129,8 @@ type entry struct {
 	id   string
 }
 
-// traces are what a session keeps of its own contenders beyond their places, for as long as they stand.
+// traces are what a session keeps of its own contenders beyond their places,
+// for as long as they stand.
 type traces struct {
 	mu sync.Mutex
 	m  map[entry]trace
@@ -184,7 +192,8 @@ func (t *traces) forget(line driver.Line, id string) {
 	delete(t.m, entry{line, id})
 }
 
-// note keeps what a listing shows to the i-th in line: whether the one ahead has a heel; to the first which heels are left over.
+// note keeps what a listing shows to the i-th in line: whether the one ahead
+// has a heel; to the first which heels are left over.
 func (t *traces) note(line driver.Line, c crowd, i int) {
 	n := c.nodes[i]
 	tr := t.of(line, n)
@@ -204,8 +213,8 @@ func (t *traces) note(line driver.Line, c crowd, i int) {
 	t.keep(line, n.ID, tr)
 }
 
-// traffic is in which lines a session has met others lately. Only there entries get heels: elsewhere nobody would have
-// any use for them.
+// traffic is in which lines a session has met others lately. Only there entries
+// get heels: elsewhere nobody would have any use for them.
 type traffic struct {
 	mu sync.Mutex
 	m  map[driver.Line]flow
@@ -358,12 +367,13 @@ func (s *session) lookAtHeel(
 	return w, true, false, nil
 }
 
-// lingerFor is how long the heel of one that has passed is left to whoever it passed to. That one deletes it when it leaves, if
-// there is such a one.
+// lingerFor is how long the heel of one that has passed is left to whoever it
+// passed to. That one deletes it when it leaves, if there is such a one.
 const lingerFor = time.Second
 
-// leftovers are the heels that a session has left when its contenders passed: of each line the latest, since the one before has been
-// of use to whoever came in between. As long as a session goes on passing in a line, nothing is sent.
+// leftovers are the heels that a session has left when its contenders passed:
+// of each line the latest, since the one before has been of use to whoever came
+// in between. As long as a session goes on passing in a line, nothing is sent.
 type leftovers struct {
 	clear func() // what the timer runs
 
@@ -425,8 +435,9 @@ func (l *leftovers) stop() {
 	}
 }
 
-// clearLeft deletes what has lingered. A heel of that name that does not say that it was passed is another one, in a line that
-// was removed and made anew: hence the version.
+// clearLeft deletes what has lingered. A heel of that name that does not say
+// that it was passed is another one, in a line that was removed and made anew:
+// hence the version.
 func (s *session) clearLeft() {
 	if !s.begin() {
 		return

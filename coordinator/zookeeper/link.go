@@ -46,8 +46,8 @@ func newLink(servers []string, conf *tls.Config, ttl time.Duration, lapse func()
 	return l
 }
 
-// Init, Len, Next and Connected are the Conn's HostProvider. Init has nothing to do: the servers are
-// known, and resolved when they are needed.
+// Init, Len, Next and Connected are the Conn's HostProvider. Init has nothing
+// to do: the servers are known, and resolved when they are needed.
 func (l *link) Init([]string) error { return nil }
 
 // Len is the number of servers.
@@ -73,9 +73,10 @@ func (l *link) Next() (server string, retryStart bool) {
 // TLS, handshake. The client library waits more than six times the TTL for a server
 // that accepts and stays silent.
 //
-// A lost connection is noticed at two thirds of the TTL at the latest, so a reconnect must be able to
-// waste one attempt and have time for a second. The first connect has no such hurry,
-// and has to wait for the service to write the new session down.
+// A lost connection is noticed at two thirds of the TTL at the latest, so a
+// reconnect must be able to waste one attempt and have time for a second. The
+// first connect has no such hurry, and has to wait for the service to write the
+// new session down.
 func (l *link) patience() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,8 +258,9 @@ func newRotation(servers []string) *rotation {
 
 // next returns the next server. It fails only when ctx ends.
 //
-// A new round begins no sooner than the pause after the last one began, whatever came of
-// that: a server that accepts and then hangs up, again and again, is not dialled in a tight loop either.
+// A new round begins no sooner than the pause after the last one began,
+// whatever came of that: a server that accepts and then hangs up, again and
+// again, is not dialled in a tight loop either.
 func (r *rotation) next(ctx context.Context) (target, error) {
 	if err := ctx.Err(); err != nil {
 		return target{}, err

@@ -17,14 +17,17 @@ import (
 //	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
 //	heel_<sequence>                                 the heel of the one whose number is one less
 //
-// All parts are readable in one listing, so nobody has to read the nodes to know who stands where. The
-// session is in the name because a connection may go on with a new session without asking
-// (see FromConn): whose entry it is must not be concluded from who is connected.
+// All parts are readable in one listing, so nobody has to read the nodes to
+// know who stands where. The session is in the name because a connection may go
+// on with a new session without asking (see FromConn): whose entry it is must
+// not be concluded from who is connected.
 //
-// A conversion makes a new node, which has a zxid of its own and would get a sequence number at the end of
-// the line. So it is made under a name that says what stays: the sequence number, which is the
-// place in the line, and the token, which for one that joined is the node's czxid. The number of the conversion
-// makes the name one that was never used, also when a mode comes back.
+// A conversion makes a new node, which has a zxid of its own and would get a
+// sequence number at the end of the line. So it is made under a name that says
+// what stays: the sequence number, which is the place in the line, and the
+// token, which for one that joined is the node's czxid. The number of the
+// conversion makes the name one that was never used, also when a mode comes
+// back.
 //
 // A heel belongs to an entry and is no contender itself: see handoff.go.
 
@@ -98,7 +101,8 @@ func parseOwn(name string) (n node, ok bool) {
 	return n, ok
 }
 
-// conversion reads the parts that a conversion adds, in the form in which they are written and no other.
+// conversion reads the parts that a conversion adds, in the form in which they
+// are written and no other.
 func conversion(token, turn string) (driver.Token, uint32, bool) {
 	if !within(token, 16, 16, isHex) || !within(turn, 1, 8, isHex) || turn[0] == '0' {
 		return 0, 0, false
@@ -151,19 +155,22 @@ func foreignSequence(name string) (int32, bool) {
 	return sequence(digits)
 }
 
-// late tells that the sequence number is one of those that a service gives when it has run out of them.
+// late tells that the sequence number is one of those that a service gives when
+// it has run out of them.
 //
-// It counts the joins and conversions of a line in 32 bits. What comes after 2147483647 depends on the
-// release: in some the count wraps; others, 3.8 among them, stay there and give that number
-// to everybody, apart from joins that arrive together, of which the later ones get negative numbers. So no order
+// It counts the joins and conversions of a line in 32 bits. What comes after
+// 2147483647 depends on the release: in some the count wraps; others, 3.8 among
+// them, stay there and give that number to everybody, apart from joins that
+// arrive together, of which the later ones get negative numbers. So no order
 // follows from such numbers, and two contenders may have the same.
 func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 
 // inOrder sorts the nodes of one line, first in line first, for as long as none is late.
 //
-// The signed distance to a fixed node is right on both sides of a wrap too, as long as fewer than 2^31 numbers
-// lie between two nodes that are there at once. Comparing strings or plain integers is wrong there: a
-// newcomer would overtake the holder.
+// The signed distance to a fixed node is right on both sides of a wrap too, as
+// long as fewer than 2^31 numbers lie between two nodes that are there at once.
+// Comparing strings or plain integers is wrong there: a newcomer would overtake
+// the holder.
 func inOrder(nodes []node) {
 	if len(nodes) == 0 {
 		return
@@ -223,9 +230,10 @@ func ambiguous(line driver.Line, strays []string) error {
 //	<chroot>/<kind>/<name>/…        the line, its contenders and their heels, see here and in handoff.go
 //	<chroot>/<kind>/<name>+record   the line's record
 //
-// The record stands beside the line, not in it: a line has no children but contenders and their heels, whose number
-// a join is told, and the service removes it when it has none. No line is called like a record, since
-// "+" is not among the characters of their names.
+// The record stands beside the line, not in it: a line has no children but
+// contenders and their heels, whose number a join is told, and the service
+// removes it when it has none. No line is called like a record, since "+" is
+// not among the characters of their names.
 
 // path is where a line is.
 func (s *session) path(line driver.Line) string {
@@ -304,12 +312,13 @@ const (
 	maxValue = 64 << 10
 )
 
-// version is the contract's version of a node's data. The service counts the changes of the data from 0, which in the
-// contract stands for a record that is not there.
+// version is the contract's version of a node's data. The service counts the
+// changes of the data from 0, which in the contract stands for a record that is
+// not there.
 func version(data int32) driver.Version { return driver.Version(data) + 1 }
 
-// dataVersion is the service's number for a version: -2, which no node has, for what is not the version of a
-// node. (The service takes -1 for any version.)
+// dataVersion is the service's number for a version: -2, which no node has, for
+// what is not the version of a node. (The service takes -1 for any version.)
 func dataVersion(v driver.Version) int32 {
 	if v < 1 || v > math.MaxInt32 {
 		return -2

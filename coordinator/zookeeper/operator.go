@@ -20,11 +20,14 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Check reads one node's Stat, after a sync: another session may have seen the entry go, and this one's server may not have heard
-// of that (K1). If the connection breaks between the two, the next server is no older than the answer to the sync.
+// Check reads one node's Stat, after a sync: another session may have seen the
+// entry go, and this one's server may not have heard of that (K1). If the
+// connection breaks between the two, the next server is no older than the
+// answer to the sync.
 //
-// A leader that has lost its quorum answers a sync until it finds out, which takes a tick. A transaction would not have that gap, and
-// would be a write: see Guard.
+// A leader that has lost its quorum answers a sync until it finds out, which
+// takes a tick. A transaction would not have that gap, and would be a write:
+// see Guard.
 func (s *session) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if err := s.checkLine(line); err != nil {
 		return err
@@ -55,8 +58,10 @@ const (
 	probeMode = "x"
 )
 
-// Examine asks each server what it says of itself ("srvr"), and opens and ends three sessions: two for the bounds of timeouts, and one that
-// makes and deletes a node, for the service's time. A shared layout has no place for that node.
+// Examine asks each server what it says of itself ("srvr"), and opens and ends
+// three sessions: two for the bounds of timeouts, and one that makes and
+// deletes a node, for the service's time. A shared layout has no place for that
+// node.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
 	var found []driver.Finding
 	versions, leaders, up := map[string]bool{}, 0, 0
@@ -165,7 +170,8 @@ func parseVitals(text string) (v vitals) {
 	return v
 }
 
-// bounds are the shortest and the longest timeout of a session: what the service makes of one that is out of all bounds.
+// bounds are the shortest and the longest timeout of a session: what the
+// service makes of one that is out of all bounds.
 func (d *service) bounds(ctx context.Context) (shortest, longest time.Duration, err error) {
 	for _, b := range []struct {
 		ask time.Duration
@@ -186,8 +192,9 @@ func (d *service) bounds(ctx context.Context) (shortest, longest time.Duration, 
 	return shortest, longest, nil
 }
 
-// examineClock compares this machine's clock with the leader's, by a node that it makes for a moment. Baton counts durations
-// alone, so nothing depends on it; but the times in listings are those of many machines.
+// examineClock compares this machine's clock with the leader's, by a node that
+// it makes for a moment. Baton counts durations alone, so nothing depends on
+// it; but the times in listings are those of many machines.
 func (d *service) examineClock(ctx context.Context, ttl time.Duration) driver.Finding {
 	gap, err := d.gap(ctx, ttl)
 	switch {
@@ -224,10 +231,13 @@ func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration
 
 var _ driver.Examiner = (*service)(nil)
 
-// Lines lists the kinds, then the names of each, then the children of each of those, all of a kind under way at once. It begins with a
-// sync: another session may have joined a line for good, and this one's server may not have heard of that.
+// Lines lists the kinds, then the names of each, then the children of each of
+// those, all of a kind under way at once. It begins with a sync: another
+// session may have joined a line for good, and this one's server may not have
+// heard of that.
 //
-// What is not readable is an error, and not left out: whoever asks which locks are held must not be told less.
+// What is not readable is an error, and not left out: whoever asks which locks
+// are held must not be told less.
 func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 	if err := s.sync(ctx, s.top()); err != nil {
 		return nil, err
@@ -254,8 +264,9 @@ func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 	return lines, nil
 }
 
-// standingIn returns those of the names of a kind in whose lines somebody stands. Records are no lines, and neither is what other programs
-// have beside them.
+// standingIn returns those of the names of a kind in whose lines somebody
+// stands. Records are no lines, and neither is what other programs have beside
+// them.
 func (s *session) standingIn(ctx context.Context, kind string, names []string) ([]driver.Line, error) {
 	var lines []driver.Line
 	listings := make([]*reply[[]string], 0, len(names))
@@ -296,7 +307,8 @@ func (s *session) list(ctx context.Context, node string) ([]string, error) {
 	return names, unlisted(node, err)
 }
 
-// unlisted is the error of a listing, nil if the node is not there. A refusal names the node, which the caller does not know.
+// unlisted is the error of a listing, nil if the node is not there. A refusal
+// names the node, which the caller does not know.
 func unlisted(node string, err error) error {
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
@@ -312,8 +324,9 @@ func (g *guest) Lines(context.Context) ([]driver.Line, error) {
 	return nil, invalid("lines cannot be listed in layout %s, whose nodes do not say what is a line: name the one that you want", g.layout.name)
 }
 
-// Remove deletes one node, after Check: its name is never another entry's, so between the two it can only go. Its heel goes with it, in
-// the same transaction, since whoever follows waits with the heel.
+// Remove deletes one node, after Check: its name is never another entry's, so
+// between the two it can only go. Its heel goes with it, in the same
+// transaction, since whoever follows waits with the heel.
 func (s *session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if err := s.Check(ctx, line, key, token); err != nil {
 		return err
@@ -326,8 +339,9 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	return s.depart(ctx, line, n, tr, false)
 }
 
-// Remove deletes a node as the other clients do, who have no heels. A node without a sequence number is refused: whoever had it can
-// make it again under the same name.
+// Remove deletes a node as the other clients do, who have no heels. A node
+// without a sequence number is refused: whoever had it can make it again under
+// the same name.
 func (g *guest) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if err := g.checkLine(line); err != nil {
 		return err

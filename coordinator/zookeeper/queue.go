@@ -23,15 +23,16 @@ const maxTries = 5
 
 // Join appends a node to the line: one request, if the line was used lately.
 //
-// The request creates an ephemeral sequential node and sets the parent's data to
-// nothing. Both happen in one transaction, so the answer to the second half, the
-// parent's Stat, tells about the first: the transaction's number, which is the node's czxid,
-// and how many children there are. The library can ask for no Stat of a new node,
-// and a listing would cost one more request and grow with the line. With c.Record the version of the record's node is
-// checked in the same transaction.
+// The request creates an ephemeral sequential node and sets the parent's data
+// to nothing. Both happen in one transaction, so the answer to the second half,
+// the parent's Stat, tells about the first: the transaction's number, which is
+// the node's czxid, and how many children there are. The library can ask for no
+// Stat of a new node, and a listing would cost one more request and grow with
+// the line. With c.Record the version of the record's node is checked in the
+// same transaction.
 //
-// In a line that is busy the transaction makes a heel as well, and if others are there one read looks for the heel of the
-// nearest of them: see handoff.go.
+// In a line that is busy the transaction makes a heel as well, and if others
+// are there one read looks for the heel of the nearest of them: see handoff.go.
 //
 // With c.Again the node may be there already, and is looked for. Listing comes after a
 // sync: the follower that this session has moved to may not have heard of a node that was
@@ -81,8 +82,9 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the line's node vanished again and again"))
 }
 
-// made is the node that a join has made, of whose path the service adds the number to what was asked for. A reply about another node
-// leaves it unknown what the join has made.
+// made is the node that a join has made, of whose path the service adds the
+// number to what was asked for. A reply about another node leaves it unknown
+// what the join has made.
 func made(asked, path string) (node, error) {
 	if !strings.HasPrefix(path, asked) {
 		return node{}, misdirected(path)
@@ -99,7 +101,8 @@ func misdirected(path string) error {
 	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("zookeeper: the reply to a join is about node %q", path))
 }
 
-// shortLine is how many children may be listed where their number alone would do if there were no heels.
+// shortLine is how many children may be listed where their number alone would
+// do if there were no heels.
 const shortLine = 16
 
 // taken reads whether somebody is in the line.
@@ -109,7 +112,8 @@ const shortLine = 16
 // have; a sync before each look would double the cost of failing, the usual outcome where
 // many try.
 //
-// It lists the line, since a heel is nobody, unless the line is long: that many heels are never left over.
+// It lists the line, since a heel is nobody, unless the line is long: that many
+// heels are never left over.
 func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
 	path := s.path(line)
 	if err := s.fresh(ctx, path); err != nil {
@@ -196,7 +200,8 @@ func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender,
 	return arrival{}, err
 }
 
-// arrived reads the reply: to the making of the node, that of the heel if there is one, and the Stat of the parent.
+// arrived reads the reply: to the making of the node, that of the heel if there
+// is one, and the Stat of the parent.
 func arrived(place string, o outcome) (arrival, error) {
 	n, err := made(place, o.made[0])
 	if err != nil {
@@ -241,8 +246,9 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 	return a.Joined
 }
 
-// nearest looks for the heel of the one directly ahead, and watches it: for Follow, which finds the watch standing. A failure says
-// nothing: then the line is read.
+// nearest looks for the heel of the one directly ahead, and watches it: for
+// Follow, which finds the watch standing. A failure says nothing: then the line
+// is read.
 func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says, ok bool) {
 	name := n.nearestHeel()
 	if name == "" {
@@ -302,8 +308,9 @@ func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place)
 	return s.withdraw(ctx, line, own, false)
 }
 
-// Pass deletes the node and writes to its heel, if it has one and the line is busy still: in one transaction, which
-// also deletes the heel of the one that passed to it.
+// Pass deletes the node and writes to its heel, if it has one and the line is
+// busy still: in one transaction, which also deletes the heel of the one that
+// passed to it.
 func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	return s.withdraw(ctx, line, own, true)
 }
@@ -338,8 +345,9 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 	return err
 }
 
-// takeAway sends the request that deletes a node, and what is to go with it. When something of that is not there any more, or
-// is refused, it is left out: only the node itself counts.
+// takeAway sends the request that deletes a node, and what is to go with it.
+// When something of that is not there any more, or is refused, it is left out:
+// only the node itself counts.
 func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node string, tr trace, pass bool) error {
 	if !pass && tr.heel == "" && len(tr.spent) == 0 {
 		return s.remove(ctx, node)
@@ -391,8 +399,9 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 //     comes to this server after it.
 //   - Applied, then, and in the listing.
 //
-// A conversion that is called while Forget runs may give the node another name after the listing. Then the delete
-// finds nothing, and Forget lists again. Once a delete has found the node, no conversion does any more.
+// A conversion that is called while Forget runs may give the node another name
+// after the listing. Then the delete finds nothing, and Forget lists again.
+// Once a delete has found the node, no conversion does any more.
 func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
 	if err := s.checkLine(line); err != nil {
 		return err
@@ -431,8 +440,8 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	return nil
 }
 
-// removeOrphans deletes those of the heels whose entries are gone that are a contender's of this session: somebody else has deleted
-// its entry.
+// removeOrphans deletes those of the heels whose entries are gone that are a
+// contender's of this session: somebody else has deleted its entry.
 func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, id string) error {
 	for _, name := range c.orphans() {
 		heel := s.below(line, name)

@@ -76,9 +76,9 @@ func await[T any](ctx context.Context, s *session, r *reply[T]) (T, error) {
 	}
 }
 
-// enter waits until a request can be sent and takes a place for it, which run gives back, or
-// leave. Requests are not handed to a Conn that is not connected: it has room for 16 and then blocks
-// its callers without end.
+// enter waits until a request can be sent and takes a place for it, which run
+// gives back, or leave. Requests are not handed to a Conn that is not
+// connected: it has room for 16 and then blocks its callers without end.
 func (s *session) enter(ctx context.Context, slots chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -96,8 +96,8 @@ func (s *session) enter(ctx context.Context, slots chan struct{}) error {
 	return nil
 }
 
-// toSend waits for a connection and a place. (Nearly always both are there, and to ask for one thing costs much less than to wait
-// for one of three.)
+// toSend waits for a connection and a place. (Nearly always both are there, and
+// to ask for one thing costs much less than to wait for one of three.)
 func (s *session) toSend(ctx context.Context, slots chan struct{}) error {
 	if up := s.presence.connected(); !isClosed(up) {
 		select {
@@ -163,14 +163,15 @@ func (s *session) impatience() (answered func()) {
 
 func (s *session) patience() time.Duration { return max(s.ttl/4, 200*time.Millisecond) }
 
-// joins are the joins and conversions of a session that may still be applied, by contender: the latest of each, which knows the others.
+// joins are the joins and conversions of a session that may still be applied,
+// by contender: the latest of each, which knows the others.
 type joins struct {
 	mu sync.Mutex
 	m  map[string]*flight
 }
 
-// flight is one call of Join or Convert, together with the requests that it sent and did not wait for. Requests that belong to
-// none have nil.
+// flight is one call of Join or Convert, together with the requests that it
+// sent and did not wait for. Requests that belong to none have nil.
 type flight struct {
 	among  *joins
 	line   driver.Line
@@ -238,7 +239,8 @@ func (j *joins) flights(id string) []*flight {
 	return j.awaited(id)
 }
 
-// awaited returns what is under way for a contender to somebody who waits for it. It is called with the mutex held.
+// awaited returns what is under way for a contender to somebody who waits for
+// it. It is called with the mutex held.
 func (j *joins) awaited(id string) (all []*flight) {
 	for f := j.m[id]; f != nil; f = f.before {
 		if f.landed == nil {

@@ -109,21 +109,24 @@ func (s *session) Done() <-chan struct{} { return s.done }
 
 // Slack is a quarter of the TTL.
 //
-// A follower does not pass a client's touch on to the leader: it collects touches, and reports them with
-// its answer to the leader's next ping, every half tick. If it dies in between, the
-// leader, which ends sessions, knows only of the touch before. The coordinator renews every
-// quarter of the TTL, so that one is at most a quarter older, and it had been
-// reported, since a TTL is at least two ticks and a quarter of it at least the half tick.
-// (A reconnect touches the session at the leader directly.)
+// A follower does not pass a client's touch on to the leader: it collects
+// touches, and reports them with its answer to the leader's next ping, every
+// half tick. If it dies in between, the leader, which ends sessions, knows only
+// of the touch before. The coordinator renews every quarter of the TTL, so that
+// one is at most a quarter older, and it had been reported, since a TTL is at
+// least two ticks and a quarter of it at least the half tick. (A reconnect
+// touches the session at the leader directly.)
 //
 // A leader that has lost its quorum finds out within a tick and may acknowledge until
 // then; the new leader gives every session its whole TTL again when it starts, so the
 // same slack covers that for a TTL of four ticks or more.
 //
-// Not covered is a pair of faults: the follower dies within half a tick of a renewal's arrival, and the touch before is
-// older than the slack and the margin allow for, or was not reported either. That takes a renewal that was lost; one
-// that was on its way for so long that the next came within half a tick; or a client that sent this one
-// late by more than the margin. With a TTL of just two ticks no second fault is needed: a report can come a moment after
+// Not covered is a pair of faults: the follower dies within half a tick of a
+// renewal's arrival, and the touch before is older than the slack and the
+// margin allow for, or was not reported either. That takes a renewal that was
+// lost; one that was on its way for so long that the next came within half a
+// tick; or a client that sent this one late by more than the margin. With a TTL
+// of just two ticks no second fault is needed: a report can come a moment after
 // the next renewal. The model of the loss clock in docs/model has all four.
 func (s *session) Slack() time.Duration { return s.ttl / 4 }
 
@@ -161,9 +164,10 @@ func (s *session) sync(ctx context.Context, path string) error {
 // fresh makes what is read next at least as new as all that this session was told
 // before.
 //
-// On one connection it is so by itself. At a reconnect the client names the latest
-// transaction that it has seen in a reply, and a server that is behind it refuses; but what a watch has
-// told does not count there. So the first view after a reconnect costs a sync.
+// On one connection it is so by itself. At a reconnect the client names the
+// latest transaction that it has seen in a reply, and a server that is behind
+// it refuses; but what a watch has told does not count there. So the first view
+// after a reconnect costs a sync.
 func (s *session) fresh(ctx context.Context, path string) error {
 	n := int64(s.presence.number())
 	if s.synced.Load() >= n {
@@ -176,8 +180,9 @@ func (s *session) fresh(ctx context.Context, path string) error {
 	return nil
 }
 
-// freshly reads what is at least as new as all that this session was told before it was called. A read that went over
-// a newer connection than the one that was synced is repeated.
+// freshly reads what is at least as new as all that this session was told
+// before it was called. A read that went over a newer connection than the one
+// that was synced is repeated.
 func freshly[T any](ctx context.Context, s *session, path string, read func() (T, error)) (T, error) {
 	for {
 		n := s.presence.number()
@@ -209,7 +214,8 @@ func (s *session) finish(cause error, service bool) {
 	}
 }
 
-// begin counts something that runs for the session, unless that is over: who ends it waits for what runs.
+// begin counts something that runs for the session, unless that is over: who
+// ends it waits for what runs.
 func (s *session) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,9 +250,10 @@ func (s *session) judge(err error) error {
 	return err
 }
 
-// sendBuffer holds the largest request: 128 KiB, at which the client library cuts the list of watches
-// that it sets after a reconnect, or a value of 64 KiB with its path and access list. The library's
-// own size is 1.5 MiB for each session.
+// sendBuffer holds the largest request: 128 KiB, at which the client library
+// cuts the list of watches that it sets after a reconnect, or a value of 64 KiB
+// with its path and access list. The library's own size is 1.5 MiB for each
+// session.
 const sendBuffer = 256 << 10
 
 // service is the driver that connects by itself: each session has a Conn of its own.
@@ -279,7 +286,8 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	return s, nil
 }
 
-// open is Open. A session that could not be opened, and was ended, is returned too, for what it was told.
+// open is Open. A session that could not be opened, and was ended, is returned
+// too, for what it was told.
 func (d *service) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	s := newSession(ttl, d.base)
 	s.own = &owned{
@@ -371,8 +379,9 @@ func (s *session) abandon(ctx context.Context, err error) error {
 	return err
 }
 
-// lapse is called when a connection is lost, before the Conn knows: from then on requests wait here for
-// the next connection, and not in the Conn's queue. It returns the notices that make all watches fire.
+// lapse is called when a connection is lost, before the Conn knows: from then
+// on requests wait here for the next connection, and not in the Conn's queue.
+// It returns the notices that make all watches fire.
 func (s *session) lapse() []notice {
 	s.presence.set(false)
 	return s.watches.lapse()
@@ -471,9 +480,11 @@ type presence struct {
 	calls int // of set and soon
 }
 
-// afterSession is how long requests wait when the Conn says that it has a session. It says so before it has sent the
-// watches that it still knows of, and does that beside the goroutine that takes answers: a watch whose answer came first would be
-// sent once more, and the number of the latest change that is sent along would be read while it is written.
+// afterSession is how long requests wait when the Conn says that it has a
+// session. It says so before it has sent the watches that it still knows of,
+// and does that beside the goroutine that takes answers: a watch whose answer
+// came first would be sent once more, and the number of the latest change that
+// is sent along would be read while it is written.
 const afterSession = time.Millisecond
 
 // soon is set(true), a moment later, unless there is news until then.

@@ -11,13 +11,16 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Head waits with a data watch on the node of the first entry. The version is the node's mzxid: the number of the
-// transaction that made it, or wrote to it last, which no other state of a head shares.
+// Head waits with a data watch on the node of the first entry. The version is
+// the node's mzxid: the number of the transaction that made it, or wrote to it
+// last, which no other state of a head shares.
 //
-// Nobody comes to stand ahead of whoever is first, so as long as the node is there it is the first, and the line
-// need not be listed: one who follows a line hears of each write by one notice and one read, and lists
-// only when the head has gone. In an empty line it waits for the children to change; and where the
-// line itself is not there, which is what becomes of one that is empty for a while, for its coming.
+// Nobody comes to stand ahead of whoever is first, so as long as the node is
+// there it is the first, and the line need not be listed: one who follows a
+// line hears of each write by one notice and one read, and lists only when the
+// head has gone. In an empty line it waits for the children to change; and
+// where the line itself is not there, which is what becomes of one that is
+// empty for a while, for its coming.
 func (s *session) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
 	if err := s.checkLine(line); err != nil {
 		return driver.Head{}, err
@@ -83,8 +86,8 @@ func headOf(n node, value []byte, stat *zk.Stat) driver.Head {
 	return driver.Head{Entry: entryOf(n, value, stat.Czxid), Version: driver.Version(stat.Mzxid)}
 }
 
-// lookAtHead returns the head if it is in another state than known, else the watch to wait for. First is the path of the
-// first node, if that is known.
+// lookAtHead returns the head if it is in another state than known, else the
+// watch to wait for. First is the path of the first node, if that is known.
 func (s *session) lookAtHead(ctx context.Context, line driver.Line, known driver.Version, first string) (driver.Head, *watch, error) {
 	if known == 0 {
 		return s.lookForAny(ctx, line)
@@ -126,9 +129,12 @@ func (s *session) watchFirst(ctx context.Context, line driver.Line, first string
 
 // lookForAny returns the head if there is one, else a watch that fires when somebody joins.
 //
-// It lists before it watches, since a watch on the children of a line that is not empty is told of the comings and goings
-// of others. (When somebody joins between the two, it leaves one that is told of the next of them.) While it waits the line may be removed, being empty, and made anew. The watch on its children fires for
-// that, and the next look waits for the line itself, so no join is missed.
+// It lists before it watches, since a watch on the children of a line that is
+// not empty is told of the comings and goings of others. (When somebody joins
+// between the two, it leaves one that is told of the next of them.) While it
+// waits the line may be removed, being empty, and made anew. The watch on its
+// children fires for that, and the next look waits for the line itself, so no
+// join is missed.
 func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head, *watch, error) {
 	path := s.path(line)
 	for {
@@ -165,13 +171,15 @@ func (s *session) watchAbsent(ctx context.Context, node string) (*watch, error) 
 	return nil, nil
 }
 
-// Record waits with a data watch on the record's node, or for its coming if there is none. The version is the service's
-// count of changes to the node's data, plus one. It starts again if an operator deletes the node:
-// nobody else does.
+// Record waits with a data watch on the record's node, or for its coming if
+// there is none. The version is the service's count of changes to the node's
+// data, plus one. It starts again if an operator deletes the node: nobody else
+// does.
 //
-// To wait for the coming of the node is better than to watch what is above it: that has
-// all lines of the kind for children, which come and go. The watch goes when the record is made, and all who wait for that
-// in this session share it.
+// To wait for the coming of the node is better than to watch what is above it:
+// that has all lines of the kind for children, which come and go. The watch
+// goes when the record is made, and all who wait for that in this session share
+// it.
 func (s *session) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
 	if err := s.checkLine(line); err != nil {
 		return driver.Record{}, err
@@ -193,7 +201,8 @@ func (s *session) Record(ctx context.Context, line driver.Line, known driver.Ver
 	return record, nil
 }
 
-// readRecord reads a record. A watch on it that has not fired shows it without a request; see names.
+// readRecord reads a record. A watch on it that has not fired shows it without
+// a request; see names.
 func (s *session) readRecord(ctx context.Context, node string) (driver.Record, error) {
 	if w, err := s.standing(ctx, watchKey{onRecord, node}); err != nil {
 		return driver.Record{}, err
@@ -213,7 +222,8 @@ func (s *session) readRecord(ctx context.Context, node string) (driver.Record, e
 	return r, err
 }
 
-// lookAtRecord returns the record if it is in another version than known, else the watch to wait for.
+// lookAtRecord returns the record if it is in another version than known, else
+// the watch to wait for.
 func (s *session) lookAtRecord(ctx context.Context, node string, known driver.Version) (driver.Record, *watch, error) {
 	for {
 		if known == 0 {
@@ -243,7 +253,8 @@ func (s *session) lookAtRecord(ctx context.Context, node string, known driver.Ve
 	}
 }
 
-// SetRecord writes the record in one request, if it was made by an earlier one: its node stays when everybody has left.
+// SetRecord writes the record in one request, if it was made by an earlier one:
+// its node stays when everybody has left.
 func (s *session) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
 	if err := s.checkLine(line); err != nil {
 		return 0, err

@@ -13,9 +13,10 @@ import (
 
 // Ahead lists the line, in one request.
 //
-// What one session reads never goes back behind what it wrote, so the view has everybody who
-// stood in the line when own joined and has not left since, without asking the leader. For one who stands nowhere, with
-// the zero Place, everybody is ahead.
+// What one session reads never goes back behind what it wrote, so the view has
+// everybody who stood in the line when own joined and has not left since,
+// without asking the leader. For one who stands nowhere, with the zero Place,
+// everybody is ahead.
 func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	whole := own == driver.Place{}
 	if err := s.checkLine(line); err != nil {
@@ -56,8 +57,9 @@ func (c crowd) ahead(i int) driver.View {
 
 // children reads a line, in order. A line that is not there is empty.
 //
-// Where sequence numbers have run out the tokens are the order, and they take one read of each node. A node that
-// went meanwhile may stand under another name, so the line is listed again until each one is known.
+// Where sequence numbers have run out the tokens are the order, and they take
+// one read of each node. A node that went meanwhile may stand under another
+// name, so the line is listed again until each one is known.
 func (s *session) children(ctx context.Context, line driver.Line) (crowd, error) {
 	path := s.path(line)
 	known := make(map[string]driver.Token)
@@ -93,8 +95,9 @@ func (s *session) children(ctx context.Context, line driver.Line) (crowd, error)
 	}
 }
 
-// names reads the names of the children of a line as this connection's server knows them. A watch on the line that has not
-// fired shows them without a request.
+// names reads the names of the children of a line as this connection's server
+// knows them. A watch on the line that has not fired shows them without a
+// request.
 func (s *session) names(ctx context.Context, path string) ([]string, error) {
 	if w, err := s.standing(ctx, watchKey{onLine, path}); w != nil || err != nil {
 		return w.names(), err
@@ -109,8 +112,10 @@ func (s *session) names(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
-// mine lists a line, and those of its nodes that are this session's of one contender. It waits until the given joins have landed, and it misses none of their nodes: see Forget
-// for the reasons. Strays are nothing to it; clean-up must work in spite of them.
+// mine lists a line, and those of its nodes that are this session's of one
+// contender. It waits until the given joins have landed, and it misses none of
+// their nodes: see Forget for the reasons. Strays are nothing to it; clean-up
+// must work in spite of them.
 func (s *session) mine(ctx context.Context, line driver.Line, id string, joins []*flight) (mine []node, all crowd, err error) {
 	for _, f := range joins {
 		select {
@@ -162,9 +167,11 @@ func (s *session) find(ctx context.Context, line driver.Line, id string, earlier
 
 // List reads the names in one request and each entry in one more, all under way at once.
 //
-// An entry that is not there any more may have left, or stand in its place under another name: to read on with
-// the next would then leave out somebody who never left. So the names are listed again, and what was read
-// already is not read again, until there is an entry for each. The result is the line as it was at the last listing.
+// An entry that is not there any more may have left, or stand in its place
+// under another name: to read on with the next would then leave out somebody
+// who never left. So the names are listed again, and what was read already is
+// not read again, until there is an entry for each. The result is the line as
+// it was at the last listing.
 func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
 	if err := s.checkLine(line); err != nil {
 		return nil, err
@@ -206,8 +213,8 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	}
 }
 
-// gather reads something of each node of which it is not known yet, all under way at once, and tells whether they were
-// all there.
+// gather reads something of each node of which it is not known yet, all under
+// way at once, and tells whether they were all there.
 func gather[T any](ctx context.Context, s *session, nodes []node, known map[string]T, read func(node) (T, error)) (all bool, err error) {
 	replies := make(map[string]*reply[T])
 	for _, n := range nodes {

@@ -14,10 +14,11 @@ import (
 
 // watches are the watches of a session that are set or being set.
 //
-// The client library has no way to give up a watch: a channel stays in the Conn until what it watches
-// changes. So a waiter that leaves lets its watch stand, and the next waiter for the same takes it
-// over: one watch for each thing that is waited for, which goes when that or the connection goes,
-// whoever waits and however often.
+// The client library has no way to give up a watch: a channel stays in the Conn
+// until what it watches changes. So a waiter that leaves lets its watch stand,
+// and the next waiter for the same takes it over: one watch for each thing that
+// is waited for, which goes when that or the connection goes, whoever waits and
+// however often.
 //
 // A watch leaves m when it has fired, has failed or has lapsed, and not before: socket.fill has
 // to know of all that the Conn might set again.
@@ -54,8 +55,8 @@ type watch struct {
 	err   error
 }
 
-// sight is what the request that set a watch has read. It is set and watched in one request, so until the
-// watch fires it is still so.
+// sight is what the request that set a watch has read. It is set and watched in
+// one request, so until the watch fires it is still so.
 type sight struct {
 	names []string // onLine
 	value []byte   // onHead, onRecord and onHeel
@@ -97,8 +98,9 @@ func (w *watches) add(key watchKey, node string) (*watch, bool) {
 // spent tells whether the watch has fired or failed. It may take the event away from
 // a waiter, who finds the channel closed then, and looks again.
 //
-// The service tells of a change before it answers any request that came after the change, and the Conn
-// keeps that order. So one that is not spent has seen the latest that this session knows of.
+// The service tells of a change before it answers any request that came after
+// the change, and the Conn keeps that order. So one that is not spent has seen
+// the latest that this session knows of.
 func (w *watch) spent() bool {
 	select {
 	case <-w.ready:
@@ -138,9 +140,10 @@ func (w *watches) drop(old *watch) {
 	}
 }
 
-// lapse forgets all watches that are set, and returns what makes the Conn fire them and those that are
-// being set. It comes with the loss of a connection, where socket.fill hands the notices to the
-// Conn. Of those that are being set the requests may be queued, to be sent on the next connection.
+// lapse forgets all watches that are set, and returns what makes the Conn fire
+// them and those that are being set. It comes with the loss of a connection,
+// where socket.fill hands the notices to the Conn. Of those that are being set
+// the requests may be queued, to be sent on the next connection.
 func (w *watches) lapse() []notice {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,8 +222,8 @@ func (s *session) isSet(ctx context.Context, w *watch) error {
 	}
 }
 
-// request sends the request that reads and watches. Where there is no node it leaves nothing behind, but for the watch
-// that waits for it to come.
+// request sends the request that reads and watches. Where there is no node it
+// leaves nothing behind, but for the watch that waits for it to come.
 func (w *watch) request(conn *zk.Conn) (err error) {
 	var stat *zk.Stat
 	switch w.key.kind {
@@ -243,12 +246,14 @@ func (w *watch) request(conn *zk.Conn) (err error) {
 	return err
 }
 
-// Watch waits for the first of the places to go: one place with a watch on its node, several with one on the
-// line. The caller's own goroutine waits.
+// Watch waits for the first of the places to go: one place with a watch on its
+// node, several with one on the line. The caller's own goroutine waits.
 //
-// For one, which is what nearly all wait for, the comings and goings of others are not even sent. A watch on each of
-// several would be a request and a watch at the service for each; the one on the line is told of everybody who comes
-// and goes, and then lists the line again, but those who wait for several are few.
+// For one, which is what nearly all wait for, the comings and goings of others
+// are not even sent. A watch on each of several would be a request and a watch
+// at the service for each; the one on the line is told of everybody who comes
+// and goes, and then lists the line again, but those who wait for several are
+// few.
 //
 // A lost connection does not end the wait. It goes on with the next connection, or ends
 // with ctx or the session.
@@ -278,9 +283,11 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
 		}
-		// The watch is set by listing the node's children, of which an ephemeral node has none. So looking and watching are one
-		// request with no gap in between; it is not told when the node is written to, as a data watch is; and on a node that is gone
-		// it leaves nothing behind, as an exists watch would.
+		// The watch is set by listing the node's children, of which an
+		// ephemeral node has none. So looking and watching are one request with
+		// no gap in between; it is not told when the node is written to, as a
+		// data watch is; and on a node that is gone it leaves nothing behind,
+		// as an exists watch would.
 		w, err := s.watch(ctx, watchKey{onPlace, node}, node)
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, nil
@@ -289,7 +296,8 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	})
 }
 
-// lookForAll returns a watch on the line while all of some places, by their keys, are in it, and nothing when one is not.
+// lookForAll returns a watch on the line while all of some places, by their
+// keys, are in it, and nothing when one is not.
 //
 // A watch that stands from before shows without a request who is in the line
 // and who is not.
@@ -315,8 +323,8 @@ func hasAll(names []string, places map[string]struct{}) bool {
 	return there == len(places)
 }
 
-// wait looks, and waits for the watch that the look returns, until one returns none. A look is told what the
-// watch before has said, if that has fired.
+// wait looks, and waits for the watch that the look returns, until one returns
+// none. A look is told what the watch before has said, if that has fired.
 func (s *session) wait(ctx context.Context, look func(told zk.Event) (*watch, error)) error {
 	var told zk.Event
 	for {

@@ -51,13 +51,15 @@ func (s *socket) Read(p []byte) (int, error) {
 
 // fill gets the next message.
 //
-// When the connection is lost the Conn is first told, as if the service had said so, that all it
-// watches has changed. Waiters then look again, on the next connection, and the Conn has no watches
-// that it would have to set again there. Left to itself it does that badly: it reads the number of
-// the last transaction in one goroutine while another one writes it, which is a data race; it does not tell
-// when setting them has failed, which would be a lost wake-up; and watches for
-// which nobody waits any more come along for ever. (A watch that is set on the new connection in the
-// instant in which the Conn looks for such is set twice, which is nothing.)
+// When the connection is lost the Conn is first told, as if the service had
+// said so, that all it watches has changed. Waiters then look again, on the
+// next connection, and the Conn has no watches that it would have to set again
+// there. Left to itself it does that badly: it reads the number of the last
+// transaction in one goroutine while another one writes it, which is a data
+// race; it does not tell when setting them has failed, which would be a lost
+// wake-up; and watches for which nobody waits any more come along for ever. (A
+// watch that is set on the new connection in the instant in which the Conn
+// looks for such is set twice, which is nothing.)
 func (s *socket) fill() (err error) {
 	switch {
 	case s.lost != nil:
@@ -236,9 +238,10 @@ func (h hello) appendConnect(b []byte) []byte {
 // end ends the session over a fresh connection. After nil the session is over at the
 // service and its nodes are gone.
 //
-// Both requests are sent at once: the service reads the second when it has accepted the first. To wait for the
-// answer to the first would do harm where replies are late or lost. The first one alone
-// continues the session, for a whole TTL, and each further attempt would do so again.
+// Both requests are sent at once: the service reads the second when it has
+// accepted the first. To wait for the answer to the first would do harm where
+// replies are late or lost. The first one alone continues the session, for a
+// whole TTL, and each further attempt would do so again.
 func (h hello) end(conn io.ReadWriter) error {
 	requests := h.appendConnect(nil)
 	requests = binary.BigEndian.AppendUint32(requests, 8)

@@ -5,21 +5,27 @@
 //	go run ./examples/cache -url etcd://127.0.0.1:2379 -for 1m    # one replica: start it in several terminals
 //	go run ./examples/cache -url zk://127.0.0.1:2181 -for 1m
 //
-// Each replica reads the cache again and again, under a read lock, so that many do so at once. When it is too old, one of
-// them rebuilds it under the write lock, file by file, and the others wait for it instead of doing the same work. Then it goes
-// on as a reader, without a gap (a downgrade), serves what it has just written, and lets the others read it too.
+// Each replica reads the cache again and again, under a read lock, so that many
+// do so at once. When it is too old, one of them rebuilds it under the write
+// lock, file by file, and the others wait for it instead of doing the same
+// work. Then it goes on as a reader, without a gap (a downgrade), serves what
+// it has just written, and lets the others read it too.
 //
-// With -stale nobody waits for a cache that is only a little too old: see stale.go. Either way it is rebuilt once, however many
-// find it too old in the same moment, which is what a stampede is.
+// With -stale nobody waits for a cache that is only a little too old: see
+// stale.go. Either way it is rebuilt once, however many find it too old in the
+// same moment, which is what a stampede is.
 //
-// Things to notice in the code: a read lock does not become a write lock, so whoever finds the cache too old unlocks, locks for
-// writing, and looks again, since another may have been faster.
+// Things to notice in the code: a read lock does not become a write lock, so
+// whoever finds the cache too old unlocks, locks for writing, and looks again,
+// since another may have been faster.
 //
-// No lock stops a replica that was paused in the middle of its work, has lost the lock, and goes on before it notices. So the
-// decision is with the resource, by the token of the lock: each version has a directory of its own, named by its token,
-// and the greatest complete one is what is read. What comes late has a smaller token than what was written since,
-// and is not read; if nothing was, it is just the newest. A replica that dies half-way leaves a directory that is not complete,
-// which the next one removes.
+// No lock stops a replica that was paused in the middle of its work, has lost
+// the lock, and goes on before it notices. So the decision is with the
+// resource, by the token of the lock: each version has a directory of its own,
+// named by its token, and the greatest complete one is what is read. What comes
+// late has a smaller token than what was written since, and is not read; if
+// nothing was, it is just the newest. A replica that dies half-way leaves a
+// directory that is not complete, which the next one removes.
 package main
 
 import (
@@ -134,8 +140,8 @@ func run(ctx context.Context, out io.Writer, c config) (err error) {
 	return report(lines, replicas)
 }
 
-// open returns the clients of the replicas in this process: one at a real service, or several, each with a
-// connection of its own, at one in memory.
+// open returns the clients of the replicas in this process: one at a real
+// service, or several, each with a connection of its own, at one in memory.
 func open(url string) ([]*coordinator.Client, error) {
 	if url != "memory://" {
 		client, err := coordinator.Open(url)
@@ -153,7 +159,8 @@ func open(url string) ([]*coordinator.Client, error) {
 	return clients, nil
 }
 
-// report says what happened. A reader that saw a damaged version is an error, although it was mended: nothing here leaves one.
+// report says what happened. A reader that saw a damaged version is an error,
+// although it was mended: nothing here leaves one.
 func report(out *log.Logger, replicas []*replica) error {
 	var reads, rebuilds, damaged int
 	var longest time.Duration

@@ -99,7 +99,8 @@ func (r *replica) rebuild(ctx context.Context) error {
 	return errors.Join(err, reading.Unlock(ctx))
 }
 
-// look looks at the cache, and reports whether it is there, whole and fresh, and if not, whether it will do while another one is made.
+// look looks at the cache, and reports whether it is there, whole and fresh,
+// and if not, whether it will do while another one is made.
 func (r *replica) look(verb string) (fresh, usable bool) {
 	token, age, err := r.store.look()
 	switch {

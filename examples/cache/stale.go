@@ -8,10 +8,13 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-// readStale reads the cache without a lock. That it is whole is seen to by the store, where a version is there when it is complete. Who finds it too
-// old tries to become the one who rebuilds it. Who does not serves what is there, and waits only if that is much too old or there is nothing.
+// readStale reads the cache without a lock. That it is whole is seen to by the
+// store, where a version is there when it is complete. Who finds it too old
+// tries to become the one who rebuilds it. Who does not serves what is there,
+// and waits only if that is much too old or there is nothing.
 //
-// A read-write lock is of no use here: a writer that waits keeps new readers out, and they would wait as long as it writes.
+// A read-write lock is of no use here: a writer that waits keeps new readers
+// out, and they would wait as long as it writes.
 func (r *replica) readStale(ctx context.Context) error {
 	fresh, usable := r.look("reads")
 	if fresh {

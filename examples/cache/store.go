@@ -16,9 +16,10 @@ import (
 // parts is how many files a version of the cache has.
 const parts = 5
 
-// store is the cache: a directory with one directory for each version, which has the token of the lock under which it was
-// written for a name. A version is written aside, and is complete from the moment that it gets its name. The greatest is the one
-// that counts.
+// store is the cache: a directory with one directory for each version, which
+// has the token of the lock under which it was written for a name. A version is
+// written aside, and is complete from the moment that it gets its name. The
+// greatest is the one that counts.
 type store struct {
 	dir string
 }
@@ -29,7 +30,8 @@ type part struct {
 	Time  time.Time         `json:"time"`
 }
 
-// versions matches the name of a version, and with a suffix that of one that is being written, or was given up.
+// versions matches the name of a version, and with a suffix that of one that is
+// being written, or was given up.
 var versions = regexp.MustCompile(`^(\d{20})(\.\d+)?$`)
 
 func (s store) path(token coordinator.Token) string {
@@ -59,7 +61,8 @@ func (s store) greatest() (greatest coordinator.Token) {
 	return greatest
 }
 
-// look reads the version that counts: its token, 0 if there is none, and its age. The error says that it is damaged.
+// look reads the version that counts: its token, 0 if there is none, and its
+// age. The error says that it is damaged.
 func (s store) look() (token coordinator.Token, age time.Duration, err error) {
 	for {
 		token = s.greatest()
@@ -89,10 +92,12 @@ func (s store) read(token coordinator.Token) (age time.Duration, err error) {
 	return age, nil
 }
 
-// write writes a version, which takes a while. It stops when ctx ends, which is that of a write lock.
+// write writes a version, which takes a while. It stops when ctx ends, which is
+// that of a write lock.
 //
-// A late writer, one that has lost the lock and does not know it, changes nothing that others have written since: its version
-// gets a smaller token than theirs, and none of their files is one of its own.
+// A late writer, one that has lost the lock and does not know it, changes
+// nothing that others have written since: its version gets a smaller token than
+// theirs, and none of their files is one of its own.
 func (s store) write(ctx context.Context, token coordinator.Token) error {
 	if greatest := s.greatest(); greatest >= token { // only to save the work, and to tell why
 		return fmt.Errorf("%s is there, and this is token %d: another has the lock by now (or the service has lost its data: then delete the directory)",
@@ -124,7 +129,8 @@ func (s store) write(ctx context.Context, token coordinator.Token) error {
 	return nil
 }
 
-// clean removes what has a smaller token than the version that counts. What cannot be removed is left to the next writer.
+// clean removes what has a smaller token than the version that counts. What
+// cannot be removed is left to the next writer.
 func (s store) clean() {
 	greatest := s.greatest()
 	s.each(func(path string, token coordinator.Token, _ bool) {

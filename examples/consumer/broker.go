@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// broker delivers each message twice at once, and again what was not done. When all of that is done it delivers each message once
-// more, as a broker does that has lost what it was told. It counts how often the costly part was done.
+// broker delivers each message twice at once, and again what was not done. When
+// all of that is done it delivers each message once more, as a broker does that
+// has lost what it was told. It counts how often the costly part was done.
 type broker struct {
 	queue chan message
 

@@ -72,7 +72,8 @@ func (c *consumer) consume(ctx context.Context, m message) error {
 	return errors.Join(err, held.Unlock(ctx))
 }
 
-// process does what the message asks for, at most once for each ID if there is a key. It is right without any lock.
+// process does what the message asks for, at most once for each ID if there is
+// a key. It is right without any lock.
 func (c *consumer) process(ctx context.Context, m message) error {
 	if c.key { // only to save the work: what decides is below
 		if a, err := records.Read[account](c.book, accountKey); err != nil || a.Seen[m.ID] {

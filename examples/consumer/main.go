@@ -1,4 +1,5 @@
-// Consumer: messages that are delivered twice, as every broker does now and then, and are processed once.
+// Consumer: messages that are delivered twice, as every broker does now and
+// then, and are processed once.
 //
 //	go run ./examples/consumer                              # no server: three consumers in memory
 //	go run ./examples/consumer -key=false                   # with the lock alone: money is booked twice
@@ -6,13 +7,16 @@
 //	go run ./examples/consumer -url etcd://127.0.0.1:2379 -consumers 3
 //	go run ./examples/consumer -url zk://127.0.0.1:2181 -consumers 3
 //
-// What carries the guarantee is the idempotency key: the message's ID is written together with what the message does, in one
-// change of one record (one transaction, in a database), and a change that finds it there does nothing. That holds against all: two
-// deliveries at once, one that comes a week later, a consumer that was stopped in the middle.
+// What carries the guarantee is the idempotency key: the message's ID is
+// written together with what the message does, in one change of one record (one
+// transaction, in a database), and a change that finds it there does nothing.
+// That holds against all: two deliveries at once, one that comes a week later,
+// a consumer that was stopped in the middle.
 //
-// The lock on the message's ID is an optimisation. Two deliveries at once would both do the costly part, of which one is thrown away; with the lock, the
-// second one lets the message be. It cannot do more than that: it is free again when the first delivery is done, and the second one may
-// come after that.
+// The lock on the message's ID is an optimisation. Two deliveries at once would
+// both do the costly part, of which one is thrown away; with the lock, the
+// second one lets the message be. It cannot do more than that: it is free again
+// when the first delivery is done, and the second one may come after that.
 package main
 
 import (
@@ -61,7 +65,8 @@ func (c config) check() error {
 	return nil
 }
 
-// run is main without the process: consumers, until all that was delivered is dealt with or ctx ends.
+// run is main without the process: consumers, until all that was delivered is
+// dealt with or ctx ends.
 func run(ctx context.Context, out io.Writer, c config) (account, error) {
 	if err := c.check(); err != nil {
 		return account{}, err

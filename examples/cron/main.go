@@ -1,21 +1,27 @@
-// Cron: a job that runs once in each period, whichever replica of a fleet runs it, and whoever crashes.
+// Cron: a job that runs once in each period, whichever replica of a fleet runs
+// it, and whoever crashes.
 //
 //	go run ./examples/cron                                                # no server: three replicas; one crashes in the middle of the job
 //	go run ./examples/cron -mode at-most-once                             # the run that crashed is not run again
 //	go run ./examples/cron -url etcd://127.0.0.1:2379 -every 5s -for 1m   # one replica: start several, kill -9 one at work
 //	go run ./examples/cron -url zk://127.0.0.1:2181 -every 5s -for 1m
 //
-// A lock alone does not do it: it keeps two from running at once, and the second one gets it when the first is done, and runs the job
-// again. What has been run is a fact that outlives the lock, so it is in a record, which the holder of the lock reads and writes.
-// Each access shows the lock's token, and the record refuses late ones: a replica that was stopped in the middle cannot say,
-// after others have gone on, that a period is done.
+// A lock alone does not do it: it keeps two from running at once, and the
+// second one gets it when the first is done, and runs the job again. What has
+// been run is a fact that outlives the lock, so it is in a record, which the
+// holder of the lock reads and writes. Each access shows the lock's token, and
+// the record refuses late ones: a replica that was stopped in the middle cannot
+// say, after others have gone on, that a period is done.
 //
-// The lock is waited for and not tried, so that somebody is there when the holder crashes: within its TTL the next one goes on, in the same
-// period. What becomes of the run that crashed is a choice, -mode, that no lock can take from you.
+// The lock is waited for and not tried, so that somebody is there when the
+// holder crashes: within its TTL the next one goes on, in the same period. What
+// becomes of the run that crashed is a choice, -mode, that no lock can take
+// from you.
 //
-// At-least-once: the record says "done" after the job, and a run that was begun and not done is run again.
-// At-most-once: the record says "begun" before the job, and what was begun is not begun again.
-// Exactly once is had if the job's effects are written together with "done", in one transaction of one database.
+// At-least-once: the record says "done" after the job, and a run that was begun
+// and not done is run again. At-most-once: the record says "begun" before the
+// job, and what was begun is not begun again. Exactly once is had if the job's
+// effects are written together with "done", in one transaction of one database.
 package main
 
 import (

@@ -64,7 +64,8 @@ func (s schedule) once(ctx context.Context, r *fleet.Replica, m *mutex.Mutex) er
 	return errors.Join(err, lock.Unlock(ctx))
 }
 
-// all runs the job until nothing is due, or the replica is told to stop: of a job that is longer than its period, there is always one more due.
+// all runs the job until nothing is due, or the replica is told to stop: of a
+// job that is longer than its period, there is always one more due.
 func (s schedule) all(told context.Context, r *fleet.Replica, lock *mutex.Lock) error {
 	ctx := lock.Context() // ends when the lock is lost
 	seq, err := lock.Sequencer(ctx)
@@ -87,7 +88,8 @@ func (s schedule) all(told context.Context, r *fleet.Replica, lock *mutex.Lock) 
 	return nil
 }
 
-// begin says which period's run is due, and notes that it is begun. The clock is this replica's; the record never goes back.
+// begin says which period's run is due, and notes that it is begun. The clock
+// is this replica's; the record never goes back.
 func (s schedule) begin(seq fence.Sequencer) (period time.Time, due bool, err error) {
 	now := time.Now().Truncate(s.every)
 	err = records.Update(s.store, s.job, func(rec *record) error {
@@ -111,7 +113,8 @@ func (s schedule) begin(seq fence.Sequencer) (period time.Time, due bool, err er
 	return period, due, err
 }
 
-// end notes that a period's run is done. The job's own effects belong here, too, if they are in the same database.
+// end notes that a period's run is done. The job's own effects belong here,
+// too, if they are in the same database.
 func (s schedule) end(seq fence.Sequencer, period time.Time) error {
 	return records.Update(s.store, s.job, func(rec *record) error {
 		if err := rec.Admit(seq); err != nil {
@@ -123,7 +126,8 @@ func (s schedule) end(seq fence.Sequencer, period time.Time) error {
 	})
 }
 
-// run is the job. It stops when the lock is lost, and not when the replica is told to stop: then it is the last thing that it does.
+// run is the job. It stops when the lock is lost, and not when the replica is
+// told to stop: then it is the last thing that it does.
 func (s schedule) run(ctx context.Context, r *fleet.Replica, period time.Time) error {
 	if !fleet.Pause(ctx, s.work/2) {
 		return context.Cause(ctx)

@@ -1,10 +1,13 @@
-// Fencing: the famous story of a lock that was lost unawares. A holder is stopped for longer than its TTL, another one takes over and
-// writes, the first one goes on where it was, and its late write is refused: by a ledger in this process, by an HTTP
-// server, by a gRPC server, and by one that asks the coordinator.
+// Fencing: the famous story of a lock that was lost unawares. A holder is
+// stopped for longer than its TTL, another one takes over and writes, the first
+// one goes on where it was, and its late write is refused: by a ledger in this
+// process, by an HTTP server, by a gRPC server, and by one that asks the
+// coordinator.
 //
 //	go run ./examples/fencing
 //
-// It needs no server: the coordinator is in memory. The same story on real etcd and ZooKeeper, with PostgreSQL, MariaDB, SQLite and with writes into the
+// It needs no server: the coordinator is in memory. The same story on real etcd
+// and ZooKeeper, with PostgreSQL, MariaDB, SQLite and with writes into the
 // coordinator itself, is TestLateWriteIsRefusedEverywhere in integration.
 package main
 

@@ -24,7 +24,8 @@ type ledger struct {
 	text string
 }
 
-// newLedger makes one that takes the tokens of one lock only. It learns the service's identity from the first.
+// newLedger makes one that takes the tokens of one lock only. It learns the
+// service's identity from the first.
 func newLedger() *ledger {
 	return &ledger{gate: fence.NewGate(fence.Scope{Kind: "mutex", Name: "accounts"})}
 }
@@ -98,8 +99,9 @@ func (r *overHTTP) close() error {
 	return r.server.Close()
 }
 
-// overGRPC is a ledger behind a gRPC server. Its one method takes a text and returns nothing; the codec and the description are what a
-// compiler of protocol buffers would make.
+// overGRPC is a ledger behind a gRPC server. Its one method takes a text and
+// returns nothing; the codec and the description are what a compiler of
+// protocol buffers would make.
 type overGRPC struct {
 	*ledger
 	server *grpc.Server
@@ -160,8 +162,9 @@ func (texts) Name() string                       { return "text" }
 func (texts) Marshal(v any) ([]byte, error)      { return []byte(*v.(*string)), nil }
 func (texts) Unmarshal(data []byte, v any) error { *v.(*string) = string(data); return nil }
 
-// asking is a resource without a memory of its own: it asks the coordinator whether the grant holds. The answer may be
-// old by the time that it writes, so it is not as safe as the others.
+// asking is a resource without a memory of its own: it asks the coordinator
+// whether the grant holds. The answer may be old by the time that it writes, so
+// it is not as safe as the others.
 type asking struct {
 	client *coordinator.Client
 	text   string

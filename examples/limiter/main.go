@@ -1,13 +1,14 @@
-// Limiter: a fleet of replicas that together never make more than so many calls of a downstream at a time, however many
-// replicas there are.
+// Limiter: a fleet of replicas that together never make more than so many calls
+// of a downstream at a time, however many replicas there are.
 //
 //	go run ./examples/limiter                                   # no server: five replicas in this process
 //	go run ./examples/limiter -limit 2 -replicas 8
 //	go run ./examples/limiter -url etcd://127.0.0.1:2379        # one replica; start it in several terminals
 //	go run ./examples/limiter -url zk://127.0.0.1:2181 -limit 5 -change   # and change the limit for all of them
 //
-// Every line is one call: when it began, who makes it, on which of the limit's numbered connections, how long it waited
-// for its turn, and how many calls the process sees at that moment. The last line has what was measured.
+// Every line is one call: when it began, who makes it, on which of the limit's
+// numbered connections, how long it waited for its turn, and how many calls the
+// process sees at that moment. The last line has what was measured.
 package main
 
 import (
@@ -87,7 +88,8 @@ func (s settings) check() error {
 	return nil
 }
 
-// run runs all replicas of this process, until they are done or ctx ends, and prints what was measured.
+// run runs all replicas of this process, until they are done or ctx ends, and
+// prints what was measured.
 func (s settings) run(outer context.Context) error {
 	if err := s.check(); err != nil {
 		return err
@@ -125,8 +127,9 @@ func (s settings) run(outer context.Context) error {
 	return failure
 }
 
-// opener returns how a replica gets its client, and how many replicas there are by default. The service in memory is
-// this process's own, so the whole fleet has to live here.
+// opener returns how a replica gets its client, and how many replicas there are
+// by default. The service in memory is this process's own, so the whole fleet
+// has to live here.
 func (s settings) opener() (open func(identity string) (*coordinator.Client, error), replicas int) {
 	if s.url == "memory://" {
 		svc := memory.NewService()
@@ -207,7 +210,8 @@ func (s settings) once(ctx context.Context, sem *semaphore.Semaphore, who string
 	return errors.Join(err, permit.Release(ctx))
 }
 
-// downstream stands for the call that is limited. It ends when the permit is lost: somebody else may have its turn.
+// downstream stands for the call that is limited. It ends when the permit is
+// lost: somebody else may have its turn.
 func downstream(ctx context.Context, takes time.Duration) error {
 	select {
 	case <-time.After(takes):

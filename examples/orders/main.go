@@ -1,19 +1,25 @@
-// Orders: a state machine of orders that many workers drive. Each order is moved by one worker at a time, and a worker that comes late,
-// because it was stopped in the middle, moves nothing.
+// Orders: a state machine of orders that many workers drive. Each order is
+// moved by one worker at a time, and a worker that comes late, because it was
+// stopped in the middle, moves nothing.
 //
 //	go run ./examples/orders                                  # no server: three workers in memory; one is stopped in the middle
 //	go run ./examples/orders -url etcd://127.0.0.1:2379       # one worker: start several, kill -STOP one and kill -CONT it
 //	go run ./examples/orders -url zk://127.0.0.1:2181
 //
-// An order has a lock of its own, which is tried: who does not get it goes to the next order. A move is to read the order, to do the work, and
-// to write the next state. The lock saves the work from being done twice; the record decides. It takes a move if no
-// later lock has touched the order, which the token tells, and if the state is the one that the move begins at.
+// An order has a lock of its own, which is tried: who does not get it goes to
+// the next order. A move is to read the order, to do the work, and to write the
+// next state. The lock saves the work from being done twice; the record
+// decides. It takes a move if no later lock has touched the order, which the
+// token tells, and if the state is the one that the move begins at.
 //
-// The state alone would not do, since states come again: an order that is packed may go back to paid, and "it is paid" is
-// then true for a worker that saw it paid long ago.
+// The state alone would not do, since states come again: an order that is
+// packed may go back to paid, and "it is paid" is then true for a worker that
+// saw it paid long ago.
 //
-// What the work does elsewhere, here a payment, is outside of the record, and a worker that was stopped has done it. So it carries an idempotency key,
-// the order and the number of the move, by which the one who is paid knows it again. The state would not do here either.
+// What the work does elsewhere, here a payment, is outside of the record, and a
+// worker that was stopped has done it. So it carries an idempotency key, the
+// order and the number of the move, by which the one who is paid knows it
+// again. The state would not do here either.
 package main
 
 import (

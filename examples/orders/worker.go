@@ -95,8 +95,9 @@ func (w *worker) move(ctx context.Context, lock *mutex.Lock, n int) error {
 	return nil
 }
 
-// do is the work of a move, which is the order's first, second, …: as its state may come again, that number is in the key, by which
-// whoever does the same move again, after a crash or a pause, is known.
+// do is the work of a move, which is the order's first, second, …: as its state
+// may come again, that number is in the key, by which whoever does the same
+// move again, after a crash or a pause, is known.
 func (w *worker) do(ctx context.Context, n, number int, m move) error {
 	if m.To == paidState && m.From == newState {
 		if err := pay(w.book, fmt.Sprintf("%s/%d", key(n), number)); err != nil {

@@ -1,5 +1,6 @@
-// Package outbox is a service of several replicas, one of which sends what is in the outbox. It is here for its tests: how to
-// test a service of one's own with package memory, in virtual time. See docs/testing.md.
+// Package outbox is a service of several replicas, one of which sends what is
+// in the outbox. It is here for its tests: how to test a service of one's own
+// with package memory, in virtual time. See docs/testing.md.
 //
 //	go test -v ./examples/outbox
 package outbox
@@ -22,7 +23,8 @@ type Sender struct {
 	Send func(ctx context.Context, token coordinator.Token) error
 }
 
-// Run stands for the lead, sends while it leads, and stands again when the lead was lost, until ctx ends or Send fails.
+// Run stands for the lead, sends while it leads, and stands again when the lead
+// was lost, until ctx ends or Send fails.
 func (s *Sender) Run(ctx context.Context) error {
 	e, err := election.New(s.Client, "outbox")
 	if err != nil {

@@ -40,7 +40,8 @@ func main() {
 	}
 }
 
-// run is main without the process: it returns when all turns are taken, or ctx ends, which is no error.
+// run is main without the process: it returns when all turns are taken, or ctx
+// ends, which is no error.
 func run(ctx context.Context, out io.Writer, url string, turns int) (err error) {
 	if turns < 1 {
 		return fmt.Errorf("-turns %d: must be at least 1", turns)

@@ -1,12 +1,14 @@
-// Scheduler: a service of several replicas, one of which runs the scheduled jobs. Told to stop (SIGTERM, as in a
-// rolling update) it finishes the job that it has begun and hands over: no job runs twice, and the next replica
-// goes on at once, not after a TTL.
+// Scheduler: a service of several replicas, one of which runs the scheduled
+// jobs. Told to stop (SIGTERM, as in a rolling update) it finishes the job that
+// it has begun and hands over: no job runs twice, and the next replica goes on
+// at once, not after a TTL.
 //
 //	go run ./examples/scheduler                               # no server: three replicas in this process, stopped in turn
 //	go run ./examples/scheduler -url etcd://127.0.0.1:2379 -name one   # start several, stop one with Ctrl-C
 //	go run ./examples/scheduler -url zk://127.0.0.1:2181 -http :8080   # with /ready, /leader and /live
 //
-// The directory kubernetes has manifests to run it as a Deployment; what they decide and why is in docs/cookbook.md.
+// The directory kubernetes has manifests to run it as a Deployment; what they
+// decide and why is in docs/cookbook.md.
 package main
 
 import (
@@ -95,7 +97,8 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 	return r.run(ctx)
 }
 
-// demo starts three replicas on a service in memory, and stops them in turn, as a rolling update would.
+// demo starts three replicas on a service in memory, and stops them in turn, as
+// a rolling update would.
 func demo(ctx context.Context, cfg config, out *printer) error {
 	svc, jobs := memory.NewService(), new(ledger)
 	var wg sync.WaitGroup

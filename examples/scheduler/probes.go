@@ -13,7 +13,8 @@ import (
 // place tells whether a replica stands in the line, or leads. It observes the replica's client.
 type place struct{ inLine atomic.Int32 }
 
-// Observe counts, and does not only note the last that it was told: that a term was lost may be told when the next contender stands in line.
+// Observe counts, and does not only note the last that it was told: that a term
+// was lost may be told when the next contender stands in line.
 func (p *place) Observe(e event.Event) {
 	switch e.Kind {
 	case event.Joined:
@@ -39,9 +40,10 @@ func (p *place) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // listen answers probes, if there is an address.
 //
-// Who leads is not what Kubernetes should know as readiness: one pod would be ready, a rollout would wait for
-// its new pods to lead while it keeps the old leader, and the leader's node could not be drained, for ever. So being ready is to stand in
-// line, and /leader is for those who look for the leader.
+// Who leads is not what Kubernetes should know as readiness: one pod would be
+// ready, a rollout would wait for its new pods to lead while it keeps the old
+// leader, and the leader's node could not be drained, for ever. So being ready
+// is to stand in line, and /leader is for those who look for the leader.
 func (r *replica) listen(addr string) (stop func(), err error) {
 	if addr == "" {
 		return func() {}, nil

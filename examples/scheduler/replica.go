@@ -32,7 +32,8 @@ func (r *replica) close(ctx context.Context) error {
 	return r.client.Close(bound)
 }
 
-// run is the replica's life: candidate, leader, candidate again should it lose the lead, until ctx ends.
+// run is the replica's life: candidate, leader, candidate again should it lose
+// the lead, until ctx ends.
 func (r *replica) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.close(ctx)) }()
 	// A first session within five seconds, so that a wrong address shows at once.
@@ -60,8 +61,9 @@ func (r *replica) run(ctx context.Context) (err error) {
 	return err
 }
 
-// lead runs job after job. ctx ends when the replica is to stop or has lost the lead; the job that it is at then
-// is finished, for which it stays leader if it was only told to stop.
+// lead runs job after job. ctx ends when the replica is to stop or has lost the
+// lead; the job that it is at then is finished, for which it stays leader if it
+// was only told to stop.
 func (r *replica) lead(ctx context.Context, t *election.Term) error {
 	r.say("leads with token %d", t.Token())
 	tick := time.NewTicker(r.every)
@@ -102,9 +104,10 @@ func (r *replica) job(t *election.Term) error {
 	return nil
 }
 
-// ledger stands for the database that jobs write to. It refuses tokens smaller than the greatest it has seen: a leader that
-// was paused, and goes on after another one was elected, can do no harm. With -url each process has a
-// ledger of its own, so numbers begin at 1 in each.
+// ledger stands for the database that jobs write to. It refuses tokens smaller
+// than the greatest it has seen: a leader that was paused, and goes on after
+// another one was elected, can do no harm. With -url each process has a ledger
+// of its own, so numbers begin at 1 in each.
 type ledger struct {
 	mu       sync.Mutex
 	last     int

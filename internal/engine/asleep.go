@@ -9,11 +9,14 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// The deadline of a session is kept on the monotonic clock, which steps of the wall clock do not move. While a
-// machine is suspended that clock stands still on most systems and the service's does not, so after it the deadline
-// means nothing. The wall clock is the only one in the standard library that goes on meanwhile. It proves nothing, since
-// it may have been set, but it can raise the question: when the deadline has passed by the wall clock alone, the
-// service is asked before a hold is called good. Requests go on as ever: each one is such a question.
+// The deadline of a session is kept on the monotonic clock, which steps of the
+// wall clock do not move. While a machine is suspended that clock stands still
+// on most systems and the service's does not, so after it the deadline means
+// nothing. The wall clock is the only one in the standard library that goes on
+// meanwhile. It proves nothing, since it may have been set, but it can raise
+// the question: when the deadline has passed by the wall clock alone, the
+// service is asked before a hold is called good. Requests go on as ever: each
+// one is such a question.
 
 // How often a session whose holders only listen compares the clocks.
 const (
@@ -21,7 +24,8 @@ const (
 	lookAtLeast = 5 * time.Second
 )
 
-// askAtMost is how long the service has to answer whether the session lives, if a quarter of the TTL is more.
+// askAtMost is how long the service has to answer whether the session lives, if
+// a quarter of the TTL is more.
 const askAtMost = 2 * time.Second
 
 // errAsleep is the reason to doubt a session whose deadline has not passed.
@@ -42,27 +46,30 @@ func (c *config) now() moment {
 	return moment{now, now.UnixNano()}
 }
 
-// doubtful says that the deadline has passed by the wall clock, as it was when the last acknowledged
-// renewal was sent.
+// doubtful says that the deadline has passed by the wall clock, as it was when
+// the last acknowledged renewal was sent.
 func (s *Session) doubtful() bool {
 	return s.client.now().wall >= s.wallDeadline.Load()
 }
 
-// Sure says that the session lives, by both clocks, so that nobody has to be asked. It reads the clock once.
+// Sure says that the session lives, by both clocks, so that nobody has to be
+// asked. It reads the clock once.
 func (s *Session) Sure() bool {
 	now := s.client.now()
 	return s.inTime(now.time.Sub(s.born)) && now.wall < s.wallDeadline.Load()
 }
 
-// Timely is Sure without the wall clock, at half the price: it knows nothing of a machine that slept.
+// Timely is Sure without the wall clock, at half the price: it knows nothing of
+// a machine that slept.
 func (s *Session) Timely() bool { return s.inTime(time.Since(s.born)) }
 
 func (s *Session) inTime(age time.Duration) bool {
 	return s.ctx.Err() == nil && age < time.Duration(s.deadline.Load())
 }
 
-// ask has the service asked whether it still has the session, together with whoever else asks. The channel is closed when
-// it has answered, or when the session has ended for want of an answer.
+// ask has the service asked whether it still has the session, together with
+// whoever else asks. The channel is closed when it has answered, or when the
+// session has ended for want of an answer.
 func (s *Session) ask() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +90,8 @@ func (s *Session) ask() <-chan struct{} {
 	return s.asked
 }
 
-// awake renews the session, over a few attempts if it must, and ends it if that does not succeed in time: it would be
-// believed for too long.
+// awake renews the session, over a few attempts if it must, and ends it if that
+// does not succeed in time: it would be believed for too long.
 func (s *Session) awake() {
 	bound := min(s.TTL()/RenewalsPerTTL, askAtMost)
 	pauses := s.client.retry.pauses()

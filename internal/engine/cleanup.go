@@ -11,14 +11,16 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// This file is what makes "nothing left behind" true: every entry whose fate is open has a goroutine
-// that the session owns, which tries until the entry is gone or the session, and the entry with it, has ended.
+// This file is what makes "nothing left behind" true: every entry whose fate is
+// open has a goroutine that the session owns, which tries until the entry is
+// gone or the session, and the entry with it, has ended.
 
 // Abandon removes an entry of this session in the background, until that is done or the
 // session has ended.
 func (s *Session) Abandon(line driver.Line, own driver.Place) { s.abandon(line, own, true) }
 
-// abandon is Abandon. certain: no earlier request to leave is without an answer, which might be applied late.
+// abandon is Abandon. certain: no earlier request to leave is without an
+// answer, which might be applied late.
 func (s *Session) abandon(line driver.Line, own driver.Place, certain bool) {
 	s.background("leave", line, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, line, own)
@@ -38,10 +40,12 @@ func (s *Session) forget(line driver.Line, id string) {
 	s.background("forget", line, func(ctx context.Context) error { return s.driver.Forget(ctx, line, id) })
 }
 
-// stray remembers a contender that joined at the second attempt or later. Its place is known, but a
-// request of an earlier attempt may still be under way: delayed in a network that has healed since, it would
-// join again after the place was left, and stand in everybody's way until the session ends.
-// So such a place is not only left but forgotten as well, which no late request survives.
+// stray remembers a contender that joined at the second attempt or later. Its
+// place is known, but a request of an earlier attempt may still be under way:
+// delayed in a network that has healed since, it would join again after the
+// place was left, and stand in everybody's way until the session ends. So such
+// a place is not only left but forgotten as well, which no late request
+// survives.
 func (s *Session) stray(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,8 +55,9 @@ func (s *Session) stray(id string) {
 	s.strays[id] = struct{}{}
 }
 
-// unstray says that no late join of a contender is to be feared any more, or that its Forget takes care of that. It
-// reports whether there was one to be feared.
+// unstray says that no late join of a contender is to be feared any more, or
+// that its Forget takes care of that. It reports whether there was one to be
+// feared.
 func (s *Session) unstray(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +66,8 @@ func (s *Session) unstray(id string) bool {
 	return stray
 }
 
-// settle forgets a contender that has left, or was removed, if it is a stray. It reports whether it was none.
+// settle forgets a contender that has left, or was removed, if it is a stray.
+// It reports whether it was none.
 func (s *Session) settle(line driver.Line, id string) bool {
 	stray := s.unstray(id)
 	if stray {
@@ -70,14 +76,20 @@ func (s *Session) settle(line driver.Line, id string) bool {
 	return !stray
 }
 
-// NewID returns the ID of a new contender. It is not made from the session, since two goroutines on one session are two contenders.
-// It has 96 random bits, by which it is nobody else's for ever, as the numbers of a semaphore's permits want it; with again 64, by
-// which it is nobody's who stands in the line at the same time. (Every character of it is sent, written down and sent back by each lock.)
+// NewID returns the ID of a new contender. It is not made from the session,
+// since two goroutines on one session are two contenders. It has 96 random
+// bits, by which it is nobody else's for ever, as the numbers of a semaphore's
+// permits want it; with again 64, by which it is nobody's who stands in the
+// line at the same time. (Every character of it is sent, written down and sent
+// back by each lock.)
 //
-// With again it may be the ID of an earlier contender of this session, if the driver wants [driver.Capabilities].ReuseIDs. A name that was used
-// once costs etcd something until its history is compacted: it stays in the index that is walked to read a line, or to
-// see that it is empty. With new names for all, a line that is locked a thousand times a second would become slower by the
-// minute. So there are as many as the session had contenders at once, and no more.
+// With again it may be the ID of an earlier contender of this session, if the
+// driver wants [driver.Capabilities].ReuseIDs. A name that was used once costs
+// etcd something until its history is compacted: it stays in the index that is
+// walked to read a line, or to see that it is empty. With new names for all, a
+// line that is locked a thousand times a second would become slower by the
+// minute. So there are as many as the session had contenders at once, and no
+// more.
 func (s *Session) NewID(again bool) string {
 	if again {
 		if id, ok := s.retired(); ok {
@@ -106,8 +118,9 @@ func (s *Session) retired() (id string, ok bool) {
 // mostIDs bounds what is kept of a rush.
 const mostIDs = 16 << 10
 
-// retire gives back the ID of a contender that has left, by a request that was answered, and of whom all earlier requests were
-// answered too: nothing that is under way can meet the next one of that ID.
+// retire gives back the ID of a contender that has left, by a request that was
+// answered, and of whom all earlier requests were answered too: nothing that is
+// under way can meet the next one of that ID.
 func (s *Session) retire(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,8 +141,9 @@ func (s *Session) doubt(id string) {
 	s.doubts[id] = struct{}{}
 }
 
-// background runs a clean-up until it succeeds or the session ends. A refusal does not end it: whoever
-// took a permission away may give it back, and until then the entry blocks the name.
+// background runs a clean-up until it succeeds or the session ends. A refusal
+// does not end it: whoever took a permission away may give it back, and until
+// then the entry blocks the name.
 func (s *Session) background(op string, line driver.Line, f func(context.Context) error) {
 	e := event.Event{Session: s.ID(), Op: op, Line: line}
 	tell := func(kind event.Kind, err error) {
@@ -173,9 +187,9 @@ func (s *Session) background(op string, line driver.Line, f func(context.Context
 	})
 }
 
-// Go runs f in a goroutine that the session owns: closing waits for it, so f must end
-// soon after Context does. When the session is over already, f does not run and Go returns false: there is nothing
-// left to watch or to clean.
+// Go runs f in a goroutine that the session owns: closing waits for it, so f
+// must end soon after Context does. When the session is over already, f does
+// not run and Go returns false: there is nothing left to watch or to clean.
 func (s *Session) Go(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

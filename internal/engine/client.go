@@ -193,10 +193,11 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 // with ErrClosed, waiters return ErrClosed, the session is ended at the service,
 // and everything that the client started has come to its end.
 //
-// The service is asked once. When it does not answer before ctx ends, or within the TTL, or the connection breaks under
-// the request, the error says so; local resources are released all the same, and what was held is free after the TTL. With a context
-// that was dead before the call, Close still tries for up to two seconds. Called again,
-// it waits for the first call and returns its error.
+// The service is asked once. When it does not answer before ctx ends, or within
+// the TTL, or the connection breaks under the request, the error says so; local
+// resources are released all the same, and what was held is free after the TTL.
+// With a context that was dead before the call, Close still tries for up to two
+// seconds. Called again, it waits for the first call and returns its error.
 func (c *Client) Close(ctx context.Context) error {
 	ctx, stop := Afterwards(ctx)
 	defer stop()

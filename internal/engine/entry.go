@@ -7,8 +7,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has what recipes need beyond standing in line: changing an entry, following the first of a line,
-// and the record of a line.
+// This file has what recipes need beyond standing in line: changing an entry,
+// following the first of a line, and the record of a line.
 
 // Converts reports whether an entry can be converted at all.
 func (s *Session) Converts() bool { return s.can.Converter != nil }
@@ -16,8 +16,9 @@ func (s *Session) Converts() bool { return s.can.Converter != nil }
 // Convert gives the place of own to an entry with another mode and value, and returns the new
 // place; see [driver.Session]. ErrRemoved means that own was not in the line any more.
 //
-// After another error the conversion may have been applied, or may be later: the contender stands in either mode,
-// until Convert is called again and succeeds, or Withdraw.
+// After another error the conversion may have been applied, or may be later:
+// the contender stands in either mode, until Convert is called again and
+// succeeds, or Withdraw.
 func (s *Session) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	place := own.Place
 	if !s.Converts() {
@@ -35,10 +36,11 @@ func (s *Session) Convert(ctx context.Context, line driver.Line, own driver.Join
 	return place, err
 }
 
-// change is a request that changes the service, with an error that says whether it may have done so.
+// change is a request that changes the service, with an error that says whether
+// it may have done so.
 //
-// What the driver says is looked at where it says it, and not in the error that comes of it: the cause of ctx, which
-// may be in there too, is any error.
+// What the driver says is looked at where it says it, and not in the error that
+// comes of it: the cause of ctx, which may be in there too, is any error.
 func (s *Session) change(ctx context.Context, op string, line driver.Line, f func(context.Context) error) error {
 	uncertain, gone := false, false
 	err := s.request(ctx, op, line, s.patience, func(ctx context.Context) error {
@@ -56,8 +58,9 @@ func (s *Session) change(ctx context.Context, op string, line driver.Line, f fun
 	return &Error{Op: op, Name: string(line), Err: err, Maybe: uncertain}
 }
 
-// Write changes the value of an entry of this session. ErrRemoved means that it was not in the line any more. After
-// another error the value may be the old or the new one, until the next Write succeeds.
+// Write changes the value of an entry of this session. ErrRemoved means that it
+// was not in the line any more. After another error the value may be the old or
+// the new one, until the next Write succeeds.
 func (s *Session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	return s.change(ctx, "write", line, func(ctx context.Context) error {
 		err := s.can.Writer.Write(ctx, line, own, value)
@@ -68,9 +71,10 @@ func (s *Session) Write(ctx context.Context, line driver.Line, own driver.Place,
 	})
 }
 
-// Withdraw removes a contender of this session in whatever mode it stands, together with any request of it that is still under
-// way. It is Leave for one whose last Convert has an unknown outcome, and what is
-// said there of contexts and the background holds here.
+// Withdraw removes a contender of this session in whatever mode it stands,
+// together with any request of it that is still under way. It is Leave for one
+// whose last Convert has an unknown outcome, and what is said there of contexts
+// and the background holds here.
 func (s *Session) Withdraw(ctx context.Context, line driver.Line, id string) error {
 	ctx, stop := Afterwards(ctx)
 	defer stop()
@@ -89,8 +93,9 @@ func (s *Session) Discard(line driver.Line, id string) {
 	s.forget(line, id)
 }
 
-// Head returns the first entry of a line once it is in another state than known, at once if that is
-// driver.Any; see [driver.Session]. A ctx that ends while waiting comes back as context.Cause(ctx), untouched.
+// Head returns the first entry of a line once it is in another state than
+// known, at once if that is driver.Any; see [driver.Session]. A ctx that ends
+// while waiting comes back as context.Cause(ctx), untouched.
 func (s *Session) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
 	var head driver.Head
 	err := s.await(ctx, "observe", line, known, func(ctx context.Context) error {
@@ -101,8 +106,9 @@ func (s *Session) Head(ctx context.Context, line driver.Line, known driver.Versi
 	return head, err
 }
 
-// Record returns the record of a line once it is in another version than known, at once if that is
-// driver.Any; see [driver.Session]. A ctx that ends while waiting comes back as context.Cause(ctx), untouched.
+// Record returns the record of a line once it is in another version than known,
+// at once if that is driver.Any; see [driver.Session]. A ctx that ends while
+// waiting comes back as context.Cause(ctx), untouched.
 func (s *Session) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
 	var record driver.Record
 	err := s.await(ctx, "read the record", line, known, func(ctx context.Context) error {
@@ -124,9 +130,10 @@ func (s *Session) await(ctx context.Context, op string, line driver.Line, known 
 	return s.wait(ctx, op, line, f)
 }
 
-// SetRecord writes the record of a line if its version is known; zero says that there is none yet. ErrStale
-// means that the version was another one. When an attempt had no answer, ErrStale may also come of its success, and
-// the error is ErrUnavailable then: read the record to find out.
+// SetRecord writes the record of a line if its version is known; zero says that
+// there is none yet. ErrStale means that the version was another one. When an
+// attempt had no answer, ErrStale may also come of its success, and the error
+// is ErrUnavailable then: read the record to find out.
 func (s *Session) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
 	const op = "write the record"
 	var version driver.Version

@@ -34,9 +34,11 @@ func MayHaveApplied(err error) bool {
 	return errors.As(err, &e) && e.Maybe
 }
 
-// Describe gives err the operation and the name that a recipe's user knows, in place of those of
-// the step that failed, and of the steps behind that. The cause of ctx, if that is what err is, comes back untouched, and so does nil. It does
-// so too if it ended a step that changes nothing: whoever waits looks at the line now and then, and its caller cannot know when.
+// Describe gives err the operation and the name that a recipe's user knows, in
+// place of those of the step that failed, and of the steps behind that. The
+// cause of ctx, if that is what err is, comes back untouched, and so does nil.
+// It does so too if it ended a step that changes nothing: whoever waits looks
+// at the line now and then, and its caller cannot know when.
 func Describe(ctx context.Context, op, name string, err error) error {
 	var cause error
 	if ctx.Err() != nil {
@@ -66,9 +68,11 @@ func describe(op, name string, err, cause error) error {
 	}
 }
 
-// IsCause reports whether err is the cause of the end of ctx itself, and not an error that has it inside. That cause can be any error, one
-// of the above too, and then says nothing about the service. It does not ask a ctx that has not ended, as context.Cause does: the
-// context of a hold might ask the service, and wait.
+// IsCause reports whether err is the cause of the end of ctx itself, and not an
+// error that has it inside. That cause can be any error, one of the above too,
+// and then says nothing about the service. It does not ask a ctx that has not
+// ended, as context.Cause does: the context of a hold might ask the service,
+// and wait.
 func IsCause(ctx context.Context, err error) bool {
 	select {
 	case <-ctx.Done():

@@ -35,8 +35,8 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 	if err == nil {
 		if uncertain {
 			s.stray(c.ID)
-			// It may be true by now and not have been when it joined. Recipes conclude from it what those behind
-			// can see.
+			// It may be true by now and not have been when it joined. Recipes
+			// conclude from it what those behind can see.
 			j.First, j.Nearest = false, driver.Place{}
 		}
 		return j, nil
@@ -52,20 +52,24 @@ func (s *Session) Join(ctx context.Context, line driver.Line, c driver.Contender
 
 // These bound the requests of a session that are under way at once. The others wait here.
 //
-// A service that is asked by ten thousand at once answers some of them too late, and to ask again costs more than
-// to ask: the earlier request, which may be applied yet, has to be ruled out, and on etcd that sends the others away that are under
-// way. So a crowd that is too much for the service for a moment would keep it busy without end. A driver, too, learns from the
-// first who join that the line is busy, and does better with the rest.
+// A service that is asked by ten thousand at once answers some of them too
+// late, and to ask again costs more than to ask: the earlier request, which may
+// be applied yet, has to be ruled out, and on etcd that sends the others away
+// that are under way. So a crowd that is too much for the service for a moment
+// would keep it busy without end. A driver, too, learns from the first who join
+// that the line is busy, and does better with the rest.
 //
-// A look costs as much as the line is long, and many look at once when many leave who were not the first: those who give up together, or
-// the contenders of a session that ends. And those who give up leave at once.
+// A look costs as much as the line is long, and many look at once when many
+// leave who were not the first: those who give up together, or the contenders
+// of a session that ends. And those who give up leave at once.
 const (
 	mostJoining  = 256
 	mostLooking  = 16
 	mostCleaning = 256
 )
 
-// enter waits for a place. If it fails, nothing was sent. The error has nothing of ctx's cause, which is any error: see bind.
+// enter waits for a place. If it fails, nothing was sent. The error has nothing
+// of ctx's cause, which is any error: see bind.
 func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -82,8 +86,8 @@ func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// Ahead shows the line from where own stands; see [driver.Session]. The error is ErrRemoved when own
-// is not in the line any more though the session lives.
+// Ahead shows the line from where own stands; see [driver.Session]. The error
+// is ErrRemoved when own is not in the line any more though the session lives.
 func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	var view driver.View
 	if err := s.enter(ctx, s.looking); err != nil {
@@ -112,9 +116,10 @@ const ownWatchDelay = time.Second
 // now the first. It knows that from a handoff; or, with sole, because own has seen that place
 // ahead and no other, and the places ahead only ever disappear.
 //
-// The error is ErrRemoved when own is not in the queue any more though the session lives. A wait that
-// is neither sole nor longer than ownWatchDelay need not notice that: an operator's removal of own
-// can be overtaken by the handoff, and the hold is notified of it then. For the rest it is like Await.
+// The error is ErrRemoved when own is not in the queue any more though the
+// session lives. A wait that is neither sole nor longer than ownWatchDelay need
+// not notice that: an operator's removal of own can be overtaken by the
+// handoff, and the hold is notified of it then. For the rest it is like Await.
 func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (first bool, err error) {
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -164,14 +169,16 @@ func (s *Session) wait(ctx context.Context, op string, line driver.Line, f func(
 // Leave removes an entry of this session. ErrNotHeld means that it was not there any
 // more, and that nothing was deleted.
 //
-// When ctx ends first, or the service refuses, the error says so, and the removal goes on in the background
-// until it is done or the session, and with it the entry, has ended. With a context that
-// was dead before the call, Leave still tries for up to two seconds.
+// When ctx ends first, or the service refuses, the error says so, and the
+// removal goes on in the background until it is done or the session, and with
+// it the entry, has ended. With a context that was dead before the call, Leave
+// still tries for up to two seconds.
 func (s *Session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	return s.leave(ctx, line, own, s.driver.Leave)
 }
 
-// Pass is Leave of one that stands first in line and excludes everybody else. Whoever follows it is told so.
+// Pass is Leave of one that stands first in line and excludes everybody else.
+// Whoever follows it is told so.
 func (s *Session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	return s.leave(ctx, line, own, s.can.Handoff.Pass)
 }

@@ -14,9 +14,11 @@ import (
 type Lineup struct {
 	Places   []driver.Place // first in line first
 	Sessions int            // how many different ones they have
-	// Record is a version that the line's record has had, maybe sooner and maybe later than the reading.
+	// Record is a version that the line's record has had, maybe sooner and
+	// maybe later than the reading.
 	Record driver.Version
-	// Told is when the change was heard of after which the line was read again; or when somebody began to survey it.
+	// Told is when the change was heard of after which the line was read again;
+	// or when somebody began to survey it.
 	Told time.Time
 
 	reading int            // its number
@@ -31,12 +33,16 @@ func (l Lineup) At(p driver.Place) int {
 	return -1
 }
 
-// Survey shows a contender the lineup, again and again, until judge returns true; then it returns nil. All who survey a line in one
-// session share what that costs: a reading whenever somebody leaves the line or begins to survey it, and where the driver is a QueueWatcher also
-// when somebody comes; and two watches, of the line and of its record.
+// Survey shows a contender the lineup, again and again, until judge returns
+// true; then it returns nil. All who survey a line in one session share what
+// that costs: a reading whenever somebody leaves the line or begins to survey
+// it, and where the driver is a QueueWatcher also when somebody comes; and two
+// watches, of the line and of its record.
 //
-// Each lineup has own in it. One may be older than the one before it, but none is older than own. When own is not in the line any more, Survey returns nil:
-// Ahead then says why. known is the version of the record that the caller knows. For the rest it is like Await.
+// Each lineup has own in it. One may be older than the one before it, but none
+// is older than own. When own is not in the line any more, Survey returns nil:
+// Ahead then says why. known is the version of the record that the caller
+// knows. For the rest it is like Await.
 func (s *Session) Survey(ctx context.Context, line driver.Line, own driver.Place, known driver.Version, judge func(Lineup) bool) error {
 	return s.wait(ctx, "await", line, func(ctx context.Context) error {
 		o, reading := s.lookout(line, own, known)
@@ -62,8 +68,9 @@ func (s *Session) Survey(ctx context.Context, line driver.Line, own driver.Place
 	})
 }
 
-// Surveyed tells whether somebody surveys the line in this session. If nobody does, f is called when that begins, unless stop is called
-// before. It must not block nor call Baton.
+// Surveyed tells whether somebody surveys the line in this session. If nobody
+// does, f is called when that begins, unless stop is called before. It must not
+// block nor call Baton.
 func (s *Session) Surveyed(line driver.Line, f func()) (surveyed bool, stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +93,9 @@ func (s *Session) Surveyed(line driver.Line, f func()) (surveyed bool, stop func
 	}
 }
 
-// lookout reads one line on behalf of all who survey it in a session. It begins with the first of them, and ends some time after
-// the last: in a busy line the next one comes soon.
+// lookout reads one line on behalf of all who survey it in a session. It begins
+// with the first of them, and ends some time after the last: in a busy line the
+// next one comes soon.
 type lookout struct {
 	session *Session
 	line    driver.Line
@@ -105,8 +113,9 @@ type lookout struct {
 	err     error
 }
 
-// lookout adds a user to the line's lookout. reading is the number of the first reading that has own in it, unless own is not in the
-// line. It returns nil when the session is over.
+// lookout adds a user to the line's lookout. reading is the number of the first
+// reading that has own in it, unless own is not in the line. It returns nil
+// when the session is over.
 func (s *Session) lookout(line driver.Line, own driver.Place, known driver.Version) (o *lookout, reading int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +199,8 @@ func (o *lookout) now() (Lineup, <-chan struct{}, error) {
 	return o.lineup, o.changed, o.err
 }
 
-// read reads the line until something fails. One attempt has a quarter of the TTL, as every request.
+// read reads the line until something fails. One attempt has a quarter of the
+// TTL, as every request.
 func (o *lookout) read() error {
 	for told := time.Now(); ; told = time.Now() {
 		o.mu.Lock()

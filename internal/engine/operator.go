@@ -34,8 +34,10 @@ func (s *Session) Lines(ctx context.Context) ([]driver.Line, error) {
 	return lines, nil
 }
 
-// Remove removes exactly the entry with a key and token from a line, of whatever session. ErrRemoved means that it is not there (any more);
-// it may be this call that has removed it, if the error says so. Likewise after other errors, and calling again is safe.
+// Remove removes exactly the entry with a key and token from a line, of
+// whatever session. ErrRemoved means that it is not there (any more); it may be
+// this call that has removed it, if the error says so. Likewise after other
+// errors, and calling again is safe.
 func (s *Session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	lost := false
 	err := s.change(ctx, "remove", line, func(ctx context.Context) error {

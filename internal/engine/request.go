@@ -15,9 +15,10 @@ import (
 // request runs one request with retries, bound to ctx and to the session's life, and
 // returns the error that is true then.
 //
-// One attempt is given up after the time called patience, so that a request that is stuck on a silent member of
-// the service is sent to another one. A join has more of it than the rest: its repetition costs more, and
-// thousands that join at once may wait for each other.
+// One attempt is given up after the time called patience, so that a request
+// that is stuck on a silent member of the service is sent to another one. A
+// join has more of it than the rest: its repetition costs more, and thousands
+// that join at once may wait for each other.
 func (s *Session) request(
 	ctx context.Context, op string, line driver.Line, patience time.Duration, f func(context.Context) error,
 ) error {
@@ -59,9 +60,9 @@ func (s *Session) attempt(ctx context.Context, patience time.Duration, f func(co
 	return err
 }
 
-// outcome is the error of an operation that failed with err, a driver's: the service's answer, if it is
-// one; else why the session ended, if it did; else why ctx ended, together with ErrUnavailable if
-// an answer is owed; else err.
+// outcome is the error of an operation that failed with err, a driver's: the
+// service's answer, if it is one; else why the session ended, if it did; else
+// why ctx ended, together with ErrUnavailable if an answer is owed; else err.
 func (s *Session) outcome(ctx context.Context, err error) error {
 	if errors.Is(err, ErrSessionLost) {
 		s.end(err)
@@ -97,13 +98,16 @@ func wrap(op string, line driver.Line, err error) error {
 // afterwards is how long Leave and Close try with a context that is dead already.
 const afterwards = 2 * time.Second
 
-// Afterwards is for recipes that give something back: it returns ctx, or, if that has ended already, one that
-// lives for two seconds more. Giving back must work in the clean-up of a cancelled operation, which is where it is
-// mostly called.
+// Afterwards is for recipes that give something back: it returns ctx, or, if
+// that has ended already, one that lives for two seconds more. Giving back must
+// work in the clean-up of a cancelled operation, which is where it is mostly
+// called.
 //
-// What it returned once it returns as it is: of a call with several steps, each of which asks for it, none begins the two seconds
-// anew, nor gets them when the context ends between two steps. But one that has ended as released or closed was a hold's own, or came from
-// it, and was ended by the very call that gives back.
+// What it returned once it returns as it is: of a call with several steps, each
+// of which asks for it, none begins the two seconds anew, nor gets them when
+// the context ends between two steps. But one that has ended as released or
+// closed was a hold's own, or came from it, and was ended by the very call that
+// gives back.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	marked := ctx.Value(afterwardsKey{}) != nil
 	switch ended := ctx.Err() != nil; {
@@ -126,9 +130,10 @@ type afterwardsKey struct{}
 // bind returns a context for a driver that ends with ctx or with life, whichever is first, and has
 // the values of ctx.
 //
-// Its cause is always context.Canceled, never that of ctx. The cause of a user's context is any error, often one of
-// our own: an errgroup hands on its first error, and a hold's context ends with ErrSessionLost. A
-// driver that returned it would seem to say that this session is lost, or the name taken.
+// Its cause is always context.Canceled, never that of ctx. The cause of a
+// user's context is any error, often one of our own: an errgroup hands on its
+// first error, and a hold's context ends with ErrSessionLost. A driver that
+// returned it would seem to say that this session is lost, or the name taken.
 func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopCtx := context.AfterFunc(ctx, cancel)
@@ -161,8 +166,10 @@ func unavailable(err, cause error) error {
 	return &both{kind: &answerless{err}, cause: cause}
 }
 
-// answerless is a driver's ErrUnavailable without the end of the context that the driver was given. That one is ours, and is
-// cancelled when the caller's has timed out: who asks errors.Is(err, context.Canceled) wants to know about his own.
+// answerless is a driver's ErrUnavailable without the end of the context that
+// the driver was given. That one is ours, and is cancelled when the caller's
+// has timed out: who asks errors.Is(err, context.Canceled) wants to know about
+// his own.
 type answerless struct{ error }
 
 func (e *answerless) Is(target error) bool {

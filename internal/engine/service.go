@@ -16,9 +16,11 @@ const (
 	Services = driver.Line(OwnKind + "/service")
 )
 
-// Service is the identity of the service and of the namespace in it: 32 hex digits, drawn at random and stored there by
-// the first who asks. So it is the same for all clients of the namespace, and of no other. It goes with the
-// service's data: who restores a backup restores it, and a service that has lost its data gets a new one.
+// Service is the identity of the service and of the namespace in it: 32 hex
+// digits, drawn at random and stored there by the first who asks. So it is the
+// same for all clients of the namespace, and of no other. It goes with the
+// service's data: who restores a backup restores it, and a service that has
+// lost its data gets a new one.
 //
 // It costs one read of a session, the first time, and the first client of a namespace one write.
 func (s *Session) Service(ctx context.Context) (string, error) {
@@ -34,8 +36,9 @@ func (s *Session) Service(ctx context.Context) (string, error) {
 	}
 }
 
-// Identity is Service, empty if nobody has asked for one yet. It is remembered for as long as the session lives, which is no longer than
-// the service has its data.
+// Identity is Service, empty if nobody has asked for one yet. It is remembered
+// for as long as the session lives, which is no longer than the service has its
+// data.
 func (s *Session) Identity(ctx context.Context) (string, error) {
 	if id := s.service.Load(); id != nil {
 		return *id, nil
@@ -55,7 +58,8 @@ func newIdentity() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Stands asks the service whether an entry is in a line, of whatever session. ErrRemoved means that it is not.
+// Stands asks the service whether an entry is in a line, of whatever session.
+// ErrRemoved means that it is not.
 func (s *Session) Stands(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	err := s.request(ctx, "check", line, s.patience, func(ctx context.Context) error {
 		return removed(s.can.Operator.Check(ctx, line, key, token))
@@ -63,8 +67,9 @@ func (s *Session) Stands(ctx context.Context, line driver.Line, key string, toke
 	return wrap("check", line, err)
 }
 
-// Line returns the line of a recipe's name, as LineOf does. Where lines are shared with other clients, a name is what they
-// call it, and a kind that they have nothing like is ErrInvalid.
+// Line returns the line of a recipe's name, as LineOf does. Where lines are
+// shared with other clients, a name is what they call it, and a kind that they
+// have nothing like is ErrInvalid.
 func (c *Client) Line(kind, name string) (driver.Line, error) {
 	d := c.Sharer()
 	if d == nil {
@@ -83,8 +88,9 @@ func (c *Client) Sharer() driver.Sharer {
 	return d
 }
 
-// Revoked waits until another client has asked a contender of this session to give up; see [driver.Revoker]. Where lines have no
-// such requests the error is ErrInvalid, and when own is not in the line any more, ErrRemoved.
+// Revoked waits until another client has asked a contender of this session to
+// give up; see [driver.Revoker]. Where lines have no such requests the error is
+// ErrInvalid, and when own is not in the line any more, ErrRemoved.
 func (s *Session) Revoked(ctx context.Context, line driver.Line, own driver.Place) error {
 	const op = "await a revocation"
 	if err := s.Ended(); err != nil {

@@ -108,7 +108,8 @@ func (s *Session) ID() string { return s.driver.ID() }
 // TTL is the time to live that the service granted.
 func (s *Session) TTL() time.Duration { return s.driver.TTL() }
 
-// Margin is how much sooner than its TTL after the sending of the last acknowledged renewal the session counts as lost.
+// Margin is how much sooner than its TTL after the sending of the last
+// acknowledged renewal the session counts as lost.
 func (s *Session) Margin() time.Duration { return s.margin }
 
 // Deadline is when the session counts as lost unless a renewal is acknowledged before.
@@ -122,11 +123,13 @@ func (s *Session) Context() context.Context { return s.ctx }
 // Err returns nil while the session is alive, and then why it ended. It looks at the
 // clock: after a pause of the process it knows of the loss before any timer has run.
 //
-// It does not wait, with one exception. When the deadline has passed by the wall clock alone, the machine may have slept,
-// and Err asks the service first. Without an answer within TTL/4, or two seconds, the session is lost.
+// It does not wait, with one exception. When the deadline has passed by the
+// wall clock alone, the machine may have slept, and Err asks the service first.
+// Without an answer within TTL/4, or two seconds, the session is lost.
 func (s *Session) Err() error { return s.Check(context.Background()) }
 
-// Check is Err for callers who have a context: it returns context.Cause(ctx) if that ends while the service is asked.
+// Check is Err for callers who have a context: it returns context.Cause(ctx) if
+// that ends while the service is asked.
 func (s *Session) Check(ctx context.Context) error {
 	for !s.Sure() {
 		if err := s.Ended(); err != nil || !s.doubtful() {
@@ -179,8 +182,9 @@ func (s *Session) expire() {
 		s.TTL()-s.margin)))
 }
 
-// extend moves the deadline after a renewal, sent at the given time, was acknowledged. An
-// acknowledgement that comes after the deadline is too late: the loss may have been seen. left is what was left until then.
+// extend moves the deadline after a renewal, sent at the given time, was
+// acknowledged. An acknowledgement that comes after the deadline is too late:
+// the loss may have been seen. left is what was left until then.
 func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +202,8 @@ func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	return left, true
 }
 
-// become moves a living session to another state and reports whether that was a change, and from which.
+// become moves a living session to another state and reports whether that was a
+// change, and from which.
 func (s *Session) become(to event.State) (from event.State, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,8 +333,9 @@ func (s *Session) renew() {
 	}
 }
 
-// renewOnce sends one renewal and waits for its answer, for the given time at most. It moves the deadline, or ends the
-// session if the service says so or the answer comes too late; the error is ErrSessionLost then.
+// renewOnce sends one renewal and waits for its answer, for the given time at
+// most. It moves the deadline, or ends the session if the service says so or
+// the answer comes too late; the error is ErrSessionLost then.
 func (s *Session) renewOnce(bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(s.ctx, bound)
 	defer cancel()
@@ -359,7 +365,8 @@ func (s *Session) renewed(took, left time.Duration) {
 	s.client.Observe(event.Event{Kind: event.SessionRenewed, Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
 }
 
-// suspend tells that the service does not answer, with what error, and when the session is lost for it.
+// suspend tells that the service does not answer, with what error, and when the
+// session is lost for it.
 func (s *Session) suspend(err error, left time.Duration) {
 	if _, suspended := s.become(event.StateSuspended); !suspended {
 		return

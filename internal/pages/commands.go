@@ -15,7 +15,8 @@ type Command struct {
 	Mention bool
 }
 
-// Commands are those in blocks of sh, and those spans of code that begin with one of the tools and a space.
+// Commands are those in blocks of sh, and those spans of code that begin with
+// one of the tools and a space.
 func (p Page) Commands(tools ...string) []Command {
 	var all []Command
 	for _, b := range p.Blocks {
@@ -42,7 +43,8 @@ var (
 	redirect   = regexp.MustCompile(`^[0-9]*(?:>>?|<)(.*)$`)
 )
 
-// commands takes a script apart: lines, operators, words. Of the shell's grammar it knows what the pages use.
+// commands takes a script apart: lines, operators, words. Of the shell's
+// grammar it knows what the pages use.
 func commands(script string, line int) []Command {
 	var all []Command
 	dir, joined, first := "", "", line

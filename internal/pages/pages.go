@@ -1,6 +1,7 @@
 // Package pages reads this repository's Markdown, for the tests that hold it to the code.
 //
-// It knows as much of Markdown as the pages use: fenced blocks, headings, links, spans of code, comments.
+// It knows as much of Markdown as the pages use: fenced blocks, headings,
+// links, spans of code, comments.
 package pages
 
 import (
@@ -31,7 +32,8 @@ type Block struct {
 	Note string
 }
 
-// InIntegration is the note of a block that needs what only the module integration/ has: it is a file of tests, and is run there.
+// InIntegration is the note of a block that needs what only the module
+// integration/ has: it is a file of tests, and is run there.
 const InIntegration = "go: run in integration"
 
 // Link is a target that a page names.

@@ -33,15 +33,17 @@ type Election struct {
 	hdr  *pb.ResponseHeader
 }
 
-// NewElection returns the election of a prefix. It does no I/O. A prefix that breaks a rule shows at the first Campaign.
+// NewElection returns the election of a prefix. It does no I/O. A prefix that
+// breaks a rule shows at the first Campaign.
 func NewElection(s *Session, pfx string) *Election {
 	e := &Election{s: s, prefix: pfx + "/"}
 	e.line, e.err = recipes.NewLine(s.baton, "election", pfx)
 	return e
 }
 
-// ResumeElection returns an election that is known to be won, by the key and the revision of its making. As in etcd's package
-// the prefix here includes the last "/".
+// ResumeElection returns an election that is known to be won, by the key and
+// the revision of its making. As in etcd's package the prefix here includes the
+// last "/".
 func ResumeElection(s *Session, pfx, leaderKey string, leaderRev int64) *Election {
 	e := &Election{s: s, prefix: pfx, key: leaderKey, rev: leaderRev}
 	if n := len(pfx); n > 0 && pfx[n-1] == '/' {
@@ -51,8 +53,9 @@ func ResumeElection(s *Session, pfx, leaderKey string, leaderRev int64) *Electio
 	return e
 }
 
-// Campaign waits until the caller leads, in the order of asking, and shows val. Whoever leads already proclaims it. When ctx ends first
-// nothing is held and nothing is left behind.
+// Campaign waits until the caller leads, in the order of asking, and shows val.
+// Whoever leads already proclaims it. When ctx ends first nothing is held and
+// nothing is left behind.
 func (e *Election) Campaign(ctx context.Context, val string) error {
 	if e.err != nil {
 		return e.err
@@ -74,7 +77,8 @@ func (e *Election) Campaign(ctx context.Context, val string) error {
 	return nil
 }
 
-// Proclaim shows another value. ErrElectionNotLeader says that the caller does not lead, or not any more.
+// Proclaim shows another value. ErrElectionNotLeader says that the caller does
+// not lead, or not any more.
 func (e *Election) Proclaim(ctx context.Context, val string) error {
 	e.mu.Lock()
 	h, key, rev := e.hold, e.key, e.rev
@@ -113,8 +117,9 @@ func (e *Election) resumed(ctx context.Context, key string, same v3.Cmp, op v3.O
 	return nil
 }
 
-// Resign lets another one lead. It works with a ctx that is dead already. Who does not lead has nothing to resign, which is
-// no error. When the leadership was lost with the session the error is ErrSessionExpired.
+// Resign lets another one lead. It works with a ctx that is dead already. Who
+// does not lead has nothing to resign, which is no error. When the leadership
+// was lost with the session the error is ErrSessionExpired.
 func (e *Election) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	h, key, rev := e.hold, e.key, e.rev
@@ -142,9 +147,10 @@ func (e *Election) Leader(ctx context.Context) (*v3.GetResponse, error) {
 	return resp, err
 }
 
-// Observe sends what Leader returns, as it is now and each time that it has changed. Of changes in quick succession
-// it may skip all but the last. While nobody leads it sends nothing. The channel is closed when ctx ends, the session does, or the
-// service refuses.
+// Observe sends what Leader returns, as it is now and each time that it has
+// changed. Of changes in quick succession it may skip all but the last. While
+// nobody leads it sends nothing. The channel is closed when ctx ends, the
+// session does, or the service refuses.
 func (e *Election) Observe(ctx context.Context) <-chan *v3.GetResponse {
 	out := make(chan *v3.GetResponse)
 	go e.observe(ctx, out)
@@ -202,7 +208,8 @@ func (e *Election) Rev() int64 {
 	return int64(e.hold.Token())
 }
 
-// Header has the revision in which the leader's key was made, or the answer to the last Proclaim or Resign after a ResumeElection.
+// Header has the revision in which the leader's key was made, or the answer to
+// the last Proclaim or Resign after a ResumeElection.
 func (e *Election) Header() *pb.ResponseHeader {
 	e.mu.Lock()
 	defer e.mu.Unlock()

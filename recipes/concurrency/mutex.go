@@ -17,7 +17,8 @@ import (
 var (
 	// ErrLocked says that somebody else has the mutex, or waits for it.
 	ErrLocked = errors.New("mutex: Locked by another session")
-	// ErrSessionExpired says that the session has ended, and with it all that it held, or that the key of the lock is gone.
+	// ErrSessionExpired says that the session has ended, and with it all that
+	// it held, or that the key of the lock is gone.
 	ErrSessionExpired = errors.New("mutex: session is expired")
 	// ErrLockReleased says that the mutex is not locked.
 	ErrLockReleased = errors.New("mutex: lock has already been released")
@@ -33,14 +34,16 @@ type Mutex struct {
 	hold *recipes.Hold // nil while it is not locked
 }
 
-// NewMutex returns the mutex of a prefix. It does no I/O. A prefix that breaks a rule shows at the first Lock.
+// NewMutex returns the mutex of a prefix. It does no I/O. A prefix that breaks
+// a rule shows at the first Lock.
 func NewMutex(s *Session, pfx string) *Mutex {
 	m := &Mutex{s: s}
 	m.line, m.err = recipes.NewLine(s.baton, "mutex", pfx)
 	return m
 }
 
-// Lock waits until the mutex is held, in the order of asking. When ctx ends first nothing is held and nothing is left behind.
+// Lock waits until the mutex is held, in the order of asking. When ctx ends
+// first nothing is held and nothing is left behind.
 func (m *Mutex) Lock(ctx context.Context) error { return m.lock(ctx, recipes.Request{Op: "lock"}) }
 
 // TryLock is Lock that returns ErrLocked instead of waiting.
@@ -66,7 +69,8 @@ func (m *Mutex) lock(ctx context.Context, r recipes.Request) error {
 	return nil
 }
 
-// acquire returns a hold of the session. Baton's client would go on with another session when this one is lost.
+// acquire returns a hold of the session. Baton's client would go on with
+// another session when this one is lost.
 func (s *Session) acquire(ctx context.Context, line *recipes.Line, r recipes.Request) (*recipes.Hold, error) {
 	if s.ctx.Err() != nil {
 		return nil, s.expired()
@@ -84,8 +88,9 @@ func (s *Session) acquire(ctx context.Context, line *recipes.Line, r recipes.Req
 	return h, nil
 }
 
-// Unlock gives the mutex back. It works with a ctx that is dead already. When it is not locked the error is ErrLockReleased, and when
-// the lock was lost with the session, ErrSessionExpired.
+// Unlock gives the mutex back. It works with a ctx that is dead already. When
+// it is not locked the error is ErrLockReleased, and when the lock was lost
+// with the session, ErrSessionExpired.
 func (m *Mutex) Unlock(ctx context.Context) error {
 	m.mu.Lock()
 	h := m.hold
@@ -101,8 +106,9 @@ func (s *Session) release(ctx context.Context, h *recipes.Hold) error {
 	return gone(h.Release(ctx))
 }
 
-// gone says of a key that is not there that the session is expired, as etcd's package does: that may be heard of before the
-// session's end is, and somebody may have deleted the key.
+// gone says of a key that is not there that the session is expired, as etcd's
+// package does: that may be heard of before the session's end is, and somebody
+// may have deleted the key.
 func gone(err error) error {
 	for _, over := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed, coordinator.ErrRemoved, coordinator.ErrNotHeld} {
 		if errors.Is(err, over) {
@@ -112,7 +118,8 @@ func gone(err error) error {
 	return err
 }
 
-// IsOwner is a condition for a transaction: it holds as long as the mutex does. While the mutex is not locked it never does.
+// IsOwner is a condition for a transaction: it holds as long as the mutex does.
+// While the mutex is not locked it never does.
 func (m *Mutex) IsOwner() v3.Cmp {
 	key, rev := m.owned()
 	return v3.Compare(v3.CreateRevision(key), "=", rev)
@@ -124,7 +131,8 @@ func (m *Mutex) Key() string {
 	return key
 }
 
-// Header has the revision in which the key was made: the fencing token. It is nil while the mutex is not locked.
+// Header has the revision in which the key was made: the fencing token. It is
+// nil while the mutex is not locked.
 func (m *Mutex) Header() *pb.ResponseHeader {
 	if _, rev := m.owned(); rev > 0 {
 		return &pb.ResponseHeader{Revision: rev}
@@ -150,7 +158,8 @@ func owned(h *recipes.Hold) (key string, rev int64) {
 // locker is a Mutex without contexts and errors.
 type locker struct{ *Mutex }
 
-// NewLocker returns a mutex as a sync.Locker. It waits for as long as the client lives, and panics when it fails.
+// NewLocker returns a mutex as a sync.Locker. It waits for as long as the
+// client lives, and panics when it fails.
 func NewLocker(s *Session, pfx string) sync.Locker { return locker{NewMutex(s, pfx)} }
 
 func (l locker) Lock() {

@@ -48,12 +48,14 @@ func WithTTL(ttl int) SessionOption {
 	}
 }
 
-// WithLease makes NewSession fail: the lease of a session is Baton's own. It is here so that a service which calls it compiles, and hears of it.
+// WithLease makes NewSession fail: the lease of a session is Baton's own. It is
+// here so that a service which calls it compiles, and hears of it.
 func WithLease(lease v3.LeaseID) SessionOption {
 	return func(o *sessionOptions) { o.lease = lease }
 }
 
-// WithContext gives NewSession and Close a context instead of the client's. When it ends the session is orphaned.
+// WithContext gives NewSession and Close a context instead of the client's.
+// When it ends the session is orphaned.
 func WithContext(ctx context.Context) SessionOption {
 	return func(o *sessionOptions) { o.ctx = ctx }
 }
@@ -105,7 +107,8 @@ func (s *Session) Client() *v3.Client { return s.client }
 // Lease is the lease of the session.
 func (s *Session) Lease() v3.LeaseID { return s.lease }
 
-// Ctx ends when the session does: it was lost, closed or orphaned. Until then nobody else can have what it holds.
+// Ctx ends when the session does: it was lost, closed or orphaned. Until then
+// nobody else can have what it holds.
 func (s *Session) Ctx() context.Context { return s.ctx }
 
 // Done is closed when the session ends.

@@ -9,8 +9,10 @@
 //	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 //	server := grpc.NewServer(grpc.UnaryInterceptor(grpcfence.UnaryServer(gate.Check)), grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
 //
-// The server is asked once, before a call is served: what package httpfence says of handlers is so here. In the context of the server's
-// method fence.From has the sequencer that was shown, and Refuse answers with what a gate or a guard says of it.
+// The server is asked once, before a call is served: what package httpfence
+// says of handlers is so here. In the context of the server's method fence.From
+// has the sequencer that was shown, and Refuse answers with what a gate or a
+// guard says of it.
 package grpcfence
 
 import (
@@ -30,7 +32,8 @@ import (
 // Key is that of a call's metadata which carries the sequencer.
 const Key = "baton-sequencer"
 
-// RefusalKey is that of the trailer of a call that was refused, which says why in the words of fence.EncodeRefusal.
+// RefusalKey is that of the trailer of a call that was refused, which says why
+// in the words of fence.EncodeRefusal.
 const RefusalKey = "baton-refusal"
 
 // UnaryClient is a grpc.UnaryClientInterceptor that shows the sequencer in a call's context (see fence.With) to the server, if there
@@ -62,7 +65,8 @@ func StreamClient(
 	return &clientStream{stream, s}, nil
 }
 
-// show replaces what the context may carry already: a server that calls another one has its own sequencer to show.
+// show replaces what the context may carry already: a server that calls another
+// one has its own sequencer to show.
 func show(ctx context.Context, s fence.Sequencer) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
@@ -97,15 +101,17 @@ func refusal(err error, s fence.Sequencer, trailer metadata.MD) error {
 	return err
 }
 
-// refused is a call's error: package status finds its status, and package errors finds what the server's check said.
+// refused is a call's error: package status finds its status, and package
+// errors finds what the server's check said.
 type refused struct{ why, call error }
 
 func (r *refused) Error() string              { return r.call.Error() }
 func (r *refused) Unwrap() []error            { return []error{r.why, r.call} }
 func (r *refused) GRPCStatus() *status.Status { return status.Convert(r.call) }
 
-// UnaryServer returns an interceptor that asks check for each call before it is served, in a context that has the sequencer. A call
-// that is not admitted is answered by Refuse.
+// UnaryServer returns an interceptor that asks check for each call before it is
+// served, in a context that has the sequencer. A call that is not admitted is
+// answered by Refuse.
 func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
 		ctx, err := admit(ctx, check)
@@ -147,8 +153,9 @@ func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 	return fence.With(ctx, s), nil
 }
 
-// Refuse returns the error of a call whose sequencer a check did not admit, with one of these codes. ctx is the server's, whose trailer tells
-// the client's interceptor.
+// Refuse returns the error of a call whose sequencer a check did not admit,
+// with one of these codes. ctx is the server's, whose trailer tells the
+// client's interceptor.
 //
 //	FailedPrecondition  it is stale or foreign, or there is none
 //	InvalidArgument     it is no proper one, or there are several

@@ -10,9 +10,12 @@
 //	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 //	http.Handle("/orders/", httpfence.Handler(gate.Check, orders))
 //
-// The handler keeps late requests out. It is asked before a request is served; while that is being served the lock may pass on, and the next
-// holder's request be served beside it. Where that matters let the handler do its work in the gate's Do, or guard its transaction with
-// package sqlfence: fence.From(r.Context()) has the sequencer that was shown, and Refuse answers with what they say.
+// The handler keeps late requests out. It is asked before a request is served;
+// while that is being served the lock may pass on, and the next holder's
+// request be served beside it. Where that matters let the handler do its work
+// in the gate's Do, or guard its transaction with package sqlfence:
+// fence.From(r.Context()) has the sequencer that was shown, and Refuse answers
+// with what they say.
 package httpfence
 
 import (
@@ -26,11 +29,13 @@ import (
 // Header carries the sequencer of a request.
 const Header = "Baton-Sequencer"
 
-// RefusalHeader says in a response why the sequencer was refused, in the words of fence.EncodeRefusal.
+// RefusalHeader says in a response why the sequencer was refused, in the words
+// of fence.EncodeRefusal.
 const RefusalHeader = "Baton-Refusal"
 
-// Transport returns a RoundTripper that shows the sequencer in a request's context (see fence.With) to the server, if there is one,
-// and leaves the rest to base: http.DefaultTransport if that is nil.
+// Transport returns a RoundTripper that shows the sequencer in a request's
+// context (see fence.With) to the server, if there is one, and leaves the rest
+// to base: http.DefaultTransport if that is nil.
 func Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
 		base = http.DefaultTransport
@@ -48,8 +53,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// Handler returns a handler that asks check for each request, and then next. The context of what next gets has the
-// sequencer. A request that is not admitted is answered by Refuse.
+// Handler returns a handler that asks check for each request, and then next.
+// The context of what next gets has the sequencer. A request that is not
+// admitted is answered by Refuse.
 func Handler(check fence.Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := fence.ParseValues(r.Header.Values(Header))

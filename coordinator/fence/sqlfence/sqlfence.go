@@ -1,4 +1,5 @@
-// Package sqlfence makes a database refuse what is done under a lock that has passed to somebody else.
+// Package sqlfence makes a database refuse what is done under a lock that has
+// passed to somebody else.
 //
 //	guard, err := sqlfence.New(sqlfence.PostgreSQL)
 //	...
@@ -10,18 +11,22 @@
 //	... reads and writes ...
 //	err = tx.Commit()
 //
-// One small table has a row for each resource: the greatest token that was here, and whose tokens count. Check raises it and
-// locks the row until the transaction ends, so guarded transactions of one resource follow one after the other, in the
-// order of their tokens, and a transaction that is refused writes nothing if it is rolled back. What is not guarded is not
-// protected: guard every transaction that reads or writes under the lock.
+// One small table has a row for each resource: the greatest token that was
+// here, and whose tokens count. Check raises it and locks the row until the
+// transaction ends, so guarded transactions of one resource follow one after
+// the other, in the order of their tokens, and a transaction that is refused
+// writes nothing if it is rolled back. What is not guarded is not protected:
+// guard every transaction that reads or writes under the lock.
 //
 // # A column instead of a table
 //
-// Where the protected thing is one row, and written only, a column of that row will do, a BIGINT NOT NULL DEFAULT 0, and no guard:
+// Where the protected thing is one row, and written only, a column of that row
+// will do, a BIGINT NOT NULL DEFAULT 0, and no guard:
 //
 //	UPDATE account SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
 //
-// No row is changed if a greater token was here. It does not tell tokens of two services or names apart.
+// No row is changed if a greater token was here. It does not tell tokens of two
+// services or names apart.
 package sqlfence
 
 import (
@@ -38,8 +43,10 @@ import (
 // Dialect is what a database understands. It depends on no driver of package database/sql.
 type Dialect int
 
-// The dialects. PostgreSQL wants 9.5 or newer, and a driver that takes $1 for a parameter. MySQL is MariaDB, too, on which it is
-// tested. SQLite wants 3.35 or newer, and a connection that waits for a locked database (PRAGMA busy_timeout).
+// The dialects. PostgreSQL wants 9.5 or newer, and a driver that takes $1 for a
+// parameter. MySQL is MariaDB, too, on which it is tested. SQLite wants 3.35 or
+// newer, and a connection that waits for a locked database (PRAGMA
+// busy_timeout).
 const (
 	PostgreSQL Dialect = iota + 1
 	MySQL
@@ -66,7 +73,8 @@ func Table(name string) Option { return func(table *string) { *table = name } }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// New returns a guard. It does no I/O. A dialect that is none, and a table whose name would have to be quoted, is driver.ErrInvalid.
+// New returns a guard. It does no I/O. A dialect that is none, and a table
+// whose name would have to be quoted, is driver.ErrInvalid.
 func New(d Dialect, opts ...Option) (*Guard, error) {
 	table := DefaultTable
 	for _, o := range opts {
@@ -96,8 +104,10 @@ var schemas = map[Dialect]string{
 	SQLite: `CREATE TABLE IF NOT EXISTS TABLE_NAME (resource TEXT PRIMARY KEY, scope TEXT NOT NULL, token INTEGER NOT NULL) WITHOUT ROWID`,
 }
 
-// raises write the token if it is greater than the one that is there and of the same scope, and lock the row in any case. The judgement
-// is what the row has afterwards. A condition instead of a CASE would not tell what refused it without another request.
+// raises write the token if it is greater than the one that is there and of the
+// same scope, and lock the row in any case. The judgement is what the row has
+// afterwards. A condition instead of a CASE would not tell what refused it
+// without another request.
 var raises = map[Dialect]string{
 	PostgreSQL: `INSERT INTO TABLE_NAME AS f (resource, scope, token) VALUES ($1, $2, $3) ON CONFLICT (resource) DO UPDATE` +
 		` SET token = CASE WHEN f.scope = excluded.scope AND f.token < excluded.token THEN excluded.token ELSE f.token END` +
@@ -125,16 +135,21 @@ func (g *Guard) Create(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Check admits the sequencer's token to a resource for the rest of the transaction, and has the database remember it. The first
-// sequencer ever shown decides which scope's tokens count for the resource: check it with [fence.Sequencer.In] if you know better. To let
-// those of another count, delete the row.
+// Check admits the sequencer's token to a resource for the rest of the
+// transaction, and has the database remember it. The first sequencer ever shown
+// decides which scope's tokens count for the resource: check it with
+// [fence.Sequencer.In] if you know better. To let those of another count,
+// delete the row.
 //
-// It returns a *fence.StaleError if a greater token was here, which names both, and a *fence.ForeignError for a sequencer of another
-// scope: roll back then. driver.ErrInvalid is a sequencer or resource that breaks a rule. Other errors are the database's, with all that it says
-// of deadlocks and transactions to be repeated.
+// It returns a *fence.StaleError if a greater token was here, which names both,
+// and a *fence.ForeignError for a sequencer of another scope: roll back then.
+// driver.ErrInvalid is a sequencer or resource that breaks a rule. Other errors
+// are the database's, with all that it says of deadlocks and transactions to be
+// repeated.
 //
-// It is one statement, two on MySQL. Make it the first of the transaction: what was read before may be old, and
-// on SQLite a transaction that has begun to read cannot wait for its turn to write.
+// It is one statement, two on MySQL. Make it the first of the transaction: what
+// was read before may be old, and on SQLite a transaction that has begun to
+// read cannot wait for its turn to write.
 func (g *Guard) Check(ctx context.Context, tx *sql.Tx, resource string, s fence.Sequencer) error {
 	if err := s.Validate(); err != nil {
 		return err

@@ -1,21 +1,29 @@
-// Package otelobserve gives the metrics and traces of Baton's clients to OpenTelemetry. It uses OpenTelemetry's API only: which SDK
-// and which exporters there are is up to the program.
+// Package otelobserve gives the metrics and traces of Baton's clients to
+// OpenTelemetry. It uses OpenTelemetry's API only: which SDK and which
+// exporters there are is up to the program.
 //
 //	o, err := otelobserve.New()
 //	client, err := coordinator.Open(url, coordinator.WithObserver(o))
 //
 // # Metrics
 //
-// They are those of package observe, whose comment has the labels, here attributes. A name is without Prometheus' suffixes and has dots: the instrument
-// baton.wait, in seconds, becomes baton_wait_seconds again where an exporter writes it for Prometheus, so dashboards and alerts fit both. Clients of two
-// services that are to be told apart have an observer each, with a WithAttributes of its own.
+// They are those of package observe, whose comment has the labels, here
+// attributes. A name is without Prometheus' suffixes and has dots: the
+// instrument baton.wait, in seconds, becomes baton_wait_seconds again where an
+// exporter writes it for Prometheus, so dashboards and alerts fit both. Clients
+// of two services that are to be told apart have an observer each, with a
+// WithAttributes of its own.
 //
 // # Traces
 //
-// Each call that was granted or not is a span, named after what was called, baton.lock for instance, a child of the span in the caller's context. It is
-// made when the call returns, with the time of its beginning, so that spans of the caller's other work are not below it. A grant is a span of its own, baton.hold, from the
-// grant to its release or loss, linked to that of the call, since it ends at its own time. A hold that the process does not live to give
-// back has none. Attributes of both are baton.kind, baton.name, baton.token and baton.session; here names are, since spans are not counted.
+// Each call that was granted or not is a span, named after what was called,
+// baton.lock for instance, a child of the span in the caller's context. It is
+// made when the call returns, with the time of its beginning, so that spans of
+// the caller's other work are not below it. A grant is a span of its own,
+// baton.hold, from the grant to its release or loss, linked to that of the
+// call, since it ends at its own time. A hold that the process does not live to
+// give back has none. Attributes of both are baton.kind, baton.name,
+// baton.token and baton.session; here names are, since spans are not counted.
 package otelobserve
 
 import (
@@ -70,7 +78,8 @@ func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) {
 // WithTracerProvider sets who makes the spans: otel.GetTracerProvider's tracer if it is not called.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
-// WithClass gives names a class, which is an attribute of metrics. It must have few values. Without it there is one class, without a name.
+// WithClass gives names a class, which is an attribute of metrics. It must have
+// few values. Without it there is one class, without a name.
 func WithClass(class observe.Class) Option { return func(c *config) { c.class = class } }
 
 // WithAttributes adds attributes to all metrics and spans.
@@ -193,7 +202,8 @@ func record(m metric.Meter, d observe.Metric) (func(float64, metric.MeasurementO
 	}
 }
 
-// nameOf is the name of a metric in OpenTelemetry's manner, from which exporters for Prometheus make the other one.
+// nameOf is the name of a metric in OpenTelemetry's manner, from which
+// exporters for Prometheus make the other one.
 func nameOf(d observe.Metric) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(d.Name, "_total"), "_seconds")
 	return strings.ReplaceAll(name, "_", ".")

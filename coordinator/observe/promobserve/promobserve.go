@@ -4,8 +4,10 @@
 //	prometheus.MustRegister(metrics)
 //	client, err := coordinator.Open(url, coordinator.WithObserver(metrics))
 //
-// Nothing is registered by itself. One collector serves all clients of a process together; to tell clients of two services apart, make two, and
-// register them by prometheus.WrapRegistererWith with a label each. The metrics are those of package observe, whose comment has the labels.
+// Nothing is registered by itself. One collector serves all clients of a
+// process together; to tell clients of two services apart, make two, and
+// register them by prometheus.WrapRegistererWith with a label each. The metrics
+// are those of package observe, whose comment has the labels.
 package promobserve
 
 import (
@@ -15,7 +17,8 @@ import (
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
-// Collector is a event.Observer, and a prometheus.Collector that the user registers. It is safe for concurrent use.
+// Collector is a event.Observer, and a prometheus.Collector that the user
+// registers. It is safe for concurrent use.
 type Collector struct {
 	event.Observer
 	sink sink
@@ -24,7 +27,8 @@ type Collector struct {
 // Option changes a default of a Collector.
 type Option func(*observe.Class)
 
-// WithClass gives names a class, which is a label. It must have few values. Without it there is one class, without a name.
+// WithClass gives names a class, which is a label. It must have few values.
+// Without it there is one class, without a name.
 func WithClass(class observe.Class) Option { return func(c *observe.Class) { *c = class } }
 
 // New returns a collector.

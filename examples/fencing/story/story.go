@@ -1,5 +1,7 @@
-// Package story tells the famous story of a lock that was lost unawares, on whatever resources it is given: a holder is stopped for
-// longer than its TTL, another one takes over and writes, the first one goes on where it was, and its late write comes.
+// Package story tells the famous story of a lock that was lost unawares, on
+// whatever resources it is given: a holder is stopped for longer than its TTL,
+// another one takes over and writes, the first one goes on where it was, and
+// its late write comes.
 package story
 
 import (
@@ -15,7 +17,8 @@ import (
 // Resource is what the lock protects.
 type Resource interface {
 	Name() string
-	// Write replaces the text, for who shows this sequencer. A late one is refused with an error that is fence.ErrStale.
+	// Write replaces the text, for who shows this sequencer. A late one is
+	// refused with an error that is fence.ErrStale.
 	Write(ctx context.Context, s fence.Sequencer, text string) error
 	Read(ctx context.Context) (string, error)
 }
@@ -24,14 +27,16 @@ type Resource interface {
 type Story struct {
 	// First and Second are the lock as two processes have it.
 	First, Second *mutex.Mutex
-	// Stop stops the first process, as SIGSTOP or a long pause would: nothing of it reaches the service any more.
+	// Stop stops the first process, as SIGSTOP or a long pause would: nothing
+	// of it reaches the service any more.
 	Stop      func()
 	Resources []Resource
 	Out       io.Writer
 }
 
-// Tell tells it, and takes as long as it takes the service to end the first one's session. It returns an error if a resource
-// took the late write, or refused another one.
+// Tell tells it, and takes as long as it takes the service to end the first
+// one's session. It returns an error if a resource took the late write, or
+// refused another one.
 func (s Story) Tell(ctx context.Context) error {
 	first, err := s.First.Lock(ctx)
 	if err != nil {

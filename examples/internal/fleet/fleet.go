@@ -1,4 +1,5 @@
-// Package fleet is what examples with several replicas have in common: how they begin and end, how their clients are opened and closed, how one of them
+// Package fleet is what examples with several replicas have in common: how they
+// begin and end, how their clients are opened and closed, how one of them
 // crashes, and where files are that they share.
 package fleet
 
@@ -27,8 +28,10 @@ import (
 // InMemory is the URL of a service in this process, where the whole fleet is then.
 const InMemory = "memory://"
 
-// Main is the main of an example whose flags are declared. It ends the process with 2 if there is more on the command line than those, and with 1
-// and the error if run fails. The context of run ends at the first signal to stop; a second one ends the process at once.
+// Main is the main of an example whose flags are declared. It ends the process
+// with 2 if there is more on the command line than those, and with 1 and the
+// error if run fails. The context of run ends at the first signal to stop; a
+// second one ends the process at once.
 func Main(run func(ctx context.Context, out io.Writer) error) {
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -43,7 +46,8 @@ func Main(run func(ctx context.Context, out io.Writer) error) {
 	}
 }
 
-// Size is how many replicas an example has in one process, by default: a service in memory is that process's own.
+// Size is how many replicas an example has in one process, by default: a
+// service in memory is that process's own.
 func Size(url string) int {
 	if url == InMemory {
 		return 3
@@ -51,7 +55,8 @@ func Size(url string) int {
 	return 1
 }
 
-// Replica is one process of the fleet, as far as the service can tell: it has a connection and a session of its own.
+// Replica is one process of the fleet, as far as the service can tell: it has a
+// connection and a session of its own.
 type Replica struct {
 	Name   string
 	First  bool // of those in this process
@@ -66,8 +71,10 @@ func (r *Replica) Say(format string, args ...any) {
 	r.Out.Printf("%-10s %s", r.Name, fmt.Sprintf(format, args...))
 }
 
-// Crash is the replica's death, as far as the service can tell: nothing is heard of it any more. The caller must not go on. It
-// reports whether it could be done, which is on a service in memory only; on another one, kill the process.
+// Crash is the replica's death, as far as the service can tell: nothing is
+// heard of it any more. The caller must not go on. It reports whether it could
+// be done, which is on a service in memory only; on another one, kill the
+// process.
 func (r *Replica) Crash() bool {
 	if r.link == nil {
 		return false
@@ -76,7 +83,8 @@ func (r *Replica) Crash() bool {
 	return true
 }
 
-// Stop is SIGSTOP, or a long pause, as far as the service can tell: nothing is heard of the replica until Continue. Otherwise it is as Crash.
+// Stop is SIGSTOP, or a long pause, as far as the service can tell: nothing is
+// heard of the replica until Continue. Otherwise it is as Crash.
 func (r *Replica) Stop() bool { return r.Crash() }
 
 // Continue ends Stop.
@@ -86,7 +94,8 @@ func (r *Replica) Continue() {
 	}
 }
 
-// Open opens n replicas, all on one service, each with a session, so that a wrong address shows within five seconds.
+// Open opens n replicas, all on one service, each with a session, so that a
+// wrong address shows within five seconds.
 func Open(ctx context.Context, out io.Writer, url string, n int) (replicas []*Replica, err error) {
 	defer func() {
 		if err != nil {
@@ -99,7 +108,8 @@ func Open(ctx context.Context, out io.Writer, url string, n int) (replicas []*Re
 		r := &Replica{Name: fmt.Sprint("replica ", i+1), First: i == 0, Out: lines}
 		if url == InMemory {
 			r.link = svc.Driver()
-			// A short TTL, so that nobody has to wait long for a crash. Losses are part of the story and need no log.
+			// A short TTL, so that nobody has to wait long for a crash. Losses
+			// are part of the story and need no log.
 			r.Client, err = coordinator.New(r.link, coordinator.WithIdentity(r.Name), coordinator.WithTTL(coordinator.MinTTL),
 				coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 		} else {
@@ -120,7 +130,8 @@ func Open(ctx context.Context, out io.Writer, url string, n int) (replicas []*Re
 	return replicas, nil
 }
 
-// Close gives back all that is held, at once and not after the TTL. A replica that has crashed has nothing to give back.
+// Close gives back all that is held, at once and not after the TTL. A replica
+// that has crashed has nothing to give back.
 func Close(ctx context.Context, replicas []*Replica) error {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -132,7 +143,8 @@ func Close(ctx context.Context, replicas []*Replica) error {
 	return errors.Join(errs...)
 }
 
-// Run opens n replicas and runs them until all have returned, one has failed, or ctx ends, which is no error.
+// Run opens n replicas and runs them until all have returned, one has failed,
+// or ctx ends, which is no error.
 func Run(ctx context.Context, out io.Writer, url string, n int, life func(context.Context, *Replica) error) (err error) {
 	replicas, err := Open(ctx, out, url, n)
 	if err != nil {
@@ -162,7 +174,8 @@ func unless(ctx context.Context, err error) error {
 	return err
 }
 
-// Passing reports that a replica goes on after an error: its client opens another session by itself.
+// Passing reports that a replica goes on after an error: its client opens
+// another session by itself.
 func Passing(err error) bool {
 	return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved) || errors.Is(err, coordinator.ErrUnavailable)
 }
@@ -177,9 +190,11 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Dir makes the directory that the replicas of an example share, and returns what removes it when it is not needed any more. It is dir if
-// there is one; else one in the system's for temporary files, by the service's URL and the name of the lock: tokens of one mean nothing to
-// another. That of a service in memory is new, since nobody else can share it.
+// Dir makes the directory that the replicas of an example share, and returns
+// what removes it when it is not needed any more. It is dir if there is one;
+// else one in the system's for temporary files, by the service's URL and the
+// name of the lock: tokens of one mean nothing to another. That of a service in
+// memory is new, since nobody else can share it.
 func Dir(example, dir, url, name string) (path string, remove func(), err error) {
 	switch {
 	case dir != "":

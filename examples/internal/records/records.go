@@ -1,9 +1,13 @@
-// Package records is the database of the examples: a directory of records that processes of one machine share. A record changes as a
-// whole or not at all, and no change is lost. It stands for a table of the database that a real service has.
+// Package records is the database of the examples: a directory of records that
+// processes of one machine share. A record changes as a whole or not at all,
+// and no change is lost. It stands for a table of the database that a real
+// service has.
 //
-// A record is a directory with a file for each version, and the greatest number counts. A version is written aside and linked to its
-// number, which fails if somebody else was faster: then the change is made again, to what that one has left. Versions
-// are never removed, so they are a history, too, and a number that was used once is never free again. What is written survives the death of
+// A record is a directory with a file for each version, and the greatest number
+// counts. A version is written aside and linked to its number, which fails if
+// somebody else was faster: then the change is made again, to what that one has
+// left. Versions are never removed, so they are a history, too, and a number
+// that was used once is never free again. What is written survives the death of
 // a process, and not that of the machine.
 package records
 
@@ -50,8 +54,9 @@ func Read[T any](s Store, key string) (value T, err error) {
 	return read[T](s.version(key, last))
 }
 
-// Update changes a record: the values that one change saw, and those that it left, have no other between them. If change returns an
-// error nothing is written. It may be called again, with what somebody else has left meanwhile.
+// Update changes a record: the values that one change saw, and those that it
+// left, have no other between them. If change returns an error nothing is
+// written. It may be called again, with what somebody else has left meanwhile.
 func Update[T any](s Store, key string, change func(*T) error) error {
 	if err := os.MkdirAll(s.record(key), 0o700); err != nil {
 		return err
@@ -132,8 +137,9 @@ type Guard struct {
 	Latest fence.Sequencer `json:"latest,omitzero"`
 }
 
-// Admit refuses a sequencer if a later one was here, or one of another lock or service, and otherwise remembers it. Call it in each change
-// that is made under a lock, and in each reading on which such a change is based.
+// Admit refuses a sequencer if a later one was here, or one of another lock or
+// service, and otherwise remembers it. Call it in each change that is made
+// under a lock, and in each reading on which such a change is based.
 func (g *Guard) Admit(shown fence.Sequencer) error {
 	if (g.Latest != fence.Sequencer{}) {
 		order, err := shown.Compare(g.Latest)

@@ -170,8 +170,9 @@ type timings struct {
 	last  time.Time // when somebody gave back
 }
 
-// turn takes the lock and gives it back. Its time is that of both, or, with others about, from the end of the turn before to its own. One that
-// is cut short because bound has ended does not count.
+// turn takes the lock and gives it back. Its time is that of both, or, with
+// others about, from the end of the turn before to its own. One that is cut
+// short because bound has ended does not count.
 func (r *timings) turn(ctx, bound context.Context, m *mutex.Mutex, crowd bool) error {
 	began := time.Now()
 	l, err := m.Lock(bound)
@@ -239,7 +240,8 @@ func (r *timings) print(w io.Writer) {
 	r.histogram(w)
 }
 
-// histogram draws how many turns took how long. Each row is for times up to a fifth of a decade longer than the one before.
+// histogram draws how many turns took how long. Each row is for times up to a
+// fifth of a decade longer than the one before.
 func (r *timings) histogram(w io.Writer) {
 	const perDecade, width = 5, 50
 	row := func(d time.Duration) int {

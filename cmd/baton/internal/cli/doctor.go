@@ -104,7 +104,8 @@ func (a *app) version() *cobra.Command {
 	}
 }
 
-// version is what the go command has written into the program: the module's version, or the commit that it was built from.
+// version is what the go command has written into the program: the module's
+// version, or the commit that it was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

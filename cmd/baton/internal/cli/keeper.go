@@ -34,9 +34,10 @@ type keeper struct {
 
 // keep returns when the command has ended, and whether it was the hold that ended it.
 //
-// It tells it at the deadline less the grace, unless a renewal has moved that. The warden has the deadline, too: should this process be stopped
-// or killed, it kills in its place. Once told, the command keeps the deadline of then, whatever comes: half an end helps
-// nobody.
+// It tells it at the deadline less the grace, unless a renewal has moved that.
+// The warden has the deadline, too: should this process be stopped or killed,
+// it kills in its place. Once told, the command keeps the deadline of then,
+// whatever comes: half an end helps nobody.
 func (k *keeper) keep() (ended bool) {
 	k.kill = time.NewTimer(time.Hour)
 	k.kill.Stop()
@@ -142,7 +143,8 @@ func (k *keeper) killed() bool {
 
 const sigkill = 9
 
-// until is how long it is to a moment, also by the wall clock: the other one stands still while the machine sleeps.
+// until is how long it is to a moment, also by the wall clock: the other one
+// stands still while the machine sleeps.
 func until(t time.Time) time.Duration {
 	return min(time.Until(t), t.Round(0).Sub(time.Now().Round(0)))
 }

@@ -93,7 +93,8 @@ func (a *app) unread(rows []row) error {
 // reading bounds how many lines are read at once.
 const reading = 16
 
-// listed reads the lines that begin with prefix. One that everybody has left by the time that it is read is left out.
+// listed reads the lines that begin with prefix. One that everybody has left by
+// the time that it is read is left out.
 func listed(ctx context.Context, c *coordinator.Client, prefix string) ([]row, error) {
 	names, err := c.Lines(ctx, prefix)
 	if err != nil {
@@ -167,7 +168,8 @@ func holdersOf(all []string) string {
 	return cell(strings.Join(shown, ", "))
 }
 
-// cell is a text in a table: "-" if there is none, and quoted if it could do something to a terminal.
+// cell is a text in a table: "-" if there is none, and quoted if it could do
+// something to a terminal.
 func cell(s string) string {
 	switch {
 	case s == "":
@@ -193,7 +195,8 @@ type lineView struct {
 // contenderView is one who holds or waits.
 type contenderView struct {
 	Holding bool `json:"holding"`
-	// Mode is what it asks for or has: "exclusive", "read", "write", "permits", "lead", or "unknown" of an entry that is none of Baton's.
+	// Mode is what it asks for or has: "exclusive", "read", "write", "permits",
+	// "lead", or "unknown" of an entry that is none of Baton's.
 	Mode     string            `json:"mode"`
 	Permits  int               `json:"permits,omitempty"`
 	Identity string            `json:"identity,omitempty"`
@@ -341,10 +344,12 @@ func (c contenderView) who() string {
 	return fmt.Sprintf("%s (token %d)", who, c.Token)
 }
 
-// errWhichKind: under a layout of another client the lines of two kinds can be one, and looking at one as another kind is an error.
+// errWhichKind: under a layout of another client the lines of two kinds can be
+// one, and looking at one as another kind is an error.
 var errWhichKind = errors.New("the URL has a layout that is shared with other clients: say which kind of line it is with --kind")
 
-// readLines reads the lines at a name in which somebody stands, or at which something is stored: of one kind, or of all if kind is empty.
+// readLines reads the lines at a name in which somebody stands, or at which
+// something is stored: of one kind, or of all if kind is empty.
 func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([]lineView, error) {
 	of := kinds
 	switch {

@@ -1,4 +1,5 @@
-// Package cli is the command line of baton, apart from the process it runs in: its streams and its environment are handed to it.
+// Package cli is the command line of baton, apart from the process it runs in:
+// its streams and its environment are handed to it.
 package cli
 
 import (
@@ -42,7 +43,8 @@ type app struct {
 	running bool // the command line was right, and what it asks for is done; errors from before are about the command line
 }
 
-// exitError is an error that says with which code baton ends. One without err has been told already, or says nothing.
+// exitError is an error that says with which code baton ends. One without err
+// has been told already, or says nothing.
 type exitError struct {
 	code int
 	err  error
@@ -60,8 +62,9 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Main runs a command line and returns the exit code. What it has to tell is on env's streams. ctx ends it early; the signals of the process
-// are its own business.
+// Main runs a command line and returns the exit code. What it has to tell is on
+// env's streams. ctx ends it early; the signals of the process are its own
+// business.
 func Main(ctx context.Context, args []string, env Env) int {
 	a := &app{Env: env}
 	root := a.root()
@@ -192,7 +195,8 @@ func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 	return coordinator.Open(url, append([]coordinator.Option{coordinator.WithLogger(log)}, opts...)...)
 }
 
-// describe is an error as it is shown to people: what happened, and what to do next where that is known.
+// describe is an error as it is shown to people: what happened, and what to do
+// next where that is known.
 func describe(err error) string {
 	s := plain(err)
 	var limit *semaphore.LimitError

@@ -13,7 +13,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// The exit codes of the commands that run a command, beside that command's own. They are those of timeout and env.
+// The exit codes of the commands that run a command, beside that command's own.
+// They are those of timeout and env.
 const (
 	exitTaken     = 1   // unless -E says otherwise
 	exitLost      = 124 // the command was ended because the hold was lost, or about to be

@@ -17,7 +17,8 @@ var forwarded = []os.Signal{
 	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
 }
 
-// listen has signals sent to a channel. One that is ignored stays so, for the command as well: nohup means it.
+// listen has signals sent to a channel. One that is ignored stays so, for the
+// command as well: nohup means it.
 func listen() (<-chan os.Signal, func()) {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, slices.DeleteFunc(slices.Clone(forwarded), signal.Ignored)...)
@@ -29,7 +30,8 @@ type signalError struct{ number int }
 
 func (e *signalError) Error() string { return fmt.Sprintf("signal: %v", syscall.Signal(e.number)) }
 
-// untilSignal ends a context when a signal comes that asks to end: there is no command yet that it could be meant for.
+// untilSignal ends a context when a signal comes that asks to end: there is no
+// command yet that it could be meant for.
 func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -37,7 +37,8 @@ func (r *run) main(ctx context.Context) error {
 	defer survivePipes()()
 	r.signals, r.renewed = signals, make(chan struct{}, 1)
 	if !r.flags.payloads {
-		// Not its arguments: whoever can read the service sees this, and arguments can have secrets.
+		// Not its arguments: whoever can read the service sees this, and
+		// arguments can have secrets.
 		r.flags.payload = filepath.Base(r.path)
 	}
 	c, err := r.open(append(r.flags.options(), coordinator.WithObserver(event.ObserverFunc(r.observe)))...)
@@ -68,8 +69,10 @@ func (r *run) main(ctx context.Context) error {
 	}
 }
 
-// survivePipes catches SIGPIPE and drops it: a word on a standard error that nobody reads any more would end baton, and with it the
-// command, without a SIGTERM. The command has the signal as usual, since what is caught is not inherited.
+// survivePipes catches SIGPIPE and drops it: a word on a standard error that
+// nobody reads any more would end baton, and with it the command, without a
+// SIGTERM. The command has the signal as usual, since what is caught is not
+// inherited.
 func survivePipes() (stop func()) {
 	if signal.Ignored(syscall.SIGPIPE) {
 		return func() {}
@@ -86,8 +89,9 @@ const (
 	closing    = 2 * time.Second
 )
 
-// again tells whether another campaign can mend it: the hold was lost, or the service is away. Codes alone do not tell that: they can be
-// the command's own, which is the end.
+// again tells whether another campaign can mend it: the hold was lost, or the
+// service is away. Codes alone do not tell that: they can be the command's own,
+// which is the end.
 func again(err error) bool {
 	var exit *exitError
 	return errors.As(err, &exit) && (exit.lost || exit.code == exitBroken && exit.err != nil) && !errors.Is(err, errUnguarded)
@@ -137,7 +141,8 @@ func (r *run) term(ctx context.Context, c *coordinator.Client, t taker) error {
 	return err
 }
 
-// release gives the hold back. What fails is said, and hides no exit code. That it was lost has been said.
+// release gives the hold back. What fails is said, and hides no exit code. That
+// it was lost has been said.
 func (r *run) release(ctx context.Context, g *grant) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
@@ -151,7 +156,8 @@ func lost(err error) bool {
 	return errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
 }
 
-// under runs the command while g holds. The error has the command's exit code, if that is not 0, or says why it did not run.
+// under runs the command while g holds. The error has the command's exit code,
+// if that is not 0, or says why it did not run.
 func (r *run) under(ctx context.Context, c *coordinator.Client, g *grant, grace time.Duration) error {
 	env, err := r.environ(ctx, c, g)
 	if err != nil {
@@ -277,7 +283,8 @@ func (r *run) waited(c *coordinator.Client) error {
 	return fmt.Errorf("%w; waited for %v", taken, r.flags.wait)
 }
 
-// grace is how long before its deadline the command is told. It opens the session, which knows what can be had.
+// grace is how long before its deadline the command is told. It opens the
+// session, which knows what can be had.
 func (r *run) grace(ctx context.Context, c *coordinator.Client) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
@@ -288,7 +295,8 @@ func (r *run) grace(ctx context.Context, c *coordinator.Client) (time.Duration, 
 	if r.flags.onLost.value != onLostTerminate {
 		return 0, nil
 	}
-	// A renewal is sent every quarter of the TTL, and given up a quarter later. One has to fit in before the SIGTERM.
+	// A renewal is sent every quarter of the TTL, and given up a quarter later.
+	// One has to fit in before the SIGTERM.
 	most := s.TTL()/2 - s.Margin()
 	switch {
 	case !r.flags.graces:

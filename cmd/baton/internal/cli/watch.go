@@ -22,7 +22,8 @@ const glance = 3 * time.Second
 
 // watch shows the lines at a name again and again, until ctx ends.
 //
-// It asks anew each time. Waiting for changes would take a watch for each contender, and be told of no newcomer.
+// It asks anew each time. Waiting for changes would take a watch for each
+// contender, and be told of no newcomer.
 func (i inspection) watch(ctx context.Context, every time.Duration) error {
 	var opts []coordinator.Option
 	if !i.verbose { // nothing is held, so what becomes of the session is no news, and would spoil the picture
@@ -70,7 +71,8 @@ func terminal(w io.Writer) (fd int, ok bool) {
 	return fd, term.IsTerminal(fd)
 }
 
-// append shows what has changed, below what was shown before. That the service is away it says once.
+// append shows what has changed, below what was shown before. That the service
+// is away it says once.
 func (i inspection) append() func(lines []lineView, away error) error {
 	var last []lineView
 	shown, said := false, false
@@ -98,7 +100,8 @@ func (i inspection) append() func(lines []lineView, away error) error {
 	}
 }
 
-// refresh shows the lines, as they were when they could be read last, in the place of what a terminal of a size has shown before.
+// refresh shows the lines, as they were when they could be read last, in the
+// place of what a terminal of a size has shown before.
 func (i inspection) refresh(size func() (width, height int, err error)) func(lines []lineView, away error) error {
 	var last []lineView
 	return func(lines []lineView, away error) error {
@@ -126,9 +129,12 @@ func (i inspection) refresh(size func() (width, height int, err error)) func(lin
 	}
 }
 
-// picture is what draws a text in the place of what a terminal shows: from its upper left corner, each line over the one of before, and
-// nothing behind the last. Nothing may wrap or scroll, or the next picture would not come to lie over it. The last line is left to the
-// shell's prompt. A terminal that does not know its size, a serial line for one, has a size of zero: nothing is cut then.
+// picture is what draws a text in the place of what a terminal shows: from its
+// upper left corner, each line over the one of before, and nothing behind the
+// last. Nothing may wrap or scroll, or the next picture would not come to lie
+// over it. The last line is left to the shell's prompt. A terminal that does
+// not know its size, a serial line for one, has a size of zero: nothing is cut
+// then.
 func picture(text string, width, height int) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if room := max(2, height-1); height > 0 && len(lines) > room {

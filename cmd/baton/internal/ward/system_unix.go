@@ -9,5 +9,6 @@ func attributes(group int, _ bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 }
 
-// alive tells whether a group has a process that lives. Here those that have ended, and nobody has looked at yet, are not told from others.
+// alive tells whether a group has a process that lives. Here those that have
+// ended, and nobody has looked at yet, are not told from others.
 func alive(int) bool { return true }

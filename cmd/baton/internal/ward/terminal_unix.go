@@ -11,11 +11,14 @@ import (
 	"unsafe"
 )
 
-// terminal is what a shell does with its jobs: the group of the command is in the terminal's foreground when it needs to be, and if it is
-// stopped, so is this process, with its own group, for the shell to see. A nil terminal does nothing.
+// terminal is what a shell does with its jobs: the group of the command is in
+// the terminal's foreground when it needs to be, and if it is stopped, so is
+// this process, with its own group, for the shell to see. A nil terminal does
+// nothing.
 //
-// The group gets the terminal at once if the command both reads and writes there. Else another process of a pipeline may
-// need it (baton … | less), and the command gets it when it reads: it is stopped for that, and goes on.
+// The group gets the terminal at once if the command both reads and writes
+// there. Else another process of a pipeline may need it (baton … | less), and
+// the command gets it when it reads: it is stopped for that, and goes on.
 type terminal struct {
 	fd          int
 	own, others int // groups: this process's, the command's
@@ -58,15 +61,16 @@ func (t *terminal) pass(groups func() (from, to int)) bool {
 	if now, err := foreground(t.fd); err != nil || now != from {
 		return false
 	}
-	// Who is in the background is stopped for the next call, unless it ignores that. No process is started meanwhile that would
-	// inherit it.
+	// Who is in the background is stopped for the next call, unless it ignores
+	// that. No process is started meanwhile that would inherit it.
 	signal.Ignore(syscall.SIGTTOU)
 	defer signal.Reset(syscall.SIGTTOU)
 	return setForeground(t.fd, to) == nil
 }
 
-// stopped is called when the command was stopped. If it only wants the terminal it can have it. Otherwise this process is
-// stopped as well; who continues it (see resumed) is the shell.
+// stopped is called when the command was stopped. If it only wants the terminal
+// it can have it. Otherwise this process is stopped as well; who continues it
+// (see resumed) is the shell.
 func (t *terminal) stopped(sig syscall.Signal) {
 	switch {
 	case t == nil:
@@ -77,7 +81,8 @@ func (t *terminal) stopped(sig syscall.Signal) {
 	}
 	t.takeBack()
 	_ = syscall.Kill(0, syscall.SIGTSTP)
-	// The kernel stops nobody whom no shell could continue. Then this is still running in a moment, and so shall be the command.
+	// The kernel stops nobody whom no shell could continue. Then this is still
+	// running in a moment, and so shall be the command.
 	time.AfterFunc(stopsWithin, t.resumed)
 }
 

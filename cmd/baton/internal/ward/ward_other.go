@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// Guards says that commands are not guarded here: there are no process groups to kill and no signals to send. Terminate and Kill
-// end the command itself and nothing that it has started, and a command outlives a starter that was killed.
+// Guards says that commands are not guarded here: there are no process groups
+// to kill and no signals to send. Terminate and Kill end the command itself and
+// nothing that it has started, and a command outlives a starter that was
+// killed.
 const Guards = false
 
 // Main does nothing here.

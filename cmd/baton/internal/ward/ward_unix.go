@@ -22,8 +22,9 @@ type Ward struct {
 	front  bool               // it had the terminal when it ended
 }
 
-// Start starts a command. If that fails nothing is left behind; the error is the system's if it was the command that could not be started, and
-// an *Error if it was its warden.
+// Start starts a command. If that fails nothing is left behind; the error is
+// the system's if it was the command that could not be started, and an *Error
+// if it was its warden.
 func Start(s Spec) (*Ward, error) {
 	name := guardName
 	if s.Deadline.IsZero() {
@@ -57,8 +58,8 @@ func Start(s Spec) (*Ward, error) {
 	return w, nil
 }
 
-// run starts the command and waits for its end, in one thread: where the kernel kills the command when its parent dies, that is the
-// thread.
+// run starts the command and waits for its end, in one thread: where the kernel
+// kills the command when its parent dies, that is the thread.
 func (w *Ward) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -97,14 +98,17 @@ func (w *Ward) Code() int {
 	return w.status.ExitStatus()
 }
 
-// Interrupted tells, after the end of the command, whether the terminal's Ctrl-C has ended it. See Interrupt.
+// Interrupted tells, after the end of the command, whether the terminal's
+// Ctrl-C has ended it. See Interrupt.
 func (w *Ward) Interrupted() bool {
 	<-w.done
 	return w.front && w.status.Signaled() && w.status.Signal() == syscall.SIGINT
 }
 
-// Interrupt ends this process and its group as the terminal would have, had it not been given to the command: a shell that runs a script
-// goes on with the next line unless it was interrupted, too, and its child died of that. It returns if nothing ends this process.
+// Interrupt ends this process and its group as the terminal would have, had it
+// not been given to the command: a shell that runs a script goes on with the
+// next line unless it was interrupted, too, and its child died of that. It
+// returns if nothing ends this process.
 func Interrupt() {
 	signal.Reset(syscall.SIGINT)
 	if syscall.Kill(0, syscall.SIGINT) == nil {
@@ -112,8 +116,8 @@ func Interrupt() {
 	}
 }
 
-// Signal passes a signal on: to the whole group, as a terminal does, but one whose meaning only the command itself can know to the
-// command alone.
+// Signal passes a signal on: to the whole group, as a terminal does, but one
+// whose meaning only the command itself can know to the command alone.
 func (w *Ward) Signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
@@ -132,7 +136,8 @@ func (w *Ward) Terminate() {
 	w.send(syscall.SIGCONT) // who is stopped could not hear it
 }
 
-// Kill ends the whole group. An error says that it ends nobody: the command has another user's rights, as under sudo.
+// Kill ends the whole group. An error says that it ends nobody: the command has
+// another user's rights, as under sudo.
 func (w *Ward) Kill() error {
 	if err := syscall.Kill(-w.group(), syscall.SIGKILL); err != syscall.ESRCH {
 		return err
@@ -142,13 +147,16 @@ func (w *Ward) Kill() error {
 
 func (w *Ward) send(sig syscall.Signal) { _ = syscall.Kill(-w.group(), sig) }
 
-// Extend moves the moment until which the command may run. An error says that the command is not guarded any more.
+// Extend moves the moment until which the command may run. An error says that
+// the command is not guarded any more.
 func (w *Ward) Extend(deadline time.Time) error { return w.warden.tell(deadline) }
 
-// Left tells, after the end of the command, whether others of its group live on. It waits for their end, for so long.
+// Left tells, after the end of the command, whether others of its group live
+// on. It waits for their end, for so long.
 func (w *Ward) Left(patience time.Duration) bool {
 	for end := time.Now().Add(patience); ; {
-		// Who dies as an orphan is a child of the first process of a container, which this one may be.
+		// Who dies as an orphan is a child of the first process of a container,
+		// which this one may be.
 		_, _ = syscall.Wait4(-w.group(), nil, syscall.WNOHANG, nil)
 		switch {
 		case syscall.Kill(-w.group(), 0) == syscall.ESRCH, !alive(w.group()):
@@ -163,7 +171,8 @@ func (w *Ward) Left(patience time.Duration) bool {
 // look is how often Left looks.
 const look = 20 * time.Millisecond
 
-// Close ends the warden, after the end of the command. If the command had a deadline, what is left of its group is killed.
+// Close ends the warden, after the end of the command. If the command had a
+// deadline, what is left of its group is killed.
 func (w *Ward) Close() {
 	w.tty.close()
 	w.warden.dismiss()

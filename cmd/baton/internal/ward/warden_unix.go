@@ -17,13 +17,15 @@ import (
 // Guards says that commands are guarded here.
 const Guards = true
 
-// The names by which this program is told that it is to be a warden: one that kills, and one that only leads the group.
+// The names by which this program is told that it is to be a warden: one that
+// kills, and one that only leads the group.
 const (
 	guardName = "baton-warden"
 	leadName  = "baton-group"
 )
 
-// Main is the warden, if this process was started as one, and does not return then. The program's main calls it first.
+// Main is the warden, if this process was started as one, and does not return
+// then. The program's main calls it first.
 func Main() {
 	if len(os.Args) == 0 || os.Args[0] != guardName && os.Args[0] != leadName {
 		return
@@ -32,11 +34,13 @@ func Main() {
 	os.Exit(0)
 }
 
-// watch reads deadlines from standard input, and returns at its end, after it has killed the group if it is to guard it.
+// watch reads deadlines from standard input, and returns at its end, after it
+// has killed the group if it is to guard it.
 //
-// A deadline is told as nanoseconds after an epoch. That is the moment at which the warden says hello; the starter takes for it the moment
-// at which it hears of that, which is later. So the warden's clock of deadlines is early by what the pipe took, and never
-// late, however long either of them was stopped.
+// A deadline is told as nanoseconds after an epoch. That is the moment at which
+// the warden says hello; the starter takes for it the moment at which it hears
+// of that, which is later. So the warden's clock of deadlines is early by what
+// the pipe took, and never late, however long either of them was stopped.
 func watch(guard bool) {
 	signal.Ignore() // what the group is sent is not for the warden, which belongs to it for a moment
 	epoch := time.Now()
@@ -73,8 +77,10 @@ func watch(guard bool) {
 	}
 }
 
-// leave takes the warden out of the group: to that of the session's leader, a shell mostly, so that it is not killed together with the starter
-// by who kills a shell's job. Where that group is gone it takes the starter's, and should that fail it stays; see alive.
+// leave takes the warden out of the group: to that of the session's leader, a
+// shell mostly, so that it is not killed together with the starter by who kills
+// a shell's job. Where that group is gone it takes the starter's, and should
+// that fail it stays; see alive.
 func leave() {
 	if session, _, errno := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0); errno == 0 && syscall.Setpgid(0, int(session)) == nil {
 		return
@@ -145,7 +151,8 @@ const (
 	toldWithin  = time.Second
 )
 
-// tell tells the deadline, or that there is none. It waits only if the warden has not listened to thousands before.
+// tell tells the deadline, or that there is none. It waits only if the warden
+// has not listened to thousands before.
 func (w *warden) tell(deadline time.Time) error {
 	at := int64(never)
 	if !deadline.IsZero() {
@@ -161,7 +168,8 @@ func (w *warden) tell(deadline time.Time) error {
 
 const never = 100 * 365 * 24 * time.Hour
 
-// dismiss ends the warden, which kills what is left of the group if it guards that, and waits for it.
+// dismiss ends the warden, which kills what is left of the group if it guards
+// that, and waits for it.
 func (w *warden) dismiss() {
 	_ = w.words.Close()
 	_ = w.cmd.Wait()
