@@ -63,10 +63,11 @@ func (b *base) setChroot(path string) error {
 // servername is the name to look for in the servers' certificates instead of
 // the host's.
 //
-// User and password are ZooKeeper's digest authentication. acl says who may use the nodes that
-// the driver makes: "open" (everybody; the default without credentials), "creator" (whoever
-// has the same credentials; the default with them), "creator-read" (the same, and
-// everybody may look). A client certificate is a credential for "creator" too.
+// User and password are ZooKeeper's digest authentication. acl says who may use
+// the nodes that the driver makes: "open" (everybody; the default without
+// credentials), "creator" (whoever has the same credentials; the default with
+// them), "creator-read" (the same, and everybody may look). A client
+// certificate is a credential for "creator" too.
 //
 // layout says how lines are laid out: "native" (the default), or as other
 // clients do with which they are shared: "curator", which is go-zookeeper's
@@ -74,12 +75,13 @@ func (b *base) setChroot(path string) error {
 // election is: "latch" (a LeaderLatch, the default) or "selector" (a
 // LeaderSelector). See the package's comment.
 //
-// ZooKeeper takes any password: a wrong one makes another identity, and is refused with
-// driver.ErrRefused by the first join in a line that is not open to it.
+// ZooKeeper takes any password: a wrong one makes another identity, and is
+// refused with driver.ErrRefused by the first join in a line that is not open
+// to it.
 //
-// Open reads the files but does not talk to the service; the first session does. A URL
-// that breaks a rule is driver.ErrInvalid. Errors and the driver's String never show the
-// password.
+// Open reads the files but does not talk to the service; the first session
+// does. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's
+// String never show the password.
 func Open(u *url.URL) (driver.Driver, error) {
 	if u == nil {
 		return nil, invalid("no URL")
@@ -126,7 +128,8 @@ func (d *service) String() string {
 // Close has nothing to give back: each session closes its own connection.
 func (d *service) Close(context.Context) error { return nil }
 
-// digest refuses half of a pair, and a user whom the service would split elsewhere.
+// digest refuses half of a pair, and a user whom the service would split
+// elsewhere.
 func digest(user *url.Userinfo) (string, error) {
 	if user == nil {
 		return "", nil

@@ -18,14 +18,15 @@
 // that is not granted exactly is refused, since a holder computes its deadline
 // from it.
 //
-// The client library pings by itself. So a session that nobody renews ends with its process or its
-// connection, and not already when the renewals stop; package coordinator closes a session
-// that it takes for lost.
+// The client library pings by itself. So a session that nobody renews ends with
+// its process or its connection, and not already when the renewals stop;
+// package coordinator closes a session that it takes for lost.
 //
-// Each session has a connection of its own, to whichever server answers first. A lost connection is
-// replaced at once, then every 100 ms or so; a server on which a request stays
-// unanswered for a quarter of the TTL is left for another one. Nothing outlives a
-// session: what the client library would send on a new one, after an expiry, is not sent.
+// Each session has a connection of its own, to whichever server answers first.
+// A lost connection is replaced at once, then every 100 ms or so; a server on
+// which a request stays unanswered for a quarter of the TTL is left for another
+// one. Nothing outlives a session: what the client library would send on a new
+// one, after an expiry, is not sent.
 //
 // # What it costs
 //
@@ -46,7 +47,7 @@
 //	Forget     sync, listing, and a delete if there is something to delete
 //	List       one listing, and one read for each entry
 //	Check      one sync and one read
-//	Remove     the two of Check, and one transaction; and one delete if the entry has no heel
+//	Remove     the two of Check, and one transaction; and one delete if the entry has no successor node
 //	Lines      one sync, one listing of the kinds and one of each; and one of each name that has or had a line, all of a kind under way at once
 //	Head       a listing and a read; a read when the head was written to, while it is followed
 //	Record     one read
@@ -77,15 +78,16 @@
 //	/chroot/kind/name/r_5f0c…_1000a2b3c4d5e6f_00000001000002a7_1_0000000007
 //	                                          │                └ first conversion
 //	                                          └ token
-//	/chroot/kind/name/heel_0000000008
-//	                       └ of the entry whose number is one less
+//	/chroot/kind/name/successor_0000000008
+//	                            └ of the entry whose number is one less
 //	/chroot/kind/name+record
 //
-// Heels are in busy lines only. They tell who comes next who is nearest, and
-// then that this one has passed, so that a hand-over takes no look at the line
-// and costs the same however long that is: see handoff.go. Most go with their
-// entries. One that was passed stays until the next one leaves, or for a
-// second. To delete any is safe; it makes whoever follows look at the line.
+// Successor nodes are in busy lines only. They tell who comes next who is
+// nearest, and then that this one has passed, so that a hand-over takes no look
+// at the line and costs the same however long that is: see handoff.go. Most go
+// with their entries. One that was passed stays until the next one leaves, or
+// for a second. To delete any is safe; it makes whoever follows look at the
+// line.
 //
 // Lines and what is above them are container nodes, which the service removes
 // when they have been empty for a while; on servers before 3.5 they are plain
@@ -99,17 +101,18 @@
 // With layout=curator or layout=kazoo in the URL, lines are those of Curator
 // and go-zookeeper, or of Kazoo: see foreign.go for the names, and
 // docs/interop.md for what excludes what. Names are theirs, paths below the
-// chroot. Nobody writes to a line's own node, and there are no heels: Join is a
-// create, and then a read of the entry's czxid and a listing at once; with
-// Alone one listing before that. Pass is Leave. Of whom an entry is a listing
-// does not tell. Children that are no contenders of the line's kind make Join,
-// if it is to be alone, Ahead, List and Head fail with driver.ErrRefused and
-// their names, and so does a line that is about to run out of sequence numbers.
+// chroot. Nobody writes to a line's own node, and there are no successor nodes:
+// Join is a create, and then a read of the entry's czxid and a listing at once;
+// with Alone one listing before that. Pass is Leave. Of whom an entry is a
+// listing does not tell. Children that are no contenders of the line's kind
+// make Join, if it is to be alone, Ahead, List and Head fail with
+// driver.ErrRefused and their names, and so does a line that is about to run
+// out of sequence numbers.
 //
 // # Package zk
 //
-// The client is github.com/go-zookeeper/zk. Its Lock is not used, and its connection is
-// fenced in (link.go, wire.go), because
+// The client is github.com/go-zookeeper/zk. Its Lock is not used, and its
+// connection is fenced in (link.go, wire.go), because
 //   - a request has no context, and blocks for as long as the service is away;
 //   - after an expiry it goes on with a new session by itself, and sends on that what was
 //     meant for the old one;

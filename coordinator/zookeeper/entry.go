@@ -57,15 +57,15 @@ func (s *session) replace(ctx context.Context, line driver.Line, old, to node, v
 	defer f.end()
 	parent := s.path(line) + "/"
 	ops := []any{deleting(parent + old.Key), s.creating(parent+to.Key, value, zk.FlagEphemeral)}
-	if heel := s.traces.of(line, old).heel; heel != "" { // to those who follow, the old place has left
-		ops = append(ops, deleting(parent+heel))
+	if successor := s.traces.of(line, old).successor; successor != "" { // to those who follow, the old place has left
+		ops = append(ops, deleting(parent+successor))
 	}
 	for {
 		o, err := s.multi(ctx, f, ops)
 		if err == nil || o.failed != 3 {
 			return err
 		}
-		ops = ops[:2] // somebody else has deleted the heel
+		ops = ops[:2] // somebody else has deleted the successor node
 	}
 }
 

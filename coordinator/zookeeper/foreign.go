@@ -21,7 +21,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the layouts of other clients, in whose lines Baton stands as they do:
+// This file has the layouts of other clients, in whose lines Baton stands as
+// they do:
 //
 //	/chroot/<name>/_c_<uuid>-lock-<sequence>      Curator's mutex and leader selector, go-zookeeper's Lock
 //	/chroot/<name>/_c_<uuid>-__READ__<sequence>   Curator's read-write lock
@@ -62,11 +63,13 @@ type form struct {
 	// silent: a value does not change. The other client would not notice any
 	// more when the entry goes.
 	silent bool
-	// revocable: the other client asks a holder to give up by writing revoke to its entry.
+	// revocable: the other client asks a holder to give up by writing revoke to
+	// its entry.
 	revocable bool
 	// suffix is what the line's path has behind the name.
 	suffix string
-	// unordered: entries have no sequence numbers. Whoever else is there counts as ahead.
+	// unordered: entries have no sequence numbers. Whoever else is there counts
+	// as ahead.
 	unordered bool
 	// recorded: the data of the line's own node is its record.
 	recorded bool
@@ -151,7 +154,8 @@ func (f *form) mark(mode string) (text string, ok bool) {
 	return "", false
 }
 
-// parse reads a name. Only one that ends in a mark and a sequence number is an entry.
+// parse reads a name. Only one that ends in a mark and a sequence number is an
+// entry.
 func (f *form) parse(name string) (node, bool) {
 	if f == nil {
 		return node{}, false
@@ -246,8 +250,8 @@ const reserve = 1 << 20
 var _ driver.Revoker = (*guest)(nil)
 
 // guest is a session whose lines are shared with other clients. Its entries
-// have no heels, and a line's own node is not written to, since it may be
-// somebody's. What it has of session is all below the names.
+// have no successor nodes, and a line's own node is not written to, since it
+// may be somebody's. What it has of session is all below the names.
 type guest struct {
 	*session
 	mu    sync.Mutex

@@ -96,7 +96,7 @@ func FuzzOrder(f *testing.F) {
 		}
 		k := int(rotate) % len(names)
 		c := parseChildren(append(slices.Clone(names[k:]), names[:k]...))
-		if len(c.strays) != 0 || len(c.heels) != 0 || len(c.nodes) != len(names) {
+		if len(c.strays) != 0 || len(c.successors) != 0 || len(c.nodes) != len(names) {
 			t.Fatalf("strays %v among %v", c.strays, names)
 		}
 		for i, n := range c.nodes {

@@ -70,7 +70,7 @@ func TestGuardRefusesWhatIsNotOfAZooKeeper(t *testing.T) {
 		"an etcd's":              func(s *fence.Sequencer) { s.Key = "ns/./mutex/a/0123456789abcdef-694d-x@5" },
 		"another line's":         func(s *fence.Sequencer) { s.Key = "../c/" + s.Key },
 		"no sequence":            func(s *fence.Sequencer) { s.Key = "x_0123456789abcdef_1000a2b3c4d5e6f" },
-		"a heel":                 func(s *fence.Sequencer) { s.Key = "heel_0000000008" },
+		"a successor node":       func(s *fence.Sequencer) { s.Key = "successor_0000000008" },
 		"converted, not token's": func(s *fence.Sequencer) { s.Key, s.Token = converted, 6 },
 	} {
 		bad := good

@@ -17,60 +17,62 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the heels: what an entry of a busy line leaves in reach of whoever comes next.
+// This file has the successor nodes: what an entry of a busy line leaves in
+// reach of whoever comes next.
 //
 //	x_5f0c…_1000a2b3c4d5e6f_0000000007    an entry
-//	heel_0000000008                       its heel, made in the same transaction
-//	x_77ab…_1000a2b3c4d5e70_0000000009    the next entry, which looks for heel_0000000008
+//	successor_0000000008                  its successor node, made in the same transaction
+//	x_77ab…_1000a2b3c4d5e70_0000000009    the next entry, which looks for successor_0000000008
 //
 // A sequence number counts the nodes that were made in the line, so whoever
-// joins with number n knows without a listing what the heel of the one directly
-// ahead is called, if it has one. The heel says who that is, in the part of the
-// entry's name that cannot be guessed. One read of it finds the nearest
-// contender and sets the watch to wait with.
+// joins with number n knows without a listing what the successor node of the
+// one directly ahead is called, if it has one. The successor node says who that
+// is, in the part of the entry's name that cannot be guessed. One read of it
+// finds the nearest contender and sets the watch to wait with.
 //
 // It goes together with its entry, in one transaction. Only one that passes
 // leaves it, with other data: the watch tells of that by another word than of a
 // leaving, so the next one is admitted without a look. Nothing else writes to a
-// heel. Deleting a heel is always safe, since whoever follows it then looks at
-// the line.
+// successor node. Deleting a successor node is always safe, since whoever
+// follows it then looks at the line.
 //
-// A heel that was passed is deleted in the transaction in which the one that it
-// passed to leaves, or by its own session after a while, and is an ephemeral
-// node like its entry.
+// A successor node that was passed is deleted in the transaction in which the
+// one that it passed to leaves, or by its own session after a while, and is an
+// ephemeral node like its entry.
 
-const heelPrefix = "heel_"
+const successorPrefix = "successor_"
 
-// parseHeel reads the name of a heel.
-func parseHeel(name string) (seq int32, ok bool) {
-	number, ok := strings.CutPrefix(name, heelPrefix)
+// parseSuccessor reads the name of a successor node.
+func parseSuccessor(name string) (seq int32, ok bool) {
+	number, ok := strings.CutPrefix(name, successorPrefix)
 	if !ok {
 		return 0, false
 	}
 	return sequence(number)
 }
 
-// heel is the name of the node's heel, if it has one; empty if it cannot have
-// one, because it was converted or numbers run out.
-func (n node) heel() string {
+// successor is the name of the node's successor node, if it has one; empty if
+// it cannot have one, because it was converted or numbers run out.
+func (n node) successor() string {
 	if n.seq < 0 || n.seq >= math.MaxInt32-1 || n.turn > 0 {
 		return ""
 	}
-	return heelName(n.seq + 1)
+	return successorName(n.seq + 1)
 }
 
-func heelName(seq int32) string { return fmt.Sprintf("%s%010d", heelPrefix, seq) }
+func successorName(seq int32) string { return fmt.Sprintf("%s%010d", successorPrefix, seq) }
 
-// nearestHeel is the name that the heel of the one directly ahead has; empty if it cannot have one.
-func (n node) nearestHeel() string {
+// nearestSuccessor is the name that the successor node of the one directly
+// ahead has; empty if it cannot have one.
+func (n node) nearestSuccessor() string {
 	if n.late() || n.seq < 2 {
 		return ""
 	}
-	return heelName(n.seq - 1)
+	return successorName(n.seq - 1)
 }
 
-// says is what a heel says: whose it is, in the entry's name but for the
-// number, which follows from its own. A mark before it tells that the entry
+// says is what a successor node says: whose it is, in the entry's name but for
+// the number, which follows from its own. A mark before it tells that the entry
 // has passed.
 type says struct {
 	node   node // as it joined
@@ -87,9 +89,9 @@ func (h says) data() []byte {
 	return []byte(mark + nodePrefix(driver.Contender{ID: h.node.ID, Mode: h.node.Mode}, h.node.Session))
 }
 
-// read reads a heel of this name.
-func read(heel string, data []byte) (h says, ok bool) {
-	seq, ok := parseHeel(heel)
+// read reads a successor node of this name.
+func read(successor string, data []byte) (h says, ok bool) {
+	seq, ok := parseSuccessor(successor)
 	if !ok || seq < 1 {
 		return says{}, false
 	}
@@ -99,13 +101,15 @@ func read(heel string, data []byte) (h says, ok bool) {
 	return h, ok && h.node.turn == 0
 }
 
-// hasHeel tells whether a node has a heel.
-func (c crowd) hasHeel(n node) bool { return n.heel() != "" && slices.Contains(c.heels, n.seq+1) }
+// hasSuccessor tells whether a node has a successor node.
+func (c crowd) hasSuccessor(n node) bool {
+	return n.successor() != "" && slices.Contains(c.successors, n.seq+1)
+}
 
-// orphans are the names of the heels whose entries are gone: what those who
-// passed have left, as a rule.
+// orphans are the names of the successor nodes whose entries are gone: what
+// those who passed have left, as a rule.
 func (c crowd) orphans() []string {
-	if len(c.heels) == 0 {
+	if len(c.successors) == 0 {
 		return nil
 	}
 	there := make(map[int32]bool, len(c.nodes))
@@ -115,9 +119,9 @@ func (c crowd) orphans() []string {
 		}
 	}
 	var names []string
-	for _, seq := range c.heels {
+	for _, seq := range c.successors {
 		if !there[seq] {
-			names = append(names, heelName(seq))
+			names = append(names, successorName(seq))
 		}
 	}
 	return names
@@ -137,14 +141,14 @@ type traces struct {
 }
 
 type trace struct {
-	key   string   // the entry's, as far as this session knows
-	heel  string   // the name of its heel, empty if there is none
-	ahead string   // the key of somebody ahead, of whom is known
-	bare  bool     // that it has no heel
-	spent []string // names of heels ahead that are of no more use when this one leaves
+	key       string   // the entry's, as far as this session knows
+	successor string   // the name of its successor node, empty if there is none
+	ahead     string   // the key of somebody ahead, of whom is known
+	bare      bool     // that it has no successor node
+	spent     []string // names of successor nodes ahead that are of no more use when this one leaves
 }
 
-// maxSpent bounds the heels that one contender clears away.
+// maxSpent bounds the successor nodes that one contender clears away.
 const maxSpent = 16
 
 func newTraces() *traces { return &traces{m: make(map[entry]trace)} }
@@ -165,13 +169,13 @@ func (t *traces) keep(line driver.Line, id string, tr trace) {
 	t.m[entry{line, id}] = tr
 }
 
-// converted notes that a place has another key, and no heel.
+// converted notes that a place has another key, and no successor node.
 func (t *traces) converted(line driver.Line, old, to node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := entry{line, old.ID}
 	if tr := t.m[e]; tr.key == old.Key {
-		tr.key, tr.heel = to.Key, ""
+		tr.key, tr.successor = to.Key, ""
 		t.m[e] = tr
 	}
 }
@@ -193,19 +197,19 @@ func (t *traces) forget(line driver.Line, id string) {
 }
 
 // note keeps what a listing shows to the i-th in line: whether the one ahead
-// has a heel; to the first which heels are left over.
+// has a successor node; to the first which successor nodes are left over.
 func (t *traces) note(line driver.Line, c crowd, i int) {
 	n := c.nodes[i]
 	tr := t.of(line, n)
-	if len(c.heels) == 0 && tr.heel == "" || n.ID == "" || n.late() {
+	if len(c.successors) == 0 && tr.successor == "" || n.ID == "" || n.late() {
 		return
 	}
 	if i > 0 {
-		tr.ahead, tr.bare = c.nodes[i-1].Key, !c.hasHeel(c.nodes[i-1])
+		tr.ahead, tr.bare = c.nodes[i-1].Key, !c.hasSuccessor(c.nodes[i-1])
 	} else {
 		tr.ahead, tr.spent = "", nil
 		for _, name := range c.orphans() {
-			if seq, _ := parseHeel(name); seq < n.seq && len(tr.spent) < maxSpent {
+			if seq, _ := parseSuccessor(name); seq < n.seq && len(tr.spent) < maxSpent {
 				tr.spent = append(tr.spent, name)
 			}
 		}
@@ -214,7 +218,7 @@ func (t *traces) note(line driver.Line, c crowd, i int) {
 }
 
 // traffic is in which lines a session has met others lately. Only there entries
-// get heels: elsewhere nobody would have any use for them.
+// get successor nodes: elsewhere nobody would have any use for them.
 type traffic struct {
 	mu sync.Mutex
 	m  map[driver.Line]flow
@@ -286,20 +290,21 @@ func (t *traffic) alone(line driver.Line) {
 	}
 }
 
-// Follow waits with one watch: on the heel of the one ahead, which Join has
-// set already if it has found that one; without a heel, on the entry ahead.
+// Follow waits with one watch: on the successor node of the one ahead, which
+// Join has set already if it has found that one; without a successor node, on
+// the entry ahead.
 //
-// A change of the heel's data says that the one ahead has passed. The heel is
-// deleted together with its entry. If an operator deletes the entry alone, its
-// own session deletes the heel as soon as it notices, or ends and takes it
-// along.
+// A change of the successor node's data says that the one ahead has passed. The
+// successor node is deleted together with its entry. If an operator deletes the
+// entry alone, its own session deletes the successor node as soon as it
+// notices, or ends and takes it along.
 func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
 	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkKey(line, ahead)); err != nil {
 		return false, err
 	}
 	mine, _ := parseNode(own.Key)
-	heel, known := s.heelOf(line, mine, ahead)
-	if heel == "" {
+	successor, known := s.successorOf(line, mine, ahead)
+	if successor == "" {
 		return false, s.Watch(ctx, line, ahead)
 	}
 	err = s.wait(ctx, func(told zk.Event) (w *watch, err error) {
@@ -307,44 +312,44 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 		case told.Type == zk.EventNodeDeleted:
 			return nil, nil
 		case told.Type == zk.EventNodeDataChanged && told.State == zk.StateSyncConnected:
-			// Nobody else writes to a heel. Own stands in the line, so that is
-			// the one in which the watch was set.
+			// Nobody else writes to a successor node. Own stands in the line,
+			// so that is the one in which the watch was set.
 			passed = true
 			return nil, nil
 		}
-		w, known, passed, err = s.lookAtHeel(ctx, line, heel, ahead, known)
+		w, known, passed, err = s.lookAtSuccessor(ctx, line, successor, ahead, known)
 		return w, err
 	})
-	if passed && path.Base(heel) == mine.nearestHeel() { // of several who follow it this one clears it away
+	if passed && path.Base(successor) == mine.nearestSuccessor() { // of several who follow it this one clears it away
 		tr := s.traces.of(line, mine)
-		tr.spent = []string{path.Base(heel)}
+		tr.spent = []string{path.Base(successor)}
 		s.traces.keep(line, mine.ID, tr)
 	}
 	return passed && err == nil, err
 }
 
-// heelOf is the path of the heel of the one ahead; empty if it has none. known
-// says that it has or had one.
-func (s *session) heelOf(line driver.Line, mine node, ahead driver.Place) (heel string, known bool) {
+// successorOf is the path of the successor node of the one ahead; empty if it
+// has none. known says that it has or had one.
+func (s *session) successorOf(line driver.Line, mine node, ahead driver.Place) (successor string, known bool) {
 	n, ok := parseNode(ahead.Key)
-	if !ok || n.ID == "" || n.heel() == "" {
+	if !ok || n.ID == "" || n.successor() == "" {
 		return "", false
 	}
 	tr := s.traces.of(line, mine)
 	known = tr.ahead == ahead.Key && !tr.bare
-	if !known && (tr.ahead == ahead.Key || tr.heel == "") {
+	if !known && (tr.ahead == ahead.Key || tr.successor == "") {
 		return "", false
 	}
-	return s.below(line, n.heel()), known
+	return s.below(line, n.successor()), known
 }
 
-// lookAtHeel returns the watch on the heel while that says nothing, nothing
-// when the one ahead has left, and the watch on the entry ahead if there is no
-// heel and none was known.
-func (s *session) lookAtHeel(
-	ctx context.Context, line driver.Line, heel string, ahead driver.Place, known bool,
+// lookAtSuccessor returns the watch on the successor node while that says
+// nothing, nothing when the one ahead has left, and the watch on the entry
+// ahead if there is no successor node and none was known.
+func (s *session) lookAtSuccessor(
+	ctx context.Context, line driver.Line, successor string, ahead driver.Place, known bool,
 ) (w *watch, there, passed bool, err error) {
-	w, err = s.watch(ctx, watchKey{onHeel, heel}, heel)
+	w, err = s.watch(ctx, watchKey{onSuccessor, successor}, successor)
 	switch {
 	case errors.Is(err, zk.ErrNoNode) && !known:
 		entry := s.below(line, ahead.Key)
@@ -357,7 +362,7 @@ func (s *session) lookAtHeel(
 	case err != nil:
 		return nil, known, false, err
 	}
-	h, ok := read(path.Base(heel), w.seen.value)
+	h, ok := read(path.Base(successor), w.seen.value)
 	switch {
 	case !ok || h.node.Key != ahead.Key: // the line was deleted, and made anew
 		return nil, true, false, nil
@@ -367,13 +372,15 @@ func (s *session) lookAtHeel(
 	return w, true, false, nil
 }
 
-// lingerFor is how long the heel of one that has passed is left to whoever it
-// passed to. That one deletes it when it leaves, if there is such a one.
+// lingerFor is how long the successor node of one that has passed is left to
+// whoever it passed to. That one deletes it when it leaves, if there is such a
+// one.
 const lingerFor = time.Second
 
-// leftovers are the heels that a session has left when its contenders passed:
-// of each line the latest, since the one before has been of use to whoever came
-// in between. As long as a session goes on passing in a line, nothing is sent.
+// leftovers are the successor nodes that a session has left when its contenders
+// passed: of each line the latest, since the one before has been of use to
+// whoever came in between. As long as a session goes on passing in a line,
+// nothing is sent.
 type leftovers struct {
 	clear func() // what the timer runs
 
@@ -384,28 +391,30 @@ type leftovers struct {
 }
 
 type leftover struct {
-	heel    string
-	version int32 // of its data
-	since   time.Time
+	successor string
+	version   int32 // of its data
+	since     time.Time
 }
 
 func newLeftovers() *leftovers { return &leftovers{m: make(map[driver.Line]leftover)} }
 
-// note notes a heel that is left, or about to be, and reports whether there is room for it.
-func (l *leftovers) note(line driver.Line, heel string, version int32) bool {
+// note notes a successor node that is left, or about to be, and reports whether
+// there is room for it.
+func (l *leftovers) note(line driver.Line, successor string, version int32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.m[line]; l.stopped || !ok && len(l.m) >= maxBusy {
 		return false
 	}
-	l.m[line] = leftover{heel, version, time.Now()}
+	l.m[line] = leftover{successor, version, time.Now()}
 	if l.timer == nil {
 		l.timer = time.AfterFunc(lingerFor, l.clear)
 	}
 	return true
 }
 
-// due returns those that have lingered for long enough, and sets the timer for the rest.
+// due returns those that have lingered for long enough, and sets the timer for
+// the rest.
 func (l *leftovers) due() map[driver.Line]leftover {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -435,18 +444,18 @@ func (l *leftovers) stop() {
 	}
 }
 
-// clearLeft deletes what has lingered. A heel of that name that does not say
-// that it was passed is another one, in a line that was removed and made anew:
-// hence the version.
+// clearLeft deletes what has lingered. A successor node of that name that does
+// not say that it was passed is another one, in a line that was removed and
+// made anew: hence the version.
 func (s *session) clearLeft() {
 	if !s.begin() {
 		return
 	}
 	defer s.running.Done()
 	for line, left := range s.left.due() {
-		heel := s.below(line, left.heel)
+		successor := s.below(line, left.successor)
 		_, err := call(context.Background(), s, func() (struct{}, error) {
-			return struct{}{}, s.conn.Delete(heel, left.version)
+			return struct{}{}, s.conn.Delete(successor, left.version)
 		})
 		if errors.Is(err, driver.ErrUnavailable) {
 			s.left.again(line, left)
@@ -460,13 +469,13 @@ func (l *leftovers) again(line driver.Line, left leftover) {
 	_, ok := l.m[line]
 	l.mu.Unlock()
 	if !ok {
-		l.note(line, left.heel, left.version)
+		l.note(line, left.successor, left.version)
 	}
 }
 
-// shed deletes the heel of an entry that somebody else has deleted.
-func (s *session) shed(ctx context.Context, line driver.Line, heel string) {
-	if err := s.remove(ctx, s.below(line, heel)); err != nil && !errors.Is(err, zk.ErrNoNode) {
-		s.left.note(line, heel, -1)
+// shed deletes the successor node of an entry that somebody else has deleted.
+func (s *session) shed(ctx context.Context, line driver.Line, successor string) {
+	if err := s.remove(ctx, s.below(line, successor)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		s.left.note(line, successor, -1)
 	}
 }

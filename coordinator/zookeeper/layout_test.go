@@ -67,8 +67,8 @@ func TestStraysAreReportedByName(t *testing.T) {
 			t.Errorf("parseNode(%q) = %+v; want no place", name, n)
 		}
 	}
-	c := parseChildren(append([]string{"n0000000002", "heel_0000000003", "n0000000001"}, strays...))
-	if len(c.nodes) != 2 || c.nodes[0].seq != 1 || len(c.strays) != len(strays) || !slices.Equal(c.heels, []int32{3}) {
+	c := parseChildren(append([]string{"n0000000002", "successor_0000000003", "n0000000001"}, strays...))
+	if len(c.nodes) != 2 || c.nodes[0].seq != 1 || len(c.strays) != len(strays) || !slices.Equal(c.successors, []int32{3}) {
 		t.Errorf("parseChildren: %+v", c)
 	}
 	err := ambiguous("m/a", c.strays)

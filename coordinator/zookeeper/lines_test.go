@@ -12,13 +12,13 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestLinesAreThoseWithPlaces: heels, records, what has no number, and what is above lines are no lines.
+// TestLinesAreThoseWithPlaces: successor nodes, records, what has no number, and what is above lines are no lines.
 func TestLinesAreThoseWithPlaces(t *testing.T) {
 	_, tr, s := openTree(t)
 	for _, node := range []string{
-		"/app/m/stands", "/app/m/stands/x_00000000000000aa_1_0000000007", "/app/m/stands/heel_0000000008",
+		"/app/m/stands", "/app/m/stands/x_00000000000000aa_1_0000000007", "/app/m/stands/successor_0000000008",
 		"/app/m/converted", "/app/m/converted/x_00000000000000aa_1_0000000000000002_1_0000000007",
-		"/app/m/heels", "/app/m/heels/heel_0000000008",
+		"/app/m/successor nodes", "/app/m/successor nodes/successor_0000000008",
 		"/app/m/empty", "/app/m/recorded+record",
 		"/app/m/foreign", "/app/m/foreign/n0000000001",
 		"/app/m/strays", "/app/m/strays/config",
@@ -54,17 +54,17 @@ func TestLinesThatCannotBeReadAreNotLeftOut(t *testing.T) {
 	}
 }
 
-// TestRemoveTakesTheHeelToo: whoever follows waits with that.
-func TestRemoveTakesTheHeelToo(t *testing.T) {
+// TestRemoveTakesTheSuccessorToo: whoever follows waits with that.
+func TestRemoveTakesTheSuccessorToo(t *testing.T) {
 	f, tr, s := openTree(t)
 	other := openFake(t, f, testTTL)
 	busy(t, tr, s, other)
 	first, second := testFollow(t, s, 1), testFollow(t, other, 2)
-	heel := func() bool {
-		return slices.ContainsFunc(tr.below("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).heel()) })
+	successor := func() bool {
+		return slices.ContainsFunc(tr.below("/app/m/a"), func(node string) bool { return strings.HasSuffix(node, nodeOf(t, first).successor()) })
 	}
-	if !heel() {
-		t.Fatalf("no heel of %+v in %q", first, tr.below("/app/m/a"))
+	if !successor() {
+		t.Fatalf("no successor node of %+v in %q", first, tr.below("/app/m/a"))
 	}
 	told := follow(t.Context(), other, second.Place, first.Place)
 	if err := other.Remove(soon(t, time.Second), "m/a", first.Place.Key, first.Token); err != nil {
@@ -78,7 +78,7 @@ func TestRemoveTakesTheHeelToo(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Error("the follower waits on")
 	}
-	if heel() {
+	if successor() {
 		t.Errorf("left behind: %q", tr.below("/app/m/a"))
 	}
 }

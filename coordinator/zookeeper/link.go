@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// link is all that a session's Conn sees of the network: the list of servers (it is the Conn's
-// HostProvider), the dialer, and the sockets. It puts right what the client library gets wrong
-// there, and it is how the session makes an end of a Conn: once retired, it dials no more.
+// link is all that a session's Conn sees of the network: the list of servers
+// (it is the Conn's HostProvider), the dialer, and the sockets. It puts right
+// what the client library gets wrong there, and it is how the session makes an
+// end of a Conn: once retired, it dials no more.
 //
-// A Conn whose session expired goes on with a new one by itself, and sends on it
-// whatever was queued for the old one. With a dialer that refuses it cannot.
+// A Conn whose session expired goes on with a new one by itself, and sends on
+// it whatever was queued for the old one. With a dialer that refuses it cannot.
 type link struct {
 	servers []string
 	tls     *tls.Config // nil: without TLS
@@ -56,9 +57,10 @@ func (l *link) Len() int { return len(l.servers) }
 // Connected has nothing to do: rounds go by the clock.
 func (l *link) Connected() {}
 
-// Next waits out the pause between rounds itself and never asks the Conn to wait, because
-// the Conn would wait a whole second and fail what is queued. Only a retired link
-// does: that wait is the one place where Conn.Close can stop a Conn that has no connection.
+// Next waits out the pause between rounds itself and never asks the Conn to
+// wait, because the Conn would wait a whole second and fail what is queued.
+// Only a retired link does: that wait is the one place where Conn.Close can
+// stop a Conn that has no connection.
 func (l *link) Next() (server string, retryStart bool) {
 	t, err := l.hosts.next(l.ctx)
 	if err != nil {
@@ -69,9 +71,9 @@ func (l *link) Next() (server string, retryStart bool) {
 	return t.addr, false
 }
 
-// patience is how long one server may take for everything up to the session: connection,
-// TLS, handshake. The client library waits more than six times the TTL for a server
-// that accepts and stays silent.
+// patience is how long one server may take for everything up to the session:
+// connection, TLS, handshake. The client library waits more than six times the
+// TTL for a server that accepts and stays silent.
 //
 // A lost connection is noticed at two thirds of the TTL at the latest, so a
 // reconnect must be able to waste one attempt and have time for a second. The
@@ -86,7 +88,8 @@ func (l *link) patience() time.Duration {
 	return min(max(l.ttl/6, 250*time.Millisecond), 2*time.Second)
 }
 
-// dial is the Conn's dialer. It ignores the address, which Next chose, and the library's timeout.
+// dial is the Conn's dialer. It ignores the address, which Next chose, and the
+// library's timeout.
 func (l *link) dial(string, string, time.Duration) (net.Conn, error) {
 	by := time.Now().Add(l.patience())
 	ctx, cancel := context.WithDeadline(l.ctx, by)
@@ -127,13 +130,13 @@ func (l *link) connect(ctx context.Context, t target) (net.Conn, error) {
 	return secure, nil
 }
 
-// greet judges the session that a server offers. One with another timeout than was asked for would
-// end at another time than its user computes.
+// greet judges the session that a server offers. One with another timeout than
+// was asked for would end at another time than its user computes.
 //
-// The first server to offer one ends the link: the next ones would do the same, and each
-// would keep a session. On a reconnect it is only this server that is not used: with servers that
-// are configured differently, going on with it would shorten the session's life
-// behind its user's back.
+// The first server to offer one ends the link: the next ones would do the same,
+// and each would keep a session. On a reconnect it is only this server that is
+// not used: with servers that are configured differently, going on with it
+// would shorten the session's life behind its user's back.
 func (l *link) greet(h hello) error {
 	l.mu.Lock()
 	first := l.hello.session == 0
@@ -160,10 +163,11 @@ func (l *link) sessions() (session, refused hello) {
 	return l.hello, l.refused
 }
 
-// end ends a session over a connection of its own, at whatever server answers first, trying
-// until ctx ends. That works in every state the Conn may be in, connected to a silent server
-// included, and it tells the outcome; the library's Close waits a second
-// and does not say whether the service heard of it.
+// end ends a session over a connection of its own, at whatever server answers
+// first, trying until ctx ends. That works in every state the Conn may be in,
+// connected to a silent server included, and it tells the outcome; the
+// library's Close waits a second and does not say whether the service heard of
+// it.
 func (l *link) end(ctx context.Context, h hello) error {
 	hosts := newRotation(l.servers)
 	for {
@@ -186,7 +190,8 @@ func (l *link) endAt(ctx context.Context, t target, h hello) error {
 		return err
 	}
 	defer func() { _ = closeNow(conn) }()
-	// A cancelled ctx has to interrupt the read as well; a deadline alone would not.
+	// A cancelled ctx has to interrupt the read as well; a deadline alone would
+	// not.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	return h.end(conn)
@@ -221,14 +226,14 @@ func (l *link) why() error {
 }
 
 const (
-	// roundPause is how long a round of all servers takes at least, on average. A healthy
-	// session never sees it: it takes the next server at once. The client library's
-	// own pause is a full second, which is a tenth of a usual TTL, and with a single server
-	// it comes before every reconnect.
+	// roundPause is how long a round of all servers takes at least, on average.
+	// A healthy session never sees it: it takes the next server at once. The
+	// client library's own pause is a full second, which is a tenth of a usual
+	// TTL, and with a single server it comes before every reconnect.
 	roundPause = 100 * time.Millisecond
 
-	// lookupPatience bounds the resolution of one name, so that a slow name server
-	// does not keep the other names from being tried.
+	// lookupPatience bounds the resolution of one name, so that a slow name
+	// server does not keep the other names from being tried.
 	lookupPatience = time.Second
 )
 
@@ -238,9 +243,9 @@ type target struct {
 	host string // the configured name, which a certificate is checked against
 }
 
-// rotation yields servers to try, one after the other, in rounds: each round resolves
-// the names anew, since addresses change in clusters that schedule containers, and
-// shuffles, so that clients do not move as a crowd.
+// rotation yields servers to try, one after the other, in rounds: each round
+// resolves the names anew, since addresses change in clusters that schedule
+// containers, and shuffles, so that clients do not move as a crowd.
 //
 // It is used by one goroutine at a time.
 type rotation struct {
@@ -267,7 +272,8 @@ func (r *rotation) next(ctx context.Context) (target, error) {
 	}
 	if len(r.round) == 0 {
 		if !r.began.IsZero() {
-			// Spread, so that clients which lost a server together do not return together.
+			// Spread, so that clients which lost a server together do not
+			// return together.
 			spread := r.pause/2 + rand.N(r.pause+1)
 			if !sleep(ctx, spread-time.Since(r.began)) {
 				return target{}, ctx.Err()

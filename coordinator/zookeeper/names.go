@@ -15,7 +15,7 @@ import (
 //
 //	<mode>_<id>_<session>_<sequence>                one that joined
 //	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
-//	heel_<sequence>                                 the heel of the one whose number is one less
+//	successor_<sequence>                            the successor node of the one whose number is one less
 //
 // All parts are readable in one listing, so nobody has to read the nodes to
 // know who stands where. The session is in the name because a connection may go
@@ -29,7 +29,8 @@ import (
 // conversion makes the name one that was never used, also when a mode comes
 // back.
 //
-// A heel belongs to an entry and is no contender itself: see handoff.go.
+// A successor node belongs to an entry and is no contender itself: see
+// handoff.go.
 
 // node is one child of a line.
 type node struct {
@@ -60,14 +61,15 @@ func (n node) tokenOr(czxid int64) driver.Token {
 	return driver.Token(czxid)
 }
 
-// parseNode reads a child's name. A child that Baton did not write has an empty ID, yet it is
-// a place if it has a sequence number; ok is false if it has none, and for a heel.
+// parseNode reads a child's name. A child that Baton did not write has an empty
+// ID, yet it is a place if it has a sequence number; ok is false if it has
+// none, and for a successor node.
 func parseNode(name string) (n node, ok bool) {
 	if n, ok = parseOwn(name); ok {
 		return n, true
 	}
 	n = node{Place: driver.Place{Key: name}}
-	if _, ok := parseHeel(name); ok {
+	if _, ok := parseSuccessor(name); ok {
 		return n, false
 	}
 	n.seq, ok = foreignSequence(name)
@@ -115,8 +117,9 @@ func conversion(token, turn string) (driver.Token, uint32, bool) {
 	return driver.Token(t), uint32(n), err == nil
 }
 
-// sequence reads a sequence number, in the form in which the service writes it and no other:
-// "%010d". (Printing it again to compare would cost most of the time that a long listing takes.)
+// sequence reads a sequence number, in the form in which the service writes it
+// and no other: "%010d". (Printing it again to compare would cost most of the
+// time that a long listing takes.)
 func sequence(s string) (int32, bool) {
 	v, err := strconv.ParseInt(s, 10, 32)
 	switch {
@@ -129,12 +132,13 @@ func sequence(s string) (int32, bool) {
 	}
 }
 
-// foreignSequence reads the sequence number at the end of a name whose prefix is not known.
+// foreignSequence reads the sequence number at the end of a name whose prefix
+// is not known.
 //
-// The service writes "%010d" of a signed number: ten digits, or a minus with nine or ten.
-// Prefixes of other clients may end in "-" themselves ("lock-"), so a minus before
-// ten digits counts as a sign only after another separator, or when the number would not
-// fit without it.
+// The service writes "%010d" of a signed number: ten digits, or a minus with
+// nine or ten. Prefixes of other clients may end in "-" themselves ("lock-"),
+// so a minus before ten digits counts as a sign only after another separator,
+// or when the number would not fit without it.
 func foreignSequence(name string) (int32, bool) {
 	start := len(name)
 	for start > 0 && isDigit(name[start-1]) {
@@ -165,7 +169,8 @@ func foreignSequence(name string) (int32, bool) {
 // follows from such numbers, and two contenders may have the same.
 func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 
-// inOrder sorts the nodes of one line, first in line first, for as long as none is late.
+// inOrder sorts the nodes of one line, first in line first, for as long as none
+// is late.
 //
 // The signed distance to a fixed node is right on both sides of a wrap too, as
 // long as fewer than 2^31 numbers lie between two nodes that are there at once.
@@ -181,17 +186,17 @@ func inOrder(nodes []node) {
 
 // crowd is the children of a line at one moment.
 type crowd struct {
-	nodes  []node   // in order
-	heels  []int32  // their sequence numbers, in no order
-	strays []string // those without a sequence number, quoted
+	nodes      []node   // in order
+	successors []int32  // their sequence numbers, in no order
+	strays     []string // those without a sequence number, quoted
 }
 
 // parseChildren reads the children of a line.
 func parseChildren(names []string) crowd {
 	c := crowd{nodes: make([]node, 0, len(names))}
 	for _, name := range names {
-		if seq, ok := parseHeel(name); ok {
-			c.heels = append(c.heels, seq)
+		if seq, ok := parseSuccessor(name); ok {
+			c.successors = append(c.successors, seq)
 		} else if n, ok := parseNode(name); ok {
 			c.nodes = append(c.nodes, n)
 		} else {
@@ -202,7 +207,8 @@ func parseChildren(names []string) crowd {
 	return c
 }
 
-// ambiguous is the error for a line of which nobody can say who is first, nil if it is none.
+// ambiguous is the error for a line of which nobody can say who is first, nil
+// if it is none.
 func (s *session) ambiguous(line driver.Line, c crowd) error {
 	if s.layout != nil {
 		return s.layout.ambiguousFor(line, c)
@@ -212,9 +218,9 @@ func (s *session) ambiguous(line driver.Line, c crowd) error {
 
 // ambiguous is the error for a line with strays, nil if there are none.
 //
-// A stray stands nowhere. Leaving it out could admit two contenders if it belongs to a
-// client that counts it, and waiting for it could take for ever; so it is reported
-// by name, and somebody has to remove it.
+// A stray stands nowhere. Leaving it out could admit two contenders if it
+// belongs to a client that counts it, and waiting for it could take for ever;
+// so it is reported by name, and somebody has to remove it.
 func ambiguous(line driver.Line, strays []string) error {
 	if len(strays) == 0 {
 		return nil
@@ -227,13 +233,13 @@ func ambiguous(line driver.Line, strays []string) error {
 
 // This file has where things are, and what may be put there:
 //
-//	<chroot>/<kind>/<name>/…        the line, its contenders and their heels, see here and in handoff.go
+//	<chroot>/<kind>/<name>/…        the line, its contenders and their successor nodes, see here and in handoff.go
 //	<chroot>/<kind>/<name>+record   the line's record
 //
 // The record stands beside the line, not in it: a line has no children but
-// contenders and their heels, whose number a join is told, and the service
-// removes it when it has none. No line is called like a record, since "+" is
-// not among the characters of their names.
+// contenders and their successor nodes, whose number a join is told, and the
+// service removes it when it has none. No line is called like a record, since
+// "+" is not among the characters of their names.
 
 // path is where a line is.
 func (s *session) path(line driver.Line) string {
@@ -243,7 +249,8 @@ func (s *session) path(line driver.Line) string {
 	return s.root + "/" + string(line)
 }
 
-// below is where something of a line is. (In one step, since every request needs it.)
+// below is where something of a line is. (In one step, since every request
+// needs it.)
 func (s *session) below(line driver.Line, name string) string {
 	if s.layout != nil {
 		return s.path(line) + "/" + name
@@ -259,9 +266,9 @@ func (s *session) record(line driver.Line) string {
 	return s.path(line) + "+record"
 }
 
-// checkLine refuses what is not "kind/name" in safe characters. The coordinator never
-// sends such a line; a driver that is called directly must not turn one into a
-// path that reaches into another line or into ZooKeeper's own tree.
+// checkLine refuses what is not "kind/name" in safe characters. The coordinator
+// never sends such a line; a driver that is called directly must not turn one
+// into a path that reaches into another line or into ZooKeeper's own tree.
 func (s *session) checkLine(line driver.Line) error {
 	kind, name, _ := strings.Cut(string(line), "/")
 	for _, part := range [...]string{kind, name} {
@@ -306,7 +313,8 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-// The contract's bounds. The send buffer holds more than the largest value, see sendBuffer.
+// The contract's bounds. The send buffer holds more than the largest value, see
+// sendBuffer.
 const (
 	maxMode  = 16
 	maxValue = 64 << 10

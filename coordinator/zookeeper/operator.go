@@ -110,7 +110,8 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 // vitals are what a server says of itself.
 type vitals struct{ version, mode, latency, waiting string }
 
-// examineServer asks one server. Its four-letter words are plain text on a connection of their own.
+// examineServer asks one server. Its four-letter words are plain text on a
+// connection of their own.
 func (d *service) examineServer(ctx context.Context, t target) (driver.Finding, vitals) {
 	about := "server " + t.addr
 	if host, _, err := net.SplitHostPort(t.addr); err == nil && host != t.host {
@@ -298,7 +299,8 @@ func (s *session) standingIn(ctx context.Context, kind string, names []string) (
 	return slices.DeleteFunc(lines, func(line driver.Line) bool { return !stands[line] }), nil
 }
 
-// list reads the names of the children of a node; there are none if it is not there.
+// list reads the names of the children of a node; there are none if it is not
+// there.
 func (s *session) list(ctx context.Context, node string) ([]string, error) {
 	names, err := call(ctx, s, func() ([]string, error) {
 		names, _, err := s.conn.Children(node)
@@ -325,8 +327,8 @@ func (g *guest) Lines(context.Context) ([]driver.Line, error) {
 }
 
 // Remove deletes one node, after Check: its name is never another entry's, so
-// between the two it can only go. Its heel goes with it, in the same
-// transaction, since whoever follows waits with the heel.
+// between the two it can only go. Its successor node goes with it, in the same
+// transaction, since whoever follows waits with the successor node.
 func (s *session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if err := s.Check(ctx, line, key, token); err != nil {
 		return err
@@ -334,14 +336,14 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	n, _ := parseNode(key)
 	tr := trace{key: key}
 	if n.ID != "" { // nobody else's entries have one
-		tr.heel = n.heel()
+		tr.successor = n.successor()
 	}
 	return s.depart(ctx, line, n, tr, false)
 }
 
-// Remove deletes a node as the other clients do, who have no heels. A node
-// without a sequence number is refused: whoever had it can make it again under
-// the same name.
+// Remove deletes a node as the other clients do, who have no successor nodes. A
+// node without a sequence number is refused: whoever had it can make it again
+// under the same name.
 func (g *guest) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if err := g.checkLine(line); err != nil {
 		return err

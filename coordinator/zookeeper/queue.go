@@ -16,9 +16,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// maxTries bounds how often a join makes the parents anew. A container that is empty is
-// removed by the service, so it can vanish between its creation and the join, but
-// not time after time.
+// maxTries bounds how often a join makes the parents anew. A container that is
+// empty is removed by the service, so it can vanish between its creation and
+// the join, but not time after time.
 const maxTries = 5
 
 // Join appends a node to the line: one request, if the line was used lately.
@@ -31,18 +31,20 @@ const maxTries = 5
 // the line. With c.Record the version of the record's node is checked in the
 // same transaction.
 //
-// In a line that is busy the transaction makes a heel as well, and if others
-// are there one read looks for the heel of the nearest of them: see handoff.go.
+// In a line that is busy the transaction makes a successor node as well, and if
+// others are there one read looks for the successor node of the nearest of
+// them: see handoff.go.
 //
-// With c.Again the node may be there already, and is looked for. Listing comes after a
-// sync: the follower that this session has moved to may not have heard of a node that was
-// made through the one before.
+// With c.Again the node may be there already, and is looked for. Listing comes
+// after a sync: the follower that this session has moved to may not have heard
+// of a node that was made through the one before.
 func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	if err := cmp.Or(s.checkLine(line), checkContender(c)); err != nil {
 		return driver.Joined{}, err
 	}
-	// In flight for as long as this call, or a request that it has left behind, may still make the
-	// node. Forget waits for it, and so does a later Join with Again.
+	// In flight for as long as this call, or a request that it has left behind,
+	// may still make the node. Forget waits for it, and so does a later Join
+	// with Again.
 	f, earlier := s.joins.begin(line, c.ID)
 	defer f.end()
 	if c.Again {
@@ -59,14 +61,14 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
-	heel := c.Follows && s.traffic.busy(line)
+	successor := c.Follows && s.traffic.busy(line)
 	for range maxTries {
-		a, err := s.add(ctx, line, c, f, heel)
+		a, err := s.add(ctx, line, c, f, successor)
 		if err == nil {
 			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
 		}
-		if errors.Is(err, errNoHeel) {
-			heel = false
+		if errors.Is(err, errNoSuccessor) {
+			successor = false
 			continue
 		}
 		if errors.Is(err, driver.ErrStale) {
@@ -102,18 +104,18 @@ func misdirected(path string) error {
 }
 
 // shortLine is how many children may be listed where their number alone would
-// do if there were no heels.
+// do if there were no successor nodes.
 const shortLine = 16
 
 // taken reads whether somebody is in the line.
 //
-// The view may be a moment old. If it shows nobody, the join decides. If it shows
-// somebody who has left just now, the attempt fails as one a moment earlier would
-// have; a sync before each look would double the cost of failing, the usual outcome where
-// many try.
+// The view may be a moment old. If it shows nobody, the join decides. If it
+// shows somebody who has left just now, the attempt fails as one a moment
+// earlier would have; a sync before each look would double the cost of failing,
+// the usual outcome where many try.
 //
-// It lists the line, since a heel is nobody, unless the line is long: that many
-// heels are never left over.
+// It lists the line, since a successor node is nobody, unless the line is long:
+// that many successor nodes are never left over.
 func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
 	path := s.path(line)
 	if err := s.fresh(ctx, path); err != nil {
@@ -133,20 +135,21 @@ func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
 		return false, err
 	}
 	s.traffic.saw(line, int32(min(len(names), math.MaxInt32)))
-	return !onlyHeels(names), nil
+	return !onlySuccessors(names), nil
 }
 
-// onlyHeels tells whether nobody is among the children of a line.
-func onlyHeels(names []string) bool {
+// onlySuccessors tells whether nobody is among the children of a line.
+func onlySuccessors(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
-		_, ok := parseHeel(name)
+		_, ok := parseSuccessor(name)
 		return !ok
 	})
 }
 
-// settle makes sure that a contender who wants to be alone is. The one who came first meanwhile
-// does not notice; one who came later may have begun to wait for this node, and
-// looks again. Others may be heels, so it looks who they are.
+// settle makes sure that a contender who wants to be alone is. The one who came
+// first meanwhile does not notice; one who came later may have begun to wait
+// for this node, and looks again. Others may be successor nodes, so it looks
+// who they are.
 func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contender, j driver.Joined) (driver.Joined, error) {
 	if !c.Alone || j.First {
 		return j, nil
@@ -165,16 +168,17 @@ func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contend
 // arrival is what the reply to a join says.
 type arrival struct {
 	driver.Joined
-	node   node
-	heel   string // the name of its own, empty if it has none
-	others int32  // how many nodes there are besides
+	node      node
+	successor string // the name of its own, empty if it has none
+	others    int32  // how many nodes there are besides
 }
 
-// errNoHeel is the outcome of a join that failed because of the heel.
-var errNoHeel = errors.New("zookeeper: the heel could not be made")
+// errNoSuccessor is the outcome of a join that failed because of the successor
+// node.
+var errNoSuccessor = errors.New("zookeeper: the successor node could not be made")
 
 // add sends the request that joins.
-func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender, f *flight, heel bool) (arrival, error) {
+func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender, f *flight, successor bool) (arrival, error) {
 	prefix := nodePrefix(c, s.hex)
 	place := s.below(line, prefix)
 	parent := place[:len(place)-len(prefix)-1]
@@ -184,24 +188,24 @@ func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender,
 		ops = append(ops, &zk.CheckVersionRequest{Path: s.record(line), Version: dataVersion(c.Record)})
 	}
 	ops = append(ops, s.creating(place, c.Value, zk.FlagEphemeralSequential))
-	if heel {
-		ops = append(ops, s.creating(parent+"/"+heelPrefix, []byte(prefix), zk.FlagEphemeralSequential))
+	if successor {
+		ops = append(ops, s.creating(parent+"/"+successorPrefix, []byte(prefix), zk.FlagEphemeralSequential))
 	}
-	before := len(ops) // of which the heel is the last
+	before := len(ops) // of which the successor node is the last
 	o, err := s.multi(ctx, f, append(ops, &zk.SetDataRequest{Path: parent, Version: -1}))
 	switch {
 	case err == nil:
 		return arrived(place, o)
 	case c.Record != 0 && o.failed == 1 && errors.Is(err, zk.ErrNoNode):
 		return arrival{}, driver.Wrap(driver.ErrStale, zk.ErrNoNode)
-	case heel && o.failed == before:
-		return arrival{}, driver.Wrap(errNoHeel, err)
+	case successor && o.failed == before:
+		return arrival{}, driver.Wrap(errNoSuccessor, err)
 	}
 	return arrival{}, err
 }
 
-// arrived reads the reply: to the making of the node, that of the heel if there
-// is one, and the Stat of the parent.
+// arrived reads the reply: to the making of the node, that of the successor
+// node if there is one, and the Stat of the parent.
 func arrived(place string, o outcome) (arrival, error) {
 	n, err := made(place, o.made[0])
 	if err != nil {
@@ -212,29 +216,30 @@ func arrived(place string, o outcome) (arrival, error) {
 	}
 	a := arrival{node: n, others: o.stat.NumChildren - 1}
 	if o.made[1] != "" {
-		a.heel = path.Base(o.made[1])
+		a.successor = path.Base(o.made[1])
 		a.others--
 	}
 	a.Joined = driver.Joined{Place: n.Place, Token: driver.Token(o.stat.Mzxid), First: a.others == 0}
 	return a, nil
 }
 
-// arrive notes what a join has met, and looks for the nearest contender by its heel.
+// arrive notes what a join has met, and looks for the nearest contender by its
+// successor node.
 func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contender, a arrival) driver.Joined {
-	tr := trace{key: a.node.Key, heel: a.heel}
+	tr := trace{key: a.node.Key, successor: a.successor}
 	alone := a.others == 0
-	if a.heel != "" && !alone && !c.Alone {
+	if a.successor != "" && !alone && !c.Alone {
 		switch h, ok := s.nearest(ctx, line, a.node); {
 		case !ok:
 		case h.passed: // it was the first in line and directly ahead, and has left
 			a.First = true
-			tr.spent = []string{a.node.nearestHeel()}
+			tr.spent = []string{a.node.nearestSuccessor()}
 			alone = a.others == 1 && h.node.Session == s.hex
 		default:
 			a.Nearest, tr.ahead = h.node.Place, h.node.Key
 		}
 	}
-	if tr.heel != "" {
+	if tr.successor != "" {
 		s.traces.keep(line, c.ID, tr)
 	}
 	switch {
@@ -246,16 +251,16 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 	return a.Joined
 }
 
-// nearest looks for the heel of the one directly ahead, and watches it: for
-// Follow, which finds the watch standing. A failure says nothing: then the line
-// is read.
+// nearest looks for the successor node of the one directly ahead, and watches
+// it: for Follow, which finds the watch standing. A failure says nothing: then
+// the line is read.
 func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says, ok bool) {
-	name := n.nearestHeel()
+	name := n.nearestSuccessor()
 	if name == "" {
 		return says{}, false
 	}
-	heel := s.below(line, name)
-	w, err := s.watch(ctx, watchKey{onHeel, heel}, heel)
+	successor := s.below(line, name)
+	w, err := s.watch(ctx, watchKey{onSuccessor, successor}, successor)
 	if err != nil {
 		return says{}, false
 	}
@@ -263,14 +268,16 @@ func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says
 	return h, ok
 }
 
-// parentKind is what kind of node lines are. It is learnt once for all sessions of a driver.
+// parentKind is what kind of node lines are. It is learnt once for all sessions
+// of a driver.
 type parentKind struct{ plain atomic.Bool }
 
-// ensure makes the nodes above a line's contenders, from the bottom: usually only the last is
-// missing, and there may be no permission to look at those above.
+// ensure makes the nodes above a line's contenders, from the bottom: usually
+// only the last is missing, and there may be no permission to look at those
+// above.
 //
-// They are containers, which the service removes when they have become empty. Servers
-// before 3.5 do not know those and get plain nodes, which stay.
+// They are containers, which the service removes when they have become empty.
+// Servers before 3.5 do not know those and get plain nodes, which stay.
 func (s *session) ensure(ctx context.Context, node string) error {
 	for range maxTries {
 		err := s.create(ctx, node)
@@ -300,17 +307,18 @@ func (s *session) create(ctx context.Context, node string) error {
 	return err
 }
 
-// Leave deletes the node, in one request, and its heel with it.
+// Leave deletes the node, in one request, and its successor node with it.
 //
-// No version or owner needs to be checked at the service: a node's name holds a random ID, a
-// session and a sequence number, so the path is the entry, and is never another one.
+// No version or owner needs to be checked at the service: a node's name holds a
+// random ID, a session and a sequence number, so the path is the entry, and is
+// never another one.
 func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	return s.withdraw(ctx, line, own, false)
 }
 
-// Pass deletes the node and writes to its heel, if it has one and the line is
-// busy still: in one transaction, which also deletes the heel of the one that
-// passed to it.
+// Pass deletes the node and writes to its successor node, if it has one and the
+// line is busy still: in one transaction, which also deletes the successor node
+// of the one that passed to it.
 func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
 	return s.withdraw(ctx, line, own, true)
 }
@@ -325,16 +333,18 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
 	tr := s.traces.of(line, n)
-	pass = pass && tr.heel != "" && tr.heel == n.heel() && s.traffic.busy(line) && s.left.note(line, tr.heel, 1)
+	pass = pass && tr.successor != "" && tr.successor == n.successor() && s.traffic.busy(line) && s.left.note(line, tr.successor, 1)
 	err := s.depart(ctx, line, n, tr, pass)
-	if tr.heel != "" && errors.Is(err, driver.ErrGone) {
-		// Somebody else has deleted the entry, or an earlier attempt of this call had no answer.
-		s.shed(ctx, line, tr.heel)
+	if tr.successor != "" && errors.Is(err, driver.ErrGone) {
+		// Somebody else has deleted the entry, or an earlier attempt of this
+		// call had no answer.
+		s.shed(ctx, line, tr.successor)
 	}
 	return err
 }
 
-// depart deletes a node and what is to go with it, and forgets it when it is gone.
+// depart deletes a node and what is to go with it, and forgets it when it is
+// gone.
 func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace, pass bool) error {
 	node := s.below(line, n.Key)
 	err := s.takeAway(ctx, line, n, node, tr, pass)
@@ -349,19 +359,19 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 // When something of that is not there any more, or is refused, it is left out:
 // only the node itself counts.
 func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node string, tr trace, pass bool) error {
-	if !pass && tr.heel == "" && len(tr.spent) == 0 {
+	if !pass && tr.successor == "" && len(tr.spent) == 0 {
 		return s.remove(ctx, node)
 	}
 	parent := s.path(line) + "/"
 	var ops []any
 	at := 0   // where the node's own is
 	if pass { // before the node goes: see Follow
-		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.heel, Data: says{n, true}.data()})
+		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.successor, Data: says{n, true}.data()})
 		at = 1
 	}
 	ops = append(ops, deleting(node))
-	if tr.heel != "" && !pass {
-		ops = append(ops, deleting(parent+tr.heel))
+	if tr.successor != "" && !pass {
+		ops = append(ops, deleting(parent+tr.successor))
 	}
 	for _, name := range tr.spent {
 		ops = append(ops, deleting(parent+name))
@@ -373,7 +383,7 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 		case err == nil || bad < 0 || bad == at:
 			return err
 		case pass && !errors.Is(err, zk.ErrNoNode) && bad < at: // whoever follows must not wait for it
-			ops[bad], pass = deleting(parent+tr.heel), false
+			ops[bad], pass = deleting(parent+tr.successor), false
 		default:
 			if ops = slices.Delete(ops, bad, bad+1); bad < at {
 				at--
@@ -383,8 +393,9 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 	return s.remove(ctx, node)
 }
 
-// Forget deletes whatever nodes a contender of this session has in a line, after making sure that
-// no more can appear. A request to join, or to convert, is in one of four places:
+// Forget deletes whatever nodes a contender of this session has in a line,
+// after making sure that no more can appear. A request to join, or to convert,
+// is in one of four places:
 //
 //   - In this process: waiting for the connection, queued in the Conn, or sent and unanswered.
 //     The Conn sends what is queued even after a reconnect, so Forget waits until the
@@ -418,8 +429,8 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 		missed, joins = false, nil
 		for _, n := range nodes {
 			tr := s.traces.of(line, n)
-			if tr.heel = ""; all.hasHeel(n) {
-				tr.heel = n.heel()
+			if tr.successor = ""; all.hasSuccessor(n) {
+				tr.successor = n.successor()
 			}
 			err := s.depart(ctx, line, n, tr, false)
 			if errors.Is(err, zk.ErrNoNode) {
@@ -440,17 +451,17 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	return nil
 }
 
-// removeOrphans deletes those of the heels whose entries are gone that are a
-// contender's of this session: somebody else has deleted its entry.
+// removeOrphans deletes those of the successor nodes whose entries are gone
+// that are a contender's of this session: somebody else has deleted its entry.
 func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, id string) error {
 	for _, name := range c.orphans() {
-		heel := s.below(line, name)
+		successor := s.below(line, name)
 		data, err := call(ctx, s, func() ([]byte, error) {
-			data, _, err := s.conn.Get(heel)
+			data, _, err := s.conn.Get(successor)
 			return data, err
 		})
-		if err == nil && s.ownsHeel(name, data, id) {
-			err = s.remove(ctx, heel)
+		if err == nil && s.ownsSuccessor(name, data, id) {
+			err = s.remove(ctx, successor)
 		}
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, driver.ErrRefused) {
 			return err
@@ -459,8 +470,9 @@ func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, 
 	return nil
 }
 
-// ownsHeel tells whether a heel is that of a contender of this session.
-func (s *session) ownsHeel(name string, data []byte, id string) bool {
+// ownsSuccessor tells whether a successor node is that of a contender of this
+// session.
+func (s *session) ownsSuccessor(name string, data []byte, id string) bool {
 	h, ok := read(name, data)
 	return ok && h.node.ID == id && h.node.Session == s.hex
 }

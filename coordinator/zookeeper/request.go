@@ -15,9 +15,9 @@ import (
 )
 
 // The Conn knows no contexts: a request blocks until its reply comes or its
-// connection is lost. So each request runs in a goroutine of its own, and the caller waits for
-// the reply, its context, or the end of the session, whichever comes first. A
-// reply that comes later is dropped; the goroutine ends with it.
+// connection is lost. So each request runs in a goroutine of its own, and the
+// caller waits for the reply, its context, or the end of the session, whichever
+// comes first. A reply that comes later is dropped; the goroutine ends with it.
 
 // reply is the outcome of a request, once come is closed.
 type reply[T any] struct {
@@ -148,15 +148,17 @@ func (s *session) run(slots chan struct{}, request func()) {
 	}()
 }
 
-// impatience gives a connection up on which a request stays unanswered for a quarter
-// of the TTL. The Conn notices silence after two thirds, and a server that still answers pings but
-// nothing else, because it lost its leader, it never notices. A quarter leaves time to
-// find another server before the session's user has to take it for lost.
+// impatience gives a connection up on which a request stays unanswered for a
+// quarter of the TTL. The Conn notices silence after two thirds, and a server
+// that still answers pings but nothing else, because it lost its leader, it
+// never notices. A quarter leaves time to find another server before the
+// session's user has to take it for lost.
 //
-// Nothing is given up too early by it: the request may be applied either way, and its
-// caller is told so.
+// Nothing is given up too early by it: the request may be applied either way,
+// and its caller is told so.
 func (s *session) impatience() (answered func()) {
-	// If the socket is replaced meanwhile it is closed already, and closing it again is nothing.
+	// If the socket is replaced meanwhile it is closed already, and closing it
+	// again is nothing.
 	t := time.AfterFunc(s.patience(), s.own.link.current().drop)
 	return func() { t.Stop() }
 }
@@ -183,7 +185,8 @@ type flight struct {
 
 func newJoins() *joins { return &joins{m: make(map[string]*flight)} }
 
-// begin starts a flight, and returns those of the same contender that began before.
+// begin starts a flight, and returns those of the same contender that began
+// before.
 func (j *joins) begin(line driver.Line, id string) (f *flight, earlier []*flight) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -322,8 +325,8 @@ var (
 
 var errNotMine = errors.New("zookeeper: the entry belongs to another session")
 
-// Error codes of the service that the client library has no name for. It reports them as
-// text only.
+// Error codes of the service that the client library has no name for. It
+// reports them as text only.
 const (
 	codeUnimplemented    = -6
 	codeEphemeralOnLocal = -120
@@ -331,9 +334,9 @@ const (
 	codeQuota            = -125
 )
 
-// translate gives an error of the client library its kind. It is the one place that does. Callers
-// look for the cause (zk.ErrNoNode, say) where it means something
-// else to them.
+// translate gives an error of the client library its kind. It is the one place
+// that does. Callers look for the cause (zk.ErrNoNode, say) where it means
+// something else to them.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -358,14 +361,15 @@ func translate(err error) error {
 	case codeUnimplemented, codeEphemeralOnLocal, codeNeedsSASL, codeQuota:
 		return driver.Wrap(driver.ErrRefused, err)
 	}
-	// The rest says nothing about the outcome: ErrConnectionClosed, ErrNoServer, ErrClosing,
-	// throttling (-127), a server in read-only mode (-119). ErrSessionMoved
-	// belongs here too: the session lives, another connection has it.
+	// The rest says nothing about the outcome: ErrConnectionClosed,
+	// ErrNoServer, ErrClosing, throttling (-127), a server in read-only mode
+	// (-119). ErrSessionMoved belongs here too: the session lives, another
+	// connection has it.
 	return driver.Wrap(driver.ErrUnavailable, err)
 }
 
-// code is the service's error code where the library knows no better than "unknown error: -125";
-// else 0.
+// code is the service's error code where the library knows no better than
+// "unknown error: -125"; else 0.
 func code(err error) int {
 	if err == nil {
 		return 0
@@ -378,8 +382,9 @@ func code(err error) int {
 	return n
 }
 
-// away is the error of a call whose context ended before anything could be sent. It is both
-// ErrUnavailable and the context's error: the caller was kept waiting by the service.
+// away is the error of a call whose context ended before anything could be
+// sent. It is both ErrUnavailable and the context's error: the caller was kept
+// waiting by the service.
 func away(ctx context.Context, why error) error {
 	cause := context.Cause(ctx)
 	if why != nil {

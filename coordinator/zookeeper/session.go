@@ -15,8 +15,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// session is one session at the service. It sends its requests through one Conn, and it is
-// over for ever as soon as that Conn has, or might get, another session.
+// session is one session at the service. It sends its requests through one
+// Conn, and it is over for ever as soon as that Conn has, or might get, another
+// session.
 type session struct {
 	conn *zk.Conn
 	id   int64
@@ -51,12 +52,13 @@ type session struct {
 }
 
 const (
-	// maxRunning bounds the requests of a session that wait for an answer. Each of them has a
-	// goroutine, and while a server is silent none of them ends.
+	// maxRunning bounds the requests of a session that wait for an answer. Each
+	// of them has a goroutine, and while a server is silent none of them ends.
 	maxRunning = 512
 
-	// maxRenewing bounds the renewals among them. They have places of their own: the
-	// session depends on them, and a crowd of joins must not keep them out.
+	// maxRenewing bounds the renewals among them. They have places of their
+	// own: the session depends on them, and a crowd of joins must not keep them
+	// out.
 	maxRenewing = 2
 )
 
@@ -90,21 +92,23 @@ func (s *session) identify(id int64) {
 	s.hex = strconv.FormatUint(uint64(id), 16)
 }
 
-// ID is ZooKeeper's session ID in hex, as the service's own logs show it after "0x".
+// ID is ZooKeeper's session ID in hex, as the service's own logs show it after
+// "0x".
 func (s *session) ID() string { return s.hex }
 
 // TTL is the session timeout that the service granted.
 func (s *session) TTL() time.Duration { return s.ttl }
 
-// Capabilities are all but the reuse of IDs: ZooKeeper keeps nothing of a name that is gone.
+// Capabilities are all but the reuse of IDs: ZooKeeper keeps nothing of a name
+// that is gone.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
 	}
 }
 
-// Done is closed when the service says that the session is over, which it does when a
-// connection asks for it; or when it has confirmed Close.
+// Done is closed when the service says that the session is over, which it does
+// when a connection asks for it; or when it has confirmed Close.
 func (s *session) Done() <-chan struct{} { return s.done }
 
 // Slack is a quarter of the TTL.
@@ -117,9 +121,9 @@ func (s *session) Done() <-chan struct{} { return s.done }
 // least two ticks and a quarter of it at least the half tick. (A reconnect
 // touches the session at the leader directly.)
 //
-// A leader that has lost its quorum finds out within a tick and may acknowledge until
-// then; the new leader gives every session its whole TTL again when it starts, so the
-// same slack covers that for a TTL of four ticks or more.
+// A leader that has lost its quorum finds out within a tick and may acknowledge
+// until then; the new leader gives every session its whole TTL again when it
+// starts, so the same slack covers that for a TTL of four ticks or more.
 //
 // Not covered is a pair of faults: the follower dies within half a tick of a
 // renewal's arrival, and the touch before is older than the slack and the
@@ -132,9 +136,9 @@ func (s *session) Slack() time.Duration { return s.ttl / 4 }
 
 // Renew sends a sync, which goes to the leader and back.
 //
-// Any request touches the session at the server it reaches, but a read proves less: a
-// follower that has lost its leader answers reads, and collects touches that nobody will hear of,
-// until it notices.
+// Any request touches the session at the server it reaches, but a read proves
+// less: a follower that has lost its leader answers reads, and collects touches
+// that nobody will hear of, until it notices.
 func (s *session) Renew(ctx context.Context) error {
 	out, err := start(ctx, s, s.renewals, s.syncing(s.top()))
 	if err != nil {
@@ -161,8 +165,8 @@ func (s *session) sync(ctx context.Context, path string) error {
 	return err
 }
 
-// fresh makes what is read next at least as new as all that this session was told
-// before.
+// fresh makes what is read next at least as new as all that this session was
+// told before.
 //
 // On one connection it is so by itself. At a reconnect the client names the
 // latest transaction that it has seen in a reply, and a server that is behind
@@ -196,8 +200,9 @@ func freshly[T any](ctx context.Context, s *session, path string, read func() (T
 	}
 }
 
-// finish ends the session for this process, for the first cause given. Done tells of it
-// only if it is the service's word. It does not wait for anything: the Conn calls it too.
+// finish ends the session for this process, for the first cause given. Done
+// tells of it only if it is the service's word. It does not wait for anything:
+// the Conn calls it too.
 func (s *session) finish(cause error, service bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +237,8 @@ func (s *session) reason() error {
 	return s.cause
 }
 
-// judge gives the outcome of a request its kind, and draws the conclusions for the session.
+// judge gives the outcome of a request its kind, and draws the conclusions for
+// the session.
 func (s *session) judge(err error) error {
 	err = translate(err)
 	switch id := s.conn.SessionID(); {
@@ -256,7 +262,8 @@ func (s *session) judge(err error) error {
 // session.
 const sendBuffer = 256 << 10
 
-// service is the driver that connects by itself: each session has a Conn of its own.
+// service is the driver that connects by itself: each session has a Conn of its
+// own.
 type service struct {
 	base
 	scheme  string
@@ -298,8 +305,8 @@ func (d *service) open(ctx context.Context, ttl time.Duration) (*session, error)
 	conn, events, err := zk.Connect(d.servers, ttl,
 		zk.WithHostProvider(s.own.link),
 		zk.WithDialer(s.own.link.dial),
-		// The channel of events drops what does not fit into it, the expiry of the session
-		// included. The callback misses nothing.
+		// The channel of events drops what does not fit into it, the expiry of
+		// the session included. The callback misses nothing.
 		zk.WithEventCallback(s.event),
 		zk.WithMaxConnBufferSize(sendBuffer),
 		zk.WithLogger(silence{}), // errors come back from the calls; the coordinator logs them
@@ -347,9 +354,9 @@ func (s *session) establish(ctx context.Context, digest string) error {
 	return s.authenticate(ctx, digest)
 }
 
-// authenticate adds the credentials to the session's connection. The Conn repeats them on
-// every later one, before anything else; but if it reconnects just when they were accepted it
-// does not know them yet, hence the comparison.
+// authenticate adds the credentials to the session's connection. The Conn
+// repeats them on every later one, before anything else; but if it reconnects
+// just when they were accepted it does not know them yet, hence the comparison.
 func (s *session) authenticate(ctx context.Context, digest string) error {
 	for {
 		connection := s.presence.number()
@@ -387,7 +394,8 @@ func (s *session) lapse() []notice {
 	return s.watches.lapse()
 }
 
-// event is the Conn's callback. It runs in the Conn's own goroutines and must not wait.
+// event is the Conn's callback. It runs in the Conn's own goroutines and must
+// not wait.
 func (s *session) event(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return // watches have channels of their own
@@ -399,12 +407,13 @@ func (s *session) event(e zk.Event) {
 		s.presence.set(false)
 		s.finish(errExpired, true)
 	default:
-		// Connected too: the library calls a server connected when it has accepted,
-		// though it may never say a word.
+		// Connected too: the library calls a server connected when it has
+		// accepted, though it may never say a word.
 		s.presence.set(false)
 		if s.own.link.ctx.Err() != nil {
-			// Conn.Close first tells this goroutine to stop, and then queues a request. If that
-			// comes too late to be thrown out here, Close waits a second for an answer.
+			// Conn.Close first tells this goroutine to stop, and then queues a
+			// request. If that comes too late to be thrown out here, Close
+			// waits a second for an answer.
 			time.Sleep(time.Millisecond) //nolint:forbidigo // the Conn's goroutine is not ours to signal
 		}
 	}
@@ -415,18 +424,20 @@ type silence struct{}
 
 func (silence) Printf(string, ...any) {}
 
-// farewell is how much longer than its context a Close may wait for what is local
-// only. It is a matter of microseconds, on a busy machine of milliseconds.
+// farewell is how much longer than its context a Close may wait for what is
+// local only. It is a matter of microseconds, on a busy machine of
+// milliseconds.
 const farewell = 250 * time.Millisecond
 
-// retire ends the Conn and waits for all that runs for the session. It is not bounded by a
-// context since it does not depend on the service: link.retire fails all I/O.
+// retire ends the Conn and waits for all that runs for the session. It is not
+// bounded by a context since it does not depend on the service: link.retire
+// fails all I/O.
 func (s *session) retire() {
 	o := s.own
 	<-o.started
 	o.link.retire()
-	// Close on a Conn in full flight would wait a second for a reply that cannot come. One
-	// at rest it ends at once.
+	// Close on a Conn in full flight would wait a second for a reply that
+	// cannot come. One at rest it ends at once.
 	<-o.link.idle
 	s.conn.Close()
 	for range o.events { // until closed
@@ -450,10 +461,11 @@ func (s *session) awaitRetired(ctx context.Context) {
 	}
 }
 
-// Close ends the session: first everything in this process, then the session at the
-// service, over a connection of its own. In this order nothing comes in between: the
-// Conn cannot take the session back, and what its last connection still carries is
-// refused by the service, since the session has moved, and ended.
+// Close ends the session: first everything in this process, then the session at
+// the service, over a connection of its own. In this order nothing comes in
+// between: the Conn cannot take the session back, and what its last connection
+// still carries is refused by the service, since the session has moved, and
+// ended.
 func (s *session) Close(ctx context.Context) error {
 	s.finish(errClosed, false)
 	s.awaitRetired(ctx)

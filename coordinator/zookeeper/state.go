@@ -63,7 +63,8 @@ func (s *session) readHead(ctx context.Context, line driver.Line) (driver.Head, 
 			}
 			return headOf(n, value, stat), nil
 		})
-		// One that is gone meanwhile may have been converted, and be the first still.
+		// One that is gone meanwhile may have been converted, and be the first
+		// still.
 		if !errors.Is(err, zk.ErrNoNode) {
 			return h, err
 		}
@@ -127,7 +128,8 @@ func (s *session) watchFirst(ctx context.Context, line driver.Line, first string
 	}
 }
 
-// lookForAny returns the head if there is one, else a watch that fires when somebody joins.
+// lookForAny returns the head if there is one, else a watch that fires when
+// somebody joins.
 //
 // It lists before it watches, since a watch on the children of a line that is
 // not empty is told of the comings and goings of others. (When somebody joins
@@ -143,7 +145,7 @@ func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head
 			return driver.Head{}, w, err
 		}
 		w, err = s.standing(ctx, watchKey{onLine, path})
-		if err != nil || w != nil && onlyHeels(w.seen.names) {
+		if err != nil || w != nil && onlySuccessors(w.seen.names) {
 			return driver.Head{}, w, err
 		}
 		h, err := s.readHead(ctx, line)
@@ -156,13 +158,14 @@ func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head
 			if w, err = s.watchAbsent(ctx, path); w != nil || err != nil {
 				return driver.Head{}, w, err
 			}
-		case err != nil || onlyHeels(w.seen.names):
+		case err != nil || onlySuccessors(w.seen.names):
 			return driver.Head{}, w, err
 		}
 	}
 }
 
-// watchAbsent returns a watch that fires when a node comes, nothing if it is there.
+// watchAbsent returns a watch that fires when a node comes, nothing if it is
+// there.
 func (s *session) watchAbsent(ctx context.Context, node string) (*watch, error) {
 	w, err := s.watch(ctx, watchKey{onAbsence, node}, node)
 	if err != nil || !w.seen.there {
@@ -298,7 +301,8 @@ func (s *session) SetRecord(ctx context.Context, line driver.Line, value []byte,
 	return 0, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the node above the record vanished again and again"))
 }
 
-// recordFlight is what the writing of records is in flight under. No contender is called so.
+// recordFlight is what the writing of records is in flight under. No contender
+// is called so.
 const recordFlight = "record"
 
 // putRecord sends a request that writes a record, as part of a flight.

@@ -46,7 +46,8 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	return c.ahead(i), nil
 }
 
-// ahead is the view of the i-th in line; that of one who stands nowhere is behind the last.
+// ahead is the view of the i-th in line; that of one who stands nowhere is
+// behind the last.
 func (c crowd) ahead(i int) driver.View {
 	v := driver.View{Ahead: make([]driver.Place, i), Last: i >= len(c.nodes)-1}
 	for j, n := range c.nodes[:i] {
@@ -138,7 +139,8 @@ func (s *session) mine(ctx context.Context, line driver.Line, id string, joins [
 	return mine, all, err
 }
 
-// find looks for the node that one of the earlier joins of this contender may have made.
+// find looks for the node that one of the earlier joins of this contender may
+// have made.
 func (s *session) find(ctx context.Context, line driver.Line, id string, earlier []*flight) (j driver.Joined, found bool, err error) {
 	for {
 		mine, all, err := s.mine(ctx, line, id, earlier)
@@ -146,8 +148,8 @@ func (s *session) find(ctx context.Context, line driver.Line, id string, earlier
 			return driver.Joined{}, false, err
 		}
 		n := mine[0]
-		if all.hasHeel(n) {
-			s.traces.keep(line, id, trace{key: n.Key, heel: n.heel()})
+		if all.hasSuccessor(n) {
+			s.traces.keep(line, id, trace{key: n.Key, successor: n.successor()})
 		}
 		j := driver.Joined{Place: n.Place, Token: n.token, First: all.nodes[0].Key == n.Key && len(all.strays) == 0}
 		if n.turn > 0 {
@@ -165,7 +167,8 @@ func (s *session) find(ctx context.Context, line driver.Line, id string, earlier
 	}
 }
 
-// List reads the names in one request and each entry in one more, all under way at once.
+// List reads the names in one request and each entry in one more, all under way
+// at once.
 //
 // An entry that is not there any more may have left, or stand in its place
 // under another name: to read on with the next would then leave out somebody

@@ -20,8 +20,8 @@ import (
 // is waited for, which goes when that or the connection goes, whoever waits and
 // however often.
 //
-// A watch leaves m when it has fired, has failed or has lapsed, and not before: socket.fill has
-// to know of all that the Conn might set again.
+// A watch leaves m when it has fired, has failed or has lapsed, and not before:
+// socket.fill has to know of all that the Conn might set again.
 type watches struct {
 	mu    sync.Mutex
 	m     map[watchKey]*watch
@@ -37,12 +37,12 @@ type watchKey struct {
 type watchKind int8
 
 const (
-	onPlace   watchKind = iota // a node: its leaving
-	onLine                     // a line: its children
-	onHead                     // a line: the leaving of its first node, and what is written to that
-	onRecord                   // a record: what is written to it
-	onAbsence                  // a node that is not there: its coming
-	onHeel                     // a heel: its leaving, and what is written to it
+	onPlace     watchKind = iota // a node: its leaving
+	onLine                       // a line: its children
+	onHead                       // a line: the leaving of its first node, and what is written to that
+	onRecord                     // a record: what is written to it
+	onAbsence                    // a node that is not there: its coming
+	onSuccessor                  // a successor node: its leaving, and what is written to it
 )
 
 type watch struct {
@@ -59,8 +59,8 @@ type watch struct {
 // one request, so until the watch fires it is still so.
 type sight struct {
 	names []string // onLine
-	value []byte   // onHead, onRecord and onHeel
-	stat  zk.Stat  // onHead, onRecord and onHeel
+	value []byte   // onHead, onRecord and onSuccessor
+	stat  zk.Stat  // onHead, onRecord and onSuccessor
 	there bool     // all but onLine: the node is there
 }
 
@@ -75,7 +75,8 @@ func (w *watches) find(key watchKey) *watch {
 	return w.m[key]
 }
 
-// add returns the watch of a key, and whether the caller is the one to set it, on the given node.
+// add returns the watch of a key, and whether the caller is the one to set it,
+// on the given node.
 func (w *watches) add(key watchKey, node string) (*watch, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,8 +96,8 @@ func (w *watches) add(key watchKey, node string) (*watch, bool) {
 	return added, true
 }
 
-// spent tells whether the watch has fired or failed. It may take the event away from
-// a waiter, who finds the channel closed then, and looks again.
+// spent tells whether the watch has fired or failed. It may take the event away
+// from a waiter, who finds the channel closed then, and looks again.
 //
 // The service tells of a change before it answers any request that came after
 // the change, and the Conn keeps that order. So one that is not spent has seen
@@ -255,8 +256,8 @@ func (w *watch) request(conn *zk.Conn) (err error) {
 // and goes, and then lists the line again, but those who wait for several are
 // few.
 //
-// A lost connection does not end the wait. It goes on with the next connection, or ends
-// with ctx or the session.
+// A lost connection does not end the wait. It goes on with the next connection,
+// or ends with ctx or the session.
 func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
 	if err := s.checkLine(line); err != nil {
 		return err
@@ -345,7 +346,8 @@ func (s *session) wait(ctx context.Context, look func(told zk.Event) (*watch, er
 	}
 }
 
-// attend waits for what happens first. If that is a new connection, the event is zero.
+// attend waits for what happens first. If that is a new connection, the event
+// is zero.
 func (s *session) attend(ctx context.Context, w *watch, again <-chan struct{}) (zk.Event, error) {
 	select {
 	case <-ctx.Done():
@@ -391,7 +393,8 @@ func (s *session) Survey(ctx context.Context, line driver.Line) (v driver.View, 
 	return v, func(ctx context.Context) error { return s.Watch(ctx, line, v.Ahead...) }, err
 }
 
-// listing is the watch on a line that has seen its children; nil if there is no line.
+// listing is the watch on a line that has seen its children; nil if there is no
+// line.
 func (s *session) listing(ctx context.Context, line driver.Line) (*watch, error) {
 	path := s.path(line)
 	w, err := freshly(ctx, s, path, func() (*watch, error) {

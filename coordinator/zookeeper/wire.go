@@ -13,10 +13,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// socket is one connection of a Conn to a server. It reads whole messages, and looks at the
-// first before the Conn does: the answer to the connect request.
+// socket is one connection of a Conn to a server. It reads whole messages, and
+// looks at the first before the Conn does: the answer to the connect request.
 //
-// The Conn reads in one goroutine at a time, so the fields that reading changes need no lock.
+// The Conn reads in one goroutine at a time, so the fields that reading changes
+// need no lock.
 type socket struct {
 	net.Conn
 	link *link
@@ -28,8 +29,8 @@ type socket struct {
 	lost    error  // why there are no more messages
 }
 
-// maxMessage bounds what is allocated on the word of whoever is at the other end. The listing of a
-// line with a hundred thousand contenders has 10 MiB.
+// maxMessage bounds what is allocated on the word of whoever is at the other
+// end. The listing of a line with a hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, l *link, by time.Time) *socket {
@@ -70,7 +71,8 @@ func (s *socket) fill() (err error) {
 	if s.rest, err = readMessage(s.in, maxMessage); err == nil {
 		return nil
 	}
-	// Whole messages are what makes this safe: nothing was begun that this could end up inside.
+	// Whole messages are what makes this safe: nothing was begun that this
+	// could end up inside.
 	s.lost, s.rest = err, nil
 	for _, n := range s.link.lapse() {
 		s.rest = n.appendLapsed(s.rest)
@@ -81,8 +83,9 @@ func (s *socket) fill() (err error) {
 	return nil
 }
 
-// handshake reads the answer to the connect request, within the time that is left for it. If the
-// link does not like it, the Conn sees a failed handshake and takes the next server.
+// handshake reads the answer to the connect request, within the time that is
+// left for it. If the link does not like it, the Conn sees a failed handshake
+// and takes the next server.
 func (s *socket) handshake() error {
 	if err := s.Conn.SetReadDeadline(s.by); err != nil {
 		return err
@@ -104,7 +107,8 @@ func (s *socket) handshake() error {
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
-// SetReadDeadline is the Conn's. During the handshake it would be ten times too late.
+// SetReadDeadline is the Conn's. During the handshake it would be ten times too
+// late.
 func (s *socket) SetReadDeadline(t time.Time) error {
 	if !s.greeted {
 		return nil
@@ -112,13 +116,14 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 	return s.Conn.SetReadDeadline(t)
 }
 
-// Write never fails. When it cannot write it closes the connection, and the Conn learns
-// of it from the next read.
+// Write never fails. When it cannot write it closes the connection, and the
+// Conn learns of it from the next read.
 //
-// The Conn answers a request whose write fails at once, and once more when it clears
-// away what was outstanding. The second answer has no room for a request that repeats the
-// credentials after a reconnect, and none for one that Close interrupts: the Conn then
-// blocks for ever, holding its lock. The read side reports each failure exactly once.
+// The Conn answers a request whose write fails at once, and once more when it
+// clears away what was outstanding. The second answer has no room for a request
+// that repeats the credentials after a reconnect, and none for one that Close
+// interrupts: the Conn then blocks for ever, holding its lock. The read side
+// reports each failure exactly once.
 func (s *socket) Write(p []byte) (int, error) {
 	if _, err := s.Conn.Write(p); err != nil {
 		s.drop()
@@ -129,8 +134,8 @@ func (s *socket) Write(p []byte) (int, error) {
 // Close closes the connection at once.
 func (s *socket) Close() error { return closeNow(s.Conn) }
 
-// closeNow closes a connection. TLS would first send a farewell, and wait five seconds
-// for room in the buffers of a peer that has stopped reading.
+// closeNow closes a connection. TLS would first send a farewell, and wait five
+// seconds for room in the buffers of a peer that has stopped reading.
 func closeNow(c net.Conn) error {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.NetConn().Close()
@@ -141,11 +146,11 @@ func closeNow(c net.Conn) error {
 // drop makes the Conn connect again, elsewhere if there is an elsewhere.
 func (s *socket) drop() { _ = s.Close() }
 
-// The client library hides what a session needs to know of itself: the timeout that the
-// service granted, and the password with which it can be continued or ended on
-// another connection. Both are in the answer to the connect request, so this
-// file reads that one message, and writes the two that end a session. (For the notice of a
-// change, see socket.fill.)
+// The client library hides what a session needs to know of itself: the timeout
+// that the service granted, and the password with which it can be continued or
+// ended on another connection. Both are in the answer to the connect request,
+// so this file reads that one message, and writes the two that end a session.
+// (For the notice of a change, see socket.fill.)
 
 const (
 	opCloseSession    = -11
@@ -155,8 +160,8 @@ const (
 	maxSessionTimeout = 1<<31 - 1  // milliseconds
 )
 
-// hello is what the service answers to a connect request. A session of 0 means that the
-// session asked for is over.
+// hello is what the service answers to a connect request. A session of 0 means
+// that the session asked for is over.
 type hello struct {
 	timeout time.Duration
 	session int64
@@ -203,8 +208,8 @@ func (n notice) appendIn(b []byte, state zk.State) []byte {
 	return append(b, n.path...)
 }
 
-// parseHello reads the answer to a connect request: version, timeout, session, password,
-// and from some servers whether they are read-only.
+// parseHello reads the answer to a connect request: version, timeout, session,
+// password, and from some servers whether they are read-only.
 func parseHello(m []byte) (hello, error) {
 	const fixed = 4 + 4 + 4 + 8 + 4
 	if len(m) < fixed {
@@ -226,8 +231,8 @@ func parseHello(m []byte) (hello, error) {
 func (h hello) appendConnect(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+8+4+len(h.passwd)))
 	b = binary.BigEndian.AppendUint32(b, 0) // version
-	// "I have seen nothing yet": a server that lags is good enough for ending a session,
-	// which its leader decides.
+	// "I have seen nothing yet": a server that lags is good enough for ending a
+	// session, which its leader decides.
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b = binary.BigEndian.AppendUint32(b, uint32(h.timeout.Milliseconds()))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.session))
@@ -235,8 +240,8 @@ func (h hello) appendConnect(b []byte) []byte {
 	return append(b, h.passwd...)
 }
 
-// end ends the session over a fresh connection. After nil the session is over at the
-// service and its nodes are gone.
+// end ends the session over a fresh connection. After nil the session is over
+// at the service and its nodes are gone.
 //
 // Both requests are sent at once: the service reads the second when it has
 // accepted the first. To wait for the answer to the first would do harm where
@@ -262,7 +267,8 @@ func (h hello) end(conn io.ReadWriter) error {
 	if answer.session == 0 {
 		return nil // over already
 	}
-	// The first message on this connection can only be the reply: xid, zxid, error.
+	// The first message on this connection can only be the reply: xid, zxid,
+	// error.
 	message, err = readMessage(in, maxHandshake)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@
  *   -DCANCELS=n    so many calls are given up
  *   -DDROPS=n      so many joins have no answer but that their entry is there
  *   -DOPS=n        so many times an operator deletes an entry or the tail, or ends a session
- *   -DSWEEPS=n     so many marks go at any moment: a lister takes one for left over, or a heel's second has passed
+ *   -DSWEEPS=n     so many marks go at any moment: a lister takes one for left over, or a successor's second has passed
  *   -DBREAKS=n     so many watches break
  *   -DMARKNEWER    a mark counts if it is newer than the entry, whatever life of that name it is of
  *   -DPASSDOWN     a writer that was first, and went on as a reader, leaves by a pass, too
@@ -36,7 +36,7 @@
  *   -DNOOWNWATCH   a follower does not watch its own entry
  *   -DSOLENEAREST  who is named the nearest passes for the only one ahead
  *   -DSOLECONVERTS the only one ahead passes by being converted, too
- *   -DHEEL         ZooKeeper: the mark is there from the join on, and whoever leaves otherwise removes it
+ *   -DSUCCESSOR         ZooKeeper: the mark is there from the join on, and whoever leaves otherwise removes it
  */
 #ifndef N
 #define N 3
@@ -103,7 +103,7 @@ bool dead[N];  /* the session's context has ended */
 byte floor[N]; /* what the session was told: no view is older */
 bool holds[N], writes[N];
 #ifdef ZK
-bool heel[N]; /* the entry has a second node, by which the next one finds it */
+bool successor[N]; /* the entry has a second node, by which the next one finds it */
 #endif
 bool removed[N]; /* an operator has deleted the entry, or ended the session */
 bool cancelled[N], finished[N];
@@ -236,7 +236,7 @@ inline unmark(k) {
  * removed: what follows one that was first is first. */
 inline remove(pass) {
 	rev++;
-#ifdef HEEL
+#ifdef SUCCESSOR
 	md[i] = (pass || mp[i] == 0 -> md[i] : rev);
 #else
 	if
@@ -282,12 +282,12 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 		od;
 		j = 0;
 		if
-		:: heel[i] = 1; swapped = 1 /* in a line that is busy */
+		:: successor[i] = 1; swapped = 1 /* in a line that is busy */
 		:: true
 		fi;
-		p = (heel[i] && p != NONE && heel[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
-#ifdef HEEL
-		mp[i] = (heel[i] -> rev : 0);
+		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
+#ifdef SUCCESSOR
+		mp[i] = (successor[i] -> rev : 0);
 #endif
 #else
 		p = tail; /* the entry that the tail names, of that very life: the tail's revision is the entry's */
@@ -378,7 +378,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.session.lookAtHeel */
+lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.session.lookAtSuccessor */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK

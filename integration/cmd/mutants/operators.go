@@ -26,10 +26,10 @@ var ofOperators = []mutation{{
 	new:    `.Then(s.deletes(line, e, false, nil)...)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestRemoveOfAnEarlierLifeDeletesNothing"}},
 }, {
-	name: "zookeeper-remove-leaves-the-heel", promise: "P5",
-	what:   "Remove lets the heel stand that the next in line waits with.",
+	name: "zookeeper-remove-leaves-the-successor-node", promise: "P5",
+	what:   "Remove lets the successor node stand that the next in line waits with.",
 	file:   "coordinator/zookeeper/operator.go",
-	old:    `		tr.heel = n.heel()`,
+	old:    `		tr.successor = n.successor()`,
 	new:    ``,
-	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveTakesTheHeelToo"}},
+	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveTakesTheSuccessorToo"}},
 }}

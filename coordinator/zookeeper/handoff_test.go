@@ -64,9 +64,9 @@ func (tr *tree) count(node string, creates int32) {
 	tr.nodes[node] = n
 }
 
-func heels(tr *tree) (names []string) {
+func successors(tr *tree) (names []string) {
 	for _, name := range tr.below("/app/m/a") {
-		if strings.HasPrefix(name, heelPrefix) {
+		if strings.HasPrefix(name, successorPrefix) {
 			names = append(names, name)
 		}
 	}
@@ -108,14 +108,14 @@ func TestBusyHandOverTakesNoLook(t *testing.T) {
 	if m, r, l := f.count(opMulti)-multis, f.count(opGet)-reads, f.count(opChildren)-lists; m != 2*turns || r != turns || l != 0 {
 		t.Errorf("%d turns took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", turns, m, r, l)
 	}
-	if names := heels(tr); len(names) != 2 {
-		t.Errorf("heels %q; want that of the holder and that of the one before", names)
+	if names := successors(tr); len(names) != 2 {
+		t.Errorf("successor nodes %q; want that of the holder and that of the one before", names)
 	}
 	ok(t, sessions[turns%2].Pass(soon(t, time.Second), "m/a", ahead.Place))
 	eventually(t, "what was left is cleared away", func() bool { return len(tr.below("/app/m/a")) == 0 })
 }
 
-// TestFirstAfterAPassTakesNoLook: the heel of the one directly ahead says that nobody is.
+// TestFirstAfterAPassTakesNoLook: the successor node of the one directly ahead says that nobody is.
 func TestFirstAfterAPassTakesNoLook(t *testing.T) {
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
@@ -133,8 +133,8 @@ func TestFirstAfterAPassTakesNoLook(t *testing.T) {
 	}
 }
 
-// TestQuietLineHasNoHeels: when nobody has come for a while, a pair of requests is as small as it was.
-func TestQuietLineHasNoHeels(t *testing.T) {
+// TestQuietLineHasNoSuccessors: when nobody has come for a while, a pair of requests is as small as it was.
+func TestQuietLineHasNoSuccessors(t *testing.T) {
 	f, tr, s := openTree(t)
 	busy(t, tr, s)
 	for i := range quietAfter {
@@ -149,8 +149,8 @@ func TestQuietLineHasNoHeels(t *testing.T) {
 	}
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	j := testFollow(t, s, 99)
-	if names := heels(tr); len(names) != 0 {
-		t.Errorf("heels %q in a quiet line", names)
+	if names := successors(tr); len(names) != 0 {
+		t.Errorf("successor nodes %q in a quiet line", names)
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	after := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
@@ -159,11 +159,11 @@ func TestQuietLineHasNoHeels(t *testing.T) {
 	}
 }
 
-// TestHeelsAreNobody: a line of heels is empty to everybody.
-func TestHeelsAreNobody(t *testing.T) {
+// TestSuccessorsAreNobody: a line of successor nodes is empty to everybody.
+func TestSuccessorsAreNobody(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")
-	for _, name := range []string{"heel_0000000003", "heel_0000000007"} {
+	for _, name := range []string{"successor_0000000003", "successor_0000000007"} {
 		tr.put("/app/m/a/"+name, "passed_x_0000000000000001_5_")
 	}
 	tr.count("/app/m/a", 8)
@@ -195,11 +195,11 @@ func TestHeelsAreNobody(t *testing.T) {
 	}
 	ok(t, s.Leave(ctx, "m/a", j.Place))
 	if left := tr.below("/app/m/a"); len(left) != 0 {
-		t.Errorf("whoever was the first lets heels lie: %q", left)
+		t.Errorf("whoever was the first lets successor nodes lie: %q", left)
 	}
 }
 
-// TestOnlyAPassPasses: whatever else becomes of the heel or its entry.
+// TestOnlyAPassPasses: whatever else becomes of the successor node or its entry.
 func TestOnlyAPassPasses(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, f *fake, tr *tree, a *session, own driver.Joined){
 		"leave": func(t *testing.T, _ *fake, _ *tree, a *session, own driver.Joined) {
@@ -215,7 +215,7 @@ func TestOnlyAPassPasses(t *testing.T) {
 		},
 		"expiry": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
 			n, _ := parseNode(own.Place.Key)
-			tr.cutDown("/app/m/a/" + n.heel())
+			tr.cutDown("/app/m/a/" + n.successor())
 			tr.cutDown("/app/m/a/" + n.Key)
 		},
 	} {
@@ -232,14 +232,14 @@ func TestOnlyAPassPasses(t *testing.T) {
 				t.Errorf("told %+v", got)
 			}
 			n, _ := parseNode(first.Place.Key)
-			if slices.Contains(heels(tr), n.heel()) {
-				t.Error("the heel stands")
+			if slices.Contains(successors(tr), n.successor()) {
+				t.Error("the successor node stands")
 			}
 		})
 	}
 }
 
-// TestPassDuringAReconnectIsToldAfterwards: the heel says it still.
+// TestPassDuringAReconnectIsToldAfterwards: the successor node says it still.
 func TestPassDuringAReconnectIsToldAfterwards(t *testing.T) {
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
@@ -267,8 +267,8 @@ var waysOut = map[string]func(s *session, own driver.Place) error{
 	"forget": func(s *session, own driver.Place) error { return s.Forget(context.Background(), "m/a", own.ID) },
 }
 
-// TestHeelThatIsGoneKeepsNobody: somebody has deleted it, and its entry leaves all the same.
-func TestHeelThatIsGoneKeepsNobody(t *testing.T) {
+// TestSuccessorThatIsGoneKeepsNobody: somebody has deleted it, and its entry leaves all the same.
+func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
 	ways := maps.Clone(waysOut)
 	ways["convert"] = func(s *session, own driver.Place) error {
 		n, _ := parseNode(own.Key)
@@ -283,8 +283,8 @@ func TestHeelThatIsGoneKeepsNobody(t *testing.T) {
 			_, tr, s := openTree(t)
 			busy(t, tr, s)
 			own := testFollow(t, s, 1)
-			for _, heel := range heels(tr) {
-				tr.cutDown("/app/m/a/" + heel)
+			for _, successor := range successors(tr) {
+				tr.cutDown("/app/m/a/" + successor)
 			}
 			ok(t, leave(s, own.Place))
 			if left := tr.below("/app/m/a"); len(left) != 0 || len(s.traces.m) != 0 {
@@ -302,16 +302,16 @@ func testToken(s *session, n node) driver.Token {
 	return driver.Token(stat.Czxid)
 }
 
-// TestHeelThatCannotBeWrittenToIsDeleted: else whoever follows would go on waiting for it.
-func TestHeelThatCannotBeWrittenToIsDeleted(t *testing.T) {
+// TestSuccessorThatCannotBeWrittenToIsDeleted: else whoever follows would go on waiting for it.
+func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
 	first, second := testFollow(t, s, 1), testFollow(t, s, 2)
 	n, _ := parseNode(first.Place.Key)
 	tr.mu.Lock()
-	heel := tr.nodes["/app/m/a/"+n.heel()]
-	heel.version = 1
-	tr.nodes["/app/m/a/"+n.heel()] = heel
+	successor := tr.nodes["/app/m/a/"+n.successor()]
+	successor.version = 1
+	tr.nodes["/app/m/a/"+n.successor()] = successor
 	tr.mu.Unlock()
 	told := follow(t.Context(), s, second.Place, second.Nearest)
 	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
@@ -319,12 +319,12 @@ func TestHeelThatCannotBeWrittenToIsDeleted(t *testing.T) {
 		t.Errorf("told %+v", got)
 	}
 	if names := tr.below("/app/m/a"); len(names) != 2 {
-		t.Errorf("in line %q; want the second and its heel", names)
+		t.Errorf("in line %q; want the second and its successor node", names)
 	}
 }
 
-// TestEntryThatIsGoneLeavesNoHeel: an operator has deleted the entry alone.
-func TestEntryThatIsGoneLeavesNoHeel(t *testing.T) {
+// TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry alone.
+func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 	for name, leave := range waysOut {
 		_, tr, s := openTree(t)
 		busy(t, tr, s)
@@ -334,21 +334,21 @@ func TestEntryThatIsGoneLeavesNoHeel(t *testing.T) {
 			t.Errorf("%s = %v", name, err)
 		}
 		n, _ := parseNode(other.Place.Key)
-		if left := heels(tr); !slices.Equal(left, []string{n.heel()}) {
-			t.Errorf("%s: heels %q; want that of the other one", name, left)
+		if left := successors(tr); !slices.Equal(left, []string{n.successor()}) {
+			t.Errorf("%s: successor nodes %q; want that of the other one", name, left)
 		}
 	}
 }
 
-// TestLineOfManyNumbersHasNoHeels: where numbers run out they tell nobody's neighbour.
-func TestLineOfManyNumbersHasNoHeels(t *testing.T) {
+// TestLineOfManyNumbersHasNoSuccessors: where numbers run out they tell nobody's neighbour.
+func TestLineOfManyNumbersHasNoSuccessors(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
 	tr.count("/app/m/a", 2147483645)
 	for i := range 2 {
 		j := testFollow(t, s, i)
 		n, _ := parseNode(j.Place.Key)
-		if j.Nearest != (driver.Place{}) || i == 1 && n.heel() != "" {
+		if j.Nearest != (driver.Place{}) || i == 1 && n.successor() != "" {
 			t.Errorf("join %d: %+v", i, j)
 		}
 		defer func() {
@@ -360,18 +360,18 @@ func TestLineOfManyNumbersHasNoHeels(t *testing.T) {
 	}
 }
 
-// TestRefusedHeelKeepsNobodyOut: whatever is wrong with it, the join goes on without.
-func TestRefusedHeelKeepsNobodyOut(t *testing.T) {
+// TestRefusedSuccessorKeepsNobodyOut: whatever is wrong with it, the join goes on without.
+func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
 	tr.mu.Lock()
 	next := tr.nodes["/app/m/a"].creates + 1
 	tr.mu.Unlock()
-	tr.put("/app/m/a/"+heelName(next+1), "") // which counts as one that was made
+	tr.put("/app/m/a/"+successorName(next+1), "") // which counts as one that was made
 	own := testFollow(t, s, 1)
 	n, _ := parseNode(own.Place.Key)
-	if len(heels(tr)) != 1 {
-		t.Errorf("heels %q", heels(tr))
+	if len(successors(tr)) != 1 {
+		t.Errorf("successor nodes %q", successors(tr))
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
 }
