@@ -83,8 +83,13 @@ type jitterySession struct {
 	d *jittery
 }
 
-// Capabilities are the session's, with what is replaced.
-func (s *jitterySession) Capabilities() driver.Capabilities { return s.Offer(s) }
+// Capabilities are the session's, with what is replaced, if the world has any.
+func (s *jitterySession) Capabilities() driver.Capabilities {
+	if s.d.w.core {
+		return driver.Capabilities{}
+	}
+	return s.Offer(s)
+}
 
 func (s *jitterySession) linger(ctx context.Context, op memory.Op, id string) {
 	s.d.linger(ctx, op, s.ID(), id)

@@ -24,8 +24,8 @@ type plan struct {
 // planned reads the plan from the environment.
 func planned(env func(string) string) (plan, error) {
 	p := plan{base: baseSeed, seeds: 150, recipe: env("BATON_SIM_RECIPE")}
-	if p.recipe != "" && !slices.Contains(recipeKinds, p.recipe) {
-		return p, fmt.Errorf("BATON_SIM_RECIPE=%q: want one of %v", p.recipe, recipeKinds)
+	if all := slices.Concat(recipeKinds, coreKinds); p.recipe != "" && !slices.Contains(all, p.recipe) {
+		return p, fmt.Errorf("BATON_SIM_RECIPE=%q: want one of %v", p.recipe, all)
 	}
 	numbers := map[string]uint64{}
 	for _, name := range []string{"BATON_SEED", "BATON_SEEDS", "BATON_SIM_BASE"} {

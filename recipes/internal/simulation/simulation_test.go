@@ -224,6 +224,19 @@ func (sum *totals) everySite(t *testing.T) {
 	}
 }
 
+// TestSimulationOnTheCore: these recipes need no capability of a driver.
+func TestSimulationOnTheCore(t *testing.T) {
+	for _, recipe := range coreKinds {
+		grants := 0
+		for seed := range uint64(100) {
+			grants += simulate(t, seed, recipe).grants
+		}
+		if grants < 1000 {
+			t.Errorf("%s: %d grants", recipe, grants)
+		}
+	}
+}
+
 // TestSameSeedIsSameWorld: a seed that failed is of use only if it fails again. When a session ends, those who were in a pause
 // between two attempts are woken in one instant, and who of them is the first to open the next session is up to the scheduler. That
 // was seen in one of 200 worlds, so a few may differ here.

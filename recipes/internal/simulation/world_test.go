@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,6 +32,7 @@ type world struct {
 	longest time.Duration // for which a request or a reply is held up
 	lasts   time.Duration // until all is mended
 	stale   bool          // views may be of the past
+	core    bool          // the service has no capabilities
 	names   []*name
 	slots   []*slot
 	book    *book
@@ -97,11 +99,19 @@ type name struct {
 // recipeKinds are what a name can be.
 var recipeKinds = []string{"mutex", "rwlock", "semaphore", "election"}
 
+// onCore before a recipe means that the service offers the core of the
+// contract and no capabilities.
+const onCore = "core-"
+
+// coreKinds are the recipes that are simulated on the core.
+var coreKinds = []string{onCore + "mutex", onCore + "rwlock"}
+
 // newWorld draws a world. It starts nothing.
 func newWorld(seed uint64, recipe string) *world {
+	recipe, core := strings.CutPrefix(recipe, onCore)
 	r := rand.New(rand.NewPCG(seed, 0x62a70e))
 	w := &world{
-		seed: seed, began: time.Now(), book: newBook(), mended: make(chan struct{}), ending: make(chan struct{}),
+		seed: seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}), ending: make(chan struct{}),
 		looks: map[string]look{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
 		closedBy: map[*memory.Driver]string{},
 		draws:    map[string]uint64{}, labels: map[string]string{}, lines: map[driver.Line]*line{},
