@@ -125,7 +125,7 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request, standing fun
 	// term would be two leaders to their owners, with one value between them.
 	// The check above sees to that but for the moment in which a term is being
 	// resigned: its handle is over by then, and its entry not yet.
-	r.Mode, r.Exclusive, r.Unconverted, r.Fresh = mode, true, true, true
+	r.Mode, r.Exclusive, r.Fresh = mode, true, true
 	if standing != nil {
 		r.Rule = func(ahead []driver.Place) recipes.Verdict { // asked for each view, and for none before
 			standing()

@@ -77,6 +77,10 @@ func busy(t *testing.T, s site, root string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Whoever has met others in a queue leaves a successor node the next time.
+	if _, err := waiting.Lock(within(t, 300*time.Millisecond)); err == nil {
+		t.Fatal("two hold")
+	}
 	go func() {
 		defer close(done)
 		_, _ = waiting.Lock(ctx)

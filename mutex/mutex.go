@@ -99,7 +99,7 @@ func (m *Mutex) Name() string { return m.line.Name() }
 // service owes an answer; ErrSessionLost when the session ended while waiting;
 // ErrRemoved when somebody deleted the place in line; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Exclusive: true, Unconverted: true})
+	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Exclusive: true})
 }
 
 // TryLock is Lock that does not wait its turn: if somebody holds or waits, it
@@ -107,7 +107,7 @@ func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 // It leaves nothing in the line and wakes nobody. On ZooKeeper a follower that
 // lags may still show a holder who has just left.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Exclusive: true, Unconverted: true, Try: true, Alone: true})
+	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Exclusive: true, Try: true, Alone: true})
 }
 
 func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {

@@ -22,7 +22,6 @@ type attempt struct {
 	joined  driver.Joined
 	last    bool // nobody could be behind it and take it for a waiter
 	first   bool // it was admitted as the first in line
-	sole    bool // one was ahead of it and no other, and is never converted: once that one has left, it is the first
 	waited  bool // it was not admitted at once
 
 	// What it knows of the record; see Terms.
@@ -202,7 +201,6 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err erro
 		case !v.Admitted && a.Try:
 			return v, false, coordinator.ErrTaken
 		case !v.Admitted:
-			a.sole = a.Unconverted && a.Exclusive && len(view.Ahead) == 1
 			if a.sharing == willing && len(v.Watch) > 0 && crowdAhead(view.Ahead) {
 				a.sharing = now
 			}

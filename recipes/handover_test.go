@@ -3,7 +3,6 @@ package recipes_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/mutex"
-	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/rwlock"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -200,7 +198,7 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 			t.Error(err)
 		}
 		b.calls("one gave up", made{follows: 1, leaves: 1})
-		c.calls("the one ahead gave up", made{looks: 1, watches: 1, follows: 1}) // it watches its own entry
+		c.calls("the one ahead gave up", made{looks: 1, follows: 1}) // it watches its own entry
 		if len(third.got) != 0 {
 			t.Error("the one behind it was admitted")
 		}
@@ -210,14 +208,13 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 	})
 }
 
-// TestSecondInLineNeedsNoWord: nobody but the first is ahead of it. Where entries can be converted it looks whether that one has left.
-func TestSecondInLineNeedsNoWord(t *testing.T) {
+// TestSecondInLineLooksIfNobodyPassed: an operator may have removed it together with the first.
+func TestSecondInLineLooksIfNobodyPassed(t *testing.T) {
 	for what, c := range map[string]struct {
-		ask   func(*runner) *attempt
-		line  driver.Line
-		looks int32
+		ask  func(*runner) *attempt
+		line driver.Line
 	}{
-		"mutex": {(*runner).lock, "mutex/n", 0}, "election": {(*runner).campaign, "election/n", 0}, "write lock": {(*runner).write, "rwlock/n", 1},
+		"mutex": {(*runner).lock, "mutex/n"}, "election": {(*runner).campaign, "election/n"}, "write lock": {(*runner).write, "rwlock/n"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			runners(t, func(a, b, last *runner) {
@@ -225,32 +222,13 @@ func TestSecondInLineNeedsNoWord(t *testing.T) {
 				between, third := c.ask(b), c.ask(last)
 				between.cancel()
 				<-between.got
-				last.calls("the one between gave up", made{looks: 1, watches: 1 - c.looks, follows: 2})
+				last.calls("the one between gave up", made{looks: 1, follows: 2})
 				a.svc.Remove(c.line, a.svc.Snapshot(c.line)[0].Key)
-				last.calls("the first was removed", made{looks: c.looks})
+				last.calls("the first was removed", made{looks: 1})
 				last.serve(third)
 				last.calls("served", made{passes: 1})
 			})
 		})
-	}
-}
-
-// TestUnconvertedRequestHasOneMode: whoever waits for it need not look whether it was converted.
-func TestUnconvertedRequestHasOneMode(t *testing.T) {
-	c, err := coordinator.New(memory.NewService().Driver(), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(t.Context())
-	l, err := recipes.NewLine(c, "mine", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range []recipes.Request{{Held: "h"}, {Lesser: "r"}} {
-		r.Op, r.Mode, r.Exclusive, r.Unconverted = "lock", "w", true, true
-		if _, err := l.Acquire(t.Context(), r); !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), r.Held+r.Lesser) {
-			t.Errorf("%v", err)
-		}
 	}
 }
 
@@ -263,7 +241,7 @@ func TestThirdInLineLooks(t *testing.T) {
 		c.calls("the one ahead gave up", made{looks: 1, follows: 2})
 		second.cancel()
 		<-second.got
-		c.calls("the next one ahead gave up, too", made{looks: 1, watches: 1, follows: 1})
+		c.calls("the next one ahead gave up, too", made{looks: 1, follows: 1})
 		if len(last.got) != 0 {
 			t.Error("the one behind it was admitted")
 		}

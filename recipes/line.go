@@ -99,11 +99,6 @@ type Request struct {
 	// be entered as well (see Acquire), and to which it is converted when only
 	// such are left. Empty: there is none.
 	Lesser string
-	// Unconverted: no entry of the line is ever converted. All requests of the
-	// line say so, or none; they have neither Held nor Lesser. Then whoever has
-	// seen that one is ahead and no other is admitted when that has left, in
-	// whatever way.
-	Unconverted bool
 	// Fresh: stand in line also when the context carries a hold.
 	Fresh bool
 	// Payload is shown by listings, instead of the line's.
@@ -135,8 +130,6 @@ func (l *Line) AcquireInto(ctx context.Context, h *Hold, r Request) error {
 	switch {
 	case r.Rule == nil == (r.Terms == nil) || r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
 		return invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
-	case r.Unconverted && (r.Held != "" || r.Lesser != ""):
-		return invalid("%s %q: an unconverted request has no mode to convert to; this one has %q", r.Op, l.name, r.Held+r.Lesser)
 	case len(r.Payload) > MaxPayload:
 		return invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
 	case h == nil || h.ctx.grant != nil:

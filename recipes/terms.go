@@ -141,7 +141,7 @@ func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error)
 	a.slept = a.Terms != nil
 	switch {
 	case v.Next:
-		return a.session.Follow(ctx, a.line.line, a.joined.Place, v.Watch[0], a.sole)
+		return a.session.Follow(ctx, a.line.line, a.joined.Place, v.Watch[0])
 	case a.sharing == willing && len(v.Watch) > 0:
 		return false, a.awaitCompany(ctx, v)
 	}

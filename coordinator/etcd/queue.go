@@ -274,9 +274,9 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		joined = s.existing(a, e)
 		joined.First = inQueue == 1
 		return joined, false, nil
-	case len(marks) > 0:
-		again, err = s.sweep(ctx, marks)
-		return joined, again, err
+	case len(marks) > 0: // somebody else may delete them at the same moment: the next attempt finds out
+		_, err = s.sweep(ctx, marks)
+		return joined, err == nil, err
 	case a.Record != 0 && modRevision(read(1)) != int64(a.Record):
 		s.removed(a.prefix)
 		return joined, false, driver.ErrStale

@@ -113,14 +113,14 @@ func (s *Session) Await(ctx context.Context, line driver.Line, places ...driver.
 const ownWatchDelay = time.Second
 
 // Follow waits until the place directly ahead has left the queue, and reports whether own is
-// now the first. It knows that from a handoff; or, with sole, because own has seen that place
-// ahead and no other, and the places ahead only ever disappear.
+// known to be the first: that place has handed it on. After any other leaving
+// the caller reads the queue: own may have been removed in the same moment.
 //
 // The error is ErrRemoved when own is not in the queue any more though the
-// session lives. A wait that is neither sole nor longer than ownWatchDelay need
-// not notice that: an operator's removal of own can be overtaken by the
-// handoff, and the hold is notified of it then. For the rest it is like Await.
-func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place, sole bool) (first bool, err error) {
+// session lives. A wait that is not longer than ownWatchDelay need not notice
+// that: an operator's removal of own can be overtaken by the handoff, and the
+// hold is notified of it then. For the rest it is like Await.
+func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (first bool, err error) {
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchOwn := func() {
@@ -128,11 +128,7 @@ func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 			cancel(errGone)
 		}
 	}
-	delay := ownWatchDelay
-	if sole { // no handoff shows that own still stands
-		delay = 0
-	}
-	timer := time.AfterFunc(delay, func() { s.Go(watchOwn) })
+	timer := time.AfterFunc(ownWatchDelay, func() { s.Go(watchOwn) })
 	defer timer.Stop()
 	passed := false
 	err = s.wait(following, "await", line, func(ctx context.Context) (err error) {
@@ -148,7 +144,7 @@ func (s *Session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 	case err != nil:
 		return false, err
 	}
-	return passed || sole, nil
+	return passed, nil
 }
 
 // wait runs a request that is answered when something happens, and not before.

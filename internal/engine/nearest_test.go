@@ -71,7 +71,7 @@ func TestFollowSaysWhoseEntryIsGone(t *testing.T) {
 		follow := func() <-chan error {
 			got := make(chan error, 1)
 			go func() {
-				passed, err := s.Follow(w.Context(), line, own.Place, ahead, false)
+				passed, err := s.Follow(w.Context(), line, own.Place, ahead)
 				if passed {
 					w.Error("a foreign entry passed")
 				}

@@ -75,7 +75,7 @@ func (s *Session) acquire(ctx context.Context, line *recipes.Line, r recipes.Req
 	if s.ctx.Err() != nil {
 		return nil, s.expired()
 	}
-	r.Mode, r.Exclusive, r.Unconverted, r.Fresh = "x", true, true, true
+	r.Mode, r.Exclusive, r.Fresh = "x", true, true
 	h, err := line.Acquire(ctx, r)
 	switch {
 	case err == nil && h.Session() != s.session.ID():

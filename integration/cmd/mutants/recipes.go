@@ -58,20 +58,6 @@ var ofRecipes = []mutation{{
 	new:    `	if g.passes.Key != "" {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderThatWasAWriterDoesNotPass"}},
 }, {
-	name: "second-behind-any", promise: "P1",
-	what:   "Whoever waits for the one directly ahead takes it for the only one.",
-	file:   "recipes/attempt.go",
-	old:    `a.Exclusive && len(view.Ahead) == 1`,
-	new:    `a.Exclusive && len(view.Ahead) > 0`,
-	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestThirdInLineLooks"}},
-}, {
-	name: "second-behind-a-writer", promise: "P1",
-	what:   "Whoever waits for the only one ahead takes itself for the first when that one is converted.",
-	file:   "recipes/attempt.go",
-	old:    `a.sole = a.Unconverted && `,
-	new:    `a.sole = `,
-	caught: []test{{pkg: "recipes", name: "TestSecondInLineNeedsNoWord"}},
-}, {
 	name: "semaphores-follow", promise: "P1",
 	what:   "One who waits for permits, behind another who does, follows that one, and would take its pass for a grant.",
 	file:   "recipes/terms.go",
