@@ -152,6 +152,36 @@ func TestAloneJoinsALineOfMarks(t *testing.T) {
 	}
 }
 
+// TestJoinWhoseMarksAnotherOneDeletes: it was once a success without an entry.
+func TestJoinWhoseMarksAnotherOneDeletes(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	again := contender()
+	again.Again = true
+	key := mark(s.keys.contender(line, again.ID, s.lease, again.Mode))
+	f.mu.Lock()
+	f.rev++
+	f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.lease), CreateRevision: f.rev, ModRevision: f.rev}
+	f.mu.Unlock()
+	swept := false
+	f.before = func(_ context.Context, r *pb.TxnRequest) error {
+		if len(r.Success) == 1 && r.Success[0].GetRequestDeleteRange() != nil { // just before it arrives
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			swept = true
+			delete(f.kvs, key)
+		}
+		return nil
+	}
+	j, err := s.Join(t.Context(), line, again)
+	if err != nil || j.Token == 0 {
+		t.Errorf("%+v, %v", j, err)
+	}
+	if !swept {
+		t.Error("no marks were to be deleted")
+	}
+}
+
 // J5
 func TestJoinOfRevokedLeaseIsLost(t *testing.T) {
 	f, c := newFake(t)
