@@ -102,6 +102,26 @@ func (s site) link(t *testing.T, ttl time.Duration) link {
 	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), leave}
 }
 
+// joined waits until the trap holds the reply to a join that was applied, as the probe sees it. ZooKeeper removes a line
+// that is empty, and refuses the join that comes next: that reply is let through, and the one after it is held.
+func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
+	t.Helper()
+	for range 3 {
+		if err := trap.Wait(within(t, patience)); err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			if inLine(t, probe) == 1 {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		trap = l.proxy.HoldReply(l.join)
+		l.proxy.Heal()
+	}
+	t.Fatal("no join was applied")
+}
+
 // meter is a client whose requests are counted.
 type meter struct {
 	*coordinator.Client
