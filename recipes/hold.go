@@ -170,6 +170,10 @@ func (g *grant) end(ctx context.Context) error {
 	return err
 }
 
+// Converts reports whether the service can convert an entry at all. Where it
+// cannot, Convert is ErrInvalid.
+func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
+
 // Convert changes the mode in which this hold stands in line, to one that
 // excludes less. Whoever it made wait is told. When ctx ends first, or the
 // service refuses, the error says so, with Maybe set, and the conversion goes

@@ -37,9 +37,9 @@ func withFallbacks(s driver.Session) driver.Capabilities {
 // fallback is the optional operations made of the core, or their refusal.
 type fallback struct{ driver.Session }
 
-// headInterval is how long a change of a value, or a first join, may go unnoticed where
+// HeadInterval is how long a change of a value, or a first join, may go unnoticed where
 // there is no HeadWatcher.
-const headInterval = time.Second
+const HeadInterval = time.Second
 
 // Follow waits for the entry ahead, and knows nothing of how it left.
 func (f fallback) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
@@ -56,7 +56,7 @@ func (f fallback) Write(context.Context, driver.Line, driver.Place, []byte) erro
 	return invalid("the value of an entry cannot be changed on this service")
 }
 
-// Head reads the first entry every headInterval, and as soon as it has left.
+// Head reads the first entry every HeadInterval, and as soon as it has left.
 func (f fallback) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
 	for {
 		entries, err := f.List(ctx, line, 1)
@@ -76,9 +76,9 @@ func (f fallback) Head(ctx context.Context, line driver.Line, known driver.Versi
 	}
 }
 
-// pause waits for headInterval, or until one of the entries has left.
+// pause waits for HeadInterval, or until one of the entries has left.
 func (f fallback) pause(ctx context.Context, line driver.Line, entries []driver.Entry) error {
-	bound, cancel := context.WithTimeout(ctx, headInterval)
+	bound, cancel := context.WithTimeout(ctx, HeadInterval)
 	defer cancel()
 	if len(entries) == 0 {
 		<-bound.Done()

@@ -549,6 +549,9 @@ func (w *world) next(l *line) {
 	used, version := 0, ""
 	for i, e := range l.entries {
 		if l.name.recipe == "semaphore" {
+			if n := len(l.limits); w.core && n > 0 && l.joined[e.Token] <= l.limits[n-1].at {
+				break // it came by another limit, and cannot say that it holds
+			}
 			used += permitsOf(e.Mode)
 			if _, v, asks := strings.Cut(e.Mode, "v"); asks && version != "" && v != version {
 				break // they went by different limits, and may have to wait until those who hold say so

@@ -9,6 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // leaderAt is who is first in line from a moment on. A zero token is nobody.
@@ -58,12 +59,16 @@ func (l *line) led(token coordinator.Token, value string, since time.Duration) b
 
 // auditWatchers: in the calm, who observes an election has been shown who is first in line.
 func (w *world) auditWatchers() {
+	prompt := w.prompt
+	if w.core { // the first in line is read time and again
+		prompt += engine.HeadInterval
+	}
 	for label, o := range w.watchers {
 		if !o.listens {
 			continue
 		}
 		first := o.line.heads[len(o.line.heads)-1]
-		if w.now()-max(o.since, first.at, w.calmFrom) <= w.prompt {
+		if w.now()-max(o.since, first.at, w.calmFrom) <= prompt {
 			continue
 		}
 		if !o.shown || o.token != first.token || o.value != first.value {

@@ -104,7 +104,7 @@ var recipeKinds = []string{"mutex", "rwlock", "semaphore", "election"}
 const onCore = "core-"
 
 // coreKinds are the recipes that are simulated on the core.
-var coreKinds = []string{onCore + "mutex", onCore + "rwlock"}
+var coreKinds = []string{onCore + "mutex", onCore + "rwlock", onCore + "semaphore", onCore + "election"}
 
 // newWorld draws a world. It starts nothing.
 func newWorld(seed uint64, recipe string) *world {

@@ -1,0 +1,46 @@
+package coredriver_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/coordinatortest"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/integration/internal/coredriver"
+)
+
+// TestConformance runs the suite without any capability.
+func TestConformance(t *testing.T) {
+	const absent, local, none = "the driver has the core only", "calls do not cross a network", "the service keeps no such thing"
+	coordinatortest.Run(t, coordinatortest.Harness{
+		TTL: 10 * time.Second, OddTTL: 2 * time.Hour, GrantedTTL: time.Hour,
+		Bubble: synctest.Test,
+		Lacks: map[coordinatortest.Lever]string{
+			coordinatortest.Handoff: absent, coordinatortest.Converter: absent, coordinatortest.Writer: absent,
+			coordinatortest.HeadWatcher: absent, coordinatortest.Operator: absent,
+			coordinatortest.Hold: local, coordinatortest.Reset: local, coordinatortest.Strand: local, coordinatortest.Events: local,
+			coordinatortest.Restart: none, coordinatortest.Compact: none, coordinatortest.Watches: none,
+		},
+		Start: func(*testing.T) coordinatortest.Service {
+			svc := coredriver.NewService()
+			return coordinatortest.Service{
+				Connect: func() (coordinatortest.Client, error) { return coordinatortest.Client{Driver: svc.Driver()}, nil },
+				Expire:  func(_ context.Context, s driver.Session) error { return found(svc.End(s.ID())) },
+				Remove: func(_ context.Context, line driver.Line, p driver.Place) error {
+					return found(svc.Remove(line, p.Key))
+				},
+				Sessions: func(context.Context) (int, error) { return svc.Sessions(), nil },
+			}
+		},
+	})
+}
+
+func found(ok bool) error {
+	if !ok {
+		return errors.New("not found")
+	}
+	return nil
+}
