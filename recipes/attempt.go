@@ -150,7 +150,7 @@ func (a *attempt) wait(ctx context.Context) error {
 	a.share()
 	for v := a.glance(); ; v = (Verdict{}) {
 		if a.sharing == now {
-			if admitted, err := a.survey(ctx); admitted || err != nil {
+			if admitted, err := a.watchQueue(ctx); admitted || err != nil {
 				return err
 			}
 		}

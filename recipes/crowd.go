@@ -9,13 +9,13 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// A line is crowded when many contenders of few sessions stand in it: many
+// A queue is crowded when many contenders of few sessions stand in it: many
 // goroutines, that is, of few processes. There it is cheaper that each session
-// reads the line whenever somebody leaves, once for all of its contenders, than
-// that each contender is woken by the one ahead, looks, and converts its entry
-// to wake the next one; and several can be admitted at once. Only contenders
-// with Terms share a reading: of the others, one at a time is admitted, and it
-// is told by who leaves.
+// watches the queue, once for all of its contenders, than that each contender
+// is woken by the one ahead, reads the queue, and converts its entry to wake
+// the next one; and several can be admitted at once. Only contenders with Terms
+// share the watch: of the others, one at a time is admitted, and it is notified
+// by the one that leaves. It takes a service that can watch a queue.
 const (
 	manyPlaces  = 16  // from which it pays,
 	manyEach    = 3   // with so many for each session;
@@ -36,7 +36,7 @@ func crowdAhead(ahead []driver.Place) bool {
 	return crowded(len(ahead), len(sessions))
 }
 
-// sharing is how a contender stands to the reading of the line that is shared in its session.
+// sharing is how a contender stands to the watch of the queue that is shared in its session.
 type sharing int8
 
 const (
@@ -46,61 +46,61 @@ const (
 	not                    // it has found that the line is not crowded, and waits alone once
 )
 
-// share says whether a contender is to begin with the shared reading: if others
-// do it, that costs it nothing.
+// share says whether a contender begins with the shared watch: if there is one,
+// that costs nothing.
 func (a *attempt) share() {
-	if a.Terms == nil || a.Try {
+	if a.Terms == nil || a.Try || !a.session.WatchesQueues() {
 		return
 	}
 	a.sharing = willing
-	surveyed, stop := a.session.Surveyed(a.line.line, func() {})
+	watched, stop := a.session.QueueWatched(a.line.line, func() {})
 	stop()
-	if surveyed {
+	if watched {
 		a.sharing = now
 	}
 }
 
 // errCompany ends the wait of one who waits alone when others of its session
-// begin to read the line.
-var errCompany = errors.New("others survey the line")
+// begin to watch the queue.
+var errCompany = errors.New("others watch the queue")
 
-// awaitCompany is awaitAlone until others of the session begin to survey the
-// line: of them nobody converts its entry to wake this one.
+// awaitCompany is awaitAlone until others of the session begin to watch the
+// queue: of them nobody converts its entry to wake this one.
 func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
 	alone, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	surveyed, stop := a.session.Surveyed(a.line.line, func() { cancel(errCompany) })
+	watched, stop := a.session.QueueWatched(a.line.line, func() { cancel(errCompany) })
 	defer stop()
-	if surveyed {
+	if watched {
 		a.sharing = now
 		return nil
 	}
 	err := a.awaitAlone(alone, v)
-	if errors.Is(err, errCompany) && ctx.Err() == nil {
+	if errors.Is(err, errCompany) { // if ctx has ended as well, the watch says so
 		a.sharing = now
 		return nil
 	}
 	return err
 }
 
-// survey waits until the rule admits the contender, or until there is something
+// watchQueue waits until the rule admits the contender, or until there is something
 // else to find out than who stands ahead.
-func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
+func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 	a.slept = true
 	for asked := a.record; ; {
 		var other bool // record, of which nobody was asked yet
 		record := asked
-		err := a.session.Survey(ctx, a.line.line, a.joined.Place, a.record, func(l engine.Lineup) bool {
-			own := l.At(a.joined.Place)
-			if admitted = a.Rule(l.Places[:own]).Admitted; admitted {
-				a.last = shared(l.Places, own)
+		err := a.session.WatchQueue(ctx, a.line.line, a.joined.Place, a.record, func(v engine.QueueView) bool {
+			own := v.At(a.joined.Place)
+			if admitted = a.Rule(v.Places[:own]).Admitted; admitted {
+				a.last = shared(v.Places, own)
 			}
 			a.waited = a.waited || !admitted
-			if l.Told.After(a.told) {
-				a.told = l.Told
+			if v.Told.After(a.told) {
+				a.told = v.Told
 			}
-			record, other = l.Record, l.Record != a.record && l.Record != asked
-			return admitted || other || !crowded(len(l.Places), l.Sessions)
+			record, other = v.Record, v.Record != a.record && v.Record != asked
+			return admitted || other || !crowded(len(v.Places), v.Sessions)
 		})
 		switch {
 		case errors.Is(err, coordinator.ErrRefused), // what was asked for all may be granted to one
@@ -124,7 +124,7 @@ func (a *attempt) survey(ctx context.Context) (admitted bool, err error) {
 
 // shared says of one who is admitted that nobody behind is likely to wait for
 // its entry to be converted: of each session that waits there, the last
-// contender sees a crowd ahead, and if one surveys the line all of that session
+// contender sees a crowd ahead, and if one watches the queue all of that session
 // do. Were it wrong, the settling of the hold would tell whoever waits, a
 // quarter of a second later.
 func shared(places []driver.Place, own int) bool {

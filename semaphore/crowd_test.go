@@ -23,8 +23,8 @@ func (p party) crowd(n int) (waiting []*wait) {
 	return waiting
 }
 
-// TestHandOverInACrowdCostsFourRequestsHoweverManyWait: who waits shares the reading of the line with all others of its session.
-func TestHandOverInACrowdCostsFourRequestsHoweverManyWait(t *testing.T) {
+// TestHandOverInACrowdCostsThreeRequestsHoweverManyWait: all waiters of a session share one watch of the queue.
+func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
 	for _, waiters := range []int{50, 100, 400} {
 		parties(t, 5, func(a, b party) {
 			var held []*semaphore.Permit
@@ -42,15 +42,15 @@ func TestHandOverInACrowdCostsFourRequestsHoweverManyWait(t *testing.T) {
 				a.release(held[0])
 				next(1)
 			}
-			a.costs("leave; read the line, read the limit; watch the line", 4, 1, func() { a.release(held[0]) })
+			a.costs("leave; show the queue, read the limit", 3, 1, func() { a.release(held[0]) })
 			next(1)
 			b.link.Delay(time.Millisecond, time.Millisecond)
-			before := a.svc.Stats().Requests[memory.OpAhead]
+			before := a.svc.Stats().Requests[memory.OpQueue]
 			a.release(held[:3]...)
 			time.Sleep(20 * time.Millisecond)
 			synctest.Wait()
-			if n := a.svc.Stats().Requests[memory.OpAhead] - before; n > 2 {
-				t.Errorf("the line was read %d times for three who leave at once", n)
+			if n := a.svc.Stats().Requests[memory.OpQueue] - before; n > 3 {
+				t.Errorf("the queue was shown %d times for three who leave at once", n)
 			}
 			b.link.Delay(0, 0)
 			next(3)
@@ -206,14 +206,14 @@ func TestCrowdLosesItsSession(t *testing.T) {
 	})
 }
 
-// TestRefusalForOneOfACrowdIsNotForAll: the reading that they share is refused, and their own are not.
+// TestRefusalForOneOfACrowdIsNotForAll: the watch that they share is refused, and their own reads are not.
 func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 	parties(t, 1, func(a, b party) {
 		p := a.acquire(1)
 		waiting := b.crowd(20)
 		refused := false
 		a.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
-			if r.Op == memory.OpAhead && r.ID == "" && !refused {
+			if r.Op == memory.OpQueue && !refused {
 				refused, f.Err = true, errors.New("busy with something else")
 			}
 			return f
@@ -223,7 +223,7 @@ func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 			b.release(w.eventually())
 		}
 		if !refused {
-			t.Error("nobody read the line for others")
+			t.Error("nobody watched the queue for others")
 		}
 		a.empty()
 	})

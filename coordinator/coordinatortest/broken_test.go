@@ -81,7 +81,7 @@ func flaws() []flaw {
 		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), watchFlaws(),
 		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
 		headFlaws(), recordFlaws(), setRecordFlaws(),
-		leaveFlaws(), checkFlaws(), removeFlaws(), linesFlaws(), followFlaws(), followWaitFlaws(), passFlaws(), sessionFlaws(), callFlaws(),
+		leaveFlaws(), checkFlaws(), removeFlaws(), linesFlaws(), followFlaws(), followWaitFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
 	)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -294,4 +296,132 @@ func (x subject) resetIsNoChange(e *env) {
 		e.is(o.err, x.call+" after a broken connection", driver.ErrUnavailable)
 	default:
 	}
+}
+
+var queueCases = []testCase{
+	{name: "Q1/a queue is shown with what the session has finished", body: queueFresh},
+	{name: "Q1/each change is shown", body: queueChanges},
+	{name: "Q1/a conversion is shown", body: queueConversion},
+	{name: "Q1/changes while disconnected are shown", needs: []Lever{Hold, Reset}, body: queueDisconnected},
+}
+
+// queueWatcher is a WatchQueue under way.
+type queueWatcher struct {
+	*outcome
+	mu    sync.Mutex
+	views [][]driver.Place
+}
+
+// watchQueue starts to watch a queue, until a view has as many places as last.
+// While the service is unavailable it begins again.
+func (e *env) watchQueue(s session, line driver.Line, last int) *queueWatcher {
+	w := &queueWatcher{}
+	w.outcome = e.start(func() error {
+		for {
+			over := false
+			err := s.WatchQueue(e.ctx, line, func(places []driver.Place) bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if over {
+					e.lateShow.Store(true)
+				}
+				w.views = append(w.views, slices.Clone(places))
+				over = len(places) == last
+				return !over
+			})
+			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
+				return err
+			}
+		}
+	})
+	return w
+}
+
+// latest is what was shown last.
+func (w *queueWatcher) latest() []driver.Place {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.views) == 0 {
+		return nil
+	}
+	return w.views[len(w.views)-1]
+}
+
+// showsQueue waits until the watcher was shown exactly these places.
+func (e *env) showsQueue(w *queueWatcher, after string, want ...driver.Joined) {
+	places := make([]driver.Place, len(want))
+	for i, j := range want {
+		places[i] = j.Place
+	}
+	e.eventually("WatchQueue shows "+sprint(ids(places))+" after "+after, func() bool { return slices.Equal(w.latest(), places) })
+}
+
+// queueFresh: the first view has what the session did before, and lacks what it removed.
+func queueFresh(e *env) {
+	a, b, line := e.open(), e.open(), e.line()
+	for range 5 {
+		first, own, gone := e.join(a, line), e.join(b, line), e.join(b, line)
+		e.leave(b, line, gone.Place)
+		var view []driver.Place
+		err := b.WatchQueue(e.soon(), line, func(places []driver.Place) bool { view = slices.Clone(places); return false })
+		e.ok(err, "WatchQueue whose first view ends it")
+		e.same(ids(view), []string{first.Place.ID, own.Place.ID}, "the first view:")
+		e.leave(a, line, first.Place)
+		e.leave(b, line, own.Place)
+	}
+}
+
+// queueChanges: of joins and leavings, of its own session and of another one, and when a session ends.
+func queueChanges(e *env) {
+	a, b, line := e.open(), e.open(), e.line()
+	w := e.watchQueue(b, line, 4)
+	first := e.join(a, line)
+	e.showsQueue(w, "a join", first)
+	second := e.join(b, line)
+	e.showsQueue(w, "a join of its own session", first, second)
+	third := e.join(a, line)
+	e.leave(a, line, first.Place)
+	e.showsQueue(w, "a join and a leaving", second, third)
+	e.ok(a.Close(e.soon()), "Close")
+	e.showsQueue(w, "the end of a session", second)
+	e.leave(b, line, second.Place)
+	e.eventually("WatchQueue shows nobody after all have left", func() bool { return len(w.latest()) == 0 })
+	for range 4 {
+		e.join(b, line)
+	}
+	if err := e.ends(w.outcome, e.Patience, "WatchQueue whose show returns false"); err != nil {
+		e.fail("nil", "WatchQueue whose show returns false: %v", err)
+	}
+	e.leave(b, line, e.join(b, line).Place)
+	e.settle()
+	if e.lateShow.Load() {
+		e.fail("show is not called again", "WatchQueue calls show after it has returned false")
+	}
+}
+
+// queueConversion: the entry that was converted stands where it stood.
+func queueConversion(e *env) {
+	q := e.queue()
+	w := e.watchQueue(q.behind, q.line, 0)
+	e.showsQueue(w, "three joins", q.first, q.own, q.last)
+	q.own = e.convert(q.s, q.line, q.own, "r", "")
+	e.showsQueue(w, "a conversion", q.first, q.own, q.last)
+}
+
+// queueDisconnected: the watch is set again, or fails, and nothing is missed.
+func queueDisconnected(e *env) {
+	d := e.duel()
+	w := e.watchQueue(d.behind, d.line, 0)
+	e.showsQueue(w, "two joins", d.first, d.second)
+	d.cut()
+	d.client.Link.Reset()
+	third := e.join(d.ahead, d.line)
+	e.leave(d.ahead, d.line, d.first.Place)
+	e.settle()
+	d.client.Link.Reset()
+	d.client.Link.Heal()
+	e.showsQueue(w, "changes while its client was disconnected", d.second, third)
+	ctx, cancel := context.WithCancel(e.ctx)
+	cancel()
+	e.is(d.behind.WatchQueue(ctx, d.line, func([]driver.Place) bool { return true }), "WatchQueue whose context has ended", context.Canceled)
 }

@@ -81,6 +81,7 @@ var clauses = map[string]string{
 	"E1": `A line in which somebody stood during all of the call is there, whatever session that is of.`,
 	"E2": `A line in which nobody stood at any moment of the call is not there, whatever the service keeps of it: a record, an empty place, what was left by Pass.`,
 
+	"Q1": `Of several changes in a row all but the last may be skipped. The last is never missed, even over reconnects and compactions, and nothing that is older than what was shown before is shown after it. W3 and W4 hold for it.`,
 	"H1": `The state is at least as new as everything that this session finished before, and as what Head returned before. Of several changes in a row all but the last may be skipped; the last is never missed, even over reconnects and compactions.`,
 	"H2": `It waits for the first entry alone: the comings, goings and writes of others wake nobody. While the line is empty it waits for somebody to join.`,
 	"H3": `When ctx ends it returns the context's error and leaves at the service at most one watch, which goes when what it watched changes. W4 holds for it too.`,
@@ -107,7 +108,7 @@ var cases = join(
 	joinCases, aloneCases, staleCases, viewCases, lastCases, wholeCases,
 	leavingCases, watchCases,
 	convertCases, convertedCases, lateConvertCases, raceCases, writeCases, lateWriteCases,
-	leaveCases, followCases, followedCases, followWaitCases, chainCases, forgetCases, checkCases, removeCases, listCases, linesCases,
+	leaveCases, followCases, followedCases, followWaitCases, chainCases, queueCases, forgetCases, checkCases, removeCases, listCases, linesCases,
 	headCases, headChangeCases, headToldCases, headWaitCases,
 	recordCases, recordToldCases, setRecordCases,
 	closeCases,

@@ -25,6 +25,8 @@ type env struct {
 	clients []Client
 	opened  []session
 	lacks   atomic.Pointer[lacking] // a capability that a call in the background wanted
+
+	lateShow atomic.Bool // a WatchQueue has called show after that returned false
 }
 
 func newEnv(t *testing.T, h Harness) *env {
@@ -318,6 +320,8 @@ const (
 	Writer      Lever = "Writer"
 	HeadWatcher Lever = "HeadWatcher"
 	Operator    Lever = "Operator"
+
+	QueueWatcher Lever = "QueueWatcher"
 )
 
 // capabilities tells which capabilities a session has.
@@ -325,7 +329,7 @@ func capabilities(s driver.Session) map[Lever]bool {
 	c := s.Capabilities()
 	return map[Lever]bool{
 		Handoff: c.Handoff != nil, Converter: c.Converter != nil, Writer: c.Writer != nil,
-		HeadWatcher: c.HeadWatcher != nil, Operator: c.Operator != nil,
+		HeadWatcher: c.HeadWatcher != nil, QueueWatcher: c.QueueWatcher != nil, Operator: c.Operator != nil,
 	}
 }
 
@@ -368,7 +372,7 @@ func (h Harness) check(s Service, c Client) error {
 		}
 	}
 	for lever := range h.Lacks {
-		if _, known := has[lever]; !known && !slices.Contains([]Lever{Handoff, Converter, Writer, HeadWatcher, Operator}, lever) {
+		if _, known := has[lever]; !known && !slices.Contains([]Lever{Handoff, Converter, Writer, HeadWatcher, QueueWatcher, Operator}, lever) {
 			return fmt.Errorf("harness: Lacks names %q, which is no lever", lever)
 		}
 	}
@@ -401,6 +405,7 @@ type Full struct {
 	driver.Converter
 	driver.Writer
 	driver.HeadWatcher
+	driver.QueueWatcher
 	driver.Operator
 }
 
@@ -410,7 +415,7 @@ type session = Full
 // WithCapabilities returns a session with its capabilities as methods.
 func WithCapabilities(s driver.Session) Full {
 	c := s.Capabilities()
-	full := Full{s, c.Handoff, c.Converter, c.Writer, c.HeadWatcher, c.Operator}
+	full := Full{s, c.Handoff, c.Converter, c.Writer, c.HeadWatcher, c.QueueWatcher, c.Operator}
 	if full.Handoff == nil {
 		full.Handoff = lacking{"Handoff"}
 	}
@@ -422,6 +427,9 @@ func WithCapabilities(s driver.Session) Full {
 	}
 	if full.HeadWatcher == nil {
 		full.HeadWatcher = lacking{"HeadWatcher"}
+	}
+	if full.QueueWatcher == nil {
+		full.QueueWatcher = lacking{"QueueWatcher"}
 	}
 	if full.Operator == nil {
 		full.Operator = lacking{"Operator"}
@@ -435,6 +443,7 @@ type Optional interface {
 	driver.Converter
 	driver.Writer
 	driver.HeadWatcher
+	driver.QueueWatcher
 	driver.Operator
 }
 
@@ -452,6 +461,9 @@ func (f Full) Offer(w Optional) driver.Capabilities {
 	}
 	if c.HeadWatcher != nil {
 		c.HeadWatcher = w
+	}
+	if c.QueueWatcher != nil {
+		c.QueueWatcher = w
 	}
 	if c.Operator != nil {
 		c.Operator = w
@@ -480,6 +492,8 @@ func (l lacking) Convert(context.Context, driver.Line, driver.Joined, string, []
 func (l lacking) Write(context.Context, driver.Line, driver.Place, []byte) error { panic(l) }
 
 func (l lacking) Head(context.Context, driver.Line, driver.Version) (driver.Head, error) { panic(l) }
+
+func (l lacking) WatchQueue(context.Context, driver.Line, func([]driver.Place) bool) error { panic(l) }
 
 func (l lacking) Check(context.Context, driver.Line, string, driver.Token) error { panic(l) }
 

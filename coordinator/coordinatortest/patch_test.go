@@ -40,28 +40,29 @@ type (
 // patched is a session with some methods replaced; nil leaves a method as it is.
 type patched struct {
 	session
-	id        string
-	ttl       time.Duration
-	slack     *time.Duration
-	done      chan struct{}
-	convert   convertFunc
-	write     writeFunc
-	head      headFunc
-	record    recordFunc
-	setRecord setRecordFunc
-	renew     func(ctx context.Context) error
-	join      func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error)
-	ahead     func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error)
-	watch     func(ctx context.Context, line driver.Line, places []driver.Place) error
-	follow    followFunc
-	leave     func(ctx context.Context, line driver.Line, own driver.Place) error
-	pass      func(ctx context.Context, line driver.Line, own driver.Place) error
-	forget    func(ctx context.Context, line driver.Line, id string) error
-	check     func(ctx context.Context, line driver.Line, key string, token driver.Token) error
-	remove    func(ctx context.Context, line driver.Line, key string, token driver.Token) error
-	lines     func(ctx context.Context) ([]driver.Line, error)
-	list      func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
-	close     func(ctx context.Context) error
+	id         string
+	ttl        time.Duration
+	slack      *time.Duration
+	done       chan struct{}
+	convert    convertFunc
+	write      writeFunc
+	head       headFunc
+	record     recordFunc
+	setRecord  setRecordFunc
+	renew      func(ctx context.Context) error
+	join       func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error)
+	ahead      func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error)
+	watch      func(ctx context.Context, line driver.Line, places []driver.Place) error
+	follow     followFunc
+	watchQueue func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error
+	leave      func(ctx context.Context, line driver.Line, own driver.Place) error
+	pass       func(ctx context.Context, line driver.Line, own driver.Place) error
+	forget     func(ctx context.Context, line driver.Line, id string) error
+	check      func(ctx context.Context, line driver.Line, key string, token driver.Token) error
+	remove     func(ctx context.Context, line driver.Line, key string, token driver.Token) error
+	lines      func(ctx context.Context) ([]driver.Line, error)
+	list       func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
+	close      func(ctx context.Context) error
 }
 
 // Capabilities are the replaced methods: those that are not do what the session does.
@@ -130,6 +131,13 @@ func (s *patched) Follow(ctx context.Context, line driver.Line, own, ahead drive
 		return s.follow(ctx, line, own, ahead)
 	}
 	return s.session.Follow(ctx, line, own, ahead)
+}
+
+func (s *patched) WatchQueue(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+	if s.watchQueue != nil {
+		return s.watchQueue(ctx, line, show)
+	}
+	return s.session.WatchQueue(ctx, line, show)
 }
 
 func (s *patched) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {

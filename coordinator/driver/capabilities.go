@@ -102,15 +102,19 @@ type HeadWatcher interface {
 	Head(ctx context.Context, line Line, known Version) (Head, error)
 }
 
-// QueueWatcher reads a whole queue and watches it in one step, for many contenders of
-// one session that would each read it.
+// QueueWatcher watches a whole queue, for many contenders of one session that would each
+// read it.
 //
-// Without it, Baton reads the queue with Ahead and watches all places with Watch.
+// Without it, each contender reads the queue with Ahead and waits with Watch.
 type QueueWatcher interface {
-	// Survey is Ahead of the zero Place. change, called at most once after a view that shows
-	// somebody, waits until the queue has changed since, by a join or by a leaving; it may
-	// end without that. For its errors and what is left at the service it is like Watch.
-	Survey(ctx context.Context, line Line) (v View, change func(context.Context) error, err error)
+	// WatchQueue shows the places of a queue, in order: first as new as everything that
+	// this session finished before, and again when somebody has joined or left. It goes on
+	// until show returns false, and then returns nil.
+	//
+	// Q1: Of several changes in a row all but the last may be skipped. The last is never
+	// missed, even over reconnects and compactions, and nothing that is older than what was
+	// shown before is shown after it. W3 and W4 hold for it.
+	WatchQueue(ctx context.Context, line Line, show func([]Place) bool) error
 }
 
 // Operator is for people and for resources that check tokens.

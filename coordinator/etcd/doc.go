@@ -39,11 +39,11 @@
 //	           for one that is to be alone in a line with a tail or marks left over; one or two more when a Forget of the same
 //	           session crossed it; one more for a refusal, unless it is to be alone
 //	Ahead      one serializable read, keys only
-//	Follow     one watch, on a stream that the client's watches share, and one read of the two keys after its creation; after
-//	           a second a look at the follower's own key, and one watch for all followers of the session in that line
+//	Follow     one watch, on a stream that the client's watches share, and one read of the two keys after its creation
 //	Watch      one watch on the same stream, and one look at the key after
 //	           its creation unless nothing was written since the last Ahead; several places
-//	           take one watch on the line and one read of it, which all who wait so in the session share
+//	           take one watch on the line and one read of it
+//	WatchQueue one watch and one read, however often the line changes
 //	Convert    one transaction
 //	Write      one transaction; one more if the reply to an earlier one was lost
 //	Pass,      one delete for who joined an empty line, else one transaction, which makes or
@@ -155,7 +155,7 @@
 //	request.go   joins under way, batches of requests, what an error means
 //	queue.go     Join, Leave, Forget; handoff.go: what Pass leaves
 //	view.go      Ahead and List
-//	wait.go      Watch and Follow; tape.go: one watch for many who wait for many
+//	wait.go      Watch and Follow; queuewatch.go: WatchQueue
 //	entry.go     Convert, Write, Guard; state.go: Head and Record
 //	names.go     the names of keys; operator.go: Check, Examine, Lines, Remove
 //	foreign.go   queues shared with etcd's package concurrency

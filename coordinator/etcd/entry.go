@@ -63,7 +63,6 @@ func (s *session) Convert(
 		}
 		if e != (entry{}) {
 			s.writes.drop(old.contender)
-			s.finished(line, e.rev)
 			return s.keys.place(line, e), nil
 		}
 	}
@@ -71,7 +70,6 @@ func (s *session) Convert(
 		return driver.Place{}, s.failed(ctx, err)
 	}
 	s.writes.drop(old.contender)
-	s.finished(line, resp.Header.Revision)
 	if resp.Succeeded {
 		return s.keys.place(line, entry{key, resp.Header.Revision}), nil
 	}

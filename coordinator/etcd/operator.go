@@ -262,6 +262,5 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	if !resp.Succeeded {
 		return driver.ErrGone
 	}
-	s.finished(line, resp.Header.Revision)
 	return nil
 }

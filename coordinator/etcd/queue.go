@@ -202,7 +202,6 @@ func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 		}
 	}
 	s.memory.joined(a, e.rev, j.First)
-	s.finished(a.queue, e.rev)
 	return j
 }
 
@@ -213,7 +212,6 @@ func (s *session) joinFailed(ctx context.Context, a *attempt, c *call, err error
 		case look != nil:
 			return driver.Joined{}, look
 		case e != entry{}: // others may have joined before it and since: First stays false
-			s.finished(a.queue, e.rev)
 			return s.existing(a, e), nil
 		}
 	}
@@ -270,7 +268,6 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 	switch {
 	case len(own) > 0:
 		e := entry{string(own[0].Key), own[0].CreateRevision}
-		s.finished(a.queue, e.rev)
 		joined = s.existing(a, e)
 		joined.First = inQueue == 1
 		return joined, false, nil
@@ -373,14 +370,12 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, handoff 
 		if err != nil {
 			return false, err
 		}
-		s.finished(line, resp.Header.Revision)
 		return resp.Deleted > 0, nil
 	}
 	resp, err := s.c.Txn(ctx).If(e.stands()).Then(s.deletes(line, e.entry, handoff, s.memory.marksOf(e.contender))...).Commit()
 	if err != nil {
 		return false, err
 	}
-	s.finished(line, resp.Header.Revision)
 	return resp.Succeeded, nil
 }
 
@@ -415,11 +410,9 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	}
 	resp, err := s.c.Txn(s.lead(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
-		dropped, again := s.c.Txn(s.lead(ctx)).Then(drop...).Commit()
-		if again != nil {
-			return s.failed(ctx, again)
+		if _, err := s.c.Txn(s.lead(ctx)).Then(drop...).Commit(); err != nil {
+			return s.failed(ctx, err)
 		}
-		s.finished(line, dropped.Header.Revision)
 		if s.joins.late(contender) {
 			return driver.Wrap(driver.ErrUnavailable, answer(err))
 		}
@@ -430,7 +423,6 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 		return s.failed(ctx, err)
 	}
 	s.removed(contender)
-	s.finished(line, resp.Header.Revision)
 	if !resp.Responses[len(drop)].GetResponseTxn().Succeeded {
 		s.end()
 		return driver.ErrSessionLost

@@ -40,7 +40,6 @@ type session struct {
 	joins  joins
 	writes writes
 	memory memory
-	tapes  tapes
 	// seen is the newest revision that a Watch has told about, a floor of later views (V1).
 	seen atomic.Int64
 	// nearest is who stood directly ahead in the last view, for Watch to save its look.
@@ -89,11 +88,11 @@ func newNonce() string {
 // ID is the lease in hex, as etcdctl writes it.
 func (s *session) ID() string { return s.id }
 
-// Capabilities are all but a watch of a whole queue, and etcd wants IDs to be used again: it keeps
-// each name that was ever used, and walks over it when it reads the queue.
+// Capabilities are all that recipes of Baton's own layout use. etcd wants IDs to be used again:
+// it keeps each name that was ever used, and walks over it when it reads the queue.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
-		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, Operator: s, ReuseIDs: true,
+		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s, ReuseIDs: true,
 	}
 }
 
@@ -148,9 +147,9 @@ func (s *session) watchSentinel(shown int64) {
 	const pause = 250 * time.Millisecond
 
 	defer close(s.stopped)
-	w := &wait{s.sentinel, shown}
+	w := &wait{made: map[string]int64{s.sentinel.key: s.sentinel.rev}, newest: s.sentinel, shown: shown}
 	for s.life.Err() == nil {
-		if s.awaitLeaving(s.life, w) == nil {
+		if s.awaitLeaving(s.life, "", w) == nil {
 			s.end()
 			return
 		}

@@ -106,7 +106,6 @@ func (s *session) Record(ctx context.Context, line driver.Line, known driver.Ver
 			return driver.Record{}, s.failed(ctx, err)
 		}
 		now := record(r.kvs)
-		s.finished(line, int64(now.Version))
 		return now, nil
 	}
 	var now driver.Record
@@ -134,7 +133,6 @@ func (s *session) Record(ctx context.Context, line driver.Line, known driver.Ver
 	if err != nil {
 		return driver.Record{}, err
 	}
-	s.finished(line, rev)
 	return now, nil
 }
 

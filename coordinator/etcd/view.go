@@ -62,9 +62,6 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 
 // whole reads all places by quorum (V4).
 func (s *session) whole(ctx context.Context, line driver.Line) (driver.View, error) {
-	if all, ok := s.taped(ctx, line); ok {
-		return driver.View{Ahead: all, Last: true}, nil
-	}
 	r, err := s.get(ctx, clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 	if err != nil {
 		return driver.View{}, s.failed(ctx, err)

@@ -266,41 +266,41 @@ func (st *streams) failed(md metadata.MD, err error) {
 	st.gen.CompareAndSwap(gen, gen+1)
 }
 
-// wait is what one call of Watch for one place waits for. Its events are those
-// of the one entry and, of a foreign key that is made again, of later ones.
+// wait is what one call of Watch waits for: the end of one of several entries.
 type wait struct {
-	entry
-	shown int64 // a revision at which a view showed the entry, or 0
+	made   map[string]int64 // their create revisions, by key
+	newest entry            // of them
+	shown  int64            // a revision at which a view showed the only one, or 0
 }
 
-// entries reads the handles of places: the create revisions, by key, and the
-// newest of all. gone says that the places themselves show that one has left.
-func (s *session) entries(line driver.Line, places []driver.Place) (made map[string]int64, newest entry, gone bool, err error) {
+// entries reads the handles of places. gone says that the places themselves
+// show that one has left.
+func (s *session) entries(line driver.Line, places []driver.Place) (w *wait, gone bool, err error) {
 	if len(places) == 0 {
-		return nil, newest, false, invalid("no places to watch")
+		return nil, false, invalid("no places to watch")
 	}
-	made = make(map[string]int64, len(places))
+	w = &wait{made: make(map[string]int64, len(places))}
 	for _, p := range places {
 		e, ok := s.keys.entry(line, p)
 		if !ok {
-			return nil, newest, false, invalid("%q is no place of line %q", p.Key, line)
+			return nil, false, invalid("%q is no place of line %q", p.Key, line)
 		}
-		if old, twice := made[e.key]; twice && old != e.rev {
-			return nil, newest, true, nil // two lives of one foreign key: the older one is over
+		if old, twice := w.made[e.key]; twice && old != e.rev {
+			return nil, true, nil // two lives of one foreign key: the older one is over
 		}
-		made[e.key] = e.rev
-		if e.rev > newest.rev {
-			newest = e
+		w.made[e.key] = e.rev
+		if e.rev > w.newest.rev {
+			w.newest = e
 		}
 	}
-	return made, newest, false, nil
+	return w, false, nil
 }
 
 // Watch waits on the caller's own goroutine, once the watch is there: of the
-// one place, or of the line for several. Creating watches takes a round trip
-// each, one after the other, and each would want a look and a goroutine. What
-// one for all costs is that the events of others in the line arrive here too;
-// they go no further (W2). When ctx ends, the client tells the server to drop
+// one place, or of the whole queue for several. Creating watches takes a round
+// trip each, one after the other. What one for all costs is that the leavings
+// of others arrive here too; they go no further (W2). Puts are not sent: they
+// say nothing of a leaving. When ctx ends, the client tells the server to drop
 // the watch (W3).
 //
 // While the service cannot be reached at all the client goes on trying by itself, and so does
@@ -309,59 +309,61 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	if err := s.alive(); err != nil {
 		return err
 	}
-	made, newest, gone, err := s.entries(line, places)
-	switch {
-	case err != nil || gone:
+	w, gone, err := s.entries(line, places)
+	if err != nil || gone {
 		return err
-	case len(made) > 1:
-		return s.awaitAny(ctx, line, made, newest.rev)
 	}
-	w := &wait{entry: newest}
-	if near := s.nearest.Load(); near != nil && near.key == places[0].Key {
+	if near := s.nearest.Load(); len(w.made) == 1 && near != nil && near.key == places[0].Key {
 		w.shown = near.rev
 	}
-	return s.awaitLeaving(ctx, w)
+	return s.awaitLeaving(ctx, s.keys.line(line), w)
 }
 
-// awaitLeaving returns nil when the one place is gone. Puts are not sent: they
-// say nothing of a leaving.
-func (s *session) awaitLeaving(ctx context.Context, w *wait) error {
-	return s.await(ctx, w.key, []clientv3.OpOption{clientv3.WithFilterPut()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
-		return s.told(ctx, w, resp)
+// awaitLeaving returns nil when one of the entries is gone. Several are all below prefix.
+func (s *session) awaitLeaving(ctx context.Context, prefix string, w *wait) error {
+	key, opts := w.newest.key, []clientv3.OpOption{clientv3.WithFilterPut()}
+	read := clientv3.OpGet(key, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.newest.rev))
+	if len(w.made) > 1 {
+		key, opts = prefix, append(opts, clientv3.WithPrefix())
+		read = clientv3.OpGet(key, clientv3.WithKeysOnly(), clientv3.WithPrefix())
+	}
+	return s.await(ctx, key, opts, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+		if resp.Created {
+			return s.look(ctx, w, read, resp.Header.Revision)
+		}
+		for _, ev := range resp.Events {
+			// A watch that was resumed may show the end of an earlier life of a foreign key.
+			if made, ok := w.made[string(ev.Kv.Key)]; ok && ev.Type == mvccpb.DELETE && ev.Kv.ModRevision > made {
+				s.learn(ev.Kv.ModRevision)
+				return true, nil
+			}
+		}
+		return false, nil
 	})
 }
 
-// told handles one message of the watch.
-func (s *session) told(ctx context.Context, w *wait, resp clientv3.WatchResponse) (gone bool, err error) {
-	if resp.Created {
-		return s.look(ctx, w, resp.Header.Revision)
-	}
-	for _, ev := range resp.Events {
-		// A watch that was resumed may show the end of an earlier life of a foreign key.
-		if w.goes(ev) {
-			s.learn(ev.Kv.ModRevision)
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// look reads the entry once, at or after the revision at which its watch existed.
+// look reads the entries once, at or after the revision at which their watch existed.
 // Without it a leaving just before the watch would never be told. The client's own
 // resuming relies on it as well: it starts again at that revision, not at the one from
 // which the server's watch really counted, which may be a little older.
 //
-// The member that serves the watch may be behind the one that showed the entry, and not have it
-// yet. To it the entry is not gone, so the look is no older than that.
-func (s *session) look(ctx context.Context, w *wait, since int64) (gone bool, err error) {
+// The member that serves the watch may be behind the one that showed the entries, and not have
+// them yet. To it they are not gone, so the look is no older than the newest.
+func (s *session) look(ctx context.Context, w *wait, op clientv3.Op, since int64) (gone bool, err error) {
 	if w.shown >= since {
 		return false, nil // nothing happened in between
 	}
-	r, err := s.read(ctx, max(since, w.rev), clientv3.OpGet(w.key, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(w.rev)))
+	r, err := s.read(ctx, max(since, w.newest.rev), op)
 	if err != nil {
 		return false, err
 	}
-	if !w.in(r.kvs) {
+	there := 0
+	for _, kv := range r.kvs {
+		if made, ok := w.made[string(kv.Key)]; ok && made == kv.CreateRevision {
+			there++
+		}
+	}
+	if there < len(w.made) {
 		s.learn(r.rev)
 		return true, nil
 	}

@@ -3,6 +3,7 @@ package memory
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -86,6 +87,31 @@ func (s *session) Head(ctx context.Context, line driver.Line, known driver.Versi
 		return driver.Head{}, err
 	}
 	return head, nil
+}
+
+// WatchQueue sends a request for each view, which is answered when there is
+// another one to show.
+func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+	svc := s.driver.svc
+	var shown []driver.Place
+	for first := true; ; first = false {
+		var places []driver.Place
+		err := s.await(ctx, Request{Op: OpQueue, Line: line}, func() bool {
+			var now []driver.Place
+			if l := svc.lines[line]; l != nil {
+				now = l.places
+			}
+			if !first && slices.Equal(now, shown) {
+				return false
+			}
+			places = slices.Clone(now)
+			return true
+		})
+		if err != nil || !show(places) {
+			return err
+		}
+		shown = places
+	}
 }
 
 // Record waits for the line's record to be in another version than known.

@@ -22,6 +22,7 @@ const (
 	OpJoin      Op = "join"
 	OpAhead     Op = "ahead"
 	OpWatch     Op = "watch"
+	OpQueue     Op = "queue"
 	OpConvert   Op = "convert"
 	OpWrite     Op = "write"
 	OpLeave     Op = "leave"

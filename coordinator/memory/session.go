@@ -40,9 +40,9 @@ func (s *session) TTL() time.Duration    { return s.seat.ttl }
 func (s *session) Slack() time.Duration  { return s.driver.svc.slack }
 func (s *session) Done() <-chan struct{} { return s.done }
 
-// Capabilities are all but a watch of a whole queue.
+// Capabilities are all that recipes of Baton's own layout use.
 func (s *session) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Handoff: s, Converter: s, Writer: s, HeadWatcher: s, Operator: s}
+	return driver.Capabilities{Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s}
 }
 
 // tell sends word that the session is over, over the link.

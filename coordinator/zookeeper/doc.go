@@ -33,12 +33,10 @@
 //	Open       connect; one request more with a user and password
 //	Join       one transaction; with Alone one read before it, which is all if the line is taken.
 //	           The first join of a line that is not there creates it: two or three more.
-//	           The second one in a row that meets nobody takes one read, which watches the line's node. The next
-//	           ones make one node and no transaction, for as long as nobody else joins
-//	           Who follows others takes one request more: a read that finds and watches the nearest,
-//	           or, where this session has met nobody lately, a write for the sake of those who come next
+//	           In a contended line, one read more, which finds and watches the nearest
 //	Ahead      one listing of the line
 //	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes, once for all of the session
+//	WatchQueue the same listings
 //	Follow     nothing, if the Join has found the nearest, else a read or two
 //	Convert    one transaction
 //	Write      one write

@@ -367,42 +367,48 @@ func (s *session) attend(ctx context.Context, w *watch, again <-chan struct{}) (
 	}
 }
 
-// Survey lists the line by the request that sets a watch on it. Where the
-// order takes more than a listing, the line is read as by Ahead, and watched
-// as by Watch.
-func (s *session) Survey(ctx context.Context, line driver.Line) (v driver.View, change func(context.Context) error, err error) {
-	v.Last = true
+// WatchQueue lists the line by the request that sets a watch on it, again after
+// each event.
+func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
 	if err := s.checkLine(line); err != nil {
-		return v, nil, err
+		return err
 	}
-	again := s.presence.reconnected() // before looking, so that none is missed
-	if s.layout == nil {
-		w, err := s.listing(ctx, line)
-		if err != nil || w == nil {
-			return v, nil, err
+	var shown []driver.Place
+	first := true
+	return s.wait(ctx, func(zk.Event) (*watch, error) {
+		places, w, err := s.watchLine(ctx, line)
+		if err != nil || !first && slices.Equal(places, shown) {
+			return w, err
 		}
-		c := s.parse(line, w.names())
-		if !slices.ContainsFunc(c.nodes, node.late) {
-			return c.ahead(len(c.nodes)), func(ctx context.Context) error {
-				_, err := s.attend(ctx, w, again)
-				return err
-			}, s.ambiguous(line, c)
+		first, shown = false, places
+		if !show(slices.Clone(places)) {
+			return nil, nil
 		}
-	}
-	v, err = s.Ahead(ctx, line, driver.Place{})
-	return v, func(ctx context.Context) error { return s.Watch(ctx, line, v.Ahead...) }, err
+		return w, nil
+	})
 }
 
-// listing is the watch on a line that has seen its children; nil if there is no
-// line.
-func (s *session) listing(ctx context.Context, line driver.Line) (*watch, error) {
+// watchLine returns the places of a line, and the watch that fires when they
+// change. Where the order takes more than a listing, the places may be newer
+// than the watch.
+func (s *session) watchLine(ctx context.Context, line driver.Line) ([]driver.Place, *watch, error) {
 	path := s.path(line)
-	w, err := freshly(ctx, s, path, func() (*watch, error) {
-		w, err := s.watch(ctx, watchKey{onLine, path}, path)
-		return w, err
-	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
+	for {
+		w, err := freshly(ctx, s, path, func() (*watch, error) { return s.watch(ctx, watchKey{onLine, path}, path) })
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			if w, err = s.watchAbsent(ctx, path); w != nil || err != nil {
+				return nil, w, err
+			}
+			continue
+		case err != nil:
+			return nil, nil, err
+		}
+		c := s.parse(line, w.names())
+		if slices.ContainsFunc(c.nodes, node.late) {
+			v, err := s.Ahead(ctx, line, driver.Place{})
+			return v.Ahead, w, err
+		}
+		return c.ahead(len(c.nodes)).Ahead, w, s.ambiguous(line, c)
 	}
-	return w, err
 }

@@ -409,7 +409,7 @@ watch: /* go: recipes.attempt.await, engine.Session.Await, etcd.session.Watch, e
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.session.told, etcd.session.look, etcd.session.learn */
+lookAgain: /* go: etcd.session.awaitLeaving, etcd.session.look, etcd.session.learn */
 #ifndef NOLOOK
 	atomic {
 		if
@@ -430,7 +430,7 @@ lookAgain: /* go: etcd.session.told, etcd.session.look, etcd.session.learn */
 #endif
 #endif
 
-waits: /* go: etcd.session.awaitLeaving, etcd.session.told, zookeeper.session.wait, zookeeper.session.attend */
+waits: /* go: etcd.session.awaitLeaving, etcd.session.awaitLeaving, zookeeper.session.wait, zookeeper.session.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		floor[s] = (LEFT(p, pw) > floor[s] -> LEFT(p, pw) : floor[s])

@@ -8,7 +8,7 @@
 //	asleep.go            what happens when the machine was suspended
 //	line.go, entry.go    what recipes ask of a session: join, wait, leave, convert
 //	fallback.go          what stands in for a capability that a driver lacks
-//	lookout.go           one reading of a queue for all of a session's waiters
+//	queuewatch.go        one watch of a queue for all of a session's waiters
 //	request.go           one request: its attempts, its bounds, its error
 //	cleanup.go           removes entries of attempts that failed
 package engine

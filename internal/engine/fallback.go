@@ -10,7 +10,8 @@ import (
 )
 
 // withFallbacks returns the capabilities of a session. The core serves for those that
-// it lacks, except Converter, which stays nil: see Session.Converts.
+// it lacks, except Converter and QueueWatcher, which stay nil: see Session.Converts and
+// Session.WatchesQueues.
 func withFallbacks(s driver.Session) driver.Capabilities {
 	c, f := s.Capabilities(), fallback{s}
 	if c.Handoff == nil {
@@ -21,9 +22,6 @@ func withFallbacks(s driver.Session) driver.Capabilities {
 	}
 	if c.HeadWatcher == nil {
 		c.HeadWatcher = f
-	}
-	if c.QueueWatcher == nil {
-		c.QueueWatcher = f
 	}
 	if c.Operator == nil {
 		c.Operator = f
@@ -96,13 +94,6 @@ func versionOf(e driver.Entry) driver.Version {
 	_, _ = h.Write([]byte(e.Token.String() + "/" + e.Key + "/"))
 	_, _ = h.Write(e.Value)
 	return driver.Version(h.Sum64()>>1 | 1) // neither zero nor Any
-}
-
-// Survey reads the queue, and watches all of its places. A join goes unnoticed: it admits
-// nobody.
-func (f fallback) Survey(ctx context.Context, line driver.Line) (driver.View, func(context.Context) error, error) {
-	v, err := f.Ahead(ctx, line, driver.Place{})
-	return v, func(ctx context.Context) error { return f.Watch(ctx, line, v.Ahead...) }, err
 }
 
 // Check looks for the entry in a list.

@@ -38,18 +38,18 @@ type Session struct {
 
 	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see doubtful
 
-	mu       sync.Mutex
-	alarm    *time.Timer // fires at the deadline; guard listens
-	state    event.State
-	changed  chan struct{} // closed and replaced at each change of state
-	onEnd    list.List     // of func(), see OnEnd
-	over     bool          // they were called
-	strays   map[string]struct{}
-	ids      []string // that are free to be used again, see NewID
-	doubts   map[string]struct{}
-	lookouts map[driver.Line]*lookout
-	surveys  map[driver.Line]map[*func()]struct{} // what Surveyed was given
-	asked    chan struct{}                        // closed when the service has been asked; nil while nobody asks
+	mu           sync.Mutex
+	alarm        *time.Timer // fires at the deadline; guard listens
+	state        event.State
+	changed      chan struct{} // closed and replaced at each change of state
+	onEnd        list.List     // of func(), see OnEnd
+	over         bool          // they were called
+	strays       map[string]struct{}
+	ids          []string // that are free to be used again, see NewID
+	doubts       map[string]struct{}
+	queueWatches map[driver.Line]*queueWatch
+	onQueueWatch map[driver.Line]map[*func()]struct{} // what QueueWatched was given
+	asked        chan struct{}                        // closed when the service has been asked; nil while nobody asks
 }
 
 // newSession returns the session that the driver's one, asked for at sent, is to users. Its clock

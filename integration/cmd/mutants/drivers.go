@@ -10,10 +10,11 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestAheadNeedsAViewAsNewAsItsOwnJoin"}},
 }, {
 	name: "etcd-watch-without-a-look", promise: "P5",
-	what:   "A watch from now is not followed by a look: who left just before it is never told.",
-	file:   "coordinator/etcd/wait.go",
-	old:    `		return s.look(ctx, w, resp.Header.Revision)`,
-	new:    `		return false, nil`,
+	what: "A watch from now is not followed by a look: who left just before it is never told.",
+	file: "coordinator/etcd/wait.go",
+	old:  `		return s.look(ctx, w, read, resp.Header.Revision)`,
+	new: `		_ = read
+			return false, nil`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
 }, {
 	name: "etcd-watch-that-nobody-waits-for", promise: "P6",
@@ -149,10 +150,10 @@ var ofDrivers = []mutation{{
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
 }, {
-	name: "crowd-reads-on-unseen", promise: "P7",
-	what:   "Whoever reads a line for many does not tell them that somebody has left if as many have come.",
-	file:   "internal/engine/lookout.go",
-	old:    `slices.EqualFunc(before, now[:len(before)], func(a, b driver.Place) bool { return a.Key == b.Key })`,
-	new:    `slices.EqualFunc(before, now[:len(before)], func(driver.Place, driver.Place) bool { return true })`,
-	caught: []test{{pkg: "internal/engine", name: "TestSurveyTellsOfALeavingAmongArrivals"}},
+	name: "queue-watch-counts-only", promise: "P5",
+	what:   "The shared watch of a queue does not wake its waiters when one has left and another has come.",
+	file:   "internal/engine/queuewatch.go",
+	old:    `left = left || w.view.At(p) < 0`,
+	new:    `left = left || p.Key == "" || len(places) < len(before)`,
+	caught: []test{{pkg: "internal/engine", name: "TestQueueWatchTellsOfALeavingAmongArrivals"}},
 }}

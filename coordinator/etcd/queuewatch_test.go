@@ -1,0 +1,71 @@
+package etcd
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// TestQueueIsReadOnceAndKeptByItsWatch: by quorum, so that a member that is behind shows it too; and nothing is left behind.
+func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
+	f, c := newFake(t)
+	s := open(t, f, c)
+	a := join(t, s, contender())
+	catchUp := f.lag()
+	b := join(t, s, contender())
+	ctx, cancel := context.WithCancel(t.Context())
+	views := make(chan []string, 100)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.WatchQueue(ctx, line, func(places []driver.Place) bool {
+			var ids []string
+			for _, p := range places {
+				ids = append(ids, p.ID+p.Mode)
+			}
+			views <- ids
+			return true
+		})
+	}()
+	shown := func(after string, want ...string) {
+		t.Helper()
+		for {
+			select {
+			case got := <-views:
+				if slices.Equal(got, want) {
+					return
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatalf("not shown after %s: %q", after, want)
+			}
+		}
+	}
+	shown("two joins", a.Place.ID+"x", b.Place.ID+"x")
+	catchUp()
+	var d driver.Joined
+	sent := f.sent(func() {
+		d = join(t, s, contender())
+		shown("a join", a.Place.ID+"x", b.Place.ID+"x", d.Place.ID+"x")
+		p, err := s.Convert(t.Context(), line, a, "r", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown("a conversion", a.Place.ID+"r", b.Place.ID+"x", d.Place.ID+"x")
+		if err := s.Write(t.Context(), line, p, []byte("value")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Leave(t.Context(), line, b.Place); err != nil {
+			t.Fatal(err)
+		}
+		shown("a leaving", a.Place.ID+"r", d.Place.ID+"x")
+	})
+	if sent != 4 {
+		t.Errorf("%d requests for four changes", sent)
+	}
+	f.watching(t, 1, "/mutex/")
+	cancel()
+	<-ended
+	f.watching(t, 0, "/mutex/")
+}

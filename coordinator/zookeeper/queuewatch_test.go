@@ -1,0 +1,85 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// watchQueue watches the line "m/a", and returns how many stood in it each time.
+func watchQueue(ctx context.Context, s *session) (sizes <-chan int, ended <-chan error) {
+	views, over := make(chan int, 100), make(chan error, 1)
+	go func() {
+		over <- s.WatchQueue(ctx, "m/a", func(places []driver.Place) bool {
+			views <- len(places)
+			return true
+		})
+	}()
+	return views, over
+}
+
+func shows(t *testing.T, sizes <-chan int, want int) {
+	t.Helper()
+	for {
+		select {
+		case got := <-sizes:
+			if got == want {
+				return
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatalf("a queue of %d is not shown", want)
+		}
+	}
+}
+
+// TestQueueWatchListsOnceForEachChange: the request that lists sets the watch; who comes next takes over what was left standing.
+func TestQueueWatchListsOnceForEachChange(t *testing.T) {
+	f, _, s := openTree(t)
+	other := openFake(t, f, testTTL)
+	first := testFollow(t, other, 1)
+	lists := f.count(opChildren)
+	ctx, cancel := context.WithCancel(t.Context())
+	sizes, ended := watchQueue(ctx, s)
+	shows(t, sizes, 1)
+	second := testFollow(t, other, 2)
+	shows(t, sizes, 2)
+	ok(t, other.Leave(soon(t, time.Second), "m/a", first.Place))
+	shows(t, sizes, 1)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	sizes, _ = watchQueue(ctx, s)
+	shows(t, sizes, 1)
+	ok(t, other.Leave(soon(t, time.Second), "m/a", second.Place))
+	shows(t, sizes, 0)
+	if n := f.count(opChildren) - lists; n > 5 { // second had a successor node, whose coming and going may be seen apart
+		t.Errorf("%d listings for four views", n)
+	}
+}
+
+// TestQueueWatchWaitsForTheLine: there may be no node for it yet, or no more; a stray is refused.
+func TestQueueWatchWaitsForTheLine(t *testing.T) {
+	f, tr, s := openTree(t)
+	sizes, ended := watchQueue(t.Context(), s)
+	shows(t, sizes, 0)
+	testFollow(t, openFake(t, f, testTTL), 1)
+	shows(t, sizes, 1)
+	f.cut()
+	tr.put("/app/m/a/lock-0000000099", "")
+	shows(t, sizes, 2)
+	tr.put("/app/m/a/stray", "")
+	select {
+	case err := <-ended:
+		if !errors.Is(err, driver.ErrRefused) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("a stray is not refused")
+	}
+}

@@ -1,0 +1,260 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// QueueView is a whole queue as the service has shown it. It is shared: nobody
+// changes it.
+type QueueView struct {
+	Places   []driver.Place // in order
+	Sessions int            // how many different sessions they have
+	// Record is a version that the queue's record has had, maybe before and
+	// maybe after the rest.
+	Record driver.Version
+	// Told is when the service showed it.
+	Told time.Time
+
+	at map[string]int // by key
+}
+
+// At is the index of a place, or -1.
+func (v QueueView) At(p driver.Place) int {
+	if i, ok := v.at[p.Key]; ok {
+		return i
+	}
+	return -1
+}
+
+// WatchesQueues reports whether the service can watch a whole queue.
+func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
+
+// WatchQueue shows a contender its queue, again and again, until judge returns
+// true; then it returns nil. All contenders of a session share two watches: of
+// the queue and of its record.
+//
+// Each view has own in it. When own is not in the queue any more, WatchQueue
+// returns nil: Ahead then says why. known is the version of the record that the
+// caller knows. For the rest it is like Await.
+func (s *Session) WatchQueue(ctx context.Context, line driver.Line, own driver.Place, known driver.Version, judge func(QueueView) bool) error {
+	return s.wait(ctx, "await", line, func(ctx context.Context) error {
+		w := s.queueWatch(line, known)
+		if w == nil {
+			return ErrSessionLost
+		}
+		seen := false
+		defer func() { w.leave(seen) }()
+		late := time.NewTimer(SettleAfter)
+		defer late.Stop()
+		for {
+			view, changed, err := w.now()
+			stands := view.At(own) >= 0
+			if stands && !seen {
+				seen = true
+				w.saw()
+			}
+			switch {
+			case err != nil:
+				return err
+			case stands && judge(view), !stands && seen:
+				return nil
+			}
+			select {
+			case <-changed:
+			case <-late.C:
+				if !seen { // it was removed before the watch has shown it, or the service is slow
+					return nil
+				}
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	})
+}
+
+// QueueWatched reports whether a contender of this session watches the whole
+// queue. If none does, f is called when one begins to, unless stop is called
+// before. It must not block nor call Baton.
+func (s *Session) QueueWatched(line driver.Line, f func()) (watched bool, stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queueWatches[line] != nil {
+		return true, func() {}
+	}
+	if s.onQueueWatch == nil {
+		s.onQueueWatch = make(map[driver.Line]map[*func()]struct{})
+	}
+	if s.onQueueWatch[line] == nil {
+		s.onQueueWatch[line] = make(map[*func()]struct{})
+	}
+	s.onQueueWatch[line][&f] = struct{}{}
+	return false, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.onQueueWatch[line], &f); len(s.onQueueWatch[line]) == 0 {
+			delete(s.onQueueWatch, line)
+		}
+	}
+}
+
+// queueWatch watches one queue for all contenders of a session that want it. It
+// begins with the first of them, and ends SettleAfter after the last: in a
+// contended queue the next one comes soon.
+type queueWatch struct {
+	session *Session
+	line    driver.Line
+	ctx     context.Context
+	cancel  context.CancelFunc
+	idle    *time.Timer // runs while there are no users
+
+	mu      sync.Mutex // nobody who holds it takes the session's
+	users   int
+	unseen  int // of them, those whose own entry was not shown yet
+	view    QueueView
+	changed chan struct{} // closed and replaced when users have to look, closed when err is set
+	err     error
+}
+
+// queueWatch adds a user to the watch of a queue. It returns nil when the
+// session is over.
+func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == event.StateLost { // then wg may be waited for
+		return nil
+	}
+	w := s.queueWatches[line]
+	if w == nil {
+		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, changed: make(chan struct{})}
+		w.ctx, w.cancel = context.WithCancel(s.ctx)
+		w.idle = time.AfterFunc(SettleAfter, w.close)
+		if s.queueWatches == nil {
+			s.queueWatches = make(map[driver.Line]*queueWatch)
+		}
+		s.queueWatches[line] = w
+		for f := range s.onQueueWatch[line] {
+			(*f)()
+		}
+		delete(s.onQueueWatch, line)
+		s.wg.Go(func() {
+			w.end(s.retry(w.ctx, "await", line, func() error { return s.can.QueueWatcher.WatchQueue(w.ctx, line, w.show) }))
+		})
+		s.wg.Go(func() { w.end(w.followRecord(known)) })
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle.Stop()
+	w.users++
+	w.unseen++
+	return w
+}
+
+// saw notes that a user has seen its own entry.
+func (w *queueWatch) saw() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unseen--
+}
+
+// leave takes a user away.
+func (w *queueWatch) leave(seen bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !seen {
+		w.unseen--
+	}
+	if w.users--; w.users == 0 {
+		w.idle.Reset(SettleAfter)
+	}
+}
+
+// close ends a watch without users.
+func (w *queueWatch) close() {
+	w.session.mu.Lock()
+	defer w.session.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.users == 0 {
+		w.remove()
+	}
+}
+
+// end ends a watch because of an error. Its users find out by themselves what
+// to do.
+func (w *queueWatch) end(err error) {
+	w.session.mu.Lock()
+	defer w.session.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+		close(w.changed)
+	}
+	w.remove()
+}
+
+// remove makes sure that nobody comes any more. The caller holds both locks.
+func (w *queueWatch) remove() {
+	w.cancel()
+	w.idle.Stop()
+	if w.session.queueWatches[w.line] == w {
+		delete(w.session.queueWatches, w.line)
+	}
+}
+
+func (w *queueWatch) now() (QueueView, <-chan struct{}, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.view, w.changed, w.err
+}
+
+// show takes a view in. It wakes nobody if all who stood in the queue stand
+// there still: that others have come is nothing to those who have seen their
+// own entries.
+func (w *queueWatch) show(places []driver.Place) bool {
+	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
+	for i, p := range places {
+		at[p.Key] = i
+		sessions[p.Session] = struct{}{}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.view.Places
+	w.view = QueueView{Places: places, Sessions: len(sessions), Record: w.view.Record, Told: time.Now(), at: at}
+	left := len(before) == 0
+	for _, p := range before {
+		left = left || w.view.At(p) < 0
+	}
+	if left || w.unseen > 0 {
+		w.tell()
+	}
+	return true // it ends by its context
+}
+
+// tell wakes the users. The caller holds w.mu.
+func (w *queueWatch) tell() {
+	if w.err == nil {
+		close(w.changed)
+		w.changed = make(chan struct{})
+	}
+}
+
+// followRecord follows the queue's record until something fails.
+func (w *queueWatch) followRecord(known driver.Version) error {
+	for {
+		r, err := w.session.driver.Record(w.ctx, w.line, known)
+		if err != nil {
+			return err
+		}
+		known = r.Version
+		w.mu.Lock()
+		w.view.Record = known
+		w.tell()
+		w.mu.Unlock()
+	}
+}

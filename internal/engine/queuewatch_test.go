@@ -1,0 +1,135 @@
+package engine_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// watched is a session with contenders in a line.
+type watched struct {
+	t   *testing.T
+	svc *memory.Service
+	*engine.Session
+}
+
+func watchedOn(t *testing.T) watched {
+	svc := memory.NewService()
+	return watched{t, svc, sessionOn(t, svc.Driver())}
+}
+
+func (w watched) join() driver.Joined {
+	j, err := w.Join(w.t.Context(), line, driver.Contender{ID: w.NewID(false), Mode: "x"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j
+}
+
+// TestQueueWatchTellsOfALeavingAmongArrivals: those who are in the queue are woken when one has left, and not by those who only come.
+func TestQueueWatchTellsOfALeavingAmongArrivals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		link := svc.Driver()
+		w, other := watched{t, svc, sessionOn(t, link)}, watched{t, svc, sessionOn(t, svc.Driver())}
+		first, own := other.join(), w.join()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var shown []int // how many were in the queue
+		go func() {
+			_ = w.WatchQueue(ctx, line, own.Place, 0, func(v engine.QueueView) bool {
+				shown = append(shown, len(v.Places))
+				return false
+			})
+		}()
+		expect := func(want ...int) {
+			t.Helper()
+			synctest.Wait()
+			if !slices.Equal(shown, want) {
+				t.Errorf("shown queues of %v; want %v", shown, want)
+			}
+		}
+		expect(2)
+		other.join()
+		expect(2)
+		link.HoldRequests()
+		other.join() // which is shown still
+		synctest.Wait()
+		if err := other.Leave(t.Context(), line, first.Place); err != nil {
+			t.Fatal(err)
+		}
+		other.join()
+		link.Heal() // and these two as one change
+		expect(2, 4)
+	})
+}
+
+// TestQueueWatchEndsForWhoIsRemoved: before it was shown, and after.
+func TestQueueWatchEndsForWhoIsRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchedOn(t)
+		w.join()
+		watch := func(own driver.Joined) <-chan error {
+			ended := make(chan error, 1)
+			go func() {
+				ended <- w.WatchQueue(t.Context(), line, own.Place, 0, func(engine.QueueView) bool { return false })
+			}()
+			synctest.Wait()
+			return ended
+		}
+		removed := func(ended <-chan error) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			default:
+				t.Error("waits on without an entry")
+			}
+		}
+		own := w.join()
+		ended := watch(own)
+		w.svc.Remove(line, own.Place.Key)
+		removed(ended)
+		gone := w.join()
+		w.svc.Remove(line, gone.Place.Key)
+		removed(watch(gone))
+	})
+}
+
+// TestQueueWatchSitsAnOutageOut: as a wait does, and goes on when the service is back.
+func TestQueueWatchSitsAnOutageOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := watchedOn(t)
+		first, own := w.join(), w.join()
+		judged := make(chan error, 1)
+		go func() {
+			judged <- w.WatchQueue(t.Context(), line, own.Place, 0, func(v engine.QueueView) bool { return len(v.Places) == 1 })
+		}()
+		synctest.Wait()
+		w.svc.Stop()
+		time.Sleep(5 * time.Second)
+		w.svc.Start()
+		time.Sleep(time.Second)
+		select {
+		case err := <-judged:
+			t.Fatalf("ended before anything has changed: %v", err)
+		default:
+		}
+		if err := w.Leave(t.Context(), line, first.Place); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-judged; err != nil {
+			t.Error(err)
+		}
+	})
+}
