@@ -81,7 +81,7 @@ func isLed(method string) bool { return !strings.HasPrefix(method, "/etcdserverp
 
 func (d *dialer) lead(ctx context.Context) context.Context { return ctx } // intercept does it
 
-func (d *dialer) wire(c *clientv3.Client) wire { return newConvoys(direct{c}) }
+func (d *dialer) wire(c *clientv3.Client) wire { return newBatcher(direct{c}) }
 
 // note keeps the reason for a missing connection. Requests wait for one, and
 // when their context ends the client returns the context's bare error. Who

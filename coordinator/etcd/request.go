@@ -270,84 +270,84 @@ func (d direct) delete(ctx context.Context, key string) (*clientv3.DeleteRespons
 	return d.c.Delete(ctx, key)
 }
 
-// convoys send by the connection of a client that the driver made. While as
-// many as mostAbreast of a session's small requests are under way, which are
-// joins of lines that are thought empty and deletes, those that come meanwhile
-// wait, and go together in one transaction as soon as one ahead of them has its
-// answer: most of what a small request costs, here and there, it costs however
-// much is in it.
+// batcher sends the small requests of a client: joins of queues that are thought
+// empty, and deletes. Two may be under way. The ones that come meanwhile wait,
+// and go together in one transaction as soon as one of the two is answered. With
+// 64 goroutines that doubles the throughput, since a request costs nearly the
+// same however much is in it.
 //
-// Nobody is less safe in a convoy. Each join is a transaction within the
+// A batch is as safe as its requests. Each join is a transaction within the
 // transaction, with its own conditions and its own outcome. etcd compares
-// before it writes, for all of them, so two joins of one line would both find
-// it empty: only one of a line waits, and others, which will find somebody
-// there, do not. All entries of a convoy have the same revision, and thus the
-// same token, each in a line of its own. If the reply is lost, each of those
-// that joined sends its own request again. Joins and deletes do not go
-// together: out of space, etcd refuses what has a put.
-type convoys struct {
+// before it writes, for all of them, so two joins of one queue would both find
+// it empty: only one join of a queue waits, and another one is sent by itself.
+// All entries of a batch have the same revision, and thus the same token, each
+// in a queue of its own. If the reply is lost, each contender that joined sends
+// its own request again. Joins and deletes do not go together: an etcd out of
+// space refuses every transaction with a put.
+type batcher struct {
 	direct
-	patience time.Duration // overdue
+	patience time.Duration // longestWait
 
-	mu      sync.Mutex
-	abreast int // how many requests are under way
-	joins   []*passenger
-	lines   map[driver.Line]struct{} // of joins
-	deletes []*passenger
-	turn    bool // the deletes' is next
-	armed   bool // rang will be called
+	mu          sync.Mutex
+	underWay    int // how many requests are under way
+	joins       []*batched
+	lines       map[driver.Line]struct{} // of joins
+	deletes     []*batched
+	deletesNext bool
+	armed       bool // waitedLong will be called
 }
 
 const (
-	mostAbreast = 2
+	mostUnderWay = 2
 
-	// mostTogether bounds a convoy. A member refuses transactions of more than
+	// mostInBatch bounds a batch. A member refuses transactions of more than
 	// 128 parts, unless it was told otherwise.
-	mostTogether = 32
+	mostInBatch = 32
 
-	// overdue is how long somebody waits at most, whatever becomes of those
-	// ahead: one member may be silent where others are not.
-	overdue = 50 * time.Millisecond
+	// longestWait is how long a request waits at most: one member may be silent
+	// where others are not.
+	longestWait = 50 * time.Millisecond
 )
 
-// passenger is a request that can be part of a convoy, and waits.
-type passenger struct {
-	line driver.Line // of a join
-	op   clientv3.Op
-	trip *trip         // nil before it departs; guarded by the lock of convoys
-	done chan struct{} // closed when what follows is there
+// batched is a request that waits to become part of a batch.
+type batched struct {
+	line  driver.Line // of a join
+	op    clientv3.Op
+	batch *batch        // nil before it is sent; guarded by the lock of batcher
+	done  chan struct{} // closed when what follows is there
 
-	// alone says that it is to be sent by itself: nobody else waited, or the
-	// convoy was refused, maybe for the sake of another, and none of it was
-	// done.
+	// alone says that its caller sends it by itself: no other request waited, or
+	// the batch was refused, maybe because of another request, and nothing of it
+	// was applied.
 	alone  bool
 	header *pb.ResponseHeader
 	resp   *pb.ResponseOp
 	err    error
 }
 
-func (p *passenger) isJoin() bool { return p.op.IsTxn() }
+func (p *batched) isJoin() bool { return p.op.IsTxn() }
 
-// trip is one request for some passengers. A convoy is given up when the last of them has given up.
-type trip struct {
-	aboard []*passenger
-	left   int                // of them, those that have not given up; guarded by the lock of convoys
-	cancel context.CancelFunc // nil if it is lone
+// batch is one transaction of several requests. It is cancelled when the last
+// caller has given up.
+type batch struct {
+	requests []*batched
+	left     int                // of them, those that have not given up; guarded by the lock of batcher
+	cancel   context.CancelFunc // nil if it is single
 }
 
-// isLone says that there is one passenger, who sends its request itself.
-func (t *trip) isLone() bool { return t.cancel == nil }
+// isSingle reports whether there is one request, which its caller sends.
+func (t *batch) isSingle() bool { return t.cancel == nil }
 
-func newConvoys(d direct) *convoys {
-	return &convoys{direct: d, patience: overdue, lines: make(map[driver.Line]struct{})}
+func newBatcher(d direct) *batcher {
+	return &batcher{direct: d, patience: longestWait, lines: make(map[driver.Line]struct{})}
 }
 
-func (c *convoys) join(ctx context.Context, line driver.Line, txn clientv3.Op) (resp *clientv3.TxnResponse, err error) {
+func (c *batcher) join(ctx context.Context, line driver.Line, txn clientv3.Op) (resp *clientv3.TxnResponse, err error) {
 	if c.admit(ctx) {
-		defer c.arrived()
+		defer c.answered()
 		return c.direct.join(ctx, line, txn)
 	}
-	p := &passenger{line: line, op: txn}
+	p := &batched{line: line, op: txn}
 	err = c.send(ctx, p, func() (err error) {
 		resp, err = c.direct.join(ctx, line, txn)
 		return err
@@ -359,12 +359,12 @@ func (c *convoys) join(ctx context.Context, line driver.Line, txn clientv3.Op) (
 	return resp, err
 }
 
-func (c *convoys) delete(ctx context.Context, key string) (resp *clientv3.DeleteResponse, err error) {
+func (c *batcher) delete(ctx context.Context, key string) (resp *clientv3.DeleteResponse, err error) {
 	if c.admit(ctx) {
-		defer c.arrived()
+		defer c.answered()
 		return c.direct.delete(ctx, key)
 	}
-	p := &passenger{op: clientv3.OpDelete(key)}
+	p := &batched{op: clientv3.OpDelete(key)}
 	err = c.send(ctx, p, func() (err error) {
 		resp, err = c.direct.delete(ctx, key)
 		return err
@@ -375,23 +375,23 @@ func (c *convoys) delete(ctx context.Context, key string) (resp *clientv3.Delete
 	return resp, err
 }
 
-// admit lets a request go that need not wait, of which arrived must be told
+// admit lets a request go that need not wait, of which answered must be told
 // afterwards. One that has metadata to send goes alone: they are the caller's.
-func (c *convoys) admit(ctx context.Context) bool {
+func (c *batcher) admit(ctx context.Context) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	goes := c.abreast < mostAbreast // then nobody waits
+	goes := c.underWay < mostUnderWay // then nobody waits
 	if !goes {
 		_, goes = metadata.FromOutgoingContext(ctx)
 	}
 	if goes {
-		c.abreast++
+		c.underWay++
 	}
 	return goes
 }
 
-// send lets p wait for its trip. Without an error p has its answer, or alone was called.
-func (c *convoys) send(ctx context.Context, p *passenger, alone func() error) error {
+// send lets p wait for its batch. Without an error p has its answer, or alone was called.
+func (c *batcher) send(ctx context.Context, p *batched, alone func() error) error {
 	p.done = make(chan struct{})
 	if !c.wait(p) {
 		return alone()
@@ -405,14 +405,14 @@ func (c *convoys) send(ctx context.Context, p *passenger, alone func() error) er
 	if !p.alone {
 		return p.err
 	}
-	if p.trip.isLone() {
-		defer c.arrived()
+	if p.batch.isSingle() {
+		defer c.answered()
 	}
 	return alone()
 }
 
 // wait reports whether p is to wait. A join of a line that another one waits for is not.
-func (c *convoys) wait(p *passenger) bool {
+func (c *batcher) wait(p *batched) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !p.isJoin() {
@@ -424,32 +424,32 @@ func (c *convoys) wait(p *passenger) bool {
 	}
 	if !c.armed {
 		c.armed = true
-		time.AfterFunc(c.patience, c.rang)
+		time.AfterFunc(c.patience, c.waitedLong)
 	}
-	c.move()
+	c.sendMore()
 	return true
 }
 
-// rang lets everybody go.
-func (c *convoys) rang() {
+// waitedLong sends all requests that wait.
+func (c *batcher) waitedLong() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armed = false
 	for c.waiting() > 0 {
-		c.depart()
+		c.sendOldest()
 	}
 }
 
-func (c *convoys) waiting() int { return len(c.joins) + len(c.deletes) }
+func (c *batcher) waiting() int { return len(c.joins) + len(c.deletes) }
 
-// giveUp is for who does not wait any more. If it is in a convoy, that may do
+// giveUp is for who does not wait any more. If it is in a batch, that may do
 // its request or not, as with every one whose answer is lost.
-func (c *convoys) giveUp(p *passenger) {
+func (c *batcher) giveUp(p *batched) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := p.trip
+	t := p.batch
 	if t == nil {
-		is := func(q *passenger) bool { return q == p }
+		is := func(q *batched) bool { return q == p }
 		if p.isJoin() {
 			c.joins = slices.DeleteFunc(c.joins, is)
 			delete(c.lines, p.line)
@@ -461,69 +461,70 @@ func (c *convoys) giveUp(p *passenger) {
 	if t.left--; t.left > 0 {
 		return
 	}
-	if !t.isLone() {
+	if !t.isSingle() {
 		t.cancel()
 		return
 	}
-	c.abreast--
-	c.move()
+	c.underWay--
+	c.sendMore()
 }
 
-// arrived is called when a request was answered, or has failed.
-func (c *convoys) arrived() {
+// answered is called when a request was answered, or has failed.
+func (c *batcher) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.abreast--
-	c.move()
+	c.underWay--
+	c.sendMore()
 }
 
-// move lets go as many as may. Who calls it holds c.mu.
-func (c *convoys) move() {
-	for c.abreast < mostAbreast && c.waiting() > 0 {
-		c.depart()
+// sendMore sends batches while fewer than mostUnderWay are under way. The caller
+// holds c.mu.
+func (c *batcher) sendMore() {
+	for c.underWay < mostUnderWay && c.waiting() > 0 {
+		c.sendOldest()
 	}
 }
 
-// depart sends those of one kind who have waited longest. Who calls it holds
+// sendOldest sends those of one kind who have waited longest. Who calls it holds
 // c.mu, and has seen that somebody waits.
-func (c *convoys) depart() {
+func (c *batcher) sendOldest() {
 	from := &c.joins
-	if len(c.joins) == 0 || c.turn && len(c.deletes) > 0 {
+	if len(c.joins) == 0 || c.deletesNext && len(c.deletes) > 0 {
 		from = &c.deletes
 	}
-	n := min(len(*from), mostTogether)
-	t := &trip{aboard: (*from)[:n:n], left: n}
+	n := min(len(*from), mostInBatch)
+	t := &batch{requests: (*from)[:n:n], left: n}
 	*from = (*from)[n:]
-	for _, p := range t.aboard {
-		p.trip = t
+	for _, p := range t.requests {
+		p.batch = t
 		if p.isJoin() {
 			delete(c.lines, p.line)
 		}
 	}
-	c.turn = from == &c.joins
-	c.abreast++
+	c.deletesNext = from == &c.joins
+	c.underWay++
 	if n == 1 {
-		p := t.aboard[0]
+		p := t.requests[0]
 		p.alone = true
 		close(p.done)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.cancel = cancel
-	go c.carry(ctx, t)
+	go c.sendBatch(ctx, t)
 }
 
-// carry sends a convoy, and tells those aboard what came of it.
-func (c *convoys) carry(ctx context.Context, t *trip) {
-	defer c.arrived()
+// sendBatch sends a batch, and hands its outcome to the callers.
+func (c *batcher) sendBatch(ctx context.Context, t *batch) {
+	defer c.answered()
 	defer t.cancel()
 	var ops []clientv3.Op
-	for _, p := range t.aboard {
+	for _, p := range t.requests {
 		ops = append(ops, p.op)
 	}
 	resp, err := c.c.Txn(ctx).Then(ops...).Commit()
 	refused := err != nil && errors.Is(kindOf(err), driver.ErrRefused) && !isAnswer(err, rpctypes.ErrNoSpace) // see madeWithoutSpace
-	for i, p := range t.aboard {
+	for i, p := range t.requests {
 		if p.err, p.alone = err, refused; err == nil {
 			p.header, p.resp = resp.Header, resp.Responses[i]
 		}

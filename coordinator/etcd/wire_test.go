@@ -107,7 +107,7 @@ func offline(tb testing.TB, responses ...*pb.ResponseOp) *session {
 	d := newService("apps/orders", given{c})
 	s := newSession(d, c, 1, time.Second)
 	s.sentinel = entry{d.keys.sentinel(1, newNonce()), 1 << 20}
-	s.wire, s.lead, s.joins.epoch = newConvoys(direct{c}), (*dialer)(nil).lead, 1<<20
+	s.wire, s.lead, s.joins.epoch = newBatcher(direct{c}), (*dialer)(nil).lead, 1<<20
 	tb.Cleanup(s.end)
 	return s
 }

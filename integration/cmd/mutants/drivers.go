@@ -41,38 +41,38 @@ var ofDrivers = []mutation{{
 			marks`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkIsNoEntryOfItsMaker"}},
 }, {
-	name: "etcd-convoy-of-one-line", promise: "P1",
+	name: "etcd-batch-of-one-line", promise: "P1",
 	what:   "Two joins of a line are sent in one transaction: both find it empty.",
 	file:   "coordinator/etcd/request.go",
 	old:    `waits := c.lines[p.line]; waits {`,
 	new:    `waits := c.lines[p.line]; waits && false {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestOneOfALineWaits"}},
 }, {
-	name: "etcd-convoy-refused-for-all", promise: "P5",
+	name: "etcd-batch-refused-for-all", promise: "P5",
 	what:   "What one request may not do is refused to all that are sent with it.",
 	file:   "coordinator/etcd/request.go",
 	old:    `p.err, p.alone = err, refused; err == nil`,
 	new:    `p.err, p.alone = err, refused && false; err == nil`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestRefusedConvoyIsSentOneByOne"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestRefusedBatchIsSentOneByOne"}},
 }, {
-	name: "etcd-convoy-waits-for-ever", promise: "P5",
+	name: "etcd-batch-waits-for-ever", promise: "P5",
 	what:   "Requests wait for those before them, which a silent member does not answer.",
 	file:   "coordinator/etcd/request.go",
-	old:    `		time.AfterFunc(c.patience, c.rang)`,
+	old:    `		time.AfterFunc(c.patience, c.waitedLong)`,
 	new:    ``,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestNobodyWaitsForASilentMember"}},
 }, {
-	name: "etcd-convoy-turn-is-kept", promise: "P5",
+	name: "etcd-batch-place-is-kept", promise: "P5",
 	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
 	file: "coordinator/etcd/request.go",
-	old: `	c.abreast--
-	c.move()
+	old: `	c.underWay--
+	c.sendMore()
 }
 
-// arrived`,
+// answered`,
 	new: `}
 
-// arrived`,
+// answered`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWhoGivesUpBeforeItsTurn"}},
 }, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",

@@ -51,13 +51,13 @@ func newRoad(t *testing.T) *road {
 		return nil
 	}
 	r.s = begin(t, r.f.own(t))
-	r.convoys().patience = time.Hour
+	r.batcher().patience = time.Hour
 	r.heard = nil
 	r.close()
 	return r
 }
 
-func (r *road) convoys() *convoys { return r.s.wire.(*convoys) }
+func (r *road) batcher() *batcher { return r.s.wire.(*batcher) }
 
 func (r *road) close() { r.gate(make(chan struct{})) }
 
@@ -97,7 +97,7 @@ func (r *road) untilHeard(t *testing.T, n int) {
 
 func (r *road) untilWaiting(t *testing.T, n int) {
 	t.Helper()
-	c := r.convoys()
+	c := r.batcher()
 	until(t, fmt.Sprint(n, " waiting"), func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -108,11 +108,11 @@ func (r *road) untilWaiting(t *testing.T, n int) {
 // untilStill fails if a request is counted that is not under way.
 func (r *road) untilStill(t *testing.T) {
 	t.Helper()
-	c := r.convoys()
+	c := r.batcher()
 	until(t, "nothing under way", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.abreast == 0 && c.waiting() == 0 && len(c.lines) == 0
+		return c.underWay == 0 && c.waiting() == 0 && len(c.lines) == 0
 	})
 }
 
@@ -146,8 +146,8 @@ func (r *road) leave(t *testing.T, all []arrival) <-chan error {
 	for _, a := range all {
 		go func() { left <- r.s.Pass(t.Context(), a.line, a.joined.Place) }()
 	}
-	r.untilHeard(t, mostAbreast)
-	r.untilWaiting(t, len(all)-mostAbreast)
+	r.untilHeard(t, mostUnderWay)
+	r.untilWaiting(t, len(all)-mostUnderWay)
 	return left
 }
 
@@ -155,11 +155,11 @@ func (r *road) leave(t *testing.T, all []arrival) <-chan error {
 func (r *road) fill(t *testing.T) <-chan arrival {
 	t.Helper()
 	var lines []driver.Line
-	for i := range mostAbreast {
+	for i := range mostUnderWay {
 		lines = append(lines, driver.Line(fmt.Sprintf("mutex/ahead%d", i)))
 	}
 	out := r.join(t.Context(), lines...)
-	r.untilHeard(t, mostAbreast)
+	r.untilHeard(t, mostUnderWay)
 	return out
 }
 
@@ -203,17 +203,17 @@ func (r *road) entries() (n int) {
 func TestThoseWhoWaitGoTogether(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
-	const n = mostTogether + 8
+	const n = mostInBatch + 8
 	rest := r.join(t.Context(), someLines(n)...)
 	r.untilWaiting(t, n)
 	r.open()
-	all := slices.Concat(take(t, mostAbreast, ahead), take(t, n, rest))
+	all := slices.Concat(take(t, mostUnderWay, ahead), take(t, n, rest))
 	for _, a := range all {
 		if !a.joined.First || a.joined.Token == 0 {
 			t.Errorf("%s: %+v", a.line, a.joined)
 		}
 	}
-	if sizes := r.sizes(); r.entries() != len(all) || len(sizes) != mostAbreast+2 || slices.Max(sizes) != mostTogether {
+	if sizes := r.sizes(); r.entries() != len(all) || len(sizes) != mostUnderWay+2 || slices.Max(sizes) != mostInBatch {
 		t.Errorf("%d entries; requests of %v parts", r.entries(), sizes)
 	}
 
@@ -225,7 +225,7 @@ func TestThoseWhoWaitGoTogether(t *testing.T) {
 		check(t, <-left)
 	}
 	take(t, 2, rest)
-	if sizes := r.sizes(); r.entries() != 2 || len(sizes) != mostAbreast+3 {
+	if sizes := r.sizes(); r.entries() != 2 || len(sizes) != mostUnderWay+3 {
 		t.Errorf("%d entries; requests of %v parts", r.entries(), sizes)
 	}
 	r.untilStill(t)
@@ -237,10 +237,10 @@ func TestOneOfALineWaits(t *testing.T) {
 	ahead := r.fill(t)
 	const n = 5
 	rest := r.join(t.Context(), append(slices.Repeat([]driver.Line{line}, n), "mutex/other")...)
-	r.untilHeard(t, mostAbreast+n-1)
+	r.untilHeard(t, mostUnderWay+n-1)
 	r.untilWaiting(t, 2)
 	r.open()
-	take(t, mostAbreast, ahead)
+	take(t, mostUnderWay, ahead)
 	first, tokens := 0, make(map[driver.Token]bool)
 	for _, a := range take(t, n+1, rest) {
 		if a.line == line {
@@ -261,7 +261,7 @@ func TestDeletesOfALineGoTogether(t *testing.T) {
 	r := newRoad(t)
 	r.open()
 	var all []arrival
-	for range mostAbreast + 10 {
+	for range mostUnderWay + 10 {
 		x := contender()
 		j, err := r.s.Join(t.Context(), line, x)
 		check(t, err)
@@ -272,7 +272,7 @@ func TestDeletesOfALineGoTogether(t *testing.T) {
 	for range all {
 		check(t, <-left)
 	}
-	if sizes := r.sizes(); r.entries() != 0 || len(sizes) != mostAbreast+1 {
+	if sizes := r.sizes(); r.entries() != 0 || len(sizes) != mostUnderWay+1 {
 		t.Errorf("%d entries; requests of %v parts", r.entries(), sizes)
 	}
 	r.untilStill(t)
@@ -291,15 +291,15 @@ func TestWhoGivesUpWhileWaitingIsNotSent(t *testing.T) {
 	}
 	r.untilWaiting(t, 0)
 	r.open()
-	take(t, mostAbreast, ahead)
+	take(t, mostUnderWay, ahead)
 	r.untilStill(t)
-	if n := r.entries(); n != mostAbreast {
+	if n := r.entries(); n != mostUnderWay {
 		t.Errorf("%d entries", n)
 	}
 }
 
-// TestWhoGivesUpInAConvoyLeavesItToOthers: it is given up with the last one.
-func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
+// TestWhoGivesUpInABatchLeavesItToOthers: it is given up with the last one.
+func TestWhoGivesUpInABatchLeavesItToOthers(t *testing.T) {
 	for _, others := range []bool{true, false} {
 		t.Run(fmt.Sprint("others=", others), func(t *testing.T) {
 			r := newRoad(t)
@@ -314,8 +314,8 @@ func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
 				r.untilWaiting(t, 3)
 			}
 			close(r.gate(make(chan struct{})))
-			take(t, mostAbreast, ahead)
-			r.untilHeard(t, mostAbreast+1)
+			take(t, mostUnderWay, ahead)
+			r.untilHeard(t, mostUnderWay+1)
 			cancel()
 			for range 2 {
 				if a := <-gone; !errors.Is(a.err, context.Canceled) {
@@ -325,7 +325,7 @@ func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
 			if others {
 				r.open()
 				take(t, 1, rest)
-				if n := r.entries(); n != mostAbreast+3 { // those two are for Forget
+				if n := r.entries(); n != mostUnderWay+3 { // those two are for Forget
 					t.Errorf("%d entries", n)
 				}
 			}
@@ -336,20 +336,20 @@ func TestWhoGivesUpInAConvoyLeavesItToOthers(t *testing.T) {
 
 // TestWhoGivesUpBeforeItsTurn: one that was to send its request itself makes way for the next.
 func TestWhoGivesUpBeforeItsTurn(t *testing.T) {
-	c := newConvoys(direct{})
-	c.abreast = mostAbreast
-	p := &passenger{op: clientv3.OpDelete("key"), done: make(chan struct{})}
+	c := newBatcher(direct{})
+	c.underWay = mostUnderWay
+	p := &batched{op: clientv3.OpDelete("key"), done: make(chan struct{})}
 	if !c.wait(p) || p.alone {
 		t.Fatal("it did not wait")
 	}
-	c.arrived()
-	if c.giveUp(p); c.abreast != mostAbreast-1 || !p.alone {
-		t.Errorf("%d under way; %+v", c.abreast, p)
+	c.answered()
+	if c.giveUp(p); c.underWay != mostUnderWay-1 || !p.alone {
+		t.Errorf("%d under way; %+v", c.underWay, p)
 	}
 }
 
-// TestRefusedConvoyIsSentOneByOne: what one may not do does not keep others from it.
-func TestRefusedConvoyIsSentOneByOne(t *testing.T) {
+// TestRefusedBatchIsSentOneByOne: what one may not do does not keep others from it.
+func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 	r := newRoad(t)
 	r.meet = func(txn *pb.TxnRequest) error {
 		if strings.Contains(txn.String(), "mutex/secret") {
@@ -361,20 +361,20 @@ func TestRefusedConvoyIsSentOneByOne(t *testing.T) {
 	rest := r.join(t.Context(), append(someLines(3), "mutex/secret")...)
 	r.untilWaiting(t, 4)
 	r.open()
-	take(t, mostAbreast, ahead)
+	take(t, mostUnderWay, ahead)
 	for range 4 {
 		if a := <-rest; (a.line == "mutex/secret") != errors.Is(a.err, driver.ErrRefused) || a.err == nil && !a.joined.First {
 			t.Errorf("%s: %+v, %v", a.line, a.joined, a.err)
 		}
 	}
 	r.untilStill(t)
-	if n := r.entries(); n != mostAbreast+3 {
+	if n := r.entries(); n != mostUnderWay+3 {
 		t.Errorf("%d entries", n)
 	}
 }
 
-// TestReplyOfAConvoyIsLost: each of those in it asks again, and has what it got.
-func TestReplyOfAConvoyIsLost(t *testing.T) {
+// TestReplyOfABatchIsLost: each of those in it asks again, and has what it got.
+func TestReplyOfABatchIsLost(t *testing.T) {
 	r := newRoad(t)
 	var lost atomic.Bool
 	r.meet = func(txn *pb.TxnRequest) error {
@@ -390,7 +390,7 @@ func TestReplyOfAConvoyIsLost(t *testing.T) {
 	rest := r.join(t.Context(), someLines(3)...)
 	r.untilWaiting(t, 3)
 	r.open()
-	take(t, mostAbreast, ahead)
+	take(t, mostUnderWay, ahead)
 	for range 3 {
 		a := <-rest
 		if !errors.Is(a.err, driver.ErrUnavailable) {
@@ -402,7 +402,7 @@ func TestReplyOfAConvoyIsLost(t *testing.T) {
 			t.Errorf("%s: %+v, %v", a.line, j, err)
 		}
 	}
-	if n := r.entries(); n != mostAbreast+3 {
+	if n := r.entries(); n != mostUnderWay+3 {
 		t.Errorf("%d entries", n)
 	}
 	r.untilStill(t)
@@ -412,7 +412,7 @@ func TestReplyOfAConvoyIsLost(t *testing.T) {
 func TestNobodyWaitsForASilentMember(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
-	r.convoys().patience = 20 * time.Millisecond
+	r.batcher().patience = 20 * time.Millisecond
 	stuck := r.gate(nil)
 	for range 2 { // the timer is set again
 		for _, a := range take(t, 3, r.join(t.Context(), someLines(3)...)) {
@@ -420,7 +420,7 @@ func TestNobodyWaitsForASilentMember(t *testing.T) {
 		}
 	}
 	close(stuck)
-	take(t, mostAbreast, ahead)
+	take(t, mostUnderWay, ahead)
 	r.untilStill(t)
 }
 
@@ -429,9 +429,9 @@ func TestMetadataGoesAlone(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
 	rest := r.join(metadata.AppendToOutgoingContext(t.Context(), "trace", "1"), line)
-	r.untilHeard(t, mostAbreast+1)
+	r.untilHeard(t, mostUnderWay+1)
 	r.open()
-	take(t, mostAbreast, ahead)
+	take(t, mostUnderWay, ahead)
 	take(t, 1, rest)
 	r.untilStill(t)
 }
