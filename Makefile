@@ -43,12 +43,16 @@ build: ## Compile both modules
 	cd integration && go build ./...
 
 .PHONY: test
-test: ## Run everything, on real etcd and real ZooKeeper; install what is missing where allowed
+test: ## Run the tests, on real etcd and real ZooKeeper; install what is missing where allowed
 	.ci/deps
 	go test -race ./...
 	go test -run 'TestCrowd' ./internal/engine # one of them is too much for the race detector
 	$(MAKE) simulate
 	.ci/test-integration
+
+.PHONY: test-all
+test-all: ## Run the tests and the matrix of faults
+	BATON_TESTS=all $(MAKE) test
 
 .PHONY: interop
 interop: ## Share lines with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers

@@ -31,7 +31,7 @@ func chaosTime(t *testing.T) time.Duration {
 // is left in the lines.
 func TestRecipesUnderABrokenNetwork(t *testing.T) {
 	const ttl, leastGrants = 4 * time.Second, 5
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		var members []*member

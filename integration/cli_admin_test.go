@@ -111,7 +111,7 @@ func getsLock(t *testing.T, locks <-chan *mutex.Lock, errs <-chan error) *mutex.
 
 // TestBrokenLockIsHandedOn is what the command is for: the holder hangs, and somebody else has to get on.
 func TestBrokenLockIsHandedOn(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name := "ops/" + servers.Name(t)
 		locks, errs := s.contendAs(t, "web-1", name)
 		first := getsLock(t, locks, errs)

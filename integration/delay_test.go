@@ -49,7 +49,7 @@ func restWorker(ctx context.Context, io *proc.IO, args []string) error {
 // succeeded at once.
 func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	const ttl = 2 * time.Second
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name, client := servers.Name(t), s.client(t, 10*time.Second)
 		m, err := mutex.New(client, name, mutex.WithLockDelay(lockDelay))
 		if err != nil {

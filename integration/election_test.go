@@ -160,7 +160,7 @@ func gaps(t *testing.T, all []reign) (longest time.Duration) {
 // TestObserversWatchTheLeaderAlone: with a crowd of candidates, whose comings and goings wake no observer.
 func TestObserversWatchTheLeaderAlone(t *testing.T) {
 	const observers, candidates = 3, 12
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		o, crowd := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
 		leader := newElection(t, s.client(t, 30*time.Second), name)

@@ -44,7 +44,7 @@ func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
 }
 
 func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		down := freeAddr(t)
 		c := s.client(t, 10*time.Second, append([]string{down}, s.endpoints...)...)
 		failed := 0
@@ -64,7 +64,7 @@ func TestExamineNamesTheServerThatDoesNotAnswer(t *testing.T) {
 
 // TestExamineOfSilentServersHearsTheOthers: servers that take connections and say nothing use up nobody else's time.
 func TestExamineOfSilentServersHearsTheOthers(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		var silent []string
 		for range 4 {
 			l, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts

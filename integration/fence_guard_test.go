@@ -180,7 +180,7 @@ func TestLockLostBetweenCheckAndWrite(t *testing.T) {
 // about its write must be what the next one has read.
 func TestNoWriteOfALostGrantLands(t *testing.T) {
 	const lanes, races = 8, 125
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		b := s.board(t)
 		first, second := s.client(t, 30*time.Second), s.client(t, 30*time.Second)
 		var landed, stopped atomic.Int64
@@ -334,7 +334,7 @@ func TestCheckIsOneReadHoweverLongTheLine(t *testing.T) {
 
 // TestGuardsSurviveWhatBecomesOfAHold: entries of permits and of read locks are converted while they are held.
 func TestGuardsSurviveWhatBecomesOfAHold(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		ctx, name, b := within(t, callBound), servers.Name(t), s.board(t)
 		c, other := s.client(t, 10*time.Second), s.client(t, 10*time.Second)
 		if err := b.write(ctx, fence.Sequencer{}, name, "new"); err != nil {

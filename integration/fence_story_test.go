@@ -24,7 +24,7 @@ func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 	for product, p := range products {
 		shelves[product] = p.open(t)
 	}
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		first, second := s.link(t, 4*time.Second), s.client(t, 4*time.Second)
 		b := s.board(t)

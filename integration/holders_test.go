@@ -190,7 +190,7 @@ func waitForEnd(ctx context.Context) error { <-ctx.Done(); return nil }
 // service excuses, which has all sessions begin anew.
 func TestHolderKilledIsSucceededWithinTTLPlusTwoSeconds(t *testing.T) {
 	const ttl, runs = 3 * time.Second, 5
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		for i := range runs {
 			took := s.succession(t, ttl)
 			t.Logf("succeeded %v after the kill", took.Round(time.Millisecond))
@@ -256,7 +256,7 @@ func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
 // TestPausedHolderSeesItsLossAtTheFirstLook stops a holder for longer than its TTL.
 func TestPausedHolderSeesItsLossAtTheFirstLook(t *testing.T) {
 	const ttl = 2 * time.Second
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		holder := proc.Start(t, "hold", s.url(ttl), name)
 		var h held

@@ -32,7 +32,7 @@ func TestLostReplyToLockMakesOneContender(t *testing.T) {
 // TestLockGivenUpAfterALostReplyLeavesNoGhost: the join was applied, its reply is lost, the service stays
 // away, the caller gives up. A second after the service is back there is nothing in the line.
 func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
 		name := servers.Name(t)
 		m, probe := newMutex(t, c.Client, name), newMutex(t, other, name)
@@ -56,7 +56,7 @@ func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
 // TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn cancels a waiter that cannot reach
 // the service.
 func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
 		name := servers.Name(t)
 		probe := newMutex(t, other, name)
@@ -136,7 +136,7 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 // TestNothingHangsWhenNoServerAnswers calls everything against an address where nobody listens, and against
 // one that accepts and stays silent.
 func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		for _, kind := range []string{"refused", "silent"} {
 			t.Run(kind, func(t *testing.T) {
 				proxy := servers.Proxy(t, s.endpoints)
@@ -178,7 +178,7 @@ func TestNothingHangsWhenNoServerAnswers(t *testing.T) {
 // TestCloseEndsTheSessionThoughNoReplyComes: what a client sends arrives, what it is sent does not. Its Close cannot know
 // that it succeeded, but it does. Trying again must not keep the session alive either.
 func TestCloseEndsTheSessionThoughNoReplyComes(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		const ttl = 30 * time.Second
 		c, name := s.link(t, ttl), servers.Name(t)
 		lock(t, newMutex(t, c.Client, name))

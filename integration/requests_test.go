@@ -34,7 +34,7 @@ func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
 }
 
 func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		holder, waiter := s.client(t, 10*time.Second), s.meter(t, 10*time.Second)
 		c := s.meter(t, 10*time.Second)
 		name := servers.Name(t)
@@ -152,7 +152,7 @@ func TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites(t *testing.T) {
 // what happens to both keys, the entry's and the mark's.
 func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 	const clients, waitersEach = 4, 250
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		const each = 5 // watch events for a release
 		name := servers.Name(t)
 		first := s.meter(t, 30*time.Second)

@@ -228,7 +228,7 @@ func quiesce(t *testing.T, clients ...meter) {
 // TestWriterWakesExactlyTheReadersItAdmits counts watch events: of readers before and after another writer, and of
 // that writer.
 func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		front, back, next := s.meter(t, 30*time.Second), s.meter(t, 30*time.Second), s.meter(t, 30*time.Second)
 		keeper := newRWLock(t, s.client(t, 30*time.Second), name)

@@ -128,7 +128,7 @@ func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 // TestSixtyFourClientsShareTenPermits: limit 10, 64 sessions, k from 1 to 3, random holds, 2,000 grants.
 func TestSixtyFourClientsShareTenPermits(t *testing.T) {
 	const limit, clients, grants = 10, 64, 2000
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		var mu sync.Mutex
 		var tokens []coordinator.Token // in the order of grants, as the clients saw them
@@ -203,7 +203,7 @@ func overtaken(tokens []coordinator.Token) (worst int) {
 
 // TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore counts watch events while waiters are admitted one by one.
 func TestReleaseOfAPermitWakesThoseItAdmitsAndOneMore(t *testing.T) {
-	each(t, func(t *testing.T, s site) {
+	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		keeper := newSemaphore(t, s.client(t, 30*time.Second), name, 3)
 		var held []*semaphore.Permit
