@@ -25,17 +25,17 @@ type grant struct {
 	noted  driver.Version // of the note that it has left; see rest
 	quiet  func() bool    // stops the report of a loss with the session
 
-	mu       sync.Mutex
-	info     info
-	top, low *level       // low is nil unless the request has a Lesser mode
-	place    driver.Place // as the last conversion that is known to have succeeded left it
-	value    []byte
-	held     string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
-	settle   *time.Timer   // runs settled
-	writing  chan struct{} // see pen; nil until somebody asks for it
-	first    level         // the top one at first
-	overtime *overtime     // nil, unless there is something to tell of a hold that lasts long
-	turn     *turn         // the latest conversion; nil if there was none
+	mu         sync.Mutex
+	info       info
+	top, low   *level       // low is nil unless the request has a Lesser mode
+	place      driver.Place // as the last conversion that is known to have succeeded left it
+	value      []byte
+	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
+	settle     *time.Timer   // runs settled
+	writing    chan struct{} // see writeLock; nil until somebody asks for it
+	first      level         // the top one at first
+	overtime   *overtime     // nil, unless there is something to tell of a hold that lasts long
+	conversion *conversion   // the latest conversion; nil if there was none
 }
 
 // level is the holds of a grant that have one mode in common. When the last one
@@ -83,8 +83,8 @@ func (a *attempt) hold(ctx context.Context, h *Hold) {
 	g.handle(ctx, h, g.top)
 }
 
-// pen is held, by sending to it, by whoever writes the entry's value.
-func (g *grant) pen() chan struct{} {
+// writeLock is held, by sending to it, by whoever writes the entry's value.
+func (g *grant) writeLock() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.writing == nil {
@@ -155,7 +155,7 @@ func (l *Line) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, 
 // the conversion, unless the grant is over. Both in one step: between them
 // others could give back the rest, and the conversion would meet an entry on
 // its way out.
-func (g *grant) leave(l *level, over bool) (last bool, t *turn) {
+func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l.count--

@@ -206,7 +206,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	if err := h.toWrite(ctx); err != nil {
 		return err
 	}
-	defer func() { <-g.pen() }()
+	defer func() { <-g.writeLock() }()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (h *Hold) toWrite(ctx context.Context) error {
 	over := h.ctx.Done()
 	for {
 		select {
-		case h.ctx.grant.pen() <- struct{}{}:
+		case h.ctx.grant.writeLock() <- struct{}{}:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -272,7 +272,7 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	}
 	g := h.ctx.grant
 	g.mu.Lock()
-	t := g.turn
+	t := g.conversion
 	if g.held != "" && g.holds() > 0 {
 		t = g.convert(g.held)
 	}

@@ -21,7 +21,7 @@ type Permit struct {
 	semaphore *Semaphore
 
 	making sync.Mutex
-	busy   chan struct{} // see pen; nil until somebody asks for it
+	busy   chan struct{} // see writeLock; nil until somebody asks for it
 	n      atomic.Int64
 	slots  []int // nil before the first call of Slots
 	unsure bool  // the record may show others, since a request that wrote it had no answer
@@ -34,10 +34,10 @@ func (s *Semaphore) permit(n int) *Permit {
 	return p
 }
 
-// pen is held, by sending to it, by whoever changes how many permits there are,
+// writeLock is held, by sending to it, by whoever changes how many permits there are,
 // or their numbers. It is a channel because it is held across I/O and waited
 // for under a context.
-func (p *Permit) pen() chan struct{} {
+func (p *Permit) writeLock() chan struct{} {
 	p.making.Lock()
 	defer p.making.Unlock()
 	if p.busy == nil {
@@ -82,10 +82,10 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
 	ctx, stop := engine.Afterwards(ctx)
 	defer stop()
-	if err := enter(ctx, p.pen()); err != nil {
+	if err := enter(ctx, p.writeLock()); err != nil {
 		return err
 	}
-	defer func() { <-p.pen() }()
+	defer func() { <-p.writeLock() }()
 	if err := p.hold.Check(ctx); errors.Is(err, coordinator.ErrReleased) {
 		return coordinator.ErrNotHeld
 	} else if err != nil {

@@ -74,7 +74,7 @@ func (h host) Open(ctx context.Context, ttl time.Duration) (driver.Session, erro
 		return nil, err
 	}
 	own := s.(*session)
-	return &guest{session: own, leases: newLeases(own.lease)}, nil
+	return &foreignSession{session: own, leases: newLeases(own.lease)}, nil
 }
 
 // SharedName takes what others take, any text that is not empty, but for what
@@ -134,10 +134,10 @@ func (l layout) ambiguous(line driver.Line, kvs ...*mvccpb.KeyValue) error {
 		sharedName(line), strings.Join(strays, ", ")))
 }
 
-// guest is a session whose lines are shared with etcd's package concurrency. It
+// foreignSession is a session whose lines are shared with etcd's package concurrency. It
 // has no tails and no marks, converts nothing and keeps no records. What it has
 // of session is the lease, the sentinel with its epoch, watches and reads.
-type guest struct {
+type foreignSession struct {
 	*session
 	leases *leases
 }
@@ -146,14 +146,14 @@ type guest struct {
 const mostShown = 16
 
 // contender is the key of one who has a lease.
-func (g *guest) contender(line driver.Line, l *lease) string {
+func (g *foreignSession) contender(line driver.Line, l *lease) string {
 	return g.keys.line(line) + bareHex(l.id)
 }
 
 // Join writes the key in one transaction, which counts the line: whoever is
 // alone in it holds. The sentinel's epoch and what is done about requests that
 // are late are those of session.Join.
-func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (g *foreignSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	switch {
 	case !isID(c.ID) || !isMode(c.Mode):
 		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
@@ -204,7 +204,7 @@ func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) 
 	}
 }
 
-// entrance is one transaction of a guest's Join.
+// entrance is one transaction of a foreignSession's Join.
 type entrance struct {
 	driver.Contender
 	line  driver.Line
@@ -214,7 +214,7 @@ type entrance struct {
 	fence bool
 }
 
-func (g *guest) enter(ctx context.Context, a *entrance) (*clientv3.TxnResponse, error) {
+func (g *foreignSession) enter(ctx context.Context, a *entrance) (*clientv3.TxnResponse, error) {
 	absent := clientv3.Compare(clientv3.CreateRevision(a.key), "=", 0)
 	if a.Alone {
 		absent = clientv3.Compare(clientv3.CreateRevision(g.keys.line(a.line)).WithPrefix(), "=", 0)
@@ -239,13 +239,13 @@ func (g *guest) enter(ctx context.Context, a *entrance) (*clientv3.TxnResponse, 
 }
 
 // joined is the outcome of an attempt that has made the key, or found it, in a line of so many.
-func (g *guest) joined(a *entrance, rev, count int64) driver.Joined {
+func (g *foreignSession) joined(a *entrance, rev, count int64) driver.Joined {
 	p := driver.Place{Key: entry{a.key, rev}.handle(), ID: a.ID, Mode: a.Mode, Session: g.ID()}
 	return driver.Joined{Place: p, Token: driver.Token(rev), First: count == 1}
 }
 
 // shutOut finds out from the else branch why nothing was written, as session.refused does.
-func (g *guest) shutOut(a *entrance, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
+func (g *foreignSession) shutOut(a *entrance, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
 	if a.fence {
 		ops = ops[1:]
 	}
@@ -274,13 +274,13 @@ func (g *guest) shutOut(a *entrance, ops []*pb.ResponseOp) (joined driver.Joined
 }
 
 // release drops what is remembered of a contender that has no key and cannot get one.
-func (g *guest) release(line driver.Line, id, key string) {
+func (g *foreignSession) release(line driver.Line, id, key string) {
 	g.removed(key)
 	g.leases.free(line, id)
 }
 
 // Ahead reads who came before own, as session.Ahead does.
-func (g *guest) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (g *foreignSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	if err := g.alive(); err != nil {
 		return driver.View{}, err
 	}
@@ -321,13 +321,13 @@ func (g *guest) Ahead(ctx context.Context, line driver.Line, own driver.Place) (
 
 // Capabilities lack handoffs, which no other client of the layout knows of, and
 // conversions, which no recipe that the layout has wants.
-func (g *guest) Capabilities() driver.Capabilities {
+func (g *foreignSession) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Writer: g, HeadWatcher: g, Operator: g, ReuseIDs: true}
 }
 
 // own finds out which key of this session a place names. The key itself does
 // not say whose contender it is.
-func (g *guest) own(line driver.Line, p driver.Place) (mine, error) {
+func (g *foreignSession) own(line driver.Line, p driver.Place) (mine, error) {
 	e, ok := g.keys.entry(line, p)
 	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {
 		return mine{}, driver.ErrGone
@@ -336,7 +336,7 @@ func (g *guest) own(line driver.Line, p driver.Place) (mine, error) {
 }
 
 // Write is session.Write, with the key's lease.
-func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+func (g *foreignSession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	if err := g.alive(); err != nil {
 		return err
 	}
@@ -348,7 +348,7 @@ func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, v
 }
 
 // Leave deletes the key if it is the one that own names.
-func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (g *foreignSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	if err := g.alive(); err != nil {
 		return err
 	}
@@ -368,7 +368,7 @@ func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) e
 }
 
 // Forget is session.Forget. One who has no lease has sent nothing.
-func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
+func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string) error {
 	if err := g.alive(); err != nil {
 		return err
 	}
@@ -411,19 +411,19 @@ var (
 )
 
 // Lines is refused.
-func (g *guest) Lines(context.Context) ([]driver.Line, error) { return nil, errNoLines }
+func (g *foreignSession) Lines(context.Context) ([]driver.Line, error) { return nil, errNoLines }
 
 // Convert is refused: no recipe that the layout has wants it.
-func (g *guest) Convert(context.Context, driver.Line, driver.Joined, string, []byte) (driver.Place, error) {
+func (g *foreignSession) Convert(context.Context, driver.Line, driver.Joined, string, []byte) (driver.Place, error) {
 	return driver.Place{}, errNoConversions
 }
 
 // Record is refused.
-func (g *guest) Record(context.Context, driver.Line, driver.Version) (driver.Record, error) {
+func (g *foreignSession) Record(context.Context, driver.Line, driver.Version) (driver.Record, error) {
 	return driver.Record{}, errNoRecords
 }
 
 // SetRecord is refused.
-func (g *guest) SetRecord(context.Context, driver.Line, []byte, driver.Version) (driver.Version, error) {
+func (g *foreignSession) SetRecord(context.Context, driver.Line, []byte, driver.Version) (driver.Version, error) {
 	return 0, errNoRecords
 }

@@ -211,7 +211,7 @@ func (s *session) raiseEpoch() clientv3.Op {
 		nil)
 }
 
-// leases are those of a guest.
+// leases are those of a foreignSession.
 //
 // A key of package concurrency is named after its lease alone, so one lease has
 // room for one contender in a line. The first one takes the session's own.
@@ -321,7 +321,7 @@ func (ls *leases) rest() (rest []clientv3.LeaseID) {
 // A holder's deadline counts from the sending of the last renewal. A lease that
 // was granted before that and was not among those renewed could end earlier, so
 // it is renewed once by itself.
-func (g *guest) lease(ctx context.Context, line driver.Line, id string) (*lease, error) {
+func (g *foreignSession) lease(ctx context.Context, line driver.Line, id string) (*lease, error) {
 	for {
 		l, round := g.leases.take(line, id)
 		if l != nil {
@@ -370,7 +370,7 @@ func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 
 // Renew renews all leases. If one has ended, its keys have gone, and the
 // session is over: to its user there is one session.
-func (g *guest) Renew(ctx context.Context) error {
+func (g *foreignSession) Renew(ctx context.Context) error {
 	renew, revoke := g.leases.renewal()
 	own := g.session.Renew(ctx)
 	err := forAll(renew, func(id clientv3.LeaseID) error {
@@ -389,7 +389,7 @@ func (g *guest) Renew(ctx context.Context) error {
 
 // Close revokes all leases, the session's own first: without its sentinel no
 // join that is under way is applied any more.
-func (g *guest) Close(ctx context.Context) error {
+func (g *foreignSession) Close(ctx context.Context) error {
 	err := g.session.Close(ctx)
 	if rest := forAll(g.leases.rest(), func(id clientv3.LeaseID) error {
 		_, err := g.c.Revoke(g.lead(ctx), id)

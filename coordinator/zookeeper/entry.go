@@ -46,7 +46,7 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 		return driver.Place{}, err
 	}
 	s.written.drop(s.below(line, old.Key))
-	s.traces.converted(line, old, to)
+	s.ownEntries.converted(line, old, to)
 	return to.Place, nil
 }
 
@@ -57,7 +57,7 @@ func (s *session) replace(ctx context.Context, line driver.Line, old, to node, v
 	defer f.end()
 	parent := s.path(line) + "/"
 	ops := []any{deleting(parent + old.Key), s.creating(parent+to.Key, value, zk.FlagEphemeral)}
-	if successor := s.traces.of(line, old).successor; successor != "" { // to those who follow, the old place has left
+	if successor := s.ownEntries.of(line, old).successor; successor != "" { // to those who follow, the old place has left
 		ops = append(ops, deleting(parent+successor))
 	}
 	for {

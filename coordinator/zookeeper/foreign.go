@@ -186,7 +186,7 @@ func (h host) Open(ctx context.Context, ttl time.Duration) (driver.Session, erro
 	if err != nil {
 		return nil, err
 	}
-	return &guest{session: s.(*session), known: make(map[string]bool)}, nil
+	return &foreignSession{session: s.(*session), known: make(map[string]bool)}, nil
 }
 
 // SharedName takes paths.
@@ -222,7 +222,7 @@ func (f *form) check(value []byte) error {
 // Curator takes part with every child, by its name as a whole if need be, and
 // Kazoo passes over what it does not know. So such a child stands ahead of
 // everybody to the one, and is nobody to the other.
-func (f *foreign) ambiguousFor(line driver.Line, c crowd) error {
+func (f *foreign) ambiguousFor(line driver.Line, c lineView) error {
 	if len(c.strays) > 0 {
 		return driver.Wrap(driver.ErrRefused, fmt.Errorf(
 			"zookeeper: %s has children that are no contenders of this kind, so nobody can tell who comes first: %s",
@@ -247,19 +247,19 @@ func (f *foreign) spent(line driver.Line, key string) error {
 // reserve is how many numbers before the last a contender is refused.
 const reserve = 1 << 20
 
-var _ driver.Revoker = (*guest)(nil)
+var _ driver.Revoker = (*foreignSession)(nil)
 
-// guest is a session whose lines are shared with other clients. Its entries
+// foreignSession is a session whose lines are shared with other clients. Its entries
 // have no successor nodes, and a line's own node is not written to, since it
 // may be somebody's. What it has of session is all below the names.
-type guest struct {
+type foreignSession struct {
 	*session
 	mu    sync.Mutex
 	known map[string]bool // the paths of entries of this session's, as far as it knows: names do not tell
 }
 
 // note notes an entry of this session's, or that it has gone.
-func (g *guest) note(node string, there bool) {
+func (g *foreignSession) note(node string, there bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if delete(g.known, node); there {
@@ -270,7 +270,7 @@ func (g *guest) note(node string, there bool) {
 // head is what the names of a contender's entries begin with, whatever its
 // mode. The session fills up what the ID leaves of 32 digits, with the last
 // ones of its number, which differ the most.
-func (g *guest) head(id string) string {
+func (g *foreignSession) head(id string) string {
 	session := fmt.Sprintf("%016x", uint64(g.id))
 	return g.layout.head(id + session[len(id)-16:])
 }
@@ -278,7 +278,7 @@ func (g *guest) head(id string) string {
 // Join makes the node, and then asks for its czxid, which is the token, and
 // lists the line. The other clients do the same without the czxid. Both
 // requests are under way at once.
-func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (g *foreignSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
 	text, err := g.check(line, c)
 	if err != nil {
 		return driver.Joined{}, err
@@ -317,7 +317,7 @@ func (g *guest) Join(ctx context.Context, line driver.Line, c driver.Contender) 
 }
 
 // check returns the mark of a contender that can stand in the line.
-func (g *guest) check(line driver.Line, c driver.Contender) (text string, err error) {
+func (g *foreignSession) check(line driver.Line, c driver.Contender) (text string, err error) {
 	if err := cmp.Or(g.checkLine(line), checkContender(c)); err != nil {
 		return "", err
 	}
@@ -336,7 +336,7 @@ func (g *guest) check(line driver.Line, c driver.Contender) (text string, err er
 }
 
 // make sends the request that makes the node, and returns its name.
-func (g *guest) make(ctx context.Context, line driver.Line, c driver.Contender, text string, f *flight) (string, error) {
+func (g *foreignSession) make(ctx context.Context, line driver.Line, c driver.Contender, text string, f *flight) (string, error) {
 	create := g.creating(g.below(line, g.head(c.ID)+text), c.Value, zk.FlagEphemeralSequential)
 	if g.layout.form(line).unordered {
 		create.Flags = zk.FlagEphemeral
@@ -352,7 +352,7 @@ func (g *guest) make(ctx context.Context, line driver.Line, c driver.Contender, 
 }
 
 // arrive looks where a node stands.
-func (g *guest) arrive(ctx context.Context, line driver.Line, c driver.Contender, name string) (driver.Joined, error) {
+func (g *foreignSession) arrive(ctx context.Context, line driver.Line, c driver.Contender, name string) (driver.Joined, error) {
 	full := g.below(line, name)
 	n, ok := g.layout.form(line).parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
@@ -412,12 +412,12 @@ func vanished(err error) error {
 }
 
 // parse reads the children of a line, in order.
-func (s *session) parse(line driver.Line, names []string) crowd {
+func (s *session) parse(line driver.Line, names []string) lineView {
 	if s.layout == nil {
 		return parseChildren(names)
 	}
 	form := s.layout.form(line)
-	var c crowd
+	var c lineView
 	for _, name := range names {
 		if n, ok := form.parse(name); ok {
 			c.nodes = append(c.nodes, n)
@@ -432,7 +432,7 @@ func (s *session) parse(line driver.Line, names []string) crowd {
 
 // mine lists the names of a contender's nodes, after the given flights have
 // landed: see session.Forget.
-func (g *guest) mine(ctx context.Context, line driver.Line, id string, flights []*flight) (mine []string, err error) {
+func (g *foreignSession) mine(ctx context.Context, line driver.Line, id string, flights []*flight) (mine []string, err error) {
 	for _, f := range flights {
 		select {
 		case <-f.landed:
@@ -462,7 +462,7 @@ func (g *guest) mine(ctx context.Context, line driver.Line, id string, flights [
 }
 
 // owns tells whether a place is that of a contender of this session.
-func (g *guest) owns(line driver.Line, own driver.Place) error {
+func (g *foreignSession) owns(line driver.Line, own driver.Place) error {
 	if err := cmp.Or(g.checkLine(line), checkKey(line, own)); err != nil {
 		return err
 	}
@@ -478,7 +478,7 @@ func (g *guest) owns(line driver.Line, own driver.Place) error {
 }
 
 // Leave deletes the node.
-func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (g *foreignSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
 	if err := g.owns(line, own); err != nil {
 		return err
 	}
@@ -491,18 +491,18 @@ func (g *guest) Leave(ctx context.Context, line driver.Line, own driver.Place) e
 }
 
 // drop forgets an entry that is gone.
-func (g *guest) drop(node string) {
+func (g *foreignSession) drop(node string) {
 	g.note(node, false)
 	g.written.drop(node)
 }
 
 // Capabilities lack handoffs, which no other client of a layout knows of.
-func (g *guest) Capabilities() driver.Capabilities {
+func (g *foreignSession) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Converter: g, Writer: g, HeadWatcher: g, Operator: g, Revoker: g}
 }
 
 // Forget is session.Forget.
-func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
+func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string) error {
 	if err := g.checkLine(line); err != nil {
 		return err
 	}
@@ -532,7 +532,7 @@ func (g *guest) Forget(ctx context.Context, line driver.Line, id string) error {
 // Convert makes another node with the same number in place of the old one, in
 // one transaction: as Curator does when a writer goes on as a reader. The
 // others see the new node where the old one stood. Its czxid is another one.
-func (g *guest) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+func (g *foreignSession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	if err := cmp.Or(g.owns(line, own.Place), checkMode(mode), checkValue(value)); err != nil {
 		return driver.Place{}, err
 	}
@@ -556,7 +556,7 @@ func (g *guest) Convert(ctx context.Context, line driver.Line, own driver.Joined
 }
 
 // Write is session.Write, where a value may change.
-func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+func (g *foreignSession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
 	if err := cmp.Or(g.owns(line, own), checkValue(value)); err != nil {
 		return err
 	}
@@ -572,7 +572,7 @@ func (g *guest) Write(ctx context.Context, line driver.Line, own driver.Place, v
 
 // Revoked watches what is written to own. Whoever asks writes over the value,
 // which others see then.
-func (g *guest) Revoked(ctx context.Context, line driver.Line, own driver.Place) error {
+func (g *foreignSession) Revoked(ctx context.Context, line driver.Line, own driver.Place) error {
 	if err := g.owns(line, own); err != nil {
 		return err
 	}
@@ -589,14 +589,14 @@ func (g *guest) Revoked(ctx context.Context, line driver.Line, own driver.Place)
 	})
 }
 
-func (g *guest) noForm(line driver.Line) error {
+func (g *foreignSession) noForm(line driver.Line) error {
 	return invalid("line %q: layout %s has nothing like it", line, g.layout.name)
 }
 
-func (g *guest) noRecords() error { return invalid("layout %s has no records", g.layout.name) }
+func (g *foreignSession) noRecords() error { return invalid("layout %s has no records", g.layout.name) }
 
 // Record is refused, unless the layout has one.
-func (g *guest) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+func (g *foreignSession) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
 	if form := g.layout.form(line); form == nil || !form.recorded {
 		return driver.Record{}, g.noRecords()
 	}
@@ -604,7 +604,7 @@ func (g *guest) Record(ctx context.Context, line driver.Line, known driver.Versi
 }
 
 // SetRecord is likewise. It makes the line's node.
-func (g *guest) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+func (g *foreignSession) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
 	if form := g.layout.form(line); form == nil || !form.recorded {
 		return 0, g.noRecords()
 	}
@@ -612,7 +612,7 @@ func (g *guest) SetRecord(ctx context.Context, line driver.Line, value []byte, k
 }
 
 // Ahead is session.Ahead, where there is an order.
-func (g *guest) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (g *foreignSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	view, err := g.session.Ahead(ctx, line, own)
 	form := g.layout.form(line)
 	if err != nil || own == (driver.Place{}) || form == nil || !form.unordered {

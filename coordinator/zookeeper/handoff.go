@@ -71,17 +71,17 @@ func (n node) nearestSuccessor() string {
 	return successorName(n.seq - 1)
 }
 
-// says is what a successor node says: whose it is, in the entry's name but for
+// successorData is the data of a successor node: whose it is, in the entry's name but for
 // the number, which follows from its own. A mark before it tells that the entry
 // has passed.
-type says struct {
+type successorData struct {
 	node   node // as it joined
 	passed bool
 }
 
 const passedMark = "passed_"
 
-func (h says) data() []byte {
+func (h successorData) data() []byte {
 	var mark string
 	if h.passed {
 		mark = passedMark
@@ -90,10 +90,10 @@ func (h says) data() []byte {
 }
 
 // read reads a successor node of this name.
-func read(successor string, data []byte) (h says, ok bool) {
+func read(successor string, data []byte) (h successorData, ok bool) {
 	seq, ok := parseSuccessor(successor)
 	if !ok || seq < 1 {
-		return says{}, false
+		return successorData{}, false
 	}
 	text, passed := strings.CutPrefix(string(data), passedMark)
 	h.passed = passed
@@ -102,13 +102,13 @@ func read(successor string, data []byte) (h says, ok bool) {
 }
 
 // hasSuccessor tells whether a node has a successor node.
-func (c crowd) hasSuccessor(n node) bool {
+func (c lineView) hasSuccessor(n node) bool {
 	return n.successor() != "" && slices.Contains(c.successors, n.seq+1)
 }
 
 // orphans are the names of the successor nodes whose entries are gone: what
 // those who passed have left, as a rule.
-func (c crowd) orphans() []string {
+func (c lineView) orphans() []string {
 	if len(c.successors) == 0 {
 		return nil
 	}
@@ -133,14 +133,14 @@ type entry struct {
 	id   string
 }
 
-// traces are what a session keeps of its own contenders beyond their places,
+// ownEntries are what a session keeps of its own contenders beyond their places,
 // for as long as they stand.
-type traces struct {
+type ownEntries struct {
 	mu sync.Mutex
-	m  map[entry]trace
+	m  map[entry]ownEntry
 }
 
-type trace struct {
+type ownEntry struct {
 	key       string   // the entry's, as far as this session knows
 	successor string   // the name of its successor node, empty if there is none
 	ahead     string   // the key of somebody ahead, of whom is known
@@ -151,26 +151,26 @@ type trace struct {
 // maxSpent bounds the successor nodes that one contender clears away.
 const maxSpent = 16
 
-func newTraces() *traces { return &traces{m: make(map[entry]trace)} }
+func newOwnEntries() *ownEntries { return &ownEntries{m: make(map[entry]ownEntry)} }
 
 // of returns what is kept of a place; nothing if it has another key by now.
-func (t *traces) of(line driver.Line, n node) trace {
+func (t *ownEntries) of(line driver.Line, n node) ownEntry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if tr := t.m[entry{line, n.ID}]; tr.key == n.Key {
 		return tr
 	}
-	return trace{key: n.Key}
+	return ownEntry{key: n.Key}
 }
 
-func (t *traces) keep(line driver.Line, id string, tr trace) {
+func (t *ownEntries) keep(line driver.Line, id string, tr ownEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.m[entry{line, id}] = tr
 }
 
 // converted notes that a place has another key, and no successor node.
-func (t *traces) converted(line driver.Line, old, to node) {
+func (t *ownEntries) converted(line driver.Line, old, to node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := entry{line, old.ID}
@@ -181,7 +181,7 @@ func (t *traces) converted(line driver.Line, old, to node) {
 }
 
 // drop forgets a place that is not in the line any more.
-func (t *traces) drop(line driver.Line, n node) {
+func (t *ownEntries) drop(line driver.Line, n node) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := (entry{line, n.ID}); t.m[e].key == n.Key {
@@ -190,7 +190,7 @@ func (t *traces) drop(line driver.Line, n node) {
 }
 
 // forget forgets a contender.
-func (t *traces) forget(line driver.Line, id string) {
+func (t *ownEntries) forget(line driver.Line, id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.m, entry{line, id})
@@ -198,7 +198,7 @@ func (t *traces) forget(line driver.Line, id string) {
 
 // note keeps what a listing shows to the i-th in line: whether the one ahead
 // has a successor node; to the first which successor nodes are left over.
-func (t *traces) note(line driver.Line, c crowd, i int) {
+func (t *ownEntries) note(line driver.Line, c lineView, i int) {
 	n := c.nodes[i]
 	tr := t.of(line, n)
 	if len(c.successors) == 0 && tr.successor == "" || n.ID == "" || n.late() {
@@ -217,9 +217,9 @@ func (t *traces) note(line driver.Line, c crowd, i int) {
 	t.keep(line, n.ID, tr)
 }
 
-// traffic is in which lines a session has met others lately. Only there entries
+// contention is in which lines a session has met others lately. Only there entries
 // get successor nodes: elsewhere nobody would have any use for them.
-type traffic struct {
+type contention struct {
 	mu sync.Mutex
 	m  map[driver.Line]flow
 }
@@ -234,30 +234,30 @@ const (
 	quietAfter = 4    // joins
 )
 
-func newTraffic() *traffic { return &traffic{m: make(map[driver.Line]flow)} }
+func newContention() *contention { return &contention{m: make(map[driver.Line]flow)} }
 
-func (t *traffic) busy(line driver.Line) bool {
+func (t *contention) busy(line driver.Line) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.m[line].busy > 0
 }
 
 // long tells whether the line was rather long when it was last looked at.
-func (t *traffic) long(line driver.Line) bool {
+func (t *contention) long(line driver.Line) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.m[line].size > shortLine
 }
 
 // met notes that others are in the line.
-func (t *traffic) met(line driver.Line, size int32) {
+func (t *contention) met(line driver.Line, size int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.put(line, flow{quietAfter, size})
 }
 
 // saw notes how many are in the line, to one who does not stand in it.
-func (t *traffic) saw(line driver.Line, size int32) {
+func (t *contention) saw(line driver.Line, size int32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if f := t.m[line]; f.busy > 0 || size > shortLine {
@@ -267,7 +267,7 @@ func (t *traffic) saw(line driver.Line, size int32) {
 	}
 }
 
-func (t *traffic) put(line driver.Line, f flow) {
+func (t *contention) put(line driver.Line, f flow) {
 	if _, ok := t.m[line]; !ok && len(t.m) >= maxBusy {
 		for some := range t.m {
 			delete(t.m, some)
@@ -278,7 +278,7 @@ func (t *traffic) put(line driver.Line, f flow) {
 }
 
 // alone notes a join that has met nobody.
-func (t *traffic) alone(line driver.Line) {
+func (t *contention) alone(line driver.Line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f, ok := t.m[line]
@@ -321,9 +321,9 @@ func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead drive
 		return w, err
 	})
 	if passed && path.Base(successor) == mine.nearestSuccessor() { // of several who follow it this one clears it away
-		tr := s.traces.of(line, mine)
+		tr := s.ownEntries.of(line, mine)
 		tr.spent = []string{path.Base(successor)}
-		s.traces.keep(line, mine.ID, tr)
+		s.ownEntries.keep(line, mine.ID, tr)
 	}
 	return passed && err == nil, err
 }
@@ -335,7 +335,7 @@ func (s *session) successorOf(line driver.Line, mine node, ahead driver.Place) (
 	if !ok || n.ID == "" || n.successor() == "" {
 		return "", false
 	}
-	tr := s.traces.of(line, mine)
+	tr := s.ownEntries.of(line, mine)
 	known = tr.ahead == ahead.Key && !tr.bare
 	if !known && (tr.ahead == ahead.Key || tr.successor == "") {
 		return "", false

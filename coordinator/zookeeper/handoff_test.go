@@ -144,8 +144,8 @@ func TestQuietLineHasNoSuccessors(t *testing.T) {
 		}
 		ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	}
-	if left := tr.below("/app/m/a"); len(left) != 0 || len(s.traffic.m) != 0 || len(s.traces.m) != 0 {
-		t.Fatalf("left behind: %q, busy %v, traces %v", left, s.traffic.m, s.traces.m)
+	if left := tr.below("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 || len(s.ownEntries.m) != 0 {
+		t.Fatalf("left behind: %q, busy %v, ownEntries %v", left, s.contention.m, s.ownEntries.m)
 	}
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	j := testFollow(t, s, 99)
@@ -287,8 +287,8 @@ func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
 				tr.cutDown("/app/m/a/" + successor)
 			}
 			ok(t, leave(s, own.Place))
-			if left := tr.below("/app/m/a"); len(left) != 0 || len(s.traces.m) != 0 {
-				t.Errorf("left behind: %q, traces %v", left, s.traces.m)
+			if left := tr.below("/app/m/a"); len(left) != 0 || len(s.ownEntries.m) != 0 {
+				t.Errorf("left behind: %q, ownEntries %v", left, s.ownEntries.m)
 			}
 		})
 	}

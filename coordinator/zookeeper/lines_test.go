@@ -95,7 +95,7 @@ func nodeOf(t *testing.T, j driver.Joined) node {
 
 // TestRemoveOnSharedLines: a name that can come back names nobody, and nothing tells which nodes are lines.
 func TestRemoveOnSharedLines(t *testing.T) {
-	g := guestOf(t, kazooLayout, "")
+	g := foreignOf(t, kazooLayout, "")
 	for line, want := range map[driver.Line]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
 		if err := g.Remove(t.Context(), line, strings.Repeat("0", 32), 1); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("Remove in %s = %v", line, err)

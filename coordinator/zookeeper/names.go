@@ -184,16 +184,16 @@ func inOrder(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })
 }
 
-// crowd is the children of a line at one moment.
-type crowd struct {
+// lineView is the children of a line at one moment.
+type lineView struct {
 	nodes      []node   // in order
 	successors []int32  // their sequence numbers, in no order
 	strays     []string // those without a sequence number, quoted
 }
 
 // parseChildren reads the children of a line.
-func parseChildren(names []string) crowd {
-	c := crowd{nodes: make([]node, 0, len(names))}
+func parseChildren(names []string) lineView {
+	c := lineView{nodes: make([]node, 0, len(names))}
 	for _, name := range names {
 		if seq, ok := parseSuccessor(name); ok {
 			c.successors = append(c.successors, seq)
@@ -209,7 +209,7 @@ func parseChildren(names []string) crowd {
 
 // ambiguous is the error for a line of which nobody can say who is first, nil
 // if it is none.
-func (s *session) ambiguous(line driver.Line, c crowd) error {
+func (s *session) ambiguous(line driver.Line, c lineView) error {
 	if s.layout != nil {
 		return s.layout.ambiguousFor(line, c)
 	}

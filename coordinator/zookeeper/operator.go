@@ -322,7 +322,7 @@ func unlisted(node string, err error) error {
 }
 
 // Lines is refused.
-func (g *guest) Lines(context.Context) ([]driver.Line, error) {
+func (g *foreignSession) Lines(context.Context) ([]driver.Line, error) {
 	return nil, invalid("lines cannot be listed in layout %s, whose nodes do not say what is a line: name the one that you want", g.layout.name)
 }
 
@@ -334,7 +334,7 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 		return err
 	}
 	n, _ := parseNode(key)
-	tr := trace{key: key}
+	tr := ownEntry{key: key}
 	if n.ID != "" { // nobody else's entries have one
 		tr.successor = n.successor()
 	}
@@ -344,7 +344,7 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 // Remove deletes a node as the other clients do, who have no successor nodes. A
 // node without a sequence number is refused: whoever had it can make it again
 // under the same name.
-func (g *guest) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+func (g *foreignSession) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
 	if err := g.checkLine(line); err != nil {
 		return err
 	}

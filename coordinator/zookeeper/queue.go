@@ -61,7 +61,7 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
-	successor := c.Follows && s.traffic.busy(line)
+	successor := c.Follows && s.contention.busy(line)
 	for range maxTries {
 		a, err := s.add(ctx, line, c, f, successor)
 		if err == nil {
@@ -121,7 +121,7 @@ func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
 	if err := s.fresh(ctx, path); err != nil {
 		return false, err
 	}
-	if s.traffic.long(line) {
+	if s.contention.long(line) {
 		stat, err := s.stat(ctx, path)
 		switch {
 		case err == nil && stat.NumChildren > shortLine:
@@ -134,7 +134,7 @@ func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.traffic.saw(line, int32(min(len(names), math.MaxInt32)))
+	s.contention.saw(line, int32(min(len(names), math.MaxInt32)))
 	return !onlySuccessors(names), nil
 }
 
@@ -226,7 +226,7 @@ func arrived(place string, o outcome) (arrival, error) {
 // arrive notes what a join has met, and looks for the nearest contender by its
 // successor node.
 func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contender, a arrival) driver.Joined {
-	tr := trace{key: a.node.Key, successor: a.successor}
+	tr := ownEntry{key: a.node.Key, successor: a.successor}
 	alone := a.others == 0
 	if a.successor != "" && !alone && !c.Alone {
 		switch h, ok := s.nearest(ctx, line, a.node); {
@@ -240,13 +240,13 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 		}
 	}
 	if tr.successor != "" {
-		s.traces.keep(line, c.ID, tr)
+		s.ownEntries.keep(line, c.ID, tr)
 	}
 	switch {
 	case alone:
-		s.traffic.alone(line)
+		s.contention.alone(line)
 	case c.Follows && !a.node.late():
-		s.traffic.met(line, a.others)
+		s.contention.met(line, a.others)
 	}
 	return a.Joined
 }
@@ -254,15 +254,15 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 // nearest looks for the successor node of the one directly ahead, and watches
 // it: for Follow, which finds the watch standing. A failure says nothing: then
 // the line is read.
-func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h says, ok bool) {
+func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h successorData, ok bool) {
 	name := n.nearestSuccessor()
 	if name == "" {
-		return says{}, false
+		return successorData{}, false
 	}
 	successor := s.below(line, name)
 	w, err := s.watch(ctx, watchKey{onSuccessor, successor}, successor)
 	if err != nil {
-		return says{}, false
+		return successorData{}, false
 	}
 	h, ok = read(name, w.seen.value)
 	return h, ok
@@ -332,8 +332,8 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	tr := s.traces.of(line, n)
-	pass = pass && tr.successor != "" && tr.successor == n.successor() && s.traffic.busy(line) && s.left.note(line, tr.successor, 1)
+	tr := s.ownEntries.of(line, n)
+	pass = pass && tr.successor != "" && tr.successor == n.successor() && s.contention.busy(line) && s.left.note(line, tr.successor, 1)
 	err := s.depart(ctx, line, n, tr, pass)
 	if tr.successor != "" && errors.Is(err, driver.ErrGone) {
 		// Somebody else has deleted the entry, or an earlier attempt of this
@@ -345,12 +345,12 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 
 // depart deletes a node and what is to go with it, and forgets it when it is
 // gone.
-func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace, pass bool) error {
+func (s *session) depart(ctx context.Context, line driver.Line, n node, tr ownEntry, pass bool) error {
 	node := s.below(line, n.Key)
 	err := s.takeAway(ctx, line, n, node, tr, pass)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		s.written.drop(node)
-		s.traces.drop(line, n)
+		s.ownEntries.drop(line, n)
 	}
 	return err
 }
@@ -358,7 +358,7 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr trace
 // takeAway sends the request that deletes a node, and what is to go with it.
 // When something of that is not there any more, or is refused, it is left out:
 // only the node itself counts.
-func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node string, tr trace, pass bool) error {
+func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node string, tr ownEntry, pass bool) error {
 	if !pass && tr.successor == "" && len(tr.spent) == 0 {
 		return s.remove(ctx, node)
 	}
@@ -366,7 +366,7 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 	var ops []any
 	at := 0   // where the node's own is
 	if pass { // before the node goes: see Follow
-		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.successor, Data: says{n, true}.data()})
+		ops = append(ops, &zk.SetDataRequest{Path: parent + tr.successor, Data: successorData{n, true}.data()})
 		at = 1
 	}
 	ops = append(ops, deleting(node))
@@ -428,7 +428,7 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 		}
 		missed, joins = false, nil
 		for _, n := range nodes {
-			tr := s.traces.of(line, n)
+			tr := s.ownEntries.of(line, n)
 			if tr.successor = ""; all.hasSuccessor(n) {
 				tr.successor = n.successor()
 			}
@@ -447,13 +447,13 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 			return err
 		}
 	}
-	s.traces.forget(line, id)
+	s.ownEntries.forget(line, id)
 	return nil
 }
 
 // removeOrphans deletes those of the successor nodes whose entries are gone
 // that are a contender's of this session: somebody else has deleted its entry.
-func (s *session) removeOrphans(ctx context.Context, line driver.Line, c crowd, id string) error {
+func (s *session) removeOrphans(ctx context.Context, line driver.Line, c lineView, id string) error {
 	for _, name := range c.orphans() {
 		successor := s.below(line, name)
 		data, err := call(ctx, s, func() ([]byte, error) {

@@ -31,14 +31,14 @@ type session struct {
 
 	own *owned // the Conn's connection, and its end
 
-	presence *presence
-	watches  *watches
-	joins    *joins
-	written  *written
-	traces   *traces
-	traffic  *traffic
-	left     *leftovers
-	synced   atomic.Int64 // the number of the connection on which fresh has synced
+	presence   *presence
+	watches    *watches
+	joins      *joins
+	written    *written
+	ownEntries *ownEntries
+	contention *contention
+	left       *leftovers
+	synced     atomic.Int64 // the number of the connection on which fresh has synced
 
 	slots    chan struct{} // a place for each running request
 	renewals chan struct{} // likewise, for renewals
@@ -57,29 +57,29 @@ const (
 	maxRunning = 512
 
 	// maxRenewing bounds the renewals among them. They have places of their
-	// own: the session depends on them, and a crowd of joins must not keep them
+	// own: the session depends on them, and a lineView of joins must not keep them
 	// out.
 	maxRenewing = 2
 )
 
 func newSession(ttl time.Duration, base base) *session {
 	s := &session{
-		ttl:      ttl,
-		root:     base.root(),
-		acl:      base.acl,
-		kind:     base.kind,
-		layout:   base.layout,
-		presence: newPresence(),
-		watches:  newWatches(),
-		joins:    newJoins(),
-		written:  newWritten(),
-		traces:   newTraces(),
-		traffic:  newTraffic(),
-		left:     newLeftovers(),
-		slots:    make(chan struct{}, maxRunning),
-		renewals: make(chan struct{}, maxRenewing),
-		over:     make(chan struct{}),
-		done:     make(chan struct{}),
+		ttl:        ttl,
+		root:       base.root(),
+		acl:        base.acl,
+		kind:       base.kind,
+		layout:     base.layout,
+		presence:   newPresence(),
+		watches:    newWatches(),
+		joins:      newJoins(),
+		written:    newWritten(),
+		ownEntries: newOwnEntries(),
+		contention: newContention(),
+		left:       newLeftovers(),
+		slots:      make(chan struct{}, maxRunning),
+		renewals:   make(chan struct{}, maxRenewing),
+		over:       make(chan struct{}),
+		done:       make(chan struct{}),
 	}
 	s.left.clear = s.clearLeft
 	s.synced.Store(1) // nothing was told to this session before its first connection
@@ -426,10 +426,10 @@ type silence struct{}
 
 func (silence) Printf(string, ...any) {}
 
-// farewell is how much longer than its context a Close may wait for what is
+// closeGrace is how much longer than its context a Close may wait for what is
 // local only. It is a matter of microseconds, on a busy machine of
 // milliseconds.
-const farewell = 250 * time.Millisecond
+const closeGrace = 250 * time.Millisecond
 
 // retire ends the Conn and waits for all that runs for the session. It is not
 // bounded by a context since it does not depend on the service: link.retire
@@ -455,7 +455,7 @@ func (s *session) awaitRetired(ctx context.Context) {
 		return
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(farewell)
+	timer := time.NewTimer(closeGrace)
 	defer timer.Stop()
 	select {
 	case <-s.own.retired:

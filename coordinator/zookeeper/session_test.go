@@ -63,7 +63,7 @@ func TestOpenSaysWhyThereIsNoService(t *testing.T) {
 		if !errors.Is(err, driver.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v; want ErrUnavailable and %q", raw, err, why)
 		}
-		if took := time.Since(began); took > patience+farewell+2*time.Second { // on a busy machine
+		if took := time.Since(began); took > patience+closeGrace+2*time.Second { // on a busy machine
 			t.Errorf("%s: Open with %v took %v", raw, patience, took)
 		}
 	}
@@ -178,7 +178,7 @@ func TestCloseWithoutServiceReleasesEverything(t *testing.T) {
 	eventually(t, "joins under way", func() bool { return f.count(14) > 0 })
 	began := time.Now()
 	err := s.Close(soon(t, 50*time.Millisecond))
-	if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) > 50*time.Millisecond+farewell {
+	if !errors.Is(err, driver.ErrUnavailable) || time.Since(began) > 50*time.Millisecond+closeGrace {
 		t.Errorf("Close = %v after %v; want ErrUnavailable after 50ms", err, time.Since(began))
 	}
 	select {

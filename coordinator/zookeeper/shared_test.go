@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// guestOf is a session that is only good for names.
-func guestOf(t *testing.T, layout, election string) *guest {
+// foreignOf is a session that is only good for names.
+func foreignOf(t *testing.T, layout, election string) *foreignSession {
 	t.Helper()
 	f, err := layoutOf(layout, election)
 	if err != nil {
@@ -21,7 +21,7 @@ func guestOf(t *testing.T, layout, election string) *guest {
 	}
 	s := newSession(testTTL, base{layout: f, kind: new(parentKind)})
 	s.identify(0x1000a2b3c4d5e6f)
-	return &guest{session: s, known: make(map[string]bool)}
+	return &foreignSession{session: s, known: make(map[string]bool)}
 }
 
 // decision is what a client does in a line: it holds, or waits for one.
@@ -131,7 +131,7 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 		{"kazoo", "", "rwlock", []string{"__rlock__", "__lock__"},
 			map[string]func([]string, string) decision{"r": kazoo("__lock__"), "w": kazoo("__lock__", "__rlock__")}},
 	} {
-		g := guestOf(t, c.layout, c.election)
+		g := foreignOf(t, c.layout, c.election)
 		line, lines := driver.Line(c.kind+"/a"), 0
 		var try func(children []string, from int)
 		try = func(children []string, from int) {
@@ -172,7 +172,7 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 // TestADowngradeStandsWithItsWriter: for a moment Curator has two nodes of one number, a writer's and its reader's. Both stand ahead of
 // whoever comes next.
 func TestADowngradeStandsWithItsWriter(t *testing.T) {
-	g := guestOf(t, "curator", "")
+	g := foreignOf(t, "curator", "")
 	names := []string{"_c_a-__WRIT__0000000005", "_c_b-__READ__0000000004", "_c_a-__READ__0000000004", "_c_a-__WRIT__0000000004"}
 	for _, reversed := range []bool{false, true} {
 		if reversed {
@@ -185,17 +185,17 @@ func TestADowngradeStandsWithItsWriter(t *testing.T) {
 	}
 }
 
-func TestNamesOfGuests(t *testing.T) {
+func TestForeignNames(t *testing.T) {
 	for _, id := range []string{"0123456789abcdef", "0123456789abcdef01234567", strings.Repeat("0123456789abcdef", 2)} {
-		g := guestOf(t, "curator", "")
+		g := foreignOf(t, "curator", "")
 		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.head(id)) {
 			t.Errorf("ID %s: %q is not as Curator's are", id, g.head(id))
 		}
-		k := guestOf(t, "kazoo", "")
+		k := foreignOf(t, "kazoo", "")
 		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.head(id)) {
 			t.Errorf("ID %s: %q is not as Kazoo's are", id, k.head(id))
 		}
-		other := guestOf(t, "kazoo", "")
+		other := foreignOf(t, "kazoo", "")
 		if other.identify(0x7fffffff); len(id) < 32 && other.head(id) == k.head(id) {
 			t.Errorf("ID %s: two sessions have %s", id, k.head(id))
 		}
@@ -203,11 +203,11 @@ func TestNamesOfGuests(t *testing.T) {
 	for line, path := range map[driver.Line]string{
 		"mutex/a": "/a", "rwlock/a%2Fb%20c%25": "/a/b c%", "semaphore-locks/a": "/a/locks", "semaphore-leases/a": "/a/leases",
 	} {
-		if got := guestOf(t, "curator", "").path(line); got != path {
+		if got := foreignOf(t, "curator", "").path(line); got != path {
 			t.Errorf("%s is at %s, want %s", line, got, path)
 		}
 	}
-	if got := guestOf(t, "kazoo", "").path("semaphore-locks/a"); got != "/a-__lock__" {
+	if got := foreignOf(t, "kazoo", "").path("semaphore-locks/a"); got != "/a-__lock__" {
 		t.Errorf("Kazoo's queue is at %s", got)
 	}
 }
@@ -221,14 +221,14 @@ func TestWhatIsNoEntryIsNamed(t *testing.T) {
 		{"kazoo", "mutex", "5f0c__rlock__0000000001"}, {"kazoo", "mutex", "_c_a-lock-0000000001"}, {"kazoo", "rwlock", "lease_holder"},
 		{"kazoo", "semaphore-leases", "5f0c"}, {"kazoo", "semaphore-leases", "5f0c52e1a0b94b6f8a7f5f0c52e1a0bg"},
 	} {
-		g := guestOf(t, c.layout, "")
+		g := foreignOf(t, c.layout, "")
 		line := driver.Line(c.kind + "/a")
 		err := g.ambiguous(line, g.parse(line, []string{c.name}))
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s %s: %s: %v", c.layout, c.kind, c.name, err)
 		}
 	}
-	g := guestOf(t, "kazoo", "")
+	g := foreignOf(t, "kazoo", "")
 	line := driver.Line("semaphore-leases/a")
 	if err := g.ambiguous(line, g.parse(line, []string{"5f0c52e1a0b94b6f8a7f5f0c52e1a0b9"})); err != nil {
 		t.Errorf("a lease of Kazoo's: %v", err)

@@ -41,14 +41,14 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 		return driver.View{}, err
 	}
 	if !whole && nodes[i].Session == s.hex {
-		s.traces.note(line, c, i)
+		s.ownEntries.note(line, c, i)
 	}
 	return c.ahead(i), nil
 }
 
 // ahead is the view of the i-th in line; that of one who stands nowhere is
 // behind the last.
-func (c crowd) ahead(i int) driver.View {
+func (c lineView) ahead(i int) driver.View {
 	v := driver.View{Ahead: make([]driver.Place, i), Last: i >= len(c.nodes)-1}
 	for j, n := range c.nodes[:i] {
 		v.Ahead[j] = n.Place
@@ -61,13 +61,13 @@ func (c crowd) ahead(i int) driver.View {
 // Where sequence numbers have run out the tokens are the order, and they take
 // one read of each node. A node that went meanwhile may stand under another
 // name, so the line is listed again until each one is known.
-func (s *session) children(ctx context.Context, line driver.Line) (crowd, error) {
+func (s *session) children(ctx context.Context, line driver.Line) (lineView, error) {
 	path := s.path(line)
 	known := make(map[string]driver.Token)
 	for {
 		names, err := freshly(ctx, s, path, func() ([]string, error) { return s.names(ctx, path) })
 		if err != nil {
-			return crowd{}, err
+			return lineView{}, err
 		}
 		c := s.parse(line, names)
 		if s.layout != nil {
@@ -87,7 +87,7 @@ func (s *session) children(ctx context.Context, line driver.Line) (crowd, error)
 			return n.tokenOr(stat.Czxid), nil
 		})
 		if err != nil {
-			return crowd{}, err
+			return lineView{}, err
 		}
 		if all {
 			slices.SortFunc(c.nodes, func(a, b node) int { return cmp.Compare(known[a.Key], known[b.Key]) })
@@ -117,18 +117,18 @@ func (s *session) names(ctx context.Context, path string) ([]string, error) {
 // contender. It waits until the given joins have landed, and it misses none of
 // their nodes: see Forget for the reasons. Strays are nothing to it; clean-up
 // must work in spite of them.
-func (s *session) mine(ctx context.Context, line driver.Line, id string, joins []*flight) (mine []node, all crowd, err error) {
+func (s *session) mine(ctx context.Context, line driver.Line, id string, joins []*flight) (mine []node, all lineView, err error) {
 	for _, f := range joins {
 		select {
 		case <-f.landed:
 		case <-ctx.Done():
-			return nil, crowd{}, context.Cause(ctx)
+			return nil, lineView{}, context.Cause(ctx)
 		case <-s.over:
-			return nil, crowd{}, s.reason()
+			return nil, lineView{}, s.reason()
 		}
 	}
 	if err := s.sync(ctx, s.path(line)); err != nil {
-		return nil, crowd{}, err
+		return nil, lineView{}, err
 	}
 	all, err = s.children(ctx, line)
 	for _, n := range all.nodes {
@@ -149,7 +149,7 @@ func (s *session) find(ctx context.Context, line driver.Line, id string, earlier
 		}
 		n := mine[0]
 		if all.hasSuccessor(n) {
-			s.traces.keep(line, id, trace{key: n.Key, successor: n.successor()})
+			s.ownEntries.keep(line, id, ownEntry{key: n.Key, successor: n.successor()})
 		}
 		j := driver.Joined{Place: n.Place, Token: n.token, First: all.nodes[0].Key == n.Key && len(all.strays) == 0}
 		if n.turn > 0 {

@@ -53,7 +53,7 @@ var ofRecipes = []mutation{{
 }, {
 	name: "readers-pass-as-writers", promise: "P1",
 	what:   "A writer that has become a reader passes, although it excludes no reader behind it any more.",
-	file:   "recipes/turn.go",
+	file:   "recipes/conversion.go",
 	old:    `	if g.place == g.passes { // and was not converted`,
 	new:    `	if g.passes.Key != "" {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderThatWasAWriterDoesNotPass"}},

@@ -56,7 +56,7 @@ var ofShared = []mutation{{
 	file:   "coordinator/etcd/foreign.go",
 	old:    `		If(clientv3.Compare(clientv3.ModRevision(g.sentinel.key), "=", a.epoch), absent).`,
 	new:    `		If(absent).`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestGuestsJoinAfterALostReply"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestForeignJoinsAfterALostReply"}},
 }, {
 	name: "shared-stray-keys-are-waited-for", promise: "P8",
 	what:   "A key that ends in no lease is waited for, though nobody may ever delete it.",
@@ -70,7 +70,7 @@ var ofShared = []mutation{{
 	file:   "coordinator/etcd/foreign.go",
 	old:    `	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {`,
 	new:    `	if !ok {`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestGuestsJoinAndLeaveInOneRequest"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestForeignJoinAndLeaveAreOneRequestEach"}},
 }, {
 	name: "shared-permit-too-many", promise: "P1",
 	what:   "Whoever has the turn takes its lease without counting those that are there.",

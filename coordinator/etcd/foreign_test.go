@@ -16,8 +16,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// openGuest starts a session with the layout of package concurrency.
-func openGuest(t *testing.T, f *fake, c *clientv3.Client) *guest {
+// openForeign starts a session with the layout of package concurrency.
+func openForeign(t *testing.T, f *fake, c *clientv3.Client) *foreignSession {
 	t.Helper()
 	d, err := FromClient(c, Namespace("ns"), Layout(Concurrency))
 	if err != nil {
@@ -28,12 +28,12 @@ func openGuest(t *testing.T, f *fake, c *clientv3.Client) *guest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	g := s.(*guest)
+	g := s.(*foreignSession)
 	f.watching(t, 1, g.sentinel.key)
 	return g
 }
 
-func enter(t *testing.T, g *guest, c driver.Contender) driver.Joined {
+func enter(t *testing.T, g *foreignSession, c driver.Contender) driver.Joined {
 	t.Helper()
 	j, err := g.Join(t.Context(), line, c)
 	if err != nil {
@@ -58,9 +58,9 @@ func (f *fake) keys() (keys []string) {
 	return keys
 }
 
-func TestGuestsJoinAndLeaveInOneRequest(t *testing.T) {
+func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	f, c := newFake(t)
-	g, other := openGuest(t, f, c), openGuest(t, f, c)
+	g, other := openForeign(t, f, c), openForeign(t, f, c)
 	var first, second driver.Joined
 	a, b := contender(), contender()
 	if n := f.sent(func() { first = enter(t, g, a) }); n != 1 {
@@ -99,7 +99,7 @@ func TestGuestsJoinAndLeaveInOneRequest(t *testing.T) {
 // TestContendersOfOneSessionHaveALeaseEach: for as long as they contend for one name. Then one is enough again.
 func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	f, c := newFake(t)
-	g := openGuest(t, f, c)
+	g := openForeign(t, f, c)
 	a, b := enter(t, g, contender()), enter(t, g, contender())
 	keys := f.keys()
 	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareHex(g.session.lease) || b.First {
@@ -154,7 +154,7 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 // TestALostLeaseEndsTheSession: its key has gone, whoever held it.
 func TestALostLeaseEndsTheSession(t *testing.T) {
 	f, c := newFake(t)
-	g := openGuest(t, f, c)
+	g := openForeign(t, f, c)
 	enter(t, g, contender())
 	enter(t, g, contender())
 	if _, err := c.Revoke(t.Context(), g.leases.all[1].id); err != nil {
@@ -173,7 +173,7 @@ func TestALostLeaseEndsTheSession(t *testing.T) {
 // TestALeaseThatARenewalMissedIsRenewed: it was granted before the renewal was sent, and is shorter than the deadline allows for.
 func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
 	f, c := newFake(t)
-	g := openGuest(t, f, c)
+	g := openForeign(t, f, c)
 	enter(t, g, contender())
 	_, round := g.leases.take(line, contender().ID)
 	if err := g.Renew(t.Context()); err != nil {
@@ -187,10 +187,10 @@ func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
 	}
 }
 
-// TestGuestsJoinAfterALostReply: the key is found, or removed for certain.
-func TestGuestsJoinAfterALostReply(t *testing.T) {
+// TestForeignJoinsAfterALostReply: the key is found, or removed for certain.
+func TestForeignJoinsAfterALostReply(t *testing.T) {
 	f, c := newFake(t)
-	g := openGuest(t, f, c)
+	g := openForeign(t, f, c)
 	x := contender()
 	f.loseReply()
 	if _, err := g.Join(t.Context(), line, x); !errors.Is(err, driver.ErrUnavailable) {
@@ -228,10 +228,10 @@ func TestGuestsJoinAfterALostReply(t *testing.T) {
 	}
 }
 
-// TestGuestsAreAloneOrNot.
-func TestGuestsAreAloneOrNot(t *testing.T) {
+// TestForeignJoinAloneOrNot.
+func TestForeignJoinAloneOrNot(t *testing.T) {
 	f, c := newFake(t)
-	g := openGuest(t, f, c)
+	g := openForeign(t, f, c)
 	x, y := contender(), contender()
 	x.Alone, y.Alone = true, true
 	j := enter(t, g, x)
@@ -250,7 +250,7 @@ func TestGuestsAreAloneOrNot(t *testing.T) {
 // TestStrayKeysMakeALineAmbiguous, if they stand ahead.
 func TestStrayKeysMakeALineAmbiguous(t *testing.T) {
 	f, c := newFake(t)
-	g := openGuest(t, f, c)
+	g := openForeign(t, f, c)
 	put := func(key string, lease clientv3.LeaseID) {
 		t.Helper()
 		if _, err := c.Txn(t.Context()).Then(clientv3.OpPut(key, "", clientv3.WithLease(lease))).Commit(); err != nil {
@@ -280,9 +280,9 @@ func TestStrayKeysMakeALineAmbiguous(t *testing.T) {
 	}
 }
 
-func TestGuestsRefuseWhatTheLayoutLacks(t *testing.T) {
+func TestForeignSessionRefusesWhatTheLayoutLacks(t *testing.T) {
 	f, c := newFake(t)
-	g := openGuest(t, f, c)
+	g := openForeign(t, f, c)
 	ctx := t.Context()
 	x := contender()
 	x.Record = 7
@@ -302,7 +302,7 @@ func TestGuestsRefuseWhatTheLayoutLacks(t *testing.T) {
 // epoch that would prevent it.
 func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 	f, c := newFake(t)
-	g, me := openGuest(t, f, c), contender()
+	g, me := openForeign(t, f, c), contender()
 	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCTimeout }
 	_, _ = g.Join(t.Context(), line, me)
 	f.fill(false)

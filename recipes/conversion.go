@@ -11,9 +11,9 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// turn is the conversion of a grant's entry to another mode. It goes on until it is done, the grant
+// conversion is the conversion of a grant's entry to another mode. It goes on until it is done, the grant
 // is given back, or the session has ended, whoever waits for it and for how long.
-type turn struct {
+type conversion struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	err     error         // set when done is closed
@@ -24,11 +24,11 @@ type turn struct {
 
 // convert begins to convert the entry. Conversions follow one after the other. The caller
 // holds g.mu, and has made sure that there are holds: after the last one nothing may make an entry.
-func (g *grant) convert(mode string) *turn {
-	before := g.turn
+func (g *grant) convert(mode string) *conversion {
+	before := g.conversion
 	ctx, cancel := context.WithCancel(g.session.Context())
-	t := &turn{cancel: cancel, done: make(chan struct{}), refused: make(chan struct{})}
-	g.turn, g.held = t, ""
+	t := &conversion{cancel: cancel, done: make(chan struct{}), refused: make(chan struct{})}
+	g.conversion, g.held = t, ""
 	run := func() {
 		defer close(t.done)
 		defer cancel()
@@ -51,7 +51,7 @@ func (g *grant) convert(mode string) *turn {
 
 // follow waits for the conversion before, if there was one. One to a mode that
 // breaks a rule has changed nothing.
-func (t *turn) follow(ctx context.Context, before *turn) error {
+func (t *conversion) follow(ctx context.Context, before *conversion) error {
 	if before == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (t *turn) follow(ctx context.Context, before *turn) error {
 }
 
 // refuse tells those who wait of a refusal, once.
-func (t *turn) refuse(err error) {
+func (t *conversion) refuse(err error) {
 	if t.refusal == nil {
 		t.refusal = err
 		close(t.refused)
@@ -88,10 +88,10 @@ func (t *turn) refuse(err error) {
 //
 // Nobody writes the entry's value meanwhile: the conversion would bring back the old one, and the
 // write would find its entry gone, as if it had been removed.
-func (g *grant) become(ctx context.Context, t *turn, mode string) (converted bool, err error) {
+func (g *grant) become(ctx context.Context, t *conversion, mode string) (converted bool, err error) {
 	select {
-	case g.pen() <- struct{}{}:
-		defer func() { <-g.pen() }()
+	case g.writeLock() <- struct{}{}:
+		defer func() { <-g.writeLock() }()
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
@@ -132,7 +132,7 @@ func (g *grant) become(ctx context.Context, t *turn, mode string) (converted boo
 func (g *grant) standing() driver.Place {
 	for {
 		g.mu.Lock()
-		t := g.turn
+		t := g.conversion
 		settled := t == nil || t.over() || g.ctx.Err() != nil
 		place := g.place // looked at after over, which comes after the place
 		g.mu.Unlock()
@@ -146,7 +146,7 @@ func (g *grant) standing() driver.Place {
 	}
 }
 
-func (t *turn) over() bool {
+func (t *conversion) over() bool {
 	select {
 	case <-t.done:
 		return true
@@ -157,7 +157,7 @@ func (t *turn) over() bool {
 
 // await waits until a conversion is done. When ctx ends first, or the service
 // refuses, it goes on in the background.
-func (g *grant) await(ctx context.Context, t *turn) error {
+func (g *grant) await(ctx context.Context, t *conversion) error {
 	ctx, stop := engine.Afterwards(ctx)
 	defer stop()
 	select {
@@ -199,7 +199,7 @@ func (g *grant) withdraw(ctx context.Context) error {
 	defer stop()
 	g.takeBack(ctx)
 	g.mu.Lock()
-	t := g.turn
+	t := g.conversion
 	g.mu.Unlock()
 	if t != nil {
 		patience := time.NewTimer(g.session.TTL() / 4)
