@@ -12,11 +12,16 @@ import (
 )
 
 // dieWithParent makes the kernel kill the child when the thread that starts it ends.
+//
+// It also gives the child a process group of its own. When a process ends, the kernel sends SIGHUP to the
+// group of its children if that is orphaned and one of its processes is stopped; and baton's guards stand in
+// the group of the session's leader, where the tests and a paused server would be otherwise.
 func dieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Setpgid = true
 }
 
 // awaitStopped waits until every thread of the process is in state T. SIGSTOP is
