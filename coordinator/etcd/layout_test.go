@@ -38,9 +38,6 @@ func checkRoundTrip(t *testing.T, n name) {
 	if !strings.HasPrefix(key, prefix) {
 		t.Errorf("%s is not below %s", key, prefix)
 	}
-	if all, want := siblings(entry{key, 1}), strings.TrimSuffix(prefix, n.id+"-"); all != want {
-		t.Errorf("%s: its session's entries are below %s, want %s", key, all, want)
-	}
 	if from, to := l.allConverted(line); (from <= key && key < to) != (n.rank > 0) {
 		t.Errorf("%s: rank %d, and the converted are from %s to %s", key, n.rank, from, to)
 	}

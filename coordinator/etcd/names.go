@@ -99,15 +99,6 @@ func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID, m
 	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-" + mode
 }
 
-// siblings is the prefix of the keys of all contenders that the session of an
-// entry has in its line: of the converted ones if it is one of those, and of
-// the others if not.
-func siblings(e entry) string {
-	bare := e.key[strings.LastIndexByte(e.key, '/')+1:]
-	lease, _, _ := strings.Cut(bare, "-")
-	return strings.TrimSuffix(e.key, bare) + lease + "-"
-}
-
 // moved begins the names of converted entries. It sorts before all hex digits.
 const moved = "+"
 

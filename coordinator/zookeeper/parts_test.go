@@ -139,7 +139,7 @@ func TestPresenceAnnouncesEachConnectionOnce(t *testing.T) {
 	p.set(true)
 	after := p.reconnected()
 	p.set(true) // said twice
-	if !is(p.connected()) || !is(before) || is(after) || p.number() != 1 || !p.now() {
+	if !is(p.connected()) || !is(before) || is(after) || p.number() != 1 {
 		t.Error("the first connection is not announced, or twice")
 	}
 	p.set(false)
@@ -169,7 +169,7 @@ func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("after the notices: %v; want the connection's error", err)
 	}
-	want := notices[1].appendLapsed(notices[0].appendLapsed([]byte{0, 0, 0, 3, 'x', 'y', 'z'}))
+	want := notices[1].append(notices[0].append([]byte{0, 0, 0, 3, 'x', 'y', 'z'}, zk.StateDisconnected), zk.StateDisconnected)
 	if !bytes.Equal(all, want) {
 		t.Errorf("the Conn reads %q; want %q", all, want)
 	}

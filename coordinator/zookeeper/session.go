@@ -558,13 +558,6 @@ func (p *presence) reconnected() <-chan struct{} {
 	return p.again
 }
 
-// now tells whether there is a connection.
-func (p *presence) now() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.isUp
-}
-
 // number is the number of the latest connection, from 1; 0 before the first.
 func (p *presence) number() int {
 	p.mu.Lock()

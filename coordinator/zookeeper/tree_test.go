@@ -145,7 +145,7 @@ func (tr *tree) tell(notices ...notice) {
 				continue
 			}
 			for p := range tr.watches[s] {
-				p.send(n.append(nil))
+				p.send(n.append(nil, zk.StateSyncConnected))
 				tr.notices = append(tr.notices, n)
 			}
 			delete(tr.watches, s)

@@ -75,7 +75,7 @@ func (s *socket) fill() (err error) {
 	// could end up inside.
 	s.lost, s.rest = err, nil
 	for _, n := range s.link.lapse() {
-		s.rest = n.appendLapsed(s.rest)
+		s.rest = n.append(s.rest, zk.StateDisconnected)
 	}
 	if len(s.rest) == 0 {
 		return s.lost
@@ -191,13 +191,9 @@ type notice struct {
 	kind zk.EventType
 }
 
-// append appends the notice as a message.
-func (n notice) append(b []byte) []byte { return n.appendIn(b, zk.StateSyncConnected) }
-
-// appendLapsed appends the notice as one that the service has not sent.
-func (n notice) appendLapsed(b []byte) []byte { return n.appendIn(b, zk.StateDisconnected) }
-
-func (n notice) appendIn(b []byte, state zk.State) []byte {
+// append appends the notice as a message. The state tells one that the service
+// has sent, zk.StateSyncConnected, from one that it has not.
+func (n notice) append(b []byte, state zk.State) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(n.path)))
 	b = binary.BigEndian.AppendUint32(b, 1<<32-1) // xid -1: a notice
 	b = binary.BigEndian.AppendUint64(b, 1<<64-1) // of no transaction
