@@ -40,7 +40,7 @@ func TestConformanceOfSharedLines(t *testing.T) {
 
 // withLacks adds the capabilities that a foreign layout does not have.
 func withLacks(lacks map[coordinatortest.Lever]string, layout string) map[coordinatortest.Lever]string {
-	all := map[coordinatortest.Lever]string{coordinatortest.Handoff: passes}
+	all := map[coordinatortest.Lever]string{coordinatortest.Handoff: passes, coordinatortest.QueueWatcher: watches}
 	if layout == "concurrency" {
 		all[coordinatortest.Converter] = conversions
 	}
@@ -52,6 +52,7 @@ const (
 	records     = "the layout has no records, and the case writes one"
 	conversions = "no recipe of the layout converts its entries there and back, and the case does"
 	passes      = "nobody passes"
+	watches     = "no recipe of the layout has a crowd of one session that would need it"
 	noLines     = "the other clients' names do not say what is a line"
 )
 

@@ -102,11 +102,7 @@ func (s *session) TTL() time.Duration { return s.ttl }
 // Capabilities are all but the reuse of IDs: ZooKeeper keeps nothing of a name
 // that is gone.
 func (s *session) Capabilities() driver.Capabilities {
-	c := driver.Capabilities{Handoff: s, Converter: s, Writer: s, HeadWatcher: s, Operator: s}
-	if s.layout == nil {
-		c.QueueWatcher = s
-	}
-	return c
+	return driver.Capabilities{Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s}
 }
 
 // Done is closed when the service says that the session is over, which it does
