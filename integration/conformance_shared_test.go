@@ -15,6 +15,7 @@ import (
 // TestConformanceOfSharedLines runs the suite on lines that are laid out as those of other clients. Entries there do not tell whose they
 // are, so a mask between the suite and the driver does.
 func TestConformanceOfSharedLines(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		harness func(t *testing.T, nodes int, query string) coordinatortest.Harness

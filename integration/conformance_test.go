@@ -16,6 +16,7 @@ import (
 //
 // The four runs mostly wait. They run side by side, as many as -parallel allows.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		harness func(t *testing.T, nodes int, query string) coordinatortest.Harness
