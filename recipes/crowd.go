@@ -9,41 +9,31 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// A queue is crowded when many contenders of few sessions stand in it: many
-// goroutines, that is, of few processes. There it is cheaper that each session
-// watches the queue, once for all of its contenders, than that each contender
-// is woken by the one ahead, reads the queue, and converts its entry to wake
-// the next one; and several can be admitted at once. Only contenders with Terms
-// share the watch: of the others, one at a time is admitted, and it is notified
-// by the one that leaves. It takes a service that can watch a queue.
-const (
-	manyPlaces  = 16  // from which it pays,
-	manyEach    = 3   // with so many for each session;
-	fewSessions = 16  // which bounds whom a leaving wakes,
-	fewPlaces   = 512 // and this what a reading costs
-)
+// In a crowded queue (see engine.Crowded) the contenders of a session share one
+// watch of it. Otherwise each contender is woken by the one ahead, reads the
+// queue, and converts its entry to wake the next one; with the watch several can
+// be admitted by one view. Only contenders with Terms use it: of the others, one
+// at a time is admitted, and it is notified by the one that leaves. It takes a
+// service that can watch a queue.
 
-func crowded(places, sessions int) bool {
-	return places >= max(manyPlaces, manyEach*sessions) && sessions <= fewSessions && places <= fewPlaces
-}
-
-// crowdAhead says whether the line is crowded, as far as one sees it who has these ahead.
+// crowdAhead reports whether the queue is crowded, judged by the places ahead of
+// a contender alone.
 func crowdAhead(ahead []driver.Place) bool {
 	sessions := make(map[string]struct{})
 	for _, p := range ahead {
 		sessions[p.Session] = struct{}{}
 	}
-	return crowded(len(ahead), len(sessions))
+	return engine.Crowded(len(ahead), len(sessions))
 }
 
-// sharing is how a contender stands to the watch of the queue that is shared in its session.
+// sharing says whether a contender uses the shared watch.
 type sharing int8
 
 const (
-	never   sharing = iota // it is not for it
-	willing                // it takes part as soon as others do, or the line is crowded
-	now                    // it is about to
-	not                    // it has found that the line is not crowded, and waits alone once
+	never   sharing = iota // it must not
+	willing                // once the queue is crowded, or another contender of its session does
+	now                    // it does so next
+	not                    // the queue was not crowded, or the watch was refused: it waits alone first
 )
 
 // share says whether a contender begins with the shared watch: if there is one,
@@ -64,8 +54,9 @@ func (a *attempt) share() {
 // begin to watch the queue.
 var errCompany = errors.New("others watch the queue")
 
-// awaitCompany is awaitAlone until others of the session begin to watch the
-// queue: of them nobody converts its entry to wake this one.
+// awaitCompany waits alone until other contenders of the session watch a crowded
+// queue. From then on it must not wait alone: those who share the watch do not
+// convert their entries.
 func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
 	alone, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -92,7 +83,7 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 		record := asked
 		err := a.session.WatchQueue(ctx, a.line.line, a.joined.Place, a.record, func(v engine.QueueView) bool {
 			own := v.At(a.joined.Place)
-			if admitted = a.Rule(v.Places[:own]).Admitted; admitted {
+			if admitted = a.Rule(v.Places[:own:own]).Admitted; admitted {
 				a.last = shared(v.Places, own)
 			}
 			a.waited = a.waited || !admitted
@@ -100,11 +91,11 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 				a.told = v.Told
 			}
 			record, other = v.Record, v.Record != a.record && v.Record != asked
-			return admitted || other || !crowded(len(v.Places), v.Sessions)
+			return admitted || other || !v.Crowded()
 		})
 		switch {
-		case errors.Is(err, coordinator.ErrRefused), // what was asked for all may be granted to one
-			err == nil && !admitted && !other: // the line is not crowded, or the contender not in it
+		case errors.Is(err, coordinator.ErrRefused), // it may be allowed to read by itself
+			err == nil && !admitted && !other: // the queue is not crowded, or the contender not in it
 			a.sharing = not
 			return false, nil
 		case err != nil:
@@ -122,16 +113,15 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 	}
 }
 
-// shared says of one who is admitted that nobody behind is likely to wait for
-// its entry to be converted: of each session that waits there, the last
-// contender sees a crowd ahead, and if one watches the queue all of that session
-// do. Were it wrong, the settling of the hold would tell whoever waits, a
-// quarter of a second later.
+// shared reports whether an admitted contender may leave its entry as it is,
+// because every session with a waiter behind it probably shares a watch: the
+// last contender of the session sees a crowd ahead. If that is wrong, a waiter is
+// notified when the hold settles, engine.SettleAfter later.
 func shared(places []driver.Place, own int) bool {
 	sessions, last := make(map[string]struct{}), make(map[string]bool)
 	for i, p := range places {
 		if i > own {
-			last[p.Session] = crowded(i, len(sessions))
+			last[p.Session] = engine.Crowded(i, len(sessions))
 		}
 		sessions[p.Session] = struct{}{}
 	}

@@ -188,6 +188,60 @@ func TestCrowdOutlivesAnOutage(t *testing.T) {
 	})
 }
 
+// TestQueueThatIsCrowdedAgainIsWatchedByAll: those who waited alone meanwhile take part, and no permit is idle because of them.
+func TestQueueThatIsCrowdedAgainIsWatchedByAll(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1)}
+		time.Sleep(time.Second)
+		waiting := b.crowd(15)
+		time.Sleep(time.Second)
+		for _, w := range waiting[12:] { // 15 places are left, too few
+			w.cancel(nil)
+		}
+		synctest.Wait()
+		waiting = append(waiting[:12], b.crowd(6)...)
+		synctest.Wait()
+		began := time.Now()
+		a.release(held[0])
+		synctest.Wait()
+		a.release(held[1], held[2])
+		time.Sleep(time.Second)
+		for i, w := range waiting {
+			p := w.granted()
+			if i < 3 && w.at != began {
+				t.Errorf("waiter %d is granted after %v", i, w.at.Sub(began))
+			}
+			b.release(p)
+		}
+		a.empty()
+	})
+}
+
+// TestWatchOfAQueueEndsWhenItIsNotCrowded: those who come later do not keep it.
+func TestWatchOfAQueueEndsWhenItIsNotCrowded(t *testing.T) {
+	parties(t, 1, func(a, b party) {
+		p := a.acquire(1)
+		waiting := b.crowd(30)
+		time.Sleep(time.Second)
+		a.release(p)
+		for _, w := range waiting {
+			b.release(w.granted())
+		}
+		before := a.svc.Stats().Requests[memory.OpQueue]
+		for range 100 {
+			p := a.acquire(1)
+			w := b.begin(1)
+			time.Sleep(50 * time.Millisecond)
+			a.release(p)
+			b.release(w.granted())
+		}
+		if n := a.svc.Stats().Requests[memory.OpQueue] - before; n > 20 {
+			t.Errorf("the queue of two was shown %d times in five seconds", n)
+		}
+		a.empty()
+	})
+}
+
 // TestCrowdLosesItsSession: all are told.
 func TestCrowdLosesItsSession(t *testing.T) {
 	parties(t, 1, func(a, b party) {

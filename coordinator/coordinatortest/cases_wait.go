@@ -303,6 +303,8 @@ var queueCases = []testCase{
 	{name: "Q1/each change is shown", body: queueChanges},
 	{name: "Q1/a conversion is shown", body: queueConversion},
 	{name: "Q1/changes while disconnected are shown", needs: []Lever{Hold, Reset}, body: queueDisconnected},
+	{name: "Q1/the end of the session ends it", needs: []Lever{Expire}, body: queueSessionLost},
+	{name: "Q1/one that was given up leaves at most one watch", needs: []Lever{Watches}, body: queueWatchesGo},
 }
 
 // queueWatcher is a WatchQueue under way.
@@ -424,4 +426,42 @@ func queueDisconnected(e *env) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	cancel()
 	e.is(d.behind.WatchQueue(ctx, d.line, func([]driver.Place) bool { return true }), "WatchQueue whose context has ended", context.Canceled)
+}
+
+// queueSessionLost: nothing is shown to a session that has ended.
+func queueSessionLost(e *env) {
+	d := e.duel()
+	w := e.watchQueue(d.behind, d.line, 0)
+	e.showsQueue(w, "two joins", d.first, d.second)
+	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
+	e.is(e.ends(w.outcome, e.TTL/3+e.Patience, "WatchQueue of a lost session"), "WatchQueue of a lost session", driver.ErrSessionLost)
+}
+
+// queueWatchesGo: contenders come and go, and each begins to watch.
+func queueWatchesGo(e *env) {
+	a, b, line := e.open(), e.open(), e.line()
+	first := e.join(a, line)
+	before := e.watches()
+	for range 10 {
+		ctx, cancel := context.WithCancel(e.ctx)
+		shown := make(chan struct{}, 1)
+		o := e.start(func() error {
+			return b.WatchQueue(ctx, line, func([]driver.Place) bool {
+				select {
+				case shown <- struct{}{}:
+				default:
+				}
+				return true
+			})
+		})
+		select {
+		case <-shown:
+		case <-time.After(e.Patience):
+		}
+		cancel()
+		e.is(e.ends(o, e.Patience, "WatchQueue that is given up"), "WatchQueue that is given up", context.Canceled)
+	}
+	e.eventually("at most one watch more", func() bool { return e.watches() <= before+1 })
+	e.leave(a, line, first.Place)
+	e.eventually("no watch more once the queue has changed", func() bool { return e.watches() <= before })
 }

@@ -2,6 +2,7 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -96,6 +97,34 @@ func queueFlaws() []flaw {
 						sleep(ctx, time.Hour)
 					}
 					return err
+				}
+			},
+		},
+		{
+			name: "queue: the end of the session is the end of the queue", finds: []string{"Q1/the end of the session ends it"},
+			session: func(_ *world, s *patched) {
+				s.watchQueue = func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+					err := s.session.WatchQueue(ctx, line, show)
+					if errors.Is(err, driver.ErrSessionLost) {
+						show(nil)
+						return nil
+					}
+					return err
+				}
+			},
+		},
+		{
+			name: "queue: a watch that is given up stays", finds: []string{"Q1/one that was given up leaves at most one watch"},
+			session: func(_ *world, s *patched) {
+				s.watchQueue = func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+					ended := make(chan error, 1)
+					go func() { ended <- s.session.WatchQueue(context.WithoutCancel(ctx), line, show) }()
+					select {
+					case err := <-ended:
+						return err
+					case <-ctx.Done():
+						return ctx.Err()
+					}
 				}
 			},
 		},

@@ -102,14 +102,15 @@ type HeadWatcher interface {
 	Head(ctx context.Context, line Line, known Version) (Head, error)
 }
 
-// QueueWatcher watches a whole queue, for many contenders of one session that would each
-// read it.
+// QueueWatcher watches a whole queue. Many contenders of one session share the watch, instead
+// of each reading the queue.
 //
 // Without it, each contender reads the queue with Ahead and waits with Watch.
 type QueueWatcher interface {
 	// WatchQueue shows the places of a queue, in order: first as new as everything that
 	// this session finished before, and again when somebody has joined or left. It goes on
-	// until show returns false, and then returns nil.
+	// until show returns false, and then returns nil. show is called by one goroutine at a
+	// time, does not block, and may keep the slice.
 	//
 	// Q1: Of several changes in a row all but the last may be skipped. The last is never
 	// missed, even over reconnects and compactions, and nothing that is older than what was

@@ -22,7 +22,7 @@ func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]
 	return s.await(ctx, s.keys.line(line), []clientv3.OpOption{clientv3.WithPrefix()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		changed := resp.Created
 		if resp.Created {
-			r, err := s.get(ctx, clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+			r, err := s.readWithin(ctx, clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 			if err != nil {
 				return false, err
 			}
@@ -62,4 +62,16 @@ func (q *queueView) take(ev *clientv3.Event) bool {
 	i, _ := slices.BinarySearchFunc(q.heads, h, before)
 	q.heads = slices.Insert(q.heads, i, h)
 	return true
+}
+
+// readWithin is get for a quarter of the TTL: a read that is stuck at a silent
+// member would stop all contenders that share the watch.
+func (s *session) readWithin(ctx context.Context, op clientv3.Op) (reading, error) {
+	bound, cancel := context.WithTimeout(ctx, s.ttl/4)
+	defer cancel()
+	r, err := s.get(bound, op)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		err = driver.Wrap(driver.ErrUnavailable, bound.Err())
+	}
+	return r, err
 }

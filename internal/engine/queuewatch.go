@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,13 +10,29 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
+// A queue is crowded when it has many contenders of few sessions: many
+// goroutines, that is, of few processes. Then a watch of the whole queue, shared
+// by all contenders of a session, costs less than what each of them would read.
+const (
+	manyPlaces  = 16  // the smallest queue for which the watch pays
+	manyEach    = 3   // the fewest contenders for each session
+	fewSessions = 16  // bounds how many sessions one release wakes
+	fewPlaces   = 512 // bounds what a view costs
+)
+
+// Crowded reports whether a queue of so many contenders, of so many sessions, is
+// crowded.
+func Crowded(places, sessions int) bool {
+	return places >= max(manyPlaces, manyEach*sessions) && sessions <= fewSessions && places <= fewPlaces
+}
+
 // QueueView is a whole queue as the service has shown it. It is shared: nobody
 // changes it.
 type QueueView struct {
 	Places   []driver.Place // in order
 	Sessions int            // how many different sessions they have
-	// Record is a version that the queue's record has had, maybe before and
-	// maybe after the rest.
+	// Record is the newest version of the queue's record that its watch has
+	// shown. It may be older or newer than Places.
 	Record driver.Version
 	// Told is when the service showed it.
 	Told time.Time
@@ -30,6 +47,9 @@ func (v QueueView) At(p driver.Place) int {
 	}
 	return -1
 }
+
+// Crowded reports whether the queue is crowded.
+func (v QueueView) Crowded() bool { return Crowded(len(v.Places), v.Sessions) }
 
 // WatchesQueues reports whether the service can watch a whole queue.
 func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
@@ -78,12 +98,13 @@ func (s *Session) WatchQueue(ctx context.Context, line driver.Line, own driver.P
 }
 
 // QueueWatched reports whether a contender of this session watches the whole
-// queue. If none does, f is called when one begins to, unless stop is called
-// before. It must not block nor call Baton.
+// queue, and it is crowded. If not, f is called when a watch begins or the
+// queue becomes crowded, unless stop is called before. It must not block nor
+// call Baton.
 func (s *Session) QueueWatched(line driver.Line, f func()) (watched bool, stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.queueWatches[line] != nil {
+	if w := s.queueWatches[line]; w != nil && w.isCrowded() {
 		return true, func() {}
 	}
 	if s.onQueueWatch == nil {
@@ -112,10 +133,11 @@ type queueWatch struct {
 	cancel  context.CancelFunc
 	idle    *time.Timer // runs while there are no users
 
-	mu      sync.Mutex // nobody who holds it takes the session's
+	mu      sync.Mutex // locked after the session's, never before
 	users   int
 	unseen  int // of them, those whose own entry was not shown yet
 	view    QueueView
+	crowded bool          // the view is, or there is none yet
 	changed chan struct{} // closed and replaced when users have to look, closed when err is set
 	err     error
 }
@@ -130,19 +152,21 @@ func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch
 	}
 	w := s.queueWatches[line]
 	if w == nil {
-		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, changed: make(chan struct{})}
+		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, crowded: true, changed: make(chan struct{})}
 		w.ctx, w.cancel = context.WithCancel(s.ctx)
 		w.idle = time.AfterFunc(SettleAfter, w.close)
 		if s.queueWatches == nil {
 			s.queueWatches = make(map[driver.Line]*queueWatch)
 		}
 		s.queueWatches[line] = w
-		for f := range s.onQueueWatch[line] {
-			(*f)()
-		}
-		delete(s.onQueueWatch, line)
+		s.queueIsWatched(line)
 		s.wg.Go(func() {
-			w.end(s.retry(w.ctx, "await", line, func() error { return s.can.QueueWatcher.WatchQueue(w.ctx, line, w.show) }))
+			w.end(s.retry(w.ctx, "await", line, func() error {
+				if err := s.can.QueueWatcher.WatchQueue(w.ctx, line, w.show); err != nil {
+					return err
+				}
+				return driver.Wrap(ErrUnavailable, errors.New("the watch of the queue ended"))
+			}))
 		})
 		s.wg.Go(func() { w.end(w.followRecord(known)) })
 	}
@@ -152,6 +176,20 @@ func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch
 	w.users++
 	w.unseen++
 	return w
+}
+
+// queueIsWatched calls what QueueWatched was given. The caller holds s.mu.
+func (s *Session) queueIsWatched(line driver.Line) {
+	for f := range s.onQueueWatch[line] {
+		(*f)()
+	}
+	delete(s.onQueueWatch, line)
+}
+
+func (w *queueWatch) isCrowded() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.crowded
 }
 
 // saw notes that a user has seen its own entry.
@@ -198,7 +236,8 @@ func (w *queueWatch) end(err error) {
 	w.remove()
 }
 
-// remove makes sure that nobody comes any more. The caller holds both locks.
+// remove cancels the watch and takes it from the session, so that the next
+// contender begins another one. The caller holds both locks.
 func (w *queueWatch) remove() {
 	w.cancel()
 	w.idle.Stop()
@@ -215,8 +254,18 @@ func (w *queueWatch) now() (QueueView, <-chan struct{}, error) {
 
 // show takes a view in. It wakes nobody if all who stood in the queue stand
 // there still: that others have come is nothing to those who have seen their
-// own entries.
+// own entries. A queue that becomes crowded is news to those who wait alone.
 func (w *queueWatch) show(places []driver.Place) bool {
+	if w.take(places) {
+		w.session.mu.Lock()
+		defer w.session.mu.Unlock()
+		w.session.queueIsWatched(w.line)
+	}
+	return true // it ends by its context
+}
+
+// take stores a view, and reports whether the queue has become crowded.
+func (w *queueWatch) take(places []driver.Place) (becomesCrowded bool) {
 	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
 	for i, p := range places {
 		at[p.Key] = i
@@ -224,8 +273,9 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before := w.view.Places
+	before, wasCrowded := w.view.Places, w.crowded
 	w.view = QueueView{Places: places, Sessions: len(sessions), Record: w.view.Record, Told: time.Now(), at: at}
+	w.crowded = w.view.Crowded()
 	left := len(before) == 0
 	for _, p := range before {
 		left = left || w.view.At(p) < 0
@@ -233,7 +283,7 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	if left || w.unseen > 0 {
 		w.tell()
 	}
-	return true // it ends by its context
+	return w.crowded && !wasCrowded
 }
 
 // tell wakes the users. The caller holds w.mu.
@@ -247,7 +297,11 @@ func (w *queueWatch) tell() {
 // followRecord follows the queue's record until something fails.
 func (w *queueWatch) followRecord(known driver.Version) error {
 	for {
-		r, err := w.session.driver.Record(w.ctx, w.line, known)
+		var r driver.Record
+		err := w.session.retry(w.ctx, "await", w.line, func() (err error) {
+			r, err = w.session.driver.Record(w.ctx, w.line, known)
+			return err
+		})
 		if err != nil {
 			return err
 		}
