@@ -258,7 +258,7 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 		return nil, invalid("layout %s needs leases that the driver keeps by itself: use FromClient", Concurrency)
 	}
 	d := newService(o.namespace, given{s.Client()})
-	d.lease = newBorrowed(s)
+	d.lease = newExternalLease(s)
 	return d, nil
 }
 
@@ -268,7 +268,7 @@ type service struct {
 	namespace string
 	keys      layout
 	streams   streams
-	lease     *borrowed // nil unless made by FromSession
+	lease     *externalLease // nil unless made by FromSession
 }
 
 func newDriver(o options, c clients) driver.Driver {
@@ -299,11 +299,12 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	if err != nil {
 		return nil, d.clients.explain(err)
 	}
-	open := d.grant
+	var s driver.Session
 	if d.lease != nil {
-		open = d.adopt
+		s, err = d.adopt(ctx, c, ttl)
+	} else {
+		s, err = d.grant(ctx, c, ttl)
 	}
-	s, err := open(ctx, c, ttl)
 	if err != nil {
 		return nil, d.clients.explain(err)
 	}

@@ -1,11 +1,8 @@
 package etcd
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
 const (
@@ -122,12 +120,7 @@ func setUser(cfg *clientv3.Config, user *url.Userinfo) error {
 func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	p := driver.NewParams(u)
 	dial := p.Duration("dial-timeout", defaultDialTimeout)
-	files := tlsFiles{
-		ca:         p.String("cacert", ""),
-		cert:       p.String("cert", ""),
-		key:        p.String("key", ""),
-		serverName: p.String("servername", ""),
-	}
+	files := tlsfiles.Read(p)
 	name := p.String("layout", Native)
 	if err := p.Err(); err != nil {
 		return err
@@ -135,14 +128,9 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	if err := Layout(name)(o); err != nil {
 		return err
 	}
-	if u.Scheme == "etcds" {
-		conf, err := files.config()
-		if err != nil {
-			return err
-		}
-		cfg.TLS = conf
-	} else if files != (tlsFiles{}) {
-		return invalid("cacert, cert, key and servername need the scheme etcds")
+	var err error
+	if cfg.TLS, err = files.For(u, "etcds"); err != nil {
+		return err
 	}
 
 	// No DialTimeout: in this client it bounds the authentication, which the
@@ -163,43 +151,12 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 		}),
 		grpc.WithStaticStreamWindowSize(window), grpc.WithStaticConnWindowSize(window),
 	}
-	if files.serverName != "" {
+	if files.ServerName != "" {
 		// The client names each endpoint's own host to gRPC, which then overrides the
 		// name in the TLS configuration; only this overrides both.
-		cfg.DialOptions = append(cfg.DialOptions, grpc.WithAuthority(files.serverName))
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithAuthority(files.ServerName))
 	}
 	return nil
-}
-
-// tlsFiles are the TLS parameters of a URL.
-type tlsFiles struct{ ca, cert, key, serverName string }
-
-func (f tlsFiles) config() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName}
-	if (f.cert == "") != (f.key == "") {
-		return nil, invalid("cert and key must be given together")
-	}
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, invalid("cacert: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, invalid("cacert: %s has no PEM certificate", f.ca)
-		}
-	}
-	if f.cert != "" {
-		load := func() (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-			return &pair, err
-		}
-		if _, err := load(); err != nil {
-			return nil, invalid("cert and key: %w", err)
-		}
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
-	}
-	return conf, nil
 }
 
 // describe names a service for people: scheme, members, namespace. Whatever an

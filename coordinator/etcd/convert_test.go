@@ -260,7 +260,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := adopted.(*session)
+	s := adopted.(*externalSession).session
 	stays, leaves := join(t, s, contender()), join(t, s, contender())
 	stays.Place, leaves.Place = convert(t, s, stays, "y"), convert(t, s, leaves, "y")
 	if err := s.Leave(t.Context(), line, leaves.Place); err != nil {
@@ -269,7 +269,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	if n := len(s.joins.mine); n != 2 { // one contender, before and after
 		t.Errorf("%d prefixes are remembered", n)
 	}
-	if err := s.Close(t.Context()); err != nil {
+	if err := adopted.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(f.kvs) != 0 {
@@ -282,7 +282,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	if adopted, err = d.Open(t.Context(), 7*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	s = adopted.(*session)
+	s = adopted.(*externalSession).session
 	last := contender()
 	last.ID = "ffffffffffffffff" // in the order of the deletions
 	own := join(t, s, last)
@@ -298,7 +298,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 		}
 		return nil
 	}
-	if err := s.Close(t.Context()); err != nil {
+	if err := adopted.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n < 2 || len(f.kvs) != 0 {

@@ -94,7 +94,7 @@
 //
 // A session that is Baton's own uses the names of contenders again, since
 // etcd's index keeps each name until it is compacted: only together with the
-// create revision does a key stand for one contender. A borrowed lease makes no
+// create revision does a key stand for one contender. An external lease makes no
 // marks, which could outlive the session.
 //
 // # Records and converted entries
@@ -155,8 +155,9 @@
 //	request.go   joins under way, batches of requests, what an error means
 //	queue.go     Join, Leave, Forget; handoff.go: what Pass leaves
 //	view.go      Ahead and List
-//	wait.go      Watch and Follow; queuewatch.go: WatchQueue
+//	wait.go      Watch, Follow and WatchQueue
 //	entry.go     Convert, Write, Guard; state.go: Head and Record
 //	names.go     the names of keys; operator.go: Check, Examine, Lines, Remove
+//	external.go  sessions on a lease that somebody else keeps
 //	foreign.go   queues shared with etcd's package concurrency
 package etcd

@@ -22,7 +22,7 @@ import (
 // same holds for a call that is repeated after the first was applied: then the
 // new entry stands, with this rank and mode, and is the outcome (M3).
 //
-// The sentinel is compared, too. A session on a borrowed lease deletes its
+// The sentinel is compared, too. A session on an external lease deletes its
 // entries in several transactions when there are many; the first deletes the
 // sentinel, and between that and the last no entry may move to where the
 // deletions have been.

@@ -82,7 +82,7 @@ func (s *session) predecessor(line driver.Line, tail *mvccpb.KeyValue) driver.Pl
 // An etcd that is out of space refuses the marker, which is a put. Then the entry goes
 // without one.
 func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	err := s.leave(ctx, line, own, !s.borrowed) // the lease of a borrowed session outlives it, and with it the marker
+	err := s.leave(ctx, line, own, true)
 	if !isAnswer(err, rpctypes.ErrNoSpace) {
 		return err
 	}

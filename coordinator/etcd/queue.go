@@ -326,9 +326,7 @@ func (s *session) own(line driver.Line, p driver.Place) (mine, error) {
 
 // removed drops what the session remembers of a contender that has no entry and cannot get one.
 func (s *session) removed(contender string) {
-	if s.borrowed { // others do not remember it
-		s.joins.removed(contender, converted(contender))
-	}
+	s.joins.removed(contender)
 	s.writes.drop(contender)
 	s.memory.drop(contender)
 }
@@ -392,7 +390,14 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, handoff 
 // An etcd that is out of space refuses the epoch, which is a put. The entries alone can
 // still be deleted, so that they block nobody. That is a promise for later, too, if all joins
 // of the contender were answered, or sent with an old epoch. If not, the caller has to try again.
+//
+// A tail key that still names it goes with the lease, or with the next that joins alone.
 func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
+	return s.forget(ctx, line, id)
+}
+
+// forget is Forget, with more to delete.
+func (s *session) forget(ctx context.Context, line driver.Line, id string, more ...clientv3.Op) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
@@ -401,13 +406,10 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	}
 	contender := s.keys.contender(line, id, s.lease, "")
 	s.joins.forget(contender)
-	drop := []clientv3.Op{
+	drop := append([]clientv3.Op{
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),
 		clientv3.OpDelete(converted(contender), clientv3.WithPrefix()),
-	}
-	if s.borrowed { // else a tail key that still names it goes with the lease, or with the next that joins alone
-		drop = append(drop, s.dropTail(s.keys.tail(line)))
-	}
+	}, more...)
 	resp, err := s.c.Txn(s.lead(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
 		if _, err := s.c.Txn(s.lead(ctx)).Then(drop...).Commit(); err != nil {

@@ -157,12 +157,16 @@ func (j *joins) asked() []string {
 	return slices.Sorted(maps.Keys(j.mine))
 }
 
-// removed says that there is no entry below these prefixes and that none can come.
-func (j *joins) removed(prefixes ...string) {
+// removed says that these contenders have no entry, converted or not, and can get none.
+func (j *joins) removed(contenders ...string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, p := range prefixes {
-		delete(j.mine, p)
+	if j.mine == nil {
+		return
+	}
+	for _, c := range contenders {
+		delete(j.mine, c)
+		delete(j.mine, converted(c))
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -27,14 +26,12 @@ type session struct {
 	streams  *streams
 	lease    clientv3.LeaseID
 	id       string // the lease as etcdctl writes it
-	borrowed bool   // the lease is someone else's
 	ttl      time.Duration
 	sentinel entry
 
 	// life ends when the service says that the session is over, or with Close.
 	life    context.Context
 	end     context.CancelFunc
-	unhook  func() bool   // stops waiting for the owner of a borrowed lease
 	stopped chan struct{} // closed when watchSentinel has returned
 
 	joins  joins
@@ -49,7 +46,7 @@ type session struct {
 func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time.Duration) *session {
 	s := &session{
 		c: c, wire: d.clients.wire(c), lead: d.clients.lead, keys: d.keys, streams: &d.streams, lease: lease, id: leaseHex(lease), ttl: ttl,
-		unhook: func() bool { return true }, stopped: make(chan struct{}),
+		stopped: make(chan struct{}),
 	}
 	s.joins.calls = make(map[string]*call)
 	s.joins.unheard = make(map[string]bool)
@@ -60,7 +57,7 @@ func newSession(d *service, c *clientv3.Client, lease clientv3.LeaseID, ttl time
 }
 
 // begin makes the sentinel and starts to watch it. The get in the transaction tells its
-// create revision even if it was there: a repeated Open on a borrowed lease.
+// create revision even if it was there: a repeated Open on an external lease.
 func (s *session) begin(ctx context.Context, nonce string) error {
 	key := s.keys.sentinel(s.lease, nonce)
 	resp, err := s.c.Txn(s.lead(ctx)).Then(
@@ -167,17 +164,18 @@ func (s *session) watchSentinel(shown int64) {
 // It may be called again after an error. What the session has in this process
 // is released first, whatever the service does (C2).
 func (s *session) Close(ctx context.Context) error {
-	s.unhook()
-	s.end()
-	<-s.stopped // at once: nothing there outlives s.life
-	if s.borrowed {
-		return s.withdraw(ctx)
-	}
+	s.stop()
 	_, err := s.c.Revoke(s.lead(ctx), s.lease)
 	if isAnswer(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
 	return wrap(ctx, err)
+}
+
+// stop releases what the session has in this process.
+func (s *session) stop() {
+	s.end()
+	<-s.stopped // at once: nothing there outlives s.life
 }
 
 // living is a condition of what only a session that is not over may write, late
@@ -401,97 +399,4 @@ func (g *foreignSession) Close(ctx context.Context) error {
 		err = rest
 	}
 	return err
-}
-
-// borrowed is a lease that FromSession was given. It can be adopted once: a
-// second Baton session would have the ID of the first (O3).
-type borrowed struct {
-	owner *concurrency.Session
-	// nonce is drawn once and not for each Open, so that an Open that is repeated
-	// after a lost reply writes the same sentinel and leaves nothing behind.
-	nonce string
-	lock  lock
-	used  bool // guarded by lock
-}
-
-func newBorrowed(s *concurrency.Session) *borrowed {
-	return &borrowed{owner: s, nonce: newNonce(), lock: newLock()}
-}
-
-// adopt starts the one session of a borrowed lease.
-func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Duration) (*session, error) {
-	b := d.lease
-	if err := b.lock.acquire(ctx); err != nil {
-		return nil, err
-	}
-	defer b.lock.release()
-	if b.used || b.owner.Ctx().Err() != nil {
-		return nil, driver.ErrSessionLost
-	}
-	lease, err := c.TimeToLive(d.clients.lead(ctx), b.owner.Lease())
-	if err != nil {
-		return nil, wrap(ctx, err)
-	}
-	if lease.TTL <= 0 {
-		return nil, driver.ErrSessionLost
-	}
-	if granted := time.Duration(lease.GrantedTTL) * time.Second; granted != ttl {
-		return nil, invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
-	}
-	s := newSession(d, c, b.owner.Lease(), ttl)
-	s.joins.mine = make(map[string]bool)
-	s.borrowed = true
-	if err := s.begin(ctx, b.nonce); err != nil {
-		// The put may have been applied, and this lease may live for years. One
-		// attempt to take it back is made; a later Open would reuse the key.
-		if ctx.Err() == nil {
-			_, _ = c.Delete(d.clients.lead(ctx), d.keys.sentinel(b.owner.Lease(), b.nonce))
-		}
-		return nil, err
-	}
-	b.used = true
-	// The owner may stop keeping the lease (Orphan) while it still has some TTL: from
-	// then on it is not ours to renew, so the session is over although etcd does not
-	// say so yet.
-	s.unhook = context.AfterFunc(b.owner.Ctx(), s.end)
-	return s, nil
-}
-
-// withdraw ends an adopted session: the sentinel goes and with it the epoch, so
-// nothing that compares it and is under way can be applied any more, and in the
-// same transaction go the entries, and the tails that may name them. Those that
-// were ever asked for are known here, in doubt or not; the lease's list of keys
-// would not do, since the lease has keys of others, and since a member may
-// answer before it has applied the last join.
-//
-// A session may lose more contenders than a transaction takes (128 operations by default);
-// the rest follows in further ones, safe because nothing can be added.
-func (s *session) withdraw(ctx context.Context) error {
-	const most = 100
-	keys := s.joins.asked()
-	ops := []clientv3.Op{clientv3.OpDelete(s.sentinel.key)}
-	for last := ""; ; ops = ops[:0] {
-		n := 0
-		for ; n < len(keys) && len(ops) < most; n++ {
-			if tail := tailOf(keys[n]); tail != last {
-				last = tail
-				ops = append(ops, s.dropTail(tail))
-			}
-			ops = append(ops, clientv3.OpDelete(keys[n], clientv3.WithPrefix()))
-		}
-		if _, err := s.c.Txn(s.lead(ctx)).Then(ops...).Commit(); err != nil {
-			return wrap(ctx, err)
-		}
-		s.joins.removed(keys[:n]...)
-		if keys = keys[n:]; len(keys) == 0 {
-			return nil
-		}
-	}
-}
-
-// dropTail deletes a line's tail if it names a contender of this lease. That is
-// safe at any time: whoever comes next reads the line.
-func (s *session) dropTail(tail string) clientv3.Op {
-	mine := clientv3.Compare(clientv3.LeaseValue(tail), "=", int64(s.lease))
-	return clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{clientv3.OpDelete(tail)}, nil)
 }

@@ -204,24 +204,25 @@ func TestForgetWithoutSpace(t *testing.T) {
 			return late
 		}, false},
 	} {
-		for _, borrowed := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, borrowed), func(t *testing.T) {
+		for _, external := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, external), func(t *testing.T) {
 				f, client := newFake(t)
 				s := open(t, f, client)
-				if borrowed {
+				forget := s.Forget
+				if external {
 					d, _ := FromSession(lend(t, client, 7), Namespace("ns"))
 					adopted, err := d.Open(t.Context(), 7*time.Second)
 					if err != nil {
 						t.Fatal(err)
 					}
-					s = adopted.(*session)
-					defer func() { _ = s.Close(context.Background()) }()
+					s, forget = adopted.(*externalSession).session, adopted.(*externalSession).Forget
+					defer func() { _ = adopted.Close(context.Background()) }()
 				}
 				me, other := contender(), contender()
 				join(t, s, other)
 				late := c.before(t, f, s, me)
 				f.fill(false)
-				err := s.Forget(t.Context(), line, me.ID)
+				err := forget(t.Context(), line, me.ID)
 				if c.nil && err != nil || !c.nil && !errors.Is(err, driver.ErrUnavailable) {
 					t.Errorf("Forget = %v", err)
 				}
@@ -230,7 +231,7 @@ func TestForgetWithoutSpace(t *testing.T) {
 				}
 				f.before = nil
 				if !c.nil { // there is space again
-					if err := s.Forget(t.Context(), line, me.ID); err != nil {
+					if err := forget(t.Context(), line, me.ID); err != nil {
 						t.Error(err)
 					}
 				}
@@ -242,7 +243,7 @@ func TestForgetWithoutSpace(t *testing.T) {
 				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
 					t.Errorf("a ghost in the line: %q", got)
 				}
-				if len(s.joins.unheard) != 0 || len(s.joins.calls) != 0 || borrowed && len(s.joins.mine) != 1 {
+				if len(s.joins.unheard) != 0 || len(s.joins.calls) != 0 || external && len(s.joins.mine) != 1 {
 					t.Errorf("remembered: %+v", &s.joins)
 				}
 			})

@@ -3,7 +3,9 @@ package etcd
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -377,4 +379,69 @@ func (s *session) learn(rev int64) {
 			return
 		}
 	}
+}
+
+// WatchQueue reads the queue once its watch is there, by quorum, and keeps the
+// view up to date by the events: nothing is read again. A value that was
+// written, and a marker, change nothing in it.
+func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+	if err := s.alive(); err != nil {
+		return err
+	}
+	q := &queueView{keys: s.keys, line: line}
+	return s.await(ctx, s.keys.line(line), []clientv3.OpOption{clientv3.WithPrefix()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+		changed := resp.Created
+		if resp.Created {
+			r, err := s.readWithin(ctx, clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+			if err != nil {
+				return false, err
+			}
+			q.heads, q.rev = s.keys.inOrder(line, r.kvs), r.rev
+		}
+		for _, ev := range resp.Events {
+			if ev.Kv.ModRevision > q.rev { // else the read has shown it
+				changed = q.take(ev) || changed
+			}
+		}
+		s.learn(max(q.rev, newest(resp)))
+		return changed && !show(places(q.heads)), nil
+	})
+}
+
+// queueView is a queue as of a revision.
+type queueView struct {
+	keys  layout
+	line  driver.Line
+	heads []driver.Head // in order, without values
+	rev   int64         // of the read that it began with
+}
+
+// take takes one event in, and reports whether it has changed the view.
+func (q *queueView) take(ev *clientv3.Event) bool {
+	key := string(ev.Kv.Key)
+	if isMark(key) || ev.Type == mvccpb.PUT && ev.Kv.CreateRevision != ev.Kv.ModRevision {
+		return false
+	}
+	if ev.Type == mvccpb.DELETE {
+		n, handle := len(q.heads), key+"@" // which the create revision follows
+		q.heads = slices.DeleteFunc(q.heads, func(h driver.Head) bool { return strings.HasPrefix(h.Key, handle) })
+		return len(q.heads) < n
+	}
+	h := q.keys.head(q.line, ev.Kv)
+	h.Value = nil
+	i, _ := slices.BinarySearchFunc(q.heads, h, before)
+	q.heads = slices.Insert(q.heads, i, h)
+	return true
+}
+
+// readWithin is get for a quarter of the TTL: a read that is stuck at a silent
+// member would stop all contenders that share the watch.
+func (s *session) readWithin(ctx context.Context, op clientv3.Op) (reading, error) {
+	bound, cancel := context.WithTimeout(ctx, s.ttl/4)
+	defer cancel()
+	r, err := s.get(bound, op)
+	if err != nil && bound.Err() != nil && ctx.Err() == nil {
+		err = driver.Wrap(driver.ErrUnavailable, bound.Err())
+	}
+	return r, err
 }

@@ -2,16 +2,14 @@ package zookeeper
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
 const (
@@ -148,12 +146,7 @@ func digest(user *url.Userinfo) (string, error) {
 
 func (d *service) setParams(u *url.URL) error {
 	p := driver.NewParams(u)
-	files := tlsFiles{
-		ca:         p.String("cacert", ""),
-		cert:       p.String("cert", ""),
-		key:        p.String("key", ""),
-		serverName: p.String("servername", ""),
-	}
+	files := tlsfiles.Read(p)
 	standard := "open"
 	if d.digest != "" {
 		standard = "creator"
@@ -167,16 +160,10 @@ func (d *service) setParams(u *url.URL) error {
 	if d.layout, err = layoutOf(layout, election); err != nil {
 		return err
 	}
-	if u.Scheme == "zks" {
-		conf, err := files.config()
-		if err != nil {
-			return err
-		}
-		d.tls = conf
-	} else if files != (tlsFiles{}) {
-		return invalid("cacert, cert, key and servername need the scheme zks")
+	if d.tls, err = files.For(u, "zks"); err != nil {
+		return err
 	}
-	if acl != "open" && d.digest == "" && files.cert == "" {
+	if acl != "open" && d.digest == "" && files.Cert == "" {
 		return invalid("URL parameter \"acl\": everything but open needs a user and password, or a client certificate")
 	}
 	switch acl {
@@ -190,37 +177,6 @@ func (d *service) setParams(u *url.URL) error {
 		return invalid("URL parameter \"acl\" must be open, creator or creator-read")
 	}
 	return nil
-}
-
-// tlsFiles are the TLS parameters of a URL.
-type tlsFiles struct{ ca, cert, key, serverName string }
-
-func (f tlsFiles) config() (*tls.Config, error) {
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName}
-	if (f.cert == "") != (f.key == "") {
-		return nil, invalid("cert and key must be given together")
-	}
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, invalid("cacert: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, invalid("cacert: %s has no PEM certificate", f.ca)
-		}
-	}
-	if f.cert != "" {
-		load := func() (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-			return &pair, err
-		}
-		if _, err := load(); err != nil {
-			return nil, invalid("cert and key: %w", err)
-		}
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
-	}
-	return conf, nil
 }
 
 func init() {

@@ -390,7 +390,8 @@ func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]
 
 // watchLine returns the places of a line, and the watch that fires when they
 // change. Where the order takes more than a listing, the places may be newer
-// than the watch.
+// than the watch. If a line is made between the two requests that look for it,
+// a watch on its node is left over until that is deleted.
 func (s *session) watchLine(ctx context.Context, line driver.Line) ([]driver.Place, *watch, error) {
 	path := s.path(line)
 	for {

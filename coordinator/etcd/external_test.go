@@ -96,7 +96,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, other := adopted.(*session), open(t, f, c)
+	s, other := adopted.(*externalSession).session, open(t, f, c)
 	f.watching(t, 1, s.sentinel.key)
 	for range 250 {
 		join(t, s, contender())
@@ -117,7 +117,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	}
 	stays := join(t, other, contender())
 	n := f.sent(func() {
-		if err := s.Close(t.Context()); err != nil {
+		if err := adopted.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -132,7 +132,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	}
 }
 
-// The tails of lines in which a borrowed session once stood are not remembered; those that name its contenders go with it, and others
+// The tails of lines in which an external session once stood are not remembered; those that name its contenders go with it, and others
 // stay.
 func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 	for name, forget := range map[string]bool{"forgotten": true, "standing": false} {
@@ -142,7 +142,7 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, other := adopted.(*session), open(t, f, c)
+		s, other := adopted.(*externalSession).session, open(t, f, c)
 		follow := func(s *session, l driver.Line) driver.Joined {
 			c := contender()
 			c.Follows = true
@@ -166,11 +166,11 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 		follow(s, others)
 		follow(other, others)
 		if forget {
-			if err := s.Forget(t.Context(), own, last.Place.ID); err != nil {
+			if err := adopted.Forget(t.Context(), own, last.Place.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Close(t.Context()); err != nil {
+		if err := adopted.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		f.mu.Lock()

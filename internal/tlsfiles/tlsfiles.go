@@ -1,0 +1,71 @@
+// Package tlsfiles makes a TLS configuration of the files that a URL names.
+package tlsfiles
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/url"
+	"os"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Files are the TLS parameters of a URL. Each may be empty.
+type Files struct {
+	CA, Cert, Key string
+	ServerName    string // that the certificate is checked against, in place of the host
+}
+
+// Read reads the parameters of a URL.
+func Read(p *driver.Params) Files {
+	return Files{
+		CA: p.String("cacert", ""), Cert: p.String("cert", ""), Key: p.String("key", ""), ServerName: p.String("servername", ""),
+	}
+}
+
+// For returns the configuration for a URL of the scheme that means TLS, and nil
+// for another URL, which must not name files.
+func (f Files) For(u *url.URL, scheme string) (*tls.Config, error) {
+	switch {
+	case u.Scheme == scheme:
+		return f.config()
+	case f != Files{}:
+		return nil, invalid("cacert, cert, key and servername need the scheme %s", scheme)
+	}
+	return nil, nil //nolint:nilnil // no TLS
+}
+
+// config reads the files. The certificate and its key are read again for each
+// connection, so that new ones are used without a restart.
+func (f Files) config() (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
+	if (f.Cert == "") != (f.Key == "") {
+		return nil, invalid("cert and key must be given together")
+	}
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, invalid("cacert: %w", err)
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, invalid("cacert: %s has no PEM certificate", f.CA)
+		}
+	}
+	if f.Cert != "" {
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+			return &pair, err
+		}
+		if _, err := load(); err != nil {
+			return nil, invalid("cert and key: %w", err)
+		}
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	return conf, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
+}
