@@ -67,24 +67,24 @@ func (s *Session) WatchQueue(ctx context.Context, line driver.Line, own driver.P
 		if w == nil {
 			return ErrSessionLost
 		}
+		defer w.leave()
 		seen := false
-		defer func() { w.leave(seen) }()
 		late := time.NewTimer(SettleAfter)
 		defer late.Stop()
 		for {
-			view, changed, err := w.now()
+			view, shown, changed, err := w.now()
 			stands := view.At(own) >= 0
-			if stands && !seen {
-				seen = true
-				w.saw()
-			}
 			switch {
 			case err != nil:
 				return err
 			case stands && judge(view), !stands && seen:
 				return nil
 			}
+			if seen = seen || stands; seen {
+				shown = nil // that others come is nothing to it
+			}
 			select {
+			case <-shown:
 			case <-changed:
 			case <-late.C:
 				if !seen { // it was removed before the watch has shown it, or the service is slow
@@ -135,10 +135,10 @@ type queueWatch struct {
 
 	mu      sync.Mutex // locked after the session's, never before
 	users   int
-	unseen  int // of them, those whose own entry was not shown yet
 	view    QueueView
 	crowded bool          // the view is, or there is none yet
-	changed chan struct{} // closed and replaced when users have to look, closed when err is set
+	shown   chan struct{} // closed and replaced with each view
+	changed chan struct{} // closed and replaced when somebody has left or the record has changed; closed when err is set
 	err     error
 }
 
@@ -152,7 +152,7 @@ func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch
 	}
 	w := s.queueWatches[line]
 	if w == nil {
-		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, crowded: true, changed: make(chan struct{})}
+		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, crowded: true, shown: make(chan struct{}), changed: make(chan struct{})}
 		w.ctx, w.cancel = context.WithCancel(s.ctx)
 		w.idle = time.AfterFunc(SettleAfter, w.close)
 		if s.queueWatches == nil {
@@ -174,7 +174,6 @@ func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch
 	defer w.mu.Unlock()
 	w.idle.Stop()
 	w.users++
-	w.unseen++
 	return w
 }
 
@@ -192,20 +191,10 @@ func (w *queueWatch) isCrowded() bool {
 	return w.crowded
 }
 
-// saw notes that a user has seen its own entry.
-func (w *queueWatch) saw() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unseen--
-}
-
 // leave takes a user away.
-func (w *queueWatch) leave(seen bool) {
+func (w *queueWatch) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !seen {
-		w.unseen--
-	}
 	if w.users--; w.users == 0 {
 		w.idle.Reset(SettleAfter)
 	}
@@ -246,15 +235,15 @@ func (w *queueWatch) remove() {
 	}
 }
 
-func (w *queueWatch) now() (QueueView, <-chan struct{}, error) {
+func (w *queueWatch) now() (v QueueView, shown, changed <-chan struct{}, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.view, w.changed, w.err
+	return w.view, w.shown, w.changed, w.err
 }
 
-// show takes a view in. It wakes nobody if all who stood in the queue stand
-// there still: that others have come is nothing to those who have seen their
-// own entries. A queue that becomes crowded is news to those who wait alone.
+// show takes a view in. It wakes those who have not seen their own entries yet,
+// and all if somebody has left. A queue that becomes crowded is news to those who
+// wait alone.
 func (w *queueWatch) show(places []driver.Place) bool {
 	if w.take(places) {
 		w.session.mu.Lock()
@@ -276,11 +265,13 @@ func (w *queueWatch) take(places []driver.Place) (becomesCrowded bool) {
 	before, wasCrowded := w.view.Places, w.crowded
 	w.view = QueueView{Places: places, Sessions: len(sessions), Record: w.view.Record, Told: time.Now(), at: at}
 	w.crowded = w.view.Crowded()
-	left := len(before) == 0
+	close(w.shown)
+	w.shown = make(chan struct{})
+	left := false
 	for _, p := range before {
 		left = left || w.view.At(p) < 0
 	}
-	if left || w.unseen > 0 {
+	if left {
 		w.tell()
 	}
 	return w.crowded && !wasCrowded
