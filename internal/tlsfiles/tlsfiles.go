@@ -33,7 +33,7 @@ func (f Files) For(u *url.URL, scheme string) (*tls.Config, error) {
 	case f != Files{}:
 		return nil, invalid("cacert, cert, key and servername need the scheme %s", scheme)
 	}
-	return nil, nil //nolint:nilnil // no TLS
+	return nil, nil // no TLS
 }
 
 // config reads the files. The certificate and its key are read again for each
