@@ -47,7 +47,7 @@ test: ## Run the tests, on real etcd and real ZooKeeper; install what is missing
 	.ci/deps
 	go test -race ./...
 	go test -run 'TestCrowd' ./internal/engine # one of them is too much for the race detector
-	$(MAKE) simulate
+	$(MAKE) simulate $(if $(filter all,$(BATON_TESTS)),,SEEDS=3000 RACE_SEEDS=300)
 	.ci/test-integration
 
 .PHONY: test-all
