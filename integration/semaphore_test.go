@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -125,9 +126,13 @@ func newMutexUnlocked(t *testing.T, c *coordinator.Client) {
 	}
 }
 
-// TestSixtyFourClientsShareTenPermits: limit 10, 64 sessions, k from 1 to 3, random holds, 1,000 grants.
+// TestSixtyFourClientsShareTenPermits: limit 10, 64 sessions, k from 1 to 3, random holds, 1,000 grants; 2,000 in make test-all.
 func TestSixtyFourClientsShareTenPermits(t *testing.T) {
-	const limit, clients, grants = 10, 64, 1000
+	const limit, clients = 10, 64
+	grants := 1000
+	if os.Getenv("BATON_TESTS") == "all" {
+		grants = 2000
+	}
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		var mu sync.Mutex

@@ -201,7 +201,7 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err erro
 		case !v.Admitted && a.Try:
 			return v, false, coordinator.ErrTaken
 		case !v.Admitted:
-			if a.Terms != nil && !a.session.Converts() { // one ahead that is admitted tells nobody
+			if a.Terms != nil && !a.session.Converts() { // a contender ahead that is admitted cannot show it
 				return Verdict{Watch: view.Ahead, Record: true}, false, nil
 			}
 			if a.sharing == willing && len(v.Watch) > 0 && crowdAhead(view.Ahead) {

@@ -110,6 +110,7 @@ func TestWorkThatRanTooLongWasProtected(t *testing.T) {
 		if err != recipes.ErrHeldTooLong { //nolint:errorlint // itself, and nothing else
 			w.Errorf("Do = %v", err)
 		}
+		synctest.Wait() // the context ends before observers are told why
 		if seen.Count(event.Released) != 1 || seen.Count(event.HeldLong) != 1 {
 			w.Errorf("told of %v", seen.Events())
 		}

@@ -142,7 +142,7 @@ func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error)
 	switch {
 	case v.Next:
 		return a.session.Follow(ctx, a.line.line, a.joined.Place, v.Watch[0])
-	case (a.sharing == willing || a.sharing == not) && len(v.Watch) > 0:
+	case a.sharing != never && len(v.Watch) > 0:
 		return false, a.awaitCompany(ctx, v)
 	}
 	return false, a.awaitAlone(ctx, v)

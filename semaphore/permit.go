@@ -97,7 +97,8 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 		return fmt.Errorf("baton: %w: to release %d of %d permits of semaphore %q in part: want at least 1, and fewer than are held",
 			coordinator.ErrInvalid, n, held, p.semaphore.Name())
 	}
-	if p.hold.Converts() && (len(p.slots) > left || p.unsure) { // first, or somebody could have a permit and no number
+	// The slots first, or another holder could have a permit and no slot; but not where Convert is refused.
+	if p.hold.Converts() && (len(p.slots) > left || p.unsure) {
 		if err := p.number(ctx, left); err != nil {
 			return p.describe(op, err)
 		}

@@ -310,13 +310,14 @@ var queueCases = []testCase{
 // queueWatcher is a WatchQueue under way.
 type queueWatcher struct {
 	*outcome
-	mu    sync.Mutex
-	views [][]driver.Place
+	mu     sync.Mutex
+	latest []driver.Place // what was shown last
+	late   bool           // show was called after it had returned false
 }
 
-// watchQueue starts to watch a queue, until a view has as many places as last.
+// watchQueue starts to watch a queue, until a view has as many places as until.
 // While the service is unavailable it begins again.
-func (e *env) watchQueue(s session, line driver.Line, last int) *queueWatcher {
+func (e *env) watchQueue(s session, line driver.Line, until int) *queueWatcher {
 	w := &queueWatcher{}
 	w.outcome = e.start(func() error {
 		for {
@@ -324,11 +325,9 @@ func (e *env) watchQueue(s session, line driver.Line, last int) *queueWatcher {
 			err := s.WatchQueue(e.ctx, line, func(places []driver.Place) bool {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				if over {
-					e.lateShow.Store(true)
-				}
-				w.views = append(w.views, slices.Clone(places))
-				over = len(places) == last
+				w.late = w.late || over
+				w.latest = places
+				over = len(places) == until
 				return !over
 			})
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
@@ -339,14 +338,11 @@ func (e *env) watchQueue(s session, line driver.Line, last int) *queueWatcher {
 	return w
 }
 
-// latest is what was shown last.
-func (w *queueWatcher) latest() []driver.Place {
+// shows reports whether exactly these places were shown last.
+func (w *queueWatcher) shows(places ...driver.Place) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.views) == 0 {
-		return nil
-	}
-	return w.views[len(w.views)-1]
+	return slices.Equal(w.latest, places)
 }
 
 // showsQueue waits until the watcher was shown exactly these places.
@@ -355,7 +351,7 @@ func (e *env) showsQueue(w *queueWatcher, after string, want ...driver.Joined) {
 	for i, j := range want {
 		places[i] = j.Place
 	}
-	e.eventually("WatchQueue shows "+sprint(ids(places))+" after "+after, func() bool { return slices.Equal(w.latest(), places) })
+	e.eventually("WatchQueue shows "+sprint(ids(places))+" after "+after, func() bool { return w.shows(places...) })
 }
 
 // queueFresh: the first view has what the session did before, and lacks what it removed.
@@ -365,7 +361,7 @@ func queueFresh(e *env) {
 		first, own, gone := e.join(a, line), e.join(b, line), e.join(b, line)
 		e.leave(b, line, gone.Place)
 		var view []driver.Place
-		err := b.WatchQueue(e.soon(), line, func(places []driver.Place) bool { view = slices.Clone(places); return false })
+		err := b.WatchQueue(e.soon(), line, func(places []driver.Place) bool { view = places; return false })
 		e.ok(err, "WatchQueue whose first view ends it")
 		e.same(ids(view), []string{first.Place.ID, own.Place.ID}, "the first view:")
 		e.leave(a, line, first.Place)
@@ -387,7 +383,7 @@ func queueChanges(e *env) {
 	e.ok(a.Close(e.soon()), "Close")
 	e.showsQueue(w, "the end of a session", second)
 	e.leave(b, line, second.Place)
-	e.eventually("WatchQueue shows nobody after all have left", func() bool { return len(w.latest()) == 0 })
+	e.eventually("WatchQueue shows nobody after all have left", func() bool { return w.shows() })
 	for range 4 {
 		e.join(b, line)
 	}
@@ -396,7 +392,9 @@ func queueChanges(e *env) {
 	}
 	e.leave(b, line, e.join(b, line).Place)
 	e.settle()
-	if e.lateShow.Load() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.late {
 		e.fail("show is not called again", "WatchQueue calls show after it has returned false")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -74,17 +75,7 @@ func queueFlaws() []flaw {
 			name: "queue: puts a converted entry last", finds: []string{"Q1/a conversion is shown"},
 			session: showing(func(_ *world, _ *patched, _ driver.Line, _ bool, places []driver.Place) []driver.Place {
 				now := slices.Clone(places)
-				slices.SortStableFunc(now, func(a, b driver.Place) int {
-					switch {
-					case a.Mode == b.Mode:
-						return 0
-					case a.Mode == "r":
-						return 1
-					case b.Mode == "r":
-						return -1
-					}
-					return 0
-				})
+				slices.SortStableFunc(now, func(a, b driver.Place) int { return strings.Compare(b.Mode, a.Mode) })
 				return now
 			}),
 		},

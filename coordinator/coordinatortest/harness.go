@@ -25,8 +25,6 @@ type env struct {
 	clients []Client
 	opened  []session
 	lacks   atomic.Pointer[lacking] // a capability that a call in the background wanted
-
-	lateShow atomic.Bool // a WatchQueue has called show after that returned false
 }
 
 func newEnv(t *testing.T, h Harness) *env {

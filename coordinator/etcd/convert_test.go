@@ -254,13 +254,8 @@ func TestWatchOnConvertedPlaces(t *testing.T) {
 // C1: late conversions find the sentinel gone, whichever key is deleted first.
 func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	f, c := newFake(t)
-	owner := lend(t, c, 7)
-	d, _ := FromSession(owner, Namespace("ns"))
-	adopted, err := d.Open(t.Context(), 7*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := adopted.(*externalSession).session
+	external := openExternal(t, c)
+	s := external.session
 	stays, leaves := join(t, s, contender()), join(t, s, contender())
 	stays.Place, leaves.Place = convert(t, s, stays, "y"), convert(t, s, leaves, "y")
 	if err := s.Leave(t.Context(), line, leaves.Place); err != nil {
@@ -269,7 +264,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	if n := len(s.joins.mine); n != 2 { // one contender, before and after
 		t.Errorf("%d prefixes are remembered", n)
 	}
-	if err := adopted.Close(t.Context()); err != nil {
+	if err := external.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if len(f.kvs) != 0 {
@@ -277,12 +272,8 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	}
 
 	f, c = newFake(t)
-	owner = lend(t, c, 7)
-	d, _ = FromSession(owner, Namespace("ns"))
-	if adopted, err = d.Open(t.Context(), 7*time.Second); err != nil {
-		t.Fatal(err)
-	}
-	s = adopted.(*externalSession).session
+	external = openExternal(t, c)
+	s = external.session
 	last := contender()
 	last.ID = "ffffffffffffffff" // in the order of the deletions
 	own := join(t, s, last)
@@ -298,7 +289,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 		}
 		return nil
 	}
-	if err := adopted.Close(t.Context()); err != nil {
+	if err := external.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n < 2 || len(f.kvs) != 0 {

@@ -30,15 +30,15 @@ func newExternalLease(s *concurrency.Session) *externalLease {
 
 // adopt starts the one session of an external lease.
 func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Duration) (driver.Session, error) {
-	b := d.lease
-	if err := b.lock.acquire(ctx); err != nil {
+	l := d.lease
+	if err := l.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer b.lock.release()
-	if b.used || b.owner.Ctx().Err() != nil {
+	defer l.lock.release()
+	if l.used || l.owner.Ctx().Err() != nil {
 		return nil, driver.ErrSessionLost
 	}
-	lease, err := c.TimeToLive(d.clients.lead(ctx), b.owner.Lease())
+	lease, err := c.TimeToLive(d.clients.lead(ctx), l.owner.Lease())
 	if err != nil {
 		return nil, wrap(ctx, err)
 	}
@@ -48,21 +48,21 @@ func (d *service) adopt(ctx context.Context, c *clientv3.Client, ttl time.Durati
 	if granted := time.Duration(lease.GrantedTTL) * time.Second; granted != ttl {
 		return nil, invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
 	}
-	s := newSession(d, c, b.owner.Lease(), ttl)
+	s := newSession(d, c, l.owner.Lease(), ttl)
 	s.joins.mine = make(map[string]bool)
-	if err := s.begin(ctx, b.nonce); err != nil {
+	if err := s.begin(ctx, l.nonce); err != nil {
 		// The put may have been applied, and this lease may live for years. One
 		// attempt to take it back is made; a later Open would reuse the key.
 		if ctx.Err() == nil {
-			_, _ = c.Delete(d.clients.lead(ctx), d.keys.sentinel(b.owner.Lease(), b.nonce))
+			_, _ = c.Delete(d.clients.lead(ctx), d.keys.sentinel(l.owner.Lease(), l.nonce))
 		}
 		return nil, err
 	}
-	b.used = true
+	l.used = true
 	// The owner may stop keeping the lease (Orphan) while it still has some TTL: from
 	// then on it is not ours to renew, so the session is over although etcd does not
 	// say so yet.
-	return &externalSession{s, context.AfterFunc(b.owner.Ctx(), s.end)}, nil
+	return &externalSession{s, context.AfterFunc(l.owner.Ctx(), s.end)}, nil
 }
 
 // externalSession is a session on an external lease.

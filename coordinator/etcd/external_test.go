@@ -22,6 +22,20 @@ func lend(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
 	return owner
 }
 
+// openExternal starts a session on a lease of somebody else.
+func openExternal(t *testing.T, c *clientv3.Client) *externalSession {
+	t.Helper()
+	d, err := FromSession(lend(t, c, 7), Namespace("ns"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Open(t.Context(), 7*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(*externalSession)
+}
+
 // O2, O3
 func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
 	f, c := newFake(t)
@@ -90,13 +104,8 @@ func TestLeaseThatIsOverIsNotAdopted(t *testing.T) {
 // An adopted session has no lease to revoke; closing it must find all its entries.
 func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	f, c := newFake(t)
-	owner := lend(t, c, 7)
-	d, _ := FromSession(owner, Namespace("ns"))
-	adopted, err := d.Open(t.Context(), 7*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, other := adopted.(*externalSession).session, open(t, f, c)
+	external, other := openExternal(t, c), open(t, f, c)
+	s := external.session
 	f.watching(t, 1, s.sentinel.key)
 	for range 250 {
 		join(t, s, contender())
@@ -117,7 +126,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	}
 	stays := join(t, other, contender())
 	n := f.sent(func() {
-		if err := adopted.Close(t.Context()); err != nil {
+		if err := external.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -137,12 +146,8 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 	for name, forget := range map[string]bool{"forgotten": true, "standing": false} {
 		f, c := newFake(t)
-		d, _ := FromSession(lend(t, c, 7), Namespace("ns"))
-		adopted, err := d.Open(t.Context(), 7*time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, other := adopted.(*externalSession).session, open(t, f, c)
+		external, other := openExternal(t, c), open(t, f, c)
+		s := external.session
 		follow := func(s *session, l driver.Line) driver.Joined {
 			c := contender()
 			c.Follows = true
@@ -166,11 +171,11 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 		follow(s, others)
 		follow(other, others)
 		if forget {
-			if err := adopted.Forget(t.Context(), own, last.Place.ID); err != nil {
+			if err := external.Forget(t.Context(), own, last.Place.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := adopted.Close(t.Context()); err != nil {
+		if err := external.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		f.mu.Lock()

@@ -489,8 +489,8 @@ func (c *batcher) sendMore() {
 	}
 }
 
-// sendOldest sends those of one kind who have waited longest. Who calls it holds
-// c.mu, and has seen that somebody waits.
+// sendOldest sends a batch of the joins, or of the deletes, that have waited
+// longest. The caller holds c.mu, and has seen that a request waits.
 func (c *batcher) sendOldest() {
 	from := &c.joins
 	if len(c.joins) == 0 || c.deletesNext && len(c.deletes) > 0 {

@@ -210,13 +210,9 @@ func TestForgetWithoutSpace(t *testing.T) {
 				s := open(t, f, client)
 				forget := s.Forget
 				if external {
-					d, _ := FromSession(lend(t, client, 7), Namespace("ns"))
-					adopted, err := d.Open(t.Context(), 7*time.Second)
-					if err != nil {
-						t.Fatal(err)
-					}
-					s, forget = adopted.(*externalSession).session, adopted.(*externalSession).Forget
-					defer func() { _ = adopted.Close(context.Background()) }()
+					x := openExternal(t, client)
+					s, forget = x.session, x.Forget
+					defer func() { _ = x.Close(context.Background()) }()
 				}
 				me, other := contender(), contender()
 				join(t, s, other)

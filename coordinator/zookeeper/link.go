@@ -124,7 +124,7 @@ func (l *link) connect(ctx context.Context, t target) (net.Conn, error) {
 	}
 	secure := tls.Client(conn, conf)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // without TLS's closeGrace
+		_ = conn.Close() // without TLS's close alert
 		return nil, err
 	}
 	return secure, nil
@@ -245,7 +245,7 @@ type target struct {
 
 // rotation yields servers to try, one after the other, in rounds: each round
 // resolves the names anew, since addresses change in clusters that schedule
-// containers, and shuffles, so that clients do not move as a lineView.
+// containers, and shuffles, so that clients do not all move to one server.
 //
 // It is used by one goroutine at a time.
 type rotation struct {

@@ -57,7 +57,7 @@ const (
 	maxRunning = 512
 
 	// maxRenewing bounds the renewals among them. They have places of their
-	// own: the session depends on them, and a lineView of joins must not keep them
+	// own: the session depends on them, and many joins must not keep them
 	// out.
 	maxRenewing = 2
 )

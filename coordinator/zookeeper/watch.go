@@ -381,7 +381,7 @@ func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]
 			return w, err
 		}
 		first, shown = false, places
-		if !show(slices.Clone(places)) {
+		if !show(places) {
 			return nil, nil
 		}
 		return w, nil

@@ -134,7 +134,7 @@ func (s *socket) Write(p []byte) (int, error) {
 // Close closes the connection at once.
 func (s *socket) Close() error { return closeNow(s.Conn) }
 
-// closeNow closes a connection. TLS would first send a closeGrace, and wait five
+// closeNow closes a connection. TLS would first send a close alert, and wait five
 // seconds for room in the buffers of a peer that has stopped reading.
 func closeNow(c net.Conn) error {
 	if t, ok := c.(*tls.Conn); ok {

@@ -136,7 +136,6 @@ type queueWatch struct {
 	mu      sync.Mutex // locked after the session's, never before
 	users   int
 	view    QueueView
-	crowded bool          // the view is, or there is none yet
 	shown   chan struct{} // closed and replaced with each view
 	changed chan struct{} // closed and replaced when somebody has left or the record has changed; closed when err is set
 	err     error
@@ -152,7 +151,7 @@ func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch
 	}
 	w := s.queueWatches[line]
 	if w == nil {
-		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, crowded: true, shown: make(chan struct{}), changed: make(chan struct{})}
+		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, shown: make(chan struct{}), changed: make(chan struct{})}
 		w.ctx, w.cancel = context.WithCancel(s.ctx)
 		w.idle = time.AfterFunc(SettleAfter, w.close)
 		if s.queueWatches == nil {
@@ -185,10 +184,12 @@ func (s *Session) queueIsWatched(line driver.Line) {
 	delete(s.onQueueWatch, line)
 }
 
+// isCrowded reports whether the queue is crowded. It counts as crowded until the
+// first view is there.
 func (w *queueWatch) isCrowded() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.crowded
+	return w.view.at == nil || w.view.Crowded()
 }
 
 // leave takes a user away.
@@ -253,7 +254,7 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	return true // it ends by its context
 }
 
-// take stores a view, and reports whether the queue has become crowded.
+// take stores a view, wakes users, and reports whether the queue has become crowded.
 func (w *queueWatch) take(places []driver.Place) (becomesCrowded bool) {
 	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
 	for i, p := range places {
@@ -262,19 +263,18 @@ func (w *queueWatch) take(places []driver.Place) (becomesCrowded bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before, wasCrowded := w.view.Places, w.crowded
+	before := w.view
 	w.view = QueueView{Places: places, Sessions: len(sessions), Record: w.view.Record, Told: time.Now(), at: at}
-	w.crowded = w.view.Crowded()
 	close(w.shown)
 	w.shown = make(chan struct{})
 	left := false
-	for _, p := range before {
+	for _, p := range before.Places {
 		left = left || w.view.At(p) < 0
 	}
 	if left {
 		w.tell()
 	}
-	return w.crowded && !wasCrowded
+	return before.at != nil && !before.Crowded() && w.view.Crowded()
 }
 
 // tell wakes the users. The caller holds w.mu.

@@ -13,9 +13,10 @@ import (
 
 // dieWithParent makes the kernel kill the child when the thread that starts it ends.
 //
-// It also gives the child a process group of its own. When a process ends, the kernel sends SIGHUP to the
-// group of its children if that is orphaned and one of its processes is stopped; and baton's guards stand in
-// the group of the session's leader, where the tests and a paused server would be otherwise.
+// It also gives the child a process group of its own, so that a paused server is not in the group of the
+// tests. When a process ends, the kernel may send SIGHUP to the group of one of its children: if the group is
+// orphaned and has a stopped process. baton's guard joins the group of the session's leader, which can be that
+// of the tests, and then the end of a baton would end them.
 func dieWithParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -2,8 +2,8 @@
 // package driver, no capability, in memory. It shows what a service has to offer
 // for the recipes to work on it, and is the place to begin a driver of one's own.
 //
-// There is one mutex, and every call takes effect at once. Who waits is woken by
-// any change of its queue, and looks again.
+// There is one mutex, and every call takes effect at once. A waiter is woken by
+// any change of its queue, and reads it again. No name is ever forgotten.
 package coredriver
 
 import (
@@ -141,15 +141,11 @@ func (s *Service) remove(name driver.Line, which func(driver.Entry) bool) bool {
 	return true
 }
 
-// tell wakes all who wait at a queue. One that is empty and has no record is
-// dropped.
+// tell wakes all waiters of a queue.
 func (s *Service) tell(name driver.Line) {
 	q := s.queues[name]
 	close(q.changed)
 	q.changed = make(chan struct{})
-	if len(q.entries) == 0 && q.record.Version == 0 {
-		delete(s.queues, name)
-	}
 }
 
 // session is a session as its client sees it.
