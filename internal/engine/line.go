@@ -88,6 +88,9 @@ func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 
 // Ahead shows the line from where own stands; see [driver.Session]. The error
 // is ErrRemoved when own is not in the line any more though the session lives.
+// The service ends a session and its entries in one step, and a view may show
+// that the entry is gone before the driver notices the end of the session: so
+// Ahead asks for the session.
 func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
 	var view driver.View
 	if err := s.enter(ctx, s.looking); err != nil {
@@ -97,7 +100,12 @@ func (s *Session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	err := s.request(ctx, "look", line, s.patience, func(ctx context.Context) error {
 		var err error
 		view, err = s.driver.Ahead(ctx, line, own)
-		return removed(err)
+		if errors.Is(err, errGone) {
+			if err = s.driver.Renew(ctx); err == nil {
+				err = ErrRemoved
+			}
+		}
+		return err
 	})
 	return view, wrap("look", line, err)
 }

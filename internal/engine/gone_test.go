@@ -1,0 +1,62 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/internal/engine"
+)
+
+// late is a driver that does not notice by itself that a session is over.
+type late struct{ driver.Driver }
+
+func (d late) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return lateSession{s}, err
+}
+
+type lateSession struct{ driver.Session }
+
+func (lateSession) Done() <-chan struct{} { return nil }
+
+// Ahead is that of a service whose view is newer than what it has said of the session.
+func (s lateSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	v, err := s.Session.Ahead(ctx, line, own)
+	if errors.Is(err, driver.ErrSessionLost) {
+		err = driver.ErrGone
+	}
+	return v, err
+}
+
+// TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved: a view of the queue may show the end of a session before the driver
+// notices it.
+func TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService()
+		s := sessionOn(t, late{svc.Driver()})
+		j, err := s.Join(t.Context(), line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed, err := s.Join(t.Context(), line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		svc.Remove(line, removed.Place.Key)
+		if _, err := s.Ahead(t.Context(), line, removed.Place); !errors.Is(err, engine.ErrRemoved) {
+			t.Errorf("%v of an entry that was removed", err)
+		}
+		svc.Expire(s.ID())
+		if _, err := s.Ahead(t.Context(), line, j.Place); !errors.Is(err, engine.ErrSessionLost) {
+			t.Errorf("%v of an entry that is gone with its session", err)
+		}
+		if s.Err() == nil {
+			t.Error("the session is said to live")
+		}
+	})
+}
