@@ -24,7 +24,7 @@ import (
 // client of the namespace can ask, whoever holds.
 func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 	const op = "check"
-	line, err := engine.LineOf(seq.Kind, seq.Name)
+	queue, err := engine.QueueOf(seq.Kind, seq.Name)
 	if err == nil {
 		err = seq.Validate()
 	}
@@ -36,14 +36,14 @@ func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 		if err != nil {
 			return engine.Describe(ctx, op, seq.Name, err)
 		}
-		err = c.check(ctx, s, line, seq)
+		err = c.check(ctx, s, queue, seq)
 		if !errors.Is(err, ErrSessionLost) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-func (c *Client) check(ctx context.Context, s *engine.Session, line driver.Line, seq fence.Sequencer) error {
+func (c *Client) check(ctx context.Context, s *engine.Session, queue driver.Queue, seq fence.Sequencer) error {
 	service, err := s.Identity(ctx)
 	if err == nil {
 		if service == "" { // so nobody has got a sequencer here
@@ -52,7 +52,7 @@ func (c *Client) check(ctx context.Context, s *engine.Session, line driver.Line,
 		if err := seq.In(fence.Scope{Service: service}); err != nil {
 			return err
 		}
-		err = s.Stands(ctx, line, seq.Key, seq.Token)
+		err = s.Stands(ctx, queue, seq.Key, seq.Token)
 	}
 	if errors.Is(err, ErrRemoved) && s.Ended() == nil {
 		return &fence.StaleError{Shown: seq}

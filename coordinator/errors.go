@@ -16,10 +16,10 @@ var (
 	ErrUnavailable = engine.ErrUnavailable
 
 	// ErrTaken: somebody else holds the name or waits for it, and the call was
-	// not to wait. Nothing was left in the line.
+	// not to wait. Nothing was left in the queue.
 	ErrTaken = engine.ErrTaken
 
-	// ErrStale: the record of a line has another version than the caller knows. For authors of
+	// ErrStale: the record of a queue has another version than the caller knows. For authors of
 	// recipes.
 	ErrStale = engine.ErrStale
 
@@ -39,7 +39,7 @@ var (
 	ErrRefused = engine.ErrRefused
 
 	// ErrInvalid: an argument breaks a rule, which the message names. Nothing
-	// was applied; who stood in line already, when the rule changed, has been
+	// was applied; who was queued already, when the rule changed, has been
 	// withdrawn.
 	ErrInvalid = engine.ErrInvalid
 

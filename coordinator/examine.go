@@ -19,21 +19,21 @@ const (
 	examineReads  = 20
 	examineWrites = 10
 
-	examineLinesAtMost = 1000 // each is read
+	examineQueuesAtMost = 1000 // each is read
 
 	// tripsPerRenewal is how many of the slowest round trips should fit between
 	// two renewals: services are slow now and then by a factor of ten.
 	tripsPerRenewal = 10
 )
 
-// probe is the line in which Examine stands for a moment. No recipe has its kind.
-const probe = driver.Line(engine.OwnKind + "/probe")
+// probe is the queue in which Examine stands for a moment. No recipe has its kind.
+const probe = driver.Queue(engine.OwnKind + "/probe")
 
 // Examine finds out how the service is, for people: whether its servers answer
 // and agree, whether this client may do what locks take, how long that takes,
-// what that means for its TTL, and whether others meddle with its lines. It
+// what that means for its TTL, and whether others meddle with its queues. It
 // opens the session, if there is none, makes and deletes an entry some times,
-// in a line that no recipe uses, and leaves nothing behind. Each part of it
+// in a queue that no recipe uses, and leaves nothing behind. Each part of it
 // ends, with a finding of its own, when ctx does.
 func (c *Client) Examine(ctx context.Context) []Finding {
 	var found []Finding
@@ -56,12 +56,12 @@ func (c *Client) Examine(ctx context.Context) []Finding {
 		pairs, err := trips(examineWrites, func() error { return examineWrite(ctx, s) })
 		found = append(found, timing("take and give back", pairs, err))
 		slowest = max(slowest, slices.Max(append(pairs, 0))/2)
-		found = append(found, examineLines(ctx, s)...)
+		found = append(found, examineQueues(ctx, s)...)
 	}
 	return append(found, examineTTL(s, slowest))
 }
 
-// examineWrite joins the probe's line and leaves it, which are two requests.
+// examineWrite joins the probe's queue and leaves it, which are two requests.
 func examineWrite(ctx context.Context, s *engine.Session) error {
 	j, err := s.Join(ctx, probe, driver.Contender{ID: s.NewID(false), Mode: "x"})
 	if err != nil {
@@ -94,18 +94,18 @@ func timing(about string, took []time.Duration, err error) Finding {
 	return driver.Found(driver.Fine, about, "median %v, slowest of %d: %v", round(took[len(took)/2]), len(took), round(took[len(took)-1]))
 }
 
-// examineLines looks for entries that Baton has not made. In a line of its own
+// examineLines looks for entries that Baton has not made. In a queue of its own
 // nobody else may stand.
-func examineLines(ctx context.Context, s *engine.Session) []Finding {
-	const about = "lines"
-	lines, err := s.Lines(ctx)
+func examineQueues(ctx context.Context, s *engine.Session) []Finding {
+	const about = "queues"
+	queues, err := s.Queues(ctx)
 	if err != nil {
 		return []Finding{driver.Found(driver.Note, about, "cannot be listed: %v", err)}
 	}
 	var found []Finding
-	looked := min(len(lines), examineLinesAtMost)
-	for _, line := range lines[:looked] {
-		entries, err := s.List(ctx, line, 0)
+	looked := min(len(queues), examineQueuesAtMost)
+	for _, queue := range queues[:looked] {
+		entries, err := s.List(ctx, queue, 0)
 		if err != nil {
 			return append(found, driver.Found(driver.Note, about, "%v", err))
 		}
@@ -116,12 +116,12 @@ func examineLines(ctx context.Context, s *engine.Session) []Finding {
 			}
 		}
 		if len(foreign) > 0 {
-			found = append(found, driver.Found(driver.Warning, "line "+string(line), "has entries that Baton did not make: %.200q", foreign).
-				So("whose are they? To share lines with other clients, name their layout in the URL: docs/interop.md. What is a left-over, delete"))
+			found = append(found, driver.Found(driver.Warning, "queue "+string(queue), "has entries that Baton did not make: %.200q", foreign).
+				So("whose are they? To share queues with other clients, name their layout in the URL: docs/interop.md. What is a left-over, delete"))
 		}
 	}
-	text := fmt.Sprintf("somebody stands in %d of them", len(lines))
-	if looked < len(lines) {
+	text := fmt.Sprintf("somebody stands in %d of them", len(queues))
+	if looked < len(queues) {
 		text += fmt.Sprintf("; %d were looked at", looked)
 	}
 	return append(found, driver.Found(driver.Fine, about, "%s", text))

@@ -53,7 +53,7 @@ func TestExamineTellsWhatASessionBearsAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestExamineIsNoWaiter: who counts those who stand in a line would count what it joins for ever.
+// TestExamineIsNoWaiter: who counts those who stand in a queue would count what it joins for ever.
 func TestExamineIsNoWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen memory.Tally
@@ -79,10 +79,10 @@ func TestExamineNamesEntriesOfOthers(t *testing.T) {
 		defer c.Close(t.Context())
 		place := svc.AddForeign("mutex/orders")
 		found := c.Examine(t.Context())
-		if f := find(t, found, "line mutex/orders"); f.Grade != driver.Warning || !strings.Contains(f.Text, place.Key) {
+		if f := find(t, found, "queue mutex/orders"); f.Grade != driver.Warning || !strings.Contains(f.Text, place.Key) {
 			t.Errorf("%+v", f)
 		}
-		if f := find(t, found, "lines"); !strings.Contains(f.Text, "in 1 of them") {
+		if f := find(t, found, "queues"); !strings.Contains(f.Text, "in 1 of them") {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -74,7 +74,7 @@ func ExampleWithObserver() {
 	ctx := context.Background()
 	granted := event.ObserverFunc(func(e event.Event) {
 		if e.Kind == event.Granted {
-			fmt.Println("granted:", e.Line)
+			fmt.Println("granted:", e.Queue)
 		}
 	})
 	client, err := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(granted))
@@ -113,7 +113,7 @@ func ExampleClient_Break() {
 		log.Fatal(err)
 	}
 	defer operator.Close(ctx)
-	lines, err := operator.Lines(ctx, "orders/")
+	lines, err := operator.Queues(ctx, "orders/")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,53 +12,53 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// This file has what operators need: which lines there are, and to remove one
+// This file has what operators need: which queues there are, and to remove one
 // grant or waiter of them.
 
-// LineName is the name of a line in which somebody stands.
-type LineName struct {
+// QueueName is the name of a queue in which somebody stands.
+type QueueName struct {
 	Kind string // "mutex", "rwlock", "semaphore", "election", or that of a recipe from elsewhere
 	Name string // the recipe's
 }
 
-// Lines returns the lines in which somebody stands, of any kind, whose names
+// Queues returns the queues in which somebody stands, of any kind, whose names
 // begin with prefix, sorted by name and then by kind. The prefix is compared
 // byte by byte: "orders" finds "orders", "orders/nightly" and "orders-old"; end
 // it in "/" for what is below a name. It reads no entries, and shows several
 // moments; see [driver.Session].
 //
-// On a client whose lines are shared with other clients the error is
-// ErrInvalid: their entries do not say what is a line.
-func (c *Client) Lines(ctx context.Context, prefix string) ([]LineName, error) {
-	const op = "list lines"
-	var lines []driver.Line
+// On a client whose queues are shared with other clients the error is
+// ErrInvalid: their entries do not say what is a queue.
+func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error) {
+	const op = "list queues"
+	var queues []driver.Queue
 	err := c.engine.OnSession(ctx, func(s *engine.Session) (err error) {
-		lines, err = s.Lines(ctx)
+		queues, err = s.Queues(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, engine.Describe(ctx, op, c.String(), err)
 	}
-	var names []LineName
-	for _, line := range lines {
-		kind, name, _ := line.Split()
-		if named, err := engine.LineOf(kind, name); err == nil && named == line && strings.HasPrefix(name, prefix) { // else it is Baton's own, or nobody's
-			names = append(names, LineName{kind, name})
+	var names []QueueName
+	for _, queue := range queues {
+		kind, name, _ := queue.Split()
+		if named, err := engine.QueueOf(kind, name); err == nil && named == queue && strings.HasPrefix(name, prefix) { // else it is Baton's own, or nobody's
+			names = append(names, QueueName{kind, name})
 		}
 	}
-	slices.SortFunc(names, func(a, b LineName) int {
+	slices.SortFunc(names, func(a, b QueueName) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Kind, b.Kind))
 	})
 	return names, nil
 }
 
-// MovedOnError says that nobody stands in a line with the token that was to be
+// MovedOnError says that nobody stands in a queue with the token that was to be
 // broken: the grant is over, or whoever waited has left. Nothing was removed.
 // It is ErrNotHeld.
 type MovedOnError struct {
 	Kind, Name string
 	Token      Token // that was to be broken
-	First      Token // of whoever is the first in line instead; zero if nobody stands there
+	First      Token // of whoever is the first in the queue instead; zero if nobody stands there
 }
 
 func (e *MovedOnError) Error() string {
@@ -66,20 +66,20 @@ func (e *MovedOnError) Error() string {
 	if e.First == 0 {
 		return s + ", nor with another one"
 	}
-	return s + fmt.Sprintf("; the first in line has token %d", e.First)
+	return s + fmt.Sprintf("; the first in the queue has token %d", e.First)
 }
 
 // Unwrap returns ErrNotHeld.
 func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
 
-// Break removes the grant or the waiter with a token from the line of a kind
+// Break removes the grant or the waiter with a token from the queue of a kind
 // and name, whatever client it belongs to, as Contenders of the recipe shows
 // it. Its session lives on. Whoever is next is admitted, and the one that was
 // removed is told: its hold ends with ErrRemoved, its waiting call returns
 // that. But it is told afterwards, so for a moment two may believe that they
 // hold, and what it has sent already arrives nevertheless: let the resource
-// check tokens (see package fence). A waiter that has been in line for less
-// than a second may be granted all the same, and is told then. Where lines are
+// check tokens (see package fence). A waiter that has been in the queue for less
+// than a second may be granted all the same, and is told then. Where queues are
 // shared with other clients, theirs can be removed as well, and most of those
 // are not told.
 //
@@ -87,10 +87,10 @@ func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
 // nothing was removed. Other errors: ErrInvalid for what is no name or token;
 // ErrUnavailable, with MayHaveApplied if it may have been removed, and then
 // calling again is safe; ErrRefused; the cause of ctx; ErrClosed. It reads the
-// line.
+// queue.
 func (c *Client) Break(ctx context.Context, kind, name string, token driver.Token) error {
 	const op = "break"
-	line, err := c.engine.Line(kind, name)
+	queue, err := c.engine.Queue(kind, name)
 	if err == nil && token <= 0 {
 		err = invalid("token %d of %s %q; want a positive one", token, kind, name)
 	}
@@ -101,7 +101,7 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 	for {
 		var entries []driver.Entry
 		err := c.engine.OnSession(ctx, func(s *engine.Session) (err error) {
-			entries, err = s.List(ctx, line, 0)
+			entries, err = s.List(ctx, queue, 0)
 			return err
 		})
 		if err != nil {
@@ -119,7 +119,7 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 			return moved
 		}
 		err = c.engine.OnSession(ctx, func(s *engine.Session) error {
-			err := s.Remove(ctx, line, entries[i].Key, token)
+			err := s.Remove(ctx, queue, entries[i].Key, token)
 			uncertain = uncertain || MayHaveApplied(err)
 			return err
 		})

@@ -41,7 +41,7 @@ func WithIdentity(id string) Option { return engine.WithIdentity(id) }
 // cannot be opened, once for each call that waits for it, a clean-up that fails, a
 // conversion that is refused. At Info: a resumed session, a wait for a lock-delay.
 // At Debug: sessions that are opened, and further attempts to.
-// docs/observability.md has all lines.
+// docs/observability.md has all queues.
 func WithLogger(l *slog.Logger) Option { return engine.WithLogger(l) }
 
 // WithObserver notifies o of events. Several may be given.

@@ -17,7 +17,7 @@ const patience = coordinator.DefaultTTL
 // attempt is one pause and campaign of Run. It has a goroutine of its own, so
 // that Run can tell meanwhile that nobody answers.
 type attempt struct {
-	standing chan struct{} // closed when the candidate stands in line, as the service has shown it
+	standing chan struct{} // closed when the candidate is queued, as the service has shown it
 	done     chan struct{} // closed when all below is set
 	term     *Term
 	err      error

@@ -45,7 +45,7 @@
 //
 // # Life of a candidate
 //
-//	          first in line               Resign, or
+//	          first in the queue               Resign, or
 //	campaign --------------> leading --------------------> resigned
 //	    |                       |      the work is done
 //	    | ctx ended,            |
@@ -68,13 +68,13 @@
 //
 // Candidates are elected in the order in which the service heard of them.
 // Nobody is preferred: not the last leader, nor the one with the fastest link.
-// Who steps down stands at the end of the line.
+// Who steps down stands at the end of the queue.
 //
 // # Cost
 //
 // Campaigning is one request if nobody leads, and two or three if somebody
 // does. Then it costs nothing more when the one ahead resigns, and a look at
-// the line if that one went in any other way. A candidate that waits for longer
+// the queue if that one went in any other way. A candidate that waits for longer
 // than a second watches its own entry, too, and so does a term that lasts for
 // longer than 250 ms. Resigning and proclaiming are one request each. An
 // observer pays one read of the head and one watch for each change. Each

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// The kind of an election's line, and the mode of its candidates.
+// The kind of an election's queue, and the mode of its candidates.
 const (
 	kind = "election"
 	mode = "x"
@@ -24,7 +24,7 @@ var ErrNoLeader = errors.New("no leader")
 // election, and one may have many candidates, of one process too. It is safe for concurrent use.
 type Election struct {
 	client *coordinator.Client
-	line   *recipes.Line
+	queue  *recipes.Queue
 }
 
 // Option changes a default of an Election. Payloads are none of them: an
@@ -53,26 +53,26 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 	for i, o := range opts {
 		set[i] = recipes.Option(o)
 	}
-	line, err := recipes.NewLine(c, kind, name, set...)
+	queue, err := recipes.NewQueue(c, kind, name, set...)
 	if err != nil {
 		return nil, refused("new", name, err)
 	}
-	return &Election{client: c, line: line}, nil
+	return &Election{client: c, queue: queue}, nil
 }
 
 // Name is the election's name.
-func (e *Election) Name() string { return e.line.Name() }
+func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign waits until the caller leads, in the order of asking. value, of at
 // most recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of
 // it: an address, for instance.
 //
 // On success the term is the caller's to resign. On failure nothing is held,
-// and the place in line is given up, in the background if need be. Errors: the
+// and the place in the queue is given up, in the background if need be. Errors: the
 // cause of ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in line; ErrRefused; ErrClosed;
+// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed;
 // ErrInvalid for a value that is too long, a TTL that the service does not
 // take, and a ctx of the leader.
 //
@@ -85,7 +85,7 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 
 // TryCampaign is Campaign that does not wait its turn: if somebody leads or
 // waits, it returns a [*recipes.TakenError], which says who, and is
-// coordinator.ErrTaken. It leaves nothing in the line and wakes nobody. On
+// coordinator.ErrTaken. It leaves nothing in the queue and wakes nobody. On
 // ZooKeeper a follower that lags may still show a leader who has just left.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true, Alone: true}, nil)
@@ -116,7 +116,7 @@ func checkValue(op, name string, value []byte) error {
 }
 
 // campaign is Campaign. It calls standing, if not nil, each time that the
-// service has shown it its place in line.
+// service has shown it its place in the queue.
 func (e *Election) campaign(ctx context.Context, r recipes.Request, standing func()) (*Term, error) {
 	if err := e.check(ctx, r.Op, r.Payload); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request, standing fun
 		}
 	}
 	t := &Term{election: e}
-	if err := e.line.AcquireInto(context.WithValue(ctx, e.key(), t), &t.hold, r); err != nil { // the hold's context keeps the value
+	if err := e.queue.AcquireInto(context.WithValue(ctx, e.key(), t), &t.hold, r); err != nil { // the hold's context keeps the value
 		return nil, err
 	}
 	return t, nil
@@ -142,17 +142,17 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request, standing fun
 // Candidates returns all candidates in order, the leader first; it is empty when nobody leads. It
 // is what the service showed at one moment.
 func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) {
-	return e.line.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
+	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
 // Leader says who leads, as the service showed it at one moment: whoever is
-// first in line. For a moment that may be a candidate that does not know it
+// first in the queue. For a moment that may be a candidate that does not know it
 // yet, or one that has just given up. Whoever wants to know whether it leads
 // itself asks its [Term].
 //
 // The error is ErrNoLeader when nobody leads; otherwise as for Campaign.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
-	first, ok, err := e.line.Follow().Next(ctx)
+	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
 	case err != nil:
 		return Leader{}, recipes.Describe(ctx, "leader", e.Name(), err)

@@ -159,7 +159,7 @@ func TestLeaderShowsWhoLeads(t *testing.T) {
 			a.Errorf("after the hand-over: %+v, %v", l, err)
 		}
 		b.resign(next)
-		b.svc.AddForeign(line)
+		b.svc.AddForeign(queue)
 		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "" || l.IsZero() {
 			a.Errorf("a foreign entry: %+v, %v", l, err)
 		}

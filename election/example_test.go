@@ -118,7 +118,7 @@ func ExampleElection_Observe() {
 	// nobody leads
 }
 
-// Work that steps down goes to the end of the line and may be elected again.
+// Work that steps down goes to the end of the queue and may be elected again.
 func ExampleElection_Run_stepDown() {
 	e, closeClient := newElection(memory.NewService(), "replica-1")
 	defer closeClient()

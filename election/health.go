@@ -158,7 +158,7 @@ func running(jobs []<-chan struct{}) []<-chan struct{} {
 // or leaves; ended at last.
 
 // waiting: a candidate without a term. err is why it lost the last one or did
-// not get it, until it stands in line again.
+// not get it, until it is queued again.
 func (h *Health) waiting(err error) {
 	note := "candidate"
 	if err != nil {

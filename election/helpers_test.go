@@ -17,7 +17,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-const line = driver.Line("election/jobs")
+const queue = driver.Queue("election/jobs")
 
 // party is one process: a client with its election on the world's service.
 type party struct {
@@ -95,7 +95,7 @@ type candidate struct {
 	done chan struct{}
 }
 
-// stand campaigns beside the test, and returns when the candidate stands in line.
+// stand campaigns beside the test, and returns when the candidate is queued.
 func (p party) stand(ctx context.Context) *candidate {
 	p.Helper()
 	c := &candidate{done: make(chan struct{})}
@@ -240,7 +240,7 @@ func (n *notes[T]) get() []T {
 	return slices.Clone(n.all)
 }
 
-// Write has a logger write into notes of lines.
+// Write has a logger write into notes of queues.
 func (n *notes[T]) Write(b []byte) (int, error) {
 	n.add(any(string(b)).(T))
 	return len(b), nil

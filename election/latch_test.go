@@ -19,7 +19,7 @@ func TestCandidateThatGoesPromotesNobody(t *testing.T) {
 	ways := map[string]func(p party, cancel func()){
 		"leaves":  func(_ party, cancel func()) { cancel() },
 		"dies":    func(p party, _ func()) { p.svc.Expire(p.session().ID()) },
-		"deleted": func(p party, _ func()) { p.svc.Remove(line, p.svc.Snapshot(line)[1].Key) },
+		"deleted": func(p party, _ func()) { p.svc.Remove(queue, p.svc.Snapshot(queue)[1].Key) },
 		"cut off": func(p party, _ func()) { p.link.Cut(); time.Sleep(time.Minute) },
 	}
 	for name, goes := range ways {

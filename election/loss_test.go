@@ -36,8 +36,8 @@ func TestLossEndsTheWorkBeforeTheNextLeaderBegins(t *testing.T) {
 		}
 		a.link.Heal()
 		time.Sleep(30 * time.Second)
-		if n := len(a.svc.Snapshot(line)); n != 2 {
-			t.Errorf("%d in line, want the loser again", n)
+		if n := len(a.svc.Snapshot(queue)); n != 2 {
+			t.Errorf("%d in the queue, want the loser again", n)
 		}
 		rb.stop(nil)
 		_ = rb.ended()
@@ -55,7 +55,7 @@ func TestRemovedEntryHasRunCampaignAgain(t *testing.T) {
 		var s stage
 		r := p[0].run(p[0].until(&s))
 		time.Sleep(time.Second)
-		p[0].svc.Remove(line, p[0].svc.Snapshot(line)[0].Key)
+		p[0].svc.Remove(queue, p[0].svc.Snapshot(queue)[0].Key)
 		time.Sleep(time.Second)
 		if got := s.worked(); !slices.Equal(got, []string{"a", "a"}) || !slices.Equal(s.working(), []string{"a"}) {
 			t.Errorf("worked: %v, works %v", got, s.working())
@@ -78,7 +78,7 @@ func TestNextCampaignBeginsWhenTheOldWorkHasReturned(t *testing.T) {
 		})
 		a.svc.Expire(a.session().ID())
 		time.Sleep(19 * time.Second)
-		if n := len(a.svc.Snapshot(line)); n != 0 || len(s.worked()) != 1 {
+		if n := len(a.svc.Snapshot(queue)); n != 0 || len(s.worked()) != 1 {
 			t.Errorf("%d candidates while the old work drains, %v worked", n, s.worked())
 		}
 		time.Sleep(2 * time.Second)

@@ -17,7 +17,7 @@ import (
 //		route(leader)
 //	}
 //
-// It shows whoever is first in line: for a moment that may be a candidate that
+// It shows whoever is first in the queue: for a moment that may be a candidate that
 // does not know it yet, or one that has just given up. Changes come in order:
 // tokens never fall. After a lost session an older value of the same leader may
 // be shown once more. While the loop's body runs nobody listens, so of several
@@ -35,7 +35,7 @@ import (
 // again.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		follower := e.line.Follow()
+		follower := e.queue.Follow()
 		for {
 			first, ok, err := follower.Next(ctx)
 			if err != nil {

@@ -276,8 +276,8 @@ func TestChangeWakesOneCandidateAndEveryObserverOnce(t *testing.T) {
 		count("hand-over", n+1, n+1, func() { p[0].resign(term) })
 		next := waiting[0].won(t)
 		time.Sleep(2 * time.Second)
-		// The one behind the candidate in the middle looks, and watches the one before it. That one looks, and leaves.
-		count("candidate removed", 2, 4, func() { svc.Remove(line, svc.Snapshot(line)[n/2].Key) })
+		// The one behind the candidate in the middle looks, and watches the one before it. That one looks, asks for its session, and leaves.
+		count("candidate removed", 2, 5, func() { svc.Remove(queue, svc.Snapshot(queue)[n/2].Key) })
 		give()
 		p[1%4].resign(next)
 		for _, v := range views {

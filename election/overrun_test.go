@@ -137,8 +137,8 @@ func TestWorkThatStopsAtTheLastMomentIsNoLimbo(t *testing.T) {
 			r.stop(errMine)
 			err := r.ended()
 			synctest.Wait()
-			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) && !hooked.Load() || len(p[0].svc.Snapshot(line)) != 0 {
-				t.Errorf("Run = %v, hook called: %v, left %v", err, hooked.Load(), p[0].svc.Snapshot(line))
+			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) && !hooked.Load() || len(p[0].svc.Snapshot(queue)) != 0 {
+				t.Errorf("Run = %v, hook called: %v, left %v", err, hooked.Load(), p[0].svc.Snapshot(queue))
 			}
 		})
 	}

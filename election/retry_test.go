@@ -125,7 +125,7 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 }
 
 // TestFailureIsShownUntilTheCandidateStandsInLine, and not only until the next campaign begins.
-func TestFailureIsShownUntilTheCandidateStandsInLine(t *testing.T) {
+func TestFailureIsShownUntilTheCandidateIsQueued(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
 		term := b.campaign()
@@ -163,7 +163,7 @@ func TestHandlerOfErrorsThatPanicsLeavesNothing(t *testing.T) {
 				panic("mine")
 			}))
 		}()
-		if left := p[0].svc.Snapshot(line); len(left) != 0 {
+		if left := p[0].svc.Snapshot(queue); len(left) != 0 {
 			t.Errorf("left %v", left)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// ErrStepDown makes Run resign and campaign again, at the end of the line, when
+// ErrStepDown makes Run resign and campaign again, at the end of the queue, when
 // work returns it (errors.Is finds it).
 var ErrStepDown = errors.New("step down")
 

@@ -34,8 +34,8 @@ func TestRunEndsWhenItsWorkIsDone(t *testing.T) {
 			time.Sleep(30 * time.Minute) // renewed
 			return errors.Join(ctx.Err(), term.Err())
 		}, election.WithValue([]byte("v")))
-		if err != nil || len(a.svc.Snapshot(line)) != 0 {
-			t.Errorf("Run = %v, left %v", err, a.svc.Snapshot(line))
+		if err != nil || len(a.svc.Snapshot(queue)) != 0 {
+			t.Errorf("Run = %v, left %v", err, a.svc.Snapshot(queue))
 		}
 	})
 }
@@ -52,7 +52,7 @@ func TestRunReturnsTheErrorOfTheWorkItself(t *testing.T) {
 	})
 }
 
-func TestStepDownGoesToTheEndOfTheLine(t *testing.T) {
+func TestStepDownGoesToTheEndOfTheQueue(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
 		var s stage
@@ -190,8 +190,8 @@ func TestResigningIsBounded(t *testing.T) {
 			time.AfterFunc(100*time.Millisecond, stop) // while it resigns
 			return nil
 		})
-		if err != nil || len(a.svc.Snapshot(line)) != 0 {
-			t.Errorf("done, then stopped while resigning: Run = %v, left %v", err, a.svc.Snapshot(line))
+		if err != nil || len(a.svc.Snapshot(queue)) != 0 {
+			t.Errorf("done, then stopped while resigning: Run = %v, left %v", err, a.svc.Snapshot(queue))
 		}
 	})
 }

@@ -132,8 +132,8 @@ func (f *fleet) end(t *testing.T) {
 		}
 	}
 	sleep(time.Minute)
-	if left := f.svc.Snapshot(line); len(left) != 0 {
-		t.Errorf("left in line: %v", left)
+	if left := f.svc.Snapshot(queue); len(left) != 0 {
+		t.Errorf("left in the queue: %v", left)
 	}
 	for _, p := range f.parties {
 		if err := p.client.Close(t.Context()); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // This file has a test for each known bug of Curator's LeaderSelector that Run can have and that no other
-// file covers. The numbers are the lines of the list in docs/curator-behaviours.md.
+// file covers. The numbers are the queues of the list in docs/curator-behaviours.md.
 
 // FIELD 75: a session that ends while the candidate waits, and a service that does not answer, do not end Run.
 func TestRunOutlivesTroubleWhileItWaits(t *testing.T) {
@@ -26,10 +26,10 @@ func TestRunOutlivesTroubleWhileItWaits(t *testing.T) {
 		r := a.run(a.until(&s), election.WithOnError(told.add))
 		a.svc.Expire(a.session().ID())
 		sleep(time.Second)
-		if n := len(a.svc.Snapshot(line)); n != 2 {
-			t.Errorf("after the expiry: %d in line", n)
+		if n := len(a.svc.Snapshot(queue)); n != 2 {
+			t.Errorf("after the expiry: %d in the queue", n)
 		}
-		a.svc.Remove(line, a.svc.Snapshot(line)[1].Key) // noticed when the leader goes
+		a.svc.Remove(queue, a.svc.Snapshot(queue)[1].Key) // noticed when the leader goes
 		a.link.Cut()
 		time.Sleep(time.Minute)
 		a.link.Reset()
@@ -98,7 +98,7 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 			if c.stopped && (!errors.Is(err, errMine) || worked != 0) || !c.stopped && (err != nil || worked != 1) {
 				t.Errorf("%+v: Run = %v, worked %d times", c, err, worked)
 			}
-			if left := a.svc.Snapshot(line); len(left) != 0 {
+			if left := a.svc.Snapshot(queue); len(left) != 0 {
 				t.Errorf("%+v: left %v", c, left)
 			}
 			if err := a.client.Close(t.Context()); err != nil {
@@ -135,7 +135,7 @@ func TestCampaignAsSoonAsTheTermHasEnded(t *testing.T) {
 		ends := []func(*election.Term){
 			func(term *election.Term) { a.resign(term) },
 			func(term *election.Term) { a.svc.Expire(term.Session()) },
-			func(*election.Term) { a.svc.Remove(line, a.svc.Snapshot(line)[0].Key) },
+			func(*election.Term) { a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key) },
 		}
 		for i, end := range ends {
 			term := a.campaign()
@@ -171,7 +171,7 @@ func TestResignOfALostTermLeavesTheNextLeaderAlone(t *testing.T) {
 				t.Errorf("Resign = %v, want %v", err, want)
 			}
 		}
-		if next.Err() != nil || a.svc.Stats().Requests[memory.OpLeave] != leaves || len(a.svc.Snapshot(line)) != 1 {
+		if next.Err() != nil || a.svc.Stats().Requests[memory.OpLeave] != leaves || len(a.svc.Snapshot(queue)) != 1 {
 			t.Errorf("the next leader: %v", next.Err())
 		}
 		b.resign(next)

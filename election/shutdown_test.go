@@ -86,7 +86,7 @@ func (m mineIn) Error() string        { return "job 17 is half done: " + m.error
 func (m mineIn) Unwrap() error        { return m.error }
 func (m mineIn) Is(target error) bool { return target == errMine }
 
-func TestCandidateThatIsShutDownLeavesTheLine(t *testing.T) {
+func TestCandidateThatIsShutDownLeavesTheQueue(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		term := p[0].campaign()
 		r := p[1].run(func(context.Context, *election.Term) error { t.Error("worked"); return nil })
@@ -95,8 +95,8 @@ func TestCandidateThatIsShutDownLeavesTheLine(t *testing.T) {
 			t.Errorf("Run = %v", err)
 		}
 		synctest.Wait()
-		if n := len(p[0].svc.Snapshot(line)); n != 1 {
-			t.Errorf("%d in line", n)
+		if n := len(p[0].svc.Snapshot(queue)); n != 1 {
+			t.Errorf("%d in the queue", n)
 		}
 		p[0].resign(term)
 	})

@@ -64,7 +64,7 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }
 
-// Resign ends the term: its context first, then its place in line, and the next
+// Resign ends the term: its context first, then its place in the queue, and the next
 // candidate leads. It works with a ctx that is dead already, for up to two
 // seconds.
 //

@@ -66,11 +66,11 @@ func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
 			a.Errorf("%+v, %v", l, err)
 		}
 		time.Sleep(time.Second)
-		a.svc.Remove(line, a.svc.Snapshot(line)[0].Key)
+		a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
 		if err := third.Proclaim(a.Context(), []byte("late")); !errors.Is(err, coordinator.ErrRemoved) {
 			b.Errorf("after the removal: %v", err)
 		}
-		if left := a.svc.Snapshot(line); len(left) != 0 {
+		if left := a.svc.Snapshot(queue); len(left) != 0 {
 			a.Errorf("left: %v", left)
 		}
 	})

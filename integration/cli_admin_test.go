@@ -41,8 +41,8 @@ func (s site) operation(ctx context.Context, t *testing.T, args ...string) *exec
 	return cmd
 }
 
-// shownLine is a line as inspect -o json shows it.
-type shownLine struct {
+// shownLine is a queue as inspect -o json shows it.
+type shownQueue struct {
 	Kind        string
 	Limit, Held int
 	Contenders  []struct {
@@ -55,7 +55,7 @@ type shownLine struct {
 }
 
 // inspected is what inspect shows of a name.
-func (s site) inspected(t *testing.T, name string) (lines []shownLine) {
+func (s site) inspected(t *testing.T, name string) (lines []shownQueue) {
 	t.Helper()
 	out, errs, code := s.operate(t, "inspect", name, "-o", "json")
 	if code != 0 {
@@ -64,9 +64,9 @@ func (s site) inspected(t *testing.T, name string) (lines []shownLine) {
 	return parsedLines(t, out)
 }
 
-func parsedLines(t *testing.T, text string) []shownLine {
+func parsedLines(t *testing.T, text string) []shownQueue {
 	t.Helper()
-	var shown struct{ Lines []shownLine }
+	var shown struct{ Lines []shownQueue }
 	if err := json.Unmarshal([]byte(text), &shown); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -82,7 +82,7 @@ func (s site) contendAs(t *testing.T, who, name string) (locks <-chan *mutex.Loc
 	}
 	closeAtEnd(t, c)
 	got, failed := make(chan *mutex.Lock, 1), make(chan error, 1)
-	m, before := newMutex(t, c, name), inLine(t, newMutex(t, c, name))
+	m, before := newMutex(t, c, name), inQueue(t, newMutex(t, c, name))
 	ctx := within(t, time.Minute)
 	go func() {
 		l, err := m.Lock(ctx)
@@ -92,7 +92,7 @@ func (s site) contendAs(t *testing.T, who, name string) (locks <-chan *mutex.Loc
 		}
 		got <- l
 	}()
-	awaitLine(t, m, before+1)
+	awaitQueue(t, m, before+1)
 	return got, failed
 }
 
@@ -169,7 +169,7 @@ func TestBrokenLockIsHandedOn(t *testing.T) {
 			t.Errorf("break once more: code %d, %s", code, said)
 		}
 		unlock(t, next)
-		// The line goes on as ever.
+		// The queue goes on as ever.
 		l := lock(t, newMutex(t, s.client(t, 10*time.Second), name))
 		if l.Token() <= next.Token() {
 			t.Errorf("token %d after %d", l.Token(), next.Token())
@@ -292,7 +292,7 @@ func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 }
 
 // TestOperatorOnSharedLines: what the layout can show and do, and what it cannot, in so many words.
-func TestOperatorOnSharedLines(t *testing.T) {
+func TestOperatorOnSharedQueues(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		layout := map[string]string{"etcd": "concurrency", "zk": "curator"}[s.service]
 		url, name := s.url(10*time.Second)+"&layout="+layout, servers.Name(t)

@@ -143,7 +143,7 @@ func TestCommandIsGoneBeforeTheNextHolds(t *testing.T) {
 			killed = append(killed, newDuel(t, s, ttl, nil, n, "--grace=2s"))
 			cut = append(cut, newDuel(t, s, ttl, proxy, each+n, "--grace=2s"))
 		}
-		time.Sleep(time.Second) // the second ones stand in line
+		time.Sleep(time.Second) // the second ones are queued
 
 		since := uptime(t)
 		proxy.Cut()

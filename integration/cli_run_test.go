@@ -116,7 +116,7 @@ func TestSignalEndsTheWait(t *testing.T) {
 		}
 		holder.signal(syscall.SIGTERM)
 		holder.wants(128 + 15)
-		baton(t, url, "lock", "-n", name, "--", "true").wants(0) // nothing was left in the line
+		baton(t, url, "lock", "-n", name, "--", "true").wants(0) // nothing was left in the queue
 	})
 }
 

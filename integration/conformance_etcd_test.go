@@ -81,7 +81,7 @@ func (e etcdLevers) expire(ctx context.Context, s driver.Session) error {
 }
 
 // remove deletes the key of a place, whose handle is "key@revision".
-func (e etcdLevers) remove(ctx context.Context, _ driver.Line, p driver.Place) error {
+func (e etcdLevers) remove(ctx context.Context, _ driver.Queue, p driver.Place) error {
 	key := p.Key[:max(0, strings.LastIndexByte(p.Key, '@'))]
 	return e.as(func(c *clientv3.Client) error {
 		resp, err := c.Delete(ctx, key)

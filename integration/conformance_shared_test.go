@@ -12,9 +12,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestConformanceOfSharedLines runs the suite on lines that are laid out as those of other clients. Entries there do not tell whose they
+// TestConformanceOfSharedLines runs the suite on queues that are laid out as those of other clients. Entries there do not tell whose they
 // are, so a mask between the suite and the driver does.
-func TestConformanceOfSharedLines(t *testing.T) {
+func TestConformanceOfSharedQueues(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -54,37 +54,37 @@ const (
 	conversions = "no recipe of the layout converts its entries there and back, and the case does"
 	passes      = "nobody passes"
 	watches     = "no recipe of the layout has a crowd of one session that would need it"
-	noLines     = "the other clients' names do not say what is a line"
+	noQueues    = "the other clients' names do not say what is a queue"
 )
 
-// notShared are the cases that do not hold on lines that are shared.
+// notShared are the cases that do not hold on queues that are shared.
 var notShared = map[string]string{
-	"J7/": records, "D": records, "Record/": records, "SetRecord/": records, "Version/": records, "V4/the whole line is shown": records,
+	"J7/": records, "D": records, "Record/": records, "SetRecord/": records, "Version/": records, "V4/the whole queue is shown": records,
 	"J2/joining again finds the entry though the record": records, "G1/many goroutines convert": records, "G3/": records,
-	"C1/requests under way": records, "H2/an empty line": records,
+	"C1/requests under way": records, "H2/an empty queue": records,
 
 	"M":                        conversions, // Mode is among them: an entry has the mode that its mark says
 	"C1/after close converted": conversions, "F1/forget removes a converted": conversions, "F1/forget removes what a lost conversion": conversions,
-	"G1/many goroutines share a line and convert": conversions, "H1/a conversion": conversions, "H1/the first is first although": conversions,
+	"G1/many goroutines share a queue and convert": conversions, "H1/a conversion": conversions, "H1/the first is first although": conversions,
 	"J2/joining again finds the converted": conversions, "J3/nobody is first behind a converted": conversions, "J6/a converted entry": conversions,
 	"J6/nobody is alone or first beside": conversions, "Key/a conversion": conversions, "L1/a converted entry": conversions,
 	"L2/leave with the place before": conversions, "List/a limit counts": conversions, "P1/a write is shown": conversions,
 	"K1/a check knows at once who was converted": conversions, "K1/a check goes by the token too": conversions, "K2/a check finds an entry that was converted": conversions,
 	"P2/a late write does not change the converted": conversions, "P2/a place that is gone": conversions, "V3/last is false in front of a converted": conversions,
-	"V3/last is never true": conversions, "V4/the whole line is as": conversions, "Last/": conversions, "W2/writes and conversions": conversions,
+	"V3/last is never true": conversions, "V4/the whole queue is as": conversions, "Last/": conversions, "W2/writes and conversions": conversions,
 	"H1/a head shows": conversions, "H1/a head is never": conversions, "H2/others who come": conversions, "W1/a conversion": conversions,
 
 	"J8/nearest": "it is not told, or by a listing",
 
 	"X1/remove finds an entry that was converted": conversions,
 
-	"E1/": noLines, "E2/": noLines,
+	"E1/": noQueues, "E2/": noQueues,
 
-	"Line/":                               "names nest, as they do for the other client",
+	"Queue/":                              "names nest, as they do for the other client",
 	"J2/joining again after a lost reply": "what is shown of an entry says nothing of a contender whose Join had no answer",
 }
 
-// mask knows the entries of shared lines by their keys: who made them has told it.
+// mask knows the entries of shared queues by their keys: who made them has told it.
 type mask struct {
 	mu    sync.Mutex
 	known map[string]driver.Place
@@ -101,9 +101,9 @@ func masked(h coordinatortest.Harness) coordinatortest.Harness {
 			c.Driver = maskedDriver{c.Driver, m}
 			return c, err
 		}
-		svc.Remove = func(ctx context.Context, line driver.Line, p driver.Place) error {
-			_, name, _ := strings.Cut(string(line), "/")
-			return remove(ctx, driver.Line(name), p)
+		svc.Remove = func(ctx context.Context, queue driver.Queue, p driver.Place) error {
+			_, name, _ := strings.Cut(string(queue), "/")
+			return remove(ctx, driver.Queue(name), p)
 		}
 		return svc
 	}
@@ -131,89 +131,89 @@ type maskedSession struct {
 // Capabilities are the session's, with what is replaced.
 func (s *maskedSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
-// shared is the line of a suite's, as one that the layouts have.
-func shared(line driver.Line) driver.Line {
-	_, name, _ := strings.Cut(string(line), "/")
-	return driver.Line("mutex/" + name)
+// shared is the queue of a suite's, as one that the layouts have.
+func shared(queue driver.Queue) driver.Queue {
+	_, name, _ := strings.Cut(string(queue), "/")
+	return driver.Queue("mutex/" + name)
 }
 
-func (m *mask) show(line driver.Line, p driver.Place) driver.Place {
+func (m *mask) show(queue driver.Queue, p driver.Place) driver.Place {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known, ok := m.known[string(line)+" "+p.Key]; ok {
+	if known, ok := m.known[string(queue)+" "+p.Key]; ok {
 		return known
 	}
 	return p
 }
 
-func (s *maskedSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (s *maskedSession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 	mode := c.Mode
 	c.Mode = "x"
-	j, err := s.Full.Join(ctx, shared(line), c)
+	j, err := s.Full.Join(ctx, shared(queue), c)
 	if err == nil {
 		j.Place.Mode = mode
 		s.mu.Lock()
-		s.known[string(line)+" "+j.Place.Key] = j.Place
+		s.known[string(queue)+" "+j.Place.Key] = j.Place
 		s.mu.Unlock()
-		j.Nearest = s.show(line, j.Nearest)
+		j.Nearest = s.show(queue, j.Nearest)
 	}
 	return j, err
 }
 
-func (s *maskedSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-	v, err := s.Full.Ahead(ctx, shared(line), own)
+func (s *maskedSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+	v, err := s.Full.Ahead(ctx, shared(queue), own)
 	for i, p := range v.Ahead {
-		v.Ahead[i] = s.show(line, p)
+		v.Ahead[i] = s.show(queue, p)
 	}
 	return v, err
 }
 
-func (s *maskedSession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
-	return s.Full.Watch(ctx, shared(line), places...)
+func (s *maskedSession) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	return s.Full.Watch(ctx, shared(queue), places...)
 }
 
-func (s *maskedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-	return s.Full.Follow(ctx, shared(line), own, ahead)
+func (s *maskedSession) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+	return s.Full.Follow(ctx, shared(queue), own, ahead)
 }
 
-func (s *maskedSession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-	return s.Full.Convert(ctx, shared(line), own, mode, value)
+func (s *maskedSession) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	return s.Full.Convert(ctx, shared(queue), own, mode, value)
 }
 
-func (s *maskedSession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-	return s.Full.Write(ctx, shared(line), own, value)
+func (s *maskedSession) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+	return s.Full.Write(ctx, shared(queue), own, value)
 }
 
-func (s *maskedSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.Full.Leave(ctx, shared(line), own)
+func (s *maskedSession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.Full.Leave(ctx, shared(queue), own)
 }
 
-func (s *maskedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.Full.Pass(ctx, shared(line), own)
+func (s *maskedSession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.Full.Pass(ctx, shared(queue), own)
 }
 
-func (s *maskedSession) Forget(ctx context.Context, line driver.Line, id string) error {
-	return s.Full.Forget(ctx, shared(line), id)
+func (s *maskedSession) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	return s.Full.Forget(ctx, shared(queue), id)
 }
 
-func (s *maskedSession) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-	all, err := s.Full.List(ctx, shared(line), limit)
+func (s *maskedSession) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+	all, err := s.Full.List(ctx, shared(queue), limit)
 	for i := range all {
-		all[i].Place = s.show(line, all[i].Place)
+		all[i].Place = s.show(queue, all[i].Place)
 	}
 	return all, err
 }
 
-func (s *maskedSession) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	return s.Full.Check(ctx, shared(line), key, token)
+func (s *maskedSession) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	return s.Full.Check(ctx, shared(queue), key, token)
 }
 
-func (s *maskedSession) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	return s.Full.Remove(ctx, shared(line), key, token)
+func (s *maskedSession) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	return s.Full.Remove(ctx, shared(queue), key, token)
 }
 
-func (s *maskedSession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
-	h, err := s.Full.Head(ctx, shared(line), known)
-	h.Place = s.show(line, h.Place)
+func (s *maskedSession) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+	h, err := s.Full.Head(ctx, shared(queue), known)
+	h.Place = s.show(queue, h.Place)
 	return h, err
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkwire"
 )
 
-// zooKeeperHarness starts a ZooKeeper. It removes empty containers all the time instead of once a minute, so that lines
+// zooKeeperHarness starts a ZooKeeper. It removes empty containers all the time instead of once a minute, so that queues
 // vanish, and begin to count anew, whenever a case leaves one empty for a moment.
 func zooKeeperHarness(t *testing.T, nodes int, query string) coordinatortest.Harness {
 	const longest = 40 * time.Second // granted to who asks for more
@@ -108,10 +108,10 @@ func kill(ctx context.Context, s zkwire.Session, addr string) error {
 
 // remove deletes the node of a place. The session that it takes ends with it, so that it is
 // not among those that are counted.
-func (z zooKeeperLevers) remove(_ context.Context, line driver.Line, p driver.Place) error {
+func (z zooKeeperLevers) remove(_ context.Context, queue driver.Queue, p driver.Place) error {
 	c := zooKeeperConn(z.Endpoints()...)
 	defer c.Close()
-	return c.Delete("/"+chroot+"/"+string(line)+"/"+p.Key, -1)
+	return c.Delete("/"+chroot+"/"+string(queue)+"/"+p.Key, -1)
 }
 
 func (z zooKeeperLevers) restart(ctx context.Context) error {

@@ -45,7 +45,7 @@ func restWorker(ctx context.Context, io *proc.IO, args []string) error {
 	return io.Send("unlocked")
 }
 
-// TestKilledHolderIsSucceededAfterTheLockDelay, although the next in line is killed while it waits for that; and one that releases is
+// TestKilledHolderIsSucceededAfterTheLockDelay, although the next in the queue is killed while it waits for that; and one that releases is
 // succeeded at once.
 func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	const ttl = 2 * time.Second
@@ -59,11 +59,11 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 		var h held
 		holder.Recv(&h)
 		next := proc.Start(t, "rest", s.url(ttl), name)
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		got := granted(t.Context(), m)
-		awaitLine(t, m, 3)
+		awaitQueue(t, m, 3)
 		holder.Kill()
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		lost := time.Now() // or a little before
 		time.Sleep(lockDelay / 2)
 		next.Kill()
@@ -75,7 +75,7 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 			t.Errorf("granted %v after the loss, with a lock-delay of %v", d, lockDelay)
 		}
 		after := proc.Start(t, "rest", s.url(ttl), name)
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		released := time.Now()
 		unlock(t, g.lock)
 		after.Recv(&h)
@@ -94,7 +94,7 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 }
 
 // TestNoLockDelayOnSharedLines: the other clients would take the lock meanwhile.
-func TestNoLockDelayOnSharedLines(t *testing.T) {
+func TestNoLockDelayOnSharedQueues(t *testing.T) {
 	for _, url := range []string{"etcd://127.0.0.1:1/?layout=concurrency", "zk://127.0.0.1:1/?layout=curator", "zk://127.0.0.1:1/?layout=kazoo"} {
 		c, err := coordinator.Open(url)
 		if err != nil {

@@ -205,7 +205,7 @@ func TestObserversWatchTheLeaderAlone(t *testing.T) {
 					won <- term
 				}
 			})
-			eventually(t, 10*time.Second, "the candidate in line", func() bool {
+			eventually(t, 10*time.Second, "the candidate in the queue", func() bool {
 				list, err := leader.Candidates(within(t, 10*time.Second))
 				return err == nil && len(list) == i+2
 			})

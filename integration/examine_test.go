@@ -13,7 +13,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the probe's line is empty.
+// TestExamineFindsAHealthyServiceHealthy also shows that it leaves nothing: the probe's queue is empty.
 func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		c := s.client(t, 10*time.Second)

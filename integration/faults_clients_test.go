@@ -71,7 +71,7 @@ func TestKilledProcess(t *testing.T) {
 
 		for what, n := range map[string]int{"waiters": 3, "between": 3, "readers": 2} {
 			w := map[string]way{"waiters": aLock, "between": aRead, "readers": aRead}[what]
-			w.lined(t, c, name(what), n)
+			w.queued(t, c, name(what), n)
 		}
 		if a.over() || b.over() || writer.over() {
 			t.Error("a waiter was admitted past one who holds, when one between them died")
@@ -124,13 +124,13 @@ func TestLastOfTwentyIsServedWhenAllOthersAreKilled(t *testing.T) {
 		for range others {
 			crowd.Send("one more")
 		}
-		aLock.lined(t, c, name, others)
+		aLock.queued(t, c, name, others)
 		p := aLock.queue(t, c, name, others+1)
 		killed := time.Now()
 		crowd.Kill()
 		p.granted(callBound).giveBack(t) // nineteen TTLs are three minutes
 		t.Logf("served %v after the kill", p.at.Sub(killed).Round(time.Millisecond))
-		aLock.lined(t, c, name, 0)
+		aLock.queued(t, c, name, 0)
 	})
 }
 
@@ -226,7 +226,7 @@ func TestPausedProcess(t *testing.T) {
 			h.giveBack(t)
 		}
 		for what, w := range map[string]way{"holder": aLock, "leader": aTerm, "waiter": aLock, "reader": aRead} {
-			w.lined(t, c, name(what), 0)
+			w.queued(t, c, name(what), 0)
 		}
 	})
 }
@@ -291,7 +291,7 @@ func TestCloseGivesBackWhatIsHeldAndWaitedFor(t *testing.T) {
 				t.Errorf("%s: the hold ended with %v", w, err)
 			}
 			waiting[i].fails(coordinator.ErrClosed, patience)
-			w.lined(t, other, name("waited "+string(w)), 1)
+			w.queued(t, other, name("waited "+string(w)), 1)
 			next[i].grantedBy(began.Add(longTTL))
 		}
 		t.Logf("given back and taken over within %v", time.Since(began).Round(time.Millisecond))
@@ -329,13 +329,13 @@ func TestReleaseGivenUpIsFinishedInTheBackground(t *testing.T) {
 		c.proxy.Heal()
 		for i, w := range alone {
 			next[i].granted(15 * time.Second).giveBack(t)
-			w.lined(t, other, name(string(w)), 0)
+			w.queued(t, other, name(string(w)), 0)
 		}
 	})
 }
 
-// TestCancelledAtAnyMomentLeavesNothing cancels calls after random times: before they stand in line, while they do, when they
-// are just being granted. Whatever each returned, in the end the line is as if it had never been.
+// TestCancelledAtAnyMomentLeavesNothing cancels calls after random times: before they are queued, while they do, when they
+// are just being granted. Whatever each returned, in the end the queue is as if it had never been.
 func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 	const rounds = 40
 	together(t, func(t *testing.T, s site) {
@@ -371,7 +371,7 @@ func TestCancelledAtAnyMomentLeavesNothing(t *testing.T) {
 				cancel()
 			}
 			t.Logf("%s: %d of %d granted", w, granted, rounds)
-			w.lined(t, c, n, 0)
+			w.queued(t, c, n, 0)
 			w.take(t, c, n).giveBack(t)
 		}
 	})
@@ -393,7 +393,7 @@ func TestTwoProcessesWithOneIdentityAreTwo(t *testing.T) {
 			if two.What != isGranted || two.Token <= one.Token || two.Session == one.Session {
 				t.Errorf("%s: %+v, then %+v", w, one, two)
 			}
-			w.lined(t, c, n, 1) // the first one's release takes nothing of the second one's
+			w.queued(t, c, n, 1) // the first one's release takes nothing of the second one's
 		}
 	})
 }
@@ -424,7 +424,7 @@ func TestPanicReleases(t *testing.T) {
 				}()
 				_ = do(n)
 			}()
-			w.lined(t, c, n, 0)
+			w.queued(t, c, n, 0)
 		}
 	})
 }
@@ -465,8 +465,8 @@ func TestManyGoroutinesShareOneSession(t *testing.T) {
 		if most != 1 {
 			t.Errorf("%d inside at once", most)
 		}
-		if left := inLine(t, m); left != 0 {
-			t.Errorf("%d left in line", left)
+		if left := inQueue(t, m); left != 0 {
+			t.Errorf("%d left in the queue", left)
 		}
 		if watches := c.watches(); watches > 3*n { // a hold that lasts watches its own entry, and a connection that was replaced has them set again
 			t.Errorf("%d watches for %d waiters", watches, n)

@@ -54,7 +54,7 @@ func TestServerWhoseClockIsFastOrSlow(t *testing.T) {
 			l := lock(t, newMutex(t, far.Client, name))
 			told := awaitTelling(t, l.Context(), l.Deadline)
 			got := granted(t.Context(), next)
-			awaitLine(t, next, 2)
+			awaitQueue(t, next, 2)
 			cut := time.Now()
 			far.proxy.Cut()
 			g := <-got
@@ -174,7 +174,7 @@ func TestHolderWithoutTimeForItsTimers(t *testing.T) {
 		token := told.Token
 		m := newMutex(t, s.client(t, 20*time.Second), name)
 		got := granted(t.Context(), m)
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		proxy.Cut()
 		var g grant
 		select {

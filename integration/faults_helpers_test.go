@@ -120,7 +120,7 @@ func askPermits(ctx context.Context, c *coordinator.Client, name string, n int) 
 	return hold{p.Token(), p.Session(), p.Context(), p.Deadline, p.Err, p.Release}, nil
 }
 
-// count is how many contenders stand in the line.
+// count is how many contenders stand in the queue.
 func (w way) count(ctx context.Context, t testing.TB, c *coordinator.Client, name string) (int, error) {
 	t.Helper()
 	switch w {
@@ -139,8 +139,8 @@ func (w way) count(ctx context.Context, t testing.TB, c *coordinator.Client, nam
 	}
 }
 
-// lined waits until so many stand in the line.
-func (w way) lined(t testing.TB, c *coordinator.Client, name string, n int) {
+// lined waits until so many stand in the queue.
+func (w way) queued(t testing.TB, c *coordinator.Client, name string, n int) {
 	t.Helper()
 	awaitCount(t, n, func(ctx context.Context) (int, error) { return w.count(ctx, t, c, name) })
 }
@@ -186,11 +186,11 @@ func (w way) begin(ctx context.Context, t testing.TB, c *coordinator.Client, nam
 	return p
 }
 
-// queue is begin, and waits until it stands in line as the n-th.
+// queue is begin, and waits until it is queued as the n-th.
 func (w way) queue(t testing.TB, c *coordinator.Client, name string, n int) *pending {
 	t.Helper()
 	p := w.begin(context.Background(), t, c, name)
-	w.lined(t, c, name, n)
+	w.queued(t, c, name, n)
 	return p
 }
 
@@ -399,11 +399,11 @@ func (a *actor) takes(w way, name string) event {
 	return e
 }
 
-// waits has the actor ask for something that is not, and waits until it is in line as the n-th.
+// waits has the actor ask for something that is not, and waits until it is in the queue as the n-th.
 func (a *actor) waits(w way, c *coordinator.Client, name string, n int) {
 	a.t.Helper()
 	a.orders(w, name)
-	w.lined(a.t, c, name, n)
+	w.queued(a.t, c, name, n)
 }
 
 // fresh makes names for the parts of a test.

@@ -121,7 +121,7 @@ func TestClientMovesToAMemberThatLagsBehind(t *testing.T) {
 			ahead, m := newMutex(t, near, name), newMutex(t, c, name)
 			l := lock(t, ahead)
 			got := granted(t.Context(), m)
-			awaitLine(t, ahead, 2)
+			awaitQueue(t, ahead, 2)
 			network.each((*netproxy.Proxy).Refuse)
 			network.each((*netproxy.Proxy).Reset)
 			if err := network.proxies[behind].Admit(); err != nil {

@@ -63,7 +63,7 @@ func TestLeaderIsIsolated(t *testing.T) {
 				free := lock(t, newMutex(t, r.at(t, leader, 30*time.Second), servers.Name(t)))
 				waiter := newMutex(t, r.at(t, r.follower(t), 30*time.Second), name)
 				got := granted(t.Context(), waiter)
-				awaitLine(t, waiter, 2)
+				awaitQueue(t, waiter, 2)
 				cut.cut(leader)
 				select {
 				case g := <-got:
@@ -140,7 +140,7 @@ func TestMemberIsGoneWithoutAWord(t *testing.T) {
 				holder := newMutex(t, r.at(t, (member+1)%3, 20*time.Second), name)
 				h := lock(t, holder)
 				got := granted(t.Context(), newMutex(t, c, name))
-				awaitLine(t, holder, 2)
+				awaitQueue(t, holder, 2)
 				r.network.Unplug(member)
 				unlock(t, h)
 				unlock(t, get(t, got, "while its member is gone"))
@@ -187,7 +187,7 @@ func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 				near := newMutex(t, s.client(t, 20*time.Second), name)
 				l := lock(t, near)
 				got := granted(t.Context(), newMutex(t, far.Client, name))
-				awaitLine(t, near, 2)
+				awaitQueue(t, near, 2)
 				far.proxy.Cut()
 				unlock(t, l)
 				if c.lives {
@@ -201,7 +201,7 @@ func TestWaiterIsCutOffWhileItsPredecessorLeaves(t *testing.T) {
 				}
 				far.proxy.Heal()
 				unlock(t, lock(t, near))
-				awaitLine(t, near, 0)
+				awaitQueue(t, near, 0)
 			})
 		}
 	})
@@ -228,9 +228,9 @@ func TestLostRequestsAndReplies(t *testing.T) {
 					trap = lost.join(c.join)
 				}
 				l := lock(t, m)
-				awaitLine(t, probe, 1)
+				awaitQueue(t, probe, 1)
 				next := granted(t.Context(), probe)
-				awaitLine(t, probe, 2)
+				awaitQueue(t, probe, 2)
 				if lost.leave != nil {
 					trap = lost.leave(c.leave)
 				}
@@ -239,7 +239,7 @@ func TestLostRequestsAndReplies(t *testing.T) {
 					t.Fatal(err)
 				}
 				n := get(t, next, "after the release")
-				awaitLine(t, probe, 1)
+				awaitQueue(t, probe, 1)
 				if n.Err() != nil {
 					t.Errorf("the next holder was disturbed: %v", n.Err())
 				}

@@ -21,7 +21,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		var reading, overtakers atomic.Int64
-		var writer atomic.Int64 // the token of the writer's entry; 0 while it is not in line
+		var writer atomic.Int64 // the token of the writer's entry; 0 while it is not in the queue
 		var wg sync.WaitGroup
 		ctx, stop := context.WithCancel(within(t, 3*time.Minute))
 		for i := range 4 {
@@ -50,7 +50,7 @@ func TestWriterIsNotStarvedByAStreamOfReaders(t *testing.T) {
 		eventually(t, patience, "two who read", func() bool { return reading.Load() >= 2 })
 		for range 5 {
 			p := aWrite.begin(ctx, t, c, name)
-			eventually(t, patience, "the writer in line or through", func() bool {
+			eventually(t, patience, "the writer in the queue or through", func() bool {
 				list, _ := l.Contenders(ctx) // an error is nobody yet
 				for _, c := range list {
 					if c.Writer {
@@ -113,17 +113,17 @@ func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 		if err := r.Unlock(within(t, patience)); !errors.Is(err, coordinator.ErrSessionLost) {
 			t.Errorf("Unlock of the lost reader = %v", err)
 		}
-		aWrite.lined(t, other, name, 1)
+		aWrite.queued(t, other, name, 1)
 		if h.err() != nil {
 			t.Errorf("the next writer was disturbed: %v", h.err())
 		}
 		h.giveBack(t)
-		aWrite.lined(t, other, name, 0)
+		aWrite.queued(t, other, name, 0)
 	})
 }
 
 // TestWhicheverHolderOfPermitsLeavesTheFirstInLineIsAdmitted: not only when the one directly ahead of it does.
-func TestWhicheverHolderOfPermitsLeavesTheFirstInLineIsAdmitted(t *testing.T) {
+func TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		for leaver := range permits {
 			name := servers.Name(t)
@@ -189,11 +189,11 @@ func TestLeaderCutOffIsToldBeforeTheNextLeads(t *testing.T) {
 		run(c.Client)
 		next()
 		run(other)
-		aTerm.lined(t, other, name, 2)
+		aTerm.queued(t, other, name, 2)
 		c.proxy.Cut()
 		next()
 		c.proxy.Heal()
-		aTerm.lined(t, other, name, 2) // the first one campaigns again
+		aTerm.queued(t, other, name, 2) // the first one campaigns again
 		stop()
 		wg.Wait()
 		close(terms)
@@ -250,7 +250,7 @@ func TestResignationOnABrokenWireIsFinished(t *testing.T) {
 				t.Errorf("%s: second Resign = %v", what, err)
 			}
 			c.proxy.Heal()
-			aTerm.lined(t, other, name, 0)
+			aTerm.queued(t, other, name, 0)
 		}
 		aTerm.take(t, other, name).giveBack(t)
 	})
@@ -328,7 +328,7 @@ func TestCandidatesThatComeAndGoNeverLeadTogether(t *testing.T) {
 		if terms < leastTerms {
 			t.Errorf("only %d terms", terms)
 		}
-		aTerm.lined(t, s.client(t, longTTL), name, 0)
+		aTerm.queued(t, s.client(t, longTTL), name, 0)
 		eventually(t, patience, "an observer who knows that nobody leads", func() bool { return observed() == 0 })
 	}
 	t.Run("etcd-3", func(t *testing.T) { run(t, site{"etcd", servers.EtcdCluster(t).Endpoints()}) })

@@ -221,8 +221,8 @@ func TestMutualTLSWithRotatedCertificates(t *testing.T) {
 				t.Errorf("the hold did not outlive the rotation: %v", l.Err())
 			}
 			unlock(t, l)
-			if left := inLine(t, m); left != 0 {
-				t.Errorf("%d left in line", left)
+			if left := inQueue(t, m); left != 0 {
+				t.Errorf("%d left in the queue", left)
 			}
 		})
 	}
@@ -368,7 +368,7 @@ func TestEtcdTokenThatExpiresWhileHoldingIsRenewed(t *testing.T) {
 		}
 		holds[i].giveBack(t)
 		next[i].granted(patience).giveBack(t) // whose watch had an old one, too
-		w.lined(t, c, name(string(w)), 0)
+		w.queued(t, c, name(string(w)), 0)
 	}
 	log.tells(t, alicePassword)
 }
@@ -466,9 +466,9 @@ func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestZooKeeperLinesWithoutARight takes one right after the other from the nodes of a line. What needs it is refused at once, the
+// TestZooKeeperLinesWithoutARight takes one right after the other from the nodes of a queue. What needs it is refused at once, the
 // rest works, and when the client is closed nothing is left.
-func TestZooKeeperLinesWithoutARight(t *testing.T) {
+func TestZooKeeperQueuesWithoutARight(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	admin := s.zkConn(t, 10*time.Second)
 	if err := admin.AddAuth("digest", []byte("bob:"+bobPassword)); err != nil {
@@ -521,7 +521,7 @@ func TestZooKeeperLinesWithoutARight(t *testing.T) {
 			log.note(client.Close(within(t, 10*time.Second)))
 			left, _, err := admin.Children("/" + root + "/mutex/" + what)
 			if err != nil || len(left) != 0 {
-				t.Errorf("left in the line: %v, %v", left, err)
+				t.Errorf("left in the queue: %v, %v", left, err)
 			}
 		})
 	}
@@ -540,7 +540,7 @@ func TestZooKeeperCredentialsComeWithEachConnection(t *testing.T) {
 		h := w.take(t, c, "job")
 		proxy.Reset()
 		h.giveBack(t)
-		w.lined(t, c, "job", 0)
+		w.queued(t, c, "job", 0)
 	}
 	wrong := log.client(t, "zk://alice:"+bobPassword+"@"+proxy.Addr()+"/"+root)
 	for _, w := range alone {

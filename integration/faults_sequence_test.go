@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/integration/internal/zkserver"
 )
 
-// TestLockGoesOnPastTheLastSequenceNumber has a line that 2^31 contenders have stood in. ZooKeeper 3.8 then gives 2147483647
+// TestLockGoesOnPastTheLastSequenceNumber has a queue that 2^31 contenders have stood in. ZooKeeper 3.8 then gives 2147483647
 // to one contender after the other, and now and then a negative number to those whose requests arrive together.
 func TestLockGoesOnPastTheLastSequenceNumber(t *testing.T) {
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestLockGoesOnPastTheLastSequenceNumber(t *testing.T) {
 	crowd := s.rally(t, name)
 	crowd.join(s, 4, 10*time.Second)
 	crowd.enter(l)
-	time.Sleep(100 * time.Millisecond) // a line forms
+	time.Sleep(100 * time.Millisecond) // a queue forms
 	crowd.exit(l)
 	unlock(t, l)
 	for range 10 {
@@ -46,6 +46,6 @@ func TestLockGoesOnPastTheLastSequenceNumber(t *testing.T) {
 	p, err := conn.Create("/baton-test/mutex/"+name+"/n", nil, zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	t.Logf("the next contender would be %s", p)
 	if want := "n2147483647"; err != nil || p[len(p)-len(want):] != want {
-		t.Errorf("the line counts on, %s, %v: the test shows nothing", p, err)
+		t.Errorf("the queue counts on, %s, %v: the test shows nothing", p, err)
 	}
 }

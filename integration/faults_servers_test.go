@@ -39,7 +39,7 @@ func TestLeaderKilledAtEachStepOfALock(t *testing.T) {
 				step.run(s)
 				e.start(t, killed)
 				unlock(t, lock(t, s.near))
-				awaitLine(t, s.near, 0)
+				awaitQueue(t, s.near, 0)
 			})
 		}
 		mustHold(t, bystander, "over all kills")
@@ -72,7 +72,7 @@ func (s stepper) sprung(trap interface{ Wait(context.Context) error }) {
 // alone ends a step that has granted the lock.
 func (s stepper) alone(l *mutex.Lock) {
 	s.t.Helper()
-	awaitLine(s.t, s.near, 1)
+	awaitQueue(s.t, s.near, 1)
 	unlock(s.t, l)
 }
 
@@ -105,7 +105,7 @@ var leaderSteps = []struct {
 	{"waiting", func(s stepper) {
 		l := lock(s.t, s.near)
 		got := granted(s.t.Context(), s.m)
-		awaitLine(s.t, s.near, 2)
+		awaitQueue(s.t, s.near, 2)
 		s.kill()
 		unlock(s.t, l)
 		s.alone(get(s.t, got, "wait"))
@@ -113,7 +113,7 @@ var leaderSteps = []struct {
 	{"wake-up is on its way", func(s stepper) {
 		l := lock(s.t, s.near)
 		got := granted(s.t.Context(), s.m)
-		awaitLine(s.t, s.near, 2)
+		awaitQueue(s.t, s.near, 2)
 		s.far.proxy.CutDown()
 		unlock(s.t, l)
 		s.kill()
@@ -184,7 +184,7 @@ func TestMemberThatAWaiterListensToGoes(t *testing.T) {
 				waiter := newMutex(t, e.at(t, follower, 20*time.Second), name)
 				l := lock(t, holder)
 				got := granted(t.Context(), waiter)
-				awaitLine(t, holder, 2)
+				awaitQueue(t, holder, 2)
 				time.Sleep(200 * time.Millisecond) // its watch is set
 				lever.down(t, follower)
 				unlock(t, l)
@@ -285,7 +285,7 @@ func TestQuorumLostForAWhile(t *testing.T) {
 		m := newMutex(t, e.client(t, ttl), servers.Name(t))
 		busy := lock(t, m)
 		got := granted(t.Context(), m)
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		leader := e.leader(t)
 		down := []int{leader, (leader + 1) % len(e.members)}
 		began := time.Now()
@@ -323,7 +323,7 @@ func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 		m := newMutex(t, c, name)
 		l := lock(t, m)
 		waiter := granted(t.Context(), newMutex(t, e.client(t, ttl), name))
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		telling := awaitTelling(t, l.Context(), l.Deadline)
 		leader := e.leader(t)
 		down := []int{leader, (leader + 1) % len(e.members)}
@@ -356,7 +356,7 @@ func TestQuorumLostForLongerThanTheTTL(t *testing.T) {
 		if next.Token() <= l.Token() {
 			t.Errorf("token %d after %d", next.Token(), l.Token())
 		}
-		awaitLine(t, newMutex(t, c, name), 1)
+		awaitQueue(t, newMutex(t, c, name), 1)
 		if next.Err() != nil {
 			t.Errorf("the next holder: %v", next.Err())
 		}
@@ -373,7 +373,7 @@ func TestServerThatComesBackWithItsData(t *testing.T) {
 		m := newMutex(t, e.client(t, ttl), name)
 		l := lock(t, m)
 		got := granted(t.Context(), newMutex(t, e.client(t, ttl), name))
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		e.members[0].Kill()
 		e.start(t, 0)
 		mustHold(t, l, "over the restart")
@@ -395,7 +395,7 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 		m := newMutex(t, e.client(t, ttl), name)
 		l := lock(t, m)
 		waiter := granted(t.Context(), newMutex(t, e.client(t, ttl), name))
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		var err error
 		if e.etcd != nil {
 			err = e.etcd.Node(0).Wipe()

@@ -83,12 +83,12 @@ func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
 					t.Errorf("%s: release of what was lost: %v", w, err)
 				}
 			}
-			w.lined(t, other, name("held "+string(w)), 1)
+			w.queued(t, other, name("held "+string(w)), 1)
 			if succ.err() != nil || succ.token <= h.token {
 				t.Errorf("%s: the next one holds %d after %d: %v", w, succ.token, h.token, succ.err())
 			}
 			again := w.begin(context.Background(), t, c.Client, name("held "+string(w)))
-			w.lined(t, other, name("held "+string(w)), 2)
+			w.queued(t, other, name("held "+string(w)), 2)
 			succ.giveBack(t)
 			anew := again.granted(patience)
 			if anew.session == h.session || anew.token <= succ.token {
@@ -97,7 +97,7 @@ func TestLostSessionEndsAllThatStoodOnItAndGrantsNothingMore(t *testing.T) {
 			anew.giveBack(t)
 			// Now it is the lost waiter's turn, and there is nobody.
 			blocking[w].giveBack(t)
-			w.lined(t, other, name("waited "+string(w)), 0)
+			w.queued(t, other, name("waited "+string(w)), 0)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestGrantWhoseReplyComesAfterTheSessionIsNone(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
 		c, other := s.link(t, ttl), s.client(t, longTTL)
-		aLock.take(t, c.Client, name).giveBack(t) // the session, and what the line stands in, are there
+		aLock.take(t, c.Client, name).giveBack(t) // the session, and what the queue stands in, are there
 		session, err := c.Session(within(t, patience))
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 			if err := inner.Unlock(ctx); !errors.Is(err, coordinator.ErrNotHeld) {
 				t.Errorf("inner Unlock again: %v", err)
 			}
-			awaitLine(t, newMutex(t, other, name), 1)
+			awaitQueue(t, newMutex(t, other, name), 1)
 			if l.Err() != nil {
 				t.Fatalf("the inner Unlock released the lock: %v", l.Err())
 			}
@@ -226,7 +226,7 @@ func TestHoldIsReenteredOverReconnectsAndEndsWithItsSession(t *testing.T) {
 				t.Errorf("Unlock after the loss: %v", err)
 			}
 		}
-		awaitLine(t, newMutex(t, other, name), 1)
+		awaitQueue(t, newMutex(t, other, name), 1)
 		if n.Err() != nil {
 			t.Errorf("the next one was disturbed: %v", n.Err())
 		}
@@ -339,7 +339,7 @@ func TestReconnectWithAnotherSessionIsALoss(t *testing.T) {
 		if h.session == holds[0].session || h.token <= holds[0].token {
 			t.Errorf("asked again: %+v after %+v", h, holds[0])
 		}
-		aLock.lined(t, other, name("held "+string(aLock)), 1) // it was not granted beside the entry of the session before
+		aLock.queued(t, other, name("held "+string(aLock)), 1) // it was not granted beside the entry of the session before
 		h.giveBack(t)
 	}
 	t.Run("zookeeper", func(t *testing.T) { run(t, servers.ZooKeeper(t).Endpoints()) })
@@ -417,7 +417,7 @@ func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 			c := s.link(t, longTTL)
 			links = append(links, c)
 			p := aTerm.begin(context.Background(), t, c.Client, name)
-			aTerm.lined(t, probe, name, i+1)
+			aTerm.queued(t, probe, name, i+1)
 			all = append(all, p)
 		}
 		shake := func() {
@@ -437,7 +437,7 @@ func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 					t.Errorf("a second leader: %+v, %v", later.hold, later.err)
 				}
 			}
-			aTerm.lined(t, probe, name, len(all)-i)
+			aTerm.queued(t, probe, name, len(all)-i)
 			if h.err() != nil {
 				t.Errorf("after the resets the term says %v", h.err())
 			}
@@ -449,6 +449,6 @@ func TestQuickReconnectsLeaveOneLeader(t *testing.T) {
 			}
 			h.giveBack(t)
 		}
-		aTerm.lined(t, probe, name, 0)
+		aTerm.queued(t, probe, name, 0)
 	})
 }

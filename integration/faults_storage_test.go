@@ -114,7 +114,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 	t.Logf("refused twice in %v", time.Since(began).Round(time.Millisecond))
 	mustHold(t, l, "without space")
 	unlock(t, l)
-	awaitLine(t, m, 0)
+	awaitQueue(t, m, 0)
 }
 
 // TestDefragmentationAndSnapshots: the members stand still while they are defragmented, and the waiter's only one, which was away for
@@ -127,7 +127,7 @@ func TestDefragmentationAndSnapshots(t *testing.T) {
 	holder := newMutex(t, e.at(t, e.leader(t), 2*time.Minute), name)
 	l := lock(t, holder)
 	got := granted(t.Context(), newMutex(t, e.client(t, 2*time.Minute, e.endpoints[away]), name))
-	awaitLine(t, holder, 2)
+	awaitQueue(t, holder, 2)
 	e.members[away].Kill()
 	raw, err := e.etcd.Client(e.etcd.Node(e.leader(t)))
 	if err != nil {
@@ -164,9 +164,9 @@ func TestDefragmentationAndSnapshots(t *testing.T) {
 	}
 }
 
-// TestLinesAreReapedAllTheTime: the server removes empty containers every few milliseconds, so between the making of a line and the joining
+// TestLinesAreReapedAllTheTime: the server removes empty containers every few milliseconds, so between the making of a queue and the joining
 // too. The sequence begins anew each time, the tokens do not.
-func TestLinesAreReapedAllTheTime(t *testing.T) {
+func TestQueuesAreReapedAllTheTime(t *testing.T) {
 	t.Parallel()
 	z := servers.NewZooKeeper(t, zkserver.Options{JVM: []string{
 		"-Dznode.container.checkIntervalMs=1", "-Dznode.container.maxPerMinute=1000000",
@@ -190,12 +190,12 @@ func TestLinesAreReapedAllTheTime(t *testing.T) {
 	}
 	t.Logf("reaped %d times", reaped)
 	if reaped < 10 {
-		t.Errorf("the line was reaped %d times only: the test shows nothing", reaped)
+		t.Errorf("the queue was reaped %d times only: the test shows nothing", reaped)
 	}
 }
 
-// TestLineDeletedByAnOperator: an empty line is made again. Those who stand in one that is deleted are told, and keep nothing.
-func TestLineDeletedByAnOperator(t *testing.T) {
+// TestLineDeletedByAnOperator: an empty queue is made again. Those who stand in one that is deleted are told, and keep nothing.
+func TestQueueDeletedByAnOperator(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {
 		name := servers.Name(t)
@@ -204,7 +204,7 @@ func TestLineDeletedByAnOperator(t *testing.T) {
 		s.uproot(t, name)
 		l := lock(t, m)
 		waiter := granted(t.Context(), newMutex(t, s.client(t, 20*time.Second), name))
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		time.Sleep(300 * time.Millisecond)
 		s.uproot(t, name)
 		eventually(t, 20*time.Second, "the holder told", func() bool { return l.Err() != nil })
@@ -232,7 +232,7 @@ func TestLineDeletedByAnOperator(t *testing.T) {
 	})
 }
 
-// uproot deletes a mutex's line with all that is in it, at once.
+// uproot deletes a mutex's queue with all that is in it, at once.
 func (s site) uproot(t *testing.T, name string) {
 	t.Helper()
 	if s.service == "etcd" {
@@ -266,5 +266,5 @@ func (s site) uproot(t *testing.T, name string) {
 			return
 		}
 	}
-	t.Fatal("the line cannot be deleted")
+	t.Fatal("the queue cannot be deleted")
 }

@@ -256,13 +256,13 @@ func (c *crowd) goesOn(what string) {
 	eventually(c.t, callBound, "grants "+what, func() bool { return c.grants() >= from+5 })
 }
 
-// disperse ends the contending. In the end nothing is left in the line, and the lock can be taken.
+// disperse ends the contending. In the end nothing is left in the queue, and the lock can be taken.
 func (c *crowd) disperse() {
 	c.t.Helper()
 	c.stop()
 	c.members.Wait()
 	c.t.Logf("%d grants", c.grants())
-	eventually(c.t, callBound, "nothing left in the line", func() bool {
+	eventually(c.t, callBound, "nothing left in the queue", func() bool {
 		list, err := c.probe.Contenders(within(c.t, 10*time.Second))
 		return err == nil && len(list) == 0
 	})

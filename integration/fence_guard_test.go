@@ -299,7 +299,7 @@ func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.L
 }
 
 // TestCheckIsOneReadHoweverLongTheLine counts.
-func TestCheckIsOneReadHoweverLongTheLine(t *testing.T) {
+func TestCheckIsOneReadHoweverLongTheQueue(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		const waiting = 50
 		name := servers.Name(t)
@@ -317,7 +317,7 @@ func TestCheckIsOneReadHoweverLongTheLine(t *testing.T) {
 		for range waiting {
 			wg.Go(func() { _, _ = m.Lock(ctx) })
 		}
-		awaitLine(t, m, 1+waiting)
+		awaitQueue(t, m, 1+waiting)
 		if err := asker.Check(within(t, callBound), seq); err != nil { // opens the session, and reads the identity
 			t.Fatal(err)
 		}

@@ -213,7 +213,7 @@ func (s site) succession(t *testing.T, ttl time.Duration) time.Duration {
 	holder.Recv(&h)
 	m := newMutex(t, s.client(t, 10*ttl), name)
 	got := granted(t.Context(), m)
-	awaitLine(t, m, 2)
+	awaitQueue(t, m, 2)
 	killed := time.Now()
 	holder.Kill()
 	select {
@@ -240,7 +240,7 @@ func TestHolderThatClosesIsSucceededAtOnce(t *testing.T) {
 		holder.Recv(&h)
 		m := newMutex(t, s.client(t, 30*time.Second), name)
 		got := wait(context.Background(), m)
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		holder.Send("close")
 		select {
 		case err := <-got:
@@ -276,7 +276,7 @@ func TestPausedHolderSeesItsLossAtTheFirstLook(t *testing.T) {
 		if h.Err == "" || !strings.Contains(h.Err, "lost") || h.Blind != 0 {
 			t.Errorf("after the pause the holder saw %+v", h)
 		}
-		if l.Err() != nil || inLine(t, m) != 1 {
+		if l.Err() != nil || inQueue(t, m) != 1 {
 			t.Errorf("the next holder was disturbed: %v", l.Err())
 		}
 		unlock(t, l)

@@ -24,13 +24,13 @@ func TestLostReplyToLockMakesOneContender(t *testing.T) {
 		if err := trap.Wait(within(t, time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		awaitLine(t, newMutex(t, s.client(t, 10*time.Second), name), 1)
+		awaitQueue(t, newMutex(t, s.client(t, 10*time.Second), name), 1)
 		unlock(t, l)
 	})
 }
 
 // TestLockGivenUpAfterALostReplyLeavesNoGhost: the join was applied, its reply is lost, the service stays
-// away, the caller gives up. A second after the service is back there is nothing in the line.
+// away, the caller gives up. A second after the service is back there is nothing in the queue.
 func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		c, other := s.link(t, 20*time.Second), s.client(t, 10*time.Second)
@@ -48,7 +48,7 @@ func TestLockGivenUpAfterALostReplyLeavesNoGhost(t *testing.T) {
 			t.Errorf("Lock = %v, want unavailable, deadline exceeded, may have been applied", err)
 		}
 		c.proxy.DropHeld()
-		eventually(t, time.Second, "the ghost gone after the network's return", func() bool { return inLine(t, probe) == 0 })
+		eventually(t, time.Second, "the ghost gone after the network's return", func() bool { return inQueue(t, probe) == 0 })
 		unlock(t, lock(t, m)) // on the same session
 	})
 }
@@ -63,7 +63,7 @@ func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing
 		l := lock(t, probe)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := wait(ctx, newMutex(t, c.Client, name))
-		awaitLine(t, probe, 2)
+		awaitQueue(t, probe, 2)
 		c.proxy.Refuse()
 		c.proxy.Reset()
 		time.Sleep(500 * time.Millisecond) // let it notice
@@ -72,13 +72,13 @@ func TestCancelledWhileTheServiceIsAwayLeavesWithinASecondOfItsReturn(t *testing
 			t.Errorf("Lock = %v", err)
 		}
 		time.Sleep(time.Second)
-		if n := inLine(t, probe); n != 2 {
-			t.Fatalf("%d in line while the service is away: the test shows nothing", n)
+		if n := inQueue(t, probe); n != 2 {
+			t.Fatalf("%d in the queue while the service is away: the test shows nothing", n)
 		}
 		if err := c.proxy.Admit(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, time.Second, "the cancelled waiter gone after the return", func() bool { return inLine(t, probe) == 1 })
+		eventually(t, time.Second, "the cancelled waiter gone after the return", func() bool { return inQueue(t, probe) == 1 })
 		unlock(t, l)
 	})
 }
@@ -96,7 +96,7 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 		l := lock(t, m)
 		ctx, cancel := context.WithCancel(context.Background())
 		got := wait(ctx, m)
-		awaitLine(t, m, 2)
+		awaitQueue(t, m, 2)
 		n.Kill()
 		time.Sleep(300 * time.Millisecond)
 		cancel()
@@ -107,7 +107,7 @@ func TestCancelledWhileTheServerIsDown(t *testing.T) {
 			t.Fatal(err)
 		}
 		back := time.Now()
-		awaitLine(t, m, 1)
+		awaitQueue(t, m, 1)
 		t.Logf("gone %v after the server was back", time.Since(back).Round(time.Millisecond))
 		bound := time.Second
 		if s.service == "zk" {
@@ -184,7 +184,7 @@ func TestCloseEndsTheSessionThoughNoReplyComes(t *testing.T) {
 		lock(t, newMutex(t, c.Client, name))
 		next := newMutex(t, s.client(t, ttl), name)
 		got := wait(context.Background(), next)
-		awaitLine(t, next, 2)
+		awaitQueue(t, next, 2)
 		c.proxy.CutDown()
 		if err := c.Close(within(t, 4*time.Second)); !errors.Is(err, coordinator.ErrUnavailable) {
 			t.Errorf("Close without an answer = %v", err)

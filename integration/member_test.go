@@ -310,7 +310,7 @@ func (c *crew) end(ttl time.Duration) history.Report {
 			c.autopsy()
 		}
 	}()
-	eventually(t, 3*ttl+callBound, "nothing left in the lines, at the latest with the sessions", func() bool {
+	eventually(t, 3*ttl+callBound, "nothing left in the queues, at the latest with the sessions", func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		for _, name := range crewNames(c.name) {
@@ -331,7 +331,7 @@ func (c *crew) end(ttl time.Duration) history.Report {
 // entry is one contender's, as an operator sees it.
 type entry struct{ kind, who, key string }
 
-// entries tells who stands in the lines of a name.
+// entries tells who stands in the queues of a name.
 func entries(ctx context.Context, c *coordinator.Client, name string) (all []entry, err error) {
 	add := func(kind string, e recipes.Contender) { all = append(all, entry{kind, e.Identity, e.Place.Key}) }
 	m, err1 := mutex.New(c, name)
@@ -360,7 +360,7 @@ func entries(ctx context.Context, c *coordinator.Client, name string) (all []ent
 	return all, errors.Join(err1, err2, err3, err4)
 }
 
-// autopsy shows what is left in the lines, and what each ZooKeeper has of it: one that shows what the others do not has
+// autopsy shows what is left in the queues, and what each ZooKeeper has of it: one that shows what the others do not has
 // lost its way by itself.
 func (c *crew) autopsy() {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

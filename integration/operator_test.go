@@ -115,7 +115,7 @@ func TestSessionEndedByAnOperatorIsToldAtOnce(t *testing.T) {
 		m := newMutex(t, c.Client, name)
 		l := lock(t, m)
 		waiter := wait(context.Background(), m)
-		awaitLine(t, newMutex(t, killer, name), 2)
+		awaitQueue(t, newMutex(t, killer, name), 2)
 		session, err := c.Session(within(t, time.Second))
 		if err != nil {
 			t.Fatal(err)
@@ -157,7 +157,7 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 	holder := s.client(t, 20*time.Second)
 	l := lock(t, newMutex(t, holder, name))
 	got := wait(context.Background(), newMutex(t, c.Client, name))
-	awaitLine(t, newMutex(t, holder, name), 2)
+	awaitQueue(t, newMutex(t, holder, name), 2)
 	raw, ctx := s.etcdClient(t), within(t, 20*time.Second)
 	c.proxy.Refuse()
 	c.proxy.Reset()
@@ -186,7 +186,7 @@ func TestWaiterSurvivesCompaction(t *testing.T) {
 	}
 }
 
-func TestTokensRiseAfterZooKeeperReapedTheLine(t *testing.T) {
+func TestTokensRiseAfterZooKeeperReapedTheQueue(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}
 	c, name := s.client(t, 10*time.Second), servers.Name(t)
 	m, conn := newMutex(t, c, name), s.zkConn(t, 5*time.Second)

@@ -311,7 +311,7 @@ func (h *cutHolder) run(ctx context.Context, endpoints []string, ready, cut func
 		h.result.granted, h.result.overAtGrant = time.Now(), over(h.hold)
 		granted <- err
 	}()
-	if err := h.awaitLine(ctx, 2); errors.Is(err, errNotMeasured) {
+	if err := h.awaitQueue(ctx, 2); errors.Is(err, errNotMeasured) {
 		ready()
 		cut()
 		return h.succeed(ctx, granted, &next)
@@ -376,8 +376,8 @@ func over(l *mutex.Lock) bool {
 // errNotMeasured is of a holder that had lost its lock before it could be cut off.
 var errNotMeasured = errors.New("lost before the cut")
 
-// awaitLine waits until there are n contenders in line.
-func (h *cutHolder) awaitLine(ctx context.Context, n int) error {
+// awaitLine waits until there are n contenders in the queue.
+func (h *cutHolder) awaitQueue(ctx context.Context, n int) error {
 	for {
 		list, err := h.next.Contenders(ctx)
 		if err != nil || len(list) == n {
@@ -446,7 +446,7 @@ func (h *cutHolder) aftermath(ctx context.Context, next *mutex.Lock) error {
 		return fmt.Errorf("the next holder was disturbed, or a lock beside it: %w", err)
 	}
 	if len(list) != 1 || list[0].Token != next.Token() {
-		return fmt.Errorf("the next holder has token %d, in line are %+v", next.Token(), list)
+		return fmt.Errorf("the next holder has token %d, in the queue are %+v", next.Token(), list)
 	}
 	return nil
 }

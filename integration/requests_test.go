@@ -46,10 +46,10 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 				waiting <- l
 			}
 		}()
-		eventually(t, 10*time.Second, "a waiter behind the holder", func() bool { return inLine(t, m) == 2 && waiter.watches() > 0 })
+		eventually(t, 10*time.Second, "a waiter behind the holder", func() bool { return inQueue(t, m) == 2 && waiter.watches() > 0 })
 		probe := newMutex(t, c.Client, name)
-		if n := inLine(t, probe); n != 2 { // opens the session, too
-			t.Fatalf("%d in line", n)
+		if n := inQueue(t, probe); n != 2 { // opens the session, too
+			t.Fatalf("%d in the queue", n)
 		}
 		watches := s.watches(t, c)
 		eventually(t, time.Minute, "no watch more for a while: a hold watches itself when it has lasted", func() bool {
@@ -64,8 +64,8 @@ func TestFailedTryLockLeavesNoContenderAndNoWatch(t *testing.T) {
 				t.Fatalf("TryLock = %v", err)
 			}
 		}
-		if n := inLine(t, probe); n != 2 {
-			t.Errorf("%d in line after failed TryLocks, want 2", n)
+		if n := inQueue(t, probe); n != 2 {
+			t.Errorf("%d in the queue after failed TryLocks, want 2", n)
 		}
 		if n := s.watches(t, c); n != watches {
 			t.Errorf("%d watches before the failed TryLocks, %d after", watches, n)
@@ -146,7 +146,7 @@ func TestContendersThatTakeTurnsAskForLittleMoreThanTheirWrites(t *testing.T) {
 	})
 }
 
-// TestReleaseWakesExactlyOneOfAThousand counts the watch events that all clients get while a line of a
+// TestReleaseWakesExactlyOneOfAThousand counts the watch events that all clients get while a queue of a
 // thousand is served: those of the one that leaves and of the one behind it, and nobody out of turn. Who has waited for long watches its
 // own entry too, and on ZooKeeper the entry of the one ahead beside what says that it has passed. On etcd either watch is told of
 // what happens to both keys, the entry's and the mark's.
@@ -191,7 +191,7 @@ func TestReleaseWakesExactlyOneOfAThousand(t *testing.T) {
 		eventually(t, 2*time.Minute, "a thousand waiters, each watching all that it will", func() bool {
 			watches := watching()
 			time.Sleep(2 * time.Second)
-			return watches >= clients*waitersEach && watches == watching() && inLine(t, newMutex(t, first.Client, name)) == 1+clients*waitersEach
+			return watches >= clients*waitersEach && watches == watching() && inQueue(t, newMutex(t, first.Client, name)) == 1+clients*waitersEach
 		})
 		joined := sum(func(c meter) int { return c.requests() })
 		before := sum(func(c meter) int { return c.events() })

@@ -90,7 +90,7 @@ func rightsAreEnough(t *testing.T, may string, mayNot ...string) {
 	for _, w := range alone {
 		h := w.take(t, c, name(string(w)))
 		h.giveBack(t)
-		w.lined(t, c, name(string(w)), 0)
+		w.queued(t, c, name(string(w)), 0)
 	}
 	for _, url := range mayNot {
 		if err := open(t, url); !errors.Is(err, coordinator.ErrRefused) {

@@ -71,11 +71,11 @@ func (l *locking) unlock() {
 	}
 }
 
-// lined waits until so many contenders stand in line.
-func lined(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
+// lined waits until so many contenders are queued.
+func queued(t *testing.T, l *rwlock.RWLock, n int) []rwlock.Contender {
 	t.Helper()
 	var list []rwlock.Contender
-	eventually(t, 20*time.Second, "contenders in line", func() bool {
+	eventually(t, 20*time.Second, "contenders in the queue", func() bool {
 		var err error
 		if list, err = l.Contenders(within(t, 10*time.Second)); err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 		if together.Load() == 0 {
 			t.Error("no two readers ever shared it")
 		}
-		lined(t, newRWLock(t, s.client(t, 10*time.Second), name), 0)
+		queued(t, newRWLock(t, s.client(t, 10*time.Second), name), 0)
 	})
 }
 
@@ -139,7 +139,7 @@ func TestUncontendedReadAndWriteLocksAreOneRequestEach(t *testing.T) {
 }
 
 // spend fails unless do takes so many requests in one of ten runs. It takes more when ZooKeeper has reaped the empty
-// line meanwhile, when an etcd member lags and a read has to be repeated by quorum, and when a server stalls
+// queue meanwhile, when an etcd member lags and a read has to be repeated by quorum, and when a server stalls
 // so long that a hold begins to watch its own entry.
 func spend(t *testing.T, c meter, what string, want int, do func()) {
 	t.Helper()
@@ -173,7 +173,7 @@ func TestFiveWritersThenTwentyReaders(t *testing.T) {
 				lock = l.Lock
 			}
 			all = append(all, goLock(t, lock))
-			lined(t, keeper, i+2) // in this order
+			queued(t, keeper, i+2) // in this order
 		}
 		quiesce(t, c)
 		drained, events := c.requests(), c.events()
@@ -237,13 +237,13 @@ func TestWriterWakesExactlyTheReadersItAdmits(t *testing.T) {
 		var readers, later []*locking
 		for i := range 6 {
 			readers = append(readers, goLock(t, newRWLock(t, front.Client, name).RLock))
-			lined(t, keeper, i+2)
+			queued(t, keeper, i+2)
 		}
 		writer := goLock(t, newRWLock(t, next.Client, name).Lock)
-		lined(t, keeper, 8)
+		queued(t, keeper, 8)
 		for i := range 3 {
 			later = append(later, goLock(t, newRWLock(t, back.Client, name).RLock))
-			lined(t, keeper, i+9)
+			queued(t, keeper, i+9)
 		}
 		quiesce(t, front, back, next)
 		f, b, n := front.events(), back.events(), next.events()
@@ -295,9 +295,9 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		a, b := newRWLock(t, s.client(t, 10*time.Second), name), newRWLock(t, s.client(t, 10*time.Second), name)
 		w := goLock(t, a.Lock).wait()
 		reader := goLock(t, b.RLock)
-		lined(t, b, 2)
+		queued(t, b, 2)
 		writer := goLock(t, b.Lock)
-		lined(t, b, 3)
+		queued(t, b, 3)
 		r, err := a.RLock(w.Context())
 		if err != nil || r.Token() != w.Token() {
 			t.Fatalf("read within write: %v, %v", r, err)
@@ -312,9 +312,9 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		if _, err := a.Lock(r.Context()); !errors.Is(err, rwlock.ErrUpgrade) {
 			t.Errorf("upgrade = %v", err)
 		}
-		list := lined(t, b, 3)
+		list := queued(t, b, 3)
 		if list[0].Writer || !list[0].Holding || list[0].Token != w.Token() || !list[1].Holding || list[2].Holding {
-			t.Errorf("after the downgrade the line is %+v", list)
+			t.Errorf("after the downgrade the queue is %+v", list)
 		}
 		time.Sleep(400 * time.Millisecond) // the hold watches its new entry by now
 		if err := r.Err(); err != nil {

@@ -188,7 +188,7 @@ func TestZooKeeperDigestAndACL(t *testing.T) {
 	conn := s.zkConn(t, 5*time.Second)
 	acl, _, err := conn.GetACL("/" + root + "/mutex/job")
 	if err == nil && (len(acl) != 1 || acl[0].Scheme != "digest" || acl[0].Perms != zk.PermAll) {
-		t.Errorf("the line's ACL is %+v", acl)
+		t.Errorf("the queue's ACL is %+v", acl)
 	}
 	for what, url := range map[string]string{
 		"another user":   "zk://bob:hunter3@" + addr + "/" + root,

@@ -83,11 +83,11 @@ func (a *asking) wait() *semaphore.Permit {
 	return a.permit
 }
 
-// asked waits until so many contenders stand in line.
+// asked waits until so many contenders are queued.
 func asked(t *testing.T, s *semaphore.Semaphore, n int) semaphore.Listing {
 	t.Helper()
 	var l semaphore.Listing
-	eventually(t, 20*time.Second, "contenders in line", func() bool {
+	eventually(t, 20*time.Second, "contenders in the queue", func() bool {
 		var err error
 		if l, err = s.List(within(t, 10*time.Second)); err != nil {
 			t.Fatal(err)

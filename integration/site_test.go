@@ -85,7 +85,7 @@ type link struct {
 	*coordinator.Client
 	proxy   *netproxy.Proxy
 	counter *zkwire.Counter // on ZooKeeper
-	// join and leave match the requests that enter and leave a line.
+	// join and leave match the requests that enter and leave a queue.
 	join, leave netproxy.Match
 }
 
@@ -102,7 +102,7 @@ func (s site) link(t *testing.T, ttl time.Duration) link {
 	return link{s.client(t, ttl, proxy.Addr()), proxy, counter, netproxy.Named(join), leave}
 }
 
-// joined waits until the trap holds the reply to a join that was applied, as the probe sees it. ZooKeeper removes a line
+// joined waits until the trap holds the reply to a join that was applied, as the probe sees it. ZooKeeper removes a queue
 // that is empty, and refuses the join that comes next: that reply is let through, and the one after it is held.
 func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
 	t.Helper()
@@ -111,7 +111,7 @@ func (l link) joined(t *testing.T, trap *netproxy.Trap, probe *mutex.Mutex) {
 			t.Fatal(err)
 		}
 		for range 20 {
-			if inLine(t, probe) == 1 {
+			if inQueue(t, probe) == 1 {
 				return
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -198,7 +198,7 @@ func unlock(t testing.TB, l *mutex.Lock) {
 
 // inLine is how many contenders a name has. It asks once, and somebody has to answer: while servers are broken, awaitLine is
 // the one to use.
-func inLine(t testing.TB, m *mutex.Mutex) int {
+func inQueue(t testing.TB, m *mutex.Mutex) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), callBound)
 	defer cancel()
@@ -211,7 +211,7 @@ func inLine(t testing.TB, m *mutex.Mutex) int {
 
 // awaitLine waits until a name has so many contenders. Another session may have another server, which learns late of who came
 // and went, and a server may be away: that is no answer yet.
-func awaitLine(t testing.TB, m *mutex.Mutex, n int) {
+func awaitQueue(t testing.TB, m *mutex.Mutex, n int) {
 	t.Helper()
 	awaitCount(t, n, func(ctx context.Context) (int, error) {
 		list, err := m.Contenders(ctx)
@@ -232,7 +232,7 @@ func awaitCount(t testing.TB, want int, count func(context.Context) (int, error)
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %d in line; there are %d, %v", callBound, want, n, err)
+			t.Fatalf("not within %v: %d in the queue; there are %d, %v", callBound, want, n, err)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func shapes(t *testing.T, prefix, actual string) []*regexp.Regexp {
 	return all
 }
 
-// stored are all keys, or those nodes that are no parents of lines.
+// stored are all keys, or those nodes that are no parents of queues.
 func (s site) stored(t *testing.T, root string) []string {
 	t.Helper()
 	var all []string

@@ -124,8 +124,8 @@ func TestTryGivenUpWhileTheServiceIsSilentLeavesNothing(t *testing.T) {
 			cancel()
 			a.link.Heal()
 			time.Sleep(time.Second)
-			if n := len(a.svc.Snapshot(line)); n != 0 || a.session().Err() != nil {
-				t.Errorf("%d in line; session %v", n, a.session().Err())
+			if n := len(a.svc.Snapshot(queue)); n != 0 || a.session().Err() != nil {
+				t.Errorf("%d in the queue; session %v", n, a.session().Err())
 			}
 			l, err := b.m.TryLock(b.Context())
 			if err != nil {

@@ -30,8 +30,8 @@ func TestWaitCancelledWithOneOfOurErrorsReturnsThatErrorItself(t *testing.T) {
 				b.Errorf("Lock = %v, want %v itself", err, cause)
 			}
 			synctest.Wait()
-			if n := len(a.svc.Snapshot(line)); n != 1 || a.svc.Stats().Requests[memory.OpList] != before {
-				b.Errorf("%v: %d in line; the failed Lock asked who has it", cause, n)
+			if n := len(a.svc.Snapshot(queue)); n != 1 || a.svc.Stats().Requests[memory.OpList] != before {
+				b.Errorf("%v: %d in the queue; the failed Lock asked who has it", cause, n)
 			}
 			if err := b.session().Err(); err != nil {
 				b.Errorf("%v: session %v", cause, err)
@@ -41,7 +41,7 @@ func TestWaitCancelledWithOneOfOurErrorsReturnsThatErrorItself(t *testing.T) {
 	}
 }
 
-// TestLookCancelledWhileWaitingReturnsTheCauseItself: those behind whom it waits give up, so it looks at the line again, and is cancelled
+// TestLookCancelledWhileWaitingReturnsTheCauseItself: those behind whom it waits give up, so it looks at the queue again, and is cancelled
 // before the answer comes.
 func TestLookCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
 	for _, cause := range []error{errors.New("mine"), &coordinator.Error{Op: "unlock", Name: "jobs", Err: coordinator.ErrNotHeld, Maybe: true}} {
@@ -88,8 +88,8 @@ func TestLossOfOneClientDoesNotReachAnother(t *testing.T) {
 		if keep.Err() != nil {
 			b.Errorf("the other client's session: %v", keep.Err())
 		}
-		if n := len(a.svc.Snapshot(line)); n != 0 {
-			b.Errorf("%d in line", n)
+		if n := len(a.svc.Snapshot(queue)); n != 0 {
+			b.Errorf("%d in the queue", n)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestTryLockDoesNotWaitToLearnWhoHasIt(t *testing.T) {
 	})
 }
 
-// TestWaiterWhoseEntryWasRemovedIsTold: FIELD 17: it is told, and not sent to the end of the line in silence. A wait
+// TestWaiterWhoseEntryWasRemovedIsTold: FIELD 17: it is told, and not sent to the end of the queue in silence. A wait
 // of less than a second need not notice it.
 func TestWaiterWhoseEntryWasRemovedIsTold(t *testing.T) {
 	parties(t, func(a, b party) {
@@ -122,7 +122,7 @@ func TestWaiterWhoseEntryWasRemovedIsTold(t *testing.T) {
 			got <- err
 		}()
 		time.Sleep(2 * time.Second)
-		a.svc.Remove(line, a.svc.Snapshot(line)[1].Key)
+		a.svc.Remove(queue, a.svc.Snapshot(queue)[1].Key)
 		synctest.Wait()
 		a.unlock(l)
 		if err := <-got; !errors.Is(err, coordinator.ErrRemoved) {
@@ -131,11 +131,11 @@ func TestWaiterWhoseEntryWasRemovedIsTold(t *testing.T) {
 	})
 }
 
-// TestLockWaitsBehindAnEntryThatBatonDidNotWrite: FIELD 38 and 39. Another program that shares the line is never overtaken, and
+// TestLockWaitsBehindAnEntryThatBatonDidNotWrite: FIELD 38 and 39. Another program that shares the queue is never overtaken, and
 // its entry may have no value.
 func TestLockWaitsBehindAnEntryThatBatonDidNotWrite(t *testing.T) {
 	parties(t, func(a, _ party) {
-		foreign := a.svc.AddForeign(line)
+		foreign := a.svc.AddForeign(queue)
 		if _, err := a.m.TryLock(a.Context()); !errors.Is(err, coordinator.ErrTaken) {
 			a.Errorf("TryLock = %v", err)
 		}
@@ -144,7 +144,7 @@ func TestLockWaitsBehindAnEntryThatBatonDidNotWrite(t *testing.T) {
 			a.Errorf("listed as %+v, %v", list, err)
 		}
 		began := time.Now()
-		time.AfterFunc(time.Minute, func() { a.svc.Remove(line, foreign.Key) })
+		time.AfterFunc(time.Minute, func() { a.svc.Remove(queue, foreign.Key) })
 		a.unlock(a.lock())
 		if time.Since(began) != time.Minute {
 			a.Errorf("granted after %v", time.Since(began))

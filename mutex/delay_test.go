@@ -114,12 +114,12 @@ func TestLostHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestLockDelayOutlivesThoseWhoWaitForIt: the next in line is lost, gives up, or loses its entry, and the one after it waits all the same.
+// TestLockDelayOutlivesThoseWhoWaitForIt: the next in the queue is lost, gives up, or loses its entry, and the one after it waits all the same.
 func TestLockDelayOutlivesThoseWhoWaitForIt(t *testing.T) {
 	for name, end := range map[string]func(b party, cancel func()){
 		"lost":    func(b party, _ func()) { b.expire() },
 		"gave up": func(_ party, cancel func()) { cancel() },
-		"removed": func(b party, _ func()) { b.svc.Remove(line, b.svc.Snapshot(line)[0].ID) },
+		"removed": func(b party, _ func()) { b.svc.Remove(queue, b.svc.Snapshot(queue)[0].ID) },
 		"closed":  func(b party, _ func()) { _ = b.client.Close(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestTryLockDuringTheLockDelay(t *testing.T) {
 			t.Errorf("TryLock: %v", err)
 		}
 		synctest.Wait()
-		if n := len(b.svc.Snapshot(line)); n != 0 {
+		if n := len(b.svc.Snapshot(queue)); n != 0 {
 			t.Errorf("%d entries left", n)
 		}
 		l := b.lock()
@@ -234,7 +234,7 @@ func TestForeignNoteIsNamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.SetRecord(t.Context(), line, []byte("mine"), 0); err != nil {
+		if _, err := s.SetRecord(t.Context(), queue, []byte("mine"), 0); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := all[0].m.Lock(t.Context()); !errors.Is(err, coordinator.ErrRefused) {

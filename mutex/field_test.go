@@ -49,15 +49,15 @@ func TestCleanUpOfOneAttemptSparesTheNext(t *testing.T) {
 		}
 		l := a.lock()
 		time.Sleep(time.Minute)
-		if l.Err() != nil || len(a.svc.Snapshot(line)) != 1 {
-			t.Errorf("%v; the line is %v", l.Err(), a.svc.Snapshot(line))
+		if l.Err() != nil || len(a.svc.Snapshot(queue)) != 1 {
+			t.Errorf("%v; the queue is %v", l.Err(), a.svc.Snapshot(queue))
 		}
 		a.unlock(l)
 		b.unlock(b.lock())
 	})
 }
 
-// TestFailedUnlockHoldsNothing: FIELD 10 and 11. The hold is over, a later Lock stands in line behind the entry that is
+// TestFailedUnlockHoldsNothing: FIELD 10 and 11. The hold is over, a later Lock is queued behind the entry that is
 // still there, and is granted when that could be removed.
 func TestFailedUnlockHoldsNothing(t *testing.T) {
 	parties(t, func(a, _ party) {
@@ -96,7 +96,7 @@ func TestCleanUpOfARemovedEntryEnds(t *testing.T) {
 			got <- err
 		}()
 		synctest.Wait()
-		a.svc.Remove(line, a.svc.Snapshot(line)[1].Key)
+		a.svc.Remove(queue, a.svc.Snapshot(queue)[1].Key)
 		cancel()
 		<-got
 		time.Sleep(time.Minute)
@@ -126,7 +126,7 @@ func TestRefusedLockIsNotRepeated(t *testing.T) {
 	parties(t, func(a, _ party) {
 		a.session()
 		for _, op := range []memory.Op{memory.OpJoin, memory.OpAhead, memory.OpWatch} {
-			foreign := a.svc.AddForeign(line) // so that Lock has to look and to wait
+			foreign := a.svc.AddForeign(queue) // so that Lock has to look and to wait
 			before := a.svc.Stats().Requests[op]
 			a.on(op, memory.Fate{Err: refusal})
 			began := time.Now()
@@ -137,9 +137,9 @@ func TestRefusedLockIsNotRepeated(t *testing.T) {
 				t.Errorf("%s: %d requests", op, n)
 			}
 			synctest.Wait()
-			a.svc.Remove(line, foreign.Key)
-			if n := len(a.svc.Snapshot(line)); n != 0 {
-				t.Errorf("%s: %d left in line", op, n)
+			a.svc.Remove(queue, foreign.Key)
+			if n := len(a.svc.Snapshot(queue)); n != 0 {
+				t.Errorf("%s: %d left in the queue", op, n)
 			}
 		}
 		a.svc.OnRequest(nil)
@@ -174,7 +174,7 @@ func TestWaiterSurvivesAnOutage(t *testing.T) {
 		got := make(chan *mutex.Lock, 1)
 		go func() { got <- b.lock() }()
 		synctest.Wait()
-		place := a.svc.Snapshot(line)[1].Place
+		place := a.svc.Snapshot(queue)[1].Place
 		for range 3 {
 			a.svc.Stop()
 			time.Sleep(4 * time.Second)
@@ -183,7 +183,7 @@ func TestWaiterSurvivesAnOutage(t *testing.T) {
 			b.link.Reset()
 			time.Sleep(time.Second)
 		}
-		if now := a.svc.Snapshot(line)[1].Place; now != place || len(got) != 0 {
+		if now := a.svc.Snapshot(queue)[1].Place; now != place || len(got) != 0 {
 			t.Errorf("stood at %+v, stands at %+v", place, now)
 		}
 		a.unlock(l)
@@ -222,7 +222,7 @@ func TestHoldEndsBeforeItsEntryLeaves(t *testing.T) {
 		if l.Err() == nil || l.Context().Err() == nil {
 			t.Error("the hold goes on")
 		}
-		if len(a.svc.Snapshot(line)) != 1 {
+		if len(a.svc.Snapshot(queue)) != 1 {
 			t.Error("the entry has left before its hold ended")
 		}
 		next := a.take(context.WithoutCancel(l.Context()))

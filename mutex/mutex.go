@@ -27,7 +27,7 @@
 //
 // The hold is in the context: m.Lock(lock.Context()) re-enters, without a request, and so does
 // m.Lock(ctx) within Do. Each Lock wants its own Unlock; the last one frees the lock. A
-// context without the hold stands in line like everybody else, in the same
+// context without the hold is queued like everybody else, in the same
 // goroutine too.
 package mutex
 
@@ -41,7 +41,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// The kind of a mutex's line, and the mode of its contenders.
+// The kind of a mutex's queue, and the mode of its contenders.
 const (
 	kind = "mutex"
 	mode = "x"
@@ -50,7 +50,7 @@ const (
 // Mutex is a lock's name on a client. It has no state: two of the same name are
 // the same lock. It is safe for concurrent use.
 type Mutex struct {
-	line *recipes.Line
+	queue *recipes.Queue
 }
 
 // Option changes a default of a Mutex.
@@ -80,31 +80,31 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*Mutex, error) {
-	line, err := recipes.NewLine(c, kind, name, opts...)
+	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return &Mutex{line: line}, nil
+	return &Mutex{queue: queue}, nil
 }
 
 // Name is the mutex's name.
-func (m *Mutex) Name() string { return m.line.Name() }
+func (m *Mutex) Name() string { return m.queue.Name() }
 
 // Lock waits until the mutex is held, in the order of asking.
 //
 // On success the lock is the caller's to unlock. On failure nothing is held,
-// and the place in line is given up, in the background if need be. Errors: the
+// and the place in the queue is given up, in the background if need be. Errors: the
 // cause of ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in line; ErrRefused; ErrClosed.
+// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Exclusive: true})
 }
 
 // TryLock is Lock that does not wait its turn: if somebody holds or waits, it
 // returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
-// It leaves nothing in the line and wakes nobody. On ZooKeeper a follower that
+// It leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that
 // lags may still show a holder who has just left.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Exclusive: true, Try: true, Alone: true})
@@ -112,7 +112,7 @@ func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 
 func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	l := &Lock{mutex: m}
-	if err := m.line.AcquireInto(ctx, &l.hold, r); err != nil {
+	if err := m.queue.AcquireInto(ctx, &l.hold, r); err != nil {
 		return nil, err
 	}
 	return l, nil
@@ -136,7 +136,7 @@ func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error 
 // Contenders returns the holder and the waiters in order; it is empty when nobody holds. It
 // is what the service showed at one moment.
 func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
-	return m.line.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
+	return m.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
 // Lock is a held mutex: a handle that is unlocked once. It is safe for
@@ -146,7 +146,7 @@ type Lock struct {
 	mutex *Mutex
 }
 
-// Unlock gives the lock back; the next in line is admitted. It works with a ctx that is dead
+// Unlock gives the lock back; the next in the queue is admitted. It works with a ctx that is dead
 // already.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the

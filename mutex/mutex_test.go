@@ -20,7 +20,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-const line = driver.Line("mutex/jobs")
+const queue = driver.Queue("mutex/jobs")
 
 // party is one client with its mutex on the world's service.
 type party struct {
@@ -176,7 +176,7 @@ func TestHandleIsUnlockedOnce(t *testing.T) {
 		if err := outer.Unlock(a.Context()); !errors.Is(err, coordinator.ErrNotHeld) {
 			a.Errorf("late Unlock = %v", err)
 		}
-		if next.Err() != nil || len(a.svc.Snapshot(line)) != 1 {
+		if next.Err() != nil || len(a.svc.Snapshot(queue)) != 1 {
 			a.Error("a late Unlock released somebody else's hold")
 		}
 		b.unlock(next)
@@ -256,7 +256,7 @@ func (p party) session() *engine.Session {
 }
 
 // TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine: FIELD 9, 31 and 34: what ended the wait is never swallowed.
-func TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine(t *testing.T) {
+func TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheQueue(t *testing.T) {
 	mine := errors.New("mine")
 	parties(t, func(a, b party) {
 		l := a.lock()
@@ -281,7 +281,7 @@ func TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine(t *testing.T) {
 			}
 			cancel()
 			synctest.Wait()
-			if n := len(a.svc.Snapshot(line)); n != 1 {
+			if n := len(a.svc.Snapshot(queue)); n != 1 {
 				a.Errorf("%d entries after the wait was given up", n)
 			}
 		}
@@ -375,8 +375,8 @@ func TestRemovedEntryEndsTheHoldOnly(t *testing.T) {
 			a.Fatal(err)
 		}
 		time.Sleep(time.Second)
-		entry := a.svc.Snapshot(line)[0]
-		a.svc.Remove(line, entry.Key)
+		entry := a.svc.Snapshot(queue)[0]
+		a.svc.Remove(queue, entry.Key)
 		synctest.Wait()
 		if cause := context.Cause(l.Context()); !errors.Is(cause, coordinator.ErrRemoved) {
 			a.Errorf("cause %v", cause)
@@ -388,7 +388,7 @@ func TestRemovedEntryEndsTheHoldOnly(t *testing.T) {
 		if err := l.Unlock(a.Context()); !errors.Is(err, coordinator.ErrRemoved) {
 			a.Errorf("Unlock = %v", err)
 		}
-		if next.Err() != nil || len(a.svc.Snapshot(line)) != 1 {
+		if next.Err() != nil || len(a.svc.Snapshot(queue)) != 1 {
 			a.Error("Unlock of a removed hold deleted the next one")
 		}
 		b.unlock(next)
@@ -417,7 +417,7 @@ func TestWaiterOfALostSessionReturnsAndNeverWins(t *testing.T) {
 			a.Error("the waiter did not notice the end of its session")
 		}
 		a.unlock(l)
-		if n := len(a.svc.Snapshot(line)); n != 0 {
+		if n := len(a.svc.Snapshot(queue)); n != 0 {
 			a.Errorf("%d entries", n)
 		}
 	})

@@ -63,7 +63,7 @@ func TestObserverIsToldOfTheLifeOfALock(t *testing.T) {
 		if !slices.Equal(kinds, want) {
 			t.Errorf("told of %v, want %v", kinds, want)
 		}
-		if rel := e[event.Released]; rel.Duration != time.Minute || rel.Token != l.Token() || rel.Line != line || rel.Err != nil {
+		if rel := e[event.Released]; rel.Duration != time.Minute || rel.Token != l.Token() || rel.Queue != queue || rel.Err != nil {
 			t.Errorf("release was told as %+v", rel)
 		}
 
@@ -102,7 +102,7 @@ func TestLostHoldIsNeverSilent(t *testing.T) {
 		p.lock()
 		svc.Expire(p.session().ID())
 		synctest.Wait()
-		if s := out.String(); !strings.Contains(s, "hold lost") || !strings.Contains(s, string(line)) {
+		if s := out.String(); !strings.Contains(s, "hold lost") || !strings.Contains(s, string(queue)) {
 			t.Errorf("log: %s", s)
 		}
 		_ = p.client.Close(t.Context())

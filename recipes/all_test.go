@@ -24,9 +24,9 @@ import (
 
 // way is one way of asking for something on the name "n".
 type way struct {
-	name string
-	line driver.Line
-	ask  func(context.Context, *coordinator.Client) (held, error)
+	name  string
+	queue driver.Queue
+	ask   func(context.Context, *coordinator.Client) (held, error)
 }
 
 // held is what any of the recipes grants.
@@ -148,7 +148,7 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 					_ = c.Close(context.Background())
 				}
 				time.Sleep(2 * ttl)
-				if st := w.svc.Stats(); st.Sessions != 0 || st.Watches != 0 || len(w.svc.Snapshot(ask.line)) != 0 {
+				if st := w.svc.Stats(); st.Sessions != 0 || st.Watches != 0 || len(w.svc.Snapshot(ask.queue)) != 0 {
 					t.Errorf("left behind: %+v", st)
 				}
 			})

@@ -14,14 +14,14 @@ import (
 // attempt is one contender on its way from Acquire to a hold.
 type attempt struct {
 	Request
-	line    *Line
+	queue   *Queue
 	session *engine.Session
 	info    info
 	value   []byte
 	record  driver.Version // of the terms that Rule comes from
 	joined  driver.Joined
 	last    bool // nobody could be behind it and take it for a waiter
-	first   bool // it was admitted as the first in line
+	first   bool // it was admitted as the first in the queue
 	waited  bool // it was not admitted at once
 
 	// What it knows of the record; see Terms.
@@ -36,12 +36,12 @@ type attempt struct {
 }
 
 // acquire is Acquire without re-entry.
-func (l *Line) acquire(ctx context.Context, h *Hold, r Request) error {
+func (l *Queue) acquire(ctx context.Context, h *Hold, r Request) error {
 	if r.Payload == nil {
 		r.Payload = l.payload
 	}
 	began := time.Now()
-	a := &attempt{Request: r, line: l, info: info{
+	a := &attempt{Request: r, queue: l, info: info{
 		Identity: l.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}}
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, event.NotGranted, err)
@@ -56,7 +56,7 @@ func (l *Line) acquire(ctx context.Context, h *Hold, r Request) error {
 
 // observe tells how the attempt has ended.
 func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind, err error) {
-	e := event.Event{Kind: kind, Op: a.Op, Line: a.line.line, Token: a.joined.Token, Context: ctx,
+	e := event.Event{Kind: kind, Op: a.Op, Queue: a.queue.queue, Token: a.joined.Token, Context: ctx,
 		Duration: time.Since(began), Waited: a.waited, Err: err}
 	if a.session != nil {
 		e.Session = a.session.ID()
@@ -64,13 +64,13 @@ func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind,
 	if a.waited && err == nil {
 		e.HandOver = time.Since(a.told)
 	}
-	a.line.client.Observe(e)
+	a.queue.client.Observe(e)
 }
 
 // win takes the attempt to where it is granted. When it fails, it has seen to
-// it that nothing stays in the line.
+// it that nothing stays in the queue.
 func (a *attempt) win(ctx context.Context) (err error) {
-	if a.value, err = a.line.encode(a.info); err != nil {
+	if a.value, err = a.queue.encode(a.info); err != nil {
 		return err
 	}
 	err = a.join(ctx)
@@ -89,19 +89,19 @@ func (a *attempt) win(ctx context.Context) (err error) {
 		err = a.session.Check(ctx)
 	}
 	if err != nil {
-		a.session.Abandon(a.line.line, a.joined.Place)
+		a.session.Abandon(a.queue.queue, a.joined.Place)
 		return a.taken(ctx, err)
 	}
 	return nil
 }
 
-// join puts a contender into the line. When the service answers that the
-// session was over before, this attempt has not stood in line yet, and is made
-// once more on a new session. When the record has changed since this line read
+// join puts a contender into the queue. When the service answers that the
+// session was over before, this attempt has not was queued yet, and is made
+// once more on a new session. When the record has changed since this queue read
 // it, it is read again.
 func (a *attempt) join(ctx context.Context) (err error) {
 	for sessions := 0; ; {
-		if a.session, err = a.line.client.Session(ctx); err != nil {
+		if a.session, err = a.queue.client.Session(ctx); err != nil {
 			return err
 		}
 		if err = a.agree(ctx); err == nil && a.Try && !a.Alone {
@@ -111,17 +111,17 @@ func (a *attempt) join(ctx context.Context) (err error) {
 			if a.Terms != nil && a.Terms.Mode != nil {
 				a.Mode = a.Terms.Mode(a.record)
 			}
-			a.joined, err = a.session.Join(ctx, a.line.line, driver.Contender{
+			a.joined, err = a.session.Join(ctx, a.queue.queue, driver.Contender{
 				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record, Follows: a.Terms == nil})
 		}
 		switch {
 		case err == nil:
-			// Whoever joins a line and is no attempt, as Examine does, is
+			// Whoever joins a queue and is no attempt, as Examine does, is
 			// neither granted nor not, and nobody is told of it.
-			a.line.client.Observe(event.Event{Kind: event.Joined, Session: a.session.ID(), Line: a.line.line, Token: a.joined.Token})
+			a.queue.client.Observe(event.Event{Kind: event.Joined, Session: a.session.ID(), Queue: a.queue.queue, Token: a.joined.Token})
 			return nil
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
-			a.line.record.Store(nil)
+			a.queue.record.Store(nil)
 		case sessions == 0 && lostBefore(ctx, err):
 			sessions++
 		default:
@@ -141,10 +141,10 @@ func ended(ctx context.Context, err error) error {
 
 // wait returns nil once the rule admits the contender. After each leaving among
 // those it watches it looks again, since the one ahead may have left without
-// ever holding; unless it left as the first in line.
+// ever holding; unless it left as the first in the queue.
 func (a *attempt) wait(ctx context.Context) error {
 	if a.joined.First && a.Rule(nil).Admitted {
-		a.first, a.last = true, true // whoever is behind sees it first in line
+		a.first, a.last = true, true // whoever is behind sees it first in the queue
 		return nil
 	}
 	a.share()
@@ -189,7 +189,7 @@ func (a *attempt) glance() Verdict {
 	return Verdict{}
 }
 
-// judge looks at the line until that tells whether the contender is admitted, or whom it waits for.
+// judge looks at the queue until that tells whether the contender is admitted, or whom it waits for.
 func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err error) {
 	for {
 		view, err := a.look(ctx)
@@ -222,9 +222,9 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err erro
 }
 
 // wouldAdmit returns ErrTaken if the rule would not admit a contender that joined
-// now, so that a Try that fails has not touched the line.
+// now, so that a Try that fails has not touched the queue.
 func (a *attempt) wouldAdmit(ctx context.Context) error {
-	view, err := a.session.Ahead(ctx, a.line.line, driver.Place{})
+	view, err := a.session.Ahead(ctx, a.queue.queue, driver.Place{})
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (a *attempt) wouldAdmit(ctx context.Context) error {
 const askWho = time.Second
 
 // taken makes the error of a Try that found the name taken, with the first in
-// line if one more short request tells who that is. Other errors it leaves
+// queue if one more short request tells who that is. Other errors it leaves
 // alone, and so it does when ctx has ended, for its cause may be the ErrTaken
 // of somebody else.
 func (a *attempt) taken(ctx context.Context, err error) error {
@@ -254,9 +254,9 @@ func (a *attempt) taken(ctx context.Context, err error) error {
 	}
 	ask, cancel := context.WithTimeout(ctx, askWho)
 	defer cancel()
-	e := &TakenError{Op: a.Op, Name: a.line.name}
-	if first, err := a.session.List(ask, a.line.line, 1); err == nil && len(first) > 0 {
-		e.Holder = a.line.contender(first[0])
+	e := &TakenError{Op: a.Op, Name: a.queue.name}
+	if first, err := a.session.List(ask, a.queue.queue, 1); err == nil && len(first) > 0 {
+		e.Holder = a.queue.contender(first[0])
 		e.Holder.Holding = true
 	}
 	return e

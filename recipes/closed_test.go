@@ -62,11 +62,11 @@ func everything(t *testing.T, c *coordinator.Client) map[string]any {
 	term, err := e.Campaign(ctx, []byte("v"))
 	has("term", term, err)
 	all["health"] = &election.Health{}
-	line, err := recipes.NewLine(c, "custom", "n")
-	has("line", line, err)
-	hold, err := line.Acquire(ctx, recipes.Request{Mode: "x", Rule: recipes.Exclusive})
+	queue, err := recipes.NewQueue(c, "custom", "n")
+	has("queue", queue, err)
+	hold, err := queue.Acquire(ctx, recipes.Request{Mode: "x", Rule: recipes.Exclusive})
 	has("hold", hold, err)
-	all["follower"] = line.Follow()
+	all["follower"] = queue.Follow()
 	return all
 }
 
@@ -83,8 +83,8 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 	switch {
 	case typ == reflect.TypeFor[context.Context]():
 		return reflect.ValueOf(context.Background())
-	case typ == reflect.TypeFor[driver.Line]():
-		return reflect.ValueOf(driver.Line("mutex/n"))
+	case typ == reflect.TypeFor[driver.Queue]():
+		return reflect.ValueOf(driver.Queue("mutex/n"))
 	case typ == reflect.TypeFor[driver.Contender]():
 		return reflect.ValueOf(driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 	case typ == reflect.TypeFor[fence.Sequencer]():
@@ -142,7 +142,7 @@ func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool
 // fine is which methods do their work without the service, and what they return after Close.
 var fine = map[string]error{
 	"client.Close": nil, // the outcome of the first
-	"client.Line":  nil, // asks nobody
+	"client.Queue": nil, // asks nobody
 	// Giving back what Close has given back already: the first to ask is told why, the next that there is nothing.
 	"lock.Unlock": coordinator.ErrNotHeld, "write lock.Unlock": coordinator.ErrNotHeld, "downgraded lock.Unlock": coordinator.ErrNotHeld,
 	"permit.Release": coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,

@@ -9,10 +9,10 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// holdKey finds the grant of a line in a context.
+// holdKey finds the grant of a queue in a context.
 type holdKey struct {
 	client *engine.Client
-	line   driver.Line
+	queue  driver.Queue
 }
 
 // holdContext is the context of a handle. It ends with the context it embeds, takes its values
@@ -57,9 +57,9 @@ func (c *holdContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value returns the grant for its own line, and else what the contexts have.
+// Value returns the grant for its own queue, and else what the contexts have.
 func (c *holdContext) Value(key any) any {
-	if k, ok := key.(holdKey); ok && k == (holdKey{c.grant.line.client, c.grant.line.line}) {
+	if k, ok := key.(holdKey); ok && k == (holdKey{c.grant.queue.client, c.grant.queue.queue}) {
 		return c.grant
 	}
 	if v := c.Context.Value(key); v != nil {
@@ -83,7 +83,7 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	defer func() {
 		stop()
-		released := h.ctx.grant.line.describe(context.Background(), undo, h.Release(ctx))
+		released := h.ctx.grant.queue.describe(context.Background(), undo, h.Release(ctx))
 		cancel(nil)
 		switch {
 		case err == nil:

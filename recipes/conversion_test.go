@@ -73,7 +73,7 @@ func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
 			wg.Wait()
 			synctest.Wait()
 			if w.modes() != "" {
-				w.Fatalf("left in the line: %q", w.modes())
+				w.Fatalf("left in the queue: %q", w.modes())
 			}
 		}
 	})

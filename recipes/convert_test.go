@@ -108,12 +108,12 @@ func TestOwnConversionIsNotTakenForARemoval(t *testing.T) {
 		w.a.link.Delay(time.Millisecond, time.Millisecond) // the watch and the conversion are answered at one moment
 		var wg sync.WaitGroup
 		for i := range 4 {
-			l, err := recipes.NewLine(w.a.client, "test", fmt.Sprint("line", i))
+			l, err := recipes.NewQueue(w.a.client, "test", fmt.Sprint("queue", i))
 			if err != nil {
 				w.Fatal(err)
 			}
 			wg.Go(func() {
-				h := w.hold(party{line: l}, w.Context(), write)
+				h := w.hold(party{queue: l}, w.Context(), write)
 				time.Sleep(300 * time.Millisecond)
 				for i := range 600 {
 					wantErr(w.T, h.Convert(w.Context(), fmt.Sprint("m", i)))
@@ -214,13 +214,13 @@ func TestHeldModeIsTakenWhenTheHoldLasts(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.Context())
 		next := make(chan *recipes.Hold, 1)
 		go func() {
-			h, _ := w.b.line.Acquire(w.Context(), r)
+			h, _ := w.b.queue.Acquire(w.Context(), r)
 			next <- h
 		}()
 		synctest.Wait()
 		gone := make(chan error, 1)
 		go func() {
-			_, err := w.a.line.Acquire(ctx, write)
+			_, err := w.a.queue.Acquire(ctx, write)
 			gone <- err
 		}()
 		synctest.Wait()

@@ -43,7 +43,7 @@ func (a *attempt) share() {
 		return
 	}
 	a.sharing = willing
-	watched, stop := a.session.QueueWatched(a.line.line, func() {})
+	watched, stop := a.session.QueueWatched(a.queue.queue, func() {})
 	stop()
 	if watched {
 		a.sharing = now
@@ -60,7 +60,7 @@ var errCompany = errors.New("others watch the queue")
 func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
 	alone, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watched, stop := a.session.QueueWatched(a.line.line, func() { cancel(errCompany) })
+	watched, stop := a.session.QueueWatched(a.queue.queue, func() { cancel(errCompany) })
 	defer stop()
 	if watched {
 		a.sharing = now
@@ -81,7 +81,7 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 	for asked := a.record; ; {
 		var other bool // record, of which nobody was asked yet
 		record := asked
-		err := a.session.WatchQueue(ctx, a.line.line, a.joined.Place, a.record, func(v engine.QueueView) bool {
+		err := a.session.WatchQueue(ctx, a.queue.queue, a.joined.Place, a.record, func(v engine.QueueView) bool {
 			own := v.At(a.joined.Place)
 			if admitted = a.Rule(v.Places[:own:own]).Admitted; admitted {
 				a.last = shared(v.Places, own)

@@ -20,8 +20,8 @@ func TestDeadWaiterAnywhereLeavesTheOrderOfTheRest(t *testing.T) {
 		dead = append(dead, w.queue(ctx, ask, victim))
 		w.links[victim].Cut()
 		time.Sleep(ttl + time.Second)
-		if n := len(w.svc.Snapshot(ask.line)); n != 3 {
-			w.Fatalf("%d in line", n)
+		if n := len(w.svc.Snapshot(ask.queue)); n != 3 {
+			w.Fatalf("%d in the queue", n)
 		}
 		if b.over() || c.over() || h.err() != nil {
 			w.Errorf("admitted beside the holder: %v, %v; it says %v", b.over(), c.over(), h.err())
@@ -93,7 +93,7 @@ func TestDeadReaderHoldsAWriterUpForOneTTL(t *testing.T) {
 
 // TestCallGivenUpAtTheMomentOfItsGrant walks the end of the caller's context over the grant: before the holder lets go, while the
 // notice is under way, between the look and its answer, after it. The call returns a hold or an error, and with an error there
-// is nothing in the line.
+// is nothing in the queue.
 func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		first := ask
@@ -121,8 +121,8 @@ func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
 				refused++
 			}
 			time.Sleep(time.Second)
-			if n := len(w.svc.Snapshot(ask.line)); n != 0 {
-				w.Fatalf("step %d: %v, and %d in line", step, a.err, n)
+			if n := len(w.svc.Snapshot(ask.queue)); n != 0 {
+				w.Fatalf("step %d: %v, and %d in the queue", step, a.err, n)
 			}
 		}
 		if granted == 0 || refused == 0 {

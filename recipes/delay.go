@@ -37,9 +37,9 @@ func (o options) checkDelay(name string) error {
 	return nil
 }
 
-// RefuseLockDelay returns an error if the line has a lock-delay: for recipes,
+// RefuseLockDelay returns an error if the queue has a lock-delay: for recipes,
 // of the given name, whose holders do not exclude each other.
-func RefuseLockDelay(l *Line, recipe string) error {
+func RefuseLockDelay(l *Queue, recipe string) error {
 	if l.delay == 0 {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (e *DelayError) Error() string {
 // Unwrap returns coordinator.ErrTaken.
 func (e *DelayError) Unwrap() error { return coordinator.ErrTaken }
 
-// note is the record of a line with a lock-delay: who held last.
+// note is the record of a queue with a lock-delay: who held last.
 type note struct {
 	Token driver.Token `json:"token"`
 	Held  bool         `json:"held"` // it has not released
@@ -77,12 +77,12 @@ func (n note) encode() []byte {
 // a note of its own. Before it returns nil nothing is granted: whoever dies on
 // the way has the next one wait as long.
 func (a *attempt) rest(ctx context.Context) error {
-	if a.line.delay == 0 || !a.Exclusive {
+	if a.queue.delay == 0 || !a.Exclusive {
 		return nil
 	}
-	own := note{Token: a.joined.Token, Held: true, Delay: a.line.delay.Milliseconds()}
+	own := note{Token: a.joined.Token, Held: true, Delay: a.queue.delay.Milliseconds()}
 	for {
-		r, err := a.session.Record(ctx, a.line.line, driver.Any)
+		r, err := a.session.Record(ctx, a.queue.queue, driver.Any)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (a *attempt) rest(ctx context.Context) error {
 			case err != nil:
 				return err
 			case left > 0 && a.Try:
-				return &DelayError{Op: a.Op, Name: a.line.name, Delay: left}
+				return &DelayError{Op: a.Op, Name: a.queue.name, Delay: left}
 			case left > 0:
 				if err := a.sleep(ctx, left); err != nil {
 					return err
@@ -108,7 +108,7 @@ func (a *attempt) rest(ctx context.Context) error {
 				continue // somebody may have written meanwhile
 			}
 		}
-		a.noted, err = a.session.SetRecord(ctx, a.line.line, own.encode(), r.Version)
+		a.noted, err = a.session.SetRecord(ctx, a.queue.queue, own.encode(), r.Version)
 		switch {
 		case err == nil:
 			return nil
@@ -118,7 +118,7 @@ func (a *attempt) rest(ctx context.Context) error {
 	}
 }
 
-// vacancy is when an attempt that stood first in line has seen the note of one
+// vacancy is when an attempt that stood first in the queue has seen the note of one
 // who was lost. As long as the note has that version, nobody has held since; so
 // attempts that end too soon add up.
 type vacancy struct {
@@ -128,17 +128,17 @@ type vacancy struct {
 }
 
 // left is how much is left of a lock-delay. That the contender stands first in
-// line after the note was read says that whoever left the note is lost: without
+// queue after the note was read says that whoever left the note is lost: without
 // that look it might be a holder of now, and this contender one of the past.
 func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Duration) (time.Duration, error) {
-	view, err := a.session.Ahead(ctx, a.line.line, a.joined.Place)
+	view, err := a.session.Ahead(ctx, a.queue.queue, a.joined.Place)
 	if err != nil {
 		return 0, err
 	}
 	if len(view.Ahead) > 0 { // it cannot be, and would be no reason to hold
 		return delay, nil
 	}
-	v := &a.line.vacancy
+	v := &a.queue.vacancy
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.known != known {
@@ -149,7 +149,7 @@ func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Dur
 
 // sleep waits out a lock-delay.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
-	a.line.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "line", a.line.line, "token", a.joined.Token, "delay", d)
+	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "queue", a.queue.queue, "token", a.joined.Token, "delay", d)
 	if !a.waited {
 		a.waits()
 	}
@@ -171,8 +171,8 @@ func (g *grant) takeBack(ctx context.Context) {
 	if g.noted == 0 {
 		return
 	}
-	if _, err := g.session.SetRecord(ctx, g.line.line, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
-		g.line.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
-			"line", g.line.line, "token", g.token, "error", err)
+	if _, err := g.session.SetRecord(ctx, g.queue.queue, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
+		g.queue.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
+			"queue", g.queue.queue, "token", g.token, "error", err)
 	}
 }

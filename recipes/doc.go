@@ -1,6 +1,6 @@
-// Package recipes has what all of Baton's recipes share: the waiting line, the rules
+// Package recipes has what all of Baton's recipes share: the waiting queue, the rules
 // that admit contenders, and the holds that they get. Package mutex, for one, is the rule
-// [Exclusive] on a [Line] and a handle.
+// [Exclusive] on a [Queue] and a handle.
 //
 // # A contender's way
 //
@@ -20,7 +20,7 @@
 // # Why looking is safe
 //
 // Places ahead of a contender can only vanish: new ones come in behind. So a view of the
-// line that is older than the present, but not older than the contender's own entry,
+// queue that is older than the present, but not older than the contender's own entry,
 // may still show somebody who has left, and the contender watches him and is told at once; it
 // never lacks somebody who is there. See [Rule].
 //
@@ -33,8 +33,8 @@
 //
 // # Terms
 //
-// What all contenders of a line must agree on, a limit for instance, is in the
-// line's record. Joining is on condition that the record is still the one that
+// What all contenders of a queue must agree on, a limit for instance, is in the
+// queue's record. Joining is on condition that the record is still the one that
 // the contender has read: see [Terms].
 //
 // # Writing a recipe

@@ -13,7 +13,7 @@ import (
 )
 
 // The client's session ends by its clock, and the service still has it, with all its entries: nothing that the client sends there is
-// heard. It asks again, on a new session, while its own old entry stands in the line.
+// heard. It asks again, on a new session, while its own old entry stands in the queue.
 
 // deafen has the service hear no more of one session: it does not renew, and cannot be ended.
 func (w place) deafen(i int) {
@@ -35,13 +35,13 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 			w.Fatalf("the session ended with %v after %v", old.err(), time.Since(began))
 		}
 		again := w.queue(context.Background(), ask, 0)
-		if again.over() || len(w.svc.Snapshot(ask.line)) != 2 {
-			w.Fatalf("with its own old entry there: over %v, %v, %d in line", again.over(), again.err, len(w.svc.Snapshot(ask.line)))
+		if again.over() || len(w.svc.Snapshot(ask.queue)) != 2 {
+			w.Fatalf("with its own old entry there: over %v, %v, %d in the queue", again.over(), again.err, len(w.svc.Snapshot(ask.queue)))
 		}
 		if err := old.release(context.Background()); !lost(err) {
 			w.Errorf("release of the old hold = %v", err)
 		}
-		if len(w.svc.Snapshot(ask.line)) != 2 {
+		if len(w.svc.Snapshot(ask.queue)) != 2 {
 			w.Error("the release of a lost hold deleted an entry")
 		}
 		h := w.granted(again)
@@ -54,7 +54,7 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 		if err := old.release(context.Background()); !errors.Is(err, coordinator.ErrNotHeld) {
 			w.Errorf("second release of the old hold = %v", err)
 		}
-		if h.err() != nil || len(w.svc.Snapshot(ask.line)) != 1 {
+		if h.err() != nil || len(w.svc.Snapshot(ask.queue)) != 1 {
 			w.Errorf("the new hold was touched: %v", h.err())
 		}
 		w.giveBack(h)
@@ -62,7 +62,7 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 }
 
 // TestNoReentryRestsOnAnEarlierSession: neither into a lost hold nor from one kind to another. A context that carries the lost hold, and
-// has no end itself, is one like any other: whoever asks with it stands in line.
+// has no end itself, is one like any other: whoever asks with it is queued.
 func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		old := w.take(ask, 0)
@@ -70,7 +70,7 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 		<-old.ctx.Done()
 		for range 2 { // while the old entry stands, and when it has gone
 			for _, how := range append(ways(), reading) {
-				if how.line != ask.line {
+				if how.queue != ask.queue {
 					continue
 				}
 				if h, err := how.ask(old.ctx, w.all[0]); !lost(err) {
@@ -79,7 +79,7 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(old.ctx), 100*time.Millisecond)
 				h, err := how.ask(ctx, w.all[0])
 				cancel()
-				stands := len(w.svc.Snapshot(ask.line)) > 0 && (ask.name != reading.name || how.name != reading.name)
+				stands := len(w.svc.Snapshot(ask.queue)) > 0 && (ask.name != reading.name || how.name != reading.name)
 				switch {
 				case err == nil && (h.session == old.session || h.token <= old.token):
 					w.Errorf("%s re-entered the lost hold: %+v", how.name, h)
@@ -91,8 +91,8 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 			}
 			time.Sleep(2 * ttl)
 		}
-		if n := len(w.svc.Snapshot(ask.line)); n != 0 {
-			w.Errorf("%d in line", n)
+		if n := len(w.svc.Snapshot(ask.queue)); n != 0 {
+			w.Errorf("%d in the queue", n)
 		}
 		if err := old.release(context.Background()); !lost(err) {
 			w.Errorf("release = %v", err)
@@ -187,7 +187,7 @@ func TestWaiterOfALostSessionReturnsAtOnceAndNeverWins(t *testing.T) {
 				next := w.granted(behind)
 				w.links[1].Heal()
 				synctest.Wait()
-				if next.err() != nil || len(w.svc.Snapshot(ask.line)) != 1 {
+				if next.err() != nil || len(w.svc.Snapshot(ask.queue)) != 1 {
 					w.Errorf("the next one was disturbed: %v", next.err())
 				}
 				w.giveBack(next)

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// This file walks through all states of a small line of readers ("r"), writers ("w") and writers that go on as readers ("d"):
+// This file walks through all states of a small queue of readers ("r"), writers ("w") and writers that go on as readers ("d"):
 // every order of joining, looking, waiting, converting, leaving and giving up, with every view that is as old as the
 // contract allows. What the rules and the conversion promise must hold in each.
 
@@ -34,7 +34,7 @@ type actor struct {
 	watched string
 }
 
-// state is the line at all its revisions, and its contenders.
+// state is the queue at all its revisions, and its contenders.
 type state struct {
 	history []string // each "0w0 1r0": contender, mode, conversions
 	actors  []actor
@@ -51,7 +51,7 @@ func (s state) key() string {
 	return string(b)
 }
 
-// next returns a copy with the line and one actor changed.
+// next returns a copy with the queue and one actor changed.
 func (s state) next(line string, i int, a actor) state {
 	n := state{s.history, slices.Clone(s.actors)}
 	if line != s.line() {
@@ -63,7 +63,7 @@ func (s state) next(line string, i int, a actor) state {
 
 func entries(line string) []string { return strings.Fields(line) }
 
-// without is the line when a contender has left, and with when its entry was replaced.
+// without is the queue when a contender has left, and with when its entry was replaced.
 func without(line string, i int) string { return with(line, i, "") }
 
 func with(line string, i int, entry string) string {
@@ -186,7 +186,7 @@ func (s state) admittedBefore(i, index int) bool {
 	return false
 }
 
-func TestEveryStateOfAShortLineIsSafeAndGoesOn(t *testing.T) {
+func TestEveryStateOfAShortQueueIsSafeAndGoesOn(t *testing.T) {
 	for _, p := range []string{"rdw", "drr", "ddw", "ddd", "wwr"} { // in every order of joining
 		t.Run(p, func(t *testing.T) {
 			start := state{history: []string{""}}

@@ -17,7 +17,7 @@ func FuzzEntryValue(f *testing.F) {
 		f.Add([]byte(v))
 	}
 	f.Fuzz(func(t *testing.T, value []byte) {
-		c := new(Line).contender(driver.Entry{Token: 7, Value: value})
+		c := new(Queue).contender(driver.Entry{Token: 7, Value: value})
 		if c.Token != 7 {
 			t.Errorf("%q: %+v", value, c)
 		}
@@ -36,7 +36,7 @@ func FuzzEntryValueRoundTrip(f *testing.F) {
 		if i.Since.Year() < 1 || i.Since.Year() > 9999 || identity == "" {
 			return
 		}
-		c := new(Line).contender(driver.Entry{Value: i.encode()})
+		c := new(Queue).contender(driver.Entry{Value: i.encode()})
 		if !bytes.Equal(c.Payload, payload) || !c.Since.Equal(i.Since) || c.Identity == "" {
 			t.Errorf("%+v is shown as %+v", i, c)
 		}

@@ -14,11 +14,11 @@ import (
 
 // grant is one entry that was admitted, shared by the holds that re-entered it.
 type grant struct {
-	line    *Line
+	queue   *Queue
 	session *engine.Session
 	token   driver.Token
 	since   time.Time
-	passes  driver.Place // its place for as long as it excludes everybody else and stands first in line; or zero
+	passes  driver.Place // its place for as long as it excludes everybody else and stands first in the queue; or zero
 
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
@@ -58,7 +58,7 @@ func (l *level) end(cause error) {
 // hold makes h the first hold of the grant that the attempt has won.
 func (a *attempt) hold(ctx context.Context, h *Hold) {
 	g := &grant{
-		line: a.line, session: a.session, token: a.joined.Token, since: time.Now(),
+		queue: a.queue, session: a.session, token: a.joined.Token, since: time.Now(),
 		place: a.joined.Place, info: a.info, value: a.value, held: a.Held,
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
@@ -97,7 +97,7 @@ func (g *grant) writeLock() chan struct{} {
 // ctx, but not its end: a ctx that bounded the wait must not bound the hold.
 // The caller holds g.mu.
 func (g *grant) handle(ctx context.Context, h *Hold, l *level) {
-	if (g.low != nil || g.line.maxHold > 0) && l.count == 0 {
+	if (g.low != nil || g.queue.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
 		if g.overtime != nil && g.overtime.tooLong {
 			l.end(ErrHeldTooLong)
@@ -116,15 +116,15 @@ func (g *grant) holds() int {
 	return g.top.count + g.low.count
 }
 
-// ErrOtherMode says that the context carries a hold of the line, but in a mode that cannot be
+// ErrOtherMode says that the context carries a hold of the queue, but in a mode that cannot be
 // entered in the one asked for.
-var ErrOtherMode = fmt.Errorf("%w: the line is held by the caller's context in another mode", coordinator.ErrInvalid)
+var ErrOtherMode = fmt.Errorf("%w: the queue is held by the caller's context in another mode", coordinator.ErrInvalid)
 
 // reenter makes h one more handle of the grant that ctx carries, if that is of
-// this line and not over. Otherwise the caller stands in line like everybody
+// this queue and not over. Otherwise the caller is queued like everybody
 // else. A grant whose mode does not include the one asked for is refused:
 // waiting for oneself would never end.
-func (l *Line) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, err error) {
+func (l *Queue) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, err error) {
 	g, _ := ctx.Value(l.key).(*grant)
 	if g == nil || r.Fresh || g.unlooked(ctx).Err() != nil {
 		return false, nil
@@ -225,7 +225,7 @@ func (g *grant) settled() {
 func (g *grant) watchSelf() {
 	for {
 		place := g.standing() // not while it is being converted: the watch would be told of that
-		if g.session.Await(g.ctx, g.line.line, place) != nil {
+		if g.session.Await(g.ctx, g.queue.queue, place) != nil {
 			return // released, or lost with the session, which is reported as that
 		}
 		if g.standing() == place {
@@ -237,7 +237,7 @@ func (g *grant) watchSelf() {
 	}
 }
 
-// removed ends a grant whose entry is not in the line any more. Nothing is left
+// removed ends a grant whose entry is not in the queue any more. Nothing is left
 // to leave, but a late request to join may be to come, and whoever is told to
 // stop may never release what he has lost.
 func (g *grant) removed() {
@@ -247,7 +247,7 @@ func (g *grant) removed() {
 	g.mu.Lock()
 	place := g.place
 	g.mu.Unlock()
-	g.session.Abandon(g.line.line, place)
+	g.session.Abandon(g.queue.queue, place)
 	g.lost()
 }
 
@@ -272,9 +272,9 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 	g.mu.Lock()
 	long := g.timed()
 	g.mu.Unlock()
-	c := g.line.client
-	c.Log().Warn("baton: hold lost", "line", g.line.line, "token", g.token, "session", g.session.ID(),
+	c := g.queue.client
+	c.Log().Warn("baton: hold lost", "queue", g.queue.queue, "token", g.token, "session", g.session.ID(),
 		"held", held, "error", cause)
-	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Line: g.line.line,
+	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Queue: g.queue.queue,
 		Token: g.token, Duration: held, Long: long, Err: cause})
 }

@@ -40,29 +40,29 @@ type countedSession struct {
 // Capabilities are the session's, with what is replaced.
 func (s countedSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
-func (s countedSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (s countedSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	s.c.looks.Add(1)
-	return s.Full.Ahead(ctx, line, own)
+	return s.Full.Ahead(ctx, queue, own)
 }
 
-func (s countedSession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+func (s countedSession) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	s.c.watches.Add(1)
-	return s.Full.Watch(ctx, line, places...)
+	return s.Full.Watch(ctx, queue, places...)
 }
 
-func (s countedSession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+func (s countedSession) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 	s.c.follows.Add(1)
-	return s.Full.Follow(ctx, line, own, ahead)
+	return s.Full.Follow(ctx, queue, own, ahead)
 }
 
-func (s countedSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s countedSession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	s.c.passes.Add(1)
-	return s.Full.Pass(ctx, line, own)
+	return s.Full.Pass(ctx, queue, own)
 }
 
-func (s countedSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s countedSession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	s.c.leaves.Add(1)
-	return s.Full.Leave(ctx, line, own)
+	return s.Full.Leave(ctx, queue, own)
 }
 
 // made is what one client has called.
@@ -188,7 +188,7 @@ func TestHandOverNeedsNoLook(t *testing.T) {
 	}
 }
 
-// TestWaiterLooksBehindOneThatDidNotPass: that one was not the first in line.
+// TestWaiterLooksBehindOneThatDidNotPass: that one was not the first in the queue.
 func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		first, second, third := a.lock(), b.lock(), c.lock()
@@ -209,10 +209,10 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 }
 
 // TestSecondInLineLooksIfNobodyPassed: an operator may have removed it together with the first.
-func TestSecondInLineLooksIfNobodyPassed(t *testing.T) {
+func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
 	for what, c := range map[string]struct {
-		ask  func(*runner) *attempt
-		line driver.Line
+		ask   func(*runner) *attempt
+		queue driver.Queue
 	}{
 		"mutex": {(*runner).lock, "mutex/n"}, "election": {(*runner).campaign, "election/n"}, "write lock": {(*runner).write, "rwlock/n"},
 	} {
@@ -223,7 +223,7 @@ func TestSecondInLineLooksIfNobodyPassed(t *testing.T) {
 				between.cancel()
 				<-between.got
 				last.calls("the one between gave up", made{looks: 1, follows: 2})
-				a.svc.Remove(c.line, a.svc.Snapshot(c.line)[0].Key)
+				a.svc.Remove(c.queue, a.svc.Snapshot(c.queue)[0].Key)
 				last.calls("the first was removed", made{looks: 1})
 				last.serve(third)
 				last.calls("served", made{passes: 1})
@@ -233,7 +233,7 @@ func TestSecondInLineLooksIfNobodyPassed(t *testing.T) {
 }
 
 // TestThirdInLineLooks: it has seen who is ahead, but there are two.
-func TestThirdInLineLooks(t *testing.T) {
+func TestThirdInQueueLooks(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()
 		between.cancel()
@@ -378,7 +378,7 @@ func TestRemovedFollowerIsTold(t *testing.T) {
 				}
 				h, g := hold(), ask(b)
 				time.Sleep(after)
-				for _, name := range b.svc.Lines() {
+				for _, name := range b.svc.Queues() {
 					b.svc.Remove(name, b.svc.Snapshot(name)[1].Key)
 				}
 				if after == 0 {

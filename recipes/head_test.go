@@ -17,7 +17,7 @@ import (
 )
 
 // follow collects what a follower shows, until ctx ends: a payload for each contender, "-" for nobody.
-func follow(ctx context.Context, l *recipes.Line) <-chan []string {
+func follow(ctx context.Context, l *recipes.Queue) <-chan []string {
 	got := make(chan []string, 1)
 	f := l.Follow()
 	go func() {
@@ -43,7 +43,7 @@ func follows(t *testing.T, f func(w world), want ...string) {
 	t.Helper()
 	inWorld(t, func(w world) {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		got := follow(ctx, w.b.line)
+		got := follow(ctx, w.b.queue)
 		synctest.Wait()
 		f(w)
 		synctest.Wait()
@@ -65,7 +65,7 @@ func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
 		synctest.Wait()
 		before := w.svc.Stats()
 		ctx, cancel := context.WithCancel(w.Context())
-		go func() { _, _ = w.a.line.Acquire(ctx, show("waiter")) }()
+		go func() { _, _ = w.a.queue.Acquire(ctx, show("waiter")) }()
 		synctest.Wait()
 		cancel() // comings and goings behind are nobody's business
 		synctest.Wait()
@@ -81,7 +81,7 @@ func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
 // TestFollowerThatIsSlowSkipsToTheLast: it does not listen while its caller is busy.
 func TestFollowerThatIsSlowSkipsToTheLast(t *testing.T) {
 	inWorld(t, func(w world) {
-		f := w.b.line.Follow()
+		f := w.b.queue.Follow()
 		_, ok, err := f.Next(w.Context())
 		if ok || err != nil {
 			w.Fatalf("nobody: %v, %v", ok, err)
@@ -120,12 +120,12 @@ func TestFollowerOutlivesSessionsAndOutages(t *testing.T) {
 
 func TestFollowerEndsWhenItsClientIsClosed(t *testing.T) {
 	inWorld(t, func(w world) {
-		got := follow(context.Background(), w.b.line)
+		got := follow(context.Background(), w.b.queue)
 		synctest.Wait()
 		if err := w.b.client.Close(w.Context()); err != nil {
 			w.Fatal(err)
 		}
-		if seen := <-got; len(seen) != 2 || seen[1] != `baton: observe "line": client is closed` {
+		if seen := <-got; len(seen) != 2 || seen[1] != `baton: observe "queue": client is closed` {
 			w.Errorf("shown: %q", seen)
 		}
 	})
@@ -137,7 +137,7 @@ func TestFollowersWatchOneEntryEach(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.Context())
 		var all []<-chan []string
 		for range 100 {
-			all = append(all, follow(ctx, w.b.line))
+			all = append(all, follow(ctx, w.b.queue))
 		}
 		synctest.Wait()
 		if st := w.svc.Stats(); st.Watches != 100 || st.Requests[memory.OpHead] != 200 {
@@ -180,7 +180,7 @@ func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 	return &pastSession{coordinatortest.WithCapabilities(s), d, script}, nil
 }
 
-func (s *pastSession) Head(ctx context.Context, _ driver.Line, known driver.Version) (driver.Head, error) {
+func (s *pastSession) Head(ctx context.Context, _ driver.Queue, known driver.Version) (driver.Head, error) {
 	for len(s.script) > 0 {
 		h := s.script[0]
 		s.script = s.script[1:]
@@ -224,7 +224,7 @@ func TestFollowerShowsNoLeaderOfThePast(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l, err := recipes.NewLine(client, "test", "line")
+				l, err := recipes.NewQueue(client, "test", "queue")
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -35,7 +35,7 @@ func (h *Hold) Token() driver.Token { return h.ctx.grant.token }
 // derived from it see it when their timers have run. After re-entering it ends
 // with the last handle of its mode.
 //
-// Given to a call on the same line, it re-enters the hold.
+// Given to a call on the same queue, it re-enters the hold.
 func (h *Hold) Context() context.Context { return &h.ctx }
 
 // Err returns nil while this handle holds, and then why it does not. It does
@@ -64,7 +64,7 @@ func (h *Hold) ID() string { return h.Place().ID }
 
 // Revoked waits until another client has asked the holder to give up, as
 // Curator's Revoker does: nil says so, and then the holder may release, or not.
-// It costs a request. Where lines are not shared with such a client the error
+// It costs a request. Where queues are not shared with such a client the error
 // is ErrInvalid; when the hold ends first, why it ended; else the cause of ctx.
 func (h *Hold) Revoked(ctx context.Context) error {
 	g := h.ctx.grant
@@ -76,7 +76,7 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
 	for {
 		place := g.standing()
-		err := g.session.Revoked(bound, g.line.line, place)
+		err := g.session.Revoked(bound, g.queue.queue, place)
 		if errors.Is(err, coordinator.ErrRemoved) && g.standing() != place {
 			continue // it was converted
 		}
@@ -100,7 +100,7 @@ func (h *Hold) Place() driver.Place {
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
 // Release gives this handle back, and the grant with the last one: its context
-// ends with ErrReleased first, then the entry is removed, and the next in line
+// ends with ErrReleased first, then the entry is removed, and the next in the queue
 // is admitted. With the last one of its mode, when others are left in a lesser
 // mode, the entry is converted to that instead. It works with a ctx that is
 // dead already, for up to two seconds, and so with that of the hold, which ends
@@ -165,8 +165,8 @@ func (g *grant) end(ctx context.Context) error {
 	g.mu.Lock()
 	long := g.timed()
 	g.mu.Unlock()
-	g.line.client.Observe(event.Event{Kind: event.Released, Session: g.session.ID(),
-		Line: g.line.line, Token: g.token, Duration: held, Long: long, Err: err})
+	g.queue.client.Observe(event.Event{Kind: event.Released, Session: g.session.ID(),
+		Queue: g.queue.queue, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }
 
@@ -174,7 +174,7 @@ func (g *grant) end(ctx context.Context) error {
 // cannot, Convert is ErrInvalid.
 func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
 
-// Convert changes the mode in which this hold stands in line, to one that
+// Convert changes the mode in which this hold is queued, to one that
 // excludes less. Whoever it made wait is told. When ctx ends first, or the
 // service refuses, the error says so, with Maybe set, and the conversion goes
 // on in the background. A mode that breaks a rule is ErrInvalid, and changes
@@ -214,14 +214,14 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	i, place := g.info, g.place
 	g.mu.Unlock()
 	i.Payload = append([]byte(nil), payload...)
-	value, err := g.line.encode(i)
+	value, err := g.queue.encode(i)
 	if err != nil {
 		return err
 	}
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-	err = g.session.Write(bound, g.line.line, place, value)
+	err = g.session.Write(bound, g.queue.queue, place, value)
 	switch {
 	case err == nil:
 		g.mu.Lock()
@@ -291,6 +291,6 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	kind, name, _ := g.line.line.Split()
+	kind, name, _ := g.queue.queue.Split()
 	return fence.Sequencer{Scope: fence.Scope{Service: service, Kind: kind, Name: name}, Token: g.token, Key: g.place.Key}, nil
 }

@@ -13,7 +13,7 @@ import (
 // MaxPayload is the size of the largest payload, in bytes.
 const MaxPayload = 4096
 
-// Contender is one entry of a line, as listings show it.
+// Contender is one entry of a queue, as listings show it.
 type Contender struct {
 	Identity string       // who: the client's identity, or the recipe's
 	Since    time.Time    // when it joined, by its own wall clock; zero if unknown
@@ -63,9 +63,9 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// encode is what an entry of the line shows. On a line that is shared with
+// encode is what an entry of the queue shows. On a queue that is shared with
 // other clients it is what they would show.
-func (l *Line) encode(i info) ([]byte, error) {
+func (l *Queue) encode(i info) ([]byte, error) {
 	if l.shared == nil {
 		return i.encode(), nil
 	}
@@ -78,7 +78,7 @@ func (l *Line) encode(i info) ([]byte, error) {
 
 // contender turns an entry into what listings show. A value that Baton did not write
 // leaves identity and time empty, and is itself shown as the payload.
-func (l *Line) contender(e driver.Entry) Contender {
+func (l *Queue) contender(e driver.Entry) Contender {
 	c := Contender{Token: e.Token, Session: e.Session, Mode: e.Mode, Place: e.Place}
 	var i info
 	if l.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
@@ -93,8 +93,8 @@ func (l *Line) contender(e driver.Entry) Contender {
 // [coordinator.ErrTaken] in it.
 type TakenError struct {
 	Op, Name string
-	// Holder is the first in line when the call looked. Its Identity is empty when
-	// the line was empty again by then, or the look failed: it is an extra for people.
+	// Holder is the first in the queue when the call looked. Its Identity is empty when
+	// the queue was empty again by then, or the look failed: it is an extra for people.
 	Holder Contender
 }
 

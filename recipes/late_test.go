@@ -37,14 +37,14 @@ func (s *pausingSession) pause(op memory.Op) {
 // Renew fails from the beginning: a process that is stopped renews nothing.
 func (s *pausingSession) Renew(context.Context) error { return driver.ErrUnavailable }
 
-func (s *pausingSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-	j, err := s.Session.Join(ctx, line, c)
+func (s *pausingSession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+	j, err := s.Session.Join(ctx, queue, c)
 	s.pause(memory.OpJoin)
 	return j, err
 }
 
-func (s *pausingSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-	v, err := s.Session.Ahead(ctx, line, own)
+func (s *pausingSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+	v, err := s.Session.Ahead(ctx, queue, own)
 	s.pause(memory.OpAhead)
 	return v, err
 }
@@ -56,7 +56,7 @@ func TestGrantThatComesOutOfAPauseIsNone(t *testing.T) {
 		op      memory.Op
 		request recipes.Request
 	}{
-		{memory.OpJoin, write}, // alone in the line
+		{memory.OpJoin, write}, // alone in the queue
 		{memory.OpAhead, read}, // behind another reader
 	} {
 		t.Run(string(tt.op), func(t *testing.T) {
@@ -71,11 +71,11 @@ func TestGrantThatComesOutOfAPauseIsNone(t *testing.T) {
 				if err != nil {
 					w.Fatal(err)
 				}
-				line, err := recipes.NewLine(client, "test", "line")
+				queue, err := recipes.NewQueue(client, "test", "queue")
 				if err != nil {
 					w.Fatal(err)
 				}
-				h, err := line.Acquire(w.Context(), tt.request)
+				h, err := queue.Acquire(w.Context(), tt.request)
 				if h != nil {
 					w.Errorf("got a hold of token %d", h.Token())
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// rw is the rule of a read-write line for a mode.
+// rw is the rule of a read-write queue for a mode.
 func rw(mode byte) recipes.Rule {
 	if mode == 'r' {
 		return recipes.Shared("r")
@@ -15,11 +15,11 @@ func rw(mode byte) recipes.Rule {
 	return recipes.Exclusive
 }
 
-// shorter bounds the lines of tests that try three fates for each contender.
+// shorter bounds the queues of tests that try three fates for each contender.
 const shorter = 6
 
-// readWriteLines calls f with every line of up to shorter readers and writers.
-func readWriteLines(f func(line string)) {
+// readWriteLines calls f with every queue of up to shorter readers and writers.
+func readWriteQueues(f func(line string)) {
 	lines("rw", func(line string) {
 		if len(line) <= shorter {
 			f(line)
@@ -27,11 +27,11 @@ func readWriteLines(f func(line string)) {
 	})
 }
 
-// TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit checks, on every short line and for its last contender, every subset of
+// TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit checks, on every short queue and for its last contender, every subset of
 // those ahead that leave and every subset of the writers that go on as readers: once admitted, admitted for
 // ever; and whoever becomes admitted watches one of those that left or were converted.
 func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
-	readWriteLines(func(line string) {
+	readWriteQueues(func(line string) {
 		me, before := line[len(line)-1], line[:len(line)-1]
 		ahead := standing(before)
 		v := rw(me)(ahead)
@@ -55,10 +55,10 @@ func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
 			}
 			admitted := rw(me)(now).Admitted
 			if v.Admitted && !admitted {
-				t.Fatalf("line %q, fate %d: admission is taken back", line, fate)
+				t.Fatalf("queue %q, fate %d: admission is taken back", line, fate)
 			}
 			if !v.Admitted && admitted && !touched {
-				t.Fatalf("line %q, fate %d: admitted, but only %v is watched: a lost wake-up", line, fate, v.Watch)
+				t.Fatalf("queue %q, fate %d: admitted, but only %v is watched: a lost wake-up", line, fate, v.Watch)
 			}
 		}
 	})
@@ -67,9 +67,9 @@ func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
 // TestDowngradeWakesThoseAdmittedAndAtMostOneMore is promise P6 for a writer that goes on as a reader. No writer is
 // admitted by that.
 func TestDowngradeWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
-	readWriteLines(func(line string) {
+	readWriteQueues(func(line string) {
 		if line[0] != 'w' {
-			return // the only writer who can hold is the first in line
+			return // the only writer who can hold is the first in the queue
 		}
 		all := standing(line)
 		to := append([]driver.Place{{Key: "k0'", ID: "id0", Mode: "r"}}, all[1:]...)
@@ -83,11 +83,11 @@ func TestDowngradeWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 				admitted++
 			}
 			if now.Admitted && line[i] == 'w' {
-				t.Fatalf("line %q: writer %d is admitted beside the reader", line, i)
+				t.Fatalf("queue %q: writer %d is admitted beside the reader", line, i)
 			}
 		}
 		if woken > admitted+1 {
-			t.Fatalf("line %q: %d wake and %d are admitted", line, woken, admitted)
+			t.Fatalf("queue %q: %d wake and %d are admitted", line, woken, admitted)
 		}
 	})
 }

@@ -95,7 +95,7 @@ func TestLossAtTheGrantIsToldAfterIt(t *testing.T) {
 	})
 	inWorld(t, func(w world) {
 		svc = w.svc
-		h, err := w.a.line.Acquire(w.Context(), write)
+		h, err := w.a.queue.Acquire(w.Context(), write)
 		wantErr(w.T, err)
 		wantErr(w.T, h.Release(w.Context()), coordinator.ErrSessionLost)
 		var told []event.Kind

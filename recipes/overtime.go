@@ -12,7 +12,7 @@ import (
 // until it is released. So Err of the hold is nil.
 var ErrHeldTooLong = errors.New("held for longer than the longest hold")
 
-// WithHoldWarning has a hold told of that lasts for so long: a line at Warn and
+// WithHoldWarning has a hold told of that lasts for so long: a queue at Warn and
 // a event.HeldLong, once for each grant. A holder that hangs while its session
 // lives keeps everybody else out, and nothing but the time tells of it. Zero,
 // as by default: it is not told.
@@ -39,7 +39,7 @@ func (o options) checkOvertime(name string) error {
 	return nil
 }
 
-// overtime is what a grant has if its line has one of the two options.
+// overtime is what a grant has if its queue has one of the two options.
 type overtime struct {
 	timers  [2]*time.Timer // those that are not needed are nil
 	long    bool           // it was told that the grant lasts long
@@ -49,7 +49,7 @@ type overtime struct {
 // watchTime sets the timers. The caller holds g.mu. What they run is the
 // session's, so that Close waits for it: nobody is told of anything after that.
 func (g *grant) watchTime() {
-	l := g.line
+	l := g.queue
 	if l.warnAfter == 0 && l.maxHold == 0 || g.ctx.Err() != nil {
 		return
 	}
@@ -92,12 +92,12 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		}
 	}
 	g.mu.Unlock()
-	e := event.Event{Session: g.session.ID(), Line: g.line.line, Token: g.token, Duration: time.Since(g.since)}
-	c, said := g.line.client, "baton: hold lasts long"
+	e := event.Event{Session: g.session.ID(), Queue: g.queue.queue, Token: g.token, Duration: time.Since(g.since)}
+	c, said := g.queue.client, "baton: hold lasts long"
 	if tooLong {
 		said = "baton: hold lasts too long; its context was ended, and the name is held until it is released"
 	}
-	c.Log().Warn(said, "line", g.line.line, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
+	c.Log().Warn(said, "queue", g.queue.queue, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
 	if first {
 		e.Kind = event.HeldLong
 		c.Observe(e)

@@ -22,14 +22,14 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// overtime runs a test on a line with options.
+// overtime runs a test on a queue with options.
 func overtime(t *testing.T, opts []recipes.Option, f func(w world, seen *memory.Tally, log *bytes.Buffer)) {
 	t.Helper()
 	var seen memory.Tally
 	var log bytes.Buffer
 	inWorld(t, func(w world) {
 		var err error
-		if w.a.line, err = recipes.NewLine(w.a.client, "test", "line", opts...); err != nil {
+		if w.a.queue, err = recipes.NewQueue(w.a.client, "test", "queue", opts...); err != nil {
 			t.Fatal(err)
 		}
 		f(w, &seen, &log)
@@ -52,7 +52,7 @@ func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
 		time.Sleep(time.Hour)
 		wantErr(w.T, again.Context().Err())
 		if n, out := seen.Count(event.HeldLong), log.String(); n != 1 ||
-			strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 || !strings.Contains(out, "held=1m0s") || !strings.Contains(out, "line=test/line") {
+			strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 || !strings.Contains(out, "held=1m0s") || !strings.Contains(out, "queue=test/queue") {
 			w.Errorf("told %d times; log: %s", n, out)
 		}
 		w.release(again)
@@ -79,10 +79,10 @@ func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 			synctest.Wait()
 			wantErr(w.T, h.Err())
 			wantErr(w.T, h.Write(w.Context(), []byte("late")))
-			if _, err := w.b.line.Acquire(w.bounded(time.Minute), write); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := w.b.queue.Acquire(w.bounded(time.Minute), write); !errors.Is(err, context.DeadlineExceeded) {
 				w.Errorf("another one had the name: %v", err)
 			}
-			if _, err := w.a.line.Acquire(h.Context(), write); !errors.Is(err, recipes.ErrHeldTooLong) {
+			if _, err := w.a.queue.Acquire(h.Context(), write); !errors.Is(err, recipes.ErrHeldTooLong) {
 				w.Errorf("entered again with a context that has ended: %v", err)
 			}
 			reader := w.hold(w.a, context.WithoutCancel(h.Context()), read)
@@ -185,7 +185,7 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 		told := map[string]int{}
 		for _, e := range seen.Events() {
 			if e.Kind == event.HeldLong {
-				told[string(e.Line)]++
+				told[string(e.Queue)]++
 			}
 		}
 		if want := map[string]int{"mutex/n": 1, "rwlock/n": 1, "semaphore/n": 1, "election/n": 1}; !maps.Equal(told, want) {
@@ -214,9 +214,9 @@ func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
 		}
 	})
 	inWorld(t, func(w world) {
-		line, err := recipes.NewLine(w.a.client, "test", "line", recipes.WithHoldWarning(time.Minute))
+		queue, err := recipes.NewQueue(w.a.client, "test", "queue", recipes.WithHoldWarning(time.Minute))
 		wantErr(w.T, err)
-		if _, err := line.Acquire(w.Context(), write); err != nil {
+		if _, err := queue.Acquire(w.Context(), write); err != nil {
 			w.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -232,7 +232,7 @@ func TestTimeToHoldIsChecked(t *testing.T) {
 	inWorld(t, func(w world) {
 		for d, ok := range map[time.Duration]bool{-1: false, time.Microsecond: false, 0: true, time.Millisecond: true, 24 * time.Hour: true} {
 			for what, o := range map[string]recipes.Option{"hold warning after": recipes.WithHoldWarning(d), "longest hold": recipes.WithMaxHold(d)} {
-				_, err := recipes.NewLine(w.a.client, "test", "line", o)
+				_, err := recipes.NewQueue(w.a.client, "test", "queue", o)
 				if (err == nil) != ok {
 					w.Errorf("%v: %v", d, err)
 				}
@@ -248,7 +248,7 @@ func TestTimeToHoldIsChecked(t *testing.T) {
 func TestFirstOfTwoBadDurationsIsNamed(t *testing.T) {
 	inWorld(t, func(w world) {
 		for range 50 {
-			_, err := recipes.NewLine(w.a.client, "test", "line", recipes.WithMaxHold(-1), recipes.WithHoldWarning(-1))
+			_, err := recipes.NewQueue(w.a.client, "test", "queue", recipes.WithMaxHold(-1), recipes.WithHoldWarning(-1))
 			if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), "hold warning after") {
 				w.Fatalf("got %v, want the hold warning to be named", err)
 			}

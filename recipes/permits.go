@@ -11,7 +11,7 @@ import (
 // that is an int everywhere, and it fits a mode beside a version.
 const MaxPermits = 1_000_000_000
 
-// The modes of contenders for permits: "p3v00a1" stands in line for three, by
+// The modes of contenders for permits: "p3v00a1" is queued for three, by
 // the record of a version that ends in "00a1", and "h3" says that it has them.
 // Who is admitted stays a "p" as long as nobody can take it for a waiter; see
 // Permits.
@@ -30,7 +30,7 @@ func Asking(n int, version driver.Version) string {
 	return string(asking) + strconv.Itoa(n) + by + "0000"[len(v):] + v
 }
 
-// part is what a mode shows of a version. Two versions that a line's record has
+// part is what a mode shows of a version. Two versions that a queue's record has
 // one after the other look alike once in more than a million times at most.
 func part(v driver.Version) int64 { return (int64(v)%versions + versions) % versions }
 
@@ -81,7 +81,7 @@ func HoldsPermits(mode string) bool {
 //
 // Holders leave in any order, so the first who waits has to hear of each of
 // them, and of a change of the limit. All others behind him hear of him alone,
-// or every leaving would wake the whole line. But he may be admitted and stay,
+// or every leaving would wake the whole queue. But he may be admitted and stay,
 // and then the next one must take his part: that is what "h" is for. Whoever is
 // admitted and has somebody behind, converts his entry; the one behind is told,
 // as of every conversion of the entry that it watches. Whoever was admitted
@@ -107,7 +107,7 @@ func HoldsPermits(mode string) bool {
 // The tests of package semaphore have a model of this, and of what goes wrong
 // without each part of it.
 //
-// A contender with another mode, a foreign one for instance, shuts the line behind it.
+// A contender with another mode, a foreign one for instance, shuts the queue behind it.
 func Permits(limit int, version driver.Version, n int) Rule {
 	mine := driver.Version(part(version))
 	return func(ahead []driver.Place) Verdict {

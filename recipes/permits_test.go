@@ -35,9 +35,9 @@ func becomes(mode string) []string {
 	return later
 }
 
-// permitLines calls f with every line of up to three ahead, every limit from 1 to 5 and every number
-// asked for within it. What such lines show holds for longer ones: the rule sums up what stands ahead.
-func permitLines(f func(modes []string, limit, n int)) {
+// permitLines calls f with every queue of up to three ahead, every limit from 1 to 5 and every number
+// asked for within it. What such queues show holds for longer ones: the rule sums up what stands ahead.
+func permitQueues(f func(modes []string, limit, n int)) {
 	level := [][]string{nil}
 	for range 4 {
 		var next [][]string
@@ -78,7 +78,7 @@ func sumOf(modes []string, limit int) (sum int) {
 	return sum
 }
 
-// futures calls f with all that a line can become.
+// futures calls f with all that a queue can become.
 func futures(modes []string, f func(later []string)) {
 	later := slices.Clone(modes)
 	var at func(i int)
@@ -101,10 +101,10 @@ func other(mode string) bool {
 	return ok && !c.Held && c.Version != version
 }
 
-// TestPermitsAreAdmittedExactlyIfTheSumFits and nobody ahead asks by another record, in every short line. It checks, too, who is
+// TestPermitsAreAdmittedExactlyIfTheSumFits and nobody ahead asks by another record, in every short queue. It checks, too, who is
 // watched if not.
 func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
-	permitLines(func(modes []string, limit, n int) {
+	permitQueues(func(modes []string, limit, n int) {
 		ahead := permitPlaces(modes)
 		v := recipes.Permits(limit, version, n)(ahead)
 		fits := sumOf(modes, limit)+n <= limit && !slices.ContainsFunc(modes, other)
@@ -132,7 +132,7 @@ func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 
 // TestPermitsOnceAdmittedStayAdmitted whoever ahead leaves, gives a part back or says that it holds.
 func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
-	permitLines(func(modes []string, limit, n int) {
+	permitQueues(func(modes []string, limit, n int) {
 		rule := recipes.Permits(limit, version, n)
 		if !rule(permitPlaces(modes)).Admitted {
 			return
@@ -145,11 +145,11 @@ func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 	})
 }
 
-// TestPermitsHearOfWhatAdmitsThem: who is not admitted and is later, in any future of the line, was told: one of those it watches
+// TestPermitsHearOfWhatAdmitsThem: who is not admitted and is later, in any future of the queue, was told: one of those it watches
 // has left or was converted; or it watches one who waits, and who is admitted by then and so converts himself.
 // (That the conversion comes is the protocol's part: package semaphore's tests have a model of it.)
 func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
-	permitLines(func(modes []string, limit, n int) {
+	permitQueues(func(modes []string, limit, n int) {
 		rule := recipes.Permits(limit, version, n)
 		v := rule(permitPlaces(modes))
 		if v.Admitted {
@@ -177,7 +177,7 @@ func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
 // TestPermitsWakeAtMostOneWhenAHolderLeaves: of all contenders only the first who waits watches a holder. Only
 // a holder by another record, which looks like a waiter, is watched by all who fit behind it, too.
 func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
-	permitLines(func(modes []string, limit, n int) {
+	permitQueues(func(modes []string, limit, n int) {
 		if i := slices.IndexFunc(modes, func(m string) bool { return m[:min(1, len(m))] == "p" && !other(m) }); i >= 0 && slices.ContainsFunc(modes[i:], other) {
 			return // nobody comes by an older record than one ahead
 		}

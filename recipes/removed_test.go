@@ -14,7 +14,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// TestRemovalDuringAConversionIsNoRelease: somebody else may have got the line since.
+// TestRemovalDuringAConversionIsNoRelease: somebody else may have got the queue since.
 func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
@@ -71,7 +71,7 @@ func TestConversionsAreObserved(t *testing.T) {
 		w.Helper()
 		mu.Lock()
 		defer mu.Unlock()
-		if len(seen) != 1 || seen[0].Line != name || seen[0].Token != token || seen[0].Op != op ||
+		if len(seen) != 1 || seen[0].Queue != name || seen[0].Token != token || seen[0].Op != op ||
 			seen[0].Session != w.session(w.a).ID() || !errors.Is(seen[0].Err, err) {
 			w.Errorf("observed %+v, want one to %q with error %v", seen, op, err)
 		}
@@ -102,7 +102,7 @@ func TestRefusalIsNamedOnce(t *testing.T) {
 		h := w.hold(w.a, w.Context(), write)
 		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
 		err := h.Convert(w.Context(), "r")
-		if want := `baton: convert "test/line": ` + refusal.Error() + " (may have been applied)"; err.Error() != want {
+		if want := `baton: convert "test/queue": ` + refusal.Error() + " (may have been applied)"; err.Error() != want {
 			w.Errorf("%v, want %s", err, want)
 		}
 		w.release(h)

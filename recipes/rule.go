@@ -2,22 +2,22 @@ package recipes
 
 import "github.com/baton-go/baton/coordinator/driver"
 
-// Verdict is what a rule says of one contender in one view of its line.
+// Verdict is what a rule says of one contender in one view of its queue.
 type Verdict struct {
 	// Admitted: the contender holds.
 	Admitted bool
 	// Watch are the places one of whose leaving may change the verdict. It is
 	// empty if Admitted, or if only another record can change it.
 	Watch []driver.Place
-	// Record: a change of the line's record may change it too.
+	// Record: a change of the queue's record may change it too.
 	Record bool
 	// Next: the verdict comes of the place in Watch and those behind it alone,
-	// whoever stands ahead of it. When that one has stood first in line, and
+	// whoever stands ahead of it. When that one has stood first in the queue, and
 	// leaves, the contender is admitted.
 	Next bool
 }
 
-// Rule decides, from the places ahead in the line, first in line first, whether a
+// Rule decides, from the places ahead in the queue, first in the queue first, whether a
 // contender holds, and if not, whom it waits for. Rules are pure.
 //
 // A rule must stay true when places ahead vanish, or are converted to a mode
@@ -28,7 +28,7 @@ type Verdict struct {
 // safe.
 type Rule func(ahead []driver.Place) Verdict
 
-// Exclusive admits the first in line and has everyone else wait for the one directly
+// Exclusive admits the first in the queue and has everyone else wait for the one directly
 // ahead: mutex, write lock, election.
 func Exclusive(ahead []driver.Place) Verdict {
 	if len(ahead) == 0 {

@@ -35,7 +35,7 @@ var kinds = []struct {
 
 const longest = 8
 
-// lines calls f with every line of up to longest contenders.
+// queues calls f with every queue of up to longest contenders.
 func lines(modes string, f func(line string)) {
 	level := []string{""}
 	for range longest {
@@ -52,10 +52,10 @@ func lines(modes string, f func(line string)) {
 	}
 }
 
-// TestRulesAreRightOnEveryShortLine checks on every line, for its last contender and
+// TestRulesAreRightOnEveryShortLine checks on every queue, for its last contender and
 // every subset of those ahead: the admission is exactly "no conflict ahead"; once admitted,
 // admitted for ever; and nothing but a watched leaving can admit it.
-func TestRulesAreRightOnEveryShortLine(t *testing.T) {
+func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			lines(k.modes, func(line string) {
@@ -70,10 +70,10 @@ func TestRulesAreRightOnEveryShortLine(t *testing.T) {
 					}
 				}
 				if v.Admitted != (conflicts == 0) {
-					t.Fatalf("line %q: admitted = %v with %d conflicting ahead", line, v.Admitted, conflicts)
+					t.Fatalf("queue %q: admitted = %v with %d conflicting ahead", line, v.Admitted, conflicts)
 				}
 				if !v.Admitted && len(v.Watch) != 1 {
-					t.Fatalf("line %q: waits for %d places, want exactly one", line, len(v.Watch))
+					t.Fatalf("queue %q: waits for %d places, want exactly one", line, len(v.Watch))
 				}
 				checkSubsets(t, line, ahead, rule, v)
 			})
@@ -96,15 +96,15 @@ func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.
 		}
 		now := rule(left).Admitted
 		if v.Admitted && !now {
-			t.Fatalf("line %q: admission is taken back when %b leave", line, gone)
+			t.Fatalf("queue %q: admission is taken back when %b leave", line, gone)
 		}
 		if !v.Admitted && now && !watchedLeft {
-			t.Fatalf("line %q: leaving of %b admits, but only %v is watched: a lost wake-up", line, gone, v.Watch)
+			t.Fatalf("queue %q: leaving of %b admits, but only %v is watched: a lost wake-up", line, gone, v.Watch)
 		}
 	}
 }
 
-// TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every line, for
+// TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every queue, for
 // every holder in it. (A waiting writer that gives up wakes all readers directly behind it, once;
 // that is no release.)
 func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
@@ -130,7 +130,7 @@ func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 						}
 					}
 					if woken > admitted+1 {
-						t.Fatalf("line %q: when %d leaves, %d wake and %d are admitted", line, leaver, woken, admitted)
+						t.Fatalf("queue %q: when %d leaves, %d wake and %d are admitted", line, leaver, woken, admitted)
 					}
 				}
 			})
@@ -147,7 +147,7 @@ func TestForeignEntriesExclude(t *testing.T) {
 	}
 }
 
-// standing returns a line whose contenders have the given modes.
+// standing returns a queue whose contenders have the given modes.
 func standing(modes string) []driver.Place {
 	p := make([]driver.Place, len(modes))
 	for i := range modes {

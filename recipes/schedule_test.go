@@ -30,9 +30,9 @@ type visit struct {
 
 // TestLineFollowsTheReferenceModel runs generated schedules of joins, holds, conversions and lost
 // patience on several clients, in virtual time and on a service without delay, and compares
-// every grant, its moment and its token's order with a model of a few lines. Half of the services show lines as they were
+// every grant, its moment and its token's order with a model of a few lines. Half of the services show queues as they were
 // a while ago.
-func TestLineFollowsTheReferenceModel(t *testing.T) {
+func TestQueueFollowsTheReferenceModel(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			for seed := range uint64(150) {
@@ -125,7 +125,7 @@ func run(t *testing.T, svc *memory.Service, visits []visit, rule func(byte) reci
 }
 
 func play(t *testing.T, start time.Time, c *coordinator.Client, v *visit, rule func(byte) recipes.Rule) {
-	l, err := recipes.NewLine(c, "test", "line")
+	l, err := recipes.NewQueue(c, "test", "queue")
 	if err != nil {
 		t.Error(err)
 		return

@@ -38,9 +38,9 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 	worlds(t, append(ways(), reading), 3, func(w place, ask way) {
 		first := w.take(ask, 0)
 		s := w.shown(first)
-		kind, name, _ := ask.line.Split()
+		kind, name, _ := ask.queue.Split()
 		if s.Kind != kind || s.Name != name || s.Token != first.token || s.Validate() != nil {
-			w.Errorf("%v of %s with token %d", s, ask.line, first.token)
+			w.Errorf("%v of %s with token %d", s, ask.queue, first.token)
 		}
 		next := w.queue(w.Context(), ask, 1)
 		for range 4 {

@@ -10,16 +10,16 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Terms are what all contenders of a line must agree on, the limit of a
-// semaphore for instance. They are kept in the line's record. Joining and
-// comparing them is one step at the service: nobody stands in line who had
+// Terms are what all contenders of a queue must agree on, the limit of a
+// semaphore for instance. They are kept in the queue's record. Joining and
+// comparing them is one step at the service: nobody is queued who had
 // other terms in mind.
 type Terms struct {
-	// Initial is written when the line has no record yet. Empty: then that is an error, None.
+	// Initial is written when the queue has no record yet. Empty: then that is an error, None.
 	Initial []byte
 	None    error // nil: ErrNoRecord
 	// Rule returns the rule that follows from the record, or an error if it is not what the
-	// contender has in mind. joined says that it stands in line and the record has changed
+	// contender has in mind. joined says that it is queued and the record has changed
 	// meanwhile.
 	Rule func(record driver.Record, joined bool) (Rule, error)
 	// Mode is that of a contender who joins by the record of a version. nil:
@@ -38,7 +38,7 @@ func (a *attempt) agree(ctx context.Context) error {
 	if a.Terms == nil {
 		return nil
 	}
-	if r := a.line.record.Load(); r != nil {
+	if r := a.queue.record.Load(); r != nil {
 		if rule, err := a.Terms.Rule(*r, false); err == nil {
 			a.Rule, a.record, a.remembered = rule, r.Version, true
 			return nil
@@ -49,7 +49,7 @@ func (a *attempt) agree(ctx context.Context) error {
 
 // ask finds out the rule from the record as it is now.
 func (a *attempt) ask(ctx context.Context) error {
-	r, err := a.line.found(ctx, a.session, a.Terms)
+	r, err := a.queue.found(ctx, a.session, a.Terms)
 	if err != nil {
 		return err
 	}
@@ -57,17 +57,17 @@ func (a *attempt) ask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.line.record.Store(&r)
+	a.queue.record.Store(&r)
 	a.Rule, a.record, a.remembered = rule, r.Version, false
 	return nil
 }
 
 // look shows the rule what it is to judge. A contender whose record has changed
-// since it joined is shown the whole line, as it is after that: whoever came by
+// since it joined is shown the whole queue, as it is after that: whoever came by
 // the old record may have been admitted behind it.
 func (a *attempt) look(ctx context.Context) (driver.View, error) {
 	if a.moved && a.Terms.Counts != nil {
-		whole, err := a.session.Ahead(ctx, a.line.line, driver.Place{})
+		whole, err := a.session.Ahead(ctx, a.queue.queue, driver.Place{})
 		if err != nil {
 			return whole, err
 		}
@@ -75,9 +75,9 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 			if p.ID == a.joined.Place.ID {
 				return driver.View{Ahead: slices.Concat(a.counted(whole.Ahead[i+1:]), whole.Ahead[:i])}, nil
 			}
-		} // else it is not in line any more, and the service says why
+		} // else it is not in the queue any more, and the service says why
 	}
-	return a.session.Ahead(ctx, a.line.line, a.joined.Place)
+	return a.session.Ahead(ctx, a.queue.queue, a.joined.Place)
 }
 
 // counted are those behind who count.
@@ -106,17 +106,17 @@ func (a *attempt) confirm(ctx context.Context) (bool, error) {
 	return a.record == before, err
 }
 
-// found reads the line's record, and writes the first one if there is none.
-func (l *Line) found(ctx context.Context, s *engine.Session, t *Terms) (driver.Record, error) {
+// found reads the queue's record, and writes the first one if there is none.
+func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.Record, error) {
 	for {
-		r, err := s.Record(ctx, l.line, driver.Any)
+		r, err := s.Record(ctx, l.queue, driver.Any)
 		if err != nil || r.Version != 0 {
 			return r, err
 		}
 		if len(t.Initial) == 0 {
 			return r, t.none()
 		}
-		v, err := s.SetRecord(ctx, l.line, t.Initial, 0)
+		v, err := s.SetRecord(ctx, l.queue, t.Initial, 0)
 		switch {
 		case err == nil:
 			return driver.Record{Value: t.Initial, Version: v}, nil
@@ -126,7 +126,7 @@ func (l *Line) found(ctx context.Context, s *engine.Session, t *Terms) (driver.R
 	}
 }
 
-// ErrNoRecord says that the line has no record.
+// ErrNoRecord says that the queue has no record.
 var ErrNoRecord = errors.New("nothing is stored at the name")
 
 func (t *Terms) none() error {
@@ -136,12 +136,12 @@ func (t *Terms) none() error {
 	return t.None
 }
 
-// await waits for what a verdict says may change it. passed: it has left as the first in line.
+// await waits for what a verdict says may change it. passed: it has left as the first in the queue.
 func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error) {
 	a.slept = a.Terms != nil
 	switch {
 	case v.Next:
-		return a.session.Follow(ctx, a.line.line, a.joined.Place, v.Watch[0])
+		return a.session.Follow(ctx, a.queue.queue, a.joined.Place, v.Watch[0])
 	case a.sharing != never && len(v.Watch) > 0:
 		return false, a.awaitCompany(ctx, v)
 	}
@@ -152,7 +152,7 @@ func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error)
 func (a *attempt) awaitAlone(ctx context.Context, v Verdict) error {
 	switch {
 	case !v.Record:
-		return a.session.Await(ctx, a.line.line, v.Watch...)
+		return a.session.Await(ctx, a.queue.queue, v.Watch...)
 	case len(v.Watch) == 0:
 		return a.renegotiate(ctx, a.record)
 	}
@@ -168,7 +168,7 @@ func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error 
 		defer cancel()
 		changed <- a.renegotiate(either, a.record)
 	}()
-	err := a.session.Await(either, a.line.line, places...)
+	err := a.session.Await(either, a.queue.queue, places...)
 	cancel()
 	if other := <-changed; !errors.Is(other, context.Canceled) {
 		return other // the record has changed, there is no reading it, or ctx has ended
@@ -178,7 +178,7 @@ func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error 
 
 // renegotiate takes the rule that follows from the record once it has another version than known.
 func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
-	r, err := a.session.Record(ctx, a.line.line, known)
+	r, err := a.session.Record(ctx, a.queue.queue, known)
 	switch {
 	case err != nil:
 		return err
@@ -196,20 +196,20 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 	return nil
 }
 
-// Record reads the line's record. A zero version means that there is none.
-func (l *Line) Record(ctx context.Context) (r driver.Record, err error) {
+// Record reads the queue's record. A zero version means that there is none.
+func (l *Queue) Record(ctx context.Context) (r driver.Record, err error) {
 	err = l.onSession(ctx, func(s *engine.Session) error {
-		r, err = s.Record(ctx, l.line, driver.Any)
+		r, err = s.Record(ctx, l.queue, driver.Any)
 		return err
 	})
 	return r, err
 }
 
-// SetRecord writes the line's record if its version is known. ErrStale means
+// SetRecord writes the queue's record if its version is known. ErrStale means
 // that it is not, and that ctx is alive.
-func (l *Line) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
+func (l *Queue) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
 	err := l.onSession(ctx, func(s *engine.Session) error {
-		v, err := s.SetRecord(ctx, l.line, value, known)
+		v, err := s.SetRecord(ctx, l.queue, value, known)
 		if err == nil {
 			l.record.Store(&driver.Record{Value: value, Version: v})
 		}
@@ -221,7 +221,7 @@ func (l *Line) SetRecord(ctx context.Context, value []byte, known driver.Version
 // onSession runs a request that needs a session, but no particular one. When
 // the session turns out to be over, and nothing was applied, it runs once more
 // on a new one.
-func (l *Line) onSession(ctx context.Context, f func(*engine.Session) error) error {
+func (l *Queue) onSession(ctx context.Context, f func(*engine.Session) error) error {
 	for again := true; ; again = false {
 		s, err := l.client.Session(ctx)
 		if err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-const agreed = driver.Line("test/agreed")
+const agreed = driver.Queue("test/agreed")
 
 var errNoTerms = errors.New("these are no terms")
 
@@ -24,14 +24,14 @@ var errNoTerms = errors.New("these are no terms")
 type agreement struct {
 	*testing.T
 	svc  *memory.Service
-	a, b *recipes.Line
+	a, b *recipes.Queue
 }
 
 func inAgreement(t *testing.T, f func(w agreement)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := agreement{T: t, svc: memory.NewService()}
-		for _, l := range []**recipes.Line{&w.a, &w.b} {
+		for _, l := range []**recipes.Queue{&w.a, &w.b} {
 			c, err := coordinator.New(w.svc.Driver(), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
@@ -41,7 +41,7 @@ func inAgreement(t *testing.T, f func(w agreement)) {
 					t.Error(err)
 				}
 			})
-			if *l, err = recipes.NewLine(c, "test", "agreed"); err != nil {
+			if *l, err = recipes.NewQueue(c, "test", "agreed"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,7 +86,7 @@ func (w agreement) set(value string) {
 }
 
 // begin starts an Acquire and returns how it will end.
-func (w agreement) begin(ctx context.Context, l *recipes.Line) chan error {
+func (w agreement) begin(ctx context.Context, l *recipes.Queue) chan error {
 	done := make(chan error, 1)
 	go func() {
 		h, err := l.Acquire(ctx, w.request(""))
@@ -113,7 +113,7 @@ func TestTermsAreAgreedOnBeforeJoining(t *testing.T) {
 			t.Errorf("%d joins", n)
 		}
 		w.set("1")
-		for _, l := range []*recipes.Line{w.a, w.b} { // one has written it, the other reads it
+		for _, l := range []*recipes.Queue{w.a, w.b} { // one has written it, the other reads it
 			if h, err := l.Acquire(w.Context(), w.request("7")); err != nil {
 				t.Error(err)
 			} else if err := h.Release(w.Context()); err != nil {

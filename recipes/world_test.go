@@ -15,13 +15,13 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// name is the line of all worlds.
-const name = driver.Line("test/line")
+// name is the queue of all worlds.
+const name = driver.Queue("test/queue")
 
 // quiet is a logger that says nothing.
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// world is a service with two clients and their lines of one name, in virtual time.
+// world is a service with two clients and their queues of one name, in virtual time.
 type world struct {
 	*testing.T
 	svc  *memory.Service
@@ -31,7 +31,7 @@ type world struct {
 type party struct {
 	link   *memory.Driver
 	client *coordinator.Client
-	line   *recipes.Line
+	queue  *recipes.Queue
 }
 
 // inWorld runs a test and closes the clients. What they leave behind, a goroutine or an entry, fails it.
@@ -59,7 +59,7 @@ func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) par
 	if p.client, err = coordinator.New(p.link, append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
-	if p.line, err = recipes.NewLine(p.client, "test", "line"); err != nil {
+	if p.queue, err = recipes.NewQueue(p.client, "test", "queue"); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -71,7 +71,7 @@ func lesser() recipes.Request { w := write; w.Lesser = "r"; return w }
 // hold acquires.
 func (w world) hold(p party, ctx context.Context, r recipes.Request) *recipes.Hold { //nolint:revive // the party first
 	w.Helper()
-	h, err := p.line.Acquire(ctx, r)
+	h, err := p.queue.Acquire(ctx, r)
 	if err != nil {
 		w.Fatalf("%s: %v", r.Op, err)
 	}
@@ -99,7 +99,7 @@ func (w world) bounded(d time.Duration) context.Context {
 	return ctx
 }
 
-// modes are those of the line's entries, in order.
+// modes are those of the queue's entries, in order.
 func (w world) modes() string {
 	var s string
 	for _, e := range w.svc.Snapshot(name) {
@@ -111,7 +111,7 @@ func (w world) modes() string {
 func (w world) wantModes(want string) {
 	w.Helper()
 	if got := w.modes(); got != want {
-		w.Errorf("the line is %q, want %q", got, want)
+		w.Errorf("the queue is %q, want %q", got, want)
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// payload is what listings show of the first in line.
+// payload is what listings show of the first in the queue.
 func (w world) payload() string {
 	w.Helper()
-	list, err := w.b.line.List(context.Background(), func(string) recipes.Rule { return recipes.Exclusive })
+	list, err := w.b.queue.List(context.Background(), func(string) recipes.Rule { return recipes.Exclusive })
 	if err != nil || len(list) == 0 {
 		w.Fatalf("List = %v, %v", list, err)
 	}
@@ -34,7 +34,7 @@ func TestWriteChangesThePayloadAlone(t *testing.T) {
 		if n := w.svc.Stats().Requests[memory.OpWrite]; n != 1 {
 			w.Errorf("%d requests", n)
 		}
-		list, err := w.b.line.List(w.Context(), func(string) recipes.Rule { return recipes.Exclusive })
+		list, err := w.b.queue.List(w.Context(), func(string) recipes.Rule { return recipes.Exclusive })
 		wantErr(w.T, err)
 		if c := list[0]; string(c.Payload) != "one" || c.Identity != w.a.client.Identity() || time.Since(c.Since) != time.Minute ||
 			c.Place != before.Place || c.Token != before.Token || !c.Holding {

@@ -51,7 +51,7 @@ func BenchmarkRLockUnlock(b *testing.B) { bench(b, alone, once((*rwlock.RWLock).
 
 func BenchmarkTryRLockUnlock(b *testing.B) { bench(b, alone, once((*rwlock.RWLock).TryRLock)) }
 
-// BenchmarkRLockBesideReaders joins a line in which ten others read.
+// BenchmarkRLockBesideReaders joins a queue in which ten others read.
 func BenchmarkRLockBesideReaders(b *testing.B) {
 	bench(b, func(l *rwlock.RWLock) context.Context {
 		for range 10 {

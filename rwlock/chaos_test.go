@@ -83,8 +83,8 @@ func TestLocksOnABrokenNetwork(t *testing.T) {
 				p.unlock(p.take(p.l.Lock, ctx))
 				cancel()
 			}
-			if n := len(svc.Snapshot(line)); n != 0 || b.grants < 200 {
-				t.Errorf("seed %d: %d left in line, %d grants", seed, n, b.grants)
+			if n := len(svc.Snapshot(queue)); n != 0 || b.grants < 200 {
+				t.Errorf("seed %d: %d left in the queue, %d grants", seed, n, b.grants)
 			}
 			for _, p := range parties {
 				if err := p.client.Close(context.Background()); err != nil {

@@ -109,7 +109,7 @@ func TestDowngradedHoldIsReenteredForReadingOnly(t *testing.T) {
 	})
 }
 
-// TestReadLockTakenWhileTheWriteLockIsGivenBack is part of the hold, or stands in line: never neither.
+// TestReadLockTakenWhileTheWriteLockIsGivenBack is part of the hold, or is queued: never neither.
 func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		for range 300 {
@@ -121,8 +121,8 @@ func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 			wg.Go(func() { r = a.take(a.l.RLock, keep) })
 			wg.Wait()
 			wantErr(t, r.Err())
-			if all := a.svc.Snapshot(line); len(all) != 1 || all[0].Token != r.Token() || all[0].Mode != "r" {
-				t.Fatalf("token %d, the line is %v", r.Token(), all)
+			if all := a.svc.Snapshot(queue); len(all) != 1 || all[0].Token != r.Token() || all[0].Mode != "r" {
+				t.Fatalf("token %d, the queue is %v", r.Token(), all)
 			}
 			a.unlock(r)
 		}
@@ -179,7 +179,7 @@ func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 				t.Errorf("%d downgrades, version %d", downgrades, version)
 			}
 			if n := svc.Stats().Entries; n != 0 {
-				t.Errorf("seed %d: %d left in line", seed, n)
+				t.Errorf("seed %d: %d left in the queue", seed, n)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestDowngradedHoldWatchesItsNewEntry(t *testing.T) {
 			a.unlock(w)
 			time.Sleep(time.Minute)
 			wantErr(t, context.Cause(r.Context()))
-			a.svc.Remove(line, a.svc.Snapshot(line)[0].Key)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
 			synctest.Wait()
 			wantErr(t, context.Cause(r.Context()), coordinator.ErrRemoved)
 			next := b.lock()

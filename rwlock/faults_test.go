@@ -52,13 +52,13 @@ var faults = []fault{
 	{"the connection breaks", func(p party) memory.Fate { p.link.Reset(); return memory.Fate{} }, nil},
 	{"the session expires", func(p party) memory.Fate { p.svc.Expire(p.session().ID()); return memory.Fate{} },
 		[]error{coordinator.ErrSessionLost}},
-	{"the entry is removed", func(p party) memory.Fate { p.svc.Remove(line, p.own()); return memory.Fate{} },
+	{"the entry is removed", func(p party) memory.Fate { p.svc.Remove(queue, p.own()); return memory.Fate{} },
 		[]error{coordinator.ErrRemoved, coordinator.ErrNotHeld}}, // not held: removed as it was given back
 }
 
 // own is the key of the party's entry.
 func (p party) own() string {
-	for _, e := range p.svc.Snapshot(line) {
+	for _, e := range p.svc.Snapshot(queue) {
 		if e.Session == p.session().ID() {
 			return e.Key
 		}

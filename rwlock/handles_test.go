@@ -43,7 +43,7 @@ func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 	})
 }
 
-// checkHandles compares the line and what handles say of themselves with the model.
+// checkHandles compares the queue and what handles say of themselves with the model.
 func (p party) checkHandles(seed uint64, token coordinator.Token, open, over []*rwlock.Lock) {
 	p.Helper()
 	live := map[bool]bool{} // kinds of handles that are open
@@ -68,14 +68,14 @@ func (p party) checkHandles(seed uint64, token coordinator.Token, open, over []*
 		want = "r"
 	}
 	got := ""
-	for _, e := range p.svc.Snapshot(line) {
+	for _, e := range p.svc.Snapshot(queue) {
 		got += e.Mode
 		if e.Token != token {
 			p.Fatalf("seed %d: token %d, want %d", seed, e.Token, token)
 		}
 	}
 	if got != want {
-		p.Fatalf("seed %d: the line is %q, want %q with %d handles open", seed, got, want, len(open))
+		p.Fatalf("seed %d: the queue is %q, want %q with %d handles open", seed, got, want, len(open))
 	}
 }
 

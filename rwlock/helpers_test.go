@@ -15,7 +15,7 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-const line = driver.Line("rwlock/catalogue")
+const queue = driver.Queue("rwlock/catalogue")
 
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
@@ -37,8 +37,8 @@ func parties(t *testing.T, f func(a, b, c party)) {
 		a, b, c := join(t, svc), join(t, svc), join(t, svc)
 		f(a, b, c)
 		synctest.Wait()
-		if n := len(svc.Snapshot(line)); n != 0 {
-			t.Errorf("%d left in line", n)
+		if n := len(svc.Snapshot(queue)); n != 0 {
+			t.Errorf("%d left in the queue", n)
 		}
 		for _, p := range []party{a, b, c} {
 			if err := p.client.Close(context.Background()); err != nil {

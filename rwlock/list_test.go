@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// listed is the line as Contenders shows it: "R" and "W" hold, "r" and "w" wait.
+// listed is the queue as Contenders shows it: "R" and "W" hold, "r" and "w" wait.
 func (p party) listed() string {
 	p.Helper()
 	all, err := p.l.Contenders(context.Background())
@@ -100,7 +100,7 @@ func TestListingTellsTheEntryOfALock(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		w := a.lock()
 		all, err := a.l.Contenders(a.Context())
-		if err != nil || all[0].Token != w.Token() || all[0].Place.Key != a.svc.Snapshot(line)[0].Key {
+		if err != nil || all[0].Token != w.Token() || all[0].Place.Key != a.svc.Snapshot(queue)[0].Key {
 			t.Errorf("%+v, %v", all, err)
 		}
 		a.unlock(w)
@@ -110,7 +110,7 @@ func TestListingTellsTheEntryOfALock(t *testing.T) {
 // TestForeignEntryExcludesAll: what Baton did not write is taken for a writer.
 func TestForeignEntryExcludesAll(t *testing.T) {
 	parties(t, func(a, b, _ party) {
-		foreign := a.svc.AddForeign(line)
+		foreign := a.svc.AddForeign(queue)
 		_, err := a.l.TryRLock(a.Context())
 		wantErr(t, err, coordinator.ErrTaken)
 		reader, writer := a.begin(a.l.RLock), b.begin(b.l.Lock)
@@ -118,7 +118,7 @@ func TestForeignEntryExcludesAll(t *testing.T) {
 		if got := b.listed(); got != "Wrw" {
 			t.Errorf("listed as %q", got)
 		}
-		a.svc.Remove(line, foreign.Key)
+		a.svc.Remove(queue, foreign.Key)
 		admitted(t, "a", reader, writer)
 		reader.unlock()
 		writer.unlock()

@@ -38,7 +38,7 @@ const clients = 4
 
 // TestLockFollowsTheReferenceModel runs generated schedules of readers, writers, downgrades, tries, lost patience and
 // sessions that die, in virtual time and on a service without delay, and compares every grant and end, its moment, and
-// the order of tokens with a model of a few lines. Half of the services show the line as it was a while ago.
+// the order of tokens with a model of a few lines. Half of the services show the queue as it was a while ago.
 func TestLockFollowsTheReferenceModel(t *testing.T) {
 	for seed := range uint64(120) {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,8 +135,8 @@ func play(t *testing.T, svc *memory.Service, visits []visit, deaths []death) {
 	}
 	wg.Wait()
 	synctest.Wait()
-	if n := len(svc.Snapshot(line)); n != 0 {
-		t.Errorf("%d left in line", n)
+	if n := len(svc.Snapshot(queue)); n != 0 {
+		t.Errorf("%d left in the queue", n)
 	}
 	for _, p := range parties {
 		if err := p.client.Close(context.Background()); err != nil {

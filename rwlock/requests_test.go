@@ -61,7 +61,7 @@ func TestDowngradeIsOneRequest(t *testing.T) {
 
 // TestFiveWritersThenTwentyReaders is the scenario for which Curator needs 251 requests and 125 notifications (FIELD 3).
 //
-// Getting in line: the first writer is told that it is alone, 1 request. Each of the 24 others joins and waits, 2 requests;
+// Getting in the queue: the first writer is told that it is alone, 1 request. Each of the 24 others joins and waits, 2 requests;
 // but a reader behind a reader has to look who else stands there, 1 request for each of 19. Draining: each of 25 leaves, 1 request,
 // and each of the 24 that waited is woken once, and told that it is admitted: a writer by the one ahead of it, and the readers
 // all by the last writer, the nearest ahead. 68 and 25 make 93.

@@ -45,7 +45,7 @@
 // [ErrUpgrade]: two readers who both want to write would wait for each other for ever. Unlock the read lock, take the
 // write lock, and look again at what was read.
 //
-// A context without the hold stands in line like everybody else, in the same
+// A context without the hold is queued like everybody else, in the same
 // goroutine too, and may wait for itself: a writer that reads without its
 // context, a reader that locks, and a reader that reads once more while
 // somebody else waits to write, who is ahead of it and waits for it. Such a
@@ -63,7 +63,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// The kind of the line, and the modes of its contenders.
+// The kind of the queue, and the modes of its contenders.
 const (
 	kind    = "rwlock"
 	reading = "r"
@@ -80,7 +80,7 @@ var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock 
 // RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
 // same lock. It is safe for concurrent use.
 type RWLock struct {
-	line *recipes.Line
+	queue *recipes.Queue
 }
 
 // Option changes a default of an RWLock.
@@ -104,27 +104,27 @@ func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
 func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
-	line, err := recipes.NewLine(c, kind, name, opts...)
+	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
 		return nil, err
 	}
-	if err := recipes.RefuseLockDelay(line, "read-write lock"); err != nil {
+	if err := recipes.RefuseLockDelay(queue, "read-write lock"); err != nil {
 		return nil, err
 	}
-	return &RWLock{line: line}, nil
+	return &RWLock{queue: queue}, nil
 }
 
 // Name is the lock's name.
-func (l *RWLock) Name() string { return l.line.Name() }
+func (l *RWLock) Name() string { return l.queue.Name() }
 
 // Lock waits until the lock is held for writing, by nobody else at all, in the order of asking.
 //
 // On success the lock is the caller's to unlock. On failure nothing is held,
-// and the place in line is given up, in the background if need be. Errors: the
+// and the place in the queue is given up, in the background if need be. Errors: the
 // cause of ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in line; ErrRefused; ErrClosed;
+// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed;
 // [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Exclusive: true, Lesser: reading})
@@ -132,7 +132,7 @@ func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 
 // TryLock is Lock that does not wait its turn: if anybody holds or waits, it
 // returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
-// It leaves nothing in the line and wakes nobody.
+// It leaves nothing in the queue and wakes nobody.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{
 		Op: "try-lock", Mode: writing, Exclusive: true, Lesser: reading, Try: true, Alone: true})
@@ -147,8 +147,8 @@ func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 }
 
 // TryRLock is RLock that does not wait: if a writer holds or waits it returns a
-// [*recipes.TakenError], which says who is first in line, and is
-// coordinator.ErrTaken. It looks before it stands in line, so that a call which
+// [*recipes.TakenError], which says who is first in the queue, and is
+// coordinator.ErrTaken. It looks before it is queued, so that a call which
 // fails has left nothing and woken nobody, unless a writer came in between.
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
@@ -156,7 +156,7 @@ func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	h := &Lock{lock: l, writer: r.Mode == writing}
-	if err := l.line.AcquireInto(ctx, &h.hold, r); err != nil {
+	if err := l.queue.AcquireInto(ctx, &h.hold, r); err != nil {
 		return nil, l.explain(r.Op, err)
 	}
 	return h, nil
@@ -165,7 +165,7 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 // explain has an error say what it means to readers and writers.
 func (l *RWLock) explain(op string, err error) error {
 	var e *coordinator.Error
-	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // said by the line, and not the cause of ctx
+	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // said by the queue, and not the cause of ctx
 		return &coordinator.Error{Op: op, Name: l.Name(), Err: ErrUpgrade}
 	}
 	return err
@@ -206,7 +206,7 @@ type Contender struct {
 // Contenders returns all readers and writers in order, those who hold and those who wait; it is
 // empty when nobody does. It is what the service showed at one moment.
 func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
-	list, err := l.line.List(ctx, func(mode string) recipes.Rule {
+	list, err := l.queue.List(ctx, func(mode string) recipes.Rule {
 		if mode == reading {
 			return shared
 		}

@@ -59,7 +59,7 @@ func TestWhoComesFirstIsServedFirst(t *testing.T) {
 	})
 }
 
-// TestReadersBetweenWritersAreServed is FIELD 48: a reader between two writers must not stop the line.
+// TestReadersBetweenWritersAreServed is FIELD 48: a reader between two writers must not stop the queue.
 func TestReadersBetweenWritersAreServed(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		var all []*pending

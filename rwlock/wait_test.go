@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheLine(t *testing.T) {
+func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue(t *testing.T) {
 	for _, mine := range []error{errors.New("mine"), coordinator.ErrTaken, recipes.ErrOtherMode, coordinator.ErrRemoved} {
 		parties(t, func(a, b, c party) {
 			w := a.lock()
@@ -24,8 +24,8 @@ func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheLine(t *testing.T) {
 					t.Errorf("ended with %v, want %v itself", g.err, mine)
 				}
 				synctest.Wait()
-				if n := len(a.svc.Snapshot(line)); n != 3-i {
-					t.Errorf("%d in line after %d gave up", n, i+1)
+				if n := len(a.svc.Snapshot(queue)); n != 3-i {
+					t.Errorf("%d in the queue after %d gave up", n, i+1)
 				}
 			}
 			a.unlock(w)
@@ -93,7 +93,7 @@ func TestWaiterOfALostSessionReturnsAndNeverWins(t *testing.T) {
 }
 
 // TestWaiterWhoseEntryIsRemovedIsToldAndNeverWins is FIELD 42: the place that is not found must not be taken for one
-// at the end, or the beginning, of the line.
+// at the end, or the beginning, of the queue.
 func TestWaiterWhoseEntryIsRemovedIsToldAndNeverWins(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		for _, f := range []take{b.l.RLock, b.l.Lock} {
@@ -101,7 +101,7 @@ func TestWaiterWhoseEntryIsRemovedIsToldAndNeverWins(t *testing.T) {
 			g := b.begin(f)
 			behind := c.begin(c.l.Lock)
 			time.Sleep(2 * time.Second) // until it watches its own entry
-			a.svc.Remove(line, a.svc.Snapshot(line)[1].Key)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[1].Key)
 			synctest.Wait()
 			a.unlock(w)
 			<-g.done
@@ -126,8 +126,8 @@ func TestServiceAwayIsUnavailableAndLeavesNothing(t *testing.T) {
 			cancel()
 			a.svc.Start()
 			time.Sleep(time.Second)
-			if n := len(a.svc.Snapshot(line)); n != 0 {
-				t.Errorf("%d in line", n)
+			if n := len(a.svc.Snapshot(queue)); n != 0 {
+				t.Errorf("%d in the queue", n)
 			}
 		}
 	})
@@ -184,7 +184,7 @@ func TestRemovedEntryEndsTheHold(t *testing.T) {
 		for _, f := range []take{a.l.Lock, a.l.RLock} {
 			l := a.take(f, a.Context())
 			time.Sleep(time.Second)
-			a.svc.Remove(line, a.svc.Snapshot(line)[0].Key)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
 			synctest.Wait()
 			wantErr(t, context.Cause(l.Context()), coordinator.ErrRemoved)
 			next := b.lock()

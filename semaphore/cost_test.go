@@ -68,8 +68,8 @@ func TestTryAcquireThatFailsCostsReadsOnly(t *testing.T) {
 				t.Errorf("TryAcquire = %v", err)
 			}
 		}
-		a.costs("the first of a Semaphore: the limit, the line, who is first", 3, 0, try)
-		a.costs("with a remembered limit: the line, the limit, who is first", 3, 0, try)
+		a.costs("the first of a Semaphore: the limit, the queue, who is first", 3, 0, try)
+		a.costs("with a remembered limit: the queue, the limit, who is first", 3, 0, try)
 		a.release(p)
 		a.costs("one that succeeds: look, join", 2, 0, func() {
 			if p, err := b.s.TryAcquire(a.Context(), 1); err != nil {
@@ -131,7 +131,7 @@ func TestReleaseWakesThoseAdmittedAndOneMore(t *testing.T) {
 	}
 }
 
-// TestHandOverCostsTheSameHoweverManyWait: 7 requests, of which the reading of the line and of the limit are 3. The limit is read by
+// TestHandOverCostsTheSameHoweverManyWait: 7 requests, of which the reading of the queue and of the limit are 3. The limit is read by
 // the one who is admitted.
 func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
 	for _, waiters := range []int{2, 10, 100} {

@@ -45,11 +45,11 @@ func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
 			a.costs("leave; show the queue, read the limit", 3, 1, func() { a.release(held[0]) })
 			next(1)
 			b.link.Delay(time.Millisecond, time.Millisecond)
-			before := a.svc.Stats().Requests[memory.OpQueue]
+			before := a.svc.Stats().Requests[memory.OpWatchQueue]
 			a.release(held[:3]...)
 			time.Sleep(20 * time.Millisecond)
 			synctest.Wait()
-			if n := a.svc.Stats().Requests[memory.OpQueue] - before; n > 3 {
+			if n := a.svc.Stats().Requests[memory.OpWatchQueue] - before; n > 3 {
 				t.Errorf("the queue was shown %d times for three who leave at once", n)
 			}
 			b.link.Delay(0, 0)
@@ -149,8 +149,8 @@ func TestWaiterRemovedFromACrowdIsTold(t *testing.T) {
 	parties(t, 1, func(a, b party) {
 		p := a.acquire(1)
 		waiting := b.crowd(20)
-		ids := a.svc.Snapshot(line)
-		if !a.svc.Remove(line, ids[19].ID) {
+		ids := a.svc.Snapshot(queue)
+		if !a.svc.Remove(queue, ids[19].ID) {
 			t.Fatal("not there")
 		}
 		synctest.Wait()
@@ -227,7 +227,7 @@ func TestWatchOfAQueueEndsWhenItIsNotCrowded(t *testing.T) {
 		for _, w := range waiting {
 			b.release(w.granted())
 		}
-		before := a.svc.Stats().Requests[memory.OpQueue]
+		before := a.svc.Stats().Requests[memory.OpWatchQueue]
 		for range 100 {
 			p := a.acquire(1)
 			w := b.begin(1)
@@ -235,7 +235,7 @@ func TestWatchOfAQueueEndsWhenItIsNotCrowded(t *testing.T) {
 			a.release(p)
 			b.release(w.granted())
 		}
-		if n := a.svc.Stats().Requests[memory.OpQueue] - before; n > 20 {
+		if n := a.svc.Stats().Requests[memory.OpWatchQueue] - before; n > 20 {
 			t.Errorf("the queue of two was shown %d times in five seconds", n)
 		}
 		a.empty()
@@ -267,7 +267,7 @@ func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 		waiting := b.crowd(20)
 		refused := false
 		a.svc.OnRequest(func(r memory.Request) (f memory.Fate) {
-			if r.Op == memory.OpQueue && !refused {
+			if r.Op == memory.OpWatchQueue && !refused {
 				refused, f.Err = true, errors.New("busy with something else")
 			}
 			return f

@@ -57,12 +57,12 @@ func ExampleSemaphore_TryAcquire() {
 	_, err = sb.TryAcquire(ctx, 2) // all or nothing: one is free
 	var taken *recipes.TakenError
 	if errors.As(err, &taken) {
-		fmt.Println("first in line:", taken.Holder.Identity)
+		fmt.Println("first in the queue:", taken.Holder.Identity)
 	}
 	one, err := sb.TryAcquire(ctx, 1)
 	fmt.Println(one.Permits(), err)
 	// Output:
-	// first in line: alice
+	// first in the queue: alice
 	// 1 <nil>
 }
 

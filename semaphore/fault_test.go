@@ -27,7 +27,7 @@ func TestGrantThatARepeatedJoinBringsIsToldToThoseBehind(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		w := b.begin(2) // it stands in line, and does not know
+		w := b.begin(2) // it is queued, and does not know
 		behind := a.begin(1)
 		a.release(held)
 		<-w.done
@@ -91,7 +91,7 @@ func (w *wait) eventually() *semaphore.Permit {
 	select {
 	case <-w.done:
 	case <-time.After(3 * time.Minute):
-		w.Fatalf("not granted; line %v", w.modes())
+		w.Fatalf("not granted; queue %v", w.modes())
 	}
 	if w.err != nil {
 		w.Fatal(w.err)
@@ -103,7 +103,7 @@ func (w *wait) eventually() *semaphore.Permit {
 func contended(a, b party) {
 	p := a.acquire(2)
 	w := b.begin(2)
-	time.Sleep(3 * time.Second) // it stands in line by now
+	time.Sleep(3 * time.Second) // it is queued by now
 	behind := a.begin(1)
 	time.Sleep(3 * time.Second)
 	a.releasePart(p, 1)
@@ -233,7 +233,7 @@ func TestAcquireCancelledAtAnyRequestLeavesNothing(t *testing.T) {
 				case err == nil:
 					b.release(p)
 				case !errors.Is(err, mine):
-					t.Errorf("%+v, %d free: Acquire = %v, line %v", fate, free, err, a.modes())
+					t.Errorf("%+v, %d free: Acquire = %v, queue %v", fate, free, err, a.modes())
 				case time.Since(began) > 10*time.Second:
 					t.Errorf("%+v: Acquire took %v", fate, time.Since(began))
 				}

@@ -33,7 +33,7 @@ func FuzzLimitRecord(f *testing.F) {
 }
 
 // FuzzSlotsRecord: whatever is in the record of the slots, a holder gets as many numbers as it has permits, none of them twice, none below
-// zero, and none that another one who stands in line has.
+// zero, and none that another one who is queued has.
 func FuzzSlotsRecord(f *testing.F) {
 	for _, v := range []string{`{}`, `null`, `{"a":[0,1],"b":[2]}`, `{"a":[0,0]}`, `{"a":[-1]}`, `{"b":[-1,5]}`, `{"a":[2],"b":[2]}`, `{"a":null}`, `{"a":[0,1,2,3,4,5]}`} {
 		f.Add([]byte(v), uint8(2))

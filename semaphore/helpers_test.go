@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	line     = driver.Line("semaphore/jobs")
-	numbered = driver.Line("slots/jobs")
+	queue    = driver.Queue("semaphore/jobs")
+	numbered = driver.Queue("slots/jobs")
 )
 
 // seeds is how many generated schedules a test runs: fewer under the race detector, which is ten times slower.
@@ -132,15 +132,15 @@ func (p party) session() string {
 	return s.ID()
 }
 
-// modes are those of the line, in order.
+// modes are those of the queue, in order.
 func (p party) modes() (modes []string) {
-	for _, e := range p.svc.Snapshot(line) {
+	for _, e := range p.svc.Snapshot(queue) {
 		modes = append(modes, e.Mode)
 	}
 	return modes
 }
 
-// strangers are clients of one service with a session each, so many that no line is crowded which they share evenly.
+// strangers are clients of one service with a session each, so many that no queue is crowded which they share evenly.
 func (p party) strangers(n, limit int) (all []party) {
 	for range n {
 		all = append(all, join(p.T, p.svc, limit))
@@ -148,10 +148,10 @@ func (p party) strangers(n, limit int) (all []party) {
 	return all
 }
 
-// empty checks that nobody stands in line and nobody watches it, once all is quiet.
+// empty checks that nobody is queued and nobody watches it, once all is quiet.
 func (p party) empty() {
 	p.Helper()
-	time.Sleep(2 * engine.SettleAfter) // those who read a line for others go on for a while
+	time.Sleep(2 * engine.SettleAfter) // those who read a queue for others go on for a while
 	synctest.Wait()
 	if s := p.svc.Stats(); s.Entries != 0 || s.Watches != 0 {
 		p.Errorf("left behind: %d entries, %d watches", s.Entries, s.Watches)

@@ -23,7 +23,7 @@ func (noLimit) Error() string {
 }
 func (noLimit) Unwrap() error { return recipes.ErrNoRecord }
 
-// stored is the record of the line.
+// stored is the record of the queue.
 type stored struct {
 	Limit int `json:"limit"`
 }
@@ -109,7 +109,7 @@ func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 		n, err := s.sharedLimit(ctx)
 		return n, recipes.Describe(ctx, "limit", s.Name(), err)
 	}
-	r, err := s.line.Record(ctx)
+	r, err := s.queue.Record(ctx)
 	if err == nil && r.Version == 0 {
 		err = ErrNoLimit
 	}
@@ -129,7 +129,7 @@ func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 // a quarter of a second. Lowering it takes nothing from holders: nobody is
 // admitted until what is held fits. After SetLimit has returned, two can still
 // be admitted beside more than fits: one who joined before and has not acted on
-// its first look at the line yet, by the old limit; and one who joined before
+// its first look at the queue yet, by the old limit; and one who joined before
 // and has waited, who does not count those behind it that joined by the same
 // limit as it did, and have held for less than a quarter of a second.
 //
@@ -147,9 +147,9 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	}
 	defer func() { <-s.setting }()
 	for {
-		r, err := s.line.Record(ctx)
+		r, err := s.queue.Record(ctx)
 		if err == nil && string(r.Value) != string(stored{limit}.encode()) {
-			err = s.line.SetRecord(ctx, stored{limit}.encode(), r.Version)
+			err = s.queue.SetRecord(ctx, stored{limit}.encode(), r.Version)
 		}
 		switch {
 		case err == nil:

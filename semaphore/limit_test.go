@@ -16,7 +16,7 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestClientsThatBelieveInOtherLimitsAreTold both values, and stand in no line.
+// TestClientsThatBelieveInOtherLimitsAreTold both values, and stand in no queue.
 // FIELD 59
 func TestClientsThatBelieveInOtherLimitsAreTold(t *testing.T) {
 	parties(t, 5, func(a, b party) {

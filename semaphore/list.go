@@ -50,14 +50,14 @@ func (s *Semaphore) List(ctx context.Context) (Listing, error) {
 		return s.listShared(ctx)
 	}
 	var l Listing
-	r, err := s.line.Record(ctx)
+	r, err := s.queue.Record(ctx)
 	if err == nil && r.Version != 0 {
 		l.Limit, err = s.decode(r.Value)
 	}
 	if err != nil {
 		return l, recipes.Describe(ctx, "list", s.Name(), err)
 	}
-	list, err := s.line.List(ctx, func(mode string) recipes.Rule { return holds(l.Limit, mode) })
+	list, err := s.queue.List(ctx, func(mode string) recipes.Rule { return holds(l.Limit, mode) })
 	if err != nil {
 		return l, err
 	}

@@ -75,10 +75,10 @@ func TestListingShowsHoldersAndWaiters(t *testing.T) {
 }
 
 // TestForeignEntryShutsTheLineBehindIt: what it has is not known.
-func TestForeignEntryShutsTheLineBehindIt(t *testing.T) {
+func TestForeignEntryShutsTheQueueBehindIt(t *testing.T) {
 	parties(t, 5, func(a, b party) {
 		p := a.acquire(1)
-		stray := a.svc.AddForeign(line)
+		stray := a.svc.AddForeign(queue)
 		w := b.begin(1)
 		w.waits()
 		if l := a.list(); l.Held != 1 || l.Free() != 0 || len(l.Contenders) != 3 || l.Contenders[1].Permits != 0 || l.Contenders[1].Holding {
@@ -91,7 +91,7 @@ func TestForeignEntryShutsTheLineBehindIt(t *testing.T) {
 		if l := a.list(); l.Held != 0 || l.Free() != 0 {
 			t.Errorf("listing %+v, %d free", l, l.Free())
 		}
-		a.svc.Remove(line, stray.Key)
+		a.svc.Remove(queue, stray.Key)
 		b.release(w.granted())
 		a.empty()
 	})

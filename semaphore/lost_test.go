@@ -36,7 +36,7 @@ func TestLostPermitEndsBeforeTheNextIsGranted(t *testing.T) {
 		wantErr(t, p.Release(a.Context()), coordinator.ErrSessionLost)
 		time.Sleep(time.Minute)
 		if q.Err() != nil || len(a.modes()) != 1 {
-			t.Errorf("the next holder was disturbed: %v, line %v", q.Err(), a.modes())
+			t.Errorf("the next holder was disturbed: %v, queue %v", q.Err(), a.modes())
 		}
 		b.release(q)
 		a.release(a.acquire(3)) // on a new session
@@ -51,7 +51,7 @@ func TestRemovedPermitEndsWithItsCause(t *testing.T) {
 			p, other := a.acquire(2), a.acquire(1)
 			w := b.begin(2)
 			time.Sleep(age)
-			a.svc.Remove(line, a.svc.Snapshot(line)[0].Key)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
 			q := w.granted()
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -79,14 +79,14 @@ func TestPermitRemovedAndReleasedAtOnce(t *testing.T) {
 	} {
 		parties(t, 2, func(a, b party) {
 			p := a.acquire(2)
-			a.svc.Remove(line, a.svc.Snapshot(line)[0].Key)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
 			q := b.acquire(2)
 			if err := release(p, a.Context()); !errors.Is(err, coordinator.ErrRemoved) && !errors.Is(err, coordinator.ErrNotHeld) {
 				t.Errorf("release = %v", err)
 			}
 			_ = p.Release(a.Context())
 			if q.Err() != nil || len(a.modes()) != 1 {
-				t.Errorf("the next holder was disturbed: %v, line %v", q.Err(), a.modes())
+				t.Errorf("the next holder was disturbed: %v, queue %v", q.Err(), a.modes())
 			}
 			b.release(q)
 			a.empty()

@@ -138,7 +138,7 @@ func TestPartReleasedWhenTheHoldSettles(t *testing.T) {
 				q := w.granted()
 				time.Sleep(time.Second)
 				if got := a.modes(); !slices.Equal(got, []string{"h1", "h2"}) {
-					t.Errorf("line %v", got)
+					t.Errorf("queue %v", got)
 				}
 				a.release(p)
 				b.release(q)

@@ -66,7 +66,7 @@ func (m *model) place(j int, k mark) driver.Place {
 	return driver.Place{Key: fmt.Sprint(j), Mode: recipes.Asking(int(k.n()), driver.Version(k.version()))}
 }
 
-// rule asks the real rule about a contender and a view, of the whole line or of those ahead.
+// rule asks the real rule about a contender and a view, of the whole queue or of those ahead.
 func (m *model) rule(w *world, line moment, i int, whole bool) verdict {
 	c := &w.who[i]
 	q := question{line, i, w.limits[c.mine], c.mine, c.n, whole}
@@ -100,7 +100,7 @@ func (m *model) rule(w *world, line moment, i int, whole bool) verdict {
 	return v
 }
 
-// change is a step of the line: the entry of i gets a mode, or goes with 0. Whoever watches it is woken.
+// change is a step of the queue: the entry of i gets a mode, or goes with 0. Whoever watches it is woken.
 func (m *model) change(w *world, i int, to mark) {
 	copy(w.past[1:], w.past[:depth-1])
 	w.past[0][i] = to

@@ -87,7 +87,7 @@ func (p party) write(value string) {
 	d := p.svc.Driver()
 	s, err := d.Open(p.Context(), time.Minute)
 	if err == nil {
-		_, err = s.SetRecord(p.Context(), line, []byte(value), p.svc.Record(line).Version)
+		_, err = s.SetRecord(p.Context(), queue, []byte(value), p.svc.Record(queue).Version)
 	}
 	if err == nil {
 		err = s.Close(p.Context())
@@ -104,7 +104,7 @@ func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := a.acquire(2)
 		w, behind := b.begin(2), a.begin(2)
-		if !a.svc.RemoveRecord(line) {
+		if !a.svc.RemoveRecord(queue) {
 			t.Fatal("no record")
 		}
 		w.failed(semaphore.ErrNoLimit, recipes.ErrNoRecord)
@@ -119,7 +119,7 @@ func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 		if n, err := a.s.Limit(a.Context()); n != 3 || err != nil {
 			t.Errorf("Limit = %d, %v", n, err)
 		}
-		a.svc.RemoveRecord(line)
+		a.svc.RemoveRecord(queue)
 		_, err = b.s.TryAcquire(a.Context(), 1) // by what it remembers it would fit or not: the record is asked
 		wantErr(t, err, coordinator.ErrTaken)
 		a.release(held)
@@ -140,7 +140,7 @@ func TestLimitIsStoredDespiteLostReplies(t *testing.T) {
 				if n, err := b.s.Limit(a.Context()); n != 3 || err != nil {
 					t.Errorf("%+v of request %d: Limit = %d, %v", fate, lost, n, err)
 				}
-				a.svc.RemoveRecord(line)
+				a.svc.RemoveRecord(queue)
 				loseOnly(a.svc, lost, fate)
 				p := a.acquire(2)
 				a.svc.OnRequest(nil)

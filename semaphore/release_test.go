@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// TestReleaseEndsByItsContextAndGoesOn while the service is away; what is asked for afterwards stands in line as ever.
+// TestReleaseEndsByItsContextAndGoesOn while the service is away; what is asked for afterwards is queued as ever.
 // FIELD 10, 11
 func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
 	parties(t, 3, func(a, b party) {
@@ -83,7 +83,7 @@ func TestPartOfUnknownOutcomeThenAll(t *testing.T) {
 				q := w.granted()
 				time.Sleep(2 * time.Minute) // for what is late
 				if q.Err() != nil || len(a.modes()) != 1 {
-					t.Errorf("%+v, after %v: %v, line %v", fate, pause, q.Err(), a.modes())
+					t.Errorf("%+v, after %v: %v, queue %v", fate, pause, q.Err(), a.modes())
 				}
 				b.release(q)
 				a.empty()
@@ -150,7 +150,7 @@ func TestServiceStopsWhileAGrantIsBeingConverted(t *testing.T) {
 		time.Sleep(time.Second)
 		q := behind.granted()
 		if p.Err() != nil || !slices.Equal(a.modes()[:1], []string{"h1"}) {
-			t.Errorf("%v, line %v", p.Err(), a.modes())
+			t.Errorf("%v, queue %v", p.Err(), a.modes())
 		}
 		a.release(p)
 		b.release(q)

@@ -14,8 +14,8 @@
 // service can give what it holds to anyone else. Permits are handed out in the
 // order of asking, all that one call asks for at once or none: two clients who
 // ask for two of two never hold one each. Who asks for many is not overtaken by
-// those who ask for few, and nothing is idle that the first in line could have:
-// whichever holder leaves, the first in line is admitted if it fits. A release
+// those who ask for few, and nothing is idle that the first in the queue could have:
+// whichever holder leaves, the first in the queue is admitted if it fits. A release
 // wakes those it admits and one more at most; or, in a crowd (see Cost), once
 // each session that waits. (While the service refuses to convert entries, for
 // want of space or permission, those behind one who was admitted may wait for
@@ -27,11 +27,11 @@
 //
 // It is stored at the name, by the first who asks for a permit, and stays when
 // nobody holds any. Whoever asks with another limit in mind gets a [LimitError]
-// and stands in no line: the comparison and the joining are one step at the
+// and stands in no queue: the comparison and the joining are one step at the
 // service. [Semaphore.SetLimit] changes it.
 //
 // Whoever is admitted is so by a limit that was stored at or after the moment
-// at which it last began to look at the line, or was told to, and all that is
+// at which it last began to look at the queue, or was told to, and all that is
 // held is then within that limit. There are two exceptions, both of a change
 // that comes while contenders are on their way. One who is admitted at its
 // first look goes by the limit by which it joined, also if that was changed
@@ -53,9 +53,9 @@
 // so that it says that it holds, and watched. An Acquire that waited reads the
 // limit once more, and converts its entry at once if somebody is behind it.
 //
-// A crowd is a line of many contenders and few sessions: 16 to 512 contenders,
+// A crowd is a queue of many contenders and few sessions: 16 to 512 contenders,
 // three or more for each session, 16 sessions at most. There each session reads
-// the line when somebody has left, once for all of its contenders, and nobody
+// the queue when somebody has left, once for all of its contenders, and nobody
 // converts an entry for those behind: two to four requests for each grant, and
 // no waiting for the one ahead to be told first. Where a crowd forms or
 // scatters, a permit can be idle for a quarter of a second.
@@ -65,7 +65,7 @@
 // On a client whose layout is Curator's or Kazoo's a semaphore is that client's
 // too, and is as theirs is: one permit at a time, no Slots, and the limit is
 // what each caller has in mind. Kazoo's is compared with what is stored,
-// Curator's with nothing. An Acquire takes part in two lines, which costs some
+// Curator's with nothing. An Acquire takes part in two queues, which costs some
 // eight requests, and a Release one.
 //
 // # Not guaranteed
@@ -76,7 +76,7 @@
 //
 // # No reentrancy
 //
-// Each Acquire stands in line, also with the context of a permit. Who holds
+// Each Acquire is queued, also with the context of a permit. Who holds
 // permits and asks for more can wait for others who do the same, for ever: ask
 // for all at once, or bound the wait.
 package semaphore
@@ -91,7 +91,7 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// The kinds of the lines: of those who ask for permits, and the one whose record has the numbers
+// The kinds of the queues: of those who ask for permits, and the one whose record has the numbers
 // that Slots hands out.
 const (
 	kind  = "semaphore"
@@ -109,8 +109,8 @@ const MaxLimit = recipes.MaxPermits
 // But each reads the limit before its first Acquire, so share one. It is safe
 // for concurrent use.
 type Semaphore struct {
-	line    *recipes.Line
-	slots   *recipes.Line
+	queue   *recipes.Queue
+	slots   *recipes.Queue
 	limit   atomic.Int64          // Stored: whatever is stored
 	latest  atomic.Pointer[asked] // see asks
 	setting chan struct{}         // held, by sending to it, by whoever sets the limit, here and at the service
@@ -148,18 +148,18 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 	if c != nil && c.Shared() {
 		return newShared(c, name, limit, opts)
 	}
-	line, err := recipes.NewLine(c, kind, name, opts...)
+	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
 		return nil, err
 	}
-	if err := recipes.RefuseLockDelay(line, "semaphore"); err != nil {
+	if err := recipes.RefuseLockDelay(queue, "semaphore"); err != nil {
 		return nil, err
 	}
-	numbers, err := recipes.NewLine(c, slots, name)
+	numbers, err := recipes.NewQueue(c, slots, name)
 	if err != nil {
 		return nil, err
 	}
-	s := &Semaphore{line: line, slots: numbers, setting: make(chan struct{}, 1)}
+	s := &Semaphore{queue: queue, slots: numbers, setting: make(chan struct{}, 1)}
 	s.limit.Store(int64(limit))
 	return s, nil
 }
@@ -172,19 +172,19 @@ func check(name, what string, n, most int) error {
 }
 
 // Name is the semaphore's name.
-func (s *Semaphore) Name() string { return s.line.Name() }
+func (s *Semaphore) Name() string { return s.queue.Name() }
 
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
 // On success the permits are the caller's to release. On failure nothing is
-// held, and the place in line is given up, in the background if need be.
+// held, and the place in the queue is given up, in the background if need be.
 // Errors: the cause of ctx, untouched, when it ends while waiting behind
 // others; coordinator.ErrUnavailable, together with that cause, when it ends
 // while the service owes an answer; ErrInvalid when n is not 1 to the limit,
 // also when the limit was lowered below n meanwhile, as soon as it is the first
 // who waits; [LimitError]; [ErrNoLimit] when none is stored and [Stored] was
 // given, or when somebody deleted it meanwhile; ErrSessionLost when the session
-// ended while waiting; ErrRemoved when somebody deleted the place in line;
+// ended while waiting; ErrRemoved when somebody deleted the place in the queue;
 // ErrRefused; ErrClosed.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
@@ -192,8 +192,8 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 
 // TryAcquire is Acquire that does not wait its turn: if fewer than n permits
 // are free, or somebody waits, it returns a [*recipes.TakenError], which says
-// who is first in line, and is coordinator.ErrTaken. It looks before it stands
-// in line, so that a call which fails has left nothing and woken nobody, unless
+// who is first in the queue, and is coordinator.ErrTaken. It looks before it stands
+// in the queue, so that a call which fails has left nothing and woken nobody, unless
 // somebody came in between. For a quarter of a second after a grant that was
 // followed by a change of the limit, the holder looks like one who waits.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
@@ -214,7 +214,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	asked := s.asks(n)
 	r.Held, r.Fresh, r.Terms = asked.held, true, &asked.terms
 	p := s.permit(n)
-	if err := s.line.AcquireInto(ctx, &p.hold, r); err != nil {
+	if err := s.queue.AcquireInto(ctx, &p.hold, r); err != nil {
 		return nil, err
 	}
 	return p, nil

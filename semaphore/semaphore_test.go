@@ -106,7 +106,7 @@ func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 		next.waits()
 		small.cancel(nil) // the bound of the wait is not that of the permit
 		if one.Err() != nil || len(a.modes()) != 3 {
-			t.Errorf("%v, line %v", one.Err(), a.modes())
+			t.Errorf("%v, queue %v", one.Err(), a.modes())
 		}
 		a.release(two, one)
 		b.release(next.granted())

@@ -16,35 +16,35 @@ import (
 // This file has semaphores that other clients use too, Curator's
 // InterProcessSemaphoreV2 and Kazoo's Semaphore.
 //
-// There are two lines: of leases, one for each permit that is held, and of
+// There are two queues: of leases, one for each permit that is held, and of
 // those who ask for one, which is a mutex. Whoever has that makes its lease,
 // waits until there are no more than the limit, and gives the mutex back. So
 // nobody makes a lease while another one looks at them.
 
-// The kinds of the two lines, and the mode in both.
+// The kinds of the two queues, and the mode in both.
 const (
 	locks  = "semaphore-locks"
 	leases = "semaphore-leases"
 	mode   = "x"
 )
 
-// sharing is what a shared semaphore has besides the line of its leases.
+// sharing is what a shared semaphore has besides the queue of its leases.
 type sharing struct {
-	locks  *recipes.Line
+	locks  *recipes.Queue
 	agreed atomic.Bool // what is stored as the limit was looked at
 }
 
 func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*Semaphore, error) {
 	// To have that mutex for long means to wait for a lease.
-	mutex, err := recipes.NewLine(c, locks, name, append(slices.Clone(opts), recipes.WithHoldWarning(0), recipes.WithMaxHold(0))...)
+	mutex, err := recipes.NewQueue(c, locks, name, append(slices.Clone(opts), recipes.WithHoldWarning(0), recipes.WithMaxHold(0))...)
 	if err != nil {
 		return nil, err
 	}
-	line, err := recipes.NewLine(c, leases, name, opts...)
+	queue, err := recipes.NewQueue(c, leases, name, opts...)
 	if err != nil {
 		return nil, err
 	}
-	s := &Semaphore{line: line, shared: &sharing{locks: mutex}}
+	s := &Semaphore{queue: queue, shared: &sharing{locks: mutex}}
 	s.limit.Store(int64(limit))
 	return s, nil
 }
@@ -73,7 +73,7 @@ func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 		case stored != 0 && stored != limit:
 			return 0, &LimitError{Name: s.Name(), Asked: limit, Stored: stored}
 		case missing:
-			err = s.line.SetRecord(ctx, []byte(strconv.Itoa(limit)), 0)
+			err = s.queue.SetRecord(ctx, []byte(strconv.Itoa(limit)), 0)
 			if errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err) && ctx.Err() == nil {
 				continue // somebody was faster, be it this very request: look again
 			}
@@ -90,7 +90,7 @@ func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 // could be. What is stored and is no number is something else, to the other
 // client as well.
 func (s *Semaphore) storedShared(ctx context.Context) (limit int, missing bool, err error) {
-	r, err := s.line.Record(ctx)
+	r, err := s.queue.Record(ctx)
 	switch {
 	case errors.Is(err, coordinator.ErrInvalid):
 		return 0, false, nil
@@ -133,7 +133,7 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	defer cancel(nil)
 	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
 	p := s.permit(1)
-	err = s.line.AcquireInto(bound, &p.hold, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
+	err = s.queue.AcquireInto(bound, &p.hold, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
 	if err == nil {
 		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile
 			err = errors.Join(recipes.Describe(ctx, r.Op, s.Name(), err), p.hold.Release(ctx))
@@ -157,7 +157,7 @@ func (s *Semaphore) listShared(ctx context.Context) (Listing, error) {
 	if l.Limit, err = s.sharedLimit(ctx); err != nil {
 		return l, recipes.Describe(ctx, "list", s.Name(), err)
 	}
-	held, err := s.line.List(ctx, func(string) recipes.Rule { return within(l.Limit) })
+	held, err := s.queue.List(ctx, func(string) recipes.Rule { return within(l.Limit) })
 	if err != nil {
 		return l, err
 	}

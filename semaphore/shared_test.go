@@ -18,7 +18,7 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// sharer is a driver whose lines are shared. Unless it keeps limits it has no records.
+// sharer is a driver whose queues are shared. Unless it keeps limits it has no records.
 type sharer struct {
 	driver.Driver
 	keeps bool
@@ -40,7 +40,7 @@ func (s sharer) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 
 type noRecords struct{ driver.Session }
 
-func (noRecords) Record(context.Context, driver.Line, driver.Version) (driver.Record, error) {
+func (noRecords) Record(context.Context, driver.Queue, driver.Version) (driver.Record, error) {
 	return driver.Record{}, fmt.Errorf("%w: no records", driver.ErrInvalid)
 }
 
@@ -79,10 +79,10 @@ func shared(t *testing.T, c *coordinator.Client, limit int) *semaphore.Semaphore
 	return s
 }
 
-// The two lines of a shared semaphore.
+// The two queues of a shared semaphore.
 const (
-	sharedLocks  = driver.Line("semaphore-locks/jobs")
-	sharedLeases = driver.Line("semaphore-leases/jobs")
+	sharedLocks  = driver.Queue("semaphore-locks/jobs")
+	sharedLeases = driver.Queue("semaphore-leases/jobs")
 )
 
 // TestSharedPermitsAreWithinTheLimit, whatever contenders do: hold, give up, die.
@@ -127,7 +127,7 @@ func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			if a, b := svc.Snapshot(sharedLocks), svc.Snapshot(sharedLeases); len(a)+len(b) != 0 {
-				t.Errorf("seed %d: left in line: %v, %v", seed, a, b)
+				t.Errorf("seed %d: left in the queue: %v, %v", seed, a, b)
 			}
 		})
 	}
@@ -250,7 +250,7 @@ func TestSharedLimits(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
-			if list, err := recipes.NewLine(c, "semaphore-leases", "jobs"); err != nil {
+			if list, err := recipes.NewQueue(c, "semaphore-leases", "jobs"); err != nil {
 				t.Error(err)
 			} else if all, err := list.List(ctx, func(string) recipes.Rule { return recipes.Exclusive }); err != nil ||
 				string(all[0].Payload) != c.Identity() || all[0].Identity != "" {

@@ -45,8 +45,8 @@ func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	return slices.Clone(p.slots), nil
 }
 
-// numbers is the record of the slots' line: the numbers that each holder has,
-// by its contender's ID. Those who are not in the semaphore's line any more
+// numbers is the record of the slots' queue: the numbers that each holder has,
+// by its contender's ID. Those who are not in the semaphore's queue any more
 // have none.
 type numbers map[string][]int
 
@@ -82,8 +82,8 @@ func (p *Permit) number(ctx context.Context, n int) error {
 
 // assign is number.
 //
-// The record is read before the line: who is in the record stood in line when
-// it was written, so who is not in the line by now has left, and will not come
+// The record is read before the queue: who is in the record was queued when
+// it was written, so who is not in the queue by now has left, and will not come
 // back, since IDs are not used twice. Writing the record fails if anybody has
 // written it meanwhile.
 func (p *Permit) assign(ctx context.Context, n int) error {
@@ -105,7 +105,7 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 		if all == nil { // there is none, or one that somebody wrote by hand
 			all = numbers{}
 		}
-		standing, err := p.semaphore.line.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
+		standing, err := p.semaphore.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 		if err != nil {
 			return err
 		}

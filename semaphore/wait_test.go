@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestWaitEndsWithTheCauseOfItsContext, untouched, and leaves the line.
+// TestWaitEndsWithTheCauseOfItsContext, untouched, and leaves the queue.
 // FIELD 51
 func TestWaitEndsWithTheCauseOfItsContext(t *testing.T) {
 	mine := errors.New("mine")
@@ -38,7 +38,7 @@ func TestWaitEndsWithTheCauseOfItsContext(t *testing.T) {
 			}
 			synctest.Wait()
 			if got := a.modes(); len(got) != 1 {
-				t.Errorf("line %v", got)
+				t.Errorf("queue %v", got)
 			}
 		}
 		a.release(held)
@@ -134,7 +134,7 @@ func TestAcquireEndsInTimeWhenNothingAnswers(t *testing.T) {
 	}
 }
 
-// TestWaiterOfALostSessionFailsAndOthersGoOn wherever in the line it stands.
+// TestWaiterOfALostSessionFailsAndOthersGoOn wherever in the queue it stands.
 // FIELD 6, 57
 func TestWaiterOfALostSessionFailsAndOthersGoOn(t *testing.T) {
 	for _, first := range []bool{true, false} {
@@ -172,7 +172,7 @@ func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
 				ahead, at = a.begin(3), 2
 			}
 			removed, behind := b.begin(2), a.begin(2)
-			a.svc.Remove(line, a.svc.Snapshot(line)[at].Key)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[at].Key)
 			behind.waits()
 			a.release(held)
 			if ahead != nil {
@@ -185,7 +185,7 @@ func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestAcquireThatFindsItsSessionOverUsesANewOne since it has not stood in line yet.
+// TestAcquireThatFindsItsSessionOverUsesANewOne since it has not was queued yet.
 func TestAcquireThatFindsItsSessionOverUsesANewOne(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		parties(t, 3, func(a, b party) {

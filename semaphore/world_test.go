@@ -2,13 +2,13 @@ package semaphore_test
 
 import "fmt"
 
-// This file is a model of the whole protocol of a semaphore: the service's line with its past, and
+// This file is a model of the whole protocol of a semaphore: the service's queue with its past, and
 // contenders that go by the real rule. Every step is one that the service or a client does at once; what may take time
 // between two steps does, since any step of another can come first.
 
 const (
 	crowd   = 5 // contenders at most
-	depth   = 4 // how many states of the line a late view can show
+	depth   = 4 // how many states of the queue a late view can show
 	records = 4 // versions of the record at most, 0 the first
 )
 
@@ -26,7 +26,7 @@ func (m mark) n() int8 {
 
 func (m mark) version() int8 { return int8(m) >> 3 }
 
-// moment is the line at one time.
+// moment is the queue at one time.
 type moment [crowd]mark
 
 type phase int8
@@ -63,7 +63,7 @@ func (c *one) moved() bool { return c.mine != c.joined }
 type world struct {
 	limits  [records]int8 // by the version of the record
 	version int8          // of the present one
-	age     [records]int8 // how many states of the line ago a record was written
+	age     [records]int8 // how many states of the queue ago a record was written
 	moves   int8          // so many times the limit may be changed yet,
 	parts   int8          // so many partial releases come yet,
 	drops   int8          // and so many replies to joins get lost

@@ -1,5 +1,5 @@
 // Command baton takes locks, permits and leaderships of Baton from the command
-// line, and shows who has them.
+// queue, and shows who has them.
 //
 //	baton lock nightly-report -- ./report.sh
 //	baton inspect nightly-report

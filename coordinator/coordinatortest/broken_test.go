@@ -81,7 +81,7 @@ func flaws() []flaw {
 		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), watchFlaws(),
 		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
 		headFlaws(), recordFlaws(), setRecordFlaws(),
-		leaveFlaws(), checkFlaws(), removeFlaws(), linesFlaws(), followFlaws(), followWaitFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
+		leaveFlaws(), checkFlaws(), removeFlaws(), queuesFlaws(), followFlaws(), followWaitFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
 	)
 }
 
@@ -96,8 +96,8 @@ func opaque(err error) error {
 }
 
 // standing returns the live entry of an ID, looked up behind the driver's back.
-func (w *world) standing(line driver.Line, id string) (driver.Entry, bool) {
-	for _, x := range w.svc.Snapshot(line) {
+func (w *world) standing(queue driver.Queue, id string) (driver.Entry, bool) {
+	for _, x := range w.svc.Snapshot(queue) {
 		if x.ID == id {
 			return x, true
 		}
@@ -105,8 +105,8 @@ func (w *world) standing(line driver.Line, id string) (driver.Entry, bool) {
 	return driver.Entry{}, false
 }
 
-// print is all there is in a line.
-func (w *world) print(line driver.Line) string { return fmt.Sprint(w.svc.Snapshot(line)) }
+// print is all there is in a queue.
+func (w *world) print(queue driver.Queue) string { return fmt.Sprint(w.svc.Snapshot(queue)) }
 
 // seer is a session of nobody under test, on a link that is never hurt.
 func (w *world) seer() driver.Session {

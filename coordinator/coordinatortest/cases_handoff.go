@@ -27,10 +27,10 @@ var followCases = []testCase{
 }
 
 // joinBehind joins as one who follows.
-func (e *env) joinBehind(s session, line driver.Line) driver.Joined {
+func (e *env) joinBehind(s session, queue driver.Queue) driver.Joined {
 	c := contender()
 	c.Follows = true
-	return e.joinAs(s, line, c)
+	return e.joinAs(s, queue, c)
 }
 
 // follower is a Follow under way.
@@ -40,11 +40,11 @@ type follower struct {
 }
 
 // followed starts a Follow, as watch starts a Watch.
-func (e *env) followed(s session, line driver.Line, own, ahead driver.Place) *follower {
+func (e *env) followed(s session, queue driver.Queue, own, ahead driver.Place) *follower {
 	f := &follower{}
 	f.outcome = e.start(func() error {
 		for {
-			passed, err := s.Follow(e.ctx, line, own, ahead)
+			passed, err := s.Follow(e.ctx, queue, own, ahead)
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
 				f.passed = passed
 				return err
@@ -81,23 +81,23 @@ func contenderOf(p driver.Place) driver.Place {
 // nearestJoined: who comes next is told of the one before, or of nobody; never
 // of one further ahead.
 func nearestJoined(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	last := e.joinBehind(a, line)
+	a, b, queue := e.open(), e.open(), e.queue()
+	last := e.joinBehind(a, queue)
 	e.near(last, "the first:")
 	for i := range 6 {
 		s := []session{b, a}[i%2]
-		j := e.joinBehind(s, line)
+		j := e.joinBehind(s, queue)
 		e.near(j, "behind another:", last.Place)
 		if i%3 < 2 {
 			last = j
 			continue
 		}
 		// It goes: whoever comes next is behind the one before it, of whom it may hear nothing.
-		e.leave(s, line, j.Place)
-		next := e.joinBehind(a, line)
+		e.leave(s, queue, j.Place)
+		next := e.joinBehind(a, queue)
 		e.near(next, "behind one who left:", j.Place, last.Place)
 		if contenderOf(next.Nearest) == contenderOf(j.Place) {
-			e.told(e.followed(a, line, next.Place, next.Nearest), "the one ahead had left", false)
+			e.told(e.followed(a, queue, next.Place, next.Nearest), "the one ahead had left", false)
 		}
 		last = next
 	}
@@ -105,24 +105,24 @@ func nearestJoined(e *env) {
 
 // nearestAsked: a joiner that would be alone, or that knows the record, joins as any other.
 func nearestAsked(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	version := e.setRecord(a, line, "value", 0)
+	a, b, queue := e.open(), e.open(), e.queue()
+	version := e.setRecord(a, queue, "value", 0)
 	c := driver.Contender{ID: newID(), Mode: "x", Follows: true, Alone: true, Record: version}
-	first := e.joinAs(a, line, c)
+	first := e.joinAs(a, queue, c)
 	e.near(first, "alone:")
 	for _, s := range []session{a, b} {
 		c.ID = newID()
-		if _, err := s.Join(e.soon(), line, c); !errors.Is(err, driver.ErrTaken) {
+		if _, err := s.Join(e.soon(), queue, c); !errors.Is(err, driver.ErrTaken) {
 			e.fail("ErrTaken", "Join of one who wants to be alone: %v", err)
 		}
 		refused := driver.Contender{ID: newID(), Mode: "x", Follows: true, Record: version + 1}
-		if _, err := s.Join(e.soon(), line, refused); !errors.Is(err, driver.ErrStale) {
+		if _, err := s.Join(e.soon(), queue, refused); !errors.Is(err, driver.ErrStale) {
 			e.fail("ErrStale", "Join with another record: %v", err)
 		}
 	}
 	last := first
 	for _, s := range []session{b, a} { // those who were refused are not near
-		j := e.joinAs(s, line, driver.Contender{ID: newID(), Mode: "x", Follows: true, Record: version})
+		j := e.joinAs(s, queue, driver.Contender{ID: newID(), Mode: "x", Follows: true, Record: version})
 		e.near(j, "with the record:", last.Place)
 		last = j
 	}
@@ -130,25 +130,25 @@ func nearestAsked(e *env) {
 
 // nearestAgain: others have joined since.
 func nearestAgain(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	first := e.joinBehind(a, line)
+	a, b, queue := e.open(), e.open(), e.queue()
+	first := e.joinBehind(a, queue)
 	c := contender()
 	c.Follows = true
-	second := e.joinAs(b, line, c)
-	e.joinBehind(a, line)
+	second := e.joinAs(b, queue, c)
+	e.joinBehind(a, queue)
 	c.Again = true
-	again := e.joinAs(b, line, c)
+	again := e.joinAs(b, queue, c)
 	e.same2(again, second)
 	e.near(again, "joined again:", first.Place)
-	e.near(e.joinAs(a, line, driver.Contender{ID: first.Place.ID, Mode: "x", Follows: true, Again: true}), "the first again:")
+	e.near(e.joinAs(a, queue, driver.Contender{ID: first.Place.ID, Mode: "x", Follows: true, Again: true}), "the first again:")
 }
 
 // behind is who is to follow: the nearest place if there is one, else as a view shows it.
-func (e *env) behind(s session, line driver.Line, j driver.Joined) driver.Place {
+func (e *env) behind(s session, queue driver.Queue, j driver.Joined) driver.Place {
 	if j.Nearest != (driver.Place{}) {
 		return j.Nearest
 	}
-	v, err := s.Ahead(e.soon(), line, j.Place)
+	v, err := s.Ahead(e.soon(), queue, j.Place)
 	e.ok(err, "Ahead")
 	if len(v.Ahead) == 0 {
 		e.fail("somebody ahead", "nobody is ahead")
@@ -158,115 +158,115 @@ func (e *env) behind(s session, line driver.Line, j driver.Joined) driver.Place 
 
 // onlyPassPasses: nobody is told that it is first because one ahead has left who was not.
 func onlyPassPasses(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	first := e.joinBehind(a, line)
-	second := e.joinBehind(b, line)
-	third := e.joinBehind(a, line)
-	fourth := e.joinBehind(b, line)
-	f4 := e.followed(b, line, fourth.Place, e.behind(b, line, fourth))
+	a, b, queue := e.open(), e.open(), e.queue()
+	first := e.joinBehind(a, queue)
+	second := e.joinBehind(b, queue)
+	third := e.joinBehind(a, queue)
+	fourth := e.joinBehind(b, queue)
+	f4 := e.followed(b, queue, fourth.Place, e.behind(b, queue, fourth))
 	e.quiet(f4.outcome, "everybody joined")
-	e.leave(a, line, third.Place)
+	e.leave(a, queue, third.Place)
 	e.told(f4, "the one ahead gave up", false)
-	f4 = e.followed(b, line, fourth.Place, second.Place)
-	e.ok(a.Pass(e.soon(), line, first.Place), "Pass")
+	f4 = e.followed(b, queue, fourth.Place, second.Place)
+	e.ok(a.Pass(e.soon(), queue, first.Place), "Pass")
 	e.quiet(f4.outcome, "one further ahead passed")
-	e.ok(b.Pass(e.soon(), line, second.Place), "Pass")
+	e.ok(b.Pass(e.soon(), queue, second.Place), "Pass")
 	e.told(f4, "the one ahead passed", true)
-	e.ok(b.Pass(e.soon(), line, fourth.Place), "Pass of the last")
-	e.alone(line)
+	e.ok(b.Pass(e.soon(), queue, fourth.Place), "Pass of the last")
+	e.alone(queue)
 }
 
-// alone checks that a line is empty to everybody who looks.
-func (e *env) alone(line driver.Line) {
+// alone checks that a queue is empty to everybody who looks.
+func (e *env) alone(queue driver.Queue) {
 	s := e.open()
-	e.same(e.standing(s, line), []string{}, "in line:")
+	e.same(e.standing(s, queue), []string{}, "in the queue:")
 	c := contender()
 	c.Alone = true
-	j, err := s.Join(e.soon(), line, c)
+	j, err := s.Join(e.soon(), queue, c)
 	e.ok(err, "Join of one who wants to be alone")
-	e.leave(s, line, j.Place)
+	e.leave(s, queue, j.Place)
 }
 
 // passBefore: whoever comes to follow one who has passed is not kept waiting.
 func passBefore(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	first := e.joinBehind(a, line)
-	second := e.joinBehind(b, line)
-	near := e.behind(b, line, second)
-	e.ok(a.Pass(e.soon(), line, first.Place), "Pass")
-	e.told(e.followed(b, line, second.Place, near), "the one ahead had passed", true)
-	e.same(e.ahead(b, line, second.Place), []string{}, "ahead:")
-	e.ok(b.Pass(e.soon(), line, second.Place), "Pass")
-	e.alone(line)
+	a, b, queue := e.open(), e.open(), e.queue()
+	first := e.joinBehind(a, queue)
+	second := e.joinBehind(b, queue)
+	near := e.behind(b, queue, second)
+	e.ok(a.Pass(e.soon(), queue, first.Place), "Pass")
+	e.told(e.followed(b, queue, second.Place, near), "the one ahead had passed", true)
+	e.same(e.ahead(b, queue, second.Place), []string{}, "ahead:")
+	e.ok(b.Pass(e.soon(), queue, second.Place), "Pass")
+	e.alone(queue)
 }
 
 // conversionIsNoPass: who follows has to look, and finds the one ahead still there.
 func conversionIsNoPass(e *env) {
 	d := e.duelBy(passes)
-	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	f := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	old := d.first
-	d.first = e.convert(d.ahead, d.line, d.first, "r", "")
+	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	e.told(f, "the one ahead was converted", false)
-	e.told(e.followed(d.behind, d.line, d.second.Place, old.Place), "the one ahead had been converted", false)
-	e.same(e.ahead(d.behind, d.line, d.second.Place), []string{d.first.Place.ID}, "ahead:")
-	f = e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	e.told(e.followed(d.behind, d.queue, d.second.Place, old.Place), "the one ahead had been converted", false)
+	e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{d.first.Place.ID}, "ahead:")
+	f = e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	e.quiet(f.outcome, "nothing")
 	d.out(e)
 	e.told(f, "the converted one passed", true)
-	passes.leave(e, d.behind, d.line, d.second.Place)
-	e.alone(d.line)
+	passes.leave(e, d.behind, d.queue, d.second.Place)
+	e.alone(d.queue)
 }
 
 // earlierPass: whatever a session leaves when it passes speaks of one entry.
 func earlierPass(e *env) {
 	d := e.duelBy(passes)
-	third := e.joinBehind(d.ahead, d.line)
-	fourth := e.joinBehind(d.behind, d.line)
+	third := e.joinBehind(d.ahead, d.queue)
+	fourth := e.joinBehind(d.behind, d.queue)
 	d.out(e)
-	f := e.followed(d.behind, d.line, fourth.Place, third.Place)
+	f := e.followed(d.behind, d.queue, fourth.Place, third.Place)
 	e.quiet(f.outcome, "another of the same session passed")
-	e.leave(d.ahead, d.line, third.Place)
+	e.leave(d.ahead, d.queue, third.Place)
 	e.told(f, "one gave up whose session had passed", false)
-	e.told(e.followed(d.behind, d.line, fourth.Place, third.Place), "one had given up whose session had passed", false)
-	passes.leave(e, d.behind, d.line, d.second.Place)
-	passes.leave(e, d.behind, d.line, fourth.Place)
-	e.alone(d.line)
+	e.told(e.followed(d.behind, d.queue, fourth.Place, third.Place), "one had given up whose session had passed", false)
+	passes.leave(e, d.behind, d.queue, d.second.Place)
+	passes.leave(e, d.behind, d.queue, fourth.Place)
+	e.alone(d.queue)
 }
 
 // passOfNothing: it comes too late, for an entry that an operator has deleted.
 func passOfNothing(e *env) {
 	d := e.duelBy(passes)
-	e.ok(e.svc.Remove(e.soon(), d.line, d.first.Place), "Remove of the harness")
-	e.is(d.ahead.Pass(e.soon(), d.line, d.first.Place), "Pass of a removed entry", driver.ErrGone)
-	e.told(e.followed(d.behind, d.line, d.second.Place, d.first.Place), "the one ahead was removed", false)
-	e.is(d.ahead.Pass(e.soon(), d.line, d.first.Place), "Pass of a removed entry", driver.ErrGone)
-	e.leave(d.behind, d.line, d.second.Place)
-	e.alone(d.line)
+	e.ok(e.svc.Remove(e.soon(), d.queue, d.first.Place), "Remove of the harness")
+	e.is(d.ahead.Pass(e.soon(), d.queue, d.first.Place), "Pass of a removed entry", driver.ErrGone)
+	e.told(e.followed(d.behind, d.queue, d.second.Place, d.first.Place), "the one ahead was removed", false)
+	e.is(d.ahead.Pass(e.soon(), d.queue, d.first.Place), "Pass of a removed entry", driver.ErrGone)
+	e.leave(d.behind, d.queue, d.second.Place)
+	e.alone(d.queue)
 }
 
 // passLeavesNothing: neither when nobody is behind, nor when the one behind is
 // gone before it can tell.
 func passLeavesNothing(e *env) {
-	a, line := e.open(), e.line()
-	first := e.joinBehind(a, line)
-	e.ok(a.Pass(e.soon(), line, first.Place), "Pass")
-	if head := e.head(a, line); head.Version != 0 {
-		e.fail("the head of an empty line", "after a pass of the only one it is %+v", head)
+	a, queue := e.open(), e.queue()
+	first := e.joinBehind(a, queue)
+	e.ok(a.Pass(e.soon(), queue, first.Place), "Pass")
+	if head := e.head(a, queue); head.Version != 0 {
+		e.fail("the head of an empty queue", "after a pass of the only one it is %+v", head)
 	}
-	e.alone(line)
+	e.alone(queue)
 
-	first = e.joinBehind(a, line)
+	first = e.joinBehind(a, queue)
 	b := e.open()
-	second := e.joinBehind(b, line)
-	f := e.followed(b, line, second.Place, e.behind(b, line, second))
-	e.ok(a.Pass(e.soon(), line, first.Place), "Pass")
+	second := e.joinBehind(b, queue)
+	f := e.followed(b, queue, second.Place, e.behind(b, queue, second))
+	e.ok(a.Pass(e.soon(), queue, first.Place), "Pass")
 	e.fires(f.outcome, "the one ahead passed")
 	e.eventually("nobody ahead and nobody behind the only one", func() bool {
-		v := e.view(b, line, second.Place)
+		v := e.view(b, queue, second.Place)
 		return len(v.Ahead) == 0 && v.Last
 	})
 	e.ok(b.Close(e.soon()), "Close")
-	e.alone(line)
+	e.alone(queue)
 }
 
 // passGoesUnheard: what a pass leaves comes and goes, with its session at the
@@ -275,17 +275,17 @@ func passGoesUnheard(e *env) {
 	d := e.duelBy(passes)
 	c := e.connect()
 	s, also := e.openOn(c), e.open()
-	third := e.joinBehind(s, d.line)
-	f := e.followed(s, d.line, third.Place, d.second.Place)
+	third := e.joinBehind(s, d.queue)
+	f := e.followed(s, d.queue, third.Place, d.second.Place)
 	before := c.Events()
 	d.out(e)
 	head := driver.Head{}
 	e.eventually("the second is the head", func() bool {
-		head = e.head(also, d.line)
+		head = e.head(also, d.queue)
 		return head.ID == d.second.Place.ID
 	})
-	h := e.start(func() error { _, err := also.Head(e.ctx, d.line, head.Version); return err })
-	r := e.start(func() error { _, err := also.Record(e.ctx, d.line, 0); return err })
+	h := e.start(func() error { _, err := also.Head(e.ctx, d.queue, head.Version); return err })
+	r := e.start(func() error { _, err := also.Record(e.ctx, d.queue, 0); return err })
 	e.settle()
 	e.ok(d.ahead.Close(e.soon()), "Close")
 	e.quiet(f.outcome, "the session of one further ahead has passed and is over")
@@ -294,25 +294,25 @@ func passGoesUnheard(e *env) {
 	if n := c.Events() - before; n != 0 {
 		e.fail("no notification", "%d notifications of one who follows another", n)
 	}
-	passes.leave(e, d.behind, d.line, d.second.Place)
+	passes.leave(e, d.behind, d.queue, d.second.Place)
 	e.told(f, "the one ahead passed", true)
 }
 
 // passUnanswered: the one behind goes on, and the one who passed learns that it has.
 func passUnanswered(e *env) {
 	c := e.connect()
-	a, b, line := e.openOn(c), e.open(), e.line()
-	first := e.joinBehind(a, line)
-	second := e.joinBehind(b, line)
-	f := e.followed(b, line, second.Place, first.Place)
+	a, b, queue := e.openOn(c), e.open(), e.queue()
+	first := e.joinBehind(a, queue)
+	second := e.joinBehind(b, queue)
+	f := e.followed(b, queue, second.Place, first.Place)
 	e.lostReply(c,
-		func(ctx context.Context) error { return a.Pass(ctx, line, first.Place) },
-		func() bool { return len(e.list(b, line)) == 1 })
+		func(ctx context.Context) error { return a.Pass(ctx, queue, first.Place) },
+		func() bool { return len(e.list(b, queue)) == 1 })
 	e.told(f, "the one ahead passed", true)
-	passes.leaveUntil(e, a, line, first.Place)
-	e.keeps(b, line, second.Place.ID)
-	passes.leave(e, b, line, second.Place)
-	e.alone(line)
+	passes.leaveUntil(e, a, queue, first.Place)
+	e.keeps(b, queue, second.Place.ID)
+	passes.leave(e, b, queue, second.Place)
+	e.alone(queue)
 }
 
 // followWaitCases check of a Follow what W2 to W4 say of a Watch.
@@ -333,7 +333,7 @@ var followWaitCases = []testCase{
 
 func othersNotFollowed(e *env) {
 	d := e.duelBy(passes)
-	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	f := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	before := d.client.Events()
 	e.comeAndGo(d, e.open())
 	e.settle()
@@ -346,7 +346,7 @@ func othersNotFollowed(e *env) {
 
 // passNotifiesOne counts on the clients of those who are further behind.
 func passNotifiesOne(e *env) {
-	line := e.line()
+	queue := e.queue()
 	var clients [4]Client
 	var all [4]session
 	var places [4]driver.Joined
@@ -354,8 +354,8 @@ func passNotifiesOne(e *env) {
 	for i := range all {
 		clients[i] = e.connect()
 		all[i] = e.openOn(clients[i])
-		if places[i] = e.joinBehind(all[i], line); i > 0 {
-			running[i] = e.followed(all[i], line, places[i].Place, places[i-1].Place)
+		if places[i] = e.joinBehind(all[i], queue); i > 0 {
+			running[i] = e.followed(all[i], queue, places[i].Place, places[i-1].Place)
 		}
 	}
 	for i := range all {
@@ -363,18 +363,18 @@ func passNotifiesOne(e *env) {
 		for k := range all {
 			before[k] = clients[k].Events()
 		}
-		passes.leave(e, all[i], line, places[i].Place)
+		passes.leave(e, all[i], queue, places[i].Place)
 		if i+1 < len(all) {
 			e.told(running[i+1], "the one ahead passed", true)
 		}
 		e.settle()
 		for k := i + 2; k < len(all); k++ {
 			if n := clients[k].Events() - before[k]; n != 0 {
-				e.fail("no notification", "%d notifications of number %d in line when number %d passed", n, k+1, i+1)
+				e.fail("no notification", "%d notifications of number %d in the queue when number %d passed", n, k+1, i+1)
 			}
 		}
 	}
-	e.alone(line)
+	e.alone(queue)
 }
 
 // notLeft follows without repeating: the wait may go on or say ErrUnavailable, but nobody has left.
@@ -385,7 +385,7 @@ func notLeft(happen func(e *env, d *duel)) func(e *env) {
 		e.settle()
 		happen(e, d)
 		e.noLeaving(o, "the connection broke")
-		passes.leaveUntil(e, d.ahead, d.line, d.first.Place)
+		passes.leaveUntil(e, d.ahead, d.queue, d.first.Place)
 	}
 }
 
@@ -402,8 +402,8 @@ func followCancelled(e *env) {
 	err := e.ends(o, e.Settle+e.Patience, "Follow that timed out")
 	e.is(err, "Follow that timed out", context.DeadlineExceeded)
 
-	// The line is as it was, and can be waited for again.
-	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	// The queue is as it was, and can be waited for again.
+	f := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	e.quiet(f.outcome, "earlier ones were given up")
 	d.out(e)
 	e.told(f, "the one ahead passed", true)
@@ -431,9 +431,9 @@ func followsGo(e *env) {
 	e.eventually(fmt.Sprintf("at most one watch more than the %d before, once the one ahead has passed", before), func() bool {
 		return e.watches() <= before+1
 	})
-	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	f := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	e.told(f, "the one ahead had passed", true)
-	passes.leave(e, d.behind, d.line, d.second.Place)
+	passes.leave(e, d.behind, d.queue, d.second.Place)
 	e.eventually(fmt.Sprintf("%d watches, as before, once both have passed", before), func() bool {
 		return e.watches() <= before
 	})
@@ -442,7 +442,7 @@ func followsGo(e *env) {
 // followOfLost: the service says so at the latest in answer to the next renewal.
 func followOfLost(e *env) {
 	d := e.duelBy(passes)
-	f := e.followed(d.behind, d.line, d.second.Place, d.first.Place)
+	f := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
 	err := e.ends(f.outcome, e.TTL/3+e.Patience, "Follow on a session that ended")
 	e.is(err, "Follow on a session that ended", driver.ErrSessionLost, driver.ErrGone)
@@ -463,7 +463,7 @@ func followOfClosed(e *env) {
 func (x subject) told(happen func(e *env, d *duel, change func(value string))) func(e *env) {
 	return func(e *env) {
 		d, known := x.duel(e)
-		o := x.reach(e, d.behind, d.line, known, "new")
+		o := x.reach(e, d.behind, d.queue, known, "new")
 		e.settle()
 		e.waiting(o, x.call, "nothing")
 		happen(e, d, func(value string) { x.change(e, d, value) })
@@ -529,11 +529,11 @@ func (x subject) toldAtOnce(e *env) {
 	d, known := x.duel(e)
 	for i := range 30 {
 		value := fmt.Sprint(i)
-		o := x.reach(e, d.behind, d.line, known, value)
+		o := x.reach(e, d.behind, d.queue, known, value)
 		time.Sleep(time.Duration(rand.Int64N(int64(e.Settle / 50))))
 		x.change(e, d, value)
 		e.reached(o, x.call, "a change at the same time")
-		known = x.now(e, d.behind, d.line).version // as new as what it was told before
+		known = x.now(e, d.behind, d.queue).version // as new as what it was told before
 	}
 }
 
@@ -541,10 +541,10 @@ func (x subject) toldAtOnce(e *env) {
 func (x subject) oneGivesUp(e *env) {
 	d, known := x.duel(e)
 	ctx, cancel := context.WithCancel(e.ctx)
-	wait := func() error { _, err := x.read(ctx, d.behind, d.line, known); return err }
+	wait := func() error { _, err := x.read(ctx, d.behind, d.queue, known); return err }
 	first := e.start(wait)
 	time.Sleep(e.Settle / 20)
-	others := []*outcome{x.reach(e, d.behind, d.line, known, "new"), x.reach(e, d.behind, d.line, known, "new")}
+	others := []*outcome{x.reach(e, d.behind, d.queue, known, "new"), x.reach(e, d.behind, d.queue, known, "new")}
 	e.settle()
 	cancel()
 	e.is(e.ends(first, e.Patience, "one who gives up"), "one who gives up", context.Canceled)
@@ -563,7 +563,7 @@ func (x subject) oneGivesUp(e *env) {
 func (x subject) toldBeforeArrival(e *env) {
 	d, known := x.duel(e)
 	d.client.Link.HoldRequests()
-	o := x.reach(e, d.behind, d.line, known, "new")
+	o := x.reach(e, d.behind, d.queue, known, "new")
 	e.settle()
 	x.change(e, d, "new")
 	d.client.Link.Heal()
@@ -576,7 +576,7 @@ func (x subject) followMany(e *env, reconnects bool) {
 	d, _ := x.duel(e)
 	var readers []*outcome
 	for _, s := range []session{d.behind, e.openOn(d.client), d.ahead, e.open()} {
-		readers = append(readers, x.reach(e, s, d.line, driver.Any, "last"))
+		readers = append(readers, x.reach(e, s, d.queue, driver.Any, "last"))
 	}
 	for i := range 30 {
 		x.change(e, d, fmt.Sprint(i))
@@ -606,7 +606,7 @@ func (x subject) neverBack(e *env) {
 	})
 	latest, end := "", fmt.Sprintf("%04d", n-1)
 	for limit := time.Now().Add(e.Patience); latest != end; sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100)))) {
-		got := x.now(e, d.behind, d.line).value
+		got := x.now(e, d.behind, d.queue).value
 		if got == "old" && latest == "" {
 			continue
 		}
@@ -620,29 +620,29 @@ func (x subject) neverBack(e *env) {
 	e.ok(e.ends(writer, e.Patience, "one who writes"), "one who writes")
 }
 
-// chainCases pass a line on to its end, as an exclusive recipe does.
+// chainCases pass a queue on to its end, as an exclusive recipe does.
 var chainCases = []testCase{
-	{name: "N1/a line is passed on to its end", body: chained(nil)},
-	{name: "N1/a line is passed on past one who gives up", body: chained((*chain).giveUp)},
-	{name: "N1/a line is passed on past one who expires", needs: []Lever{Expire}, body: chained((*chain).expire)},
-	{name: "N1/a line is passed on past one who is removed", needs: []Lever{Remove}, body: chained((*chain).remove)},
-	{name: "N1/a line is passed on past one who is converted", body: chained((*chain).convert)},
+	{name: "N1/a queue is passed on to its end", body: chained(nil)},
+	{name: "N1/a queue is passed on past one who gives up", body: chained((*chain).giveUp)},
+	{name: "N1/a queue is passed on past one who expires", needs: []Lever{Expire}, body: chained((*chain).expire)},
+	{name: "N1/a queue is passed on past one who is removed", needs: []Lever{Remove}, body: chained((*chain).remove)},
+	{name: "N1/a queue is passed on past one who is converted", body: chained((*chain).convert)},
 	{name: "G1/many goroutines follow, pass on and give up", body: manyFollow},
 }
 
-// relay is a line in which everybody follows the one ahead.
+// relay is a queue in which everybody follows the one ahead.
 type relay struct {
 	*env
-	line   driver.Line
+	queue  driver.Queue
 	inside atomic.Int32
 	last   atomic.Int64
 }
 
-// turn waits until own is first in line: by a pass to it, or by a look after any other leaving.
+// turn waits until own is first in the queue: by a pass to it, or by a look after any other leaving.
 func (r *relay) turn(ctx context.Context, s session, own driver.Joined) error {
 	for ahead := own.Nearest; !own.First; ahead = (driver.Place{}) {
 		if ahead == (driver.Place{}) {
-			v, err := s.Ahead(ctx, r.line, own.Place)
+			v, err := s.Ahead(ctx, r.queue, own.Place)
 			if err != nil {
 				return fmt.Errorf("Ahead: %w", err)
 			}
@@ -651,7 +651,7 @@ func (r *relay) turn(ctx context.Context, s session, own driver.Joined) error {
 			}
 			ahead = v.Ahead[len(v.Ahead)-1]
 		}
-		passed, err := s.Follow(ctx, r.line, own.Place, ahead)
+		passed, err := s.Follow(ctx, r.queue, own.Place, ahead)
 		if err != nil && !errors.Is(err, driver.ErrUnavailable) {
 			return fmt.Errorf("Follow: %w", err)
 		}
@@ -671,7 +671,7 @@ func (r *relay) turn(ctx context.Context, s session, own driver.Joined) error {
 // on passes on.
 func (r *relay) on(s session, own driver.Joined) error {
 	r.inside.Add(-1)
-	if err := s.Pass(r.soon(), r.line, own.Place); err != nil {
+	if err := s.Pass(r.soon(), r.queue, own.Place); err != nil {
 		return fmt.Errorf("Pass: %w", err)
 	}
 	return nil
@@ -693,13 +693,13 @@ type link struct {
 const middle = 2
 
 // chained lets something happen to the one in the middle while all wait, and
-// passes the line on to its end.
+// passes the queue on to its end.
 func chained(happen func(c *chain)) func(e *env) {
 	return func(e *env) {
-		c := &chain{relay: relay{env: e, line: e.line()}}
+		c := &chain{relay: relay{env: e, queue: e.queue()}}
 		a, b, own := e.open(), e.open(), e.open()
 		for i, s := range []session{a, b, own, a, b} {
-			c.all[i].s, c.all[i].own = s, e.joinBehind(s, c.line)
+			c.all[i].s, c.all[i].own = s, e.joinBehind(s, c.queue)
 			c.wait(i)
 		}
 		e.settle()
@@ -714,7 +714,7 @@ func chained(happen func(c *chain)) func(e *env) {
 				e.ok(c.on(l.s, l.own), fmt.Sprintf("number %d", i+1))
 			}
 		}
-		e.alone(c.line)
+		e.alone(c.queue)
 	}
 }
 
@@ -735,7 +735,7 @@ func (c *chain) out(want ...error) *link {
 func (c *chain) giveUp() {
 	c.all[middle].leave()
 	l := c.out(context.Canceled)
-	c.leave(l.s, c.line, l.own.Place)
+	c.leave(l.s, c.queue, l.own.Place)
 }
 
 func (c *chain) expire() {
@@ -744,16 +744,16 @@ func (c *chain) expire() {
 }
 
 func (c *chain) remove() {
-	c.ok(c.svc.Remove(c.soon(), c.line, c.all[middle].own.Place), "Remove of the harness")
+	c.ok(c.svc.Remove(c.soon(), c.queue, c.all[middle].own.Place), "Remove of the harness")
 	c.all[middle].leave() // it need not notice by itself
 	c.out(context.Canceled, driver.ErrGone, driver.ErrSessionLost)
 }
 
-// convert: it stays in line, and waits on with its new place.
+// convert: it stays in the queue, and waits on with its new place.
 func (c *chain) convert() {
 	c.all[middle].leave()
 	l := c.out(context.Canceled)
-	l.own = c.env.convert(l.s, c.line, l.own, "r", "")
+	l.own = c.env.convert(l.s, c.queue, l.own, "r", "")
 	l.own.Nearest = driver.Place{}
 	c.wait(middle)
 }
@@ -762,7 +762,7 @@ func (c *chain) convert() {
 func manyFollow(e *env) {
 	shared := e.connect()
 	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
-	r := &relay{env: e, line: e.line()}
+	r := &relay{env: e, queue: e.queue()}
 	var running []*outcome
 	for i := range 18 {
 		s := sessions[i%len(sessions)]
@@ -778,14 +778,14 @@ func manyFollow(e *env) {
 	for _, o := range running {
 		e.ok(e.ends(o, 3*e.Patience, "a goroutine that follows and passes on"), "a goroutine that follows and passes on")
 	}
-	e.alone(r.line)
+	e.alone(r.queue)
 }
 
 // take joins, waits for its turn, unless it has no patience, and passes on.
 func (r *relay) take(s session, impatient bool) error {
 	c := contender()
 	c.Follows = true
-	own, err := s.Join(r.soon(), r.line, c)
+	own, err := s.Join(r.soon(), r.queue, c)
 	if err != nil {
 		return fmt.Errorf("Join: %w", err)
 	}
@@ -798,7 +798,7 @@ func (r *relay) take(s session, impatient bool) error {
 		sleep(r.ctx, r.Settle/100)
 		return r.on(s, own)
 	case ctx.Err() != nil && r.ctx.Err() == nil:
-		return s.Leave(r.soon(), r.line, own.Place)
+		return s.Leave(r.soon(), r.queue, own.Place)
 	default:
 		return err
 	}

@@ -21,7 +21,7 @@ var headCases = []testCase{
 	{name: "H1/a head shows what the session has finished", body: headFresh},
 	{name: "H1/the first is first although it was converted", body: headConverted},
 	{name: "H1/a head is never nobody while somebody always stands", body: headNeverNobody},
-	{name: "H1/a line that hands on is followed to its end", body: headRelay},
+	{name: "H1/a queue that hands on is followed to its end", body: headRelay},
 }
 
 // isHead checks a head that Head returned.
@@ -32,7 +32,7 @@ func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	}
 }
 
-// isNobody checks the head of an empty line.
+// isNobody checks the head of an empty queue.
 func (e *env) isNobody(head driver.Head, when string) {
 	if head.Place != (driver.Place{}) || head.Token != 0 || head.Version != 0 || len(head.Value) != 0 {
 		e.fail("a zero Head", "%s Head is %+v", when, head)
@@ -42,44 +42,44 @@ func (e *env) isNobody(head driver.Head, when string) {
 // headAny: whoever asks who leads must hear at once, also that nobody does.
 func headAny(e *env) {
 	a, b := e.open(), e.open()
-	line, c := e.line(), contender()
-	e.isNobody(e.head(a, line), "in a line that nobody joined")
+	queue, c := e.queue(), contender()
+	e.isNobody(e.head(a, queue), "in a queue that nobody joined")
 	c.Value = []byte("host-1")
-	first := e.joinAs(a, line, c)
-	second := e.join(b, line)
-	e.isHead(e.head(b, line), first, "host-1", "behind the first")
-	e.leave(a, line, first.Place)
-	e.isHead(e.head(a, line), second, "", "after the first has left")
-	e.leave(b, line, second.Place)
-	e.isNobody(e.head(b, line), "after all have left")
+	first := e.joinAs(a, queue, c)
+	second := e.join(b, queue)
+	e.isHead(e.head(b, queue), first, "host-1", "behind the first")
+	e.leave(a, queue, first.Place)
+	e.isHead(e.head(a, queue), second, "", "after the first has left")
+	e.leave(b, queue, second.Place)
+	e.isNobody(e.head(b, queue), "after all have left")
 }
 
 // headPassed: it may be long ago that the caller saw that state.
 func headPassed(e *env) {
 	a, b := e.open(), e.open()
-	line := e.line()
-	first := e.join(a, line)
-	versions := []driver.Version{0, e.head(a, line).Version}
-	e.write(a, line, first.Place, "written")
-	versions = append(versions, e.head(a, line).Version)
-	e.leave(a, line, first.Place)
-	second := e.join(a, line)
+	queue := e.queue()
+	first := e.join(a, queue)
+	versions := []driver.Version{0, e.head(a, queue).Version}
+	e.write(a, queue, first.Place, "written")
+	versions = append(versions, e.head(a, queue).Version)
+	e.leave(a, queue, first.Place)
+	second := e.join(a, queue)
 	wait := func(known driver.Version) driver.Head {
-		head, err := a.Head(e.soon(), line, known)
+		head, err := a.Head(e.soon(), queue, known)
 		e.ok(err, "Head that knows a state that has passed")
 		return head
 	}
 	for _, known := range versions {
 		e.isHead(wait(known), second, "", "for one who knows the past")
 	}
-	versions = append(versions, e.head(a, line).Version)
-	e.leave(a, line, second.Place)
+	versions = append(versions, e.head(a, queue).Version)
+	e.leave(a, queue, second.Place)
 	for _, known := range versions[1:] {
 		e.isNobody(wait(known), "for one who knows the past")
 	}
-	third := e.join(b, line) // and another session
+	third := e.join(b, queue) // and another session
 	for _, known := range versions {
-		head, err := b.Head(e.soon(), line, known)
+		head, err := b.Head(e.soon(), queue, known)
 		e.ok(err, "Head that knows a state that has passed")
 		e.isHead(head, third, "", "for one who knows the past")
 	}
@@ -89,107 +89,107 @@ func headPassed(e *env) {
 // for ever for the second.
 func headVersions(e *env) {
 	s := e.open()
-	line := e.line()
+	queue := e.queue()
 	seen := map[driver.Version]string{0: "nobody", driver.Any: "any"}
 	note := func(what string) {
-		head := e.head(s, line)
+		head := e.head(s, queue)
 		if before, again := seen[head.Version]; again {
 			e.fail("a version of its own", "the state %q has version %d, as the state %q", what, head.Version, before)
 		}
 		seen[head.Version] = what
 	}
 	for i := range 3 {
-		own := e.join(s, line)
+		own := e.join(s, queue)
 		note(fmt.Sprint("joined ", i))
 		for _, value := range []string{"a", "b", "a"} {
-			e.write(s, line, own.Place, value)
+			e.write(s, queue, own.Place, value)
 			note(fmt.Sprintf("%q written %d", value, len(seen)))
 		}
-		own = e.convert(s, line, own, "r", "a")
+		own = e.convert(s, queue, own, "r", "a")
 		note(fmt.Sprint("converted ", i))
-		own = e.convert(s, line, own, "x", "a")
+		own = e.convert(s, queue, own, "x", "a")
 		note(fmt.Sprint("converted back ", i))
-		e.write(s, line, own.Place, "b")
+		e.write(s, queue, own.Place, "b")
 		note(fmt.Sprint("converted and written ", i))
-		e.leave(s, line, own.Place)
+		e.leave(s, queue, own.Place)
 	}
 }
 
 // headFresh: replicas may lag, but not behind what their own client has done.
 func headFresh(e *env) {
 	s := e.open()
-	line := e.line()
+	queue := e.queue()
 	for i := range 8 {
-		own, next := e.join(s, line), e.join(s, line)
-		e.isHead(e.head(s, line), own, "", "after a join")
+		own, next := e.join(s, queue), e.join(s, queue)
+		e.isHead(e.head(s, queue), own, "", "after a join")
 		value := fmt.Sprint(i)
-		e.write(s, line, own.Place, value)
-		e.isHead(e.head(s, line), own, value, "after a write")
-		own = e.convert(s, line, own, "r", "converted")
-		e.isHead(e.head(s, line), own, "converted", "after a conversion")
-		e.leave(s, line, own.Place)
-		e.isHead(e.head(s, line), next, "", "after a leave")
-		e.ok(s.Forget(e.soon(), line, next.Place.ID), "Forget")
-		e.isNobody(e.head(s, line), "after a forget")
+		e.write(s, queue, own.Place, value)
+		e.isHead(e.head(s, queue), own, value, "after a write")
+		own = e.convert(s, queue, own, "r", "converted")
+		e.isHead(e.head(s, queue), own, "converted", "after a conversion")
+		e.leave(s, queue, own.Place)
+		e.isHead(e.head(s, queue), next, "", "after a leave")
+		e.ok(s.Forget(e.soon(), queue, next.Place.ID), "Forget")
+		e.isNobody(e.head(s, queue), "after a forget")
 	}
 }
 
 // headConverted: services that make a new entry put it where the newest stand.
 func headConverted(e *env) {
-	q := e.queue()
-	q.own = e.convert(q.s, q.line, q.own, "r", "own")
-	q.first = e.convert(q.ahead, q.line, q.first, "r", "first")
-	e.isHead(e.head(q.ahead, q.line), q.first, "first", "after the first was converted")
-	e.leave(q.ahead, q.line, q.first.Place)
-	e.isHead(e.head(q.ahead, q.line), q.own, "own", "when the first has left and the next one was converted")
+	q := e.trio()
+	q.own = e.convert(q.s, q.queue, q.own, "r", "own")
+	q.first = e.convert(q.ahead, q.queue, q.first, "r", "first")
+	e.isHead(e.head(q.ahead, q.queue), q.first, "first", "after the first was converted")
+	e.leave(q.ahead, q.queue, q.first.Place)
+	e.isHead(e.head(q.ahead, q.queue), q.own, "own", "when the first has left and the next one was converted")
 }
 
 // headRelay: each becomes the first only to leave, so whoever looks up the
 // first and then its value finds it gone, time and again.
 func headRelay(e *env) {
 	a, b, seer := e.open(), e.open(), e.open()
-	line, last := e.line(), contender()
-	own := e.join(a, line)
+	queue, last := e.queue(), contender()
+	own := e.join(a, queue)
 	last.Value = []byte("last")
 	var readers []*outcome
 	for _, s := range []session{seer, seer, b} {
-		readers = append(readers, headSubject.reach(e, s, line, driver.Any, "last"))
+		readers = append(readers, headSubject.reach(e, s, queue, driver.Any, "last"))
 	}
 	for i := range 20 {
-		next := e.join([]session{b, a}[i%2], line)
-		e.leave([]session{a, b}[i%2], line, own.Place)
+		next := e.join([]session{b, a}[i%2], queue)
+		e.leave([]session{a, b}[i%2], queue, own.Place)
 		own = next
 		sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/50))))
 	}
-	e.leave(a, line, own.Place) // there may be nobody, too
-	final := e.joinAs(a, line, last)
+	e.leave(a, queue, own.Place) // there may be nobody, too
+	final := e.joinAs(a, queue, last)
 	for _, o := range readers {
 		e.reached(o, "Head", "a relay")
 	}
-	e.isHead(e.head(seer, line), final, "last", "after a relay")
+	e.isHead(e.head(seer, queue), final, "last", "after a relay")
 }
 
 // headNeverNobody: whoever is the first is converted, and leaves only when the
 // next one stands. The tokens of the heads that are shown rise.
 func headNeverNobody(e *env) {
 	a, b, seer := e.open(), e.open(), e.open()
-	line := e.line()
-	own := e.join(a, line)
-	e.stands(seer, line, own.Place.ID)
+	queue := e.queue()
+	own := e.join(a, queue)
+	e.stands(seer, queue, own.Place.ID)
 	pause := func() { sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100)))) }
 	relay := e.start(func() error {
 		for i := range 20 {
 			s, other := []session{a, b}[i%2], []session{b, a}[i%2]
-			next, err := other.Join(e.soon(), line, contender())
+			next, err := other.Join(e.soon(), queue, contender())
 			if err != nil {
 				return fmt.Errorf("Join: %w", err)
 			}
 			pause()
-			if own.Place, err = s.Convert(e.soon(), line, own, "r", nil); err != nil {
+			if own.Place, err = s.Convert(e.soon(), queue, own, "r", nil); err != nil {
 				return fmt.Errorf("Convert: %w", err)
 			}
 			pause()
-			if err := s.Leave(e.soon(), line, own.Place); err != nil {
+			if err := s.Leave(e.soon(), queue, own.Place); err != nil {
 				return fmt.Errorf("Leave: %w", err)
 			}
 			own = next
@@ -203,7 +203,7 @@ func headNeverNobody(e *env) {
 			running = false
 		default:
 		}
-		head := e.head(seer, line)
+		head := e.head(seer, queue)
 		if head.Token < latest || head.Token == 0 {
 			e.fail(fmt.Sprintf("a head with a token of %d at least", latest), "Head is %+v with token %d", head.Place, head.Token)
 		}
@@ -214,35 +214,35 @@ func headNeverNobody(e *env) {
 
 // headChangeCases check what ends a wait for another head, and what does not.
 var headChangeCases = []testCase{
-	{name: "H1/the next one is told when the first leaves", body: headChange(func(e *env, q *queue) driver.Joined {
-		e.leave(q.ahead, q.line, q.first.Place)
+	{name: "H1/the next one is told when the first leaves", body: headChange(func(e *env, q *trio) driver.Joined {
+		e.leave(q.ahead, q.queue, q.first.Place)
 		return q.own
 	})},
 	{name: "H1/the next one is told when the session of the first ends", needs: []Lever{Expire},
-		body: headChange(func(e *env, q *queue) driver.Joined {
+		body: headChange(func(e *env, q *trio) driver.Joined {
 			e.ok(e.svc.Expire(e.soon(), q.ahead), "Expire of the harness")
 			return q.own
 		})},
 	{name: "H1/the next one is told when the first is removed", needs: []Lever{Remove},
-		body: headChange(func(e *env, q *queue) driver.Joined {
-			e.ok(e.svc.Remove(e.soon(), q.line, q.first.Place), "Remove of the harness")
+		body: headChange(func(e *env, q *trio) driver.Joined {
+			e.ok(e.svc.Remove(e.soon(), q.queue, q.first.Place), "Remove of the harness")
 			return q.own
 		})},
-	{name: "H1/a conversion of the first is told", body: headChange(func(e *env, q *queue) driver.Joined {
-		return e.convert(q.ahead, q.line, q.first, "r", "")
+	{name: "H1/a conversion of the first is told", body: headChange(func(e *env, q *trio) driver.Joined {
+		return e.convert(q.ahead, q.queue, q.first, "r", "")
 	})},
-	{name: "H2/an empty line is left when somebody joins", body: headOfEmpty},
+	{name: "H2/an empty queue is left when somebody joins", body: headOfEmpty},
 	{name: "H2/others who come, go and write wake nobody", body: headOthers},
 	{name: "H2/others who come, go and write are not even notified", needs: []Lever{Events}, body: headOthersNotNotified},
 }
 
 // follow waits for a state of the head that is not known, and goes on while the
 // service is unavailable.
-func (e *env) follow(s session, line driver.Line, known driver.Version, head *driver.Head) *outcome {
+func (e *env) follow(s session, queue driver.Queue, known driver.Version, head *driver.Head) *outcome {
 	o := e.start(func() error {
 		for {
 			var err error
-			*head, err = s.Head(e.ctx, line, known)
+			*head, err = s.Head(e.ctx, queue, known)
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
 				return err
 			}
@@ -254,13 +254,13 @@ func (e *env) follow(s session, line driver.Line, known driver.Version, head *dr
 
 // headChange lets the last of three wait for another head, and checks that it
 // is the one that happen returns.
-func headChange(happen func(e *env, q *queue) driver.Joined) func(e *env) {
+func headChange(happen func(e *env, q *trio) driver.Joined) func(e *env) {
 	return func(e *env) {
-		q := e.queue()
-		known := e.head(q.behind, q.line)
+		q := e.trio()
+		known := e.head(q.behind, q.queue)
 		e.isHead(known, q.first, "", "behind the first")
 		var got driver.Head
-		o := e.follow(q.behind, q.line, known.Version, &got)
+		o := e.follow(q.behind, q.queue, known.Version, &got)
 		e.waiting(o, "Head", "nothing")
 		want := happen(e, q)
 		e.reached(o, "Head", "a change")
@@ -271,49 +271,49 @@ func headChange(happen func(e *env, q *queue) driver.Joined) func(e *env) {
 // headOfEmpty: for the first time, and when all have left.
 func headOfEmpty(e *env) {
 	s, other := e.open(), e.open()
-	line := e.line()
+	queue := e.queue()
 	for range 2 {
 		var got driver.Head
-		o := e.follow(s, line, 0, &got)
-		e.waiting(o, "Head of an empty line", "nothing")
-		e.setRecord(other, e.line(), "elsewhere", 0)
-		e.waiting(o, "Head of an empty line", "a record elsewhere")
+		o := e.follow(s, queue, 0, &got)
+		e.waiting(o, "Head of an empty queue", "nothing")
+		e.setRecord(other, e.queue(), "elsewhere", 0)
+		e.waiting(o, "Head of an empty queue", "a record elsewhere")
 		c := contender()
 		c.Value = []byte("here")
-		own := e.joinAs(other, line, c)
-		e.reached(o, "Head of an empty line", "a join")
-		e.isHead(got, own, "here", "after a join in an empty line")
+		own := e.joinAs(other, queue, c)
+		e.reached(o, "Head of an empty queue", "a join")
+		e.isHead(got, own, "here", "after a join in an empty queue")
 		known := got.Version
-		o = e.follow(s, line, known, &got)
-		e.leave(other, line, own.Place)
+		o = e.follow(s, queue, known, &got)
+		e.leave(other, queue, own.Place)
 		e.reached(o, "Head", "the last has left")
 		e.isNobody(got, "when the last has left")
 	}
 }
 
-// stir does in a line all that does not change the first.
+// stir does in a queue all that does not change the first.
 func (e *env) stir(d *duel, also session) {
-	third := e.join(d.ahead, d.line)
+	third := e.join(d.ahead, d.queue)
 	e.comeAndGo(d, also)
-	e.write(d.ahead, d.line, third.Place, "written")
-	third = e.convert(d.ahead, d.line, third, "r", "converted")
-	e.write(d.ahead, d.line, third.Place, "written again")
-	e.setRecordUntil(d.ahead, d.line, "record "+newID())
-	e.leave(d.ahead, d.line, third.Place)
+	e.write(d.ahead, d.queue, third.Place, "written")
+	third = e.convert(d.ahead, d.queue, third, "r", "converted")
+	e.write(d.ahead, d.queue, third.Place, "written again")
+	e.setRecordUntil(d.ahead, d.queue, "record "+newID())
+	e.leave(d.ahead, d.queue, third.Place)
 }
 
 // headOthers: an observer is woken by the one who leads, not by those who would like to.
 func headOthers(e *env) {
 	d := e.duel()
-	known := e.head(d.behind, d.line)
-	o := headSubject.reach(e, d.behind, d.line, known.Version, "new")
+	known := e.head(d.behind, d.queue)
+	o := headSubject.reach(e, d.behind, d.queue, known.Version, "new")
 	e.settle()
 	e.stir(d, d.behind)
-	e.write(d.behind, d.line, d.second.Place, "the next")
-	e.leave(d.behind, d.line, d.second.Place)
+	e.write(d.behind, d.queue, d.second.Place, "the next")
+	e.leave(d.behind, d.queue, d.second.Place)
 	e.settle()
 	e.waiting(o, "Head", "others came, went and wrote")
-	e.write(d.ahead, d.line, d.first.Place, "new")
+	e.write(d.ahead, d.queue, d.first.Place, "new")
 	e.reached(o, "Head", "a write of the first")
 }
 
@@ -322,8 +322,8 @@ func headOthers(e *env) {
 func headOthersNotNotified(e *env) {
 	d := e.duel()
 	also := e.open()
-	known := e.head(d.behind, d.line)
-	o := headSubject.reach(e, d.behind, d.line, known.Version, "new")
+	known := e.head(d.behind, d.queue)
+	o := headSubject.reach(e, d.behind, d.queue, known.Version, "new")
 	e.settle()
 	before := d.client.Events()
 	e.stir(d, also) // the client itself keeps still: it may well watch its own entries
@@ -332,6 +332,6 @@ func headOthersNotNotified(e *env) {
 		e.fail("no notification", "%d notifications while others came, went and wrote", n)
 	}
 	e.waiting(o, "Head", "others came, went and wrote")
-	e.write(d.ahead, d.line, d.first.Place, "new")
+	e.write(d.ahead, d.queue, d.first.Place, "new")
 	e.reached(o, "Head", "a write of the first")
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// exit is a way to leave a line by oneself: Leave or Pass, for which the same clauses hold.
+// exit is a way to leave a queue by oneself: Leave or Pass, for which the same clauses hold.
 type exit struct {
 	verb   string
 	passes bool // and whoever waits follows
-	call   func(s session, ctx context.Context, line driver.Line, own driver.Place) error
+	call   func(s session, ctx context.Context, queue driver.Queue, own driver.Place) error
 }
 
 var (
@@ -34,22 +34,22 @@ func (x exit) cases() []testCase {
 }
 
 // leave leaves in this way, which must succeed.
-func (x exit) leave(e *env, s session, line driver.Line, own driver.Place) {
-	e.ok(x.call(s, e.soon(), line, own), x.verb)
+func (x exit) leave(e *env, s session, queue driver.Queue, own driver.Place) {
+	e.ok(x.call(s, e.soon(), queue, own), x.verb)
 }
 
 // leaveUntil leaves as package coordinator does: again while the outcome is unknown.
-func (x exit) leaveUntil(e *env, s session, line driver.Line, own driver.Place) {
-	err := e.again(func(ctx context.Context) error { return x.call(s, ctx, line, own) })
+func (x exit) leaveUntil(e *env, s session, queue driver.Queue, own driver.Place) {
+	err := e.again(func(ctx context.Context) error { return x.call(s, ctx, queue, own) })
 	if err != nil {
 		e.is(err, x.verb+", repeated while the service is unavailable", driver.ErrGone)
 	}
 }
 
-// gone checks that the exit finds no entry and that the line keeps the given ones.
-func (x exit) gone(e *env, s session, line driver.Line, p driver.Place, what string, keep ...string) {
-	e.is(x.call(s, e.soon(), line, p), x.verb+what, driver.ErrGone)
-	e.keeps(s, line, keep...)
+// gone checks that the exit finds no entry and that the queue keeps the given ones.
+func (x exit) gone(e *env, s session, queue driver.Queue, p driver.Place, what string, keep ...string) {
+	e.is(x.call(s, e.soon(), queue, p), x.verb+what, driver.ErrGone)
+	e.keeps(s, queue, keep...)
 }
 
 func (x exit) contender() driver.Contender {
@@ -61,69 +61,69 @@ func (x exit) contender() driver.Contender {
 // removes looks from both sides: the one who left, and the one who is next.
 func (x exit) removes(e *env) {
 	d := e.duelBy(x)
-	x.leave(e, d.ahead, d.line, d.first.Place)
-	e.same(e.standing(d.ahead, d.line), []string{d.second.Place.ID}, "its own session lists")
-	e.fires(e.watch(d.behind, d.line, d.first.Place), x.verb+" returned nil")
-	e.same(e.ahead(d.behind, d.line, d.second.Place), []string{}, "ahead of the next one:")
-	e.stands(d.behind, d.line, d.second.Place.ID)
+	x.leave(e, d.ahead, d.queue, d.first.Place)
+	e.same(e.standing(d.ahead, d.queue), []string{d.second.Place.ID}, "its own session lists")
+	e.fires(e.watch(d.behind, d.queue, d.first.Place), x.verb+" returned nil")
+	e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead of the next one:")
+	e.stands(d.behind, d.queue, d.second.Place.ID)
 }
 
 // repeated: the next one must not be removed in the place of the one that has left.
 func (x exit) repeated(e *env) {
 	d := e.duelBy(x)
-	third := e.joinAs(d.ahead, d.line, x.contender())
-	x.leave(e, d.ahead, d.line, d.first.Place)
+	third := e.joinAs(d.ahead, d.queue, x.contender())
+	x.leave(e, d.ahead, d.queue, d.first.Place)
 	for range 2 {
-		x.gone(e, d.ahead, d.line, d.first.Place, " repeated", d.second.Place.ID, third.Place.ID)
+		x.gone(e, d.ahead, d.queue, d.first.Place, " repeated", d.second.Place.ID, third.Place.ID)
 	}
 }
 
-// stale: the entry of another time has the same ID, session and line.
+// stale: the entry of another time has the same ID, session and queue.
 func (x exit) stale(e *env) {
 	s, other := e.open(), e.open()
-	line, c := e.line(), x.contender()
-	keeper := e.joinAs(other, line, x.contender()) // an empty line might be cleaned away, and count anew
-	old := e.joinAs(s, line, c)
-	e.leave(s, line, old.Place)
-	behind := e.joinAs(other, line, x.contender())
-	e.joinAs(s, line, c)
-	x.gone(e, s, line, old.Place, " of an earlier entry of the same ID", keeper.Place.ID, behind.Place.ID, c.ID)
-	e.fires(e.watch(other, line, old.Place), "the earlier entry of the same ID had left")
+	queue, c := e.queue(), x.contender()
+	keeper := e.joinAs(other, queue, x.contender()) // an empty queue might be cleaned away, and count anew
+	old := e.joinAs(s, queue, c)
+	e.leave(s, queue, old.Place)
+	behind := e.joinAs(other, queue, x.contender())
+	e.joinAs(s, queue, c)
+	x.gone(e, s, queue, old.Place, " of an earlier entry of the same ID", keeper.Place.ID, behind.Place.ID, c.ID)
+	e.fires(e.watch(other, queue, old.Place), "the earlier entry of the same ID had left")
 }
 
 // foreign: a place belongs to the session in it, whoever has got hold of it.
 func (x exit) foreign(e *env) {
 	d := e.duelBy(x)
 	all := []string{d.first.Place.ID, d.second.Place.ID}
-	x.gone(e, d.behind, d.line, d.first.Place, " of a place of another session", all...)
+	x.gone(e, d.behind, d.queue, d.first.Place, " of a place of another session", all...)
 	mixed := d.first.Place
 	mixed.ID, mixed.Session = d.second.Place.ID, d.second.Place.Session
-	x.gone(e, d.behind, d.line, mixed, " with another's key and the own ID and session", all...)
-	elsewhere := e.line()
-	x.gone(e, d.ahead, elsewhere, d.first.Place, " of a place of another line")
-	e.keeps(d.behind, d.line, all...)
+	x.gone(e, d.behind, d.queue, mixed, " with another's key and the own ID and session", all...)
+	elsewhere := e.queue()
+	x.gone(e, d.ahead, elsewhere, d.first.Place, " of a place of another queue")
+	e.keeps(d.behind, d.queue, all...)
 }
 
 // removed: an operator was faster. The holder must hear that it held nothing any more.
 func (x exit) removed(e *env) {
 	d := e.duelBy(x)
-	e.ok(e.svc.Remove(e.soon(), d.line, d.first.Place), "Remove of the harness")
-	x.gone(e, d.ahead, d.line, d.first.Place, " of a removed entry", d.second.Place.ID)
+	e.ok(e.svc.Remove(e.soon(), d.queue, d.first.Place), "Remove of the harness")
+	x.gone(e, d.ahead, d.queue, d.first.Place, " of a removed entry", d.second.Place.ID)
 }
 
-// lostReply: before the call is repeated somebody else has joined the line.
+// lostReply: before the call is repeated somebody else has joined the queue.
 func (x exit) lostReply(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
-	line := e.line()
-	own := e.joinAs(s, line, x.contender())
-	e.stands(seer, line, own.Place.ID)
+	queue := e.queue()
+	own := e.joinAs(s, queue, x.contender())
+	e.stands(seer, queue, own.Place.ID)
 	e.lostReply(c,
-		func(ctx context.Context) error { return x.call(s, ctx, line, own.Place) },
-		func() bool { return len(e.list(seer, line)) == 0 })
-	next := e.joinAs(seer, line, x.contender())
-	x.leaveUntil(e, s, line, own.Place)
-	e.keeps(seer, line, next.Place.ID)
+		func(ctx context.Context) error { return x.call(s, ctx, queue, own.Place) },
+		func() bool { return len(e.list(seer, queue)) == 0 })
+	next := e.joinAs(seer, queue, x.contender())
+	x.leaveUntil(e, s, queue, own.Place)
+	e.keeps(seer, queue, next.Place.ID)
 }
 
 // leavingCases check W1: each way in which a place can leave ends the wait for it.
@@ -155,12 +155,12 @@ type wait struct {
 
 var (
 	watches = wait{who: "watcher", by: leaves, begin: func(e *env, s session, d *duel) *follower {
-		return &follower{outcome: e.watch(s, d.line, d.first.Place)}
-	}, call: func(ctx context.Context, d *duel) error { return d.behind.Watch(ctx, d.line, d.first.Place) }}
+		return &follower{outcome: e.watch(s, d.queue, d.first.Place)}
+	}, call: func(ctx context.Context, d *duel) error { return d.behind.Watch(ctx, d.queue, d.first.Place) }}
 	follows = wait{who: "follower", to: " to a follower", by: leaves, begin: func(e *env, s session, d *duel) *follower {
-		return e.followed(s, d.line, d.second.Place, d.first.Place)
+		return e.followed(s, d.queue, d.second.Place, d.first.Place)
 	}, call: func(ctx context.Context, d *duel) error {
-		_, err := d.behind.Follow(ctx, d.line, d.second.Place, d.first.Place)
+		_, err := d.behind.Follow(ctx, d.queue, d.second.Place, d.first.Place)
 		return err
 	}}
 	isPassed = wait{who: follows.who, to: follows.to, by: passes, may: true, begin: follows.begin, call: follows.call}
@@ -197,14 +197,14 @@ type way struct {
 var waysOut = []way{
 	{what: "a leave", happen: func(e *env, d *duel) { d.out(e) }},
 	{what: "a forget", happen: func(e *env, d *duel) {
-		e.ok(d.ahead.Forget(e.soon(), d.line, d.first.Place.ID), "Forget")
+		e.ok(d.ahead.Forget(e.soon(), d.queue, d.first.Place.ID), "Forget")
 	}},
 	{what: "a close", happen: func(e *env, d *duel) { e.ok(d.ahead.Close(e.soon()), "Close") }},
 	{what: "an ended session", needs: []Lever{Expire}, happen: func(e *env, d *duel) {
 		e.ok(e.svc.Expire(e.soon(), d.ahead), "Expire of the harness")
 	}},
 	{what: "a removal", needs: []Lever{Remove}, happen: func(e *env, d *duel) {
-		e.ok(e.svc.Remove(e.soon(), d.line, d.first.Place), "Remove of the harness")
+		e.ok(e.svc.Remove(e.soon(), d.queue, d.first.Place), "Remove of the harness")
 	}},
 }
 
@@ -231,13 +231,13 @@ var waysPast = []way{
 	}},
 	{what: "a leaving after a restart", needs: []Lever{Restart}, happen: func(e *env, d *duel) {
 		e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
-		d.by.leaveUntil(e, d.ahead, d.line, d.first.Place)
+		d.by.leaveUntil(e, d.ahead, d.queue, d.first.Place)
 	}},
 	{what: "a leaving that was compacted away", needs: []Lever{Hold, Reset, Compact}, happen: func(e *env, d *duel) {
 		d.cut()
 		d.out(e)
 		for range 5 { // history to forget
-			e.leave(d.ahead, d.line, e.joinAs(d.ahead, d.line, d.by.contender()).Place)
+			e.leave(d.ahead, d.queue, e.joinAs(d.ahead, d.queue, d.by.contender()).Place)
 		}
 		e.ok(e.svc.Compact(e.soon()), "Compact of the harness")
 		d.client.Link.Reset() // to resume, the watch must ask for what is forgotten
@@ -247,7 +247,7 @@ var waysPast = []way{
 
 // duel is one contender that waits for another, each on a client of its own.
 type duel struct {
-	line          driver.Line
+	queue         driver.Queue
 	ahead, behind session
 	first, second driver.Joined
 	client        Client // of the one behind
@@ -257,15 +257,15 @@ type duel struct {
 func (e *env) duel() *duel { return e.duelBy(leaves) }
 
 func (e *env) duelBy(by exit) *duel {
-	d := &duel{line: e.line(), ahead: e.open(), client: e.connect(), by: by}
+	d := &duel{queue: e.queue(), ahead: e.open(), client: e.connect(), by: by}
 	d.behind = e.openOn(d.client)
-	d.first = e.joinAs(d.ahead, d.line, by.contender())
-	d.second = e.joinAs(d.behind, d.line, by.contender())
+	d.first = e.joinAs(d.ahead, d.queue, by.contender())
+	d.second = e.joinAs(d.behind, d.queue, by.contender())
 	return d
 }
 
 // out makes the one ahead leave.
-func (d *duel) out(e *env) { d.by.leave(e, d.ahead, d.line, d.first.Place) }
+func (d *duel) out(e *env) { d.by.leave(e, d.ahead, d.queue, d.first.Place) }
 
 func (d *duel) cut() {
 	d.client.Link.HoldRequests()
@@ -280,17 +280,17 @@ func (x wait) leaving(happen func(e *env, d *duel)) func(e *env) {
 		e.quiet(f.outcome, "nothing")
 		happen(e, d)
 		e.told(f, "the one ahead left", x.may)
-		e.stands(d.behind, d.line, d.second.Place.ID)
+		e.stands(d.behind, d.queue, d.second.Place.ID)
 	}
 }
 
 // runsOut: nobody deletes the entry; the service ends the session by its own clock.
 func runsOut(e *env) {
-	line, c, behind := e.line(), e.connect(), e.open()
+	queue, c, behind := e.queue(), e.connect(), e.open()
 	s := e.openUntended(c)
-	first := e.join(s, line)
-	e.join(behind, line)
-	w := e.watch(behind, line, first.Place)
+	first := e.join(s, queue)
+	e.join(behind, queue)
+	w := e.watch(behind, queue, first.Place)
 	c.Link.HoldRequests() // also silences clients that ping on their own
 	c.Link.HoldReplies()
 	if err := e.ends(w, e.TTL+e.Patience, "Watch of a session that runs out"); err != nil {
@@ -301,12 +301,12 @@ func runsOut(e *env) {
 // goneAlready: a watch that hears only of what comes after it would wait for ever.
 func goneAlready(e *env) {
 	d := e.duel()
-	third := e.join(d.ahead, d.line)
-	e.leave(d.ahead, d.line, d.first.Place)
-	e.fires(e.watch(d.behind, d.line, d.first.Place), "the place had left")
-	e.fires(e.watch(d.behind, d.line, third.Place, d.first.Place), "one of the places had left")
+	third := e.join(d.ahead, d.queue)
+	e.leave(d.ahead, d.queue, d.first.Place)
+	e.fires(e.watch(d.behind, d.queue, d.first.Place), "the place had left")
+	e.fires(e.watch(d.behind, d.queue, third.Place, d.first.Place), "one of the places had left")
 	e.ok(d.ahead.Close(e.soon()), "Close")
-	e.fires(e.watch(d.behind, d.line, third.Place), "the session of the place had ended")
+	e.fires(e.watch(d.behind, d.queue, third.Place), "the session of the place had ended")
 }
 
 // leavingAtOnce meets the moment between looking and watching, over and over.
@@ -319,23 +319,23 @@ func (x wait) leavingAtOnce(e *env) {
 		e.fires(waits, "a leaving at the same time")
 		// The one behind is the one ahead from now on.
 		d.ahead, d.behind = d.behind, d.ahead
-		d.first, d.second = d.second, e.joinAs(d.behind, d.line, x.by.contender())
+		d.first, d.second = d.second, e.joinAs(d.behind, d.queue, x.by.contender())
 	}
 }
 
 // oneOfSeveral: a semaphore's first waiter watches all holders, who leave in any order.
 func oneOfSeveral(e *env) {
 	a, b := e.open(), e.open()
-	line := e.line()
+	queue := e.queue()
 	var places []driver.Place
 	for range 4 {
-		places = append(places, e.join(a, line).Place)
+		places = append(places, e.join(a, queue).Place)
 	}
-	e.join(b, line)
+	e.join(b, queue)
 	for _, i := range []int{3, 0, 1} { // the last, the first, one in between
-		w := e.watch(b, line, places...)
+		w := e.watch(b, queue, places...)
 		e.quiet(w, "nothing")
-		e.leave(a, line, places[i])
+		e.leave(a, queue, places[i])
 		e.fires(w, "one of several left")
 		places = append(places[:i:i], places[i+1:]...)
 	}
@@ -348,7 +348,7 @@ func (x wait) everyWatcher(e *env) {
 	shared := e.openOn(d.client)
 	var all []*follower
 	for _, s := range []session{d.behind, d.behind, shared, e.open()} {
-		d.second = e.joinAs(s, d.line, x.by.contender())
+		d.second = e.joinAs(s, d.queue, x.by.contender())
 		all = append(all, x.begin(e, s, d))
 	}
 	d.out(e)
@@ -380,25 +380,25 @@ var forgetCases = []testCase{
 func forgetRemoves(e *env) {
 	d := e.duel()
 	for range 2 { // forgetting again is no error either
-		e.ok(d.ahead.Forget(e.soon(), d.line, d.first.Place.ID), "Forget")
-		e.same(e.standing(d.ahead, d.line), []string{d.second.Place.ID}, "its own session lists")
+		e.ok(d.ahead.Forget(e.soon(), d.queue, d.first.Place.ID), "Forget")
+		e.same(e.standing(d.ahead, d.queue), []string{d.second.Place.ID}, "its own session lists")
 	}
-	e.stands(d.behind, d.line, d.second.Place.ID)
+	e.stands(d.behind, d.queue, d.second.Place.ID)
 }
 
 // forgetUnknown: package coordinator forgets whenever it does not know, so most often there
 // is nothing.
 func forgetUnknown(e *env) {
 	s := e.open()
-	e.ok(s.Forget(e.soon(), e.line(), newID()), "Forget in a line that nobody joined")
-	line := e.line()
-	own := e.join(s, line)
-	e.ok(s.Forget(e.soon(), line, newID()), "Forget of an ID that never joined")
-	e.keeps(s, line, own.Place.ID)
+	e.ok(s.Forget(e.soon(), e.queue(), newID()), "Forget in a queue that nobody joined")
+	queue := e.queue()
+	own := e.join(s, queue)
+	e.ok(s.Forget(e.soon(), queue, newID()), "Forget of an ID that never joined")
+	e.keeps(s, queue, own.Place.ID)
 }
 
-func (e *env) forgetUntil(s session, line driver.Line, id string) {
-	e.ok(e.again(func(ctx context.Context) error { return s.Forget(ctx, line, id) }),
+func (e *env) forgetUntil(s session, queue driver.Queue, id string) {
+	e.ok(e.again(func(ctx context.Context) error { return s.Forget(ctx, queue, id) }),
 		"Forget, repeated while the service is unavailable")
 }
 
@@ -406,39 +406,39 @@ func (e *env) forgetUntil(s session, line driver.Line, id string) {
 func forgetLostReply(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
-	line, x := e.line(), contender()
-	stays := e.lostJoin(c, s, seer, line, x)
-	e.forgetUntil(s, line, x.ID)
-	e.keeps(seer, line, stays)
+	queue, x := e.queue(), contender()
+	stays := e.lostJoin(c, s, seer, queue, x)
+	e.forgetUntil(s, queue, x.ID)
+	e.keeps(seer, queue, stays)
 }
 
 // forgetBeatsJoin: the Join's bytes reach the service after the Forget was acknowledged.
 func forgetBeatsJoin(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
-	line, x := e.line(), contender()
-	stays := e.join(s, line)
-	e.acquaint(s, line)
-	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err })
-	e.forgetUntil(s, line, x.ID)
+	queue, x := e.queue(), contender()
+	stays := e.join(s, queue)
+	e.acquaint(s, queue)
+	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, queue, x); return err })
+	e.forgetUntil(s, queue, x.ID)
 	c.Link.Deliver()
-	e.keeps(seer, line, stays.Place.ID)
-	next := e.joinUntil(s, line, contender()) // the session can still join
-	e.stands(seer, line, stays.Place.ID, next.Place.ID)
+	e.keeps(seer, queue, stays.Place.ID)
+	next := e.joinUntil(s, queue, contender()) // the session can still join
+	e.stands(seer, queue, stays.Place.ID, next.Place.ID)
 }
 
 // forgetSparesOthers: contenders of one session are strangers to each other.
 func forgetSparesOthers(e *env) {
 	d := e.duel()
-	third, fourth := e.join(d.ahead, d.line), e.join(d.ahead, d.line)
-	elsewhere := e.line()
+	third, fourth := e.join(d.ahead, d.queue), e.join(d.ahead, d.queue)
+	elsewhere := e.queue()
 	other := e.join(d.ahead, elsewhere)
-	e.ok(d.ahead.Forget(e.soon(), d.line, third.Place.ID), "Forget")
-	e.keeps(d.ahead, d.line, d.first.Place.ID, d.second.Place.ID, fourth.Place.ID)
+	e.ok(d.ahead.Forget(e.soon(), d.queue, third.Place.ID), "Forget")
+	e.keeps(d.ahead, d.queue, d.first.Place.ID, d.second.Place.ID, fourth.Place.ID)
 	e.keeps(d.ahead, elsewhere, other.Place.ID)
 	// Another session's contender is not this session's to forget.
-	_ = d.ahead.Forget(e.soon(), d.line, d.second.Place.ID)
-	e.keeps(d.behind, d.line, d.first.Place.ID, d.second.Place.ID, fourth.Place.ID)
+	_ = d.ahead.Forget(e.soon(), d.queue, d.second.Place.ID)
+	e.keeps(d.behind, d.queue, d.first.Place.ID, d.second.Place.ID, fourth.Place.ID)
 }
 
 // lateConvertCases: the connection breaks while a Convert is on it, and its
@@ -469,31 +469,31 @@ type late struct {
 	*env
 	client  Client
 	s, seer session
-	line    driver.Line
+	queue   driver.Queue
 	stays   driver.Joined // the other's
 	own     driver.Joined
 }
 
 func (e *env) late() *late {
-	l := &late{env: e, client: e.connect(), seer: e.open(), line: e.line()}
+	l := &late{env: e, client: e.connect(), seer: e.open(), queue: e.queue()}
 	l.s = e.openOn(l.client)
-	l.stays, l.own = e.join(l.seer, l.line), e.join(l.s, l.line)
-	e.stands(l.seer, l.line, l.stays.Place.ID, l.own.Place.ID)
+	l.stays, l.own = e.join(l.seer, l.queue), e.join(l.s, l.queue)
+	e.stands(l.seer, l.queue, l.stays.Place.ID, l.own.Place.ID)
 	return l
 }
 
 func (l *late) convert(ctx context.Context) error {
-	_, err := l.s.Convert(ctx, l.line, l.own, "r", []byte("late"))
+	_, err := l.s.Convert(ctx, l.queue, l.own, "r", []byte("late"))
 	return err
 }
 
 func (l *late) write(ctx context.Context) error {
-	return l.s.Write(ctx, l.line, l.own.Place, []byte("late"))
+	return l.s.Write(ctx, l.queue, l.own.Place, []byte("late"))
 }
 
-func (l *late) forget() { l.forgetUntil(l.s, l.line, l.own.Place.ID) }
-func (l *late) leave()  { leaves.leaveUntil(l.env, l.s, l.line, l.own.Place) }
-func (l *late) remove() { l.ok(l.svc.Remove(l.soon(), l.line, l.own.Place), "Remove of the harness") }
+func (l *late) forget() { l.forgetUntil(l.s, l.queue, l.own.Place.ID) }
+func (l *late) leave()  { leaves.leaveUntil(l.env, l.s, l.queue, l.own.Place) }
+func (l *late) remove() { l.ok(l.svc.Remove(l.soon(), l.queue, l.own.Place), "Remove of the harness") }
 
 // cutOff makes a call that its caller gives up while nothing passes, and breaks
 // the connection. The client may have the request still, to send it on the next
@@ -509,13 +509,13 @@ func (l *late) cutOff(call func(ctx context.Context) error) {
 	l.client.Link.Heal()
 }
 
-// nothing lets what is under way arrive, when the contender is not in the line any more.
+// nothing lets what is under way arrive, when the contender is not in the queue any more.
 func (l *late) nothing() {
-	l.stands(l.seer, l.line, l.stays.Place.ID)
+	l.stands(l.seer, l.queue, l.stays.Place.ID)
 	l.client.Link.Deliver()
-	l.keeps(l.seer, l.line, l.stays.Place.ID)
-	next := l.joinUntil(l.s, l.line, contender()) // the session can still join
-	l.stands(l.seer, l.line, l.stays.Place.ID, next.Place.ID)
+	l.keeps(l.seer, l.queue, l.stays.Place.ID)
+	next := l.joinUntil(l.s, l.queue, contender()) // the session can still join
+	l.stands(l.seer, l.queue, l.stays.Place.ID, next.Place.ID)
 }
 
 // lateRequest: an entry of one who has left belongs to nobody who would remove
@@ -543,12 +543,12 @@ func conversionCutOff(e *env) {
 func conversionOvertaken(e *env) {
 	l := e.late()
 	e.strand(l.client, l.convert)
-	own := e.convertUntil(l.s, l.line, l.own, "r", "repeated")
-	own = e.convert(l.s, l.line, own, "x", "later")
+	own := e.convertUntil(l.s, l.queue, l.own, "r", "repeated")
+	own = e.convert(l.s, l.queue, own, "x", "later")
 	l.client.Link.Deliver()
-	e.keeps(l.seer, l.line, l.stays.Place.ID, own.Place.ID)
-	e.showsNow(l.s, l.line, 1, own, "later")
-	e.shows(l.seer, l.line, own, "later")
+	e.keeps(l.seer, l.queue, l.stays.Place.ID, own.Place.ID)
+	e.showsNow(l.s, l.queue, 1, own, "later")
+	e.shows(l.seer, l.queue, own, "later")
 }
 
 // lateConversionSpares: the ID stands again, for another attempt.
@@ -558,27 +558,27 @@ func lateConversionSpares(e *env) {
 	l.forget()
 	c := contender()
 	c.ID, c.Value = l.own.Place.ID, []byte("another time")
-	own := e.joinUntil(l.s, l.line, c)
+	own := e.joinUntil(l.s, l.queue, c)
 	l.client.Link.Deliver()
-	e.keeps(l.seer, l.line, l.stays.Place.ID, own.Place.ID)
-	e.showsNow(l.s, l.line, 1, own, "another time")
+	e.keeps(l.seer, l.queue, l.stays.Place.ID, own.Place.ID)
+	e.showsNow(l.s, l.queue, 1, own, "another time")
 }
 
 // closeBeatsAll: the record outlives the session, but the session's requests must not.
 func closeBeatsAll(e *env) {
 	l := e.late()
-	writer := e.join(l.s, l.line)
-	known := e.setRecord(l.seer, l.line, "before", 0) // one that is there: to make the first may take more requests
+	writer := e.join(l.s, l.queue)
+	known := e.setRecord(l.seer, l.queue, "before", 0) // one that is there: to make the first may take more requests
 	e.strand(l.client, l.convert,
-		func(ctx context.Context) error { return l.s.Write(ctx, l.line, writer.Place, []byte("late")) },
+		func(ctx context.Context) error { return l.s.Write(ctx, l.queue, writer.Place, []byte("late")) },
 		func(ctx context.Context) error {
-			_, err := l.s.SetRecord(ctx, l.line, []byte("late"), known)
+			_, err := l.s.SetRecord(ctx, l.queue, []byte("late"), known)
 			return err
 		})
 	e.ok(e.again(l.s.Close), "Close")
 	l.client.Link.Deliver()
-	e.keeps(l.seer, l.line, l.stays.Place.ID)
-	if got := e.record(l.seer, l.line); got.Version != known {
+	e.keeps(l.seer, l.queue, l.stays.Place.ID)
+	if got := e.record(l.seer, l.queue); got.Version != known {
 		e.fail("the record that was there", "a SetRecord that was under way when its session was closed has written %q", got.Value)
 	}
 }
@@ -587,21 +587,21 @@ func closeBeatsAll(e *env) {
 func writeOvertaken(e *env) {
 	l := e.late()
 	e.strand(l.client, l.write)
-	e.writeUntil(l.s, l.line, l.own.Place, "later")
-	e.shows(l.seer, l.line, l.own, "later")
+	e.writeUntil(l.s, l.queue, l.own.Place, "later")
+	e.shows(l.seer, l.queue, l.own, "later")
 	l.client.Link.Deliver()
 	e.settle()
-	e.showsNow(l.s, l.line, 1, l.own, "later")
-	e.shows(l.seer, l.line, l.own, "later")
+	e.showsNow(l.s, l.queue, 1, l.own, "later")
+	e.shows(l.seer, l.queue, l.own, "later")
 }
 
 func writeCutOff(e *env) {
 	l := e.late()
 	l.cutOff(l.write)
-	e.writeUntil(l.s, l.line, l.own.Place, "later")
+	e.writeUntil(l.s, l.queue, l.own.Place, "later")
 	e.settle()
-	e.showsNow(l.s, l.line, 1, l.own, "later")
-	e.shows(l.seer, l.line, l.own, "later")
+	e.showsNow(l.s, l.queue, 1, l.own, "later")
+	e.shows(l.seer, l.queue, l.own, "later")
 }
 
 // lateWriteSpares: the ID stands again, for another attempt with another value.
@@ -611,20 +611,20 @@ func lateWriteSpares(e *env) {
 	l.leave()
 	c := contender()
 	c.ID, c.Value = l.own.Place.ID, []byte("another time")
-	own := e.joinUntil(l.s, l.line, c)
+	own := e.joinUntil(l.s, l.queue, c)
 	l.client.Link.Deliver()
 	e.settle()
-	e.showsNow(l.s, l.line, 1, own, "another time")
-	e.shows(l.seer, l.line, own, "another time")
+	e.showsNow(l.s, l.queue, 1, own, "another time")
+	e.shows(l.seer, l.queue, own, "another time")
 }
 
 // lateWriteConverted: the conversion came with a value of its own, which is the later one.
 func lateWriteConverted(e *env) {
 	l := e.late()
 	e.strand(l.client, l.write)
-	own := e.convertUntil(l.s, l.line, l.own, "r", "converted")
+	own := e.convertUntil(l.s, l.queue, l.own, "r", "converted")
 	l.client.Link.Deliver()
 	e.settle()
-	e.showsNow(l.s, l.line, 1, own, "converted")
-	e.shows(l.seer, l.line, own, "converted")
+	e.showsNow(l.s, l.queue, 1, own, "converted")
+	e.shows(l.seer, l.queue, own, "converted")
 }

@@ -30,18 +30,18 @@ func ttlGranted(e *env) {
 	}
 }
 
-// untended joins a line with a session that nobody renews, and cuts it off once
+// untended joins a queue with a session that nobody renews, and cuts it off once
 // it was opened, or renewed, and seer has seen it. The cut also silences
 // clients that ping on their own. It returns when the last acknowledged call
 // began, and when it ended.
-func untended(e *env, seer session, renew bool) (s session, line driver.Line, began, ended time.Time) {
+func untended(e *env, seer session, renew bool) (s session, queue driver.Queue, began, ended time.Time) {
 	c := e.connect()
 	began = time.Now()
 	s = e.openUntended(c)
-	line = e.line()
-	own := e.join(s, line)
+	queue = e.queue()
+	own := e.join(s, queue)
 	ended = time.Now()
-	e.stands(seer, line, own.Place.ID) // only from now on does its absence say anything
+	e.stands(seer, queue, own.Place.ID) // only from now on does its absence say anything
 	if renew {
 		time.Sleep(e.TTL / 2)
 		began = time.Now()
@@ -52,13 +52,13 @@ func untended(e *env, seer session, renew bool) (s session, line driver.Line, be
 		c.Link.HoldRequests()
 		c.Link.HoldReplies()
 	}
-	return s, line, began, ended
+	return s, queue, began, ended
 }
 
-// empties returns when a list of the line first came back empty.
-func empties(e *env, seer session, line driver.Line, limit time.Time) time.Time {
+// empties returns when a list of the queue first came back empty.
+func empties(e *env, seer session, queue driver.Queue, limit time.Time) time.Time {
 	for {
-		n := len(e.list(seer, line))
+		n := len(e.list(seer, queue))
 		if now := time.Now(); n == 0 {
 			return now
 		} else if now.After(limit) {
@@ -71,8 +71,8 @@ func empties(e *env, seer session, line driver.Line, limit time.Time) time.Time 
 // lifetime: a list that came back without the entry proves that the session was over by then.
 func lifetime(e *env, renew bool) {
 	seer := e.open()
-	s, line, began, ended := untended(e, seer, renew)
-	gone := empties(e, seer, line, ended.Add(e.TTL+e.Patience))
+	s, queue, began, ended := untended(e, seer, renew)
+	gone := empties(e, seer, queue, ended.Add(e.TTL+e.Patience))
 	if lived := gone.Sub(began); lived < e.TTL-s.Slack() {
 		e.fail(fmt.Sprintf("at least the ttl of %v less the slack of %v", e.TTL, s.Slack()),
 			"the entry was gone after %v", lived)
@@ -83,19 +83,19 @@ func lifetime(e *env, renew bool) {
 // ttl.
 func unrenewedEnds(e *env) {
 	seer := e.open()
-	_, line, _, ended := untended(e, seer, true)
-	empties(e, seer, line, ended.Add(e.TTL+e.Patience))
+	_, queue, _, ended := untended(e, seer, true)
+	empties(e, seer, queue, ended.Add(e.TTL+e.Patience))
 }
 
 // renewedLives watches the entry through another client: what the session says of itself is
 // not asked.
 func renewedLives(e *env) {
 	seer, s := e.open(), e.open()
-	line := e.line()
-	own := e.join(s, line)
-	e.stands(seer, line, own.Place.ID)
+	queue := e.queue()
+	own := e.join(s, queue)
+	e.stands(seer, queue, own.Place.ID)
 	for end := time.Now().Add(2*e.TTL + e.TTL/2); time.Now().Before(end); time.Sleep(e.TTL / 8) {
-		e.same(e.standing(seer, line), []string{own.Place.ID}, "the renewed session's entry stands:")
+		e.same(e.standing(seer, queue), []string{own.Place.ID}, "the renewed session's entry stands:")
 	}
 }
 
@@ -193,50 +193,50 @@ func renewNeedsService(e *env) {
 func endedStaysEnded(e *env) {
 	c := e.connect()
 	s, other := e.openOn(c), e.open()
-	line := e.line()
-	stands := e.join(other, line)
-	own := e.join(s, line)
+	queue := e.queue()
+	stands := e.join(other, queue)
+	own := e.join(s, queue)
 	e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
 	e.lost(s)
-	e.dead(s, line, own.Place, stands)
+	e.dead(s, queue, own.Place, stands)
 	e.openOn(c) // the client goes on with a new one
-	e.dead(s, line, own.Place, stands)
-	e.stands(other, line, stands.Place.ID)
+	e.dead(s, queue, own.Place, stands)
+	e.stands(other, queue, stands.Place.ID)
 }
 
 // closedStaysClosed: the connection may live on for other sessions.
 func closedStaysClosed(e *env) {
 	s, other := e.open(), e.open()
-	line := e.line()
-	stands := e.join(other, line)
-	own := e.join(s, line)
+	queue := e.queue()
+	stands := e.join(other, queue)
+	own := e.join(s, queue)
 	e.ok(s.Close(e.soon()), "Close")
-	e.dead(s, line, own.Place, stands)
-	e.stands(other, line, stands.Place.ID)
+	e.dead(s, queue, own.Place, stands)
+	e.stands(other, queue, stands.Place.ID)
 }
 
 // dead checks that no call succeeds on a session that is over.
-func (e *env) dead(s session, line driver.Line, own driver.Place, other driver.Joined) {
+func (e *env) dead(s session, queue driver.Queue, own driver.Place, other driver.Joined) {
 	stands, token := other.Place, other.Token
 	joined := driver.Joined{Place: own}
 	for name, call := range map[string]func(ctx context.Context) error{
 		"Renew":           s.Renew,
-		"Join":            func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err },
-		"Ahead":           func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own); return err },
-		"Watch":           func(ctx context.Context) error { return s.Watch(ctx, line, stands) },
-		"Follow":          func(ctx context.Context) error { _, err := s.Follow(ctx, line, own, stands); return err },
-		"Pass":            func(ctx context.Context) error { return s.Pass(ctx, line, own) },
-		"Leave":           func(ctx context.Context) error { return s.Leave(ctx, line, own) },
-		"Forget":          func(ctx context.Context) error { return s.Forget(ctx, line, own.ID) },
-		"Check":           func(ctx context.Context) error { return s.Check(ctx, line, stands.Key, token) },
-		"List":            func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err },
-		"Ahead of nobody": func(ctx context.Context) error { _, err := s.Ahead(ctx, line, nowhere); return err },
-		"Convert":         func(ctx context.Context) error { _, err := s.Convert(ctx, line, joined, "r", nil); return err },
-		"Write":           func(ctx context.Context) error { return s.Write(ctx, line, own, []byte("dead")) },
-		"Head":            func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err },
-		"Record":          func(ctx context.Context) error { _, err := s.Record(ctx, line, driver.Any); return err },
+		"Join":            func(ctx context.Context) error { _, err := s.Join(ctx, queue, contender()); return err },
+		"Ahead":           func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, own); return err },
+		"Watch":           func(ctx context.Context) error { return s.Watch(ctx, queue, stands) },
+		"Follow":          func(ctx context.Context) error { _, err := s.Follow(ctx, queue, own, stands); return err },
+		"Pass":            func(ctx context.Context) error { return s.Pass(ctx, queue, own) },
+		"Leave":           func(ctx context.Context) error { return s.Leave(ctx, queue, own) },
+		"Forget":          func(ctx context.Context) error { return s.Forget(ctx, queue, own.ID) },
+		"Check":           func(ctx context.Context) error { return s.Check(ctx, queue, stands.Key, token) },
+		"List":            func(ctx context.Context) error { _, err := s.List(ctx, queue, 0); return err },
+		"Ahead of nobody": func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, nowhere); return err },
+		"Convert":         func(ctx context.Context) error { _, err := s.Convert(ctx, queue, joined, "r", nil); return err },
+		"Write":           func(ctx context.Context) error { return s.Write(ctx, queue, own, []byte("dead")) },
+		"Head":            func(ctx context.Context) error { _, err := s.Head(ctx, queue, driver.Any); return err },
+		"Record":          func(ctx context.Context) error { _, err := s.Record(ctx, queue, driver.Any); return err },
 		"SetRecord": func(ctx context.Context) error {
-			_, err := s.SetRecord(ctx, line, []byte("dead"), 0)
+			_, err := s.SetRecord(ctx, queue, []byte("dead"), 0)
 			return err
 		},
 	} {
@@ -268,7 +268,7 @@ func doneCloses(e *env) {
 
 var listCases = []testCase{
 	{name: "List/shows the first entries in order with their values", body: listEntries},
-	{name: "Empty/a line that nobody joined is empty", body: listEmpty},
+	{name: "Empty/a queue that nobody joined is empty", body: listEmpty},
 	{name: "S1/a list shows what the session has finished", body: listFresh},
 }
 
@@ -281,7 +281,7 @@ var closeCases = []testCase{
 // listEntries: values may hold any bytes, and what one session wrote another must read.
 func listEntries(e *env) {
 	a, b := e.open(), e.open()
-	line := e.line()
+	queue := e.queue()
 	big := make([]byte, 64<<10) // the largest allowed, with every byte there is
 	for i := range big {
 		big[i] = byte(i)
@@ -290,12 +290,12 @@ func listEntries(e *env) {
 	for i, value := range [][]byte{[]byte("host-1"), nil, big, []byte("\x00\xff ü/%")} {
 		c := contender()
 		c.Value = value
-		j := e.joinAs([]session{a, b}[i%2], line, c)
+		j := e.joinAs([]session{a, b}[i%2], queue, c)
 		want = append(want, driver.Entry{Place: j.Place, Token: j.Token, Value: value})
 	}
-	e.stands(a, line, entryIDs(want)...)
+	e.stands(a, queue, entryIDs(want)...)
 	for limit, n := range []int{4, 1, 2, 3, 4, 4} {
-		got, err := a.List(e.soon(), line, limit)
+		got, err := a.List(e.soon(), queue, limit)
 		e.ok(err, "List")
 		e.same(entryIDs(got), entryIDs(want[:n]), fmt.Sprintf("List with limit %d has", limit))
 		for i, x := range got {
@@ -307,47 +307,47 @@ func listEntries(e *env) {
 	}
 }
 
-// listEmpty: on some services a line is a thing that must exist before it can be read.
+// listEmpty: on some services a queue is a thing that must exist before it can be read.
 func listEmpty(e *env) {
 	s := e.open()
-	e.same(e.standing(s, e.line()), []string{}, "a line that nobody joined has")
-	got, err := s.List(e.soon(), e.line(), 3)
+	e.same(e.standing(s, e.queue()), []string{}, "a queue that nobody joined has")
+	got, err := s.List(e.soon(), e.queue(), 3)
 	e.ok(err, "List with a limit")
-	e.same(entryIDs(got), []string{}, "a line that nobody joined has")
+	e.same(entryIDs(got), []string{}, "a queue that nobody joined has")
 }
 
 // listFresh: replicas may lag, but not behind what their own client has done.
 func listFresh(e *env) {
 	s := e.open()
-	line := e.line()
+	queue := e.queue()
 	for range 10 {
-		a, b := e.join(s, line), e.join(s, line)
-		e.same(e.standing(s, line), []string{a.Place.ID, b.Place.ID}, "after two joins the line has")
-		e.leave(s, line, a.Place)
-		e.same(e.standing(s, line), []string{b.Place.ID}, "after a leave the line has")
-		e.ok(s.Forget(e.soon(), line, b.Place.ID), "Forget")
-		e.same(e.standing(s, line), []string{}, "after a forget the line has")
+		a, b := e.join(s, queue), e.join(s, queue)
+		e.same(e.standing(s, queue), []string{a.Place.ID, b.Place.ID}, "after two joins the queue has")
+		e.leave(s, queue, a.Place)
+		e.same(e.standing(s, queue), []string{b.Place.ID}, "after a leave the queue has")
+		e.ok(s.Forget(e.soon(), queue, b.Place.ID), "Forget")
+		e.same(e.standing(s, queue), []string{}, "after a forget the queue has")
 	}
 }
 
 // closeRemoves: waiting out the ttl would do for the outcome, and make every shutdown slow.
 func closeRemoves(e *env) {
 	d := e.duel()
-	elsewhere := e.line()
+	elsewhere := e.queue()
 	e.join(d.ahead, elsewhere)
-	e.join(d.ahead, d.line)
+	e.join(d.ahead, d.queue)
 	e.closeAhead(d, "the closed session's entries", elsewhere)
 }
 
-// closeAhead closes the session of the one ahead. What it has in that line, and
+// closeAhead closes the session of the one ahead. What it has in that queue, and
 // in others where nobody else stands, must be gone at once, and not after its
 // ttl.
-func (e *env) closeAhead(d *duel, what string, others ...driver.Line) {
+func (e *env) closeAhead(d *duel, what string, others ...driver.Queue) {
 	e.ok(d.ahead.Close(e.soon()), "Close")
 	closed := time.Now()
-	e.stands(d.behind, d.line, d.second.Place.ID)
-	for _, line := range others {
-		e.stands(d.behind, line)
+	e.stands(d.behind, d.queue, d.second.Place.ID)
+	for _, queue := range others {
+		e.stands(d.behind, queue)
 	}
 	if took := time.Since(closed); took > e.TTL/2 {
 		e.fail("entries are gone at once", "%s were gone after %v, the ttl is %v", what, took, e.TTL)
@@ -358,13 +358,13 @@ func (e *env) closeAhead(d *duel, what string, others ...driver.Line) {
 func closeBeatsJoin(e *env) {
 	c := e.connect()
 	s, seer := e.openOn(c), e.open()
-	line := e.line()
-	stays := e.join(seer, line)
-	e.acquaint(s, line)
-	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err })
+	queue := e.queue()
+	stays := e.join(seer, queue)
+	e.acquaint(s, queue)
+	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, queue, contender()); return err })
 	e.ok(e.again(s.Close), "Close")
 	c.Link.Deliver()
-	e.keeps(seer, line, stays.Place.ID)
+	e.keeps(seer, queue, stays.Place.ID)
 }
 
 // closeCutOff: a client that goes on pinging a session that nobody holds any more would
@@ -372,8 +372,8 @@ func closeBeatsJoin(e *env) {
 func closeCutOff(e *env) {
 	c, seer := e.connect(), e.open()
 	s := e.openUntended(c)
-	line := e.line()
-	e.stands(seer, line, e.join(s, line).Place.ID)
+	queue := e.queue()
+	e.stands(seer, queue, e.join(s, queue).Place.ID)
 	c.Link.HoldRequests()
 	c.Link.HoldReplies()
 	ctx := e.in(e.Settle)
@@ -382,16 +382,16 @@ func closeCutOff(e *env) {
 	e.is(err, "Close without the service", driver.ErrUnavailable, context.DeadlineExceeded)
 	healed := time.Now()
 	c.Link.Heal()
-	empties(e, seer, line, healed.Add(e.TTL+e.Patience))
+	empties(e, seer, queue, healed.Add(e.TTL+e.Patience))
 }
 
 var generalCases = []testCase{
-	{name: "G1/many goroutines share sessions and a line", body: func(e *env) { manyGoroutines(e) }},
-	{name: "G1/many goroutines share a line and convert while they wait", body: func(e *env) { manyGoroutines(e, "r", "x") }},
+	{name: "G1/many goroutines share sessions and a queue", body: func(e *env) { manyGoroutines(e) }},
+	{name: "G1/many goroutines share a queue and convert while they wait", body: func(e *env) { manyGoroutines(e, "r", "x") }},
 	{name: "G1/many goroutines convert, write and count in a record", body: manyWriters},
 	{name: "G2/calls end with their context while nothing passes", needs: []Lever{Hold}, body: callsEnd},
 	{name: "G3/every error is classified", needs: []Lever{Hold, Reset}, body: errorsClassified},
-	{name: "Line/similar names do not see each other", body: similarNames},
+	{name: "Queue/similar names do not see each other", body: similarNames},
 	{name: "Mode/every view shows it", body: modeShown},
 	{name: "Key/is never used for another entry", body: keyUnique},
 }
@@ -401,9 +401,9 @@ var generalCases = []testCase{
 func callsEnd(e *env) {
 	c := e.connect()
 	s := e.openUntended(c)
-	line := e.line()
-	first := e.join(e.open(), line)
-	own := e.join(s, line)
+	queue := e.queue()
+	first := e.join(e.open(), queue)
+	own := e.join(s, queue)
 	c.Link.HoldRequests()
 	c.Link.HoldReplies()
 	calls := []struct {
@@ -412,23 +412,23 @@ func callsEnd(e *env) {
 	}{
 		{"Driver.Open", func(ctx context.Context) error { _, err := c.Driver.Open(ctx, e.TTL); return err }},
 		{"Renew", s.Renew},
-		{"Join", func(ctx context.Context) error { _, err := s.Join(ctx, line, contender()); return err }},
-		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, line, own.Place); return err }},
-		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, line, first.Place) }},
+		{"Join", func(ctx context.Context) error { _, err := s.Join(ctx, queue, contender()); return err }},
+		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, own.Place); return err }},
+		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, queue, first.Place) }},
 		{"Follow", func(ctx context.Context) error {
-			_, err := s.Follow(ctx, line, own.Place, first.Place)
+			_, err := s.Follow(ctx, queue, own.Place, first.Place)
 			return err
 		}},
-		{"Convert", func(ctx context.Context) error { _, err := s.Convert(ctx, line, own, "r", nil); return err }},
-		{"Write", func(ctx context.Context) error { return s.Write(ctx, line, own.Place, []byte("value")) }},
-		{"Head", func(ctx context.Context) error { _, err := s.Head(ctx, line, driver.Any); return err }},
-		{"Record", func(ctx context.Context) error { _, err := s.Record(ctx, line, driver.Any); return err }},
-		{"SetRecord", func(ctx context.Context) error { _, err := s.SetRecord(ctx, line, []byte("value"), 0); return err }},
-		{"List", func(ctx context.Context) error { _, err := s.List(ctx, line, 0); return err }},
-		{"Check", func(ctx context.Context) error { return s.Check(ctx, line, own.Place.Key, own.Token) }},
-		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, line, newID()) }},
-		{"Leave", func(ctx context.Context) error { return s.Leave(ctx, line, own.Place) }},
-		{"Pass", func(ctx context.Context) error { return s.Pass(ctx, line, own.Place) }},
+		{"Convert", func(ctx context.Context) error { _, err := s.Convert(ctx, queue, own, "r", nil); return err }},
+		{"Write", func(ctx context.Context) error { return s.Write(ctx, queue, own.Place, []byte("value")) }},
+		{"Head", func(ctx context.Context) error { _, err := s.Head(ctx, queue, driver.Any); return err }},
+		{"Record", func(ctx context.Context) error { _, err := s.Record(ctx, queue, driver.Any); return err }},
+		{"SetRecord", func(ctx context.Context) error { _, err := s.SetRecord(ctx, queue, []byte("value"), 0); return err }},
+		{"List", func(ctx context.Context) error { _, err := s.List(ctx, queue, 0); return err }},
+		{"Check", func(ctx context.Context) error { return s.Check(ctx, queue, own.Place.Key, own.Token) }},
+		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, queue, newID()) }},
+		{"Leave", func(ctx context.Context) error { return s.Leave(ctx, queue, own.Place) }},
+		{"Pass", func(ctx context.Context) error { return s.Pass(ctx, queue, own.Place) }},
 		{"Session.Close", s.Close},
 		{"Driver.Close", c.Driver.Close},
 	}
@@ -444,32 +444,32 @@ func callsEnd(e *env) {
 func errorsClassified(e *env) {
 	c := e.connect()
 	s := e.openOn(c)
-	line := e.line()
-	own := e.join(s, line)
+	queue := e.queue()
+	own := e.join(s, queue)
 	dead, cancel := context.WithCancel(e.ctx)
 	cancel()
-	_, err := s.Join(dead, line, contender())
+	_, err := s.Join(dead, queue, contender())
 	e.classified(dead, err, "Join with a context that had ended")
 	taken := contender()
 	taken.Alone = true
-	_, err = s.Join(e.soon(), line, taken)
-	e.classified(e.ctx, err, "Join alone in a taken line")
-	e.leave(s, line, own.Place)
-	e.classified(e.ctx, s.Leave(e.soon(), line, own.Place), "Leave repeated")
-	e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of a place that was left")
-	_, err = s.Follow(dead, line, own.Place, own.Place)
+	_, err = s.Join(e.soon(), queue, taken)
+	e.classified(e.ctx, err, "Join alone in a taken queue")
+	e.leave(s, queue, own.Place)
+	e.classified(e.ctx, s.Leave(e.soon(), queue, own.Place), "Leave repeated")
+	e.classified(e.ctx, s.Pass(e.soon(), queue, own.Place), "Pass of a place that was left")
+	_, err = s.Follow(dead, queue, own.Place, own.Place)
 	e.classified(dead, err, "Follow with a context that had ended")
-	_, err = s.Ahead(e.soon(), line, own.Place)
+	_, err = s.Ahead(e.soon(), queue, own.Place)
 	e.classified(e.ctx, err, "Ahead of a place that was left")
-	_, err = s.Convert(e.soon(), line, own, "r", nil)
+	_, err = s.Convert(e.soon(), queue, own, "r", nil)
 	e.classified(e.ctx, err, "Convert of a place that was left")
-	e.classified(e.ctx, s.Write(e.soon(), line, own.Place, nil), "Write to a place that was left")
-	e.classified(e.ctx, s.Check(e.soon(), line, own.Place.Key, own.Token), "Check of a place that was left")
-	_, err = s.SetRecord(e.soon(), line, []byte("value"), e.setRecord(s, e.line(), "value", 0))
+	e.classified(e.ctx, s.Write(e.soon(), queue, own.Place, nil), "Write to a place that was left")
+	e.classified(e.ctx, s.Check(e.soon(), queue, own.Place.Key, own.Token), "Check of a place that was left")
+	_, err = s.SetRecord(e.soon(), queue, []byte("value"), e.setRecord(s, e.queue(), "value", 0))
 	e.classified(e.ctx, err, "SetRecord with another version")
-	_, err = s.Head(dead, line, driver.Any)
+	_, err = s.Head(dead, queue, driver.Any)
 	e.classified(dead, err, "Head with a context that had ended")
-	_, err = s.Record(dead, line, driver.Any)
+	_, err = s.Record(dead, queue, driver.Any)
 	e.classified(dead, err, "Record with a context that had ended")
 	if e.has(OddTTL) {
 		_, err = c.Driver.Open(e.soon(), e.OddTTL)
@@ -479,7 +479,7 @@ func errorsClassified(e *env) {
 	c.Link.HoldRequests()
 	short := e.in(e.Settle)
 	e.classified(short, s.Renew(short), "Renew that timed out")
-	broken := e.start(func() error { return s.Leave(e.soon(), line, own.Place) })
+	broken := e.start(func() error { return s.Leave(e.soon(), queue, own.Place) })
 	e.settle()
 	c.Link.Reset()
 	c.Link.Heal()
@@ -487,10 +487,10 @@ func errorsClassified(e *env) {
 
 	if e.has(Expire) {
 		e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
-		_, err = s.Join(e.soon(), line, contender())
+		_, err = s.Join(e.soon(), queue, contender())
 		e.classified(e.ctx, err, "Join of an ended session")
 		e.classified(e.ctx, s.Renew(e.soon()), "Renew of an ended session")
-		e.classified(e.ctx, s.Pass(e.soon(), line, own.Place), "Pass of an ended session")
+		e.classified(e.ctx, s.Pass(e.soon(), queue, own.Place), "Pass of an ended session")
 	}
 }
 

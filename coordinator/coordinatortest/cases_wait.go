@@ -22,16 +22,16 @@ var watchCases = []testCase{
 	{name: "W4/a watch ends when its own session is closed", body: watchOfClosed},
 }
 
-// comeAndGo does in a line all that is no leaving of the first two.
+// comeAndGo does in a queue all that is no leaving of the first two.
 func (e *env) comeAndGo(d *duel, also session) {
 	for range 3 {
-		third := e.joinAs(d.ahead, d.line, d.by.contender())
-		fourth := e.joinAs(also, d.line, d.by.contender())
-		time.Sleep(e.Settle / 20) // time for a watch of the whole line to take them in
-		e.leave(d.ahead, d.line, third.Place)
-		e.ok(also.Forget(e.soon(), d.line, fourth.Place.ID), "Forget")
+		third := e.joinAs(d.ahead, d.queue, d.by.contender())
+		fourth := e.joinAs(also, d.queue, d.by.contender())
+		time.Sleep(e.Settle / 20) // time for a watch of the whole queue to take them in
+		e.leave(d.ahead, d.queue, third.Place)
+		e.ok(also.Forget(e.soon(), d.queue, fourth.Place.ID), "Forget")
 		passing := e.open()
-		e.joinAs(passing, d.line, d.by.contender())
+		e.joinAs(passing, d.queue, d.by.contender())
 		e.ok(passing.Close(e.soon()), "Close")
 		e.ok(d.ahead.Renew(e.soon()), "Renew")
 	}
@@ -40,32 +40,32 @@ func (e *env) comeAndGo(d *duel, also session) {
 // othersWakeNobody counts what recipes rely on: one leaving wakes those who wait for it.
 func othersWakeNobody(e *env) {
 	d := e.duel()
-	between := e.join(d.ahead, d.line)
-	own := e.join(d.behind, d.line)
-	w := e.watch(d.behind, d.line, d.first.Place)
+	between := e.join(d.ahead, d.queue)
+	own := e.join(d.behind, d.queue)
+	w := e.watch(d.behind, d.queue, d.first.Place)
 	e.comeAndGo(d, d.behind)
 	e.quiet(w, "others came and went")
 	// Ahead of the watcher, yet not among the places.
-	e.leave(d.ahead, d.line, between.Place)
-	e.leave(d.behind, d.line, d.second.Place)
+	e.leave(d.ahead, d.queue, between.Place)
+	e.leave(d.behind, d.queue, d.second.Place)
 	e.quiet(w, "others ahead left")
-	e.leave(d.ahead, d.line, d.first.Place)
+	e.leave(d.ahead, d.queue, d.first.Place)
 	e.fires(w, "the one it waits for left")
-	e.stands(d.behind, d.line, own.Place.ID)
+	e.stands(d.behind, d.queue, own.Place.ID)
 }
 
 // othersNotNotified: a driver may hide needless wake-ups from its caller, but the service
 // has sent them.
 func othersNotNotified(e *env) {
 	d := e.duel()
-	w := e.watch(d.behind, d.line, d.first.Place)
+	w := e.watch(d.behind, d.queue, d.first.Place)
 	before := d.client.Events()
 	e.comeAndGo(d, e.open()) // the client itself keeps still: it may well watch its own entries
 	e.settle()
 	if n := d.client.Events() - before; n != 0 {
 		e.fail("no notification", "%d notifications while others came and went", n)
 	}
-	e.leave(d.ahead, d.line, d.first.Place)
+	e.leave(d.ahead, d.queue, d.first.Place)
 	e.fires(w, "the one it waits for left")
 }
 
@@ -76,7 +76,7 @@ func resetIsNoLeaving(e *env) {
 	o := e.watchOnce(d)
 	d.client.Link.Reset()
 	e.noLeaving(o, "a broken connection")
-	e.leave(d.ahead, d.line, d.first.Place) // the session has lived on
+	e.leave(d.ahead, d.queue, d.first.Place) // the session has lived on
 }
 
 // restartIsNoLeaving: the same when the service is away and comes back with its data.
@@ -85,11 +85,11 @@ func restartIsNoLeaving(e *env) {
 	o := e.watchOnce(d)
 	e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
 	e.noLeaving(o, "a restart")
-	leaves.leaveUntil(e, d.ahead, d.line, d.first.Place)
+	leaves.leaveUntil(e, d.ahead, d.queue, d.first.Place)
 }
 
 func (e *env) watchOnce(d *duel) *outcome {
-	o := e.start(func() error { return d.behind.Watch(e.ctx, d.line, d.first.Place) })
+	o := e.start(func() error { return d.behind.Watch(e.ctx, d.queue, d.first.Place) })
 	e.settle()
 	return o
 }
@@ -107,19 +107,19 @@ func (e *env) noLeaving(o *outcome, after string) {
 func watchCancelled(e *env) {
 	d := e.duel()
 	ctx, cancel := context.WithCancel(e.ctx)
-	o := e.start(func() error { return d.behind.Watch(ctx, d.line, d.first.Place) })
+	o := e.start(func() error { return d.behind.Watch(ctx, d.queue, d.first.Place) })
 	e.settle()
 	cancel()
 	e.is(e.ends(o, e.Patience, "Watch with a cancelled context"), "Watch with a cancelled context", context.Canceled)
 
 	ctx = e.in(e.Settle)
-	o = e.start(func() error { return d.behind.Watch(ctx, d.line, d.first.Place) })
+	o = e.start(func() error { return d.behind.Watch(ctx, d.queue, d.first.Place) })
 	e.is(e.ends(o, e.Settle+e.Patience, "Watch that timed out"), "Watch that timed out", context.DeadlineExceeded)
 
-	// The line is as it was, and can be waited for again.
-	w := e.watch(d.behind, d.line, d.first.Place)
+	// The queue is as it was, and can be waited for again.
+	w := e.watch(d.behind, d.queue, d.first.Place)
 	e.quiet(w, "earlier watches were given up")
-	e.leave(d.ahead, d.line, d.first.Place)
+	e.leave(d.ahead, d.queue, d.first.Place)
 	e.fires(w, "the one ahead left")
 }
 
@@ -133,7 +133,7 @@ func watchesGo(e *env) {
 		if slow {
 			d.client.Link.HoldReplies()
 		}
-		err := d.behind.Watch(e.in(e.Settle/10), d.line, d.first.Place)
+		err := d.behind.Watch(e.in(e.Settle/10), d.queue, d.first.Place)
 		e.is(err, "Watch that timed out", context.DeadlineExceeded)
 		if slow {
 			d.client.Link.Heal()
@@ -143,14 +143,14 @@ func watchesGo(e *env) {
 	e.eventually(fmt.Sprintf("at most one watch more than the %d before", before), func() bool {
 		return e.watches() <= before+1
 	})
-	e.leave(d.ahead, d.line, d.first.Place)
+	e.leave(d.ahead, d.queue, d.first.Place)
 	e.eventually(fmt.Sprintf("%d watches, as before, once the place has left", before), func() bool {
 		return e.watches() <= before
 	})
 	// Some services can watch what is not there, for ever.
-	third := e.join(d.ahead, d.line)
-	e.leave(d.ahead, d.line, third.Place)
-	e.fires(e.watch(d.behind, d.line, third.Place), "the place had left")
+	third := e.join(d.ahead, d.queue)
+	e.leave(d.ahead, d.queue, third.Place)
+	e.fires(e.watch(d.behind, d.queue, third.Place), "the place had left")
 	e.eventually(fmt.Sprintf("%d watches, as before, after the watch of a place that had left", before), func() bool {
 		return e.watches() <= before
 	})
@@ -159,7 +159,7 @@ func watchesGo(e *env) {
 // watchOfLost: the service says so at the latest in answer to the next renewal.
 func watchOfLost(e *env) {
 	d := e.duel()
-	o := e.watch(d.behind, d.line, d.first.Place)
+	o := e.watch(d.behind, d.queue, d.first.Place)
 	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
 	err := e.ends(o, e.TTL/3+e.Patience, "Watch on a session that ended")
 	e.is(err, "Watch on a session that ended", driver.ErrSessionLost)
@@ -168,7 +168,7 @@ func watchOfLost(e *env) {
 // watchOfClosed: the end of the own session must not read as the leaving of another.
 func watchOfClosed(e *env) {
 	d := e.duel()
-	o := e.start(func() error { return d.behind.Watch(e.ctx, d.line, d.first.Place) })
+	o := e.start(func() error { return d.behind.Watch(e.ctx, d.queue, d.first.Place) })
 	e.settle()
 	e.ok(d.behind.Close(e.soon()), "Close")
 	select {
@@ -198,18 +198,18 @@ func (x subject) cancelled(e *env) {
 	d, known := x.duel(e)
 	what := x.call + " with a cancelled context"
 	ctx, cancel := context.WithCancel(e.ctx)
-	o := e.start(func() error { _, err := x.read(ctx, d.behind, d.line, known); return err })
+	o := e.start(func() error { _, err := x.read(ctx, d.behind, d.queue, known); return err })
 	e.settle()
 	cancel()
 	e.is(e.ends(o, e.Patience, what), what, context.Canceled)
 
 	what = x.call + " that timed out"
 	ctx = e.in(e.Settle)
-	o = e.start(func() error { _, err := x.read(ctx, d.behind, d.line, known); return err })
+	o = e.start(func() error { _, err := x.read(ctx, d.behind, d.queue, known); return err })
 	e.is(e.ends(o, e.Settle+e.Patience, what), what, context.DeadlineExceeded)
 
 	// All is as it was, and can be waited for again.
-	o = x.reach(e, d.behind, d.line, known, "new")
+	o = x.reach(e, d.behind, d.queue, known, "new")
 	e.settle()
 	e.waiting(o, x.call, "earlier waits were given up")
 	x.change(e, d, "new")
@@ -217,7 +217,7 @@ func (x subject) cancelled(e *env) {
 }
 
 // giveUp waits and gives up, time and again, and checks what that leaves.
-func (x subject) giveUp(e *env, c Client, s session, line driver.Line, known driver.Version) (before int) {
+func (x subject) giveUp(e *env, c Client, s session, queue driver.Queue, known driver.Version) (before int) {
 	before = e.watches()
 	for i := range 10 {
 		// Every second one is given up before the client can know that the service has it.
@@ -225,7 +225,7 @@ func (x subject) giveUp(e *env, c Client, s session, line driver.Line, known dri
 		if slow {
 			c.Link.HoldReplies()
 		}
-		_, err := x.read(e.in(e.Settle/10), s, line, known)
+		_, err := x.read(e.in(e.Settle/10), s, queue, known)
 		e.is(err, x.call+" that timed out", context.DeadlineExceeded)
 		if slow {
 			c.Link.Heal()
@@ -241,7 +241,7 @@ func (x subject) giveUp(e *env, c Client, s session, line driver.Line, known dri
 // watchesGo: observers that time out and come back must not add up at the service.
 func (x subject) watchesGo(e *env) {
 	d, known := x.duel(e)
-	before := x.giveUp(e, d.client, d.behind, d.line, known)
+	before := x.giveUp(e, d.client, d.behind, d.queue, known)
 	x.change(e, d, "new")
 	e.eventually(fmt.Sprintf("%d watches, as before, after the change", before), func() bool {
 		return e.watches() <= before
@@ -251,12 +251,12 @@ func (x subject) watchesGo(e *env) {
 // watchesOfNothingGo: the watch of what is not there goes when it comes.
 func (x subject) watchesOfNothingGo(e *env) {
 	d := e.duel()
-	d.line = e.line() // of nobody
-	before := x.giveUp(e, d.client, d.behind, d.line, 0)
-	d.first = e.join(d.ahead, d.line)
+	d.queue = e.queue() // of nobody
+	before := x.giveUp(e, d.client, d.behind, d.queue, 0)
+	d.first = e.join(d.ahead, d.queue)
 	x.change(e, d, "new")
-	e.leave(d.ahead, d.line, d.first.Place) // and so do the watches of those who come and go
-	e.eventually(fmt.Sprintf("%d watches, as before, after the line has come and gone", before), func() bool {
+	e.leave(d.ahead, d.queue, d.first.Place) // and so do the watches of those who come and go
+	e.eventually(fmt.Sprintf("%d watches, as before, after the queue has come and gone", before), func() bool {
 		return e.watches() <= before
 	})
 }
@@ -264,7 +264,7 @@ func (x subject) watchesOfNothingGo(e *env) {
 // sessionLost: the service says so at the latest in answer to the next renewal.
 func (x subject) sessionLost(e *env) {
 	d, known := x.duel(e)
-	o := x.reach(e, d.behind, d.line, known, "new")
+	o := x.reach(e, d.behind, d.queue, known, "new")
 	e.settle()
 	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
 	what := x.call + " on a session that ended"
@@ -274,7 +274,7 @@ func (x subject) sessionLost(e *env) {
 // sessionClosed: the end of the own session must not read as a change.
 func (x subject) sessionClosed(e *env) {
 	d, known := x.duel(e)
-	o := e.start(func() error { _, err := x.read(e.ctx, d.behind, d.line, known); return err })
+	o := e.start(func() error { _, err := x.read(e.ctx, d.behind, d.queue, known); return err })
 	e.settle()
 	e.ok(d.behind.Close(e.soon()), "Close")
 	what := x.call + " on a session that was closed"
@@ -287,7 +287,7 @@ func (x subject) sessionClosed(e *env) {
 // ErrUnavailable, but it must not say that something has changed.
 func (x subject) resetIsNoChange(e *env) {
 	d, known := x.duel(e)
-	o := e.start(func() error { _, err := x.read(e.ctx, d.behind, d.line, known); return err })
+	o := e.start(func() error { _, err := x.read(e.ctx, d.behind, d.queue, known); return err })
 	e.settle()
 	d.client.Link.Reset()
 	e.settle()
@@ -317,12 +317,12 @@ type queueWatcher struct {
 
 // watchQueue starts to watch a queue, until a view has as many places as until.
 // While the service is unavailable it begins again.
-func (e *env) watchQueue(s session, line driver.Line, until int) *queueWatcher {
+func (e *env) watchQueue(s session, queue driver.Queue, until int) *queueWatcher {
 	w := &queueWatcher{}
 	w.outcome = e.start(func() error {
 		for {
 			over := false
-			err := s.WatchQueue(e.ctx, line, func(places []driver.Place) bool {
+			err := s.WatchQueue(e.ctx, queue, func(places []driver.Place) bool {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.late = w.late || over
@@ -356,41 +356,41 @@ func (e *env) showsQueue(w *queueWatcher, after string, want ...driver.Joined) {
 
 // queueFresh: the first view has what the session did before, and lacks what it removed.
 func queueFresh(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
+	a, b, queue := e.open(), e.open(), e.queue()
 	for range 5 {
-		first, own, gone := e.join(a, line), e.join(b, line), e.join(b, line)
-		e.leave(b, line, gone.Place)
+		first, own, gone := e.join(a, queue), e.join(b, queue), e.join(b, queue)
+		e.leave(b, queue, gone.Place)
 		var view []driver.Place
-		err := b.WatchQueue(e.soon(), line, func(places []driver.Place) bool { view = places; return false })
+		err := b.WatchQueue(e.soon(), queue, func(places []driver.Place) bool { view = places; return false })
 		e.ok(err, "WatchQueue whose first view ends it")
 		e.same(ids(view), []string{first.Place.ID, own.Place.ID}, "the first view:")
-		e.leave(a, line, first.Place)
-		e.leave(b, line, own.Place)
+		e.leave(a, queue, first.Place)
+		e.leave(b, queue, own.Place)
 	}
 }
 
 // queueChanges: of joins and leavings, of its own session and of another one, and when a session ends.
 func queueChanges(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	w := e.watchQueue(b, line, 4)
-	first := e.join(a, line)
+	a, b, queue := e.open(), e.open(), e.queue()
+	w := e.watchQueue(b, queue, 4)
+	first := e.join(a, queue)
 	e.showsQueue(w, "a join", first)
-	second := e.join(b, line)
+	second := e.join(b, queue)
 	e.showsQueue(w, "a join of its own session", first, second)
-	third := e.join(a, line)
-	e.leave(a, line, first.Place)
+	third := e.join(a, queue)
+	e.leave(a, queue, first.Place)
 	e.showsQueue(w, "a join and a leaving", second, third)
 	e.ok(a.Close(e.soon()), "Close")
 	e.showsQueue(w, "the end of a session", second)
-	e.leave(b, line, second.Place)
+	e.leave(b, queue, second.Place)
 	e.eventually("WatchQueue shows nobody after all have left", func() bool { return w.shows() })
 	for range 4 {
-		e.join(b, line)
+		e.join(b, queue)
 	}
 	if err := e.ends(w.outcome, e.Patience, "WatchQueue whose show returns false"); err != nil {
 		e.fail("nil", "WatchQueue whose show returns false: %v", err)
 	}
-	e.leave(b, line, e.join(b, line).Place)
+	e.leave(b, queue, e.join(b, queue).Place)
 	e.settle()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -401,35 +401,35 @@ func queueChanges(e *env) {
 
 // queueConversion: the entry that was converted stands where it stood.
 func queueConversion(e *env) {
-	q := e.queue()
-	w := e.watchQueue(q.behind, q.line, 0)
+	q := e.trio()
+	w := e.watchQueue(q.behind, q.queue, 0)
 	e.showsQueue(w, "three joins", q.first, q.own, q.last)
-	q.own = e.convert(q.s, q.line, q.own, "r", "")
+	q.own = e.convert(q.s, q.queue, q.own, "r", "")
 	e.showsQueue(w, "a conversion", q.first, q.own, q.last)
 }
 
 // queueDisconnected: the watch is set again, or fails, and nothing is missed.
 func queueDisconnected(e *env) {
 	d := e.duel()
-	w := e.watchQueue(d.behind, d.line, 0)
+	w := e.watchQueue(d.behind, d.queue, 0)
 	e.showsQueue(w, "two joins", d.first, d.second)
 	d.cut()
 	d.client.Link.Reset()
-	third := e.join(d.ahead, d.line)
-	e.leave(d.ahead, d.line, d.first.Place)
+	third := e.join(d.ahead, d.queue)
+	e.leave(d.ahead, d.queue, d.first.Place)
 	e.settle()
 	d.client.Link.Reset()
 	d.client.Link.Heal()
 	e.showsQueue(w, "changes while its client was disconnected", d.second, third)
 	ctx, cancel := context.WithCancel(e.ctx)
 	cancel()
-	e.is(d.behind.WatchQueue(ctx, d.line, func([]driver.Place) bool { return true }), "WatchQueue whose context has ended", context.Canceled)
+	e.is(d.behind.WatchQueue(ctx, d.queue, func([]driver.Place) bool { return true }), "WatchQueue whose context has ended", context.Canceled)
 }
 
 // queueSessionLost: nothing is shown to a session that has ended.
 func queueSessionLost(e *env) {
 	d := e.duel()
-	w := e.watchQueue(d.behind, d.line, 0)
+	w := e.watchQueue(d.behind, d.queue, 0)
 	e.showsQueue(w, "two joins", d.first, d.second)
 	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
 	e.is(e.ends(w.outcome, e.TTL/3+e.Patience, "WatchQueue of a lost session"), "WatchQueue of a lost session", driver.ErrSessionLost)
@@ -437,14 +437,14 @@ func queueSessionLost(e *env) {
 
 // queueWatchesGo: contenders come and go, and each begins to watch.
 func queueWatchesGo(e *env) {
-	a, b, line := e.open(), e.open(), e.line()
-	first := e.join(a, line)
+	a, b, queue := e.open(), e.open(), e.queue()
+	first := e.join(a, queue)
 	before := e.watches()
 	for range 10 {
 		ctx, cancel := context.WithCancel(e.ctx)
 		shown := make(chan struct{}, 1)
 		o := e.start(func() error {
-			return b.WatchQueue(ctx, line, func([]driver.Place) bool {
+			return b.WatchQueue(ctx, queue, func([]driver.Place) bool {
 				select {
 				case shown <- struct{}{}:
 				default:
@@ -460,6 +460,6 @@ func queueWatchesGo(e *env) {
 		e.is(e.ends(o, e.Patience, "WatchQueue that is given up"), "WatchQueue that is given up", context.Canceled)
 	}
 	e.eventually("at most one watch more", func() bool { return e.watches() <= before+1 })
-	e.leave(a, line, first.Place)
+	e.leave(a, queue, first.Place)
 	e.eventually("no watch more once the queue has changed", func() bool { return e.watches() <= before })
 }

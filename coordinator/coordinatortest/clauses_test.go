@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// paragraphs returns the paragraphs of all comments of the contract, each on one line.
+// paragraphs returns the paragraphs of all comments of the contract, each on one queue.
 func paragraphs(t *testing.T) []string {
 	t.Helper()
 	var all []string

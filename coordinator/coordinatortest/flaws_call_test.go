@@ -32,8 +32,8 @@ func callFlaws() []flaw {
 		{
 			name: "errors say nothing", finds: []string{"G3/every error is classified"},
 			session: func(_ *world, s *patched) {
-				s.leave = func(ctx context.Context, line driver.Line, own driver.Place) error {
-					return opaque(s.session.Leave(ctx, line, own))
+				s.leave = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
+					return opaque(s.session.Leave(ctx, queue, own))
 				}
 			},
 		},
@@ -66,73 +66,73 @@ func deafMethods(never context.Context) map[string]func(s *patched) {
 			s.renew = func(context.Context) error { return s.session.Renew(never) }
 		},
 		"Join": func(s *patched) {
-			s.join = func(_ context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-				return s.session.Join(never, line, c)
+			s.join = func(_ context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+				return s.session.Join(never, queue, c)
 			}
 		},
 		"Ahead": func(s *patched) {
-			s.ahead = func(_ context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-				return s.session.Ahead(never, line, own)
+			s.ahead = func(_ context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+				return s.session.Ahead(never, queue, own)
 			}
 		},
 		"Watch": func(s *patched) {
-			s.watch = func(_ context.Context, line driver.Line, places []driver.Place) error {
-				return s.session.Watch(never, line, places...)
+			s.watch = func(_ context.Context, queue driver.Queue, places []driver.Place) error {
+				return s.session.Watch(never, queue, places...)
 			}
 		},
 		"Follow": func(s *patched) {
-			s.follow = func(_ context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-				return s.session.Follow(never, line, own, ahead)
+			s.follow = func(_ context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+				return s.session.Follow(never, queue, own, ahead)
 			}
 		},
 		"Convert": func(s *patched) {
-			s.convert = func(_ context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-				return s.session.Convert(never, line, own, mode, value)
+			s.convert = func(_ context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+				return s.session.Convert(never, queue, own, mode, value)
 			}
 		},
 		"Write": func(s *patched) {
-			s.write = func(_ context.Context, line driver.Line, own driver.Place, value []byte) error {
-				return s.session.Write(never, line, own, value)
+			s.write = func(_ context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+				return s.session.Write(never, queue, own, value)
 			}
 		},
 		"Head": func(s *patched) {
-			s.head = func(_ context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
-				return s.session.Head(never, line, known)
+			s.head = func(_ context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+				return s.session.Head(never, queue, known)
 			}
 		},
 		"Record": func(s *patched) {
-			s.record = func(_ context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
-				return s.session.Record(never, line, known)
+			s.record = func(_ context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+				return s.session.Record(never, queue, known)
 			}
 		},
 		"SetRecord": func(s *patched) {
-			s.setRecord = func(_ context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-				return s.session.SetRecord(never, line, value, known)
+			s.setRecord = func(_ context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+				return s.session.SetRecord(never, queue, value, known)
 			}
 		},
 		"Leave": func(s *patched) {
-			s.leave = func(_ context.Context, line driver.Line, own driver.Place) error {
-				return s.session.Leave(never, line, own)
+			s.leave = func(_ context.Context, queue driver.Queue, own driver.Place) error {
+				return s.session.Leave(never, queue, own)
 			}
 		},
 		"Pass": func(s *patched) {
-			s.pass = func(_ context.Context, line driver.Line, own driver.Place) error {
-				return s.session.Pass(never, line, own)
+			s.pass = func(_ context.Context, queue driver.Queue, own driver.Place) error {
+				return s.session.Pass(never, queue, own)
 			}
 		},
 		"Forget": func(s *patched) {
-			s.forget = func(_ context.Context, line driver.Line, id string) error {
-				return s.session.Forget(never, line, id)
+			s.forget = func(_ context.Context, queue driver.Queue, id string) error {
+				return s.session.Forget(never, queue, id)
 			}
 		},
 		"Check": func(s *patched) {
-			s.check = func(_ context.Context, line driver.Line, key string, token driver.Token) error {
-				return s.session.Check(never, line, key, token)
+			s.check = func(_ context.Context, queue driver.Queue, key string, token driver.Token) error {
+				return s.session.Check(never, queue, key, token)
 			}
 		},
 		"List": func(s *patched) {
-			s.list = func(_ context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-				return s.session.List(never, line, limit)
+			s.list = func(_ context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+				return s.session.List(never, queue, limit)
 			}
 		},
 		"Session.Close": func(s *patched) {

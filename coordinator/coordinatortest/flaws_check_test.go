@@ -10,17 +10,17 @@ import (
 )
 
 // checked replaces Check; err is what the intact one said.
-func checked(broken func(w *world, s *patched, line driver.Line, key string, token driver.Token, err error) error) func(*world, *patched) {
+func checked(broken func(w *world, s *patched, queue driver.Queue, key string, token driver.Token, err error) error) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.check = func(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-			return broken(w, s, line, key, token, s.session.Check(ctx, line, key, token))
+		s.check = func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+			return broken(w, s, queue, key, token, s.session.Check(ctx, queue, key, token))
 		}
 	}
 }
 
 // entry returns the live entry of a key.
-func (w *world) entry(line driver.Line, key string) (driver.Entry, bool) {
-	for _, x := range w.svc.Snapshot(line) {
+func (w *world) entry(queue driver.Queue, key string) (driver.Entry, bool) {
+	for _, x := range w.svc.Snapshot(queue) {
 		if x.Key == key {
 			return x, true
 		}
@@ -35,8 +35,8 @@ func checkFlaws() []flaw {
 			name: "check remembers what it has found",
 			finds: []string{"K1/a check knows at once who has left", "K1/a check knows at once who was converted",
 				"K1/a check knows at once whose session has ended"},
-			session: checked(func(w *world, _ *patched, line driver.Line, key string, token driver.Token, err error) error {
-				id := [4]any{w, line, key, token}
+			session: checked(func(w *world, _ *patched, queue driver.Queue, key string, token driver.Token, err error) error {
+				id := [4]any{w, queue, key, token}
 				if _, found := seen.Load(id); found {
 					return nil
 				}
@@ -48,8 +48,8 @@ func checkFlaws() []flaw {
 		},
 		{
 			name: "check goes by the key alone", finds: []string{"K1/a check goes by the token too"},
-			session: checked(func(w *world, _ *patched, line driver.Line, key string, _ driver.Token, err error) error {
-				if _, there := w.entry(line, key); there {
+			session: checked(func(w *world, _ *patched, queue driver.Queue, key string, _ driver.Token, err error) error {
+				if _, there := w.entry(queue, key); there {
 					return nil
 				}
 				return err
@@ -57,8 +57,8 @@ func checkFlaws() []flaw {
 		},
 		{
 			name: "check goes by the token alone", finds: []string{"K1/a check tells an entry from a later one of the same id"},
-			session: checked(func(w *world, _ *patched, line driver.Line, _ string, token driver.Token, err error) error {
-				for _, x := range w.svc.Snapshot(line) {
+			session: checked(func(w *world, _ *patched, queue driver.Queue, _ string, token driver.Token, err error) error {
+				for _, x := range w.svc.Snapshot(queue) {
 					if x.Token == token {
 						return nil
 					}
@@ -67,10 +67,10 @@ func checkFlaws() []flaw {
 			}),
 		},
 		{
-			name: "check looks in all lines", finds: []string{"K1/a check does not find the entry of another line"},
-			session: checked(func(w *world, _ *patched, _ driver.Line, key string, token driver.Token, err error) error {
-				for _, line := range w.svc.Lines() {
-					if x, there := w.entry(line, key); there && x.Token == token {
+			name: "check looks in all queues", finds: []string{"K1/a check does not find the entry of another queue"},
+			session: checked(func(w *world, _ *patched, _ driver.Queue, key string, token driver.Token, err error) error {
+				for _, queue := range w.svc.Queues() {
+					if x, there := w.entry(queue, key); there && x.Token == token {
 						return nil
 					}
 				}
@@ -79,8 +79,8 @@ func checkFlaws() []flaw {
 		},
 		{
 			name: "check knows its own session only", finds: []string{"K2/a check finds the entries of all sessions"},
-			session: checked(func(w *world, s *patched, line driver.Line, key string, _ driver.Token, err error) error {
-				if x, there := w.entry(line, key); there && x.Session != s.ID() {
+			session: checked(func(w *world, s *patched, queue driver.Queue, key string, _ driver.Token, err error) error {
+				if x, there := w.entry(queue, key); there && x.Session != s.ID() {
 					return driver.ErrGone
 				}
 				return err
@@ -88,8 +88,8 @@ func checkFlaws() []flaw {
 		},
 		{
 			name: "check knows the first mode only", finds: []string{"K2/a check finds an entry that was converted"},
-			session: checked(func(w *world, _ *patched, line driver.Line, key string, _ driver.Token, err error) error {
-				if x, there := w.entry(line, key); there && x.Mode != "x" {
+			session: checked(func(w *world, _ *patched, queue driver.Queue, key string, _ driver.Token, err error) error {
+				if x, there := w.entry(queue, key); there && x.Mode != "x" {
 					return driver.ErrGone
 				}
 				return err
@@ -97,7 +97,7 @@ func checkFlaws() []flaw {
 		},
 		{
 			name: "check refuses odd keys", finds: []string{"K2/a check of an odd key finds nothing"},
-			session: checked(func(_ *world, _ *patched, _ driver.Line, key string, _ driver.Token, err error) error {
+			session: checked(func(_ *world, _ *patched, _ driver.Queue, key string, _ driver.Token, err error) error {
 				if errors.Is(err, driver.ErrGone) && strings.Contains(key, "/") {
 					return driver.ErrInvalid
 				}

@@ -30,7 +30,7 @@ func convertFlaws() []flaw {
 			name: "conversion takes two steps",
 			finds: []string{
 				"M4/forget at the time of a conversion leaves nothing", "J6/nobody is alone or first beside one who converts",
-				"G1/many goroutines share a line and convert while they wait", "M1/a view shows the old entry or the new one",
+				"G1/many goroutines share a queue and convert while they wait", "M1/a view shows the old entry or the new one",
 			},
 			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return inTwoSteps(w, s) }),
 		},
@@ -63,36 +63,36 @@ func convertFlaws() []flaw {
 }
 
 func leaveAndJoin(s *patched) convertFunc {
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if err := s.session.Leave(ctx, line, own.Place); err != nil {
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		if err := s.session.Leave(ctx, queue, own.Place); err != nil {
 			return driver.Place{}, err
 		}
-		j, err := s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		j, err := s.session.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		return j.Place, err
 	}
 }
 
 // inTwoSteps removes the old entry, and a little later makes the new one.
 func inTwoSteps(w *world, s *patched) convertFunc {
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if err := remove(w, line, own.Place.Key); err != nil {
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		if err := remove(w, queue, own.Place.Key); err != nil {
 			return driver.Place{}, err
 		}
 		time.Sleep(time.Millisecond)
-		j, err := s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		j, err := s.session.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		return j.Place, err
 	}
 }
 
 // aheadTwice reads two views and shows what is in either.
-func aheadTwice(s *patched) func(context.Context, driver.Line, driver.Place) (driver.View, error) {
-	return func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-		one, err := s.session.Ahead(ctx, line, own)
+func aheadTwice(s *patched) func(context.Context, driver.Queue, driver.Place) (driver.View, error) {
+	return func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+		one, err := s.session.Ahead(ctx, queue, own)
 		if err != nil {
 			return one, err
 		}
 		sleep(ctx, time.Millisecond)
-		two, err := s.session.Ahead(ctx, line, own)
+		two, err := s.session.Ahead(ctx, queue, own)
 		for _, p := range two.Ahead {
 			if !slices.Contains(one.Ahead, p) {
 				one.Ahead = append(one.Ahead, p)
@@ -103,35 +103,35 @@ func aheadTwice(s *patched) func(context.Context, driver.Line, driver.Place) (dr
 }
 
 // unseen looks at a replica that hears of conversions a little later.
-func unseen(s *patched) (convertFunc, func(context.Context, driver.Line, driver.Place) (driver.View, error)) {
+func unseen(s *patched) (convertFunc, func(context.Context, driver.Queue, driver.Place) (driver.View, error)) {
 	var mu sync.Mutex
 	made := map[string]time.Time{}
-	convert := func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		place, err := s.session.Convert(ctx, line, own, mode, value)
+	convert := func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		place, err := s.session.Convert(ctx, queue, own, mode, value)
 		mu.Lock()
 		defer mu.Unlock()
 		made[place.Key] = time.Now()
 		return place, err
 	}
-	ahead := func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	ahead := func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 		mu.Lock()
 		seen := time.Since(made[own.Key]) > time.Millisecond
 		mu.Unlock()
 		if !seen {
 			return driver.View{}, driver.ErrGone
 		}
-		return s.session.Ahead(ctx, line, own)
+		return s.session.Ahead(ctx, queue, own)
 	}
 	return convert, ahead
 }
 
 // ofAnother makes the new entry without the tie to the session that the old one had.
 func ofAnother(w *world, s *patched) convertFunc {
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if err := remove(w, line, own.Place.Key); err != nil {
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		if err := remove(w, queue, own.Place.Key); err != nil {
 			return driver.Place{}, err
 		}
-		j, err := w.seer().Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		j, err := w.seer().Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		j.Place.Session = s.ID()
 		return j.Place, err
 	}
@@ -139,14 +139,14 @@ func ofAnother(w *world, s *patched) convertFunc {
 
 // byID waits until contenders have left, in whatever mode.
 func byID(w *world, intact watchFunc) watchFunc {
-	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
 		places = slices.Clone(places)
 		for {
-			if err := intact(ctx, line, places); err != nil {
+			if err := intact(ctx, queue, places); err != nil {
 				return err
 			}
 			for i, p := range places {
-				x, there := w.standing(line, p.ID)
+				x, there := w.standing(queue, p.ID)
 				if !there {
 					return nil
 				}
@@ -159,11 +159,11 @@ func byID(w *world, intact watchFunc) watchFunc {
 // modeKeys gives an entry the key that it had when it was in that mode before.
 func modeKeys(intact convertFunc) convertFunc {
 	actual := map[string]driver.Place{}
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 		if p, known := actual[own.Place.Key]; known {
 			own.Place = p
 		}
-		place, err := intact(ctx, line, own, mode, value)
+		place, err := intact(ctx, queue, own, mode, value)
 		made := place
 		made.Key = place.ID + "-" + mode
 		actual[made.Key] = place

@@ -23,11 +23,11 @@ func convertedFlaws() []flaw {
 			name:  "conversion goes by ID",
 			finds: []string{"M3/an older place of its own is not converted", "M3/a stale conversion spares the same id joined later"},
 			session: converted(func(w *world, _ *patched, intact convertFunc) convertFunc {
-				return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-					if x, there := w.standing(line, own.Place.ID); there {
+				return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+					if x, there := w.standing(queue, own.Place.ID); there {
 						own.Place, own.Token = x.Place, x.Token
 					}
-					return intact(ctx, line, own, mode, value)
+					return intact(ctx, queue, own, mode, value)
 				}
 			}),
 		},
@@ -57,11 +57,11 @@ func convertedFlaws() []flaw {
 			name:  "joining again looks for the mode, too",
 			finds: []string{"J2/joining again finds the converted entry"},
 			session: func(w *world, s *patched) {
-				s.join = func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-					if x, there := w.standing(line, c.ID); there && x.Mode != c.Mode {
+				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+					if x, there := w.standing(queue, c.ID); there && x.Mode != c.Mode {
 						c.ID = newID()
 					}
-					return s.session.Join(ctx, line, c)
+					return s.session.Join(ctx, queue, c)
 				}
 			},
 		},
@@ -75,11 +75,11 @@ func convertedFlaws() []flaw {
 
 // convertOnce does not know its own work again. Its replies are slow.
 func convertOnce(w *world, intact convertFunc) convertFunc {
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if x, there := w.standing(line, own.Place.ID); there && x.Key != own.Place.Key {
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		if x, there := w.standing(queue, own.Place.ID); there && x.Key != own.Place.Key {
 			return driver.Place{}, driver.ErrGone
 		}
-		place, err := intact(ctx, line, own, mode, value)
+		place, err := intact(ctx, queue, own, mode, value)
 		if !sleep(ctx, 5*time.Millisecond) {
 			return driver.Place{}, ctx.Err()
 		}
@@ -88,11 +88,11 @@ func convertOnce(w *world, intact convertFunc) convertFunc {
 }
 
 func convertOrJoin(s *patched, intact convertFunc) convertFunc {
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		place, err := intact(ctx, line, own, mode, value)
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		place, err := intact(ctx, queue, own, mode, value)
 		if errors.Is(err, driver.ErrGone) {
 			var j driver.Joined
-			j, err = s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+			j, err = s.session.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 			place = j.Place
 		}
 		return place, err
@@ -102,36 +102,36 @@ func convertOrJoin(s *patched, intact convertFunc) convertFunc {
 // convertByKey converts for whomever the entry belongs to.
 func convertByKey(w *world, s *patched, intact convertFunc) convertFunc {
 	w.open.Store(s.ID(), s.session)
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		for _, x := range w.svc.Snapshot(line) {
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		for _, x := range w.svc.Snapshot(queue) {
 			if owner, ok := w.open.Load(x.Session); ok && x.Key == own.Place.Key {
-				return owner.(session).Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
+				return owner.(session).Convert(ctx, queue, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
 			}
 		}
-		return intact(ctx, line, own, mode, value)
+		return intact(ctx, queue, own, mode, value)
 	}
 }
 
 func convertLater(w *world, s *patched, intact convertFunc) convertFunc {
-	return func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		place, err := intact(ctx, line, own, mode, value)
+	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		place, err := intact(ctx, queue, own, mode, value)
 		later(err, func(ctx context.Context) {
-			if x, there := w.standing(line, own.Place.ID); there {
-				_, _ = intact(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
+			if x, there := w.standing(queue, own.Place.ID); there {
+				_, _ = intact(ctx, queue, driver.Joined{Place: x.Place, Token: x.Token}, mode, value)
 			} else {
-				_, _ = s.session.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+				_, _ = s.session.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 			}
 		})
 		return place, err
 	}
 }
 
-// countUnconverted takes a line for empty that has converted entries only.
+// countUnconverted takes a queue for empty that has converted entries only.
 func countUnconverted(w *world, s *patched) joinFunc {
-	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-		empty := !slices.ContainsFunc(w.svc.Snapshot(line), func(x driver.Entry) bool { return x.Mode == "x" })
+	return func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+		empty := !slices.ContainsFunc(w.svc.Snapshot(queue), func(x driver.Entry) bool { return x.Mode == "x" })
 		c.Alone = c.Alone && !empty
-		j, err := s.session.Join(ctx, line, c)
+		j, err := s.session.Join(ctx, queue, c)
 		j.First = j.First || empty && err == nil
 		return j, err
 	}

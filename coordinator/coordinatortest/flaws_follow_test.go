@@ -15,18 +15,18 @@ func followed(broken func(w *world, s *patched, intact followFunc) followFunc) f
 // followMapped changes the outcome of Follow.
 func followMapped(change func(ctx context.Context, passed bool, err error) (bool, error)) func(*world, *patched) {
 	return followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-		return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-			passed, err := intact(ctx, line, own, ahead)
+		return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+			passed, err := intact(ctx, queue, own, ahead)
 			return change(ctx, passed, err)
 		}
 	})
 }
 
 // nearer changes whom Join shows as the nearest.
-func nearer(change func(w *world, line driver.Line, own driver.Place) driver.Place) func(*world, *patched) {
-	return joined(func(w *world, _ *patched, line driver.Line, c driver.Contender, j driver.Joined) driver.Joined {
+func nearer(change func(w *world, queue driver.Queue, own driver.Place) driver.Place) func(*world, *patched) {
+	return joined(func(w *world, _ *patched, queue driver.Queue, c driver.Contender, j driver.Joined) driver.Joined {
 		if c.Follows {
-			j.Nearest = change(w, line, j.Place)
+			j.Nearest = change(w, queue, j.Place)
 		}
 		return j
 	})
@@ -35,7 +35,7 @@ func nearer(change func(w *world, line driver.Line, own driver.Place) driver.Pla
 func followFlaws() []flaw {
 	return append(nearestFlaws(), append(passedFlaws(), []flaw{
 		{
-			name: "a follower's wake-ups are lost", finds: append(names(followedCases), "N1/a line is passed on to its end"),
+			name: "a follower's wake-ups are lost", finds: append(names(followedCases), "N1/a queue is passed on to its end"),
 			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
 				if err == nil {
 					return false, until(ctx)
@@ -47,11 +47,11 @@ func followFlaws() []flaw {
 			name:  "follow does not look first",
 			finds: []string{"N1/a pass before the follow"},
 			session: followed(func(w *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-					if _, there := w.standing(line, ahead.ID); !there {
+				return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+					if _, there := w.standing(queue, ahead.ID); !there {
 						return false, until(ctx)
 					}
-					return intact(ctx, line, own, ahead)
+					return intact(ctx, queue, own, ahead)
 				}
 			}),
 		},
@@ -63,13 +63,13 @@ func followFlaws() []flaw {
 			session: followed(watchAhead),
 		},
 		{
-			name: "a follower watches all of the line", finds: []string{"W2/others who come and go do not even notify a follower"},
+			name: "a follower watches all of the queue", finds: []string{"W2/others who come and go do not even notify a follower"},
 			session: followed(func(w *world, s *patched, _ followFunc) followFunc {
-				all := watchAll(w, s, func(ctx context.Context, line driver.Line, places []driver.Place) error {
-					return s.session.Watch(ctx, line, places...)
+				all := watchAll(w, s, func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+					return s.session.Watch(ctx, queue, places...)
 				})
-				return func(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
-					return false, all(ctx, line, []driver.Place{ahead})
+				return func(ctx context.Context, queue driver.Queue, _, ahead driver.Place) (bool, error) {
+					return false, all(ctx, queue, []driver.Place{ahead})
 				}
 			}),
 		},
@@ -83,13 +83,13 @@ func nearestFlaws() []flaw {
 	}
 	return []flaw{
 		{
-			name: "nearest is the first in line", finds: asked,
-			session: nearer(func(w *world, line driver.Line, _ driver.Place) driver.Place { return w.svc.Snapshot(line)[0].Place }),
+			name: "nearest is the first in the queue", finds: asked,
+			session: nearer(func(w *world, queue driver.Queue, _ driver.Place) driver.Place { return w.svc.Snapshot(queue)[0].Place }),
 		},
 		{
-			name: "nearest is the last in line, which may be its own", finds: asked,
-			session: nearer(func(w *world, line driver.Line, _ driver.Place) driver.Place {
-				all := w.svc.Snapshot(line)
+			name: "nearest is the last in the queue, which may be its own", finds: asked,
+			session: nearer(func(w *world, queue driver.Queue, _ driver.Place) driver.Place {
+				all := w.svc.Snapshot(queue)
 				return all[len(all)-1].Place
 			}),
 		},
@@ -103,8 +103,8 @@ func passedFlaws() []flaw {
 			name: "every leaving is a pass",
 			finds: []string{
 				"N1/only a pass passes", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
-				"N1/a pass of nothing is no pass", "N1/a line is passed on past one who gives up", "N1/a line is passed on past one who expires",
-				"N1/a line is passed on past one who is removed", "N1/a line is passed on past one who is converted",
+				"N1/a pass of nothing is no pass", "N1/a queue is passed on past one who gives up", "N1/a queue is passed on past one who expires",
+				"N1/a queue is passed on past one who is removed", "N1/a queue is passed on past one who is converted",
 				"G1/many goroutines follow, pass on and give up", "W1/a leave is told to a follower",
 			},
 			session: followMapped(func(_ context.Context, _ bool, err error) (bool, error) { return err == nil, err }),
@@ -123,12 +123,12 @@ func passedFlaws() []flaw {
 // speaks keeps marks of its own of those who have passed.
 func speaks(of func(own driver.Place) string) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.pass = func(ctx context.Context, line driver.Line, own driver.Place) error {
+		s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
 			w.open.Store(of(own), true)
-			return s.session.Pass(ctx, line, own)
+			return s.session.Pass(ctx, queue, own)
 		}
-		s.follow = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
-			_, err := s.session.Follow(ctx, line, own, ahead)
+		s.follow = func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+			_, err := s.session.Follow(ctx, queue, own, ahead)
 			_, passed := w.open.Load(of(ahead))
 			return passed && err == nil, err
 		}
@@ -145,13 +145,13 @@ func names(all []testCase) []string {
 
 // watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
 func watchAhead(w *world, s *patched, _ followFunc) followFunc {
-	return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+	return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 		for {
-			view, err := s.session.Ahead(ctx, line, own)
-			if _, there := w.standing(line, ahead.ID); err != nil || !there {
+			view, err := s.session.Ahead(ctx, queue, own)
+			if _, there := w.standing(queue, ahead.ID); err != nil || !there {
 				return false, err
 			}
-			if err := s.session.Watch(ctx, line, view.Ahead...); err != nil {
+			if err := s.session.Watch(ctx, queue, view.Ahead...); err != nil {
 				return false, err
 			}
 		}
@@ -183,7 +183,7 @@ func followWaitFlaws() []flaw {
 		{
 			name: "follow goes on when its session is over", finds: []string{
 				"W4/a follow ends when its own session is lost", "W4/a follow ends when its own session is closed",
-				"N1/a line is passed on past one who expires",
+				"N1/a queue is passed on past one who expires",
 			},
 			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
 				if errors.Is(err, driver.ErrSessionLost) || errors.Is(err, driver.ErrGone) {
@@ -196,11 +196,11 @@ func followWaitFlaws() []flaw {
 			name: "a follow that is given up leaves its watches", finds: []string{
 				"W3/a follow that was given up leaves at most one watch for each place"},
 			session: followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+				return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (passed bool, err error) {
 					fired := make(chan struct{})
 					go func() { // ends with the driver
 						defer close(fired)
-						passed, err = intact(context.Background(), line, own, ahead)
+						passed, err = intact(context.Background(), queue, own, ahead)
 					}()
 					select {
 					case <-fired:
@@ -215,13 +215,13 @@ func followWaitFlaws() []flaw {
 }
 
 // passed replaces Pass, after the intact one was called if first is set.
-func passed(broken func(w *world, s *patched, line driver.Line, own driver.Place, err error) error, first bool) func(*world, *patched) {
+func passed(broken func(w *world, s *patched, queue driver.Queue, own driver.Place, err error) error, first bool) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.pass = func(ctx context.Context, line driver.Line, own driver.Place) (err error) {
+		s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) (err error) {
 			if first {
-				err = s.session.Pass(ctx, line, own)
+				err = s.session.Pass(ctx, queue, own)
 			}
-			return broken(w, s, line, own, err)
+			return broken(w, s, queue, own, err)
 		}
 	}
 }
@@ -229,27 +229,27 @@ func passed(broken func(w *world, s *patched, line driver.Line, own driver.Place
 func passFlaws() []flaw {
 	return []flaw{
 		{
-			name:  "a pass stays in the line as an entry",
+			name:  "a pass stays in the queue as an entry",
 			finds: []string{"N3/what a pass leaves is no contender"},
-			session: passed(func(w *world, _ *patched, line driver.Line, _ driver.Place, err error) error {
-				w.svc.AddForeign(line)
+			session: passed(func(w *world, _ *patched, queue driver.Queue, _ driver.Place, err error) error {
+				w.svc.AddForeign(queue)
 				return err
 			}, true),
 		},
 		{
 			name: "a pass writes the record", finds: []string{"N3/what a pass leaves goes unheard"},
-			session: passed(func(_ *world, s *patched, line driver.Line, _ driver.Place, err error) error {
-				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, line, []byte("passed"), 0) })
+			session: passed(func(_ *world, s *patched, queue driver.Queue, _ driver.Place, err error) error {
+				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, queue, []byte("passed"), 0) })
 				return err
 			}, true),
 		},
 		{
 			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/a pass whose reply was lost passes on"},
 			session: func(w *world, s *patched) {
-				s.pass = func(ctx context.Context, line driver.Line, own driver.Place) error {
-					err := s.session.Pass(ctx, line, own)
-					if all := w.svc.Snapshot(line); errors.Is(err, driver.ErrGone) && len(all) > 0 {
-						return remove(w, line, all[0].Key)
+				s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
+					err := s.session.Pass(ctx, queue, own)
+					if all := w.svc.Snapshot(queue); errors.Is(err, driver.ErrGone) && len(all) > 0 {
+						return remove(w, queue, all[0].Key)
 					}
 					return err
 				}

@@ -16,7 +16,7 @@ func headFlaws() []flaw {
 		changes: []string{
 			"H1/the next one is told when the first leaves", "H1/the next one is told when the session of the first ends",
 			"H1/the next one is told when the first is removed", "H1/a conversion of the first is told",
-			"H1/a line that hands on is followed to its end", "H2/an empty line is left when somebody joins",
+			"H1/a queue that hands on is followed to its end", "H2/an empty queue is left when somebody joins",
 		},
 		any:    []string{"Head/any returns at once what is there"},
 		passed: []string{"Head/a state that has passed ends the wait at once"},
@@ -27,10 +27,10 @@ func headFlaws() []flaw {
 		flaw{
 			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/a head is never nobody while somebody always stands"},
 			session: r.broken(func(w *world, _ *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
-				return func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
-					head, err := intact(ctx, line, known)
+				return func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+					head, err := intact(ctx, queue, known)
 					sleep(ctx, time.Millisecond) // the round trip of the second request
-					if x, _ := w.standing(line, head.ID); x.Key != head.Key {
+					if x, _ := w.standing(queue, head.ID); x.Key != head.Key {
 						return driver.Head{}, err
 					}
 					return head, err
@@ -45,19 +45,19 @@ func headFlaws() []flaw {
 			}),
 		},
 		flaw{
-			name: "head: is notified of the whole line and keeps quiet", finds: []string{"H2/others who come, go and write are not even notified"},
+			name: "head: is notified of the whole queue and keeps quiet", finds: []string{"H2/others who come, go and write are not even notified"},
 			session: r.broken(func(w *world, s *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
-				return func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+				return func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 					for {
-						if got, now := r.now(w, line); now != known {
+						if got, now := r.now(w, queue); now != known {
 							return got, nil
 						}
 						var all []driver.Place
-						for _, x := range w.svc.Snapshot(line) {
+						for _, x := range w.svc.Snapshot(queue) {
 							all = append(all, x.Place)
 						}
 						short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
-						err := s.session.Watch(short, line, all...)
+						err := s.session.Watch(short, queue, all...)
 						cancel()
 						if err != nil && short.Err() == nil || ctx.Err() != nil {
 							return driver.Head{}, err

@@ -10,11 +10,11 @@ import (
 )
 
 // ended changes Last.
-func ended(last func(w *world, line driver.Line, own driver.Place, view driver.View) bool) func(*world, *patched) {
+func ended(last func(w *world, queue driver.Queue, own driver.Place, view driver.View) bool) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-			view, err := s.session.Ahead(ctx, line, own)
-			view.Last = err == nil && last(w, line, own, view)
+		s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+			view, err := s.session.Ahead(ctx, queue, own)
+			view.Last = err == nil && last(w, queue, own, view)
 			return view, err
 		}
 	}
@@ -24,19 +24,19 @@ func lastFlaws() []flaw {
 	return []flaw{
 		{
 			name:    "last is never told",
-			finds:   []string{"Last/the end of a line shows nobody behind", "Last/shows that those behind have left"},
-			session: ended(func(*world, driver.Line, driver.Place, driver.View) bool { return false }),
+			finds:   []string{"Last/the end of a queue shows nobody behind", "Last/shows that those behind have left"},
+			session: ended(func(*world, driver.Queue, driver.Place, driver.View) bool { return false }),
 		},
 		{
 			name:    "everyone is last",
 			finds:   []string{"V3/last is false in front of others", "V3/last is false in front of a converted entry"},
-			session: ended(func(*world, driver.Line, driver.Place, driver.View) bool { return true }),
+			session: ended(func(*world, driver.Queue, driver.Place, driver.View) bool { return true }),
 		},
 		{
 			name:  "last goes by the age of entries",
 			finds: []string{"V3/last is false in front of a converted entry"},
-			session: ended(func(w *world, line driver.Line, own driver.Place, _ driver.View) bool {
-				return !slices.ContainsFunc(w.svc.Snapshot(line), func(x driver.Entry) bool { return made(x.Key) > made(own.Key) })
+			session: ended(func(w *world, queue driver.Queue, own driver.Place, _ driver.View) bool {
+				return !slices.ContainsFunc(w.svc.Snapshot(queue), func(x driver.Entry) bool { return made(x.Key) > made(own.Key) })
 			}),
 		},
 		{
@@ -50,8 +50,8 @@ func lastFlaws() []flaw {
 func wholeFlaws() []flaw {
 	return []flaw{
 		{
-			name:  "the whole line ends before its last",
-			finds: []string{"V4/the whole line is shown to one who does not stand in it"},
+			name:  "the whole queue ends before its last",
+			finds: []string{"V4/the whole queue is shown to one who does not stand in it"},
 			session: wholly(func(before, now driver.View) driver.View {
 				now.Ahead = now.Ahead[:max(0, len(now.Ahead)-1)]
 				return now
@@ -59,26 +59,26 @@ func wholeFlaws() []flaw {
 		},
 		{
 			name:  "nobody comes last",
-			finds: []string{"V4/the whole line is shown to one who does not stand in it"},
+			finds: []string{"V4/the whole queue is shown to one who does not stand in it"},
 			session: wholly(func(before, now driver.View) driver.View {
 				now.Last = len(now.Ahead) == 0
 				return now
 			}),
 		},
 		{
-			name:    "the whole line is a step behind",
-			finds:   []string{"V4/the whole line is as the session has left it"},
+			name:    "the whole queue is a step behind",
+			finds:   []string{"V4/the whole queue is as the session has left it"},
 			session: wholly(func(before, now driver.View) driver.View { return before }),
 		},
 	}
 }
 
-// wholly changes what Ahead shows to one who does not stand in the line.
+// wholly changes what Ahead shows to one who does not stand in the queue.
 func wholly(change func(before, now driver.View) driver.View) func(*world, *patched) {
 	return func(_ *world, s *patched) {
 		before := driver.View{Last: true}
-		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-			now, err := s.session.Ahead(ctx, line, own)
+		s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+			now, err := s.session.Ahead(ctx, queue, own)
 			if own != nowhere || err != nil {
 				return now, err
 			}
@@ -96,12 +96,12 @@ func made(key string) int {
 }
 
 // lastOfTwo takes those for gone who are not there in both.
-func lastOfTwo(w *world, line driver.Line, own driver.Place, _ driver.View) bool {
-	before := w.svc.Snapshot(line)
+func lastOfTwo(w *world, queue driver.Queue, own driver.Place, _ driver.View) bool {
+	before := w.svc.Snapshot(queue)
 	time.Sleep(2 * time.Millisecond)
 	seen := false
 	for _, x := range before {
-		if _, there := w.standing(line, x.ID); seen && there {
+		if _, there := w.standing(queue, x.ID); seen && there {
 			return false
 		}
 		seen = seen || x.ID == own.ID
@@ -117,7 +117,7 @@ func staleFlaws() []flaw {
 				"J7/a join with another version is refused and leaves no entry",
 				"J7/a join under way meets the record as it is when it arrives",
 			},
-			session: versioned(func(_ *world, c driver.Contender, _ driver.Line) (driver.Contender, error) {
+			session: versioned(func(_ *world, c driver.Contender, _ driver.Queue) (driver.Contender, error) {
 				c.Record = 0
 				return c, nil
 			}),
@@ -125,8 +125,8 @@ func staleFlaws() []flaw {
 		{
 			name:  "versions are looked at before the join",
 			finds: []string{"J7/a join under way meets the record as it is when it arrives"},
-			session: versioned(func(w *world, c driver.Contender, line driver.Line) (driver.Contender, error) {
-				if c.Record != 0 && c.Record != w.svc.Record(line).Version {
+			session: versioned(func(w *world, c driver.Contender, queue driver.Queue) (driver.Contender, error) {
+				if c.Record != 0 && c.Record != w.svc.Record(queue).Version {
 					return c, driver.ErrStale
 				}
 				c.Record = 0
@@ -136,7 +136,7 @@ func staleFlaws() []flaw {
 		{
 			name:  "no version is right",
 			finds: []string{"J7/a join with the record's version joins"},
-			session: versioned(func(_ *world, c driver.Contender, _ driver.Line) (driver.Contender, error) {
+			session: versioned(func(_ *world, c driver.Contender, _ driver.Queue) (driver.Contender, error) {
 				if c.Record != 0 {
 					return c, driver.ErrStale
 				}
@@ -146,8 +146,8 @@ func staleFlaws() []flaw {
 		{
 			name:  "no version means no record",
 			finds: []string{"J7/a join with the record's version joins"},
-			session: versioned(func(w *world, c driver.Contender, line driver.Line) (driver.Contender, error) {
-				if c.Record == 0 && w.svc.Record(line).Version != 0 {
+			session: versioned(func(w *world, c driver.Contender, queue driver.Queue) (driver.Contender, error) {
+				if c.Record == 0 && w.svc.Record(queue).Version != 0 {
 					return c, driver.ErrStale
 				}
 				return c, nil
@@ -156,44 +156,44 @@ func staleFlaws() []flaw {
 		{
 			name:  "versions come before the own entry",
 			finds: []string{"J2/joining again finds the entry though the record has changed"},
-			session: versioned(func(w *world, c driver.Contender, line driver.Line) (driver.Contender, error) {
-				if c.Record != 0 && c.Record != w.svc.Record(line).Version {
+			session: versioned(func(w *world, c driver.Contender, queue driver.Queue) (driver.Contender, error) {
+				if c.Record != 0 && c.Record != w.svc.Record(queue).Version {
 					return c, driver.ErrStale
 				}
 				return c, nil
 			}),
 		},
 		{
-			name:    "join looks at the version and leaves, and watches hear of the whole line",
+			name:    "join looks at the version and leaves, and watches hear of the whole queue",
 			finds:   []string{"J7/a refused join wakes nobody"},
-			session: func(w *world, s *patched) { s.join, s.watch = joinAndCompare(w, s), watchLine(w, s) },
+			session: func(w *world, s *patched) { s.join, s.watch = joinAndCompare(w, s), watchQueue(w, s) },
 		},
 	}
 }
 
 // versioned changes or refuses a contender before it joins.
-func versioned(change func(w *world, c driver.Contender, line driver.Line) (driver.Contender, error)) func(*world, *patched) {
+func versioned(change func(w *world, c driver.Contender, queue driver.Queue) (driver.Contender, error)) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.join = func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-			c, err := change(w, c, line)
+		s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+			c, err := change(w, c, queue)
 			if err != nil {
 				return driver.Joined{}, err
 			}
-			return s.session.Join(ctx, line, c)
+			return s.session.Join(ctx, queue, c)
 		}
 	}
 }
 
 func joinAndCompare(w *world, s *patched) joinFunc {
-	return func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+	return func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 		version := c.Record
 		c.Record = 0
-		j, err := s.session.Join(ctx, line, c)
-		if err != nil || version == 0 || version == w.svc.Record(line).Version {
+		j, err := s.session.Join(ctx, queue, c)
+		if err != nil || version == 0 || version == w.svc.Record(queue).Version {
 			return j, err
 		}
 		time.Sleep(time.Millisecond) // the round trip of the look
-		_ = s.session.Leave(ctx, line, j.Place)
+		_ = s.session.Leave(ctx, queue, j.Place)
 		return driver.Joined{}, driver.ErrStale
 	}
 }

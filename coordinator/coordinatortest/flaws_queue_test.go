@@ -11,12 +11,12 @@ import (
 )
 
 // showing replaces what WatchQueue shows; broken returns nil for a view that is left out.
-func showing(broken func(w *world, s *patched, line driver.Line, first bool, places []driver.Place) []driver.Place) func(*world, *patched) {
+func showing(broken func(w *world, s *patched, queue driver.Queue, first bool, places []driver.Place) []driver.Place) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.watchQueue = func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+		s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
 			first := true
-			return s.session.WatchQueue(ctx, line, func(places []driver.Place) bool {
-				shown := broken(w, s, line, first, places)
+			return s.session.WatchQueue(ctx, queue, func(places []driver.Place) bool {
+				shown := broken(w, s, queue, first, places)
 				first = false
 				return shown == nil || show(shown)
 			})
@@ -29,7 +29,7 @@ func queueFlaws() []flaw {
 	return []flaw{
 		{
 			name: "queue: begins with what was shown before", finds: []string{"Q1/a queue is shown with what the session has finished"},
-			session: showing(func(_ *world, _ *patched, _ driver.Line, first bool, places []driver.Place) []driver.Place {
+			session: showing(func(_ *world, _ *patched, _ driver.Queue, first bool, places []driver.Place) []driver.Place {
 				now := slices.Clone(places)
 				if first && len(stale) > 0 {
 					now = stale
@@ -42,7 +42,7 @@ func queueFlaws() []flaw {
 			name: "queue: shows joins only", finds: []string{"Q1/each change is shown"},
 			session: func(w *world, s *patched) {
 				most := 0
-				showing(func(_ *world, _ *patched, _ driver.Line, _ bool, places []driver.Place) []driver.Place {
+				showing(func(_ *world, _ *patched, _ driver.Queue, _ bool, places []driver.Place) []driver.Place {
 					if len(places) < most {
 						return nil
 					}
@@ -54,11 +54,11 @@ func queueFlaws() []flaw {
 		{
 			name: "queue: goes on after show has returned false", finds: []string{"Q1/each change is shown"},
 			session: func(_ *world, s *patched) {
-				s.watchQueue = func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+				s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
 					ended := make(chan error, 1)
 					go func() {
 						over := false
-						ended <- s.session.WatchQueue(ctx, line, func(places []driver.Place) bool {
+						ended <- s.session.WatchQueue(ctx, queue, func(places []driver.Place) bool {
 							more := show(places)
 							if !more && !over {
 								over = true
@@ -73,7 +73,7 @@ func queueFlaws() []flaw {
 		},
 		{
 			name: "queue: puts a converted entry last", finds: []string{"Q1/a conversion is shown"},
-			session: showing(func(_ *world, _ *patched, _ driver.Line, _ bool, places []driver.Place) []driver.Place {
+			session: showing(func(_ *world, _ *patched, _ driver.Queue, _ bool, places []driver.Place) []driver.Place {
 				now := slices.Clone(places)
 				slices.SortStableFunc(now, func(a, b driver.Place) int { return strings.Compare(b.Mode, a.Mode) })
 				return now
@@ -82,8 +82,8 @@ func queueFlaws() []flaw {
 		{
 			name: "queue: a reconnect is slept through", finds: []string{"Q1/changes while disconnected are shown"},
 			session: func(_ *world, s *patched) {
-				s.watchQueue = func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
-					err := s.session.WatchQueue(ctx, line, show)
+				s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
+					err := s.session.WatchQueue(ctx, queue, show)
 					if err != nil && ctx.Err() == nil {
 						sleep(ctx, time.Hour)
 					}
@@ -94,8 +94,8 @@ func queueFlaws() []flaw {
 		{
 			name: "queue: the end of the session is the end of the queue", finds: []string{"Q1/the end of the session ends it"},
 			session: func(_ *world, s *patched) {
-				s.watchQueue = func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
-					err := s.session.WatchQueue(ctx, line, show)
+				s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
+					err := s.session.WatchQueue(ctx, queue, show)
 					if errors.Is(err, driver.ErrSessionLost) {
 						show(nil)
 						return nil
@@ -107,9 +107,9 @@ func queueFlaws() []flaw {
 		{
 			name: "queue: a watch that is given up stays", finds: []string{"Q1/one that was given up leaves at most one watch"},
 			session: func(_ *world, s *patched) {
-				s.watchQueue = func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+				s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
 					ended := make(chan error, 1)
-					go func() { ended <- s.session.WatchQueue(context.WithoutCancel(ctx), line, show) }()
+					go func() { ended <- s.session.WatchQueue(context.WithoutCancel(ctx), queue, show) }()
 					select {
 					case err := <-ended:
 						return err

@@ -19,7 +19,7 @@ type reader[T any] struct {
 	changes, any, passed, fresh, quiet []string // cases of its own
 }
 
-type readFunc[T any] func(ctx context.Context, line driver.Line, known driver.Version) (T, error)
+type readFunc[T any] func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error)
 
 // broken replaces the method by a function that gets the intact one.
 func (r reader[T]) broken(broken func(w *world, s *patched, intact readFunc[T]) readFunc[T]) func(*world, *patched) {
@@ -29,16 +29,16 @@ func (r reader[T]) broken(broken func(w *world, s *patched, intact readFunc[T]) 
 // mapped changes the outcome.
 func (r reader[T]) mapped(change func(ctx context.Context, got T, err error) (T, error)) func(*world, *patched) {
 	return r.broken(func(_ *world, _ *patched, intact readFunc[T]) readFunc[T] {
-		return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
-			got, err := intact(ctx, line, known)
+		return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+			got, err := intact(ctx, queue, known)
 			return change(ctx, got, err)
 		}
 	})
 }
 
 // now is the state at the service, whatever the link is like.
-func (r reader[T]) now(w *world, line driver.Line) (T, driver.Version) {
-	got, _ := r.read(WithCapabilities(w.seer()))(context.Background(), line, driver.Any)
+func (r reader[T]) now(w *world, queue driver.Queue) (T, driver.Version) {
+	got, _ := r.read(WithCapabilities(w.seer()))(context.Background(), queue, driver.Any)
 	return got, r.version(got)
 }
 
@@ -115,22 +115,22 @@ func (r reader[T]) wakeFlaws(subject string) []flaw {
 		{
 			name: subject + ": any is no version", finds: r.any,
 			session: r.broken(func(w *world, _ *patched, intact readFunc[T]) readFunc[T] {
-				return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
+				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
 					if known == driver.Any {
-						_, known = r.now(w, line)
+						_, known = r.now(w, queue)
 					}
-					return intact(ctx, line, known)
+					return intact(ctx, queue, known)
 				}
 			}),
 		},
 		{
 			name: subject + ": waits for what is to come", finds: r.passed,
 			session: r.broken(func(w *world, _ *patched, intact readFunc[T]) readFunc[T] {
-				return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
+				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
 					if known != driver.Any {
-						_, known = r.now(w, line)
+						_, known = r.now(w, queue)
 					}
-					return intact(ctx, line, known)
+					return intact(ctx, queue, known)
 				}
 			}),
 		},
@@ -138,8 +138,8 @@ func (r reader[T]) wakeFlaws(subject string) []flaw {
 			name: subject + ": is a step behind", finds: r.fresh,
 			session: r.broken(func(_ *world, _ *patched, intact readFunc[T]) readFunc[T] {
 				var before T
-				return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
-					now, err := intact(ctx, line, known)
+				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+					now, err := intact(ctx, queue, known)
 					stale := before
 					before = now
 					return stale, err
@@ -147,13 +147,13 @@ func (r reader[T]) wakeFlaws(subject string) []flaw {
 			}),
 		},
 		{
-			name: subject + ": wakes for anything in the line", finds: r.quiet,
+			name: subject + ": wakes for anything in the queue", finds: r.quiet,
 			session: r.broken(func(w *world, s *patched, intact readFunc[T]) readFunc[T] {
-				return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
-					if _, now := r.now(w, line); now == known {
-						_ = watchLine(w, s)(ctx, line, nil)
+				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+					if _, now := r.now(w, queue); now == known {
+						_ = watchQueue(w, s)(ctx, queue, nil)
 					}
-					return intact(ctx, line, driver.Any)
+					return intact(ctx, queue, driver.Any)
 				}
 			}),
 		},
@@ -172,20 +172,20 @@ func (r reader[T]) wakeFlaws(subject string) []flaw {
 
 // looksOnce answers at once or never.
 func (r reader[T]) looksOnce(w *world, intact readFunc[T]) readFunc[T] {
-	return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
-		if got, now := r.now(w, line); now == known {
+	return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+		if got, now := r.now(w, queue); now == known {
 			return got, until(ctx)
 		}
-		return intact(ctx, line, known)
+		return intact(ctx, queue, known)
 	}
 }
 
 // stays goes on waiting at the service when its caller has gone.
 func (r reader[T]) stays(intact readFunc[T]) readFunc[T] {
-	return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
+	return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
 		told := make(chan answer[T], 1)
 		go func() { // ends with the driver
-			got, err := intact(context.Background(), line, known)
+			got, err := intact(context.Background(), queue, known)
 			told <- answer[T]{got, err}
 		}()
 		select {
@@ -211,14 +211,14 @@ func (r reader[T]) shared(intact readFunc[T]) readFunc[T] {
 	}
 	var mu sync.Mutex
 	waits := map[driver.Version]*wait{}
-	return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
+	return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
 		mu.Lock()
 		w := waits[known]
 		if w == nil || known == driver.Any {
 			w = &wait{done: make(chan struct{})}
 			waits[known] = w
 			mu.Unlock()
-			w.got, w.err = intact(ctx, line, known)
+			w.got, w.err = intact(ctx, queue, known)
 			close(w.done)
 			return w.got, w.err
 		}
@@ -237,8 +237,8 @@ func (r reader[T]) shared(intact readFunc[T]) readFunc[T] {
 func (r reader[T]) inTurn(intact readFunc[T]) readFunc[T] {
 	var mu sync.Mutex
 	var shown []T
-	return func(ctx context.Context, line driver.Line, known driver.Version) (T, error) {
-		got, err := intact(ctx, line, known)
+	return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+		got, err := intact(ctx, queue, known)
 		mu.Lock()
 		defer mu.Unlock()
 		if n := len(shown); known == driver.Any && err == nil && n%3 == 2 {

@@ -18,7 +18,7 @@ func recordFlaws() []flaw {
 		read:    func(s session) readFunc[driver.Record] { return s.Record },
 		patch:   func(s *patched, broken readFunc[driver.Record]) { s.record = broken },
 		version: func(x driver.Record) driver.Version { return x.Version },
-		changes: []string{"Record/the first record of a line ends the wait for one"},
+		changes: []string{"Record/the first record of a queue ends the wait for one"},
 		any:     []string{"Record/any returns at once what is there"},
 		passed:  []string{"Record/a version that has passed ends the wait at once"},
 		fresh:   []string{"D1/a record is as the session has left it"},
@@ -30,12 +30,12 @@ func recordFlaws() []flaw {
 			session: func(w *world, s *patched) { s.record, s.setRecord = tied(w, s) },
 		},
 		flaw{
-			name: "a record stands in the line", finds: []string{"D4/a line with a record and nobody in it is empty"},
+			name: "a record stands in the queue", finds: []string{"D4/a queue with a record and nobody in it is empty"},
 			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-					version, err := intact(ctx, line, value, known)
+				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+					version, err := intact(ctx, queue, value, known)
 					if err == nil && known == 0 {
-						w.svc.AddForeign(line)
+						w.svc.AddForeign(queue)
 					}
 					return version, err
 				}
@@ -45,17 +45,17 @@ func recordFlaws() []flaw {
 
 // tied shows a record for as long as its writer's session lives.
 func tied(w *world, s *patched) (recordFunc, setRecordFunc) {
-	record := func(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
-		r, err := s.session.Record(ctx, line, known)
-		if writer, ok := w.open.Load(line); ok && !slices.Contains(w.svc.Sessions(), writer.(string)) {
+	record := func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+		r, err := s.session.Record(ctx, queue, known)
+		if writer, ok := w.open.Load(queue); ok && !slices.Contains(w.svc.Sessions(), writer.(string)) {
 			r = driver.Record{}
 		}
 		return r, err
 	}
-	setRecord := func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-		version, err := s.session.SetRecord(ctx, line, value, known)
+	setRecord := func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+		version, err := s.session.SetRecord(ctx, queue, value, known)
 		if err == nil {
-			w.open.Store(line, s.ID())
+			w.open.Store(queue, s.ID())
 		}
 		return version, err
 	}
@@ -72,16 +72,16 @@ func setRecordFlaws() []flaw {
 		{
 			name: "records are text", finds: []string{"SetRecord/writes any bytes"},
 			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-					return intact(ctx, line, bytes.ToValidUTF8(value, []byte("?")), known)
+				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+					return intact(ctx, queue, bytes.ToValidUTF8(value, []byte("?")), known)
 				}
 			}),
 		},
 		{
 			name: "records are cut to size", finds: []string{"SetRecord/a value of a wrong size is refused"},
 			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-					return intact(ctx, line, append(bytes.Clone(value[:min(len(value), 1<<10)]), '.'), known)
+				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+					return intact(ctx, queue, append(bytes.Clone(value[:min(len(value), 1<<10)]), '.'), known)
 				}
 			}),
 		},
@@ -92,8 +92,8 @@ func setRecordFlaws() []flaw {
 		{
 			name: "versions are not compared", finds: []string{"D3/another version writes nothing", "D3/of several at once exactly one writes"},
 			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, line driver.Line, value []byte, _ driver.Version) (driver.Version, error) {
-					return intact(ctx, line, value, w.svc.Record(line).Version)
+				return func(ctx context.Context, queue driver.Queue, value []byte, _ driver.Version) (driver.Version, error) {
+					return intact(ctx, queue, value, w.svc.Record(queue).Version)
 				}
 			}),
 		},
@@ -107,11 +107,11 @@ func setRecordFlaws() []flaw {
 		{
 			name: "a record that was not answered is taken back", finds: []string{"D3/a write may be repeated after a lost reply"},
 			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-					before := w.svc.Record(line)
-					version, err := intact(ctx, line, value, known)
+				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+					before := w.svc.Record(queue)
+					version, err := intact(ctx, queue, value, known)
 					if errors.Is(err, driver.ErrUnavailable) {
-						_, _ = w.seer().SetRecord(ctx, line, before.Value, w.svc.Record(line).Version)
+						_, _ = w.seer().SetRecord(ctx, queue, before.Value, w.svc.Record(queue).Version)
 					}
 					return version, err
 				}
@@ -120,9 +120,9 @@ func setRecordFlaws() []flaw {
 		{
 			name: "a record that was not answered is written later", finds: []string{"D3/a late write does not overwrite a later one"},
 			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-					version, err := intact(ctx, line, value, known)
-					later(err, func(ctx context.Context) { _, _ = intact(ctx, line, value, w.svc.Record(line).Version) })
+				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+					version, err := intact(ctx, queue, value, known)
+					later(err, func(ctx context.Context) { _, _ = intact(ctx, queue, value, w.svc.Record(queue).Version) })
 					return version, err
 				}
 			}),
@@ -134,10 +134,10 @@ func setRecordFlaws() []flaw {
 func sums(intact setRecordFunc) setRecordFunc {
 	var mu sync.Mutex
 	actual := map[driver.Version]driver.Version{}
-	return func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+	return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		version, err := intact(ctx, line, value, actual[known])
+		version, err := intact(ctx, queue, value, actual[known])
 		sum := driver.Version(crc32.ChecksumIEEE(value))
 		actual[sum] = version
 		return sum, err
@@ -145,11 +145,11 @@ func sums(intact setRecordFunc) setRecordFunc {
 }
 
 func lookAndSet(w *world, intact setRecordFunc) setRecordFunc {
-	return func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-		if w.svc.Record(line).Version != known {
+	return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+		if w.svc.Record(queue).Version != known {
 			return 0, driver.ErrStale
 		}
 		time.Sleep(time.Millisecond) // the round trip of the look
-		return intact(ctx, line, value, w.svc.Record(line).Version)
+		return intact(ctx, queue, value, w.svc.Record(queue).Version)
 	}
 }

@@ -10,16 +10,16 @@ import (
 // removing replaces Remove; remove is the intact one, and x the live entry of the key, if there is one.
 func removing(broken func(w *world, s *patched, c removal) error) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.remove = func(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-			x, there := w.entry(line, key)
-			return broken(w, s, removal{ctx, line, key, token, x, there})
+		s.remove = func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+			x, there := w.entry(queue, key)
+			return broken(w, s, removal{ctx, queue, key, token, x, there})
 		}
 	}
 }
 
 type removal struct {
 	ctx   context.Context
-	line  driver.Line
+	queue driver.Queue
 	key   string
 	token driver.Token
 	entry driver.Entry
@@ -27,11 +27,11 @@ type removal struct {
 }
 
 // intact is what the driver does.
-func (c removal) intact(s *patched) error { return s.session.Remove(c.ctx, c.line, c.key, c.token) }
+func (c removal) intact(s *patched) error { return s.session.Remove(c.ctx, c.queue, c.key, c.token) }
 
 // byHand removes without a look.
-func (c removal) byHand(w *world, line driver.Line, key string) error {
-	if !w.svc.Remove(line, key) {
+func (c removal) byHand(w *world, queue driver.Queue, key string) error {
+	if !w.svc.Remove(queue, key) {
 		return driver.ErrGone
 	}
 	return nil
@@ -76,11 +76,11 @@ func removeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "remove leaves something in the line", finds: []string{"X1/a line goes on behind a removed entry"},
+			name: "remove leaves something in the queue", finds: []string{"X1/a queue goes on behind a removed entry"},
 			session: removing(func(w *world, s *patched, c removal) error {
 				err := c.intact(s)
 				if err == nil {
-					w.svc.AddForeign(c.line)
+					w.svc.AddForeign(c.queue)
 				}
 				return err
 			}),
@@ -89,22 +89,22 @@ func removeFlaws() []flaw {
 			name: "remove of nothing takes the last", finds: []string{"X2/a repeated remove deletes nothing"},
 			session: removing(func(w *world, s *patched, c removal) error {
 				err := c.intact(s)
-				if all := w.svc.Snapshot(c.line); errors.Is(err, driver.ErrGone) && len(all) > 0 {
-					w.svc.Remove(c.line, all[len(all)-1].Key)
+				if all := w.svc.Snapshot(c.queue); errors.Is(err, driver.ErrGone) && len(all) > 0 {
+					w.svc.Remove(c.queue, all[len(all)-1].Key)
 				}
 				return err
 			}),
 		},
 		{
 			name: "remove goes by the key alone", finds: []string{"X2/remove goes by the token too"},
-			session: removing(func(w *world, _ *patched, c removal) error { return c.byHand(w, c.line, c.key) }),
+			session: removing(func(w *world, _ *patched, c removal) error { return c.byHand(w, c.queue, c.key) }),
 		},
 		{
-			name: "remove looks in all lines", finds: []string{"X2/remove does not reach another line"},
+			name: "remove looks in all queues", finds: []string{"X2/remove does not reach another queue"},
 			session: removing(func(w *world, _ *patched, c removal) error {
-				for _, line := range w.svc.Lines() {
-					if x, there := w.entry(line, c.key); there && x.Token == c.token {
-						return c.byHand(w, line, c.key)
+				for _, queue := range w.svc.Queues() {
+					if x, there := w.entry(queue, c.key); there && x.Token == c.token {
+						return c.byHand(w, queue, c.key)
 					}
 				}
 				return driver.ErrGone
@@ -113,9 +113,9 @@ func removeFlaws() []flaw {
 		{
 			name: "remove goes by the token alone", finds: []string{"X2/remove spares the same id joined later", "X2/remove of an odd key deletes nothing"},
 			session: removing(func(w *world, _ *patched, c removal) error {
-				for _, x := range w.svc.Snapshot(c.line) {
+				for _, x := range w.svc.Snapshot(c.queue) {
 					if x.Token == c.token {
-						return c.byHand(w, c.line, x.Key)
+						return c.byHand(w, c.queue, x.Key)
 					}
 				}
 				return driver.ErrGone
@@ -125,8 +125,8 @@ func removeFlaws() []flaw {
 			name: "remove asked again takes the next", finds: []string{"X3/remove may be repeated after a lost reply"},
 			session: removing(func(w *world, s *patched, c removal) error {
 				err := c.intact(s)
-				if all := w.svc.Snapshot(c.line); errors.Is(err, driver.ErrGone) && len(all) > 0 {
-					return c.byHand(w, c.line, all[0].Key)
+				if all := w.svc.Snapshot(c.queue); errors.Is(err, driver.ErrGone) && len(all) > 0 {
+					return c.byHand(w, c.queue, all[0].Key)
 				}
 				return err
 			}),
@@ -136,9 +136,9 @@ func removeFlaws() []flaw {
 
 func removeBehind(w *world, s *patched, c removal) error {
 	err := c.intact(s)
-	for _, x := range w.svc.Snapshot(c.line) {
+	for _, x := range w.svc.Snapshot(c.queue) {
 		if err == nil && x.Token > c.token {
-			w.svc.Remove(c.line, x.Key)
+			w.svc.Remove(c.queue, x.Key)
 		}
 	}
 	return err
@@ -150,5 +150,5 @@ func removeAsPass(w *world, s *patched, c removal) error {
 	if !c.there || !known {
 		return c.intact(s)
 	}
-	return owner.(session).Pass(c.ctx, c.line, c.entry.Place)
+	return owner.(session).Pass(c.ctx, c.queue, c.entry.Place)
 }

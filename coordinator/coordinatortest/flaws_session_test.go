@@ -41,8 +41,8 @@ func sessionFlaws() []flaw {
 			name:  "a session that is over still lists",
 			finds: []string{"R2/an ended session stays ended", "R2/a closed session stays closed"},
 			session: func(w *world, s *patched) {
-				s.list = func(_ context.Context, line driver.Line, _ int) ([]driver.Entry, error) {
-					return w.svc.Snapshot(line), nil
+				s.list = func(_ context.Context, queue driver.Queue, _ int) ([]driver.Entry, error) {
+					return w.svc.Snapshot(queue), nil
 				}
 			},
 		},
@@ -63,10 +63,10 @@ func sessionFlaws() []flaw {
 			},
 			session: func(w *world, s *patched) {
 				s.close = func(context.Context) error {
-					for _, line := range w.svc.Lines() {
-						for _, x := range w.svc.Snapshot(line) {
+					for _, queue := range w.svc.Queues() {
+						for _, x := range w.svc.Snapshot(queue) {
 							if x.Session == s.ID() {
-								_ = remove(w, line, x.Key)
+								_ = remove(w, queue, x.Key)
 							}
 						}
 					}
@@ -83,8 +83,8 @@ func openFlaws() []flaw {
 			name:  "a session that is over still reads records",
 			finds: []string{"R2/an ended session stays ended", "R2/a closed session stays closed"},
 			session: func(w *world, s *patched) {
-				s.record = func(_ context.Context, line driver.Line, _ driver.Version) (driver.Record, error) {
-					return w.svc.Record(line), nil
+				s.record = func(_ context.Context, queue driver.Queue, _ driver.Version) (driver.Record, error) {
+					return w.svc.Record(queue), nil
 				}
 			},
 		},

@@ -11,8 +11,8 @@ import (
 // viewed changes what Ahead returns.
 func viewed(change func(own driver.Place, places []driver.Place) []driver.Place) func(*world, *patched) {
 	return func(_ *world, s *patched) {
-		s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-			view, err := s.session.Ahead(ctx, line, own)
+		s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+			view, err := s.session.Ahead(ctx, queue, own)
 			if err == nil {
 				view.Ahead = change(own, view.Ahead)
 			}
@@ -36,7 +36,7 @@ func viewFlaws() []flaw {
 			finds: []string{
 				"V1/a view shows those ahead in order", "V1/a view is as new as the own join",
 				"V1/a view never lacks one ahead while others come and go",
-				"G1/many goroutines share sessions and a line",
+				"G1/many goroutines share sessions and a queue",
 			},
 			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
 				return places[:max(0, len(places)-1)]
@@ -46,8 +46,8 @@ func viewFlaws() []flaw {
 			name:  "view shows those behind",
 			finds: []string{"L1/after leave the entry is gone"},
 			session: func(_ *world, s *patched) {
-				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-					entries, err := s.session.List(ctx, line, 0)
+				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+					entries, err := s.session.List(ctx, queue, 0)
 					places := []driver.Place{}
 					for _, x := range entries {
 						places = append(places, x.Place)
@@ -65,8 +65,8 @@ func viewFlaws() []flaw {
 			name:  "view of nothing is empty",
 			finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
 			session: func(_ *world, s *patched) {
-				s.ahead = func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-					view, err := s.session.Ahead(ctx, line, own)
+				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+					view, err := s.session.Ahead(ctx, queue, own)
 					if errors.Is(err, driver.ErrGone) || errors.Is(err, driver.ErrSessionLost) {
 						return driver.View{}, nil
 					}
@@ -106,8 +106,8 @@ func viewFlaws() []flaw {
 			name:  "list shows the last entries",
 			finds: []string{"List/shows the first entries in order with their values"},
 			session: func(_ *world, s *patched) {
-				s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-					entries, err := s.session.List(ctx, line, 0)
+				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+					entries, err := s.session.List(ctx, queue, 0)
 					if limit > 0 && limit < len(entries) {
 						entries = entries[len(entries)-limit:]
 					}
@@ -116,11 +116,11 @@ func viewFlaws() []flaw {
 			},
 		},
 		{
-			name:  "an empty line is an error",
-			finds: []string{"Empty/a line that nobody joined is empty"},
+			name:  "an empty queue is an error",
+			finds: []string{"Empty/a queue that nobody joined is empty"},
 			session: func(_ *world, s *patched) {
-				s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-					entries, err := s.session.List(ctx, line, limit)
+				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+					entries, err := s.session.List(ctx, queue, limit)
 					if err == nil && len(entries) == 0 {
 						err = driver.ErrGone
 					}
@@ -138,21 +138,21 @@ func viewFlaws() []flaw {
 
 func listed(change func(entries []driver.Entry, limit int) []driver.Entry) func(*world, *patched) {
 	return func(_ *world, s *patched) {
-		s.list = func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-			entries, err := s.session.List(ctx, line, limit)
+		s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+			entries, err := s.session.List(ctx, queue, limit)
 			return change(entries, limit), err
 		}
 	}
 }
 
 // aheadCached asks once for each place.
-func aheadCached(s *patched) func(context.Context, driver.Line, driver.Place) (driver.View, error) {
+func aheadCached(s *patched) func(context.Context, driver.Queue, driver.Place) (driver.View, error) {
 	cache := map[string]driver.View{}
-	return func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+	return func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 		if view, ok := cache[own.Key]; ok {
 			return view, nil
 		}
-		view, err := s.session.Ahead(ctx, line, own)
+		view, err := s.session.Ahead(ctx, queue, own)
 		if err == nil {
 			cache[own.Key] = view
 		}
@@ -161,10 +161,10 @@ func aheadCached(s *patched) func(context.Context, driver.Line, driver.Place) (d
 }
 
 // listBehind returns the list before the present one.
-func listBehind(s *patched) func(context.Context, driver.Line, int) ([]driver.Entry, error) {
+func listBehind(s *patched) func(context.Context, driver.Queue, int) ([]driver.Entry, error) {
 	var before []driver.Entry
-	return func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-		entries, err := s.session.List(ctx, line, limit)
+	return func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+		entries, err := s.session.List(ctx, queue, limit)
 		stale := before
 		before = entries
 		return stale, err

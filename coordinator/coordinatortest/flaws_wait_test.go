@@ -7,13 +7,13 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-type watchFunc = func(ctx context.Context, line driver.Line, places []driver.Place) error
+type watchFunc = func(ctx context.Context, queue driver.Queue, places []driver.Place) error
 
 // watched replaces Watch by a function that gets the intact one.
 func watched(broken func(w *world, s *patched, intact watchFunc) watchFunc) func(*world, *patched) {
 	return func(w *world, s *patched) {
-		s.watch = broken(w, s, func(ctx context.Context, line driver.Line, places []driver.Place) error {
-			return s.session.Watch(ctx, line, places...)
+		s.watch = broken(w, s, func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+			return s.session.Watch(ctx, queue, places...)
 		})
 	}
 }
@@ -21,8 +21,8 @@ func watched(broken func(w *world, s *patched, intact watchFunc) watchFunc) func
 // mapped changes the outcome of Watch.
 func mapped(change func(ctx context.Context, err error) error) func(*world, *patched) {
 	return watched(func(_ *world, _ *patched, intact watchFunc) watchFunc {
-		return func(ctx context.Context, line driver.Line, places []driver.Place) error {
-			return change(ctx, intact(ctx, line, places))
+		return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+			return change(ctx, intact(ctx, queue, places))
 		}
 	})
 }

@@ -32,8 +32,8 @@ func wakeFlaws() []flaw {
 			name:  "only the last place is watched",
 			finds: []string{"W1/one of several places is told"},
 			session: watched(func(_ *world, _ *patched, intact watchFunc) watchFunc {
-				return func(ctx context.Context, line driver.Line, places []driver.Place) error {
-					return intact(ctx, line, places[len(places)-1:])
+				return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+					return intact(ctx, queue, places[len(places)-1:])
 				}
 			}),
 		},
@@ -46,10 +46,10 @@ func wakeFlaws() []flaw {
 			name:  "watch wakes for nothing",
 			finds: []string{"W2/others who come and go wake nobody"},
 			session: watched(func(_ *world, _ *patched, intact watchFunc) watchFunc {
-				return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+				return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
 					short, cancel := context.WithTimeout(ctx, time.Minute/200)
 					defer cancel()
-					if err := intact(short, line, places); ctx.Err() != nil || short.Err() == nil {
+					if err := intact(short, queue, places); ctx.Err() != nil || short.Err() == nil {
 						return err
 					}
 					return nil
@@ -57,17 +57,17 @@ func wakeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "watch wakes for anything in the line",
+			name: "watch wakes for anything in the queue",
 			finds: []string{
 				"W2/others who come and go wake nobody", "W2/writes and conversions of others wake nobody",
 				"W2/a write is told to who follows the head and not to who waits for its leaving",
 			},
 			session: func(w *world, s *patched) {
-				s.watch = watchLine(w, s)
+				s.watch = watchQueue(w, s)
 			},
 		},
 		{
-			name:    "watch is notified of the whole line and keeps quiet",
+			name:    "watch is notified of the whole queue and keeps quiet",
 			finds:   []string{"W2/others who come and go are not even notified"},
 			session: watched(watchAll),
 		},
@@ -75,9 +75,9 @@ func wakeFlaws() []flaw {
 			name:  "watches that were given up stay",
 			finds: []string{"W3/a watch that was given up leaves at most one"},
 			session: watched(func(_ *world, _ *patched, intact watchFunc) watchFunc {
-				return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+				return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
 					fired := make(chan error, 1)
-					go func() { fired <- intact(context.Background(), line, places) }() // ends with the driver
+					go func() { fired <- intact(context.Background(), queue, places) }() // ends with the driver
 					select {
 					case err := <-fired:
 						return err
@@ -92,8 +92,8 @@ func wakeFlaws() []flaw {
 
 // leavesOnly hears of places that were left, and not of sessions that ended.
 func leavesOnly(w *world, _ *patched, intact watchFunc) watchFunc {
-	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
-		err := intact(ctx, line, places)
+	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+		err := intact(ctx, queue, places)
 		if err == nil && !slices.Contains(w.svc.Sessions(), places[0].Session) {
 			return until(ctx)
 		}
@@ -103,19 +103,19 @@ func leavesOnly(w *world, _ *patched, intact watchFunc) watchFunc {
 
 // fromNow hears of what happens after it was registered, which takes a while.
 func fromNow(w *world, intact watchFunc, while time.Duration) watchFunc {
-	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
 		if while > 0 {
-			if _, there := w.standing(line, places[0].ID); !there {
+			if _, there := w.standing(queue, places[0].ID); !there {
 				return nil
 			}
 			sleep(ctx, while)
 		}
 		for _, p := range places {
-			if x, there := w.standing(line, p.ID); !there || x.Key != p.Key {
+			if x, there := w.standing(queue, p.ID); !there || x.Key != p.Key {
 				return until(ctx)
 			}
 		}
-		return intact(ctx, line, places)
+		return intact(ctx, queue, places)
 	}
 }
 
@@ -123,7 +123,7 @@ func fromNow(w *world, intact watchFunc, while time.Duration) watchFunc {
 func oneWatcher(_ *world, _ *patched, intact watchFunc) watchFunc {
 	var mu sync.Mutex
 	taken := map[string]bool{}
-	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
 		mu.Lock()
 		before := taken[places[0].Key]
 		taken[places[0].Key] = true
@@ -131,25 +131,25 @@ func oneWatcher(_ *world, _ *patched, intact watchFunc) watchFunc {
 		if before {
 			return until(ctx)
 		}
-		return intact(ctx, line, places)
+		return intact(ctx, queue, places)
 	}
 }
 
-// watchAll watches the whole line, and filters on the client's side.
+// watchAll watches the whole queue, and filters on the client's side.
 func watchAll(w *world, _ *patched, intact watchFunc) watchFunc {
-	return func(ctx context.Context, line driver.Line, places []driver.Place) error {
+	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
 		for {
 			for _, p := range places {
-				if _, there := w.standing(line, p.ID); !there {
+				if _, there := w.standing(queue, p.ID); !there {
 					return nil
 				}
 			}
 			var all []driver.Place
-			for _, x := range w.svc.Snapshot(line) {
+			for _, x := range w.svc.Snapshot(queue) {
 				all = append(all, x.Place)
 			}
 			short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
-			err := intact(short, line, all)
+			err := intact(short, queue, all)
 			cancel()
 			if err != nil && short.Err() == nil || ctx.Err() != nil {
 				return err

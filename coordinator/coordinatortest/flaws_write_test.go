@@ -21,7 +21,7 @@ func writeFlaws() []flaw {
 			name:  "write does nothing",
 			finds: []string{"P1/a write is shown by list and head"},
 			session: written(func(_ *world, _ *patched, _ writeFunc) writeFunc {
-				return func(context.Context, driver.Line, driver.Place, []byte) error { return nil }
+				return func(context.Context, driver.Queue, driver.Place, []byte) error { return nil }
 			}),
 		},
 		{
@@ -33,11 +33,11 @@ func writeFlaws() []flaw {
 			name:  "write goes by ID",
 			finds: []string{"P2/a stale write spares the same id joined later"},
 			session: written(func(w *world, _ *patched, intact writeFunc) writeFunc {
-				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-					if x, there := w.standing(line, own.ID); there {
+				return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+					if x, there := w.standing(queue, own.ID); there {
 						own = x.Place
 					}
-					return intact(ctx, line, own, value)
+					return intact(ctx, queue, own, value)
 				}
 			}),
 		},
@@ -45,10 +45,10 @@ func writeFlaws() []flaw {
 			name:  "write makes what is not there",
 			finds: []string{"P2/a place that is gone is not written"},
 			session: written(func(_ *world, s *patched, intact writeFunc) writeFunc {
-				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-					err := intact(ctx, line, own, value)
+				return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+					err := intact(ctx, queue, own, value)
 					if errors.Is(err, driver.ErrGone) {
-						_, err = s.session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
+						_, err = s.session.Join(ctx, queue, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
 					}
 					return err
 				}
@@ -90,9 +90,9 @@ func lateWriteFlaws() []flaw {
 			name:  "write makes a new entry",
 			finds: []string{"W2/writes and conversions of others wake nobody", "P1/a write is shown by list and head"},
 			session: written(func(w *world, s *patched, _ writeFunc) writeFunc {
-				return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-					x, _ := w.standing(line, own.ID)
-					_, err := s.session.Convert(ctx, line, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value)
+				return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+					x, _ := w.standing(queue, own.ID)
+					_, err := s.session.Convert(ctx, queue, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value)
 					return err
 				}
 			}),
@@ -104,13 +104,13 @@ func lateWriteFlaws() []flaw {
 func writeOnce(intact writeFunc) writeFunc {
 	var mu sync.Mutex
 	failed := map[string]bool{}
-	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+	return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if failed[own.Key] {
 			return driver.ErrGone
 		}
-		err := intact(ctx, line, own, value)
+		err := intact(ctx, queue, own, value)
 		failed[own.Key] = errors.Is(err, driver.ErrUnavailable)
 		return err
 	}
@@ -119,7 +119,7 @@ func writeOnce(intact writeFunc) writeFunc {
 // writeOn sends each write after a while. Every second one overtakes the one before it.
 func writeOn(intact writeFunc) writeFunc {
 	var calls atomic.Int32
-	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+	return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 		delay := 5 * time.Millisecond
 		if calls.Add(1)%2 == 0 {
 			delay = time.Microsecond
@@ -127,7 +127,7 @@ func writeOn(intact writeFunc) writeFunc {
 		sent := make(chan error, 1)
 		go func() {
 			time.Sleep(delay)
-			sent <- intact(context.Background(), line, own, value)
+			sent <- intact(context.Background(), queue, own, value)
 		}()
 		select {
 		case err := <-sent:
@@ -141,8 +141,8 @@ func writeOn(intact writeFunc) writeFunc {
 // writtenByAnother puts the value without the tie to the session that the entry had.
 func writtenByAnother(w *world, s *patched) writeFunc {
 	convert := ofAnother(w, s)
-	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-		_, err := convert(ctx, line, driver.Joined{Place: own}, own.Mode, value)
+	return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+		_, err := convert(ctx, queue, driver.Joined{Place: own}, own.Mode, value)
 		return err
 	}
 }
@@ -150,24 +150,24 @@ func writtenByAnother(w *world, s *patched) writeFunc {
 // writeByKey writes for whomever the entry belongs to.
 func writeByKey(w *world, s *patched, intact writeFunc) writeFunc {
 	w.open.Store(s.ID(), s.session)
-	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-		for _, x := range w.svc.Snapshot(line) {
+	return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+		for _, x := range w.svc.Snapshot(queue) {
 			if owner, ok := w.open.Load(x.Session); ok && x.Key == own.Key {
-				return owner.(session).Write(ctx, line, x.Place, value)
+				return owner.(session).Write(ctx, queue, x.Place, value)
 			}
 		}
-		return intact(ctx, line, own, value)
+		return intact(ctx, queue, own, value)
 	}
 }
 
 func writeLater(w *world, s *patched, intact writeFunc) writeFunc {
-	return func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-		err := intact(ctx, line, own, value)
+	return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+		err := intact(ctx, queue, own, value)
 		later(err, func(ctx context.Context) {
-			if x, there := w.standing(line, own.ID); there {
-				_ = intact(ctx, line, x.Place, value)
+			if x, there := w.standing(queue, own.ID); there {
+				_ = intact(ctx, queue, x.Place, value)
 			} else {
-				_, _ = s.session.Join(ctx, line, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
+				_, _ = s.session.Join(ctx, queue, driver.Contender{ID: own.ID, Mode: own.Mode, Value: value})
 			}
 		})
 		return err

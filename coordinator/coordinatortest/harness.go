@@ -173,8 +173,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// line names a line that nobody else uses, in this run or any other.
-func (e *env) line() driver.Line { return driver.Line("m/" + newID()) }
+// queue names a queue that nobody else uses, in this run or any other.
+func (e *env) queue() driver.Queue { return driver.Queue("m/" + newID()) }
 
 func newID() string {
 	var b [16]byte
@@ -191,7 +191,7 @@ func contender() driver.Contender {
 // Start and TTL are required.
 type Harness struct {
 	// Start begins one case and returns the service and its levers. It may return
-	// the same service each time, since every case uses lines of its own. It runs inside
+	// the same service each time, since every case uses queues of its own. It runs inside
 	// the Bubble; what it opens is closed by t.Cleanup.
 	Start func(t *testing.T) Service
 
@@ -242,7 +242,7 @@ type Service struct {
 	Expire func(ctx context.Context, s driver.Session) error
 
 	// Remove deletes the entry of a place as an operator would; its session lives on.
-	Remove func(ctx context.Context, line driver.Line, p driver.Place) error
+	Remove func(ctx context.Context, queue driver.Queue, p driver.Place) error
 
 	// Restart stops the service and starts it again with its data.
 	Restart func(ctx context.Context) error
@@ -477,24 +477,24 @@ func (l lacking) Error() string {
 	return fmt.Sprintf("not checked: the driver has no %s", l.capability)
 }
 
-func (l lacking) Follow(context.Context, driver.Line, driver.Place, driver.Place) (bool, error) {
+func (l lacking) Follow(context.Context, driver.Queue, driver.Place, driver.Place) (bool, error) {
 	panic(l)
 }
 
-func (l lacking) Pass(context.Context, driver.Line, driver.Place) error { panic(l) }
+func (l lacking) Pass(context.Context, driver.Queue, driver.Place) error { panic(l) }
 
-func (l lacking) Convert(context.Context, driver.Line, driver.Joined, string, []byte) (driver.Place, error) {
+func (l lacking) Convert(context.Context, driver.Queue, driver.Joined, string, []byte) (driver.Place, error) {
 	panic(l)
 }
 
-func (l lacking) Write(context.Context, driver.Line, driver.Place, []byte) error { panic(l) }
+func (l lacking) Write(context.Context, driver.Queue, driver.Place, []byte) error { panic(l) }
 
-func (l lacking) Head(context.Context, driver.Line, driver.Version) (driver.Head, error) { panic(l) }
+func (l lacking) Head(context.Context, driver.Queue, driver.Version) (driver.Head, error) { panic(l) }
 
-func (l lacking) WatchQueue(context.Context, driver.Line, func([]driver.Place) bool) error { panic(l) }
+func (l lacking) WatchQueue(context.Context, driver.Queue, func([]driver.Place) bool) error { panic(l) }
 
-func (l lacking) Check(context.Context, driver.Line, string, driver.Token) error { panic(l) }
+func (l lacking) Check(context.Context, driver.Queue, string, driver.Token) error { panic(l) }
 
-func (l lacking) Remove(context.Context, driver.Line, string, driver.Token) error { panic(l) }
+func (l lacking) Remove(context.Context, driver.Queue, string, driver.Token) error { panic(l) }
 
-func (l lacking) Lines(context.Context) ([]driver.Line, error) { panic(l) }
+func (l lacking) Queues(context.Context) ([]driver.Queue, error) { panic(l) }

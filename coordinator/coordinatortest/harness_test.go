@@ -55,8 +55,8 @@ func (w *world) service() Service {
 			}
 			return nil
 		},
-		Remove: func(_ context.Context, line driver.Line, p driver.Place) error {
-			if !w.svc.Remove(line, p.ID) {
+		Remove: func(_ context.Context, queue driver.Queue, p driver.Place) error {
+			if !w.svc.Remove(queue, p.ID) {
 				return errors.New("no such entry")
 			}
 			return nil

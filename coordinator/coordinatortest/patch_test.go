@@ -29,12 +29,12 @@ func (d *patchedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Ses
 }
 
 type (
-	convertFunc   = func(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error)
-	followFunc    = func(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error)
-	writeFunc     = func(ctx context.Context, line driver.Line, own driver.Place, value []byte) error
-	headFunc      = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error)
-	recordFunc    = func(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error)
-	setRecordFunc = func(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error)
+	convertFunc   = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error)
+	followFunc    = func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error)
+	writeFunc     = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error
+	headFunc      = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error)
+	recordFunc    = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error)
+	setRecordFunc = func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error)
 )
 
 // patched is a session with some methods replaced; nil leaves a method as it is.
@@ -50,18 +50,18 @@ type patched struct {
 	record     recordFunc
 	setRecord  setRecordFunc
 	renew      func(ctx context.Context) error
-	join       func(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error)
-	ahead      func(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error)
-	watch      func(ctx context.Context, line driver.Line, places []driver.Place) error
+	join       func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error)
+	ahead      func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error)
+	watch      func(ctx context.Context, queue driver.Queue, places []driver.Place) error
 	follow     followFunc
-	watchQueue func(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error
-	leave      func(ctx context.Context, line driver.Line, own driver.Place) error
-	pass       func(ctx context.Context, line driver.Line, own driver.Place) error
-	forget     func(ctx context.Context, line driver.Line, id string) error
-	check      func(ctx context.Context, line driver.Line, key string, token driver.Token) error
-	remove     func(ctx context.Context, line driver.Line, key string, token driver.Token) error
-	lines      func(ctx context.Context) ([]driver.Line, error)
-	list       func(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error)
+	watchQueue func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error
+	leave      func(ctx context.Context, queue driver.Queue, own driver.Place) error
+	pass       func(ctx context.Context, queue driver.Queue, own driver.Place) error
+	forget     func(ctx context.Context, queue driver.Queue, id string) error
+	check      func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error
+	remove     func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error
+	queues     func(ctx context.Context) ([]driver.Queue, error)
+	list       func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error)
 	close      func(ctx context.Context) error
 }
 
@@ -105,123 +105,123 @@ func (s *patched) Renew(ctx context.Context) error {
 	return s.session.Renew(ctx)
 }
 
-func (s *patched) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (s *patched) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 	if s.join != nil {
-		return s.join(ctx, line, c)
+		return s.join(ctx, queue, c)
 	}
-	return s.session.Join(ctx, line, c)
+	return s.session.Join(ctx, queue, c)
 }
 
-func (s *patched) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (s *patched) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	if s.ahead != nil {
-		return s.ahead(ctx, line, own)
+		return s.ahead(ctx, queue, own)
 	}
-	return s.session.Ahead(ctx, line, own)
+	return s.session.Ahead(ctx, queue, own)
 }
 
-func (s *patched) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+func (s *patched) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	if s.watch != nil {
-		return s.watch(ctx, line, places)
+		return s.watch(ctx, queue, places)
 	}
-	return s.session.Watch(ctx, line, places...)
+	return s.session.Watch(ctx, queue, places...)
 }
 
-func (s *patched) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+func (s *patched) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 	if s.follow != nil {
-		return s.follow(ctx, line, own, ahead)
+		return s.follow(ctx, queue, own, ahead)
 	}
-	return s.session.Follow(ctx, line, own, ahead)
+	return s.session.Follow(ctx, queue, own, ahead)
 }
 
-func (s *patched) WatchQueue(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+func (s *patched) WatchQueue(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
 	if s.watchQueue != nil {
-		return s.watchQueue(ctx, line, show)
+		return s.watchQueue(ctx, queue, show)
 	}
-	return s.session.WatchQueue(ctx, line, show)
+	return s.session.WatchQueue(ctx, queue, show)
 }
 
-func (s *patched) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+func (s *patched) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	if s.convert != nil {
-		return s.convert(ctx, line, own, mode, value)
+		return s.convert(ctx, queue, own, mode, value)
 	}
-	return s.session.Convert(ctx, line, own, mode, value)
+	return s.session.Convert(ctx, queue, own, mode, value)
 }
 
-func (s *patched) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+func (s *patched) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 	if s.write != nil {
-		return s.write(ctx, line, own, value)
+		return s.write(ctx, queue, own, value)
 	}
-	return s.session.Write(ctx, line, own, value)
+	return s.session.Write(ctx, queue, own, value)
 }
 
-func (s *patched) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s *patched) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	if s.leave != nil {
-		return s.leave(ctx, line, own)
+		return s.leave(ctx, queue, own)
 	}
-	return s.session.Leave(ctx, line, own)
+	return s.session.Leave(ctx, queue, own)
 }
 
-func (s *patched) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s *patched) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	if s.pass != nil {
-		return s.pass(ctx, line, own)
+		return s.pass(ctx, queue, own)
 	}
-	return s.session.Pass(ctx, line, own)
+	return s.session.Pass(ctx, queue, own)
 }
 
-func (s *patched) Forget(ctx context.Context, line driver.Line, id string) error {
+func (s *patched) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if s.forget != nil {
-		return s.forget(ctx, line, id)
+		return s.forget(ctx, queue, id)
 	}
-	return s.session.Forget(ctx, line, id)
+	return s.session.Forget(ctx, queue, id)
 }
 
-func (s *patched) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+func (s *patched) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
 	if s.check != nil {
-		return s.check(ctx, line, key, token)
+		return s.check(ctx, queue, key, token)
 	}
-	return s.session.Check(ctx, line, key, token)
+	return s.session.Check(ctx, queue, key, token)
 }
 
-func (s *patched) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+func (s *patched) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
 	if s.remove != nil {
-		return s.remove(ctx, line, key, token)
+		return s.remove(ctx, queue, key, token)
 	}
-	return s.session.Remove(ctx, line, key, token)
+	return s.session.Remove(ctx, queue, key, token)
 }
 
-func (s *patched) Lines(ctx context.Context) ([]driver.Line, error) {
-	if s.lines != nil {
-		return s.lines(ctx)
+func (s *patched) Queues(ctx context.Context) ([]driver.Queue, error) {
+	if s.queues != nil {
+		return s.queues(ctx)
 	}
-	return s.session.Lines(ctx)
+	return s.session.Queues(ctx)
 }
 
-func (s *patched) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+func (s *patched) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	if s.list != nil {
-		return s.list(ctx, line, limit)
+		return s.list(ctx, queue, limit)
 	}
-	return s.session.List(ctx, line, limit)
+	return s.session.List(ctx, queue, limit)
 }
 
-func (s *patched) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+func (s *patched) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 	if s.head != nil {
-		return s.head(ctx, line, known)
+		return s.head(ctx, queue, known)
 	}
-	return s.session.Head(ctx, line, known)
+	return s.session.Head(ctx, queue, known)
 }
 
-func (s *patched) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+func (s *patched) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
 	if s.record != nil {
-		return s.record(ctx, line, known)
+		return s.record(ctx, queue, known)
 	}
-	return s.session.Record(ctx, line, known)
+	return s.session.Record(ctx, queue, known)
 }
 
-func (s *patched) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+func (s *patched) SetRecord(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 	if s.setRecord != nil {
-		return s.setRecord(ctx, line, value, known)
+		return s.setRecord(ctx, queue, value, known)
 	}
-	return s.session.SetRecord(ctx, line, value, known)
+	return s.session.SetRecord(ctx, queue, value, known)
 }
 
 func (s *patched) Close(ctx context.Context) error {

@@ -207,11 +207,11 @@ func (g *group) wait(patience time.Duration) bool {
 }
 
 // subject is what a session can follow from state to state: the first entry of
-// a line, or its record. The clauses for the two are the same where the cases
+// a queue, or its record. The clauses for the two are the same where the cases
 // are.
 type subject struct {
 	call string // "Head" or "Record"
-	read func(ctx context.Context, s session, line driver.Line, known driver.Version) (state, error)
+	read func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error)
 	// set gives it a value, through the session ahead in a duel.
 	set func(ctx context.Context, d *duel, value string) error
 }
@@ -223,22 +223,22 @@ type state struct {
 
 var headSubject = subject{
 	call: "Head",
-	read: func(ctx context.Context, s session, line driver.Line, known driver.Version) (state, error) {
-		head, err := s.Head(ctx, line, known)
+	read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error) {
+		head, err := s.Head(ctx, queue, known)
 		return state{string(head.Value), head.Version}, err
 	},
 	set: func(ctx context.Context, d *duel, value string) error {
-		return d.ahead.Write(ctx, d.line, d.first.Place, []byte(value))
+		return d.ahead.Write(ctx, d.queue, d.first.Place, []byte(value))
 	},
 }
 
 var recordSubject = subject{
 	call: "Record",
-	read: func(ctx context.Context, s session, line driver.Line, known driver.Version) (state, error) {
-		record, err := s.Record(ctx, line, known)
+	read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error) {
+		record, err := s.Record(ctx, queue, known)
 		return state{string(record.Value), record.Version}, err
 	},
-	set: func(ctx context.Context, d *duel, value string) error { return overwrite(ctx, d.ahead, d.line, value) },
+	set: func(ctx context.Context, d *duel, value string) error { return overwrite(ctx, d.ahead, d.queue, value) },
 }
 
 // change sets it, and goes on while the service is unavailable.
@@ -247,8 +247,8 @@ func (x subject) change(e *env, d *duel, value string) {
 }
 
 // now reads the state without waiting for another.
-func (x subject) now(e *env, s session, line driver.Line) state {
-	got, err := x.read(e.soon(), s, line, driver.Any)
+func (x subject) now(e *env, s session, queue driver.Queue) state {
+	got, err := x.read(e.soon(), s, queue, driver.Any)
 	e.ok(err, x.call+" of any version")
 	return got
 }
@@ -259,7 +259,7 @@ func (x subject) duel(e *env) (*duel, driver.Version) {
 	x.change(e, d, "old")
 	var now state
 	e.eventually(x.call+" shows what another session has written", func() bool {
-		now = x.now(e, d.behind, d.line)
+		now = x.now(e, d.behind, d.queue)
 		return now.value == "old"
 	})
 	return d, now.version
@@ -268,10 +268,10 @@ func (x subject) duel(e *env) (*duel, driver.Version) {
 // reach follows the subject from a known state until it has the value. It goes
 // on while the service is unavailable, as clause W4 wants package coordinator
 // to do.
-func (x subject) reach(e *env, s session, line driver.Line, known driver.Version, value string) *outcome {
+func (x subject) reach(e *env, s session, queue driver.Queue, known driver.Version, value string) *outcome {
 	return e.start(func() error {
 		for {
-			got, err := x.read(e.ctx, s, line, known)
+			got, err := x.read(e.ctx, s, queue, known)
 			switch {
 			case errors.Is(err, driver.ErrUnavailable):
 				if !sleep(e.ctx, e.Settle/20) {

@@ -12,63 +12,63 @@ import (
 )
 
 // join lets a new contender join.
-func (e *env) join(s session, line driver.Line) driver.Joined {
-	return e.joinAs(s, line, contender())
+func (e *env) join(s session, queue driver.Queue) driver.Joined {
+	return e.joinAs(s, queue, contender())
 }
 
-func (e *env) joinAs(s session, line driver.Line, c driver.Contender) driver.Joined {
-	j, err := s.Join(e.soon(), line, c)
+func (e *env) joinAs(s session, queue driver.Queue, c driver.Contender) driver.Joined {
+	j, err := s.Join(e.soon(), queue, c)
 	e.ok(err, "Join")
 	return j
 }
 
 // leave leaves, which must succeed.
-func (e *env) leave(s session, line driver.Line, p driver.Place) {
-	e.ok(s.Leave(e.soon(), line, p), "Leave")
+func (e *env) leave(s session, queue driver.Queue, p driver.Place) {
+	e.ok(s.Leave(e.soon(), queue, p), "Leave")
 }
 
 // ahead returns the IDs ahead of a place.
-func (e *env) ahead(s session, line driver.Line, own driver.Place) []string {
-	return ids(e.view(s, line, own).Ahead)
+func (e *env) ahead(s session, queue driver.Queue, own driver.Place) []string {
+	return ids(e.view(s, queue, own).Ahead)
 }
 
-func (e *env) view(s session, line driver.Line, own driver.Place) driver.View {
-	view, err := s.Ahead(e.soon(), line, own)
+func (e *env) view(s session, queue driver.Queue, own driver.Place) driver.View {
+	view, err := s.Ahead(e.soon(), queue, own)
 	e.ok(err, "Ahead")
 	return view
 }
 
 // list returns all entries.
-func (e *env) list(s session, line driver.Line) []driver.Entry {
-	entries, err := s.List(e.soon(), line, 0)
+func (e *env) list(s session, queue driver.Queue) []driver.Entry {
+	entries, err := s.List(e.soon(), queue, 0)
 	e.ok(err, "List")
 	return entries
 }
 
-// standing returns the IDs of a line in order.
-func (e *env) standing(s session, line driver.Line) []string {
-	return entryIDs(e.list(s, line))
+// standing returns the IDs of a queue in order.
+func (e *env) standing(s session, queue driver.Queue) []string {
+	return entryIDs(e.list(s, queue))
 }
 
-// stands waits until a line, seen by any session, has exactly these contenders in this order. It
+// stands waits until a queue, seen by any session, has exactly these contenders in this order. It
 // waits because no clause makes one session's view as new as another's writes.
-func (e *env) stands(s session, line driver.Line, want ...string) {
+func (e *env) stands(s session, queue driver.Queue, want ...string) {
 	var got []string
 	for end := time.Now().Add(e.Patience); ; time.Sleep(e.Settle / 20) {
-		if got = e.standing(s, line); slices.Equal(got, want) {
+		if got = e.standing(s, queue); slices.Equal(got, want) {
 			return
 		}
 		if time.Now().After(end) {
-			e.fail("contenders "+sprint(want), "after %v the line has %s", e.Patience, sprint(got))
+			e.fail("contenders "+sprint(want), "after %v the queue has %s", e.Patience, sprint(got))
 		}
 	}
 }
 
-// keeps checks that a line has exactly these contenders after things have settled.
-func (e *env) keeps(s session, line driver.Line, want ...string) {
+// keeps checks that a queue has exactly these contenders after things have settled.
+func (e *env) keeps(s session, queue driver.Queue, want ...string) {
 	e.settle()
-	if got := e.standing(s, line); !slices.Equal(got, want) {
-		e.fail("contenders "+sprint(want), "the line has %s", sprint(got))
+	if got := e.standing(s, queue); !slices.Equal(got, want) {
+		e.fail("contenders "+sprint(want), "the queue has %s", sprint(got))
 	}
 }
 
@@ -128,10 +128,10 @@ func (e *env) ends(o *outcome, d time.Duration, what string) error {
 
 // watch starts a Watch and lets it reach the service. It goes on while the
 // service is unavailable, as clause W4 wants package coordinator to do.
-func (e *env) watch(s session, line driver.Line, places ...driver.Place) *outcome {
+func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outcome {
 	o := e.start(func() error {
 		for {
-			err := s.Watch(e.ctx, line, places...)
+			err := s.Watch(e.ctx, queue, places...)
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
 				return err
 			}
@@ -196,17 +196,17 @@ func sprint(list []string) string {
 }
 
 // convert converts, which must succeed, and returns own with its new place.
-func (e *env) convert(s session, line driver.Line, own driver.Joined, mode, value string) driver.Joined {
-	place, err := s.Convert(e.soon(), line, own, mode, []byte(value))
+func (e *env) convert(s session, queue driver.Queue, own driver.Joined, mode, value string) driver.Joined {
+	place, err := s.Convert(e.soon(), queue, own, mode, []byte(value))
 	e.ok(err, "Convert")
 	return e.converted(own, place, mode)
 }
 
 // convertUntil converts as package coordinator does: again while the outcome is unknown.
-func (e *env) convertUntil(s session, line driver.Line, own driver.Joined, mode, value string) driver.Joined {
+func (e *env) convertUntil(s session, queue driver.Queue, own driver.Joined, mode, value string) driver.Joined {
 	var place driver.Place
 	e.ok(e.again(func(ctx context.Context) (err error) {
-		place, err = s.Convert(ctx, line, own, mode, []byte(value))
+		place, err = s.Convert(ctx, queue, own, mode, []byte(value))
 		return err
 	}), "Convert, repeated while the service is unavailable")
 	return e.converted(own, place, mode)
@@ -225,30 +225,30 @@ func (e *env) converted(own driver.Joined, place driver.Place, mode string) driv
 }
 
 // write writes, which must succeed.
-func (e *env) write(s session, line driver.Line, own driver.Place, value string) {
-	e.ok(s.Write(e.soon(), line, own, []byte(value)), "Write")
+func (e *env) write(s session, queue driver.Queue, own driver.Place, value string) {
+	e.ok(s.Write(e.soon(), queue, own, []byte(value)), "Write")
 }
 
 // writeUntil writes as package coordinator does.
-func (e *env) writeUntil(s session, line driver.Line, own driver.Place, value string) {
-	e.ok(e.again(func(ctx context.Context) error { return s.Write(ctx, line, own, []byte(value)) }),
+func (e *env) writeUntil(s session, queue driver.Queue, own driver.Place, value string) {
+	e.ok(e.again(func(ctx context.Context) error { return s.Write(ctx, queue, own, []byte(value)) }),
 		"Write, repeated while the service is unavailable")
 }
 
 // shows waits until a list, read by any session, has this entry in the second
 // place: behind that of another session.
-func (e *env) shows(s session, line driver.Line, own driver.Joined, value string) {
-	e.eventually(fmt.Sprintf("the second in line is %+v with token %d and value %.20q", own.Place, own.Token, value),
+func (e *env) shows(s session, queue driver.Queue, own driver.Joined, value string) {
+	e.eventually(fmt.Sprintf("the second in the queue is %+v with token %d and value %.20q", own.Place, own.Token, value),
 		func() bool {
-			entries := e.list(s, line)
+			entries := e.list(s, queue)
 			return len(entries) > 1 && sameEntry(entries[1], own, value)
 		})
 }
 
 // showsNow checks the same of a list that must be current: the session has done
 // the latest change itself.
-func (e *env) showsNow(s session, line driver.Line, at int, own driver.Joined, value string) {
-	entries := e.list(s, line)
+func (e *env) showsNow(s session, queue driver.Queue, at int, own driver.Joined, value string) {
+	entries := e.list(s, queue)
 	if len(entries) <= at || !sameEntry(entries[at], own, value) {
 		e.fail(fmt.Sprintf("number %d is %+v with token %d and value %.20q", at+1, own.Place, own.Token, value),
 			"the session that has done it lists %s", sprintEntries(entries))
@@ -268,21 +268,21 @@ func sprintEntries(entries []driver.Entry) string {
 }
 
 // head returns the first entry at once.
-func (e *env) head(s session, line driver.Line) driver.Head {
-	head, err := s.Head(e.soon(), line, driver.Any)
+func (e *env) head(s session, queue driver.Queue) driver.Head {
+	head, err := s.Head(e.soon(), queue, driver.Any)
 	e.ok(err, "Head of any version")
 	return head
 }
 
 // record returns the record at once.
-func (e *env) record(s session, line driver.Line) driver.Record {
-	record, err := s.Record(e.soon(), line, driver.Any)
+func (e *env) record(s session, queue driver.Queue) driver.Record {
+	record, err := s.Record(e.soon(), queue, driver.Any)
 	e.ok(err, "Record of any version")
 	return record
 }
 
-func (e *env) setRecord(s session, line driver.Line, value string, known driver.Version) driver.Version {
-	version, err := s.SetRecord(e.soon(), line, []byte(value), known)
+func (e *env) setRecord(s session, queue driver.Queue, value string, known driver.Version) driver.Version {
+	version, err := s.SetRecord(e.soon(), queue, []byte(value), known)
 	e.ok(err, "SetRecord")
 	if version == 0 || version == driver.Any || version == known {
 		e.fail("the version of a record that is there", "SetRecord over version %d returned version %d", known, version)
@@ -292,30 +292,30 @@ func (e *env) setRecord(s session, line driver.Line, value string, known driver.
 
 // setRecordUntil gives the record a value, whatever it was before, also while
 // the outcome is unknown.
-func (e *env) setRecordUntil(s session, line driver.Line, value string) {
-	e.ok(e.again(func(ctx context.Context) error { return overwrite(ctx, s, line, value) }),
+func (e *env) setRecordUntil(s session, queue driver.Queue, value string) {
+	e.ok(e.again(func(ctx context.Context) error { return overwrite(ctx, s, queue, value) }),
 		"Record and SetRecord, repeated while the service is unavailable")
 }
 
 // overwrite gives the record a value. Its own lost work is stale news, and found by the next look.
-func overwrite(ctx context.Context, s session, line driver.Line, value string) error {
+func overwrite(ctx context.Context, s session, queue driver.Queue, value string) error {
 	for {
-		record, err := s.Record(ctx, line, driver.Any)
+		record, err := s.Record(ctx, queue, driver.Any)
 		if err != nil || string(record.Value) == value {
 			return err
 		}
-		if _, err = s.SetRecord(ctx, line, []byte(value), record.Version); !errors.Is(err, driver.ErrStale) {
+		if _, err = s.SetRecord(ctx, queue, []byte(value), record.Version); !errors.Is(err, driver.ErrStale) {
 			return err
 		}
 	}
 }
 
 // catchUp makes the views of s as new as all that was done before: by Watch it is told of a leaving
-// that came later (V1). Nobody else may be waiting for anything in the line.
-func (e *env) catchUp(s, other session, line driver.Line) {
-	passing := e.join(other, line)
-	e.leave(other, line, passing.Place)
-	e.ok(e.again(func(ctx context.Context) error { return s.Watch(ctx, line, passing.Place) }),
+// that came later (V1). Nobody else may be waiting for anything in the queue.
+func (e *env) catchUp(s, other session, queue driver.Queue) {
+	passing := e.join(other, queue)
+	e.leave(other, queue, passing.Place)
+	e.ok(e.again(func(ctx context.Context) error { return s.Watch(ctx, queue, passing.Place) }),
 		"Watch of a place that was left")
 }
 
@@ -332,26 +332,26 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 }
 
 // lostJoin joins behind another, with a reply that is lost. It returns the one
-// who stays. Without that one the line need not exist, and a driver may have to
+// who stays. Without that one the queue need not exist, and a driver may have to
 // make it first: then the lost reply is not that of the join.
-func (e *env) lostJoin(c Client, s, seer session, line driver.Line, x driver.Contender) (stays string) {
-	stays = e.join(seer, line).Place.ID
-	e.acquaint(s, line)
+func (e *env) lostJoin(c Client, s, seer session, queue driver.Queue, x driver.Contender) (stays string) {
+	stays = e.join(seer, queue).Place.ID
+	e.acquaint(s, queue)
 	e.lostReply(c,
-		func(ctx context.Context) error { _, err := s.Join(ctx, line, x); return err },
-		func() bool { return len(e.list(seer, line)) == 2 })
+		func(ctx context.Context) error { _, err := s.Join(ctx, queue, x); return err },
+		func() bool { return len(e.list(seer, queue)) == 2 })
 	return stays
 }
 
-// acquaint lets a session see that somebody is in a line. A driver may send
+// acquaint lets a session see that somebody is in a queue. A driver may send
 // another request to join one of which it does not know that, and a second one
 // when the first is refused.
-func (e *env) acquaint(s session, line driver.Line) {
-	e.leave(s, line, e.join(s, line).Place)
+func (e *env) acquaint(s session, queue driver.Queue) {
+	e.leave(s, queue, e.join(s, queue).Place)
 }
 
 // strand runs calls whose requests stay on the wire of a connection that the
-// client has lost. For a Join somebody must stand in the line, see lostJoin.
+// client has lost. For a Join somebody must stand in the queue, see lostJoin.
 func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 	c.Link.HoldRequests()
 	var running []*outcome

@@ -35,7 +35,7 @@ type Handoff interface {
 	// alone. W1 to W4 hold for it.
 	//
 	// N1: passed is true only if the place left by Pass. False says nothing.
-	Follow(ctx context.Context, line Line, own, ahead Place) (passed bool, err error)
+	Follow(ctx context.Context, queue Queue, own, ahead Place) (passed bool, err error)
 
 	// Pass is Leave of an entry that is the first in its queue and excludes all others. It
 	// notifies the contender that follows the entry. The clauses of Leave hold for it.
@@ -43,7 +43,7 @@ type Handoff interface {
 	// N3: What it leaves at the service is no contender: to all calls the queue is as if
 	// it were not there. It goes with this session at the latest, and when it is of no
 	// more use.
-	Pass(ctx context.Context, line Line, own Place) error
+	Pass(ctx context.Context, queue Queue, own Place) error
 }
 
 // Converter changes the mode of an entry in place.
@@ -56,17 +56,17 @@ type Converter interface {
 	// value. own is what Join returned, with the place that an earlier Convert
 	// returned, if there was one.
 	//
-	// M1: It happens in one step. ID, session, token and place in the line stay. A view
+	// M1: It happens in one step. ID, session, token and place in the queue stay. A view
 	// shows the old entry or the new one, never both and never neither.
 	//
 	// M2: To Watch, the old place has left.
 	//
-	// M3: When own is not in the line the error is ErrGone, and nothing is made. Calling
+	// M3: When own is not in the queue the error is ErrGone, and nothing is made. Calling
 	// again with the same arguments after an unknown outcome is safe: it returns the new
 	// place. A mode that own has already is ErrInvalid.
 	//
 	// M4: A conversion that is late makes nothing once the contender has left or was forgotten.
-	Convert(ctx context.Context, line Line, own Joined, mode string, value []byte) (Place, error)
+	Convert(ctx context.Context, queue Queue, own Joined, mode string, value []byte) (Place, error)
 }
 
 // Writer changes the value of an entry.
@@ -78,16 +78,16 @@ type Writer interface {
 	// P1: After nil, List and Head show the value, and no Write of this entry that was called
 	// before is applied any more. Calls for one entry do not overlap.
 	//
-	// P2: When own is not in the line the error is ErrGone, and nothing is made, also
+	// P2: When own is not in the queue the error is ErrGone, and nothing is made, also
 	// later.
-	Write(ctx context.Context, line Line, own Place, value []byte) error
+	Write(ctx context.Context, queue Queue, own Place, value []byte) error
 }
 
 // HeadWatcher follows the first entry of a queue.
 //
 // Without it, Baton reads the first entry once a second, and when Watch says that it has left.
 type HeadWatcher interface {
-	// Head waits until the first entry of the line is in another state than known, and
+	// Head waits until the first entry of the queue is in another state than known, and
 	// returns it. It returns at once if known is Any.
 	//
 	// H1: The state is at least as new as everything that this session finished before,
@@ -95,11 +95,11 @@ type HeadWatcher interface {
 	// skipped; the last is never missed, even over reconnects and compactions.
 	//
 	// H2: It waits for the first entry alone: the comings, goings and writes of
-	// others wake nobody. While the line is empty it waits for somebody to join.
+	// others wake nobody. While the queue is empty it waits for somebody to join.
 	//
 	// H3: When ctx ends it returns the context's error and leaves at the service at most one
 	// watch, which goes when what it watched changes. W4 holds for it too.
-	Head(ctx context.Context, line Line, known Version) (Head, error)
+	Head(ctx context.Context, queue Queue, known Version) (Head, error)
 }
 
 // QueueWatcher watches a whole queue. Many contenders of one session share the watch, instead
@@ -115,7 +115,7 @@ type QueueWatcher interface {
 	// Q1: Of several changes in a row all but the last may be skipped. The last is never
 	// missed, even over reconnects and compactions, and nothing that is older than what was
 	// shown before is shown after it. W3 and W4 hold for it.
-	WatchQueue(ctx context.Context, line Line, show func([]Place) bool) error
+	WatchQueue(ctx context.Context, queue Queue, show func([]Place) bool) error
 }
 
 // Operator is for people and for resources that check tokens.
@@ -123,23 +123,23 @@ type QueueWatcher interface {
 // Without it, a token is checked by a List, and to list the queues or to remove an entry is
 // ErrInvalid.
 type Operator interface {
-	// Check asks whether the entry with a key stands in the line with a token,
+	// Check asks whether the entry with a key stands in the queue with a token,
 	// whatever session it belongs to. Key and token may come from another
-	// process. It reads that one entry, however long the line is.
+	// process. It reads that one entry, however long the queue is.
 	//
-	// K1: nil means that the entry stood in the line, with that token, at some
+	// K1: nil means that the entry stood in the queue, with that token, at some
 	// moment after the call began.
 	//
 	// K2: ErrGone means that it did not: it was left, forgotten, converted or
-	// deleted, its session ended, or no entry of this line ever had that key
+	// deleted, its session ended, or no entry of this queue ever had that key
 	// and token, however odd they are.
-	Check(ctx context.Context, line Line, key string, token Token) error
+	Check(ctx context.Context, queue Queue, key string, token Token) error
 
-	// Remove removes exactly the entry with a key and token from the line,
+	// Remove removes exactly the entry with a key and token from the queue,
 	// whatever session it belongs to: the hand of an operator. Key and token
 	// may come from another process.
 	//
-	// X1: After nil the entry is gone, and the line goes on as if an operator
+	// X1: After nil the entry is gone, and the queue goes on as if an operator
 	// had deleted it at the service: whoever waits for it hears of a leaving
 	// that is no Pass, and to its own contender it is an entry that somebody
 	// else has removed.
@@ -147,20 +147,20 @@ type Operator interface {
 	// X2: ErrGone means that there was no such entry, as in K2, and that nothing was deleted.
 	//
 	// X3: Calling Remove again after an unknown outcome is safe; the second call may say ErrGone.
-	Remove(ctx context.Context, line Line, key string, token Token) error
+	Remove(ctx context.Context, queue Queue, key string, token Token) error
 
-	// Lines returns the lines in which somebody stands, each once and in no
+	// Queues returns the queues in which somebody stands, each once and in no
 	// order. It reads them one after the other, and so shows several moments.
 	// No request reads values, or more than one listing or a bounded part of
 	// one.
 	//
-	// E1: A line in which somebody stood during all of the call is there,
+	// E1: A queue in which somebody stood during all of the call is there,
 	// whatever session that is of.
 	//
-	// E2: A line in which nobody stood at any moment of the call is not there,
+	// E2: A queue in which nobody stood at any moment of the call is not there,
 	// whatever the service keeps of it: a record, an empty place, what was left
 	// by Pass.
-	Lines(ctx context.Context) ([]Line, error)
+	Queues(ctx context.Context) ([]Queue, error)
 }
 
 // Revoker lets other clients of a foreign layout ask a holder to give up.
@@ -168,7 +168,7 @@ type Operator interface {
 // Without it, waiting for such a request is ErrInvalid.
 type Revoker interface {
 	// Revoked waits until somebody has asked the contender of own to give up.
-	// When own is not in the line the error is ErrGone, and in a line without
+	// When own is not in the queue the error is ErrGone, and in a queue without
 	// such requests ErrInvalid. W3 and W4 hold for it.
-	Revoked(ctx context.Context, line Line, own Place) error
+	Revoked(ctx context.Context, queue Queue, own Place) error
 }

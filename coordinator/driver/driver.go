@@ -36,7 +36,7 @@ import (
 )
 
 // Token is a fencing token: the service's own number for one grant. Tokens of
-// one line rise strictly in the order in which contenders joined it, for as
+// one queue rise strictly in the order in which contenders joined it, for as
 // long as the service keeps its data. It is etcd's create revision and
 // ZooKeeper's czxid. Tokens are compared as numbers, and are a BIGINT to
 // databases.
@@ -55,15 +55,15 @@ func ParseToken(s string) (Token, error) {
 	return 0, fmt.Errorf("%w: token %.20q; want a positive decimal number of 64 bits", ErrInvalid, s)
 }
 
-// Line is the opaque name of one line: "kind/name", each part of it made of
-// unreserved URL characters and percent escapes, never empty, "." or "..". Lines
+// Queue is the opaque name of one queue: "kind/name", each part of it made of
+// unreserved URL characters and percent escapes, never empty, "." or "..". Queues
 // are told apart by the whole string only; "m/a" and "m/a%2Fb" have
 // nothing in common.
-type Line string
+type Queue string
 
-// Contender is one attempt to stand in a line.
+// Contender is one attempt to stand in a queue.
 type Contender struct {
-	// ID tells this contender from all others of the line: 16 to 32 lower-case
+	// ID tells this contender from all others of the queue: 16 to 32 lower-case
 	// hex digits, chosen at random by the coordinator, which does not use it
 	// again, unless the session is a Recycler.
 	ID string
@@ -73,14 +73,14 @@ type Contender struct {
 	// Value is shown by List. It is at most 64 KiB, and is not written to any
 	// more, also after the call.
 	Value []byte
-	// Alone asks to join only if the line is empty. See J6.
+	// Alone asks to join only if the queue is empty. See J6.
 	Alone bool
-	// Follows asks for Nearest, and lets whoever comes next have it. All contenders of a line
+	// Follows asks for Nearest, and lets whoever comes next have it. All contenders of a queue
 	// that has followers set it. See J8.
 	Follows bool
 	// Again says that an earlier Join with this ID may have been applied.
 	Again bool
-	// Record asks to join only if the line's record has this version, unless it is
+	// Record asks to join only if the queue's record has this version, unless it is
 	// zero. See J7.
 	Record Version
 }
@@ -92,7 +92,7 @@ type Version int64
 // Any stands for knowing nothing, in place of the version that a caller knows.
 const Any Version = -1
 
-// Place is a contender's place in a line, as one view of the line shows it.
+// Place is a contender's place in a queue, as one view of the queue shows it.
 type Place struct {
 	// Key is the driver's own handle of the entry. It is never used for another
 	// entry.
@@ -110,13 +110,13 @@ type Joined struct {
 	// nobody is ahead. False says nothing.
 	First bool
 	// Nearest is who stood directly ahead, if the service could say so without
-	// reading the line. See J8.
+	// reading the queue. See J8.
 	Nearest Place
 }
 
-// View is what a contender sees of its line.
+// View is what a contender sees of its queue.
 type View struct {
-	// Ahead are the places ahead of its own, first in line first.
+	// Ahead are the places ahead of its own, first in the queue first.
 	Ahead []Place
 	// Last is true when the view shows nobody behind.
 	Last bool
@@ -129,14 +129,14 @@ type Entry struct {
 	Value []byte
 }
 
-// Head is the first entry of a line in one of its states. That of an empty line is zero.
+// Head is the first entry of a queue in one of its states. That of an empty queue is zero.
 type Head struct {
 	Entry
 	Version Version
 }
 
-// Record is a value that belongs to a line itself. It outlives contenders and sessions. A
-// line that has none shows a zero one.
+// Record is a value that belongs to a queue itself. It outlives contenders and sessions. A
+// queue that has none shows a zero one.
 type Record struct {
 	Value   []byte
 	Version Version
@@ -202,16 +202,16 @@ type Session interface {
 	// not be closed while the service cannot be reached.
 	Done() <-chan struct{}
 
-	// Join puts a contender at the end of the line, as an entry that the service
+	// Join puts a contender at the end of the queue, as an entry that the service
 	// removes when the session ends.
 	//
-	// J1: The order of a line is the order in which the service applied the joins,
+	// J1: The order of a queue is the order in which the service applied the joins,
 	// and tokens rise strictly in that order, over sessions, clients and restarts.
 	//
-	// J2: Join with an ID that stands in the line already (Again is set) returns that
+	// J2: Join with an ID that stands in the queue already (Again is set) returns that
 	// entry with its token. One ID never has two entries.
 	//
-	// J3: Of the contenders in a line, exactly the first may see First.
+	// J3: Of the contenders in a queue, exactly the first may see First.
 	//
 	// J4: When Join fails with any error but ErrTaken and ErrStale, the entry may or may not
 	// be there, now or later. The coordinator then calls Join again with Again set,
@@ -220,35 +220,35 @@ type Session interface {
 	// J5: A session that is over at the service can no longer join: ErrSessionLost, and
 	// nothing is left behind.
 	//
-	// J6: With Alone set and the line not empty, Join returns ErrTaken, leaves
+	// J6: With Alone set and the queue not empty, Join returns ErrTaken, leaves
 	// no entry and no watch, and wakes nobody.
 	//
-	// J7: With Record set and the line's record in another version at the moment of
+	// J7: With Record set and the queue's record in another version at the moment of
 	// joining, Join returns ErrStale, leaves no entry and no watch, and wakes nobody. With
 	// Alone set as well and both against it, it may be either error.
 	//
 	// J8: Nearest is zero, or the place of one who had joined before own, with
 	// no contender of Baton between the two when own joined. It may have left
-	// since. It costs the same however long the line is: a driver that would
-	// have to read the line leaves it zero.
-	Join(ctx context.Context, line Line, c Contender) (Joined, error)
+	// since. It costs the same however long the queue is: a driver that would
+	// have to read the queue leaves it zero.
+	Join(ctx context.Context, queue Queue, c Contender) (Joined, error)
 
-	// Ahead shows the line as it was at one moment, from where own stands.
+	// Ahead shows the queue as it was at one moment, from where own stands.
 	//
 	// V1: The view is at least as new as own's join and as anything that this
 	// session was told before by Watch. It may show a contender who has left since;
 	// it never lacks one that stands ahead.
 	//
-	// V2: When own is no longer in the line the error is ErrGone, or ErrSessionLost. A place
-	// that was converted is not in the line.
+	// V2: When own is no longer in the queue the error is ErrGone, or ErrSessionLost. A place
+	// that was converted is not in the queue.
 	//
 	// V3: Last is true only if nobody stood behind own at the moment that the view shows.
 	//
-	// V4: With the zero Place for own it shows the whole line, as if own came next, at least as new
+	// V4: With the zero Place for own it shows the whole queue, as if own came next, at least as new
 	// as everything that this session finished before. Last is true.
-	Ahead(ctx context.Context, line Line, own Place) (View, error)
+	Ahead(ctx context.Context, queue Queue, own Place) (View, error)
 
-	// Watch waits until at least one of the places has left the line.
+	// Watch waits until at least one of the places has left the queue.
 	//
 	// W1: It returns nil once the service has shown that one of them is gone: because
 	// it was left, forgotten, converted or deleted, or because its session ended. If one is gone
@@ -259,13 +259,13 @@ type Session interface {
 	// goings of others wake nobody.
 	//
 	// W3: When ctx ends it returns the context's error and leaves at the service at
-	// most one watch for each place, which goes when the place does, or one for the line,
-	// which goes when the line changes.
+	// most one watch for each place, which goes when the place does, or one for the queue,
+	// which goes when the queue changes.
 	//
 	// W4: ErrSessionLost when the service says that this session is over;
 	// ErrUnavailable when the service cannot be reached or a quorum is missing, and the
 	// coordinator tries again.
-	Watch(ctx context.Context, line Line, places ...Place) error
+	Watch(ctx context.Context, queue Queue, places ...Place) error
 
 	// Leave removes exactly the entry of own.
 	//
@@ -276,7 +276,7 @@ type Session interface {
 	//
 	// L3: Calling Leave again after an unknown outcome is safe; the second call may
 	// say ErrGone.
-	Leave(ctx context.Context, line Line, own Place) error
+	Leave(ctx context.Context, queue Queue, own Place) error
 
 	// Forget makes sure that no entry of a contender of this session is left, and that
 	// none appears later.
@@ -285,18 +285,18 @@ type Session interface {
 	// still be applied, even if its request is still under way. Forgetting an ID
 	// that never joined is not an error.
 	//
-	// F2: Other contenders of the same session and line keep their places; a Join of
+	// F2: Other contenders of the same session and queue keep their places; a Join of
 	// theirs that is under way may fail with ErrUnavailable.
-	Forget(ctx context.Context, line Line, id string) error
+	Forget(ctx context.Context, queue Queue, id string) error
 
-	// List reads the first limit entries of a line with their values, all of them if
-	// limit is 0, in order. Entries that went while it read are left out. A line
+	// List reads the first limit entries of a queue with their values, all of them if
+	// limit is 0, in order. Entries that went while it read are left out. A queue
 	// that nobody ever joined is empty, not an error.
 	//
 	// S1: The list is at least as new as everything that this session finished before.
-	List(ctx context.Context, line Line, limit int) ([]Entry, error)
+	List(ctx context.Context, queue Queue, limit int) ([]Entry, error)
 
-	// Record waits until the line's record is in another version than known, and
+	// Record waits until the queue's record is in another version than known, and
 	// returns it. It returns at once if known is Any.
 	//
 	// D1: The record is at least as new as everything that this session finished
@@ -304,18 +304,18 @@ type Session interface {
 	//
 	// D2: When ctx ends it returns the context's error and leaves at the service at most one
 	// watch, which goes when what it watched changes. W4 holds for it too.
-	Record(ctx context.Context, line Line, known Version) (Record, error)
+	Record(ctx context.Context, queue Queue, known Version) (Record, error)
 
-	// SetRecord writes the line's record if its version is known, and returns the new
+	// SetRecord writes the queue's record if its version is known, and returns the new
 	// version. The value has 1 byte to 64 KiB. A zero version means that there must be no record.
 	//
 	// D3: With another version, Any included, the error is ErrStale, and
 	// nothing is written. When the same call is repeated after an unknown
 	// outcome, ErrStale may also mean that the first one was applied.
 	//
-	// D4: A record is no contender: a line with a record and nobody in it is empty.
+	// D4: A record is no contender: a queue with a record and nobody in it is empty.
 	// A record stays when contenders leave and sessions end.
-	SetRecord(ctx context.Context, line Line, value []byte, known Version) (Version, error)
+	SetRecord(ctx context.Context, queue Queue, value []byte, known Version) (Version, error)
 
 	// Close ends the session.
 	//

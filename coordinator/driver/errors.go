@@ -11,13 +11,13 @@ var (
 	// ErrSessionLost: the session is over at the service and all it held is gone.
 	ErrSessionLost = errors.New("session lost")
 
-	// ErrGone: the entry is not in the line.
+	// ErrGone: the entry is not in the queue.
 	ErrGone = errors.New("entry is gone")
 
-	// ErrTaken: the line is not empty, and the contender asked to be alone.
+	// ErrTaken: the queue is not empty, and the contender asked to be alone.
 	ErrTaken = errors.New("taken")
 
-	// ErrStale: the line's record has another version than the caller knows.
+	// ErrStale: the queue's record has another version than the caller knows.
 	ErrStale = errors.New("stale version")
 
 	// ErrRefused: the service answered and said no: no permission, no space, bad

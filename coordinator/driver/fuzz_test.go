@@ -81,21 +81,21 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
-// FuzzLine: the line of a name gives the name back, and no other line does.
-func FuzzLine(f *testing.F) {
+// FuzzLine: the queue of a name gives the name back, and no other queue does.
+func FuzzQueue(f *testing.F) {
 	for _, name := range []string{"a", "a/b", "a%2Fb", "%", "", "ü \x00\xff", "..", "~-_."} {
 		f.Add("mutex", name, "mutex/"+name)
 	}
 	f.Fuzz(func(t *testing.T, kind, name, other string) {
-		line := driver.NewLine(kind, name)
-		if strings.Trim(string(line[len(kind):]), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%/") != "" ||
-			strings.Count(string(line[len(kind):]), "/") != 1 {
-			t.Errorf("%q", line)
+		queue := driver.NewQueue(kind, name)
+		if strings.Trim(string(queue[len(kind):]), "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%/") != "" ||
+			strings.Count(string(queue[len(kind):]), "/") != 1 {
+			t.Errorf("%q", queue)
 		}
-		if k, n, ok := line.Split(); !strings.Contains(kind, "/") && (k != kind || n != name || !ok) {
-			t.Errorf("%q of %q, %q gives %q, %q, %t", line, kind, name, k, n, ok)
+		if k, n, ok := queue.Split(); !strings.Contains(kind, "/") && (k != kind || n != name || !ok) {
+			t.Errorf("%q of %q, %q gives %q, %q, %t", queue, kind, name, k, n, ok)
 		}
-		if k, n, ok := driver.Line(other).Split(); ok && driver.NewLine(k, n) != driver.Line(other) || !ok && (k != "" || n != "") {
+		if k, n, ok := driver.Queue(other).Split(); ok && driver.NewQueue(k, n) != driver.Queue(other) || !ok && (k != "" || n != "") {
 			t.Errorf("%q gives %q, %q, %t", other, k, n, ok)
 		}
 	})

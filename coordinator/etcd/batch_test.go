@@ -112,26 +112,26 @@ func (r *road) untilStill(t *testing.T) {
 	until(t, "nothing under way", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		return c.underWay == 0 && c.waiting() == 0 && len(c.lines) == 0
+		return c.underWay == 0 && c.waiting() == 0 && len(c.queues) == 0
 	})
 }
 
 type arrival struct {
-	line   driver.Line
+	queue  driver.Queue
 	x      driver.Contender
 	joined driver.Joined
 	err    error
 }
 
-// join begins to join the lines.
-func (r *road) join(ctx context.Context, lines ...driver.Line) <-chan arrival {
-	out := make(chan arrival, len(lines))
-	for _, line := range lines {
+// join begins to join the queues.
+func (r *road) join(ctx context.Context, queues ...driver.Queue) <-chan arrival {
+	out := make(chan arrival, len(queues))
+	for _, queue := range queues {
 		go func() {
 			x := contender()
 			x.Follows = true
-			j, err := r.s.Join(ctx, line, x)
-			out <- arrival{line, x, j, err}
+			j, err := r.s.Join(ctx, queue, x)
+			out <- arrival{queue, x, j, err}
 		}()
 	}
 	return out
@@ -144,7 +144,7 @@ func (r *road) leave(t *testing.T, all []arrival) <-chan error {
 	r.close()
 	left := make(chan error, len(all))
 	for _, a := range all {
-		go func() { left <- r.s.Pass(t.Context(), a.line, a.joined.Place) }()
+		go func() { left <- r.s.Pass(t.Context(), a.queue, a.joined.Place) }()
 	}
 	r.untilHeard(t, mostUnderWay)
 	r.untilWaiting(t, len(all)-mostUnderWay)
@@ -154,11 +154,11 @@ func (r *road) leave(t *testing.T, all []arrival) <-chan error {
 // fill lets as many be under way that others wait.
 func (r *road) fill(t *testing.T) <-chan arrival {
 	t.Helper()
-	var lines []driver.Line
+	var queues []driver.Queue
 	for i := range mostUnderWay {
-		lines = append(lines, driver.Line(fmt.Sprintf("mutex/ahead%d", i)))
+		queues = append(queues, driver.Queue(fmt.Sprintf("mutex/ahead%d", i)))
 	}
-	out := r.join(t.Context(), lines...)
+	out := r.join(t.Context(), queues...)
 	r.untilHeard(t, mostUnderWay)
 	return out
 }
@@ -170,7 +170,7 @@ func take(t *testing.T, n int, from <-chan arrival) (all []arrival) {
 		select {
 		case a := <-from:
 			if a.err != nil {
-				t.Fatalf("%s: %v", a.line, a.err)
+				t.Fatalf("%s: %v", a.queue, a.err)
 			}
 			all = append(all, a)
 		case <-late:
@@ -180,14 +180,14 @@ func take(t *testing.T, n int, from <-chan arrival) (all []arrival) {
 	return all
 }
 
-func someLines(n int) (lines []driver.Line) {
+func someQueues(n int) (queues []driver.Queue) {
 	for i := range n {
-		lines = append(lines, driver.Line(fmt.Sprintf("mutex/line%d", i)))
+		queues = append(queues, driver.Queue(fmt.Sprintf("mutex/line%d", i)))
 	}
-	return lines
+	return queues
 }
 
-// entries counts those of the lines.
+// entries counts those of the queues.
 func (r *road) entries() (n int) {
 	r.f.fake.mu.Lock()
 	defer r.f.fake.mu.Unlock()
@@ -204,13 +204,13 @@ func TestThoseWhoWaitGoTogether(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
 	const n = mostInBatch + 8
-	rest := r.join(t.Context(), someLines(n)...)
+	rest := r.join(t.Context(), someQueues(n)...)
 	r.untilWaiting(t, n)
 	r.open()
 	all := slices.Concat(take(t, mostUnderWay, ahead), take(t, n, rest))
 	for _, a := range all {
 		if !a.joined.First || a.joined.Token == 0 {
-			t.Errorf("%s: %+v", a.line, a.joined)
+			t.Errorf("%s: %+v", a.queue, a.joined)
 		}
 	}
 	if sizes := r.sizes(); r.entries() != len(all) || len(sizes) != mostUnderWay+2 || slices.Max(sizes) != mostInBatch {
@@ -231,19 +231,19 @@ func TestThoseWhoWaitGoTogether(t *testing.T) {
 	r.untilStill(t)
 }
 
-// TestOneOfALineWaits: two joins of one line in one transaction would both find it empty. Others do not wait for nothing.
-func TestOneOfALineWaits(t *testing.T) {
+// TestOneOfALineWaits: two joins of one queue in one transaction would both find it empty. Others do not wait for nothing.
+func TestOneOfAQueueWaits(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
 	const n = 5
-	rest := r.join(t.Context(), append(slices.Repeat([]driver.Line{line}, n), "mutex/other")...)
+	rest := r.join(t.Context(), append(slices.Repeat([]driver.Queue{queue}, n), "mutex/other")...)
 	r.untilHeard(t, mostUnderWay+n-1)
 	r.untilWaiting(t, 2)
 	r.open()
 	take(t, mostUnderWay, ahead)
 	first, tokens := 0, make(map[driver.Token]bool)
 	for _, a := range take(t, n+1, rest) {
-		if a.line == line {
+		if a.queue == queue {
 			tokens[a.joined.Token] = true
 			if a.joined.First {
 				first++
@@ -251,21 +251,21 @@ func TestOneOfALineWaits(t *testing.T) {
 		}
 	}
 	if first != 1 || len(tokens) != n {
-		t.Errorf("%d are first in line, with %d tokens", first, len(tokens))
+		t.Errorf("%d are first in the queue, with %d tokens", first, len(tokens))
 	}
 	r.untilStill(t)
 }
 
 // TestDeletesOfALineGoTogether, as of permits, of which one name has many.
-func TestDeletesOfALineGoTogether(t *testing.T) {
+func TestDeletesOfAQueueGoTogether(t *testing.T) {
 	r := newRoad(t)
 	r.open()
 	var all []arrival
 	for range mostUnderWay + 10 {
 		x := contender()
-		j, err := r.s.Join(t.Context(), line, x)
+		j, err := r.s.Join(t.Context(), queue, x)
 		check(t, err)
-		all = append(all, arrival{line, x, j, err})
+		all = append(all, arrival{queue, x, j, err})
 	}
 	left := r.leave(t, all)
 	r.open()
@@ -283,7 +283,7 @@ func TestWhoGivesUpWhileWaitingIsNotSent(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	rest := r.join(ctx, line)
+	rest := r.join(ctx, queue)
 	r.untilWaiting(t, 1)
 	cancel()
 	if a := <-rest; !errors.Is(a.err, context.Canceled) {
@@ -306,7 +306,7 @@ func TestWhoGivesUpInABatchLeavesItToOthers(t *testing.T) {
 			ahead := r.fill(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			gone := r.join(ctx, someLines(2)...)
+			gone := r.join(ctx, someQueues(2)...)
 			r.untilWaiting(t, 2)
 			var rest <-chan arrival
 			if others {
@@ -358,13 +358,13 @@ func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 		return nil
 	}
 	ahead := r.fill(t)
-	rest := r.join(t.Context(), append(someLines(3), "mutex/secret")...)
+	rest := r.join(t.Context(), append(someQueues(3), "mutex/secret")...)
 	r.untilWaiting(t, 4)
 	r.open()
 	take(t, mostUnderWay, ahead)
 	for range 4 {
-		if a := <-rest; (a.line == "mutex/secret") != errors.Is(a.err, driver.ErrRefused) || a.err == nil && !a.joined.First {
-			t.Errorf("%s: %+v, %v", a.line, a.joined, a.err)
+		if a := <-rest; (a.queue == "mutex/secret") != errors.Is(a.err, driver.ErrRefused) || a.err == nil && !a.joined.First {
+			t.Errorf("%s: %+v, %v", a.queue, a.joined, a.err)
 		}
 	}
 	r.untilStill(t)
@@ -387,19 +387,19 @@ func TestReplyOfABatchIsLost(t *testing.T) {
 		return rpctypes.ErrGRPCTimeout
 	}
 	ahead := r.fill(t)
-	rest := r.join(t.Context(), someLines(3)...)
+	rest := r.join(t.Context(), someQueues(3)...)
 	r.untilWaiting(t, 3)
 	r.open()
 	take(t, mostUnderWay, ahead)
 	for range 3 {
 		a := <-rest
 		if !errors.Is(a.err, driver.ErrUnavailable) {
-			t.Fatalf("%s: %v", a.line, a.err)
+			t.Fatalf("%s: %v", a.queue, a.err)
 		}
 		a.x.Again = true
-		j, err := r.s.Join(t.Context(), a.line, a.x)
+		j, err := r.s.Join(t.Context(), a.queue, a.x)
 		if err != nil || !j.First {
-			t.Errorf("%s: %+v, %v", a.line, j, err)
+			t.Errorf("%s: %+v, %v", a.queue, j, err)
 		}
 	}
 	if n := r.entries(); n != mostUnderWay+3 {
@@ -415,8 +415,8 @@ func TestNobodyWaitsForASilentMember(t *testing.T) {
 	r.batcher().patience = 20 * time.Millisecond
 	stuck := r.gate(nil)
 	for range 2 { // the timer is set again
-		for _, a := range take(t, 3, r.join(t.Context(), someLines(3)...)) {
-			check(t, r.s.Pass(t.Context(), a.line, a.joined.Place))
+		for _, a := range take(t, 3, r.join(t.Context(), someQueues(3)...)) {
+			check(t, r.s.Pass(t.Context(), a.queue, a.joined.Place))
 		}
 	}
 	close(stuck)
@@ -428,7 +428,7 @@ func TestNobodyWaitsForASilentMember(t *testing.T) {
 func TestMetadataGoesAlone(t *testing.T) {
 	r := newRoad(t)
 	ahead := r.fill(t)
-	rest := r.join(metadata.AppendToOutgoingContext(t.Context(), "trace", "1"), line)
+	rest := r.join(metadata.AppendToOutgoingContext(t.Context(), "trace", "1"), queue)
 	r.untilHeard(t, mostUnderWay+1)
 	r.open()
 	take(t, mostUnderWay, ahead)

@@ -46,7 +46,7 @@ const (
 // they are read again for each connection, so that a renewed certificate is
 // used. servername is the name to look for in the servers' certificates instead
 // of the host's. dial-timeout (2s) bounds one attempt to connect to one member.
-// layout says how lines are laid out: native (the default), or as a client does
+// layout says how queues are laid out: native (the default), or as a client does
 // with which they are shared, see [Layout].
 //
 // Open reads the files but does not talk to the service; the first session does that. It

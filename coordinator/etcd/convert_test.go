@@ -14,7 +14,7 @@ import (
 
 func convert(t *testing.T, s *session, own driver.Joined, mode string) driver.Place {
 	t.Helper()
-	p, err := s.Convert(t.Context(), line, own, mode, []byte("as "+mode))
+	p, err := s.Convert(t.Context(), queue, own, mode, []byte("as "+mode))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestConvertIsOneStep(t *testing.T) {
 	if place != want || place.Key == own.Place.Key {
 		t.Errorf("got %+v, want %+v", place, want)
 	}
-	entries, err := s.List(t.Context(), line, 0)
+	entries, err := s.List(t.Context(), queue, 0)
 	if err != nil || len(entries) != 2 || entries[0].Place != place ||
 		entries[0].Token != own.Token || string(entries[0].Value) != "as y" {
 		t.Errorf("%+v, %v", entries, err)
@@ -61,14 +61,14 @@ func TestConvertIsOneStep(t *testing.T) {
 	own.Place = place
 	result = watch(t.Context(), other, own.Place)
 	f.watching(t, 1, "/mutex/")
-	if err := s.Leave(t.Context(), line, own.Place); err != nil {
+	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 		t.Error(err)
 	}
 	if err := told(t, result); err != nil {
 		t.Error(err)
 	}
 	if got := ids(t, s); len(got) != 1 {
-		t.Errorf("line %q", got)
+		t.Errorf("queue %q", got)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestConvertAgainAfterALostReply(t *testing.T) {
 	s := open(t, f, c)
 	own := join(t, s, contender())
 	f.loseReply()
-	if _, err := s.Convert(t.Context(), line, own, "y", nil); !errors.Is(err, driver.ErrUnavailable) {
+	if _, err := s.Convert(t.Context(), queue, own, "y", nil); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	place := convert(t, s, own, "y")
@@ -86,12 +86,12 @@ func TestConvertAgainAfterALostReply(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	// Another mode is not what was asked for before.
-	if _, err := s.Convert(t.Context(), line, own, "z", nil); !errors.Is(err, driver.ErrGone) {
+	if _, err := s.Convert(t.Context(), queue, own, "z", nil); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("from the old place: %v", err)
 	}
 	own.Place = place
-	_ = s.Leave(t.Context(), line, place)
-	if _, err := s.Convert(t.Context(), line, own, "x", nil); !errors.Is(err, driver.ErrGone) {
+	_ = s.Leave(t.Context(), queue, place)
+	if _, err := s.Convert(t.Context(), queue, own, "x", nil); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("after leaving: %v", err)
 	}
 	if len(f.kvs) != 1 {
@@ -108,10 +108,10 @@ func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	earlier := own.Place
 	own.Place = convert(t, s, own, "x")
 	own.Place = convert(t, s, own, "y")
-	if err := s.Leave(t.Context(), line, earlier); !errors.Is(err, driver.ErrGone) {
+	if err := s.Leave(t.Context(), queue, earlier); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("Leave of the earlier entry = %v", err)
 	}
-	if err := s.Leave(t.Context(), line, own.Place); err != nil {
+	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 		t.Errorf("Leave = %v", err)
 	}
 }
@@ -119,25 +119,25 @@ func TestLeaveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 // M4: the request arrives after the contender was converted otherwise, has left, was forgotten, or closed its session.
 func TestLateConversionMakesNothing(t *testing.T) {
 	for name, end := range map[string]func(s *session, own driver.Joined) error{
-		"leave":  func(s *session, own driver.Joined) error { return s.Leave(t.Context(), line, own.Place) },
-		"forget": func(s *session, own driver.Joined) error { return s.Forget(t.Context(), line, own.Place.ID) },
+		"leave":  func(s *session, own driver.Joined) error { return s.Leave(t.Context(), queue, own.Place) },
+		"forget": func(s *session, own driver.Joined) error { return s.Forget(t.Context(), queue, own.Place.ID) },
 		"close":  func(s *session, _ driver.Joined) error { return s.Close(t.Context()) },
 		"convert": func(s *session, own driver.Joined) (err error) {
-			own.Place, err = s.Convert(t.Context(), line, own, "z", nil)
-			return errors.Join(err, s.Leave(t.Context(), line, own.Place))
+			own.Place, err = s.Convert(t.Context(), queue, own, "z", nil)
+			return errors.Join(err, s.Leave(t.Context(), queue, own.Place))
 		},
 	} {
 		f, c := newFake(t)
 		s := open(t, f, c)
 		own := join(t, s, contender())
-		late := delay(f, func() { _, _ = s.Convert(t.Context(), line, own, "y", nil) })
+		late := delay(f, func() { _, _ = s.Convert(t.Context(), queue, own, "y", nil) })
 		if err := end(s, own); err != nil {
 			t.Fatal(err)
 		}
 		late(t)
 		for key := range f.kvs {
 			if key != s.sentinel.key {
-				t.Errorf("%s: a ghost in the line: %s", name, key)
+				t.Errorf("%s: a ghost in the queue: %s", name, key)
 			}
 		}
 	}
@@ -166,19 +166,19 @@ func TestConvertRefusesWhatIsNotItsOwn(t *testing.T) {
 	elsewhere := own
 	elsewhere.Token++
 	for name, call := range map[string]func() (driver.Place, error){
-		"no mode":       func() (driver.Place, error) { return s.Convert(t.Context(), line, own, "", nil) },
-		"long mode":     func() (driver.Place, error) { return s.Convert(t.Context(), line, own, "12345678901234567", nil) },
-		"same mode":     func() (driver.Place, error) { return s.Convert(t.Context(), line, own, "x", nil) },
-		"another token": func() (driver.Place, error) { return s.Convert(t.Context(), line, elsewhere, "y", nil) },
+		"no mode":       func() (driver.Place, error) { return s.Convert(t.Context(), queue, own, "", nil) },
+		"long mode":     func() (driver.Place, error) { return s.Convert(t.Context(), queue, own, "12345678901234567", nil) },
+		"same mode":     func() (driver.Place, error) { return s.Convert(t.Context(), queue, own, "x", nil) },
+		"another token": func() (driver.Place, error) { return s.Convert(t.Context(), queue, elsewhere, "y", nil) },
 	} {
 		if p, err := call(); !errors.Is(err, driver.ErrInvalid) || p != (driver.Place{}) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
 	for name, call := range map[string]func() (driver.Place, error){
-		"another session": func() (driver.Place, error) { return other.Convert(t.Context(), line, own, "y", nil) },
-		"another line":    func() (driver.Place, error) { return s.Convert(t.Context(), "mutex/y", own, "y", nil) },
-		"nothing":         func() (driver.Place, error) { return s.Convert(t.Context(), line, driver.Joined{}, "y", nil) },
+		"another session": func() (driver.Place, error) { return other.Convert(t.Context(), queue, own, "y", nil) },
+		"another queue":   func() (driver.Place, error) { return s.Convert(t.Context(), "mutex/y", own, "y", nil) },
+		"nothing":         func() (driver.Place, error) { return s.Convert(t.Context(), queue, driver.Joined{}, "y", nil) },
 	} {
 		if p, err := call(); !errors.Is(err, driver.ErrGone) || p != (driver.Place{}) {
 			t.Errorf("%s: %v, %v", name, p, err)
@@ -189,7 +189,7 @@ func TestConvertRefusesWhatIsNotItsOwn(t *testing.T) {
 		_, _ = c.Revoke(ctx, s.lease)
 		return nil
 	}
-	if _, err := s.Convert(t.Context(), line, own, "y", nil); !errors.Is(err, driver.ErrSessionLost) {
+	if _, err := s.Convert(t.Context(), queue, own, "y", nil); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("lost session: %v", err)
 	}
 }
@@ -207,19 +207,19 @@ func TestConvertedStillStands(t *testing.T) {
 	}
 	alone := contender()
 	alone.Alone = true
-	if _, err := s.Join(t.Context(), line, alone); !errors.Is(err, driver.ErrTaken) {
+	if _, err := s.Join(t.Context(), queue, alone); !errors.Is(err, driver.ErrTaken) {
 		t.Errorf("alone behind a converted entry: %v", err)
 	}
 	if join(t, s, contender()).First {
 		t.Error("first behind a converted entry")
 	}
-	if err := s.Forget(t.Context(), line, me.ID); err != nil {
+	if err := s.Forget(t.Context(), queue, me.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(t, s); len(got) != 1 || got[0] == me.ID {
-		t.Errorf("line %q", got)
+		t.Errorf("queue %q", got)
 	}
-	if err := s.Leave(t.Context(), line, own.Place); !errors.Is(err, driver.ErrGone) {
+	if err := s.Leave(t.Context(), queue, own.Place); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leaving after being forgotten: %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func TestWatchOnConvertedPlaces(t *testing.T) {
 	f.watching(t, 1, "/mutex/")
 	other := join(t, s, contender())
 	other.Place = convert(t, s, other, "z")
-	if err := s.Write(t.Context(), line, a.Place, []byte("w")); err != nil {
+	if err := s.Write(t.Context(), queue, a.Place, []byte("w")); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -258,7 +258,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	s := external.session
 	stays, leaves := join(t, s, contender()), join(t, s, contender())
 	stays.Place, leaves.Place = convert(t, s, stays, "y"), convert(t, s, leaves, "y")
-	if err := s.Leave(t.Context(), line, leaves.Place); err != nil {
+	if err := s.Leave(t.Context(), queue, leaves.Place); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(s.joins.mine); n != 2 { // one contender, before and after
@@ -277,7 +277,7 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	last := contender()
 	last.ID = "ffffffffffffffff" // in the order of the deletions
 	own := join(t, s, last)
-	late := delay(f, func() { _, _ = s.Convert(t.Context(), line, own, "y", nil) })
+	late := delay(f, func() { _, _ = s.Convert(t.Context(), queue, own, "y", nil) })
 	for range 150 {
 		join(t, s, contender())
 	}

@@ -10,7 +10,7 @@
 //
 // # Guarantees, and what is not guaranteed
 //
-// The order of a line is the order of etcd's create revisions, and the create
+// The order of a queue is the order of etcd's create revisions, and the create
 // revision of an entry is its fencing token. It rises for as long as the cluster keeps
 // its data: restoring a snapshot takes revisions back unless it is restored with
 // --bump-revision, and tokens with them.
@@ -35,32 +35,32 @@
 // # What it costs
 //
 //	Open       grant, one transaction, one watch
-//	Join       one transaction when the line is as this session found it lately: empty, or busy. One more when it is not, and
-//	           for one that is to be alone in a line with a tail or marks left over; one or two more when a Forget of the same
+//	Join       one transaction when the queue is as this session found it lately: empty, or busy. One more when it is not, and
+//	           for one that is to be alone in a queue with a tail or marks left over; one or two more when a Forget of the same
 //	           session crossed it; one more for a refusal, unless it is to be alone
 //	Ahead      one serializable read, keys only
 //	Follow     one watch, on a stream that the client's watches share, and one read of the two keys after its creation
 //	Watch      one watch on the same stream, and one look at the key after
 //	           its creation unless nothing was written since the last Ahead; several places
-//	           take one watch on the line and one read of it
-//	WatchQueue one watch and one read, however often the line changes
+//	           take one watch on the queue and one read of it
+//	WatchQueue one watch and one read, however often the queue changes
 //	Convert    one transaction
 //	Write      one transaction; one more if the reply to an earlier one was lost
-//	Pass,      one delete for who joined an empty line, else one transaction, which makes or
+//	Pass,      one delete for who joined an empty queue, else one transaction, which makes or
 //	Leave      removes marks and the tail as well; one more for a Pass that etcd has no space for
 //	Forget     one transaction
 //	Check      one read of one key
 //	Remove     one transaction
-//	Lines      one read of 512 keys, keys only, and one more for each 512 further keys but those of a line that it has found already
+//	Queues      one read of 512 keys, keys only, and one more for each 512 further keys but those of a queue that it has found already
 //	List       one read; with a limit one more if marks use it up
-//	Head       one read, for which the member sorts the whole line; then, to wait, one watch and
+//	Head       one read, for which the member sorts the whole queue; then, to wait, one watch and
 //	           one look unless nothing was written in between, and one read when another entry is the first
 //	Record     one read; to wait, one watch before it
 //	SetRecord  one transaction
 //	Close      one revoke
 //
 // What Ahead, Head, List, a wait for several places and a Join that finds no
-// tail cost grows with the line.
+// tail cost grows with the queue.
 //
 // # One session
 //
@@ -73,7 +73,7 @@
 // mod revision, the session's epoch, guards every join: each compares it, and Forget
 // raises it, after which no join that is still on its way can be applied.
 //
-// # One line
+// # One queue
 //
 //	join ─► others are there? ─ no ─────────────────────────────────► first
 //	          │ yes: swap the tail, one key with the name of who came last
@@ -82,14 +82,14 @@
 //	          │                          └─ without ───────────────► look │
 //	          └─ it was not there ─────────────────────────────────► look ┘ ─► first
 //
-// Tail and marks are bound to leases, and are short cuts. Without them the line
+// Tail and marks are bound to leases, and are short cuts. Without them the queue
 // is read; to delete any of them is safe, to write one is not. See handover.go.
 //
 // With a client of its own, a session that has two requests under way, to join
-// lines that seem empty or to leave them, lets further ones wait, and sends
+// queues that seem empty or to leave them, lets further ones wait, and sends
 // them together in one transaction when the first of the two is answered, or
 // after a moment: see request.go. Their entries have one revision, each in a
-// line of its own. A request whose context has gRPC metadata to send goes
+// queue of its own. A request whose context has gRPC metadata to send goes
 // alone.
 //
 // A session that is Baton's own uses the names of contenders again, since
@@ -99,18 +99,18 @@
 //
 // # Records and converted entries
 //
-// A line's record is a key beside the line, without a lease: nobody removes it.
+// A queue's record is a key beside the queue, without a lease: nobody removes it.
 //
 // A conversion deletes the contender's key and makes another, whose name has
-// the place in the line that its create revision lacks. Views read both.
+// the place in the queue that its create revision lacks. Views read both.
 //
-// # Lines shared with other clients
+// # Queues shared with other clients
 //
-// With [Layout], or layout=concurrency in the URL, lines are those of etcd's
+// With [Layout], or layout=concurrency in the URL, queues are those of etcd's
 // package concurrency, and its mutexes and elections, etcdctl lock and etcdctl
 // elect, and the server's lock and election services stand in them too. Names
 // are theirs. A contender's key is named after its lease, so each further one
-// of a session in the same line gets a lease of its own, which Renew renews as
+// of a session in the same queue gets a lease of its own, which Renew renews as
 // well. There are no tails and marks, conversions and records. Join is one
 // transaction, Ahead one read with values, Follow a watch and a look for the
 // key ahead and, after driver.Settle, for its own; Leave and Forget are one
@@ -118,15 +118,15 @@
 // does not end in its lease makes Ahead fail with driver.ErrRefused and its
 // name. See docs/interop.md.
 //
-// # Lines under the native layout are Baton's alone
+// # Queues under the native layout are Baton's alone
 //
-// No other program may stand in a line under Baton's layout: not
+// No other program may stand in a queue under Baton's layout: not
 // concurrency.Mutex or Election, not etcdctl lock. A contender that is told of
-// the one directly ahead does not read the line, and is admitted past a key of
+// the one directly ahead does not read the queue, and is admitted past a key of
 // another program that stands between the two; the other program knows nothing
 // of converted entries and takes marks for contenders. Keys that others put
-// below a line are shown in listings, and waited for by those who happen to
-// read the line, but nobody may rely on that; those whose names end in "~" are
+// below a queue are shown in listings, and waited for by those who happen to
+// read the queue, but nobody may rely on that; those whose names end in "~" are
 // taken for marks, and may be deleted.
 //
 // # Package concurrency
@@ -157,7 +157,7 @@
 //	view.go      Ahead and List
 //	wait.go      Watch, Follow and WatchQueue
 //	entry.go     Convert, Write, Guard; state.go: Head and Record
-//	names.go     the names of keys; operator.go: Check, Examine, Lines, Remove
+//	names.go     the names of keys; operator.go: Check, Examine, Queues, Remove
 //	external.go  sessions on a lease that somebody else keeps
 //	foreign.go   queues shared with etcd's package concurrency
 package etcd

@@ -27,7 +27,7 @@ import (
 // sentinel, and between that and the last no entry may move to where the
 // deletions have been.
 func (s *session) Convert(
-	ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte,
+	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
 	if err := s.alive(); err != nil {
 		return driver.Place{}, err
@@ -35,11 +35,11 @@ func (s *session) Convert(
 	if !isMode(mode) {
 		return driver.Place{}, invalid("mode %q", mode)
 	}
-	old, err := s.own(line, own.Place)
+	old, err := s.own(queue, own.Place)
 	if err != nil {
 		return driver.Place{}, err
 	}
-	rank := s.keys.rank(line, old.entry)
+	rank := s.keys.rank(queue, old.entry)
 	switch {
 	case own.Token != driver.Token(rank):
 		return driver.Place{}, invalid("place %s with token %d", own.Place.Key, own.Token)
@@ -47,7 +47,7 @@ func (s *session) Convert(
 		return driver.Place{}, invalid("the entry has mode %q already", mode)
 	}
 	to := name{old.lease, old.id, mode, rank}
-	key := s.keys.line(line) + to.String()
+	key := s.keys.queue(queue) + to.String()
 	if err := s.joins.expect(converted(old.contender), s.alive); err != nil {
 		return driver.Place{}, err
 	}
@@ -63,7 +63,7 @@ func (s *session) Convert(
 		}
 		if e != (entry{}) {
 			s.writes.drop(old.contender)
-			return s.keys.place(line, e), nil
+			return s.keys.place(queue, e), nil
 		}
 	}
 	if err != nil {
@@ -71,13 +71,13 @@ func (s *session) Convert(
 	}
 	s.writes.drop(old.contender)
 	if resp.Succeeded {
-		return s.keys.place(line, entry{key, resp.Header.Revision}), nil
+		return s.keys.place(queue, entry{key, resp.Header.Revision}), nil
 	}
 	if err := s.judgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
 		return driver.Place{}, err
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
-		return s.keys.place(line, entry{key, kvs[0].CreateRevision}), nil
+		return s.keys.place(queue, entry{key, kvs[0].CreateRevision}), nil
 	}
 	return driver.Place{}, driver.ErrGone
 }
@@ -91,11 +91,11 @@ func (s *session) Convert(
 // request was applied without our hearing of it, this one is refused and sent
 // again with what the refusal told: each refusal is the doing of one earlier
 // call, so that ends.
-func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+func (s *session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	e, err := s.own(line, own)
+	e, err := s.own(queue, own)
 	if err != nil {
 		return err
 	}
@@ -184,11 +184,11 @@ func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 	if err := seq.Validate(); err != nil {
 		return clientv3.Cmp{}, err
 	}
-	line := driver.NewLine(seq.Kind, seq.Name)
-	base, ok := strings.CutSuffix(seq.Key[:strings.LastIndexByte(seq.Key, '/')+1], string(line)+"/")
+	queue := driver.NewQueue(seq.Kind, seq.Name)
+	base, ok := strings.CutSuffix(seq.Key[:strings.LastIndexByte(seq.Key, '/')+1], string(queue)+"/")
 	keys := layout{base: base}
-	e, found := keys.entry(line, driver.Place{Key: seq.Key})
-	if !ok || !found || base != "./" && !strings.HasSuffix(base, "/./") || isMark(e.key) || driver.Token(keys.rank(line, e)) != seq.Token {
+	e, found := keys.entry(queue, driver.Place{Key: seq.Key})
+	if !ok || !found || base != "./" && !strings.HasSuffix(base, "/./") || isMark(e.key) || driver.Token(keys.rank(queue, e)) != seq.Token {
 		return clientv3.Cmp{}, invalid("sequencer %q is not of an etcd", seq)
 	}
 	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev), nil

@@ -80,14 +80,14 @@ func (x *externalSession) Capabilities() driver.Capabilities {
 
 // Pass makes no handoff marker: the lease outlives the session, and with it the
 // marker.
-func (x *externalSession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return x.Leave(ctx, line, own)
+func (x *externalSession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return x.Leave(ctx, queue, own)
 }
 
 // Forget deletes the tail key too if it names the contender: the lease, with
 // which it would go, outlives the session.
-func (x *externalSession) Forget(ctx context.Context, line driver.Line, id string) error {
-	return x.forget(ctx, line, id, x.dropTail(x.keys.tail(line)))
+func (x *externalSession) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	return x.forget(ctx, queue, id, x.dropTail(x.keys.tail(queue)))
 }
 
 // Close leaves the lease.
@@ -129,8 +129,8 @@ func (x *externalSession) withdraw(ctx context.Context) error {
 	}
 }
 
-// dropTail deletes a line's tail if it names a contender of this lease. That is
-// safe at any time: whoever comes next reads the line.
+// dropTail deletes a queue's tail if it names a contender of this lease. That is
+// safe at any time: whoever comes next reads the queue.
 func (x *externalSession) dropTail(tail string) clientv3.Op {
 	mine := clientv3.Compare(clientv3.LeaseValue(tail), "=", int64(x.lease))
 	return clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{clientv3.OpDelete(tail)}, nil)

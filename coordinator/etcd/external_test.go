@@ -111,13 +111,13 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 		join(t, s, contender())
 	}
 	left := join(t, s, contender())
-	if err := s.Leave(t.Context(), line, left.Place); err != nil {
+	if err := s.Leave(t.Context(), queue, left.Place); err != nil {
 		t.Fatal(err)
 	}
 	taken, stale := contender(), contender()
 	taken.Alone, stale.Record = true, 1
 	for _, refused := range []driver.Contender{taken, stale} {
-		if _, err := s.Join(t.Context(), line, refused); err == nil {
+		if _, err := s.Join(t.Context(), queue, refused); err == nil {
 			t.Error("joined")
 		}
 	}
@@ -134,21 +134,21 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 	if got := ids(t, other); len(got) != 1 || got[0] != stays.Place.ID {
-		t.Errorf("line %q", got)
+		t.Errorf("queue %q", got)
 	}
 	if f.leases[s.lease] == 0 || f.kvs[s.sentinel.key] != nil {
 		t.Error("the lease is gone or the sentinel is left")
 	}
 }
 
-// The tails of lines in which an external session once stood are not remembered; those that name its contenders go with it, and others
+// The tails of queues in which an external session once stood are not remembered; those that name its contenders go with it, and others
 // stay.
 func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 	for name, forget := range map[string]bool{"forgotten": true, "standing": false} {
 		f, c := newFake(t)
 		external, other := openExternal(t, c), open(t, f, c)
 		s := external.session
-		follow := func(s *session, l driver.Line) driver.Joined {
+		follow := func(s *session, l driver.Queue) driver.Joined {
 			c := contender()
 			c.Follows = true
 			j, err := s.Join(t.Context(), l, c)
@@ -158,7 +158,7 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 			return j
 		}
 		const once, own, others = "mutex/once", "mutex/own", "mutex/others"
-		for _, l := range []driver.Line{once, own, others} {
+		for _, l := range []driver.Queue{once, own, others} {
 			follow(other, l)
 		}
 		if err := s.Leave(t.Context(), once, follow(s, once).Place); err != nil {

@@ -13,18 +13,18 @@ import (
 func TestFollowUntilTheWatchStands(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, r *ring, stands chan struct{}){
 		"the first has left": func(t *testing.T, r *ring, stands chan struct{}) {
-			check(t, r.a.Leave(t.Context(), line, r.first))
+			check(t, r.a.Leave(t.Context(), queue, r.first))
 			close(stands)
 			r.told(t, r.follow(t.Context()), outcome[bool]{})
 		},
 		"the first has left, with a mark": func(t *testing.T, r *ring, stands chan struct{}) {
-			check(t, r.a.Pass(t.Context(), line, r.first))
+			check(t, r.a.Pass(t.Context(), queue, r.first))
 			close(stands)
 			r.told(t, r.follow(t.Context()), outcome[bool]{got: true})
 		},
 		"the first leaves while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
 			end := r.follow(t.Context())
-			check(t, r.a.Leave(t.Context(), line, r.first))
+			check(t, r.a.Leave(t.Context(), queue, r.first))
 			r.waits(t, end)
 			close(stands)
 			r.told(t, end, outcome[bool]{})
@@ -42,8 +42,8 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 			leavesUnseen(t, r, stands, r.lag())
 		},
 		"the member at hand is behind both joins": func(t *testing.T, r *ring, stands chan struct{}) {
-			check(t, r.a.Leave(t.Context(), line, r.first))
-			check(t, r.b.Leave(t.Context(), line, r.second))
+			check(t, r.a.Leave(t.Context(), queue, r.first))
+			check(t, r.b.Leave(t.Context(), queue, r.second))
 			catchUp := r.lag()
 			r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
 			leavesUnseen(t, r, stands, catchUp)
@@ -56,7 +56,7 @@ func TestFollowUntilTheWatchStands(t *testing.T) {
 			r.opens = func() { <-again }
 			r.cut(true)
 			r.waits(t, end)
-			check(t, r.a.Leave(t.Context(), line, r.first))
+			check(t, r.a.Leave(t.Context(), queue, r.first))
 			close(again)
 			r.told(t, end, outcome[bool]{})
 		},
@@ -77,7 +77,7 @@ func leavesUnseen(t *testing.T, r *ring, stands chan struct{}, catchUp func()) {
 	end := r.follow(t.Context())
 	close(stands)
 	r.waits(t, end)
-	check(t, r.a.Leave(t.Context(), line, r.first))
+	check(t, r.a.Leave(t.Context(), queue, r.first))
 	r.waits(t, end)
 	catchUp()
 	r.told(t, end, outcome[bool]{})
@@ -107,8 +107,8 @@ func TestContendedQueueIsJoinedInOneRequest(t *testing.T) {
 		first := join(t, a, x)
 		var second driver.Joined
 		requests = f.sent(func() { second = join(t, b, y) })
-		check(t, a.Leave(t.Context(), line, first.Place))
-		check(t, b.Leave(t.Context(), line, second.Place))
+		check(t, a.Leave(t.Context(), queue, first.Place))
+		check(t, b.Leave(t.Context(), queue, second.Place))
 		return requests
 	}
 	for i, want := range []int{2, 1, 1} {
@@ -118,7 +118,7 @@ func TestContendedQueueIsJoinedInOneRequest(t *testing.T) {
 	}
 	for range 2 {
 		j := join(t, b, y)
-		check(t, b.Leave(t.Context(), line, j.Place))
+		check(t, b.Leave(t.Context(), queue, j.Place))
 	}
 	if n := meet(); n != 2 {
 		t.Errorf("%d requests after the queue was found empty", n)

@@ -28,9 +28,9 @@ import (
 // The key is bound to the lease, which its last part names in hex, and its
 // create revision is the order. A mutex shows nothing as the value, an election
 // what its candidate has to say. Mutexes and elections of one name are one
-// line.
+// queue.
 
-// The layouts of lines.
+// The layouts of queues.
 const (
 	// Native is Baton's own layout.
 	Native = "native"
@@ -38,12 +38,12 @@ const (
 	Concurrency = "concurrency"
 )
 
-// Layout says how lines are laid out: [Native], which is the default, or
+// Layout says how queues are laid out: [Native], which is the default, or
 // [Concurrency]. Under the latter the other client gets as its prefix, or lock
 // name, what Baton gets as the name: concurrency.NewMutex(s, "/locks/orders"),
 // etcdctl lock /locks/orders and mutex.New(c, "/locks/orders") exclude each
 // other. With a namespace that and a "/" come before it. See the package's
-// comment for what is different on such lines.
+// comment for what is different on such queues.
 func Layout(name string) Option {
 	return func(o *options) error {
 		if name != Native && name != Concurrency {
@@ -54,7 +54,7 @@ func Layout(name string) Option {
 	}
 }
 
-// host is a service whose lines are shared with others.
+// host is a service whose queues are shared with others.
 type host struct{ *service }
 
 var _ driver.Sharer = host{}
@@ -67,7 +67,7 @@ func newHost(s *service) host {
 	return host{s}
 }
 
-// Open starts a session whose lines are shared.
+// Open starts a session whose queues are shared.
 func (h host) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	s, err := h.service.Open(ctx, ttl)
 	if err != nil {
@@ -95,9 +95,9 @@ func (h host) SharedName(kind, name string) (string, error) {
 	return name, nil
 }
 
-// sharedName is what the name of a line was.
-func sharedName(line driver.Line) string {
-	_, escaped, _ := strings.Cut(string(line), "/")
+// sharedName is what the name of a queue was.
+func sharedName(queue driver.Queue) string {
+	_, escaped, _ := strings.Cut(string(queue), "/")
 	name, err := url.PathUnescape(escaped)
 	if err != nil {
 		return escaped
@@ -112,16 +112,16 @@ func (h host) SharedValue(_, _ string, payload []byte) ([]byte, error) { return 
 // bareHex writes a lease as package concurrency does.
 func bareHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%x", int64(lease)) }
 
-// ambiguous is the error for a line that has keys which none of the clients
+// ambiguous is the error for a queue that has keys which none of the clients
 // made that share it, nil if there are none.
 //
 // Package concurrency waits for any key below the name. One that is bound to no
 // lease stays until somebody deletes it, and one further below belongs to a
-// line of another name that lies in this one.
-func (l layout) ambiguous(line driver.Line, kvs ...*mvccpb.KeyValue) error {
+// queue of another name that lies in this one.
+func (l layout) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
 	var strays []string
 	for _, kv := range kvs {
-		if bare, _ := strings.CutPrefix(string(kv.Key), l.line(line)); kv.Lease == 0 || bare != bareHex(clientv3.LeaseID(kv.Lease)) {
+		if bare, _ := strings.CutPrefix(string(kv.Key), l.queue(queue)); kv.Lease == 0 || bare != bareHex(clientv3.LeaseID(kv.Lease)) {
 			strays = append(strays, fmt.Sprintf("%q", kv.Key))
 		}
 	}
@@ -130,11 +130,11 @@ func (l layout) ambiguous(line driver.Line, kvs ...*mvccpb.KeyValue) error {
 	}
 	slices.Sort(strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"etcd: line %q has keys that are no contender's, since they do not end in the lease that they are bound to: %s",
-		sharedName(line), strings.Join(strays, ", ")))
+		"etcd: queue %q has keys that are no contender's, since they do not end in the lease that they are bound to: %s",
+		sharedName(queue), strings.Join(strays, ", ")))
 }
 
-// foreignSession is a session whose lines are shared with etcd's package concurrency. It
+// foreignSession is a session whose queues are shared with etcd's package concurrency. It
 // has no tails and no marks, converts nothing and keeps no records. What it has
 // of session is the lease, the sentinel with its epoch, watches and reads.
 type foreignSession struct {
@@ -146,14 +146,14 @@ type foreignSession struct {
 const mostShown = 16
 
 // contender is the key of one who has a lease.
-func (g *foreignSession) contender(line driver.Line, l *lease) string {
-	return g.keys.line(line) + bareHex(l.id)
+func (g *foreignSession) contender(queue driver.Queue, l *lease) string {
+	return g.keys.queue(queue) + bareHex(l.id)
 }
 
-// Join writes the key in one transaction, which counts the line: whoever is
+// Join writes the key in one transaction, which counts the queue: whoever is
 // alone in it holds. The sentinel's epoch and what is done about requests that
 // are late are those of session.Join.
-func (g *foreignSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (g *foreignSession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 	switch {
 	case !isID(c.ID) || !isMode(c.Mode):
 		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
@@ -163,11 +163,11 @@ func (g *foreignSession) Join(ctx context.Context, line driver.Line, c driver.Co
 	if err := g.alive(); err != nil {
 		return driver.Joined{}, err
 	}
-	l, err := g.lease(ctx, line, c.ID)
+	l, err := g.lease(ctx, queue, c.ID)
 	if err != nil {
 		return driver.Joined{}, err
 	}
-	a := &entrance{Contender: c, line: line, lease: l.id, key: g.contender(line, l), fence: c.Again}
+	a := &entrance{Contender: c, queue: queue, lease: l.id, key: g.contender(queue, l), fence: c.Again}
 	call, err := g.joins.enter(a.key, g.alive)
 	if err != nil {
 		return driver.Joined{}, err
@@ -191,7 +191,7 @@ func (g *foreignSession) Join(ctx context.Context, line driver.Line, c driver.Co
 			if kind := kindOf(err); !errors.Is(kind, driver.ErrRefused) {
 				g.joins.lost(a.key, call, a.epoch)
 			} else if !c.Again {
-				g.release(line, c.ID, a.key)
+				g.release(queue, c.ID, a.key)
 			}
 			return driver.Joined{}, g.failed(ctx, err)
 		}
@@ -207,7 +207,7 @@ func (g *foreignSession) Join(ctx context.Context, line driver.Line, c driver.Co
 // entrance is one transaction of a foreignSession's Join.
 type entrance struct {
 	driver.Contender
-	line  driver.Line
+	queue driver.Queue
 	lease clientv3.LeaseID
 	key   string
 	epoch int64
@@ -217,18 +217,18 @@ type entrance struct {
 func (g *foreignSession) enter(ctx context.Context, a *entrance) (*clientv3.TxnResponse, error) {
 	absent := clientv3.Compare(clientv3.CreateRevision(a.key), "=", 0)
 	if a.Alone {
-		absent = clientv3.Compare(clientv3.CreateRevision(g.keys.line(a.line)).WithPrefix(), "=", 0)
+		absent = clientv3.Compare(clientv3.CreateRevision(g.keys.queue(a.queue)).WithPrefix(), "=", 0)
 	}
 	then := []clientv3.Op{
 		clientv3.OpPut(a.key, string(a.Value), clientv3.WithLease(a.lease)),
-		clientv3.OpGet(g.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithCountOnly()),
+		clientv3.OpGet(g.keys.queue(a.queue), clientv3.WithPrefix(), clientv3.WithCountOnly()),
 	}
 	var otherwise []clientv3.Op
 	if a.fence {
 		then, otherwise = append(then, g.raiseEpoch()), append(otherwise, g.raiseEpoch())
 	}
 	otherwise = append(otherwise, g.readSentinel(), clientv3.OpGet(a.key, clientv3.WithKeysOnly()),
-		clientv3.OpGet(g.keys.line(a.line), clientv3.WithPrefix(), clientv3.WithLimit(mostShown)))
+		clientv3.OpGet(g.keys.queue(a.queue), clientv3.WithPrefix(), clientv3.WithLimit(mostShown)))
 	resp, err := g.c.Txn(g.lead(ctx)).
 		If(clientv3.Compare(clientv3.ModRevision(g.sentinel.key), "=", a.epoch), absent).
 		Then(then...).Else(otherwise...).Commit()
@@ -238,7 +238,7 @@ func (g *foreignSession) enter(ctx context.Context, a *entrance) (*clientv3.TxnR
 	return resp, err
 }
 
-// joined is the outcome of an attempt that has made the key, or found it, in a line of so many.
+// joined is the outcome of an attempt that has made the key, or found it, in a queue of so many.
 func (g *foreignSession) joined(a *entrance, rev, count int64) driver.Joined {
 	p := driver.Place{Key: entry{a.key, rev}.handle(), ID: a.ID, Mode: a.Mode, Session: g.ID()}
 	return driver.Joined{Place: p, Token: driver.Token(rev), First: count == 1}
@@ -254,16 +254,16 @@ func (g *foreignSession) shutOut(a *entrance, ops []*pb.ResponseOp) (joined driv
 	}
 	epoch := modRevision(ops[0].GetResponseRange().Kvs)
 	g.joins.raise(epoch)
-	own, line := ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange()
+	own, inQueue := ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange()
 	switch {
 	case len(own) > 0 && a.Again:
-		return g.joined(a, own[0].CreateRevision, line.Count), false, nil
+		return g.joined(a, own[0].CreateRevision, inQueue.Count), false, nil
 	case len(own) > 0:
-		g.release(a.line, a.ID, a.key)
+		g.release(a.queue, a.ID, a.key)
 		return joined, false, driver.Wrap(driver.ErrRefused, errors.New("etcd: somebody else has made a key for the session's lease: "+a.key))
-	case a.Alone && line.Count > 0:
-		g.release(a.line, a.ID, a.key)
-		if err := g.keys.ambiguous(a.line, line.Kvs...); err != nil {
+	case a.Alone && inQueue.Count > 0:
+		g.release(a.queue, a.ID, a.key)
+		if err := g.keys.ambiguous(a.queue, inQueue.Kvs...); err != nil {
 			return joined, false, err
 		}
 		return joined, false, driver.ErrTaken
@@ -274,20 +274,20 @@ func (g *foreignSession) shutOut(a *entrance, ops []*pb.ResponseOp) (joined driv
 }
 
 // release drops what is remembered of a contender that has no key and cannot get one.
-func (g *foreignSession) release(line driver.Line, id, key string) {
+func (g *foreignSession) release(queue driver.Queue, id, key string) {
 	g.removed(key)
-	g.leases.free(line, id)
+	g.leases.free(queue, id)
 }
 
 // Ahead reads who came before own, as session.Ahead does.
-func (g *foreignSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (g *foreignSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	if err := g.alive(); err != nil {
 		return driver.View{}, err
 	}
 	opts := []clientv3.OpOption{clientv3.WithPrefix()} // keys alone would come without their leases
 	get := g.get
 	whole := own == driver.Place{}
-	me, ok := g.keys.entry(line, own)
+	me, ok := g.keys.entry(queue, own)
 	switch {
 	case !whole && !ok:
 		return driver.View{}, driver.ErrGone
@@ -297,11 +297,11 @@ func (g *foreignSession) Ahead(ctx context.Context, line driver.Line, own driver
 			return g.read(ctx, max(me.rev, g.seen.Load()), ops...)
 		}
 	}
-	r, err := get(ctx, clientv3.OpGet(g.keys.line(line), opts...))
+	r, err := get(ctx, clientv3.OpGet(g.keys.queue(queue), opts...))
 	if err != nil {
 		return driver.View{}, g.failed(ctx, err)
 	}
-	standing := g.keys.inOrder(line, r.kvs)
+	standing := g.keys.inOrder(queue, r.kvs)
 	i := len(standing)
 	if !whole {
 		i = slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == me.handle() })
@@ -309,7 +309,7 @@ func (g *foreignSession) Ahead(ctx context.Context, line driver.Line, own driver
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	if err := g.keys.ambiguous(line, r.kvs...); err != nil {
+	if err := g.keys.ambiguous(queue, r.kvs...); err != nil {
 		return driver.View{}, err
 	}
 	v := driver.View{Ahead: places(standing[:i]), Last: whole || r.count == int64(i)+1}
@@ -327,20 +327,20 @@ func (g *foreignSession) Capabilities() driver.Capabilities {
 
 // own finds out which key of this session a place names. The key itself does
 // not say whose contender it is.
-func (g *foreignSession) own(line driver.Line, p driver.Place) (mine, error) {
-	e, ok := g.keys.entry(line, p)
-	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {
+func (g *foreignSession) own(queue driver.Queue, p driver.Place) (mine, error) {
+	e, ok := g.keys.entry(queue, p)
+	if l := g.leases.find(queue, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(queue, l) != e.key {
 		return mine{}, driver.ErrGone
 	}
-	return mine{e, name{id: p.ID, lease: strings.TrimPrefix(e.key, g.keys.line(line)), mode: p.Mode}, e.key}, nil
+	return mine{e, name{id: p.ID, lease: strings.TrimPrefix(e.key, g.keys.queue(queue)), mode: p.Mode}, e.key}, nil
 }
 
 // Write is session.Write, with the key's lease.
-func (g *foreignSession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+func (g *foreignSession) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 	if err := g.alive(); err != nil {
 		return err
 	}
-	e, err := g.own(line, own)
+	e, err := g.own(queue, own)
 	if err != nil {
 		return err
 	}
@@ -348,11 +348,11 @@ func (g *foreignSession) Write(ctx context.Context, line driver.Line, own driver
 }
 
 // Leave deletes the key if it is the one that own names.
-func (g *foreignSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (g *foreignSession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	if err := g.alive(); err != nil {
 		return err
 	}
-	e, err := g.own(line, own)
+	e, err := g.own(queue, own)
 	if err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func (g *foreignSession) Leave(ctx context.Context, line driver.Line, own driver
 	if err != nil {
 		return g.failed(ctx, err)
 	}
-	g.release(line, e.id, e.key)
+	g.release(queue, e.id, e.key)
 	if !resp.Succeeded {
 		return driver.ErrGone
 	}
@@ -368,18 +368,18 @@ func (g *foreignSession) Leave(ctx context.Context, line driver.Line, own driver
 }
 
 // Forget is session.Forget. One who has no lease has sent nothing.
-func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string) error {
+func (g *foreignSession) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := g.alive(); err != nil {
 		return err
 	}
 	if !isID(id) {
 		return invalid("contender ID %q", id)
 	}
-	l := g.leases.find(line, id)
+	l := g.leases.find(queue, id)
 	if l == nil {
 		return nil
 	}
-	key := g.contender(line, l)
+	key := g.contender(queue, l)
 	g.joins.forget(key)
 	resp, err := g.c.Txn(g.lead(ctx)).Then(clientv3.OpDelete(key), g.raiseEpoch()).Commit()
 	if isAnswer(err, rpctypes.ErrNoSpace) {
@@ -389,13 +389,13 @@ func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string
 		if g.joins.late(key) {
 			return driver.Wrap(driver.ErrUnavailable, answer(err))
 		}
-		g.release(line, id, key)
+		g.release(queue, id, key)
 		return nil
 	}
 	if err != nil {
 		return g.failed(ctx, err)
 	}
-	g.release(line, id, key)
+	g.release(queue, id, key)
 	if !resp.Responses[1].GetResponseTxn().Succeeded {
 		g.end()
 		return driver.ErrSessionLost
@@ -405,25 +405,25 @@ func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string
 }
 
 var (
-	errNoLines       = invalid("lines cannot be listed in layout %s, whose keys do not say what is a line: name the one that you want", Concurrency)
+	errNoLines       = invalid("queues cannot be listed in layout %s, whose keys do not say what is a queue: name the one that you want", Concurrency)
 	errNoRecords     = invalid("layout %s has no records", Concurrency)
 	errNoConversions = invalid("layout %s has no conversions", Concurrency)
 )
 
-// Lines is refused.
-func (g *foreignSession) Lines(context.Context) ([]driver.Line, error) { return nil, errNoLines }
+// Queues is refused.
+func (g *foreignSession) Queues(context.Context) ([]driver.Queue, error) { return nil, errNoLines }
 
 // Convert is refused: no recipe that the layout has wants it.
-func (g *foreignSession) Convert(context.Context, driver.Line, driver.Joined, string, []byte) (driver.Place, error) {
+func (g *foreignSession) Convert(context.Context, driver.Queue, driver.Joined, string, []byte) (driver.Place, error) {
 	return driver.Place{}, errNoConversions
 }
 
 // Record is refused.
-func (g *foreignSession) Record(context.Context, driver.Line, driver.Version) (driver.Record, error) {
+func (g *foreignSession) Record(context.Context, driver.Queue, driver.Version) (driver.Record, error) {
 	return driver.Record{}, errNoRecords
 }
 
 // SetRecord is refused.
-func (g *foreignSession) SetRecord(context.Context, driver.Line, []byte, driver.Version) (driver.Version, error) {
+func (g *foreignSession) SetRecord(context.Context, driver.Queue, []byte, driver.Version) (driver.Version, error) {
 	return 0, errNoRecords
 }

@@ -35,14 +35,14 @@ func openForeign(t *testing.T, f *fake, c *clientv3.Client) *foreignSession {
 
 func enter(t *testing.T, g *foreignSession, c driver.Contender) driver.Joined {
 	t.Helper()
-	j, err := g.Join(t.Context(), line, c)
+	j, err := g.Join(t.Context(), queue, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return j
 }
 
-// keys are those of the line, in order of creation.
+// keys are those of the queue, in order of creation.
 func (f *fake) keys() (keys []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,25 +73,25 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	if keys := f.keys(); !slices.Equal(keys, []string{bareHex(g.session.lease), bareHex(other.session.lease)}) {
 		t.Errorf("keys %q", keys)
 	}
-	view, err := other.Ahead(t.Context(), line, second.Place)
+	view, err := other.Ahead(t.Context(), queue, second.Place)
 	if err != nil || len(view.Ahead) != 1 || view.Ahead[0].Key != first.Place.Key || view.Ahead[0].Session != g.ID() || !view.Last {
 		t.Errorf("view %+v, %v", view, err)
 	}
 	stolen := first.Place
 	stolen.ID, stolen.Session = b.ID, other.ID()
 	for _, p := range []driver.Place{first.Place, stolen} {
-		if err := other.Leave(t.Context(), line, p); !errors.Is(err, driver.ErrGone) {
+		if err := other.Leave(t.Context(), queue, p); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("another session's place: %v", err)
 		}
 	}
 	if n := f.sent(func() {
-		if err := g.Leave(t.Context(), line, first.Place); err != nil {
+		if err := g.Leave(t.Context(), queue, first.Place); err != nil {
 			t.Error(err)
 		}
 	}); n != 1 {
 		t.Errorf("leaving: %d requests", n)
 	}
-	if err := g.Leave(t.Context(), line, first.Place); !errors.Is(err, driver.ErrGone) {
+	if err := g.Leave(t.Context(), queue, first.Place); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leaving twice: %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	}
 	elsewhere, err := g.Join(t.Context(), "mutex/y", contender())
 	if err != nil || !strings.HasPrefix(elsewhere.Place.Key, "ns/y/"+bareHex(g.session.lease)) {
-		t.Errorf("another line takes another lease: %+v, %v", elsewhere, err)
+		t.Errorf("another queue takes another lease: %+v, %v", elsewhere, err)
 	}
 	renew := func(want ...string) {
 		t.Helper()
@@ -127,7 +127,7 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	}
 	renew(keys...)
 	for _, j := range []driver.Joined{a, b} {
-		if err := g.Leave(t.Context(), line, j.Place); err != nil {
+		if err := g.Leave(t.Context(), queue, j.Place); err != nil {
 			t.Error(err)
 		}
 	}
@@ -175,7 +175,7 @@ func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
 	enter(t, g, contender())
-	_, round := g.leases.take(line, contender().ID)
+	_, round := g.leases.take(queue, contender().ID)
 	if err := g.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -193,14 +193,14 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	g := openForeign(t, f, c)
 	x := contender()
 	f.loseReply()
-	if _, err := g.Join(t.Context(), line, x); !errors.Is(err, driver.ErrUnavailable) {
+	if _, err := g.Join(t.Context(), queue, x); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("a lost reply: %v", err)
 	}
 	x.Again = true
 	if j := enter(t, g, x); j.Place.ID != x.ID || !j.First {
 		t.Errorf("again: %+v", j)
 	}
-	if err := g.Forget(t.Context(), line, x.ID); err != nil || len(f.keys()) != 0 {
+	if err := g.Forget(t.Context(), queue, x.ID); err != nil || len(f.keys()) != 0 {
 		t.Errorf("forgotten: %v, keys %q", err, f.keys())
 	}
 
@@ -211,10 +211,10 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 		f.before, late = nil, r
 		return rpctypes.ErrGRPCTimeout
 	}
-	if _, err := g.Join(t.Context(), line, y); !errors.Is(err, driver.ErrUnavailable) {
+	if _, err := g.Join(t.Context(), queue, y); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatalf("a lost request: %v", err)
 	}
-	if err := g.Forget(t.Context(), line, y.ID); err != nil {
+	if err := g.Forget(t.Context(), queue, y.ID); err != nil {
 		t.Fatal(err)
 	}
 	if resp, err := f.Txn(t.Context(), late); err != nil || resp.Succeeded || len(f.keys()) != 0 {
@@ -235,20 +235,20 @@ func TestForeignJoinAloneOrNot(t *testing.T) {
 	x, y := contender(), contender()
 	x.Alone, y.Alone = true, true
 	j := enter(t, g, x)
-	if _, err := g.Join(t.Context(), line, y); !errors.Is(err, driver.ErrTaken) || len(f.keys()) != 1 {
+	if _, err := g.Join(t.Context(), queue, y); !errors.Is(err, driver.ErrTaken) || len(f.keys()) != 1 {
 		t.Errorf("%v, keys %q", err, f.keys())
 	}
-	if l := g.leases.find(line, y.ID); l != nil {
+	if l := g.leases.find(queue, y.ID); l != nil {
 		t.Error("one that was refused keeps a lease")
 	}
-	if err := g.Leave(t.Context(), line, j.Place); err != nil {
+	if err := g.Leave(t.Context(), queue, j.Place); err != nil {
 		t.Error(err)
 	}
 	enter(t, g, y)
 }
 
 // TestStrayKeysMakeALineAmbiguous, if they stand ahead.
-func TestStrayKeysMakeALineAmbiguous(t *testing.T) {
+func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)
 	put := func(key string, lease clientv3.LeaseID) {
@@ -259,23 +259,23 @@ func TestStrayKeysMakeALineAmbiguous(t *testing.T) {
 	}
 	first := enter(t, g, contender())
 	put("ns/x/behind", 0)
-	if view, err := g.Ahead(t.Context(), line, first.Place); err != nil || len(view.Ahead) != 0 {
+	if view, err := g.Ahead(t.Context(), queue, first.Place); err != nil || len(view.Ahead) != 0 {
 		t.Errorf("what is behind: %+v, %v", view, err)
 	}
 	second := enter(t, g, contender())
-	_, err := g.Ahead(t.Context(), line, second.Place)
+	_, err := g.Ahead(t.Context(), queue, second.Place)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
 		t.Errorf("what is ahead: %v", err)
 	}
 	alone := contender()
 	alone.Alone = true
-	if _, err := g.Join(t.Context(), line, alone); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
+	if _, err := g.Join(t.Context(), queue, alone); !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"ns/x/behind"`) {
 		t.Errorf("alone: %v", err)
 	}
-	if _, err := g.Ahead(t.Context(), line, driver.Place{}); !errors.Is(err, driver.ErrRefused) {
-		t.Errorf("the whole line: %v", err)
+	if _, err := g.Ahead(t.Context(), queue, driver.Place{}); !errors.Is(err, driver.ErrRefused) {
+		t.Errorf("the whole queue: %v", err)
 	}
-	if err := g.Leave(t.Context(), line, second.Place); err != nil {
+	if err := g.Leave(t.Context(), queue, second.Place); err != nil {
 		t.Errorf("leaving: %v", err)
 	}
 }
@@ -286,10 +286,10 @@ func TestForeignSessionRefusesWhatTheLayoutLacks(t *testing.T) {
 	ctx := t.Context()
 	x := contender()
 	x.Record = 7
-	_, join := g.Join(ctx, line, x)
-	_, convert := g.Convert(ctx, line, driver.Joined{}, "r", nil)
-	_, record := g.Record(ctx, line, driver.Any)
-	_, set := g.SetRecord(ctx, line, []byte("x"), 0)
+	_, join := g.Join(ctx, queue, x)
+	_, convert := g.Convert(ctx, queue, driver.Joined{}, "r", nil)
+	_, record := g.Record(ctx, queue, driver.Any)
+	_, set := g.SetRecord(ctx, queue, []byte("x"), 0)
 	_, layout := FromClient(c, Layout("kazoo"))
 	for what, err := range map[string]error{"Join": join, "Convert": convert, "Record": record, "SetRecord": set, "Layout": layout} {
 		if !errors.Is(err, driver.ErrInvalid) {
@@ -304,9 +304,9 @@ func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 	f, c := newFake(t)
 	g, me := openForeign(t, f, c), contender()
 	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCTimeout }
-	_, _ = g.Join(t.Context(), line, me)
+	_, _ = g.Join(t.Context(), queue, me)
 	f.fill(false)
-	err := g.Forget(t.Context(), line, me.ID)
+	err := g.Forget(t.Context(), queue, me.ID)
 	if !errors.Is(err, driver.ErrUnavailable) || !isAnswer(err, rpctypes.ErrNoSpace) {
 		t.Errorf("Forget = %v, want the service's answer as the cause", err)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // FuzzHandle: a place's handle comes back as the entry that it was made of, also for names that others wrote and for entries that were
-// converted; and one of another line is refused.
+// converted; and one of another queue is refused.
 func FuzzHandle(f *testing.F) {
 	f.Add(someID+"-"+someID+"-x", int64(5))
 	f.Add("+"+someID+"-"+someID+"-x-0000000000000001", int64(7))
@@ -17,9 +17,9 @@ func FuzzHandle(f *testing.F) {
 	f.Add("a@5", int64(-1))
 	f.Add("", int64(1))
 	f.Fuzz(func(t *testing.T, bare string, rev int64) {
-		l, line := newLayout("ns"), driver.Line("m/x")
-		e := entry{l.line(line) + bare, rev}
-		got, ok := l.entry(line, driver.Place{Key: e.handle()})
+		l, queue := newLayout("ns"), driver.Queue("m/x")
+		e := entry{l.queue(queue) + bare, rev}
+		got, ok := l.entry(queue, driver.Place{Key: e.handle()})
 		if ok != (rev > 0) || ok && got != e {
 			t.Fatalf("%+v comes back as %+v, %v", e, got, ok)
 		}
@@ -27,9 +27,9 @@ func FuzzHandle(f *testing.F) {
 			return
 		}
 		if other, ok := l.entry("m/y", driver.Place{Key: e.handle()}); ok {
-			t.Errorf("%+v is taken for %+v of another line", e, other)
+			t.Errorf("%+v is taken for %+v of another queue", e, other)
 		}
-		p, rank := l.place(line, e), l.rank(line, e)
+		p, rank := l.place(queue, e), l.rank(queue, e)
 		if rank <= 0 || rank > rev {
 			t.Errorf("%+v has rank %d", e, rank)
 		}
@@ -40,15 +40,15 @@ func FuzzHandle(f *testing.F) {
 	})
 }
 
-// FuzzAnyHandle: a key from anywhere is an entry of this line or nothing.
+// FuzzAnyHandle: a key from anywhere is an entry of this queue or nothing.
 func FuzzAnyHandle(f *testing.F) {
 	for _, key := range []string{"", "@", "ns/./m/x/k@5", "ns/./m/x/@5", "ns/./m/x@5", "ns/./m/x/k@+5", "ns/./m/x/k@05", "ns/./m/x/a@1@2"} {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		l, line := newLayout("ns"), driver.Line("m/x")
-		e, ok := l.entry(line, driver.Place{Key: key})
-		if ok && (!strings.HasPrefix(e.key, l.line(line)) || e.rev <= 0) {
+		l, queue := newLayout("ns"), driver.Queue("m/x")
+		e, ok := l.entry(queue, driver.Place{Key: key})
+		if ok && (!strings.HasPrefix(e.key, l.queue(queue)) || e.rev <= 0) {
 			t.Errorf("%q gives %+v", key, e)
 		}
 	})

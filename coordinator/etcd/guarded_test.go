@@ -13,9 +13,9 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// sequencerOf is that of an entry in the line of these tests.
+// sequencerOf is that of an entry in the queue of these tests.
 func sequencerOf(j driver.Joined) fence.Sequencer {
-	kind, name, _ := line.Split()
+	kind, name, _ := queue.Split()
 	return fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: kind, Name: name}, Token: j.Token, Key: j.Place.Key}
 }
 
@@ -34,7 +34,7 @@ func passes(t *testing.T, c *clientv3.Client, seq fence.Sequencer) bool {
 }
 
 func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
-	for _, namespace := range []string{"", "ns", "apps/orders", string(line), "a" + string(line) + "/b"} {
+	for _, namespace := range []string{"", "ns", "apps/orders", string(queue), "a" + string(queue) + "/b"} {
 		f, c := newFake(t)
 		d, err := FromClient(c, Namespace(namespace))
 		if err != nil {
@@ -58,7 +58,7 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 		if passes(t, c, first) || !passes(t, c, second) {
 			t.Errorf("%q: after a conversion: %t, %t; want false, true", namespace, passes(t, c, first), passes(t, c, second))
 		}
-		if err := s.Leave(t.Context(), line, own.Place); err != nil {
+		if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 			t.Fatal(err)
 		}
 		again := join(t, s, x) // the key is the first one's
@@ -89,7 +89,7 @@ func TestGuardRefusesWhatIsNotOfAnEtcd(t *testing.T) {
 		"a ZooKeeper's":            func(s *fence.Sequencer) { s.Key = "x_5f0c5f0c5f0c5f0c_1000a2b3c4d5e6f_0000000007" },
 		"no namespace's end":       func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "/./", "/", 1) },
 		"a mark":                   func(s *fence.Sequencer) { s.Key = strings.Replace(s.Key, "@", "~@", 1) },
-		"the line itself":          func(s *fence.Sequencer) { s.Key = "ns/./" + string(line) + "@5" },
+		"the queue itself":         func(s *fence.Sequencer) { s.Key = "ns/./" + string(queue) + "@5" },
 	} {
 		for _, bad := range []fence.Sequencer{seq, moved} {
 			change(&bad)
@@ -105,7 +105,7 @@ func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
 	s, other := open(t, f, c), open(t, f, c)
 	own := join(t, s, contender())
 	if n := f.sent(func() {
-		if err := other.Check(t.Context(), line, own.Place.Key, own.Token); err != nil {
+		if err := other.Check(t.Context(), queue, own.Place.Key, own.Token); err != nil {
 			t.Error(err)
 		}
 	}); n != 1 {
@@ -113,24 +113,24 @@ func TestCheckIsNotAnsweredByAMemberThatIsBehind(t *testing.T) {
 	}
 	catchUp := f.lag()
 	defer catchUp()
-	if err := s.Leave(t.Context(), line, own.Place); err != nil {
+	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Check(t.Context(), line, own.Place.Key, own.Token); !errors.Is(err, driver.ErrGone) {
+	if err := other.Check(t.Context(), queue, own.Place.Key, own.Token); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("left at a quorum: %v", err)
 	}
 	if n := f.sent(func() {
-		for _, key := range []string{"", "@1", own.Place.Key + "x", "ns/./" + string(line) + "x/y@5"} {
-			if err := other.Check(t.Context(), line, key, own.Token); !errors.Is(err, driver.ErrGone) {
+		for _, key := range []string{"", "@1", own.Place.Key + "x", "ns/./" + string(queue) + "x/y@5"} {
+			if err := other.Check(t.Context(), queue, key, own.Token); !errors.Is(err, driver.ErrGone) {
 				t.Errorf("%q: %v", key, err)
 			}
 		}
 	}); n != 0 {
-		t.Errorf("%d requests about what cannot be in the line", n)
+		t.Errorf("%d requests about what cannot be in the queue", n)
 	}
 }
 
-// FuzzGuard: whatever somebody has forged, the comparison is of an entry of the line that the sequencer names.
+// FuzzGuard: whatever somebody has forged, the comparison is of an entry of the queue that the sequencer names.
 func FuzzGuard(f *testing.F) {
 	f.Add("m", "a", "ns/./m/a/0123456789abcdef-0000000000000001-x@5", int64(5))
 	f.Add("m", "a", "./m/a/+0123456789abcdef-0000000000000001-x-0000000000000005@7", int64(5))
@@ -144,7 +144,7 @@ func FuzzGuard(f *testing.F) {
 			}
 			return
 		}
-		line, compared := "./"+string(driver.NewLine(kind, name))+"/", string(holds.KeyBytes())
+		line, compared := "./"+string(driver.NewQueue(kind, name))+"/", string(holds.KeyBytes())
 		at := strings.LastIndex(compared, line)
 		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(line):], "/") || isMark(compared) {
 			t.Errorf("%v is guarded by %q", seq, compared)

@@ -52,7 +52,7 @@ const mostMarks = 16
 const tailSuffix = "+tail"
 
 // tail is the queue's tail key.
-func (l layout) tail(line driver.Line) string { return l.stem(line) + tailSuffix }
+func (l layout) tail(queue driver.Queue) string { return l.stem(queue) + tailSuffix }
 
 // tailOf is the tail key of the queue in which a contender's prefix lies.
 func tailOf(prefix string) string { return prefix[:strings.LastIndexByte(prefix, '/')] + tailSuffix }
@@ -62,7 +62,7 @@ func tailOf(prefix string) string { return prefix[:strings.LastIndexByte(prefix,
 func (s *session) swapTail(a *attempt) clientv3.Op {
 	var swap []clientv3.Op
 	if a.Follows {
-		name := strings.TrimPrefix(a.entry, s.keys.line(a.queue))
+		name := strings.TrimPrefix(a.entry, s.keys.queue(a.queue))
 		swap = append(swap, clientv3.OpPut(s.keys.tail(a.queue), name, clientv3.WithLease(s.lease), clientv3.WithPrevKV()))
 	}
 	return clientv3.OpTxn(s.empty(a.queue), nil, swap)
@@ -70,23 +70,23 @@ func (s *session) swapTail(a *attempt) clientv3.Op {
 
 // predecessor reads the previous tail key. It was written in the transaction that made the
 // entry which it names, so its mod revision is that entry's create revision.
-func (s *session) predecessor(line driver.Line, tail *mvccpb.KeyValue) driver.Place {
+func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.Place {
 	if tail == nil {
 		return driver.Place{}
 	}
-	return s.keys.place(line, entry{s.keys.line(line) + string(tail.Value), tail.ModRevision})
+	return s.keys.place(queue, entry{s.keys.queue(queue) + string(tail.Value), tail.ModRevision})
 }
 
 // Pass is Leave with a handoff marker if the tail key says that others are behind.
 //
 // An etcd that is out of space refuses the marker, which is a put. Then the entry goes
 // without one.
-func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	err := s.leave(ctx, line, own, true)
+func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	err := s.leave(ctx, queue, own, true)
 	if !isAnswer(err, rpctypes.ErrNoSpace) {
 		return err
 	}
-	if err = s.leave(ctx, line, own, false); errors.Is(err, driver.ErrGone) {
+	if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) {
 		return nil // the refused request was applied all the same: see madeWithoutSpace
 	}
 	return err
@@ -95,11 +95,11 @@ func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) 
 // deletes are the operations that delete an entry, the tail key if it names the entry, and
 // markers of others. If the tail key is newer than the entry and handoff is set, they make
 // the entry's own marker.
-func (s *session) deletes(line driver.Line, e entry, handoff bool, marks []string) []clientv3.Op {
+func (s *session) deletes(queue driver.Queue, e entry, handoff bool, marks []string) []clientv3.Op {
 	ops := append(make([]clientv3.Op, 0, 2+len(marks)), clientv3.OpDelete(e.key))
 	if !s.keys.shared {
-		tail := s.keys.tail(line)
-		newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(line, e))
+		tail := s.keys.tail(queue)
+		newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(queue, e))
 		var create []clientv3.Op
 		if handoff {
 			create = []clientv3.Op{clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease))}
@@ -155,19 +155,19 @@ type memory struct {
 	// marks are to be deleted with a contender's entry: the markers of those ahead of it.
 	marks map[string][]string
 	// contended has queues in which the last join of this session found others.
-	contended map[driver.Line]bool
+	contended map[driver.Queue]bool
 }
 
 const mostContended = 1024 // queues; to forget one costs a request
 
 func newMemory() memory {
-	return memory{plain: make(map[string]int64), marks: make(map[string][]string), contended: make(map[driver.Line]bool)}
+	return memory{plain: make(map[string]int64), marks: make(map[string][]string), contended: make(map[driver.Queue]bool)}
 }
 
-func (m *memory) isContended(line driver.Line) bool {
+func (m *memory) isContended(queue driver.Queue) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.contended[line]
+	return m.contended[queue]
 }
 
 // joined remembers how a contender has joined, with the create revision rev.

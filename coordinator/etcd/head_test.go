@@ -13,7 +13,7 @@ import (
 
 func headOf(t *testing.T, s *session) driver.Head {
 	t.Helper()
-	h, err := s.Head(t.Context(), line, driver.Any)
+	h, err := s.Head(t.Context(), queue, driver.Any)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func headOf(t *testing.T, s *session) driver.Head {
 func waitHead(ctx context.Context, s *session, known driver.Version) <-chan outcome[driver.Head] {
 	result := make(chan outcome[driver.Head], 1)
 	go func() {
-		h, err := s.Head(ctx, line, known)
+		h, err := s.Head(ctx, queue, known)
 		result <- outcome[driver.Head]{h, err}
 	}()
 	return result
@@ -52,7 +52,7 @@ func TestHeadTellsOfTheFirstEntryOnly(t *testing.T) {
 		third := join(t, other, contender())
 		write(t, other, second.Place, "w")
 		third.Place = convert(t, other, third, "y")
-		if err := other.Leave(t.Context(), line, third.Place); err != nil {
+		if err := other.Leave(t.Context(), queue, third.Place); err != nil {
 			t.Fatal(err)
 		}
 		asleep(t, result)
@@ -79,14 +79,14 @@ func TestHeadTellsOfTheFirstEntryOnly(t *testing.T) {
 	woken("written again", first, "three")
 
 	sleeping()
-	if err := other.Leave(t.Context(), line, first.Place); err != nil {
+	if err := other.Leave(t.Context(), queue, first.Place); err != nil {
 		t.Fatal(err)
 	}
 	woken("left", second, "w")
 }
 
-// H1, H2: an empty line is watched for whoever comes.
-func TestHeadOfAnEmptyLine(t *testing.T) {
+// H1, H2: an empty queue is watched for whoever comes.
+func TestHeadOfAnEmptyQueue(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	if h := headOf(t, s); h.Version != 0 || h.Place != (driver.Place{}) || h.Token != 0 {
@@ -96,14 +96,14 @@ func TestHeadOfAnEmptyLine(t *testing.T) {
 	f.watching(t, 1, "/mutex/")
 	f.mu.Lock()
 	for w := range f.watchers {
-		if text := string(w.op.KeyBytes()); text == s.keys.line(line) && !w.op.IsFilterDelete() {
+		if text := string(w.op.KeyBytes()); text == s.keys.queue(queue) && !w.op.IsFilterDelete() {
 			t.Error("leavings are sent for nothing")
 		}
 	}
 	f.mu.Unlock()
 	setRecord(t, s, "record", 0)
 	catchUp := f.lag()
-	_ = s.Leave(t.Context(), line, join(t, s, contender()).Place) // comes and goes
+	_ = s.Leave(t.Context(), queue, join(t, s, contender()).Place) // comes and goes
 	catchUp()
 	asleep(t, result)
 	own := join(t, s, contender())
@@ -113,7 +113,7 @@ func TestHeadOfAnEmptyLine(t *testing.T) {
 	}
 	result = waitHead(t.Context(), s, o.got.Version)
 	f.watching(t, 1, "/mutex/")
-	_ = s.Leave(t.Context(), line, own.Place)
+	_ = s.Leave(t.Context(), queue, own.Place)
 	if o := ended(t, result); o.err != nil || o.got.Version != 0 || o.got.Key != "" {
 		t.Errorf("empty again: %+v", o)
 	}
@@ -147,7 +147,7 @@ func TestHeadSavesRequests(t *testing.T) {
 	f.watching(t, 1, "/mutex/")
 	asleep(t, result)
 	if n := f.sent(func() {
-		_ = s.Leave(t.Context(), line, own.Place)
+		_ = s.Leave(t.Context(), queue, own.Place)
 		ended(t, result)
 	}); n != 2 {
 		t.Errorf("%d requests for a leaving and a wake-up", n)
@@ -158,7 +158,7 @@ func TestHeadSavesRequests(t *testing.T) {
 func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
-	key := s.keys.line(line) + "foreign"
+	key := s.keys.queue(queue) + "foreign"
 	put(t, c, key)
 	second := join(t, s, contender())
 	result := waitHead(t.Context(), s, headOf(t, s).Version)
@@ -216,7 +216,7 @@ func TestHeadReadsNoOlderThanWhatWokeIt(t *testing.T) {
 	result := waitHead(t.Context(), s, headOf(t, s).Version)
 	f.watching(t, 1, "/mutex/")
 	f.lag()
-	e, _ := s.keys.entry(line, own.Place)
+	e, _ := s.keys.entry(queue, own.Place)
 	own.Place = convert(t, s, own, "y")
 	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
 		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.key), ModRevision: f.rev}},

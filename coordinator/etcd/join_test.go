@@ -15,11 +15,11 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-const line = driver.Line("mutex/x")
+const queue = driver.Queue("mutex/x")
 
 func join(t *testing.T, s *session, c driver.Contender) driver.Joined {
 	t.Helper()
-	j, err := s.Join(t.Context(), line, c)
+	j, err := s.Join(t.Context(), queue, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func join(t *testing.T, s *session, c driver.Contender) driver.Joined {
 
 func ids(t *testing.T, s *session) (ids []string) {
 	t.Helper()
-	entries, err := s.List(t.Context(), line, 0)
+	entries, err := s.List(t.Context(), queue, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,25 +55,25 @@ func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
 	if again := join(t, s, a); again != (driver.Joined{Place: first.Place, Token: first.Token}) {
 		t.Errorf("again: %+v, want %+v", again, first)
 	}
-	if err := other.Leave(t.Context(), line, first.Place); !errors.Is(err, driver.ErrGone) {
+	if err := other.Leave(t.Context(), queue, first.Place); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("another session's place: %v", err)
 	}
 	if err := s.Leave(t.Context(), "mutex/y", first.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("another line's place: %v", err)
+		t.Errorf("another queue's place: %v", err)
 	}
 	n := f.sent(func() {
-		if err := s.Leave(t.Context(), line, first.Place); err != nil {
+		if err := s.Leave(t.Context(), queue, first.Place); err != nil {
 			t.Error(err)
 		}
 	})
 	if n != 1 {
 		t.Errorf("leaving: %d requests", n)
 	}
-	if err := s.Leave(t.Context(), line, first.Place); !errors.Is(err, driver.ErrGone) {
+	if err := s.Leave(t.Context(), queue, first.Place); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("leaving twice: %v", err)
 	}
 	if got := ids(t, s); len(got) != 1 || got[0] != b.ID {
-		t.Errorf("line %q", got)
+		t.Errorf("queue %q", got)
 	}
 }
 
@@ -84,13 +84,13 @@ func TestAloneLeavesNothingWhenTaken(t *testing.T) {
 	alone := contender()
 	alone.Alone = true
 	if !join(t, s, alone).First {
-		t.Error("alone in an empty line, and not first")
+		t.Error("alone in an empty queue, and not first")
 	}
 	second := contender()
 	second.Alone = true
 	rev := f.rev
 	n := f.sent(func() {
-		if _, err := s.Join(t.Context(), line, second); !errors.Is(err, driver.ErrTaken) {
+		if _, err := s.Join(t.Context(), queue, second); !errors.Is(err, driver.ErrTaken) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -103,18 +103,18 @@ func TestAloneLeavesNothingWhenTaken(t *testing.T) {
 	}
 }
 
-// A tail may outlive the contender that it names. It is nobody in the line (J6).
-func TestAloneJoinsALineWithATailThatNamesNobody(t *testing.T) {
+// A tail may outlive the contender that it names. It is nobody in the queue (J6).
+func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
 	f, c := newFake(t)
 	s, other := open(t, f, c), open(t, f, c)
 	a, b, alone := contender(), contender(), contender()
 	a.Follows, b.Follows, alone.Follows, alone.Alone = true, true, true, true
 	first := join(t, s, a)
 	join(t, s, b)
-	if err := s.Forget(t.Context(), line, b.ID); err != nil {
+	if err := s.Forget(t.Context(), queue, b.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Leave(t.Context(), line, first.Place); err != nil {
+	if err := s.Leave(t.Context(), queue, first.Place); err != nil {
 		t.Fatal(err)
 	}
 	sent := 0
@@ -124,7 +124,7 @@ func TestAloneJoinsALineWithATailThatNamesNobody(t *testing.T) {
 		}
 		return nil
 	}
-	if j, err := other.Join(t.Context(), line, alone); err != nil || !j.First {
+	if j, err := other.Join(t.Context(), queue, alone); err != nil || !j.First {
 		t.Errorf("after %d requests: %+v, %v", sent, j, err)
 	}
 	behind := contender()
@@ -135,19 +135,19 @@ func TestAloneJoinsALineWithATailThatNamesNobody(t *testing.T) {
 }
 
 // So may marks, in any number.
-func TestAloneJoinsALineOfMarks(t *testing.T) {
+func TestAloneJoinsAQueueOfMarks(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.mu.Lock()
 	for range 2*mostMarks + 1 {
-		key := mark(s.keys.contender(line, contender().ID, s.lease, "x"))
+		key := mark(s.keys.contender(queue, contender().ID, s.lease, "x"))
 		f.rev++
 		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.lease), CreateRevision: f.rev, ModRevision: f.rev}
 	}
 	f.mu.Unlock()
 	alone := contender()
 	alone.Follows, alone.Alone = true, true
-	if j, err := s.Join(t.Context(), line, alone); err != nil || !j.First {
+	if j, err := s.Join(t.Context(), queue, alone); err != nil || !j.First {
 		t.Errorf("%+v, %v", j, err)
 	}
 }
@@ -158,7 +158,7 @@ func TestJoinWhoseMarksAnotherOneDeletes(t *testing.T) {
 	s := open(t, f, c)
 	again := contender()
 	again.Again = true
-	key := mark(s.keys.contender(line, again.ID, s.lease, again.Mode))
+	key := mark(s.keys.contender(queue, again.ID, s.lease, again.Mode))
 	f.mu.Lock()
 	f.rev++
 	f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.lease), CreateRevision: f.rev, ModRevision: f.rev}
@@ -173,7 +173,7 @@ func TestJoinWhoseMarksAnotherOneDeletes(t *testing.T) {
 		}
 		return nil
 	}
-	j, err := s.Join(t.Context(), line, again)
+	j, err := s.Join(t.Context(), queue, again)
 	if err != nil || j.Token == 0 {
 		t.Errorf("%+v, %v", j, err)
 	}
@@ -190,7 +190,7 @@ func TestJoinOfRevokedLeaseIsLost(t *testing.T) {
 		_, _ = c.Revoke(ctx, s.lease)
 		return nil
 	}
-	if _, err := s.Join(t.Context(), line, contender()); !errors.Is(err, driver.ErrSessionLost) {
+	if _, err := s.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
 	if len(f.kvs) != 0 {
@@ -202,7 +202,7 @@ func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	for _, bad := range []driver.Contender{{}, {ID: "x", Mode: "x"}, {ID: someID}, {ID: someID, Mode: "a-b"}, {ID: someID, Mode: "12345678901234567"}} {
-		if _, err := s.Join(t.Context(), line, bad); !errors.Is(err, driver.ErrInvalid) {
+		if _, err := s.Join(t.Context(), queue, bad); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -216,11 +216,11 @@ func TestForgetOvertakesJoin(t *testing.T) {
 	arrived, release := hold(f, me.ID)
 	result := make(chan error, 1)
 	go func() {
-		_, err := s.Join(t.Context(), line, me)
+		_, err := s.Join(t.Context(), queue, me)
 		result <- err
 	}()
 	<-arrived
-	if err := s.Forget(t.Context(), line, me.ID); err != nil {
+	if err := s.Forget(t.Context(), queue, me.ID); err != nil {
 		t.Fatal(err)
 	}
 	close(release)
@@ -228,7 +228,7 @@ func TestForgetOvertakesJoin(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if got := ids(t, s); len(got) != 0 {
-		t.Errorf("line %q", got)
+		t.Errorf("queue %q", got)
 	}
 	if len(s.joins.calls) != 0 {
 		t.Errorf("calls are left: %v", s.joins.calls)
@@ -244,12 +244,12 @@ func TestJoinSurvivesForgetOfAnother(t *testing.T) {
 	result := make(chan error, 1)
 	n := f.sent(func() {
 		go func() {
-			_, err := s.Join(t.Context(), line, me)
+			_, err := s.Join(t.Context(), queue, me)
 			result <- err
 		}()
 		<-arrived
 		for range 3 {
-			if err := s.Forget(t.Context(), line, contender().ID); err != nil {
+			if err := s.Forget(t.Context(), queue, contender().ID); err != nil {
 				t.Error(err)
 			}
 		}
@@ -263,7 +263,7 @@ func TestJoinSurvivesForgetOfAnother(t *testing.T) {
 	}
 }
 
-// An alone join that only crosses a Forget was not refused because of the line.
+// An alone join that only crosses a Forget was not refused because of the queue.
 func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -271,7 +271,7 @@ func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 	me.Alone = true
 	f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
 		f.before = nil
-		return s.Forget(ctx, line, someID)
+		return s.Forget(ctx, queue, someID)
 	}
 	if !join(t, s, me).First {
 		t.Error("alone, and not first")
@@ -287,7 +287,7 @@ func TestForgetRemovesTheEntry(t *testing.T) {
 	join(t, s, goes)
 	for range 2 {
 		n := f.sent(func() {
-			if err := s.Forget(t.Context(), line, goes.ID); err != nil {
+			if err := s.Forget(t.Context(), queue, goes.ID); err != nil {
 				t.Error(err)
 			}
 		})
@@ -296,7 +296,7 @@ func TestForgetRemovesTheEntry(t *testing.T) {
 		}
 	}
 	if got := ids(t, s); len(got) != 1 || got[0] != stays.ID {
-		t.Errorf("line %q", got)
+		t.Errorf("queue %q", got)
 	}
 }
 
@@ -312,25 +312,25 @@ func TestLateJoinIsNotAppliedAfterAgain(t *testing.T) {
 			late = r
 			return rpctypes.ErrGRPCTimeout
 		}
-		if _, err := s.Join(t.Context(), line, me); !errors.Is(err, driver.ErrUnavailable) {
+		if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
 			t.Fatal(err)
 		}
 		f.before = nil
 		me.Again = true
 		if alone { // someone else is faster, and me is told ErrTaken
 			winner := join(t, s, contender())
-			if _, err := s.Join(t.Context(), line, me); !errors.Is(err, driver.ErrTaken) {
+			if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrTaken) {
 				t.Fatal(err)
 			}
-			_ = s.Leave(t.Context(), line, winner.Place)
+			_ = s.Leave(t.Context(), queue, winner.Place)
 		} else {
-			_ = s.Leave(t.Context(), line, join(t, s, me).Place)
+			_ = s.Leave(t.Context(), queue, join(t, s, me).Place)
 		}
 		if _, err := f.Txn(t.Context(), late); err != nil {
 			t.Fatal(err)
 		}
 		if got := ids(t, s); len(got) != 0 {
-			t.Errorf("alone %v: a ghost in the line: %q", alone, got)
+			t.Errorf("alone %v: a ghost in the queue: %q", alone, got)
 		}
 	}
 }
@@ -347,7 +347,7 @@ func TestJoinSentAgainRaisesTheEpochOnce(t *testing.T) {
 			before := f.before
 			f.before = nil
 			defer func() { f.before = before }()
-			return s.Forget(ctx, line, someID)
+			return s.Forget(ctx, queue, someID)
 		}
 		return nil
 	}
@@ -364,13 +364,13 @@ func TestJoinAfterLostForget(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.loseReply()
-	if err := s.Forget(t.Context(), line, someID); !errors.Is(err, driver.ErrUnavailable) {
+	if err := s.Forget(t.Context(), queue, someID); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	if n := f.sent(func() { join(t, s, contender()) }); n != 3 { // refused; told why; made
 		t.Errorf("%d requests", n)
 	}
-	for _, want := range []int{2, 1} { // to learn that the line is not empty
+	for _, want := range []int{2, 1} { // to learn that the queue is not empty
 		if n := f.sent(func() { join(t, s, contender()) }); n != want {
 			t.Errorf("then %d requests, want %d", n, want)
 		}
@@ -383,7 +383,7 @@ func TestForgetOfLostSessionMakesNoSentinel(t *testing.T) {
 	f.mu.Lock()
 	delete(f.kvs, s.sentinel.key) // the watch does not tell
 	f.mu.Unlock()
-	if err := s.Forget(t.Context(), line, someID); !errors.Is(err, driver.ErrSessionLost) {
+	if err := s.Forget(t.Context(), queue, someID); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
 	if len(f.kvs) != 0 {
@@ -418,13 +418,13 @@ func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver
 	other := open(t, f, client)
 	ahead := join(t, s, follower())
 	left := join(t, s, x)
-	check(t, s.Pass(t.Context(), line, ahead.Place))
+	check(t, s.Pass(t.Context(), queue, ahead.Place))
 	join(t, other, follower())
-	check(t, s.Pass(t.Context(), line, left.Place))
+	check(t, s.Pass(t.Context(), queue, left.Place))
 	if !behind {
 		check(t, other.Close(t.Context())) // without a word about the mark
 	}
-	key := s.keys.contender(line, x.ID, s.lease, x.Mode)
+	key := s.keys.contender(queue, x.ID, s.lease, x.Mode)
 	if f.kvs[mark(key)] == nil || f.kvs[key] != nil {
 		t.Fatal("no mark, or still an entry")
 	}
@@ -436,7 +436,7 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 	for _, c := range []struct {
 		name          string
 		alone, behind bool
-	}{{"the line is empty", false, false}, {"alone", true, false}, {"somebody stands", false, true}} {
+	}{{"the queue is empty", false, false}, {"alone", true, false}, {"somebody stands", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			f, client := newFake(t)
 			s, x := open(t, f, client), contender()
@@ -444,7 +444,7 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 
 			x.Follows, x.Again, x.Alone = true, true, c.alone
 			j := join(t, s, x)
-			kv := f.kvs[s.keys.contender(line, x.ID, s.lease, x.Mode)]
+			kv := f.kvs[s.keys.contender(queue, x.ID, s.lease, x.Mode)]
 			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || j.First == c.behind {
 				t.Errorf("joined with %+v, and there is %v", j, kv)
 			}
@@ -464,7 +464,7 @@ func TestMarkIsNotWhatWasRefused(t *testing.T) {
 		return nil
 	}
 	defer func() { f.before = nil }()
-	if j, err := s.Join(t.Context(), line, x); !errors.Is(err, driver.ErrRefused) {
+	if j, err := s.Join(t.Context(), queue, x); !errors.Is(err, driver.ErrRefused) {
 		t.Errorf("joined with %+v, %v", j, err)
 	}
 }

@@ -28,34 +28,34 @@ func TestContenderKeyRoundTrip(t *testing.T) {
 
 func checkRoundTrip(t *testing.T, n name) {
 	t.Helper()
-	l, line := newLayout("a/b"), driver.Line("mutex/x%2Fy")
-	key := l.line(line) + n.String()
+	l, queue := newLayout("a/b"), driver.Queue("mutex/x%2Fy")
+	key := l.queue(queue) + n.String()
 	lease, _ := strconv.ParseUint(n.lease, 16, 64)
-	prefix := l.contender(line, n.id, clientv3.LeaseID(lease), "")
+	prefix := l.contender(queue, n.id, clientv3.LeaseID(lease), "")
 	if n.rank > 0 {
 		prefix = converted(prefix)
 	}
 	if !strings.HasPrefix(key, prefix) {
 		t.Errorf("%s is not below %s", key, prefix)
 	}
-	if from, to := l.allConverted(line); (from <= key && key < to) != (n.rank > 0) {
+	if from, to := l.allConverted(queue); (from <= key && key < to) != (n.rank > 0) {
 		t.Errorf("%s: rank %d, and the converted are from %s to %s", key, n.rank, from, to)
 	}
 	own := entry{key, math.MaxInt64}
-	p := l.place(line, own)
+	p := l.place(queue, own)
 	if p.ID != n.id || p.Session != n.lease || p.Mode != n.mode {
 		t.Errorf("%s reads back as %+v", key, p)
 	}
-	if want := cmp.Or(n.rank, own.rev); l.rank(line, own) != want {
-		t.Errorf("%s has rank %d, want %d", key, l.rank(line, own), want)
+	if want := cmp.Or(n.rank, own.rev); l.rank(queue, own) != want {
+		t.Errorf("%s has rank %d, want %d", key, l.rank(queue, own), want)
 	}
-	if e, ok := l.entry(line, p); !ok || e != own {
+	if e, ok := l.entry(queue, p); !ok || e != own {
 		t.Errorf("handle %s reads back as %v, %v", p.Key, e, ok)
 	}
 }
 
 func TestForeignKeysKeepTheirPlace(t *testing.T) {
-	l, line := newLayout(""), driver.Line("mutex/x")
+	l, queue := newLayout(""), driver.Queue("mutex/x")
 	for name, session := range map[string]string{
 		"5b1a1fda4375804":                    "05b1a1fda4375804", // as etcdctl lock writes it
 		"":                                   "",
@@ -77,15 +77,15 @@ func TestForeignKeysKeepTheirPlace(t *testing.T) {
 		someID + "-" + someID + "-x-0000000000000001":        "",
 		"++" + someID + "-" + someID + "-x-0000000000000001": "",
 	} {
-		own := entry{l.line(line) + name, 9}
-		p := l.place(line, own)
-		if rank := l.rank(line, own); rank != 9 {
+		own := entry{l.queue(queue) + name, 9}
+		p := l.place(queue, own)
+		if rank := l.rank(queue, own); rank != 9 {
 			t.Errorf("%q has rank %d", name, rank)
 		}
 		if p.ID != "" || p.Mode != "" || p.Session != session {
 			t.Errorf("%q: %+v", name, p)
 		}
-		if e, ok := l.entry(line, p); !ok || e.rev != 9 || e.key != l.line(line)+name {
+		if e, ok := l.entry(queue, p); !ok || e.rev != 9 || e.key != l.queue(queue)+name {
 			t.Errorf("%q: %v, %v", name, e, ok)
 		}
 	}
@@ -95,16 +95,16 @@ func TestNoRangeContainsAnother(t *testing.T) {
 	var prefixes []string
 	for _, ns := range []string{"", "a", "a/b", "a/b/c", "ab"} {
 		l := newLayout(ns)
-		for _, line := range []driver.Line{"m/x", "m/xy", "b/m", "sessions/x", "a/b"} {
-			prefixes = append(prefixes, l.line(line))
+		for _, queue := range []driver.Queue{"m/x", "m/xy", "b/m", "sessions/x", "a/b"} {
+			prefixes = append(prefixes, l.queue(queue))
 		}
 		for _, p := range prefixes {
 			if s := l.sentinel(1, someID); strings.HasPrefix(s, p) {
-				t.Errorf("sentinel %s is in line %s", s, p)
+				t.Errorf("sentinel %s is in the queue %s", s, p)
 			}
-			for _, line := range []driver.Line{"m/x", "b/m", "sessions/x"} {
-				if r := l.record(line); strings.HasPrefix(r, p) {
-					t.Errorf("record %s is in line %s", r, p)
+			for _, queue := range []driver.Queue{"m/x", "b/m", "sessions/x"} {
+				if r := l.record(queue); strings.HasPrefix(r, p) {
+					t.Errorf("record %s is in the queue %s", r, p)
 				}
 			}
 		}
@@ -118,7 +118,7 @@ func TestNoRangeContainsAnother(t *testing.T) {
 	}
 }
 
-func TestHandlesOfOtherLinesAreRefused(t *testing.T) {
+func TestHandlesOfOtherQueuesAreRefused(t *testing.T) {
 	l := newLayout("a")
 	for _, key := range []string{
 		"", "@", "a/./m/x/k", "a/./m/x/k@", "a/./m/x/k@0", "a/./m/x/k@-1", "a/./m/x/k@z",

@@ -19,33 +19,33 @@ import (
 //
 //	<namespace>/./<kind>/<name>/<lease>-<id>-<mode>          a contender, value as given
 //	<namespace>/./<kind>/<name>/+<lease>-<id>-<mode>-<rank>  one that was converted
-//	<namespace>/./<kind>/<name>+record                       the line's record
+//	<namespace>/./<kind>/<name>+record                       the queue's record
 //	<namespace>/./sessions/<lease>-<nonce>                   a session's sentinel, empty
 //
 // The segment "." ends the namespace. No namespace can contain it (driver.Namespace
 // refuses it), hence no namespace's keys lie below another's, although "a" is a
 // prefix of "a/b". A word such as "baton" would need a rule that reserves it.
 //
-// A line is the range of all keys below "<kind>/<name>/". Lines have exactly
-// two segments, neither with a slash, so no line's range contains another's,
+// A queue is the range of all keys below "<kind>/<name>/". Queues have exactly
+// two segments, neither with a slash, so no queue's range contains another's,
 // nor a sentinel or a record, which have one segment less. A "+" occurs in
-// neither segment, so no line, session or record has another's key.
+// neither segment, so no queue, session or record has another's key.
 //
 // The contender's key is unique by its ID: two contenders of one session never
 // share a key. Lease and mode are in the name so that a listing without values shows
 // whose the entry is and what it wants. The lease comes first, so that one watch can be on all
-// entries of a session in a line. The ID comes before the mode because
+// entries of a session in a queue. The ID comes before the mode because
 // Forget knows only the ID and deletes the range "<lease>-<id>-".
 //
 // A conversion makes a new key, since the watches of others are on the old one and must tell
-// that it went. The new key's create revision says nothing about the place in the line, so its
+// that it went. The new key's create revision says nothing about the place in the queue, so its
 // name has the one that counts: the rank, the token that the contender got when it joined. All
 // that were converted lie in a range of their own, which is short because only who was
 // admitted is ever converted. So a view can have all of them in addition to those that
 // etcd itself selects by create revision.
 type layout struct {
 	base string // "<namespace>/./"
-	// shared: lines are those of etcd's package concurrency, below root,
+	// shared: queues are those of etcd's package concurrency, below root,
 	// "<namespace>/". See foreign.go.
 	shared bool
 	root   string
@@ -58,45 +58,45 @@ func newLayout(namespace string) layout {
 	return layout{base: namespace + "/./"}
 }
 
-// line is the prefix of all keys of a line.
-func (l layout) line(line driver.Line) string {
+// queue is the prefix of all keys of a queue.
+func (l layout) queue(queue driver.Queue) string {
 	if l.shared {
-		return l.root + sharedName(line) + "/"
+		return l.root + sharedName(queue) + "/"
 	}
-	return l.stem(line) + slash
+	return l.stem(queue) + slash
 }
 
-// stem is what all keys begin with that a line has, those that are not below it
+// stem is what all keys begin with that a queue has, those that are not below it
 // as well; others' keys may, too.
-func (l layout) stem(line driver.Line) string { return l.base + string(line) }
+func (l layout) stem(queue driver.Queue) string { return l.base + string(queue) }
 
-// below cuts the prefix of a line's keys from one of them.
-func (l layout) below(line driver.Line, key string) (bare string, ok bool) {
+// below cuts the prefix of a queue's keys from one of them.
+func (l layout) below(queue driver.Queue, key string) (bare string, ok bool) {
 	if l.shared {
-		return strings.CutPrefix(key, l.line(line))
+		return strings.CutPrefix(key, l.queue(queue))
 	}
 	if bare, ok = strings.CutPrefix(key, l.base); ok {
-		if bare, ok = strings.CutPrefix(bare, string(line)); ok {
+		if bare, ok = strings.CutPrefix(bare, string(queue)); ok {
 			bare, ok = strings.CutPrefix(bare, slash)
 		}
 	}
 	return bare, ok
 }
 
-// lineEnd ends the range of all keys of a line: it is their prefix with the
+// lineEnd ends the range of all keys of a queue: it is their prefix with the
 // character that follows the slash.
-func (l layout) lineEnd(line driver.Line) string { return l.stem(line) + afterSlash }
+func (l layout) queueEnd(queue driver.Queue) string { return l.stem(queue) + afterSlash }
 
 const slash, afterSlash = "/", "0"
 
-// record is the key of the line's record. It is not below the line, which is
+// record is the key of the queue's record. It is not below the queue, which is
 // empty without contenders (D4).
-func (l layout) record(line driver.Line) string { return l.stem(line) + "+record" }
+func (l layout) record(queue driver.Queue) string { return l.stem(queue) + "+record" }
 
 // contender is the one key that the contender can have before it is converted;
 // without a mode it is the prefix of that.
-func (l layout) contender(line driver.Line, id string, lease clientv3.LeaseID, mode string) string {
-	return l.base + string(line) + "/" + leaseHex(lease) + "-" + id + "-" + mode
+func (l layout) contender(queue driver.Queue, id string, lease clientv3.LeaseID, mode string) string {
+	return l.base + string(queue) + "/" + leaseHex(lease) + "-" + id + "-" + mode
 }
 
 // moved begins the names of converted entries. It sorts before all hex digits.
@@ -109,10 +109,10 @@ func converted(contender string) string {
 	return contender[:i] + moved + contender[i:]
 }
 
-// allConverted is the range of all converted entries of a line. Others may have
+// allConverted is the range of all converted entries of a queue. Others may have
 // put keys there, too.
-func (l layout) allConverted(line driver.Line) (key, end string) {
-	key = l.line(line) + moved
+func (l layout) allConverted(queue driver.Queue) (key, end string) {
+	key = l.queue(queue) + moved
 	return key, clientv3.GetPrefixRangeEnd(key)
 }
 
@@ -213,13 +213,13 @@ func (e entry) stands() clientv3.Cmp {
 func revision(rev int64) string { return strconv.FormatInt(rev, 10) }
 
 // entry reads the handle of a place back. What is no handle, or one of another
-// line, stands for nothing that could be in this line.
-func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
+// queue, stands for nothing that could be in this queue.
+func (l layout) entry(queue driver.Queue, p driver.Place) (e entry, ok bool) {
 	i := strings.LastIndexByte(p.Key, '@')
 	if i < 0 {
 		return entry{}, false
 	}
-	if _, ok := l.below(line, p.Key[:i]); !ok {
+	if _, ok := l.below(queue, p.Key[:i]); !ok {
 		return entry{}, false
 	}
 	rev, err := strconv.ParseInt(p.Key[i+1:], 10, 64)
@@ -232,8 +232,8 @@ func (l layout) entry(line driver.Line, p driver.Place) (e entry, ok bool) {
 // name reads what the entry's key says of its contender. An entry is converted
 // after it joined, so a rank that is not below the create revision is none of
 // ours.
-func (l layout) name(line driver.Line, e entry) (name, bool) {
-	bare, ok := l.below(line, e.key)
+func (l layout) name(queue driver.Queue, e entry) (name, bool) {
+	bare, ok := l.below(queue, e.key)
 	if !ok {
 		return name{}, false
 	}
@@ -244,50 +244,50 @@ func (l layout) name(line driver.Line, e entry) (name, bool) {
 	return n, true
 }
 
-// rank is where the entry stands in its line, and its token.
-func (l layout) rank(line driver.Line, e entry) int64 {
-	n, _ := l.name(line, e)
+// rank is where the entry stands in its queue, and its token.
+func (l layout) rank(queue driver.Queue, e entry) int64 {
+	n, _ := l.name(queue, e)
 	return cmp.Or(n.rank, e.rev)
 }
 
-// place shows an entry of a line. One that Baton did not write keeps its place without an ID.
+// place shows an entry of a queue. One that Baton did not write keeps its place without an ID.
 // etcd's own clients name theirs after the lease alone, which tells whose it is;
 // the lease that the service reports would do better, but views without values lack it.
-func (l layout) place(line driver.Line, e entry) driver.Place {
+func (l layout) place(queue driver.Queue, e entry) driver.Place {
 	p := driver.Place{Key: e.handle()}
-	if n, ok := l.name(line, e); ok {
+	if n, ok := l.name(queue, e); ok {
 		p.ID, p.Session, p.Mode = n.id, n.lease, n.mode
 		return p
 	}
-	bare := strings.TrimPrefix(e.key, l.line(line))
+	bare := strings.TrimPrefix(e.key, l.queue(queue))
 	if k := len(bare); k > 0 && k <= 16 && isHex(bare) {
 		p.Session = strings.Repeat("0", 16-k) + bare
 	}
 	return p
 }
 
-// head shows one key of a line.
-func (l layout) head(line driver.Line, kv *mvccpb.KeyValue) driver.Head {
+// head shows one key of a queue.
+func (l layout) head(queue driver.Queue, kv *mvccpb.KeyValue) driver.Head {
 	e := entry{string(kv.Key), kv.CreateRevision}
 	return driver.Head{
-		Entry:   driver.Entry{Place: l.place(line, e), Token: driver.Token(l.rank(line, e)), Value: kv.Value},
+		Entry:   driver.Entry{Place: l.place(queue, e), Token: driver.Token(l.rank(queue, e)), Value: kv.Value},
 		Version: driver.Version(kv.ModRevision),
 	}
 }
 
-// before is the order of a line. Equal ranks come only from a foreign
+// before is the order of a queue. Equal ranks come only from a foreign
 // transaction that made several keys; their names settle it.
 func before(a, b driver.Head) int {
 	return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Key, b.Key))
 }
 
-// inOrder shows keys of a line in its order, each once: a key may have been read twice, at one
+// inOrder shows keys of a queue in its order, each once: a key may have been read twice, at one
 // revision. Marks stand nowhere.
-func (l layout) inOrder(line driver.Line, kvs []*mvccpb.KeyValue) []driver.Head {
+func (l layout) inOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
 	states := make([]driver.Head, 0, len(kvs))
 	for _, kv := range kvs {
 		if !isMark(string(kv.Key)) {
-			states = append(states, l.head(line, kv))
+			states = append(states, l.head(queue, kv))
 		}
 	}
 	slices.SortFunc(states, before)

@@ -18,11 +18,11 @@ import (
 // wherever that was applied (K1). The create revision tells whether the key is
 // still in the life that the handle names, and the token is that revision or
 // the rank in the name.
-func (s *session) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+func (s *session) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	e, ok := s.named(line, key, token)
+	e, ok := s.named(queue, key, token)
 	if !ok {
 		return driver.ErrGone
 	}
@@ -36,10 +36,10 @@ func (s *session) Check(ctx context.Context, line driver.Line, key string, token
 	return nil
 }
 
-// named is the entry of the line that a key and a token name, if they can be those of one.
-func (s *session) named(line driver.Line, key string, token driver.Token) (e entry, ok bool) {
-	e, ok = s.keys.entry(line, driver.Place{Key: key})
-	return e, ok && !isMark(e.key) && driver.Token(s.keys.rank(line, e)) == token
+// named is the entry of the queue that a key and a token name, if they can be those of one.
+func (s *session) named(queue driver.Queue, key string, token driver.Token) (e entry, ok bool) {
+	e, ok = s.keys.entry(queue, driver.Place{Key: key})
+	return e, ok && !isMark(e.key) && driver.Token(s.keys.rank(queue, e)) == token
 }
 
 // Limits of what is fine.
@@ -198,48 +198,48 @@ func describeHost(endpoint string) string {
 
 var _ driver.Examiner = (*service)(nil)
 
-// pageOfLines is how many keys a request for lines reads. The member walks its
-// index of the rest of the namespace for each request, so many lines want large
-// pages; and a line that is longer than a page is left with the first one.
-const pageOfLines = 512
+// pageOfLines is how many keys a request for queues reads. The member walks its
+// index of the rest of the namespace for each request, so many queues want large
+// pages; and a queue that is longer than a page is left with the first one.
+const pageOfQueues = 512
 
-// Lines reads the names of keys, page by page, by quorum. When a page ends
-// inside a line in which somebody stands, the next one begins behind that line.
-func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
-	var lines []driver.Line
+// Queues reads the names of keys, page by page, by quorum. When a page ends
+// inside a queue in which somebody stands, the next one begins behind that queue.
+func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
+	var queues []driver.Queue
 	from, end := s.keys.base, clientv3.GetPrefixRangeEnd(s.keys.base)
 	for {
 		if err := s.alive(); err != nil {
 			return nil, err
 		}
-		r, err := s.get(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageOfLines), clientv3.WithKeysOnly()))
+		r, err := s.get(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageOfQueues), clientv3.WithKeysOnly()))
 		if err != nil {
 			return nil, s.failed(ctx, err)
 		}
 		for _, kv := range r.kvs {
-			line, ok := s.keys.lineOf(string(kv.Key))
+			queue, ok := s.keys.queueOf(string(kv.Key))
 			if !ok {
 				from = string(kv.Key) + "\x00"
 				continue
 			}
-			if from = s.keys.lineEnd(line); len(lines) == 0 || lines[len(lines)-1] != line { // its keys are neighbours
-				lines = append(lines, line)
+			if from = s.keys.queueEnd(queue); len(queues) == 0 || queues[len(queues)-1] != queue { // its keys are neighbours
+				queues = append(queues, queue)
 			}
 		}
 		if r.count <= int64(len(r.kvs)) {
-			return lines, nil
+			return queues, nil
 		}
 	}
 }
 
-// lineOf is the line in which a key is an entry. Others are records, tails,
+// lineOf is the queue in which a key is an entry. Others are records, tails,
 // marks and sentinels, or nothing of Baton's.
-func (l layout) lineOf(key string) (line driver.Line, ok bool) {
+func (l layout) queueOf(key string) (queue driver.Queue, ok bool) {
 	parts := strings.SplitN(strings.TrimPrefix(key, l.base), "/", 3)
 	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || isMark(key) {
 		return "", false
 	}
-	return driver.Line(parts[0] + "/" + parts[1]), true
+	return driver.Queue(parts[0] + "/" + parts[1]), true
 }
 
 // Remove deletes one key, if it is still in the life that the handle names:
@@ -247,15 +247,15 @@ func (l layout) lineOf(key string) (line driver.Line, ok bool) {
 // the tail away that names the entry, as Leave does.
 //
 // A request that is late deletes nothing else, since no key has a create revision twice.
-func (s *session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	e, ok := s.named(line, key, token)
+	e, ok := s.named(queue, key, token)
 	if !ok {
 		return driver.ErrGone
 	}
-	resp, err := s.c.Txn(s.lead(ctx)).If(e.stands()).Then(s.deletes(line, e, false, nil)...).Commit()
+	resp, err := s.c.Txn(s.lead(ctx)).If(e.stands()).Then(s.deletes(queue, e, false, nil)...).Commit()
 	if err != nil {
 		return s.failed(ctx, err)
 	}

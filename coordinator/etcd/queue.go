@@ -45,7 +45,7 @@ var (
 // attempt is one transaction of a Join.
 type attempt struct {
 	driver.Contender
-	queue  driver.Line
+	queue  driver.Queue
 	entry  string // the key to make
 	prefix string // the same without the mode
 	epoch  int64
@@ -69,13 +69,13 @@ const (
 //
 // A sorted range in the transaction would tell who is ahead, too, but every member
 // fetches and sorts the whole queue for it while it applies the transaction.
-func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 	if !isID(c.ID) || !isMode(c.Mode) {
 		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
-	prefix := s.keys.contender(line, c.ID, s.lease, "")
-	a := &attempt{Contender: c, queue: line, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
-	if !c.Alone && (c.Again || s.memory.isContended(line)) {
+	prefix := s.keys.contender(queue, c.ID, s.lease, "")
+	a := &attempt{Contender: c, queue: queue, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
+	if !c.Alone && (c.Again || s.memory.isContended(queue)) {
 		a.form = contended
 	}
 	call, err := s.joins.enter(a.prefix, s.alive)
@@ -155,8 +155,8 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 }
 
 // empty is true for a queue without a tail key and without entries.
-func (s *session) empty(line driver.Line) []clientv3.Cmp {
-	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.tail(line)), "=", 0), absent(s.keys.line(line))}
+func (s *session) empty(queue driver.Queue) []clientv3.Cmp {
+	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.tail(queue)), "=", 0), absent(s.keys.queue(queue))}
 }
 
 func unchanged(key string, mod int64) clientv3.Cmp {
@@ -176,7 +176,7 @@ func (s *session) reasons(a *attempt) []clientv3.Op {
 	}
 	reads := []clientv3.Op{s.readSentinel(), clientv3.OpGet(s.keys.record(a.queue), clientv3.WithKeysOnly())}
 	if a.Alone || a.Again {
-		some := clientv3.OpGet(s.keys.line(a.queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarks))
+		some := clientv3.OpGet(s.keys.queue(a.queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarks))
 		reads = append(append(reads, some), s.entriesOf(a.prefix)...)
 	}
 	return reads
@@ -309,17 +309,17 @@ type mine struct {
 
 // own finds out which entry of this session a place names. A request for an entry of
 // another session or queue is never sent: to the caller it is gone (L2).
-func (s *session) own(line driver.Line, p driver.Place) (mine, error) {
-	e, ok := s.keys.entry(line, p)
+func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
+	e, ok := s.keys.entry(queue, p)
 	if !ok {
 		return mine{}, driver.ErrGone
 	}
-	n, ok := s.keys.name(line, e)
+	n, ok := s.keys.name(queue, e)
 	if !ok || n.lease != s.ID() {
 		return mine{}, driver.ErrGone
 	}
 	if n.rank > 0 {
-		return mine{e, n, s.keys.contender(line, n.id, s.lease, "")}, nil
+		return mine{e, n, s.keys.contender(queue, n.id, s.lease, "")}, nil
 	}
 	return mine{e, n, strings.TrimSuffix(e.key, n.mode)}, nil
 }
@@ -332,19 +332,19 @@ func (s *session) removed(contender string) {
 }
 
 // Leave deletes the entry if it is the one that own names.
-func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.leave(ctx, line, own, false)
+func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.leave(ctx, queue, own, false)
 }
 
-func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place, handoff bool) error {
+func (s *session) leave(ctx context.Context, queue driver.Queue, own driver.Place, handoff bool) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	e, err := s.own(line, own)
+	e, err := s.own(queue, own)
 	if err != nil {
 		return err
 	}
-	there, err := s.delete(ctx, line, e, handoff)
+	there, err := s.delete(ctx, queue, e, handoff)
 	if err != nil {
 		return s.failed(ctx, err)
 	}
@@ -361,7 +361,7 @@ func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place,
 // The first attempt for an entry that no tail key has named is a plain delete of the key:
 // no other session makes it, and no other request to delete it can be under way, since an
 // ID is used again only after an answer. All others compare the entry's create revision.
-func (s *session) delete(ctx context.Context, line driver.Line, e mine, handoff bool) (bool, error) {
+func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handoff bool) (bool, error) {
 	ctx = s.lead(ctx)
 	if s.memory.takePlain(e) {
 		resp, err := s.wire.delete(ctx, e.key)
@@ -370,7 +370,7 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, handoff 
 		}
 		return resp.Deleted > 0, nil
 	}
-	resp, err := s.c.Txn(ctx).If(e.stands()).Then(s.deletes(line, e.entry, handoff, s.memory.marksOf(e.contender))...).Commit()
+	resp, err := s.c.Txn(ctx).If(e.stands()).Then(s.deletes(queue, e.entry, handoff, s.memory.marksOf(e.contender))...).Commit()
 	if err != nil {
 		return false, err
 	}
@@ -392,19 +392,19 @@ func (s *session) delete(ctx context.Context, line driver.Line, e mine, handoff 
 // of the contender were answered, or sent with an old epoch. If not, the caller has to try again.
 //
 // A tail key that still names it goes with the lease, or with the next that joins alone.
-func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
-	return s.forget(ctx, line, id)
+func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	return s.forget(ctx, queue, id)
 }
 
 // forget is Forget, with more to delete.
-func (s *session) forget(ctx context.Context, line driver.Line, id string, more ...clientv3.Op) error {
+func (s *session) forget(ctx context.Context, queue driver.Queue, id string, more ...clientv3.Op) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
 	if !isID(id) {
 		return invalid("contender ID %q", id)
 	}
-	contender := s.keys.contender(line, id, s.lease, "")
+	contender := s.keys.contender(queue, id, s.lease, "")
 	s.joins.forget(contender)
 	drop := append([]clientv3.Op{
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),

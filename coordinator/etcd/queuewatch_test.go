@@ -20,7 +20,7 @@ func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
 	views := make(chan []string, 100)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.WatchQueue(ctx, line, func(places []driver.Place) bool {
+		ended <- s.WatchQueue(ctx, queue, func(places []driver.Place) bool {
 			var ids []string
 			for _, p := range places {
 				ids = append(ids, p.ID+p.Mode)
@@ -48,15 +48,15 @@ func TestQueueIsReadOnceAndKeptByItsWatch(t *testing.T) {
 	sent := f.sent(func() {
 		d = join(t, s, contender())
 		shown("a join", a.Place.ID+"x", b.Place.ID+"x", d.Place.ID+"x")
-		p, err := s.Convert(t.Context(), line, a, "r", nil)
+		p, err := s.Convert(t.Context(), queue, a, "r", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		shown("a conversion", a.Place.ID+"r", b.Place.ID+"x", d.Place.ID+"x")
-		if err := s.Write(t.Context(), line, p, []byte("value")); err != nil {
+		if err := s.Write(t.Context(), queue, p, []byte("value")); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Leave(t.Context(), line, b.Place); err != nil {
+		if err := s.Leave(t.Context(), queue, b.Place); err != nil {
 			t.Fatal(err)
 		}
 		shown("a leaving", a.Place.ID+"r", d.Place.ID+"x")

@@ -13,7 +13,7 @@ import (
 
 func setRecord(t *testing.T, s *session, value string, known driver.Version) driver.Version {
 	t.Helper()
-	v, err := s.SetRecord(t.Context(), line, []byte(value), known)
+	v, err := s.SetRecord(t.Context(), queue, []byte(value), known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func setRecord(t *testing.T, s *session, value string, known driver.Version) dri
 // current is the record as it is.
 func current(t *testing.T, s *session) driver.Record {
 	t.Helper()
-	r, err := s.Record(t.Context(), line, driver.Any)
+	r, err := s.Record(t.Context(), queue, driver.Any)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ type outcome[T any] struct {
 func waitRecord(ctx context.Context, s *session, known driver.Version) <-chan outcome[driver.Record] {
 	result := make(chan outcome[driver.Record], 1)
 	go func() {
-		r, err := s.Record(ctx, line, known)
+		r, err := s.Record(ctx, queue, known)
 		result <- outcome[driver.Record]{r, err}
 	}()
 	return result
@@ -82,12 +82,12 @@ func TestSetRecordNeedsTheKnownVersion(t *testing.T) {
 	w := setRecord(t, other, "two", v)
 	rev := f.rev
 	for _, known := range []driver.Version{0, v, w + 1, driver.Any} {
-		if _, err := s.SetRecord(t.Context(), line, []byte("three"), known); !errors.Is(err, driver.ErrStale) {
+		if _, err := s.SetRecord(t.Context(), queue, []byte("three"), known); !errors.Is(err, driver.ErrStale) {
 			t.Errorf("version %d: %v", known, err)
 		}
 	}
 	for _, value := range [][]byte{nil, make([]byte, 64<<10+1)} {
-		if _, err := s.SetRecord(t.Context(), line, value, w); !errors.Is(err, driver.ErrInvalid) {
+		if _, err := s.SetRecord(t.Context(), queue, value, w); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%d bytes: %v", len(value), err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestSetRecordNeedsTheKnownVersion(t *testing.T) {
 		t.Error("something was written")
 	}
 	if !join(t, s, contender()).First {
-		t.Error("a line with a record is not empty")
+		t.Error("a queue with a record is not empty")
 	}
 	if err := errors.Join(s.Close(t.Context()), other.Close(t.Context())); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestSetRecordNeedsTheKnownVersion(t *testing.T) {
 func TestSetRecordEndsWithItsSession(t *testing.T) {
 	f, c := newFake(t)
 	s, other := open(t, f, c), open(t, f, c)
-	late := delay(f, func() { _, _ = s.SetRecord(t.Context(), line, []byte("late"), 0) })
+	late := delay(f, func() { _, _ = s.SetRecord(t.Context(), queue, []byte("late"), 0) })
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestSetRecordEndsWithItsSession(t *testing.T) {
 	f.mu.Lock()
 	delete(f.kvs, other.sentinel.key) // the watch does not tell
 	f.mu.Unlock()
-	if _, err := other.SetRecord(t.Context(), line, []byte("r"), 0); !errors.Is(err, driver.ErrSessionLost) {
+	if _, err := other.SetRecord(t.Context(), queue, []byte("r"), 0); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
 	if other.alive() == nil {
@@ -156,7 +156,7 @@ func TestRecordWaitsForAnotherVersion(t *testing.T) {
 	// An operator deletes it, and somebody makes it anew.
 	result = waitRecord(t.Context(), s, w)
 	f.watching(t, 1, "+record")
-	remove := clientv3.OpDelete(s.keys.record(line))
+	remove := clientv3.OpDelete(s.keys.record(queue))
 	if _, err := c.Txn(t.Context()).Then(remove).Commit(); err != nil {
 		t.Fatal(err)
 	}

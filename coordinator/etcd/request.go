@@ -258,14 +258,14 @@ func isAnswer(err, want error) bool { return err != nil && errors.Is(answer(err)
 // wire sends the two requests of an uncontended lock.
 type wire interface {
 	// join sends a transaction that joins a queue if that is empty.
-	join(ctx context.Context, line driver.Line, txn clientv3.Op) (*clientv3.TxnResponse, error)
+	join(ctx context.Context, queue driver.Queue, txn clientv3.Op) (*clientv3.TxnResponse, error)
 	delete(ctx context.Context, key string) (*clientv3.DeleteResponse, error)
 }
 
 // direct sends each request by itself.
 type direct struct{ c *clientv3.Client }
 
-func (d direct) join(ctx context.Context, _ driver.Line, txn clientv3.Op) (*clientv3.TxnResponse, error) {
+func (d direct) join(ctx context.Context, _ driver.Queue, txn clientv3.Op) (*clientv3.TxnResponse, error) {
 	resp, err := d.c.Do(ctx, txn)
 	return resp.Txn(), err
 }
@@ -295,7 +295,7 @@ type batcher struct {
 	mu          sync.Mutex
 	underWay    int // how many requests are under way
 	joins       []*batched
-	lines       map[driver.Line]struct{} // of joins
+	queues      map[driver.Queue]struct{} // of joins
 	deletes     []*batched
 	deletesNext bool
 	armed       bool // waitedLong will be called
@@ -315,7 +315,7 @@ const (
 
 // batched is a request that waits to become part of a batch.
 type batched struct {
-	line  driver.Line // of a join
+	queue driver.Queue // of a join
 	op    clientv3.Op
 	batch *batch        // nil before it is sent; guarded by the lock of batcher
 	done  chan struct{} // closed when what follows is there
@@ -343,17 +343,17 @@ type batch struct {
 func (t *batch) isSingle() bool { return t.cancel == nil }
 
 func newBatcher(d direct) *batcher {
-	return &batcher{direct: d, patience: longestWait, lines: make(map[driver.Line]struct{})}
+	return &batcher{direct: d, patience: longestWait, queues: make(map[driver.Queue]struct{})}
 }
 
-func (c *batcher) join(ctx context.Context, line driver.Line, txn clientv3.Op) (resp *clientv3.TxnResponse, err error) {
+func (c *batcher) join(ctx context.Context, queue driver.Queue, txn clientv3.Op) (resp *clientv3.TxnResponse, err error) {
 	if c.admit(ctx) {
 		defer c.answered()
-		return c.direct.join(ctx, line, txn)
+		return c.direct.join(ctx, queue, txn)
 	}
-	p := &batched{line: line, op: txn}
+	p := &batched{queue: queue, op: txn}
 	err = c.send(ctx, p, func() (err error) {
-		resp, err = c.direct.join(ctx, line, txn)
+		resp, err = c.direct.join(ctx, queue, txn)
 		return err
 	})
 	if err == nil && resp == nil {
@@ -415,16 +415,16 @@ func (c *batcher) send(ctx context.Context, p *batched, alone func() error) erro
 	return alone()
 }
 
-// wait reports whether p is to wait. A join of a line that another one waits for is not.
+// wait reports whether p is to wait. A join of a queue that another one waits for is not.
 func (c *batcher) wait(p *batched) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !p.isJoin() {
 		c.deletes = append(c.deletes, p)
-	} else if _, waits := c.lines[p.line]; waits {
+	} else if _, waits := c.queues[p.queue]; waits {
 		return false
 	} else {
-		c.joins, c.lines[p.line] = append(c.joins, p), struct{}{}
+		c.joins, c.queues[p.queue] = append(c.joins, p), struct{}{}
 	}
 	if !c.armed {
 		c.armed = true
@@ -456,7 +456,7 @@ func (c *batcher) giveUp(p *batched) {
 		is := func(q *batched) bool { return q == p }
 		if p.isJoin() {
 			c.joins = slices.DeleteFunc(c.joins, is)
-			delete(c.lines, p.line)
+			delete(c.queues, p.queue)
 		} else {
 			c.deletes = slices.DeleteFunc(c.deletes, is)
 		}
@@ -502,7 +502,7 @@ func (c *batcher) sendOldest() {
 	for _, p := range t.requests {
 		p.batch = t
 		if p.isJoin() {
-			delete(c.lines, p.line)
+			delete(c.queues, p.queue)
 		}
 	}
 	c.deletesNext = from == &c.joins

@@ -25,7 +25,7 @@ func newRing(t *testing.T) *ring {
 	r.as[0].Follows, r.as[1].Follows = true, true
 	zero := join(t, r.a, contender()).Place // so that the first has somebody ahead when it joins, and a tail
 	r.first, r.second = join(t, r.a, r.as[0]).Place, join(t, r.b, r.as[1]).Place
-	check(t, r.a.Leave(t.Context(), line, zero))
+	check(t, r.a.Leave(t.Context(), queue, zero))
 	return r
 }
 
@@ -41,7 +41,7 @@ func rings(t *testing.T, test func(t *testing.T, r *ring)) {
 func (r *ring) follow(ctx context.Context) <-chan outcome[bool] {
 	end := make(chan outcome[bool], 1)
 	go func() {
-		passed, err := r.b.Follow(ctx, line, r.second, r.first)
+		passed, err := r.b.Follow(ctx, queue, r.second, r.first)
 		end <- outcome[bool]{passed, err}
 	}()
 	synctest.Wait()
@@ -52,7 +52,7 @@ func (r *ring) follow(ctx context.Context) <-chan outcome[bool] {
 func (r *ring) turn(t *testing.T) {
 	t.Helper()
 	end := r.follow(t.Context())
-	check(t, r.a.Pass(t.Context(), line, r.first))
+	check(t, r.a.Pass(t.Context(), queue, r.first))
 	r.told(t, end, outcome[bool]{got: true})
 	r.again(t)
 }
@@ -61,7 +61,7 @@ func (r *ring) turn(t *testing.T) {
 func (r *ring) again(t *testing.T) {
 	t.Helper()
 	r.first = join(t, r.a, r.as[0]).Place
-	check(t, r.b.Pass(t.Context(), line, r.second))
+	check(t, r.b.Pass(t.Context(), queue, r.second))
 	r.second = join(t, r.b, r.as[1]).Place
 	synctest.Wait()
 }
@@ -90,12 +90,12 @@ func (r *ring) waits(t *testing.T, end <-chan outcome[bool]) {
 
 func (r *ring) removed(t *testing.T, s *session, p driver.Place) {
 	t.Helper()
-	e, _ := s.keys.entry(line, p)
-	check(t, s.Remove(t.Context(), line, p.Key, driver.Token(s.keys.rank(line, e))))
+	e, _ := s.keys.entry(queue, p)
+	check(t, s.Remove(t.Context(), queue, p.Key, driver.Token(s.keys.rank(queue, e))))
 	synctest.Wait()
 }
 
-// cut ends the watches in the line, compacted or without a word.
+// cut ends the watches in the queue, compacted or without a word.
 func (r *ring) cut(compacted bool) {
 	r.cutThose(compacted, func(w *watcher) bool { return len(w.op.RangeBytes()) > 0 }) // not a sentinel's
 }
@@ -115,7 +115,7 @@ func (r *ring) cutThose(compacted bool, cut func(w *watcher) bool) {
 	}
 }
 
-// stand fails the test unless there are n watches in the line now.
+// stand fails the test unless there are n watches in the queue now.
 func (r *ring) stand(t *testing.T, n int) {
 	t.Helper()
 	synctest.Wait()
@@ -128,7 +128,7 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 	passed, left := outcome[bool]{got: true}, outcome[bool]{}
 	for name, test := range map[string]func(t *testing.T, r *ring){
 		"passed before the wait": func(t *testing.T, r *ring) {
-			check(t, r.a.Pass(t.Context(), line, r.first))
+			check(t, r.a.Pass(t.Context(), queue, r.first))
 			r.told(t, r.follow(t.Context()), passed)
 		},
 		"removed before the wait": func(t *testing.T, r *ring) {
@@ -142,7 +142,7 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 			r.told(t, end, left)
 		},
 		"left before the wait, and another life after it": func(t *testing.T, r *ring) {
-			check(t, r.a.Leave(t.Context(), line, r.first))
+			check(t, r.a.Leave(t.Context(), queue, r.first))
 			join(t, r.a, r.as[0])
 			r.told(t, r.follow(t.Context()), left)
 		},
@@ -152,7 +152,7 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 		},
 		"passed while the member at hand was behind": func(t *testing.T, r *ring) {
 			catchUp := r.lag()
-			check(t, r.a.Pass(t.Context(), line, r.first))
+			check(t, r.a.Pass(t.Context(), queue, r.first))
 			end := r.follow(t.Context())
 			r.waits(t, end)
 			catchUp()
@@ -187,9 +187,9 @@ func TestMessageOfALeavingTellsOfTheNextLifeToo(t *testing.T) {
 	rings(t, func(t *testing.T, r *ring) {
 		end := r.follow(t.Context())
 		catchUp := r.lag()
-		check(t, r.a.Pass(t.Context(), line, r.first))
+		check(t, r.a.Pass(t.Context(), queue, r.first))
 		r.first = join(t, r.a, r.as[0]).Place
-		check(t, r.a.Leave(t.Context(), line, r.first))
+		check(t, r.a.Leave(t.Context(), queue, r.first))
 		r.mu.Lock()
 		all := held{rev: r.rev}
 		for _, h := range r.past.held {

@@ -212,9 +212,9 @@ func (s *session) raiseEpoch() clientv3.Op {
 // leases are those of a foreignSession.
 //
 // A key of package concurrency is named after its lease alone, so one lease has
-// room for one contender in a line. The first one takes the session's own.
-// Whoever comes while that has a contender in the same line gets a lease more,
-// which is renewed together with the session's, serves for other lines as well,
+// room for one contender in a queue. The first one takes the session's own.
+// Whoever comes while that has a contender in the same queue gets a lease more,
+// which is renewed together with the session's, serves for other queues as well,
 // and is revoked when it has been idle for as long as a renewal takes to come.
 type leases struct {
 	mu    sync.Mutex
@@ -224,40 +224,40 @@ type leases struct {
 
 type lease struct {
 	id   clientv3.LeaseID
-	busy map[driver.Line]string // the contender that it has there
-	idle bool                   // it was so at the last renewal
+	busy map[driver.Queue]string // the contender that it has there
+	idle bool                    // it was so at the last renewal
 }
 
 func newLeases(own clientv3.LeaseID) *leases {
-	return &leases{all: []*lease{{id: own, busy: make(map[driver.Line]string)}}}
+	return &leases{all: []*lease{{id: own, busy: make(map[driver.Queue]string)}}}
 }
 
 // find returns the lease that a contender has, nil if it has none.
-func (ls *leases) find(line driver.Line, id string) *lease {
+func (ls *leases) find(queue driver.Queue, id string) *lease {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.of(line, id)
+	return ls.of(queue, id)
 }
 
-func (ls *leases) of(line driver.Line, id string) *lease {
+func (ls *leases) of(queue driver.Queue, id string) *lease {
 	for _, l := range ls.all {
-		if l.busy[line] == id {
+		if l.busy[queue] == id {
 			return l
 		}
 	}
 	return nil
 }
 
-// take returns the lease that a contender has, or one that is free in the line;
+// take returns the lease that a contender has, or one that is free in the queue;
 // nil, and the round of renewals, if another one is wanted.
-func (ls *leases) take(line driver.Line, id string) (l *lease, round int) {
+func (ls *leases) take(queue driver.Queue, id string) (l *lease, round int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l = ls.of(line, id); l == nil {
-		l = ls.of(line, "")
+	if l = ls.of(queue, id); l == nil {
+		l = ls.of(queue, "")
 	}
 	if l != nil {
-		l.busy[line], l.idle = id, false
+		l.busy[queue], l.idle = id, false
 	}
 	return l, ls.round
 }
@@ -270,16 +270,16 @@ func (ls *leases) add(id clientv3.LeaseID, round int) (ok bool, now int) {
 	if ls.round != round {
 		return false, ls.round
 	}
-	ls.all = append(ls.all, &lease{id: id, busy: make(map[driver.Line]string)})
+	ls.all = append(ls.all, &lease{id: id, busy: make(map[driver.Queue]string)})
 	return true, round
 }
 
 // free says that a contender has no key and cannot get one.
-func (ls *leases) free(line driver.Line, id string) {
+func (ls *leases) free(queue driver.Queue, id string) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if l := ls.of(line, id); l != nil {
-		delete(l.busy, line)
+	if l := ls.of(queue, id); l != nil {
+		delete(l.busy, queue)
 	}
 }
 
@@ -319,9 +319,9 @@ func (ls *leases) rest() (rest []clientv3.LeaseID) {
 // A holder's deadline counts from the sending of the last renewal. A lease that
 // was granted before that and was not among those renewed could end earlier, so
 // it is renewed once by itself.
-func (g *foreignSession) lease(ctx context.Context, line driver.Line, id string) (*lease, error) {
+func (g *foreignSession) lease(ctx context.Context, queue driver.Queue, id string) (*lease, error) {
 	for {
-		l, round := g.leases.take(line, id)
+		l, round := g.leases.take(queue, id)
 		if l != nil {
 			return l, nil
 		}

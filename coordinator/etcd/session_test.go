@@ -66,24 +66,24 @@ func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
 	case <-time.After(time.Second):
 		t.Fatal("nobody told")
 	}
-	line := driver.Line("m/x")
+	queue := driver.Queue("m/x")
 	for name, call := range map[string]func() error{
 		"Renew":  func() error { return s.Renew(t.Context()) },
-		"Join":   func() error { _, err := s.Join(t.Context(), line, contender()); return err },
-		"Forget": func() error { return s.Forget(t.Context(), line, someID) },
-		"Check":  func() error { return s.Check(t.Context(), line, "", 1) },
-		"List":   func() error { _, err := s.List(t.Context(), line, 0); return err },
-		"Ahead":  func() error { _, err := s.Ahead(t.Context(), line, driver.Place{}); return err },
-		"Watch":  func() error { return s.Watch(t.Context(), line, driver.Place{}) },
-		"Leave":  func() error { return s.Leave(t.Context(), line, driver.Place{}) },
+		"Join":   func() error { _, err := s.Join(t.Context(), queue, contender()); return err },
+		"Forget": func() error { return s.Forget(t.Context(), queue, someID) },
+		"Check":  func() error { return s.Check(t.Context(), queue, "", 1) },
+		"List":   func() error { _, err := s.List(t.Context(), queue, 0); return err },
+		"Ahead":  func() error { _, err := s.Ahead(t.Context(), queue, driver.Place{}); return err },
+		"Watch":  func() error { return s.Watch(t.Context(), queue, driver.Place{}) },
+		"Leave":  func() error { return s.Leave(t.Context(), queue, driver.Place{}) },
 		"Convert": func() error {
-			_, err := s.Convert(t.Context(), line, driver.Joined{}, "x", nil)
+			_, err := s.Convert(t.Context(), queue, driver.Joined{}, "x", nil)
 			return err
 		},
-		"Write":     func() error { return s.Write(t.Context(), line, driver.Place{}, nil) },
-		"Head":      func() error { _, err := s.Head(t.Context(), line, driver.Any); return err },
-		"Record":    func() error { _, err := s.Record(t.Context(), line, driver.Any); return err },
-		"SetRecord": func() error { _, err := s.SetRecord(t.Context(), line, []byte("r"), 0); return err },
+		"Write":     func() error { return s.Write(t.Context(), queue, driver.Place{}, nil) },
+		"Head":      func() error { _, err := s.Head(t.Context(), queue, driver.Any); return err },
+		"Record":    func() error { _, err := s.Record(t.Context(), queue, driver.Any); return err },
+		"SetRecord": func() error { _, err := s.SetRecord(t.Context(), queue, []byte("r"), 0); return err },
 	} {
 		if err := call(); !errors.Is(err, driver.ErrSessionLost) {
 			t.Errorf("%s: got %v, want ErrSessionLost", name, err)

@@ -63,15 +63,15 @@ func TestReleaseWorksWithoutSpace(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, release := range map[string]func(context.Context, driver.Place) error{
-			"leave":    func(ctx context.Context, p driver.Place) error { return s.Leave(ctx, line, p) },
-			"withdraw": func(ctx context.Context, p driver.Place) error { return s.Withdraw(ctx, line, p.ID) },
+			"leave":    func(ctx context.Context, p driver.Place) error { return s.Leave(ctx, queue, p) },
+			"withdraw": func(ctx context.Context, p driver.Place) error { return s.Withdraw(ctx, queue, p.ID) },
 		} {
-			own, err := s.Join(t.Context(), line, contender())
+			own, err := s.Join(t.Context(), queue, contender())
 			if err != nil {
 				t.Fatal(err)
 			}
 			f.fill(crossing)
-			place, err := s.Convert(t.Context(), line, own, "y", nil)
+			place, err := s.Convert(t.Context(), queue, own, "y", nil)
 			if errors.Is(err, coordinator.ErrRefused) == crossing || coordinator.MayHaveApplied(err) {
 				t.Errorf("Convert = %v", err)
 			}
@@ -98,26 +98,26 @@ func TestRequestThatCrossesTheQuotaIsFound(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.fill(true)
-	j, err := s.Join(t.Context(), line, contender())
+	j, err := s.Join(t.Context(), queue, contender())
 	if err != nil || j.First {
 		t.Fatalf("%+v, %v", j, err)
 	}
-	if _, err := s.Join(t.Context(), line, contender()); !errors.Is(err, driver.ErrRefused) {
+	if _, err := s.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrRefused) {
 		t.Errorf("the next one: %v", err)
 	}
 	f.fill(true)
-	p, err := s.Convert(t.Context(), line, j, "y", nil)
+	p, err := s.Convert(t.Context(), queue, j, "y", nil)
 	if err != nil || p.Mode != "y" {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	j.Place = p
-	if _, err := s.Convert(t.Context(), line, j, "z", nil); !errors.Is(err, driver.ErrRefused) {
+	if _, err := s.Convert(t.Context(), queue, j, "z", nil); !errors.Is(err, driver.ErrRefused) {
 		t.Errorf("the next one: %v", err)
 	}
 	if v := ahead(t, s, p); len(v.Ahead) != 0 || !v.Last {
 		t.Errorf("%+v", v)
 	}
-	if err := s.Leave(t.Context(), line, p); err != nil {
+	if err := s.Leave(t.Context(), queue, p); err != nil {
 		t.Error(err)
 	}
 }
@@ -133,7 +133,7 @@ func TestPassThatCrossesTheQuotaHasLeft(t *testing.T) {
 		own := join(t, s, a)
 		join(t, s, b)
 		f.fill(crossing)
-		if err := s.Pass(t.Context(), line, own.Place); err != nil {
+		if err := s.Pass(t.Context(), queue, own.Place); err != nil {
 			t.Errorf("crossing %t: %v", crossing, err)
 		}
 		if left := ids(t, s); slices.Contains(left, a.ID) {
@@ -164,24 +164,24 @@ func TestForgetWithoutSpace(t *testing.T) {
 		"a late conversion": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			j := join(t, s, me)
 			late := fail(f)
-			_, _ = s.Convert(t.Context(), line, j, "y", nil)
+			_, _ = s.Convert(t.Context(), queue, j, "y", nil)
 			return late
 		}, true},
 		"a late conversion back": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			j := join(t, s, me)
 			j.Place = convert(t, s, j, "y")
 			late := fail(f)
-			_, _ = s.Convert(t.Context(), line, j, "z", nil)
+			_, _ = s.Convert(t.Context(), queue, j, "z", nil)
 			return late
 		}, true},
 		"a late join": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			late := fail(f)
-			_, _ = s.Join(t.Context(), line, me)
+			_, _ = s.Join(t.Context(), queue, me)
 			return late
 		}, false},
 		"a late join, fenced off": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			late := fail(f)
-			_, _ = s.Join(t.Context(), line, me)
+			_, _ = s.Join(t.Context(), queue, me)
 			f.before = nil
 			me.Again = true
 			join(t, s, me)
@@ -189,7 +189,7 @@ func TestForgetWithoutSpace(t *testing.T) {
 		}, true},
 		"a join refused": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			f.fill(false)
-			_, _ = s.Join(t.Context(), line, me)
+			_, _ = s.Join(t.Context(), queue, me)
 			return nil
 		}, true},
 		"a join given up": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
@@ -200,7 +200,7 @@ func TestForgetWithoutSpace(t *testing.T) {
 				*late = r
 				return ctx.Err()
 			}
-			_, _ = s.Join(ctx, line, me)
+			_, _ = s.Join(ctx, queue, me)
 			return late
 		}, false},
 	} {
@@ -218,16 +218,16 @@ func TestForgetWithoutSpace(t *testing.T) {
 				join(t, s, other)
 				late := c.before(t, f, s, me)
 				f.fill(false)
-				err := forget(t.Context(), line, me.ID)
+				err := forget(t.Context(), queue, me.ID)
 				if c.nil && err != nil || !c.nil && !errors.Is(err, driver.ErrUnavailable) {
 					t.Errorf("Forget = %v", err)
 				}
 				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
-					t.Errorf("line %q", got)
+					t.Errorf("queue %q", got)
 				}
 				f.before = nil
 				if !c.nil { // there is space again
-					if err := forget(t.Context(), line, me.ID); err != nil {
+					if err := forget(t.Context(), queue, me.ID); err != nil {
 						t.Error(err)
 					}
 				}
@@ -237,7 +237,7 @@ func TestForgetWithoutSpace(t *testing.T) {
 					}
 				}
 				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
-					t.Errorf("a ghost in the line: %q", got)
+					t.Errorf("a ghost in the queue: %q", got)
 				}
 				if len(s.joins.unheard) != 0 || len(s.joins.calls) != 0 || external && len(s.joins.mine) != 1 {
 					t.Errorf("remembered: %+v", &s.joins)
@@ -255,13 +255,13 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 	arrived, release := hold(f, me.ID)
 	result := make(chan error, 1)
 	go func() {
-		_, err := s.Join(t.Context(), line, me)
+		_, err := s.Join(t.Context(), queue, me)
 		result <- err
 	}()
 	<-arrived
 	f.fill(false)
 	for range 2 {
-		err := s.Forget(t.Context(), line, me.ID)
+		err := s.Forget(t.Context(), queue, me.ID)
 		if !errors.Is(err, driver.ErrUnavailable) || !isAnswer(err, rpctypes.ErrNoSpace) {
 			t.Errorf("Forget = %v, want the service's answer as the cause", err)
 		}
@@ -271,11 +271,11 @@ func TestForgetWithoutSpaceDuringAJoin(t *testing.T) {
 		t.Error(err)
 	}
 	f.before = nil
-	if err := s.Forget(t.Context(), line, me.ID); err != nil {
+	if err := s.Forget(t.Context(), queue, me.ID); err != nil {
 		t.Error(err)
 	}
 	if got := ids(t, s); len(got) != 0 || len(s.joins.unheard) != 0 {
-		t.Errorf("line %q, remembered %v", got, s.joins.unheard)
+		t.Errorf("queue %q, remembered %v", got, s.joins.unheard)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestJoinNeedsItsRecord(t *testing.T) {
 			stale := contender()
 			stale.Record, stale.Alone, stale.Again = old, alone, again
 			n := f.sent(func() {
-				if _, err := s.Join(t.Context(), line, stale); !errors.Is(err, driver.ErrStale) {
+				if _, err := s.Join(t.Context(), queue, stale); !errors.Is(err, driver.ErrStale) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -46,7 +46,7 @@ func TestJoinNeedsItsRecord(t *testing.T) {
 		if again := join(t, s, me); again.Place != own.Place {
 			t.Errorf("again: %+v, want %+v", again, own)
 		}
-		if err := s.Leave(t.Context(), line, own.Place); err != nil {
+		if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 			t.Fatal(err)
 		}
 
@@ -57,17 +57,17 @@ func TestJoinNeedsItsRecord(t *testing.T) {
 			late = r
 			return rpctypes.ErrGRPCTimeout
 		}
-		_, _ = s.Join(t.Context(), line, me)
+		_, _ = s.Join(t.Context(), queue, me)
 		f.before = nil
 		me.Again, me.Record = true, old
-		if _, err := s.Join(t.Context(), line, me); !errors.Is(err, driver.ErrStale) {
+		if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrStale) {
 			t.Errorf("got %v", err)
 		}
 		if _, err := f.Txn(t.Context(), late); err != nil {
 			t.Fatal(err)
 		}
 		if got := ids(t, s); len(got) != 0 {
-			t.Errorf("alone %v: a ghost in the line: %q", alone, got)
+			t.Errorf("alone %v: a ghost in the queue: %q", alone, got)
 		}
 	}
 }
@@ -80,17 +80,17 @@ func TestJoinNeedsItsRecordInEachAttempt(t *testing.T) {
 	me.Record = setRecord(t, s, "one", 0)
 	f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
 		f.before = nil
-		_ = s.Forget(ctx, line, someID)
+		_ = s.Forget(ctx, queue, someID)
 		return nil
 	}
 	own := join(t, s, me)
-	_ = s.Leave(t.Context(), line, own.Place)
+	_ = s.Leave(t.Context(), queue, own.Place)
 	f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
 		f.before = nil
 		setRecord(t, s, "two", me.Record)
-		return s.Forget(ctx, line, someID)
+		return s.Forget(ctx, queue, someID)
 	}
-	if _, err := s.Join(t.Context(), line, me); !errors.Is(err, driver.ErrStale) {
+	if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrStale) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -11,31 +11,31 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Head reads the line by quorum, which makes the state as new as all that
+// Head reads the queue by quorum, which makes the state as new as all that
 // anybody was told before (H1), and if it is the known one waits on the first
 // entry's key alone (H2). Nobody gets ahead of the first entry, so as long as
-// that key is not touched the head stays as it is. An empty line is watched
+// that key is not touched the head stays as it is. An empty queue is watched
 // whole, for puts: whoever comes is the head.
 //
 // The version is the mod revision of the first entry's key. Each entry is made
 // or written in a revision of its own, so heads that are not the same never
 // share one.
-func (s *session) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+func (s *session) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 	if err := s.alive(); err != nil {
 		return driver.Head{}, err
 	}
-	r, err := s.first(ctx, line, 1, s.get)
+	r, err := s.first(ctx, queue, 1, s.get)
 	if err != nil {
 		return driver.Head{}, s.failed(ctx, err)
 	}
-	head := s.head(line, r)
+	head := s.head(queue, r)
 	if head.Version != known { // always so if known is Any
 		return head, nil
 	}
-	first, ok := s.keys.entry(line, head.Place)
+	first, ok := s.keys.entry(queue, head.Place)
 	key, opts := first.key, []clientv3.OpOption(nil)
 	if !ok {
-		key, opts = s.keys.line(line), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
+		key, opts = s.keys.queue(queue), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
 	}
 	err = s.await(ctx, key, opts, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		told := newest(resp)
@@ -44,14 +44,14 @@ func (s *session) Head(ctx context.Context, line driver.Line, known driver.Versi
 		}
 		if kv := rewritten(first, resp); kv != nil {
 			r = reading{rev: told, kvs: []*mvccpb.KeyValue{kv}}
-		} else if newer, err := s.first(ctx, line, 1, func(ctx context.Context, ops ...clientv3.Op) (reading, error) {
+		} else if newer, err := s.first(ctx, queue, 1, func(ctx context.Context, ops ...clientv3.Op) (reading, error) {
 			return s.read(ctx, told, ops...)
 		}); err != nil {
 			return false, err
 		} else {
 			r = newer
 		}
-		head = s.head(line, r)
+		head = s.head(queue, r)
 		return head.Version != known, nil
 	})
 	if err != nil {
@@ -61,8 +61,8 @@ func (s *session) Head(ctx context.Context, line driver.Line, known driver.Versi
 }
 
 // head is the first of the entries that were read.
-func (s *session) head(line driver.Line, r reading) driver.Head {
-	standing := s.keys.inOrder(line, r.kvs)
+func (s *session) head(queue driver.Queue, r reading) driver.Head {
+	standing := s.keys.inOrder(queue, r.kvs)
 	if len(standing) == 0 {
 		return driver.Head{}
 	}
@@ -71,9 +71,9 @@ func (s *session) head(line driver.Line, r reading) driver.Head {
 
 // rewritten returns the first entry's key as the message of its watch shows it,
 // if what it tells last is that the entry was written: then it is the first
-// still, and a read of the line is saved. Otherwise nothing but a read says who
+// still, and a read of the queue is saved. Otherwise nothing but a read says who
 // is first: of an entry that left, the event does not say who is next, and who
-// joined an empty line may have left since.
+// joined an empty queue may have left since.
 func rewritten(first entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 	if len(resp.Events) == 0 {
 		return nil
@@ -95,11 +95,11 @@ const maxRecord = 64 << 10
 // record must be as new as what this session finished before, wherever that was
 // applied (D1). After it the events say all there is to know, and no further
 // read is needed.
-func (s *session) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
 	if err := s.alive(); err != nil {
 		return driver.Record{}, err
 	}
-	key := s.keys.record(line)
+	key := s.keys.record(queue)
 	if known == driver.Any {
 		r, err := s.get(ctx, clientv3.OpGet(key))
 		if err != nil {
@@ -150,7 +150,7 @@ func record(kvs []*mvccpb.KeyValue) driver.Record {
 // The sentinel is compared because nothing else would stop a request that is
 // late once the session is closed (C1).
 func (s *session) SetRecord(
-	ctx context.Context, line driver.Line, value []byte, known driver.Version,
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
 	if err := s.alive(); err != nil {
 		return 0, err
@@ -158,7 +158,7 @@ func (s *session) SetRecord(
 	if len(value) == 0 || len(value) > maxRecord {
 		return 0, invalid("a record of %d bytes; it has 1 to %d", len(value), maxRecord)
 	}
-	key := s.keys.record(line)
+	key := s.keys.record(queue)
 	resp, err := s.c.Txn(s.lead(ctx)).
 		If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(known)), s.living()).
 		Then(clientv3.OpPut(key, string(value))).

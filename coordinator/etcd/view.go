@@ -16,7 +16,7 @@ type sighting struct {
 	rev int64
 }
 
-// Ahead reads the line from the member at hand, without a quorum. Who stands
+// Ahead reads the queue from the member at hand, without a quorum. Who stands
 // ahead can only disappear, so a view that is old shows at worst one who has
 // left; but it must not be older than own's join, or it lacks some who stand
 // ahead, and not older than what Watch told, or the caller waits for one whose leaving
@@ -25,30 +25,30 @@ type sighting struct {
 // Entries behind own are left out by the server, except those that were
 // converted: they are few, and their create revisions do not tell on which side
 // they stand. The count is of all.
-func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (s *session) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	if err := s.alive(); err != nil {
 		return driver.View{}, err
 	}
 	if own == (driver.Place{}) {
-		return s.whole(ctx, line)
+		return s.whole(ctx, queue)
 	}
-	me, ok := s.keys.entry(line, own)
+	me, ok := s.keys.entry(queue, own)
 	if !ok {
 		return driver.View{}, driver.ErrGone
 	}
-	ops := s.lineOps(line, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(s.keys.rank(line, me)))
+	ops := s.queueOps(queue, clientv3.WithKeysOnly(), clientv3.WithMaxCreateRev(s.keys.rank(queue, me)))
 	r, err := s.read(ctx, max(me.rev, s.seen.Load()), ops...)
 	if err != nil {
 		return driver.View{}, s.failed(ctx, err)
 	}
-	if own, err := s.own(line, own); err == nil {
+	if own, err := s.own(queue, own); err == nil {
 		for _, kv := range r.kvs { // left over, or whoever follows would have removed it
 			if isMark(string(kv.Key)) {
 				s.memory.noteMark(own.contender, string(kv.Key))
 			}
 		}
 	}
-	standing := s.keys.inOrder(line, r.kvs)
+	standing := s.keys.inOrder(queue, r.kvs)
 	i := slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == me.handle() })
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
@@ -61,12 +61,12 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 }
 
 // whole reads all places by quorum (V4).
-func (s *session) whole(ctx context.Context, line driver.Line) (driver.View, error) {
-	r, err := s.get(ctx, clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+func (s *session) whole(ctx context.Context, queue driver.Queue) (driver.View, error) {
+	r, err := s.get(ctx, clientv3.OpGet(s.keys.queue(queue), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 	if err != nil {
 		return driver.View{}, s.failed(ctx, err)
 	}
-	return driver.View{Ahead: places(s.keys.inOrder(line, r.kvs)), Last: true}, nil
+	return driver.View{Ahead: places(s.keys.inOrder(queue, r.kvs)), Last: true}, nil
 }
 
 func places(standing []driver.Head) []driver.Place {
@@ -79,18 +79,18 @@ func places(standing []driver.Head) []driver.Place {
 
 // List reads by quorum, which makes it as new as anything that anybody finished
 // before (S1).
-func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+func (s *session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	if err := s.alive(); err != nil {
 		return nil, err
 	}
 	if limit < 0 {
 		return nil, invalid("limit %d", limit)
 	}
-	r, err := s.first(ctx, line, limit, s.get)
+	r, err := s.first(ctx, queue, limit, s.get)
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
-	standing := s.keys.inOrder(line, r.kvs)
+	standing := s.keys.inOrder(queue, r.kvs)
 	if limit > 0 {
 		standing = standing[:min(limit, len(standing))]
 	}
@@ -101,40 +101,40 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	return entries, nil
 }
 
-// firstOps reads the first limit entries of a line with their values, and maybe others; all of
+// firstOps reads the first limit entries of a queue with their values, and maybe others; all of
 // them if limit is 0.
 //
 // With a limit the server sorts, so that only what is wanted travels; that work
 // is done once and off the apply path, since a transaction that only reads is
 // not applied. It sorts by create revision. One that was not converted is no
-// further back by that than in the line, since a conversion only raises the
+// further back by that than in the queue, since a conversion only raises the
 // create revision, of another. So none of the first is missed.
-func (s *session) firstOps(line driver.Line, limit int) []clientv3.Op {
+func (s *session) firstOps(queue driver.Queue, limit int) []clientv3.Op {
 	if limit == 0 {
-		return []clientv3.Op{clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix())}
+		return []clientv3.Op{clientv3.OpGet(s.keys.queue(queue), clientv3.WithPrefix())}
 	}
-	return s.lineOps(line, clientv3.WithLimit(int64(limit)),
+	return s.queueOps(queue, clientv3.WithLimit(int64(limit)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
 }
 
-// first reads the first limit entries of a line, and maybe others; all if limit
+// first reads the first limit entries of a queue, and maybe others; all if limit
 // is 0. Marks count for the service's limit, and if they leave too little of
 // it, all is read.
 func (s *session) first(
-	ctx context.Context, line driver.Line, limit int, get func(context.Context, ...clientv3.Op) (reading, error),
+	ctx context.Context, queue driver.Queue, limit int, get func(context.Context, ...clientv3.Op) (reading, error),
 ) (reading, error) {
-	r, err := get(ctx, s.firstOps(line, limit)...)
+	r, err := get(ctx, s.firstOps(queue, limit)...)
 	if err == nil && limit > 0 && r.count > int64(limit) && slices.ContainsFunc(r.kvs, func(kv *mvccpb.KeyValue) bool { return isMark(string(kv.Key)) }) {
-		return get(ctx, s.firstOps(line, 0)...)
+		return get(ctx, s.firstOps(queue, 0)...)
 	}
 	return r, err
 }
 
-// lineOps reads what the options select of a line, and in any case all that was converted.
-func (s *session) lineOps(line driver.Line, opts ...clientv3.OpOption) []clientv3.Op {
-	key, end := s.keys.allConverted(line)
+// lineOps reads what the options select of a queue, and in any case all that was converted.
+func (s *session) queueOps(queue driver.Queue, opts ...clientv3.OpOption) []clientv3.Op {
+	key, end := s.keys.allConverted(queue)
 	var values []clientv3.OpOption
-	all := clientv3.OpGet(s.keys.line(line), append(opts, clientv3.WithPrefix())...)
+	all := clientv3.OpGet(s.keys.queue(queue), append(opts, clientv3.WithPrefix())...)
 	if all.IsKeysOnly() {
 		values = append(values, clientv3.WithKeysOnly())
 	}

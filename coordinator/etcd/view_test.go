@@ -14,7 +14,7 @@ import (
 
 func ahead(t *testing.T, s *session, own driver.Place) driver.View {
 	t.Helper()
-	v, err := s.Ahead(t.Context(), line, own)
+	v, err := s.Ahead(t.Context(), queue, own)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,17 +45,17 @@ func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
 
 	// What Watch told must not come back.
 	catchUp = f.lag()
-	_ = s.Leave(t.Context(), line, first.Place)
+	_ = s.Leave(t.Context(), queue, first.Place)
 	s.learn(f.rev)
 	if v := ahead(t, s, me.Place); len(v.Ahead) != 0 {
 		t.Errorf("%+v", v)
 	}
 	catchUp()
 	if _, err := s.Ahead(t.Context(), "mutex/y", me.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("another line: %v", err)
+		t.Errorf("another queue: %v", err)
 	}
-	_ = s.Leave(t.Context(), line, me.Place)
-	if _, err := s.Ahead(t.Context(), line, me.Place); !errors.Is(err, driver.ErrGone) {
+	_ = s.Leave(t.Context(), queue, me.Place)
+	if _, err := s.Ahead(t.Context(), queue, me.Place); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -70,19 +70,19 @@ func TestLastIsWhoHasNobodyBehind(t *testing.T) {
 	}
 	b := join(t, s, contender())
 	if ahead(t, s, a.Place).Last || !ahead(t, s, b.Place).Last {
-		t.Error("two in line: the first is last or the second is not")
+		t.Error("two in the queue: the first is last or the second is not")
 	}
 	b.Place = convert(t, s, b, "y")
 	if ahead(t, s, a.Place).Last || !ahead(t, s, b.Place).Last {
 		t.Error("the second, converted, is not counted")
 	}
-	put(t, c, s.keys.line(line)+"stray")
+	put(t, c, s.keys.queue(queue)+"stray")
 	if ahead(t, s, b.Place).Last {
 		t.Error("the foreign entry is not counted")
 	}
 }
 
-// V1, M1, S1: a line with foreign keys, some of them where converted entries lie, against the
+// V1, M1, S1: a queue with foreign keys, some of them where converted entries lie, against the
 // order in which all of them joined.
 func TestConvertedStandWhereTheyStood(t *testing.T) {
 	seed := rand.Uint64()
@@ -95,8 +95,8 @@ func TestConvertedStandWhereTheyStood(t *testing.T) {
 		switch k := rng.IntN(8); {
 		case k == 0 && len(want) < 12:
 			name := fmt.Sprintf("%c%x", "!+-azZ0"[rng.IntN(7)], step)
-			rev := put(t, c, s.keys.line(line)+name)
-			p := s.keys.place(line, entry{s.keys.line(line) + name, rev})
+			rev := put(t, c, s.keys.queue(queue)+name)
+			p := s.keys.place(queue, entry{s.keys.queue(queue) + name, rev})
 			want = append(want, driver.Joined{Place: p, Token: driver.Token(rev)})
 		case k <= 3 && len(want) < 12:
 			want = append(want, join(t, s, contender()))
@@ -108,17 +108,17 @@ func TestConvertedStandWhereTheyStood(t *testing.T) {
 			case k <= 5:
 				own.Place = convert(t, s, *own, fmt.Sprintf("m%d", step))
 			default:
-				if err := s.Leave(t.Context(), line, own.Place); err != nil {
+				if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 					t.Fatal(err)
 				}
 				want = slices.Delete(want, i, i+1)
 			}
 		}
-		checkLine(t, s, want)
+		checkQueue(t, s, want)
 	}
 }
 
-func checkLine(t *testing.T, s *session, want []driver.Joined) {
+func checkQueue(t *testing.T, s *session, want []driver.Joined) {
 	t.Helper()
 	var places []driver.Place
 	for _, j := range want {
@@ -131,7 +131,7 @@ func checkLine(t *testing.T, s *session, want []driver.Joined) {
 		}
 	}
 	for limit := range len(want) + 2 {
-		entries, err := s.List(t.Context(), line, limit)
+		entries, err := s.List(t.Context(), queue, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,13 +148,13 @@ func checkLine(t *testing.T, s *session, want []driver.Joined) {
 			}
 		}
 	}
-	h, err := s.Head(t.Context(), line, driver.Any)
+	h, err := s.Head(t.Context(), queue, driver.Any)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(want) == 0 {
 		if h.Version != 0 || h.Key != "" {
-			t.Fatalf("head of an empty line: %+v", h)
+			t.Fatalf("head of an empty queue: %+v", h)
 		}
 	} else if h.Place != want[0].Place || h.Token != want[0].Token || h.Version == 0 {
 		t.Fatalf("head %+v, want %+v", h, want[0])

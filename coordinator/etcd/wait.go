@@ -156,15 +156,15 @@ func (s *session) watchFailed(ctx context.Context, err error) error {
 
 // Follow watches the entry ahead and its mark. The watch is from now. When it exists, one
 // read tells whether the entry is there, or has left its mark; events tell the rest.
-func (s *session) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (passed bool, err error) {
+func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (passed bool, err error) {
 	if err := s.alive(); err != nil {
 		return false, err
 	}
-	e, ok := s.keys.entry(line, ahead)
+	e, ok := s.keys.entry(queue, ahead)
 	if !ok {
-		return false, invalid("%q is no place of line %q", ahead.Key, line)
+		return false, invalid("%q is no place of queue %q", ahead.Key, queue)
 	}
-	me, err := s.own(line, own)
+	me, err := s.own(queue, own)
 	if err != nil {
 		return false, err
 	}
@@ -277,15 +277,15 @@ type wait struct {
 
 // entries reads the handles of places. gone says that the places themselves
 // show that one has left.
-func (s *session) entries(line driver.Line, places []driver.Place) (w *wait, gone bool, err error) {
+func (s *session) entries(queue driver.Queue, places []driver.Place) (w *wait, gone bool, err error) {
 	if len(places) == 0 {
 		return nil, false, invalid("no places to watch")
 	}
 	w = &wait{made: make(map[string]int64, len(places))}
 	for _, p := range places {
-		e, ok := s.keys.entry(line, p)
+		e, ok := s.keys.entry(queue, p)
 		if !ok {
-			return nil, false, invalid("%q is no place of line %q", p.Key, line)
+			return nil, false, invalid("%q is no place of queue %q", p.Key, queue)
 		}
 		if old, twice := w.made[e.key]; twice && old != e.rev {
 			return nil, true, nil // two lives of one foreign key: the older one is over
@@ -307,18 +307,18 @@ func (s *session) entries(line driver.Line, places []driver.Place) (w *wait, gon
 //
 // While the service cannot be reached at all the client goes on trying by itself, and so does
 // the wait; ErrUnavailable is for a service that answers without having a quorum (W4).
-func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
+func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	w, gone, err := s.entries(line, places)
+	w, gone, err := s.entries(queue, places)
 	if err != nil || gone {
 		return err
 	}
 	if near := s.nearest.Load(); len(w.made) == 1 && near != nil && near.key == places[0].Key {
 		w.shown = near.rev
 	}
-	return s.awaitLeaving(ctx, s.keys.line(line), w)
+	return s.awaitLeaving(ctx, s.keys.queue(queue), w)
 }
 
 // awaitLeaving returns nil when one of the entries is gone. Several are all below prefix.
@@ -384,19 +384,19 @@ func (s *session) learn(rev int64) {
 // WatchQueue reads the queue once its watch is there, by quorum, and keeps the
 // view up to date by the events: nothing is read again. A value that was
 // written, and a marker, change nothing in it.
-func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
+func (s *session) WatchQueue(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
 	if err := s.alive(); err != nil {
 		return err
 	}
-	q := &queueView{keys: s.keys, line: line}
-	return s.await(ctx, s.keys.line(line), []clientv3.OpOption{clientv3.WithPrefix()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	q := &queueView{keys: s.keys, queue: queue}
+	return s.await(ctx, s.keys.queue(queue), []clientv3.OpOption{clientv3.WithPrefix()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		changed := resp.Created
 		if resp.Created {
-			r, err := s.readWithin(ctx, clientv3.OpGet(s.keys.line(line), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+			r, err := s.readWithin(ctx, clientv3.OpGet(s.keys.queue(queue), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
 			if err != nil {
 				return false, err
 			}
-			q.heads, q.rev = s.keys.inOrder(line, r.kvs), r.rev
+			q.heads, q.rev = s.keys.inOrder(queue, r.kvs), r.rev
 		}
 		for _, ev := range resp.Events {
 			if ev.Kv.ModRevision > q.rev { // else the read has shown it
@@ -411,7 +411,7 @@ func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]
 // queueView is a queue as of a revision.
 type queueView struct {
 	keys  layout
-	line  driver.Line
+	queue driver.Queue
 	heads []driver.Head // in order, without values
 	rev   int64         // of the read that it began with
 }
@@ -427,7 +427,7 @@ func (q *queueView) take(ev *clientv3.Event) bool {
 		q.heads = slices.DeleteFunc(q.heads, func(h driver.Head) bool { return strings.HasPrefix(h.Key, handle) })
 		return len(q.heads) < n
 	}
-	h := q.keys.head(q.line, ev.Kv)
+	h := q.keys.head(q.queue, ev.Kv)
 	h.Value = nil
 	i, _ := slices.BinarySearchFunc(q.heads, h, before)
 	q.heads = slices.Insert(q.heads, i, h)

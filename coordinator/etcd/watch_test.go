@@ -16,7 +16,7 @@ import (
 
 func watch(ctx context.Context, s *session, places ...driver.Place) <-chan error {
 	result := make(chan error, 1)
-	go func() { result <- s.Watch(ctx, line, places...) }()
+	go func() { result <- s.Watch(ctx, queue, places...) }()
 	return result
 }
 
@@ -47,14 +47,14 @@ func TestWatchTellsOfItsPlacesOnly(t *testing.T) {
 			}
 		}
 		f.mu.Unlock()
-		_ = s.Leave(t.Context(), line, other.Place)
+		_ = s.Leave(t.Context(), queue, other.Place)
 		other = join(t, s, contender())
 		select {
 		case err := <-result:
 			t.Fatalf("woken by another: %v", err)
 		case <-time.After(20 * time.Millisecond):
 		}
-		_ = s.Leave(t.Context(), line, b.Place)
+		_ = s.Leave(t.Context(), queue, b.Place)
 		if err := told(t, result); err != nil {
 			t.Error(err)
 		}
@@ -72,7 +72,7 @@ func TestWatchSavesTheLookAfterAFreshView(t *testing.T) {
 	ahead, me := join(t, s, contender()), join(t, s, contender())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	v, _ := s.Ahead(ctx, line, me.Place)
+	v, _ := s.Ahead(ctx, queue, me.Place)
 	places := v.Ahead
 	n := f.sent(func() {
 		watch(ctx, s, places...)
@@ -82,7 +82,7 @@ func TestWatchSavesTheLookAfterAFreshView(t *testing.T) {
 	if n != 0 {
 		t.Errorf("%d requests after a view of the present", n)
 	}
-	_ = s.Leave(ctx, line, ahead.Place) // between view and watch
+	_ = s.Leave(ctx, queue, ahead.Place) // between view and watch
 	n = f.sent(func() {
 		if err := told(t, watch(ctx, s, places...)); err != nil {
 			t.Error(err)
@@ -110,7 +110,7 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 			t.Fatalf("woken: %v", err)
 		case <-time.After(20 * time.Millisecond):
 		}
-		_ = s.Leave(t.Context(), line, a.Place)
+		_ = s.Leave(t.Context(), queue, a.Place)
 		catchUp()
 		if err := told(t, result); err != nil {
 			t.Error(err)
@@ -142,7 +142,7 @@ func TestWatchEnds(t *testing.T) {
 	}
 
 	for _, places := range [][]driver.Place{nil, {{}}, {{Key: "elsewhere@5"}}} {
-		if err := s.Watch(t.Context(), line, places...); !errors.Is(err, driver.ErrInvalid) {
+		if err := s.Watch(t.Context(), queue, places...); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%v: %v", places, err)
 		}
 	}
@@ -157,7 +157,7 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	f.watching(t, 1, "/mutex/")
 	inject(f, "/mutex/", clientv3.WatchResponse{Canceled: true, CompactRevision: 5})
 	f.watching(t, 1, "/mutex/")
-	e, _ := s.keys.entry(line, p)
+	e, _ := s.keys.entry(queue, p)
 	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
 		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.key), ModRevision: e.rev - 1}},
 	}})
@@ -166,7 +166,7 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 		t.Fatalf("woken: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
-	_ = s.Leave(t.Context(), line, p)
+	_ = s.Leave(t.Context(), queue, p)
 	if err := told(t, result); err != nil {
 		t.Error(err)
 	}

@@ -48,27 +48,27 @@ func useAll(t *testing.T, d *service) {
 	d.Examine(t.Context())
 	s := begin(t, d)
 	for _, ctx := range []context.Context{t.Context(), metadata.AppendToOutgoingContext(t.Context(), "trace", "1")} {
-		first, err := s.Join(ctx, line, contender())
+		first, err := s.Join(ctx, queue, contender())
 		if err != nil || !first.First {
 			t.Fatalf("%+v, %v", first, err)
 		}
 		x := contender()
 		x.Follows = true
-		second, err := s.Join(ctx, line, x)
+		second, err := s.Join(ctx, queue, x)
 		if err != nil || second.First {
 			t.Fatalf("%+v, %v", second, err)
 		}
-		_, err = s.Ahead(ctx, line, second.Place)
+		_, err = s.Ahead(ctx, queue, second.Place)
 		check(t, err)
-		_, err = s.Record(ctx, line, driver.Any)
+		_, err = s.Record(ctx, queue, driver.Any)
 		check(t, err)
 		check(t, s.Renew(ctx))
-		check(t, s.Write(ctx, line, second.Place, []byte("w")))
-		check(t, s.Pass(ctx, line, first.Place)) // with a plain delete, since nobody stood behind it when it joined
-		_, err = s.Follow(ctx, line, second.Place, first.Place)
+		check(t, s.Write(ctx, queue, second.Place, []byte("w")))
+		check(t, s.Pass(ctx, queue, first.Place)) // with a plain delete, since nobody stood behind it when it joined
+		_, err = s.Follow(ctx, queue, second.Place, first.Place)
 		check(t, err)
-		check(t, s.Leave(ctx, line, second.Place))
-		check(t, s.Forget(ctx, line, x.ID))
+		check(t, s.Leave(ctx, queue, second.Place))
+		check(t, s.Forget(ctx, queue, x.ID))
 	}
 	check(t, s.Close(t.Context()))
 }
@@ -116,31 +116,31 @@ func offline(tb testing.TB, responses ...*pb.ResponseOp) *session {
 // those of the answers.
 func BenchmarkJoinPass(b *testing.B) {
 	s, ctx, x := offline(b), context.Background(), contender()
-	const line = "mutex/a-name-of-some-length"
+	const queue = "mutex/a-name-of-some-length"
 	b.ReportAllocs()
 	for b.Loop() {
-		j, err := s.Join(ctx, line, x)
+		j, err := s.Join(ctx, queue, x)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := s.Pass(ctx, line, j.Place); err != nil {
+		if err := s.Pass(ctx, queue, j.Place); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// BenchmarkJoinBehind is what the driver itself does to join a line in which others stand.
+// BenchmarkJoinBehind is what the driver itself does to join a queue in which others stand.
 func BenchmarkJoinBehind(b *testing.B) {
-	const line = "mutex/a-name-of-some-length"
+	const queue = "mutex/a-name-of-some-length"
 	tail := &pb.PutResponse{PrevKv: &mvccpb.KeyValue{Value: []byte("0000000000000001-0123456789abcdef-x"), ModRevision: 1}}
 	look := &pb.TxnResponse{Responses: []*pb.ResponseOp{{Response: &pb.ResponseOp_ResponsePut{ResponsePut: tail}}}}
 	s := offline(b, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: look}})
 	ctx, x := context.Background(), contender()
 	x.Follows = true
-	s.memory.contended[line] = true
+	s.memory.contended[queue] = true
 	b.ReportAllocs()
 	for b.Loop() {
-		j, err := s.Join(ctx, line, x)
+		j, err := s.Join(ctx, queue, x)
 		if err != nil || j.First {
 			b.Fatal(j, err)
 		}
@@ -151,15 +151,15 @@ func BenchmarkJoinBehind(b *testing.B) {
 func BenchmarkPass(b *testing.B) {
 	s := offline(b, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{Deleted: 1}}})
 	ctx := context.Background()
-	const line = "mutex/a-name-of-some-length"
-	a := &attempt{Contender: driver.Contender{Follows: true}, queue: line, entry: s.keys.contender(line, contender().ID, s.lease, "x")}
+	const queue = "mutex/a-name-of-some-length"
+	a := &attempt{Contender: driver.Contender{Follows: true}, queue: queue, entry: s.keys.contender(queue, contender().ID, s.lease, "x")}
 	a.prefix = strings.TrimSuffix(a.entry, "x")
-	p, ahead := s.keys.place(line, entry{a.entry, 1 << 20}), mark(s.keys.contender(line, contender().ID, s.lease, "x"))
+	p, ahead := s.keys.place(queue, entry{a.entry, 1 << 20}), mark(s.keys.contender(queue, contender().ID, s.lease, "x"))
 	b.ReportAllocs()
 	for b.Loop() {
 		s.memory.joined(a, 1<<20, false)
 		s.memory.noteMark(a.prefix, ahead)
-		if err := s.Pass(ctx, line, p); err != nil {
+		if err := s.Pass(ctx, queue, p); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 func write(t *testing.T, s *session, own driver.Place, value string) {
 	t.Helper()
-	if err := s.Write(t.Context(), line, own, []byte(value)); err != nil {
+	if err := s.Write(t.Context(), queue, own, []byte(value)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -26,7 +26,7 @@ func TestWriteTakesOneRequestAndWakesNobody(t *testing.T) {
 		if n := f.sent(func() { write(t, s, own.Place, value) }); n != 1 {
 			t.Errorf("%d requests", n)
 		}
-		entries, err := other.List(t.Context(), line, 1)
+		entries, err := other.List(t.Context(), queue, 1)
 		if err != nil || len(entries) != 1 || string(entries[0].Value) != value ||
 			entries[0].Place != own.Place || entries[0].Token != own.Token {
 			t.Errorf("%+v, %v", entries, err)
@@ -49,7 +49,7 @@ func TestWriteTakesOneRequestAndWakesNobody(t *testing.T) {
 	// The value goes with the session as before.
 	_, _ = c.Revoke(t.Context(), s.lease)
 	if got := ids(t, other); len(got) != 1 || got[0] != behind.Place.ID {
-		t.Errorf("line %q", got)
+		t.Errorf("queue %q", got)
 	}
 }
 
@@ -59,21 +59,21 @@ func TestLateWriteIsNotApplied(t *testing.T) {
 	s := open(t, f, c)
 	own := join(t, s, contender())
 	for _, before := range []bool{false, true} { // as the first write, and after others
-		late := delay(f, func() { _ = s.Write(t.Context(), line, own.Place, []byte("late")) })
+		late := delay(f, func() { _ = s.Write(t.Context(), queue, own.Place, []byte("late")) })
 		write(t, s, own.Place, "new")
 		late(t)
-		entries, err := s.List(t.Context(), line, 0)
+		entries, err := s.List(t.Context(), queue, 0)
 		if err != nil || len(entries) != 1 || string(entries[0].Value) != "new" {
 			t.Errorf("written before %v: %+v, %v", before, entries, err)
 		}
 	}
-	late := delay(f, func() { _ = s.Write(t.Context(), line, own.Place, []byte("late")) })
-	if err := s.Leave(t.Context(), line, own.Place); err != nil {
+	late := delay(f, func() { _ = s.Write(t.Context(), queue, own.Place, []byte("late")) })
+	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 		t.Fatal(err)
 	}
 	late(t)
 	if got := ids(t, s); len(got) != 0 {
-		t.Errorf("a ghost in the line: %q", got)
+		t.Errorf("a ghost in the queue: %q", got)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestWriteAfterALostReply(t *testing.T) {
 	s := open(t, f, c)
 	own := join(t, s, contender())
 	f.loseReply()
-	if err := s.Write(t.Context(), line, own.Place, []byte("one")); !errors.Is(err, driver.ErrUnavailable) {
+	if err := s.Write(t.Context(), queue, own.Place, []byte("one")); !errors.Is(err, driver.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	if n := f.sent(func() { write(t, s, own.Place, "two") }); n != 2 {
@@ -103,10 +103,10 @@ func TestWriteNeedsItsEntry(t *testing.T) {
 	own.Place = convert(t, s, own, "y")
 	rev := f.rev
 	for name, call := range map[string]func() error{
-		"old place":       func() error { return s.Write(t.Context(), line, old, nil) },
-		"another session": func() error { return other.Write(t.Context(), line, own.Place, nil) },
-		"another line":    func() error { return s.Write(t.Context(), "mutex/y", own.Place, nil) },
-		"nothing":         func() error { return s.Write(t.Context(), line, driver.Place{}, nil) },
+		"old place":       func() error { return s.Write(t.Context(), queue, old, nil) },
+		"another session": func() error { return other.Write(t.Context(), queue, own.Place, nil) },
+		"another queue":   func() error { return s.Write(t.Context(), "mutex/y", own.Place, nil) },
+		"nothing":         func() error { return s.Write(t.Context(), queue, driver.Place{}, nil) },
 	} {
 		if err := call(); !errors.Is(err, driver.ErrGone) {
 			t.Errorf("%s: %v", name, err)
@@ -122,15 +122,15 @@ func TestWritesAreForgotten(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	for name, end := range map[string]func(own driver.Joined) error{
-		"leave":   func(own driver.Joined) error { return s.Leave(t.Context(), line, own.Place) },
-		"forget":  func(own driver.Joined) error { return s.Forget(t.Context(), line, own.Place.ID) },
+		"leave":   func(own driver.Joined) error { return s.Leave(t.Context(), queue, own.Place) },
+		"forget":  func(own driver.Joined) error { return s.Forget(t.Context(), queue, own.Place.ID) },
 		"convert": func(own driver.Joined) error { convert(t, s, own, "y"); return nil },
 		"removed": func(own driver.Joined) error {
-			e, _ := s.keys.entry(line, own.Place)
+			e, _ := s.keys.entry(queue, own.Place)
 			f.mu.Lock()
 			delete(f.kvs, e.key)
 			f.mu.Unlock()
-			if err := s.Write(t.Context(), line, own.Place, nil); !errors.Is(err, driver.ErrGone) {
+			if err := s.Write(t.Context(), queue, own.Place, nil); !errors.Is(err, driver.ErrGone) {
 				return err
 			}
 			return nil

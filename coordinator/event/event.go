@@ -40,19 +40,19 @@ const (
 	SessionSuspended                 // Err; Margin: what is left
 	SessionResumed                   //
 	SessionEnded                     // State: what it was before; Err: the cause
-	Retried                          // Op, Line, Err: an attempt failed and is repeated
-	Joined                           // Line, Token: stands in the line
-	Granted                          // Op, Line, Token, Context; Duration: from call to grant; Waited, HandOver
-	Reentered                        // Op, Line, Token, Context
-	Converted                        // Line, Token; Op: the new mode; Err if refused, and not tried again
-	NotGranted                       // Op, Line, Err, Context; Duration: from call to error; Token if it stood in the line
-	HeldLong                         // Line, Token; Duration: how long it has been held, longer than expected. Once for a grant
-	HeldTooLong                      // Line, Token; Duration; its context was ended for that, though it is held
-	Released                         // Line, Token, Err; Duration: how long it was held; Long
-	Lost                             // Line, Token, Err; Duration: how long it was held; Long
-	Cleaning                         // Op, Line: a clean-up in the background has begun
-	CleanupFailed                    // Op, Line, Err: an attempt of it failed and is repeated
-	CleanedUp                        // Op, Line; Err: nil, or why the session ended, and with it what was to be cleaned up
+	Retried                          // Op, Queue, Err: an attempt failed and is repeated
+	Joined                           // Queue, Token: stands in the queue
+	Granted                          // Op, Queue, Token, Context; Duration: from call to grant; Waited, HandOver
+	Reentered                        // Op, Queue, Token, Context
+	Converted                        // Queue, Token; Op: the new mode; Err if refused, and not tried again
+	NotGranted                       // Op, Queue, Err, Context; Duration: from call to error; Token if it stood in the queue
+	HeldLong                         // Queue, Token; Duration: how long it has been held, longer than expected. Once for a grant
+	HeldTooLong                      // Queue, Token; Duration; its context was ended for that, though it is held
+	Released                         // Queue, Token, Err; Duration: how long it was held; Long
+	Lost                             // Queue, Token, Err; Duration: how long it was held; Long
+	Cleaning                         // Op, Queue: a clean-up in the background has begun
+	CleanupFailed                    // Op, Queue, Err: an attempt of it failed and is repeated
+	CleanedUp                        // Op, Queue; Err: nil, or why the session ended, and with it what was to be cleaned up
 )
 
 var kindNames = [...]string{
@@ -75,7 +75,7 @@ type Event struct {
 	Kind     Kind
 	Session  string // the session's ID
 	Op       string
-	Line     driver.Line
+	Queue    driver.Queue
 	Token    driver.Token
 	Duration time.Duration
 	Err      error

@@ -14,7 +14,7 @@ func ExampleObserverFunc() {
 	show := event.ObserverFunc(func(e event.Event) {
 		switch e.Kind {
 		case event.Granted, event.Released, event.Lost:
-			fmt.Println(e.Kind, e.Line)
+			fmt.Println(e.Kind, e.Queue)
 		}
 	})
 	client, _ := coordinator.New(memory.NewService().Driver(), coordinator.WithObserver(show))

@@ -21,7 +21,7 @@ type Scope struct {
 }
 
 // String writes the scope in visible ASCII: "4f0c…:mutex/orders". ParseScope reads it.
-func (s Scope) String() string { return s.Service + ":" + string(driver.NewLine(s.Kind, s.Name)) }
+func (s Scope) String() string { return s.Service + ":" + string(driver.NewQueue(s.Kind, s.Name)) }
 
 // ParseScope reads what String wrote of a scope without empty fields. Anything
 // else is driver.ErrInvalid.
@@ -34,8 +34,8 @@ func ParseScope(text string) (Scope, error) {
 }
 
 func splitScope(text string) (Scope, bool) {
-	service, line, _ := strings.Cut(text, ":")
-	kind, name, ok := driver.Line(line).Split()
+	service, queue, _ := strings.Cut(text, ":")
+	kind, name, ok := driver.Queue(queue).Split()
 	return Scope{Service: service, Kind: kind, Name: name}, ok
 }
 

@@ -13,9 +13,9 @@ import (
 // waits are the two calls that wait for another state, of a version that is known.
 func waits(s session) map[string]func(ctx context.Context, known driver.Version) error {
 	return map[string]func(context.Context, driver.Version) error{
-		"Head": func(ctx context.Context, known driver.Version) error { _, err := s.Head(ctx, line, known); return err },
+		"Head": func(ctx context.Context, known driver.Version) error { _, err := s.Head(ctx, queue, known); return err },
 		"Record": func(ctx context.Context, known driver.Version) error {
-			_, err := s.Record(ctx, line, known)
+			_, err := s.Record(ctx, queue, known)
 			return err
 		},
 	}
@@ -91,7 +91,7 @@ func TestStatsCountHeadsAndRecords(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		other := open(t, w.svc.Driver())
 		first, second := join(t, other), join(t, other)
-		head, err := w.s.Head(t.Context(), line, driver.Any) // answered at once: no wake-up
+		head, err := w.s.Head(t.Context(), queue, driver.Any) // answered at once: no wake-up
 		must(t, err)
 		heads := start(func() error { return waits(w.s)["Head"](t.Context(), head.Version) })
 		records := start(func() error { return waits(w.s)["Record"](t.Context(), 0) })
@@ -102,19 +102,19 @@ func TestStatsCountHeadsAndRecords(t *testing.T) {
 		wantStats(t, w.d.Stats(), want)
 
 		// Others change what they like, and nobody is woken.
-		must(t, other.Write(t.Context(), line, second.Place, []byte("x")))
-		_, err = other.Convert(t.Context(), line, second, "r", nil)
+		must(t, other.Write(t.Context(), queue, second.Place, []byte("x")))
+		_, err = other.Convert(t.Context(), queue, second, "r", nil)
 		must(t, err)
-		must(t, other.Leave(t.Context(), line, join(t, other).Place))
+		must(t, other.Leave(t.Context(), queue, join(t, other).Place))
 		synctest.Wait()
 		pending(t, heads)
 		pending(t, records)
 		wantStats(t, w.d.Stats(), want)
 
-		must(t, other.Write(t.Context(), line, first.Place, []byte("x")))
+		must(t, other.Write(t.Context(), queue, first.Place, []byte("x")))
 		must(t, <-heads)
 		pending(t, records)
-		_, err = other.SetRecord(t.Context(), line, []byte("x"), 0)
+		_, err = other.SetRecord(t.Context(), queue, []byte("x"), 0)
 		must(t, err)
 		must(t, <-records)
 		want.Watches, want.Wakeups = 0, 2
@@ -137,10 +137,10 @@ func TestHeadIsToldOnceWhenASessionEnds(t *testing.T) {
 			join(t, dying)
 		}
 		own := join(t, w.s)
-		known, err := w.s.Head(t.Context(), line, driver.Any)
+		known, err := w.s.Head(t.Context(), queue, driver.Any)
 		must(t, err)
 		var got driver.Head
-		done := start(func() (err error) { got, err = w.s.Head(t.Context(), line, known.Version); return err })
+		done := start(func() (err error) { got, err = w.s.Head(t.Context(), queue, known.Version); return err })
 		synctest.Wait()
 		w.svc.Expire(dying.ID())
 		must(t, <-done)
@@ -154,67 +154,67 @@ func TestForeignEntryIsAHead(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		var got driver.Head
 		wait := func(known driver.Version) <-chan error {
-			done := start(func() (err error) { got, err = w.s.Head(t.Context(), line, known); return err })
+			done := start(func() (err error) { got, err = w.s.Head(t.Context(), queue, known); return err })
 			synctest.Wait()
 			return done
 		}
 		done := wait(0)
-		foreign := w.svc.AddForeign(line)
+		foreign := w.svc.AddForeign(queue)
 		must(t, <-done)
 		if got.Place != foreign || got.Version == 0 {
 			t.Errorf("head %+v, want the foreign entry %+v", got, foreign)
 		}
-		wantErr(t, w.s.Write(t.Context(), line, foreign, nil), driver.ErrGone)
-		_, err := w.s.Convert(t.Context(), line, driver.Joined{Place: foreign, Token: got.Token}, "r", nil)
+		wantErr(t, w.s.Write(t.Context(), queue, foreign, nil), driver.ErrGone)
+		_, err := w.s.Convert(t.Context(), queue, driver.Joined{Place: foreign, Token: got.Token}, "r", nil)
 		wantErr(t, err, driver.ErrGone)
 		done = wait(got.Version)
-		w.svc.Remove(line, foreign.Key)
+		w.svc.Remove(queue, foreign.Key)
 		must(t, <-done)
 		if got.Version != 0 {
-			t.Errorf("head %+v of an empty line", got)
+			t.Errorf("head %+v of an empty queue", got)
 		}
 	})
 }
 
 func TestRecordOutlivesAllButTheService(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
-		version, err := w.s.SetRecord(t.Context(), line, []byte("limit"), 0)
+		version, err := w.s.SetRecord(t.Context(), queue, []byte("limit"), 0)
 		must(t, err)
 		own := join(t, w.s)
-		must(t, w.s.Leave(t.Context(), line, own.Place))
+		must(t, w.s.Leave(t.Context(), queue, own.Place))
 		must(t, w.s.Close(t.Context()))
 		must(t, w.d.Close(t.Context()))
 		w.svc.Stop()
 		w.svc.Start()
-		if r := w.svc.Record(line); r.Version != version || string(r.Value) != "limit" {
+		if r := w.svc.Record(queue); r.Version != version || string(r.Value) != "limit" {
 			t.Errorf("record %+v, want version %d", r, version)
 		}
-		if lines := w.svc.Lines(); len(lines) != 0 {
-			t.Errorf("lines %v have entries", lines)
+		if queues := w.svc.Queues(); len(queues) != 0 {
+			t.Errorf("queues %v have entries", queues)
 		}
 	})
 }
 
 func TestRemovedRecordIsToldAndItsVersionDoesNotComeBack(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
-		if w.svc.RemoveRecord(line) {
+		if w.svc.RemoveRecord(queue) {
 			t.Error("removed a record that is not there")
 		}
-		one, err := w.s.SetRecord(t.Context(), line, []byte("one"), 0)
+		one, err := w.s.SetRecord(t.Context(), queue, []byte("one"), 0)
 		must(t, err)
 		var got driver.Record
-		done := start(func() (err error) { got, err = w.s.Record(t.Context(), line, one); return err })
+		done := start(func() (err error) { got, err = w.s.Record(t.Context(), queue, one); return err })
 		synctest.Wait()
-		if !w.svc.RemoveRecord(line) {
+		if !w.svc.RemoveRecord(queue) {
 			t.Error("did not remove the record")
 		}
 		must(t, <-done)
 		if got.Version != 0 || got.Value != nil {
 			t.Errorf("record %+v, want none", got)
 		}
-		_, err = w.s.SetRecord(t.Context(), line, []byte("two"), one)
+		_, err = w.s.SetRecord(t.Context(), queue, []byte("two"), one)
 		wantErr(t, err, driver.ErrStale)
-		two, err := w.s.SetRecord(t.Context(), line, []byte("two"), 0)
+		two, err := w.s.SetRecord(t.Context(), queue, []byte("two"), 0)
 		must(t, err)
 		if two == one {
 			t.Errorf("version %d came back", two)

@@ -118,7 +118,7 @@ func (c *call) abandon(cause error) error {
 	}
 	c.over, c.err = true, cause
 	delete(d.calls, c)
-	if c.op == OpWatch || c.op == OpQueue || c.op == OpHead || c.op == OpRecord {
+	if c.op == OpWatch || c.op == OpWatchQueue || c.op == OpHead || c.op == OpRecord {
 		d.requests.carry(d.svc, 0, func() {
 			if c.watch != nil {
 				d.svc.unregister(c.watch)

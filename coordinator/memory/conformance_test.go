@@ -42,8 +42,8 @@ func levers(svc *memory.Service) coordinatortest.Service {
 		Expire: func(_ context.Context, s driver.Session) error {
 			return found(svc.Expire(s.ID()))
 		},
-		Remove: func(_ context.Context, line driver.Line, p driver.Place) error {
-			return found(svc.Remove(line, p.Key))
+		Remove: func(_ context.Context, queue driver.Queue, p driver.Place) error {
+			return found(svc.Remove(queue, p.Key))
 		},
 		Restart: func(context.Context) error {
 			svc.Stop()

@@ -21,7 +21,7 @@
 // # One service, many clients
 //
 // A [Service] holds what a server would hold: sessions with their timers,
-// lines, entries, watches, and the counter that tokens come from. A [Driver] is
+// queues, entries, watches, and the counter that tokens come from. A [Driver] is
 // one client's link to it. All that passes between the two passes over that
 // link, answers and notifications included, so a client knows only what has
 // reached it.
@@ -40,7 +40,7 @@
 //	a connection breaks                      Driver.Reset
 //	a client's session ends                  Driver.Expire, Service.Expire
 //	an operator deletes a lock's entry       Service.RemoveGrant, Remove
-//	another program stands in the line       Service.AddForeign
+//	another program stands in the queue       Service.AddForeign
 //	the service is away, and comes back      Service.Stop, Start
 //	a request or its reply is lost           Service.OnRequest with Once
 //	a request is refused, or takes long      Service.OnRequest
@@ -54,8 +54,8 @@
 // # What to look at
 //
 //	what it cost        Service.Stats, Driver.Stats: requests by kind, wake-ups, what is there now; Stats.Since
-//	what happened       Tally, an observer of one client; Service.OnStep, in the middle of every change of a line
-//	what is there       Service.Snapshot, Record, Lines, Sessions: they are no requests
+//	what happened       Tally, an observer of one client; Service.OnStep, in the middle of every change of a queue
+//	what is there       Service.Snapshot, Record, Queues, Sessions: they are no requests
 //
 // # Time
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// history is a line after each change, oldest first.
+// history is a queue after each change, oldest first.
 type history struct {
 	svc    *memory.Service
 	states [][]driver.Place
@@ -18,7 +18,7 @@ type history struct {
 
 func (h *history) note() {
 	var places []driver.Place
-	for _, x := range h.svc.Snapshot(line) {
+	for _, x := range h.svc.Snapshot(queue) {
 		places = append(places, x.Place)
 	}
 	h.states = append(h.states, places)
@@ -35,7 +35,7 @@ func (h *history) shows(own driver.Place, view driver.View) (of []int) {
 	return of
 }
 
-// crowd is some contenders who stand in the line, of one session each.
+// crowd is some contenders who stand in the queue, of one session each.
 type crowd struct {
 	sessions []session
 	standing []driver.Joined
@@ -54,17 +54,17 @@ func (c *crowd) step(t *testing.T, random *rand.Rand) {
 		s := random.IntN(len(c.sessions))
 		c.standing, c.of = append(c.standing, join(t, c.sessions[s])), append(c.of, s)
 	case n == 1 && len(c.standing) > 4:
-		must(t, c.sessions[c.of[i]].Leave(t.Context(), line, c.standing[i].Place))
+		must(t, c.sessions[c.of[i]].Leave(t.Context(), queue, c.standing[i].Place))
 		c.standing, c.of = slices.Delete(c.standing, i, i+1), slices.Delete(c.of, i, i+1)
 	default:
 		mode := map[string]string{"x": "r", "r": "x"}[c.standing[i].Place.Mode]
-		place, err := c.sessions[c.of[i]].Convert(t.Context(), line, c.standing[i], mode, nil)
+		place, err := c.sessions[c.of[i]].Convert(t.Context(), queue, c.standing[i], mode, nil)
 		must(t, err)
 		c.standing[i].Place = place
 	}
 }
 
-func TestStaleViewShowsTheLineAsItWasAtOneMoment(t *testing.T) {
+func TestStaleViewShowsTheQueueAsItWasAtOneMoment(t *testing.T) {
 	old := 0
 	for seed := range uint64(100) {
 		svc := memory.NewService(memory.WithStaleViews(seed))
@@ -77,7 +77,7 @@ func TestStaleViewShowsTheLineAsItWasAtOneMoment(t *testing.T) {
 			c.step(t, random)
 			h.note()
 			for i, own := range c.standing {
-				view, err := c.sessions[c.of[i]].Ahead(t.Context(), line, own.Place)
+				view, err := c.sessions[c.of[i]].Ahead(t.Context(), queue, own.Place)
 				must(t, err)
 				of := h.shows(own.Place, view)
 				if len(of) == 0 {
@@ -101,11 +101,11 @@ func TestStaleViewIsAsNewAsWhatWatchHasToldOfAConversion(t *testing.T) {
 		first, own := join(t, a), join(t, b)
 		for _, mode := range []string{"r", "x", "r"} {
 			older := first.Place
-			place, err := a.Convert(t.Context(), line, first, mode, nil)
+			place, err := a.Convert(t.Context(), queue, first, mode, nil)
 			must(t, err)
 			first.Place = place
-			must(t, b.Watch(t.Context(), line, older))
-			view, err := b.Ahead(t.Context(), line, own.Place)
+			must(t, b.Watch(t.Context(), queue, older))
+			view, err := b.Ahead(t.Context(), queue, own.Place)
 			must(t, err)
 			if !slices.Equal(view.Ahead, []driver.Place{place}) {
 				t.Fatalf("seed %d: told of the conversion to %+v, the view shows %+v", seed, place, view.Ahead)
@@ -118,12 +118,12 @@ func TestRepeatedConversionLeavesTheValueAndCostsNoRevision(t *testing.T) {
 	svc := memory.NewService()
 	s := open(t, svc.Driver())
 	own := join(t, s)
-	place, err := s.Convert(t.Context(), line, own, "r", []byte("first"))
+	place, err := s.Convert(t.Context(), queue, own, "r", []byte("first"))
 	must(t, err)
-	again, err := s.Convert(t.Context(), line, own, "r", []byte("second"))
+	again, err := s.Convert(t.Context(), queue, own, "r", []byte("second"))
 	must(t, err)
-	if x := svc.Snapshot(line)[0]; again != place || string(x.Value) != "first" || x.Token != own.Token {
-		t.Errorf("repeated: %+v, then the line has %+v", again, x)
+	if x := svc.Snapshot(queue)[0]; again != place || string(x.Value) != "first" || x.Token != own.Token {
+		t.Errorf("repeated: %+v, then the queue has %+v", again, x)
 	}
 	if next := join(t, s); next.Token != own.Token+2 {
 		t.Errorf("token %d after a join, a conversion and its repetition, want %d", next.Token, own.Token+2)
@@ -135,13 +135,13 @@ func TestEntryCallsRefuseWhatBreaksTheRules(t *testing.T) {
 	s := open(t, svc.Driver())
 	own, big := join(t, s), make([]byte, 64<<10+1)
 	for name, call := range map[string]func() error{
-		"same mode":      func() error { _, err := s.Convert(t.Context(), line, own, own.Place.Mode, nil); return err },
-		"no mode":        func() error { _, err := s.Convert(t.Context(), line, own, "", nil); return err },
-		"long mode":      func() error { _, err := s.Convert(t.Context(), line, own, "abcdefghijklmnopq", nil); return err },
-		"big conversion": func() error { _, err := s.Convert(t.Context(), line, own, "r", big); return err },
-		"big write":      func() error { return s.Write(t.Context(), line, own.Place, big) },
-		"big record":     func() error { _, err := s.SetRecord(t.Context(), line, big, 0); return err },
-		"empty record":   func() error { _, err := s.SetRecord(t.Context(), line, nil, 0); return err },
+		"same mode":      func() error { _, err := s.Convert(t.Context(), queue, own, own.Place.Mode, nil); return err },
+		"no mode":        func() error { _, err := s.Convert(t.Context(), queue, own, "", nil); return err },
+		"long mode":      func() error { _, err := s.Convert(t.Context(), queue, own, "abcdefghijklmnopq", nil); return err },
+		"big conversion": func() error { _, err := s.Convert(t.Context(), queue, own, "r", big); return err },
+		"big write":      func() error { return s.Write(t.Context(), queue, own.Place, big) },
+		"big record":     func() error { _, err := s.SetRecord(t.Context(), queue, big, 0); return err },
+		"empty record":   func() error { _, err := s.SetRecord(t.Context(), queue, nil, 0); return err },
 		"record of none": func() error { _, err := s.SetRecord(t.Context(), "m", []byte("x"), 0); return err },
 		"record wait":    func() error { _, err := s.Record(t.Context(), "m/a/b", 0); return err },
 		"head wait":      func() error { _, err := s.Head(t.Context(), "m/", 0); return err },
@@ -152,10 +152,10 @@ func TestEntryCallsRefuseWhatBreaksTheRules(t *testing.T) {
 			t.Errorf("%s: a request was sent", name)
 		}
 	}
-	if x := svc.Snapshot(line)[0]; x.Place != own.Place || svc.Record("m").Version != 0 {
+	if x := svc.Snapshot(queue)[0]; x.Place != own.Place || svc.Record("m").Version != 0 {
 		t.Errorf("something was applied: %+v", x)
 	}
-	must(t, s.Write(t.Context(), line, own.Place, big[1:]))
+	must(t, s.Write(t.Context(), queue, own.Place, big[1:]))
 }
 
 func TestEntryCallsKeepCopiesOfTheirOwn(t *testing.T) {
@@ -164,13 +164,13 @@ func TestEntryCallsKeepCopiesOfTheirOwn(t *testing.T) {
 	own, value := join(t, s), []byte("value")
 	spoil := func() {
 		copy(value, "XXXXX")
-		head, err := s.Head(t.Context(), line, driver.Any)
+		head, err := s.Head(t.Context(), queue, driver.Any)
 		must(t, err)
 		clear(head.Value)
-		r, err := s.Record(t.Context(), line, driver.Any)
+		r, err := s.Record(t.Context(), queue, driver.Any)
 		must(t, err)
 		clear(r.Value)
-		clear(svc.Record(line).Value)
+		clear(svc.Record(queue).Value)
 	}
 	want := func(what string, got []byte) {
 		t.Helper()
@@ -179,15 +179,15 @@ func TestEntryCallsKeepCopiesOfTheirOwn(t *testing.T) {
 		}
 		copy(value, "value")
 	}
-	must(t, s.Write(t.Context(), line, own.Place, value))
+	must(t, s.Write(t.Context(), queue, own.Place, value))
 	spoil()
-	want("written", svc.Snapshot(line)[0].Value)
-	_, err := s.Convert(t.Context(), line, own, "r", value)
+	want("written", svc.Snapshot(queue)[0].Value)
+	_, err := s.Convert(t.Context(), queue, own, "r", value)
 	must(t, err)
 	spoil()
-	want("converted", svc.Snapshot(line)[0].Value)
-	_, err = s.SetRecord(t.Context(), line, value, 0)
+	want("converted", svc.Snapshot(queue)[0].Value)
+	_, err = s.SetRecord(t.Context(), queue, value, 0)
 	must(t, err)
 	spoil()
-	want("record", svc.Record(line).Value)
+	want("record", svc.Record(queue).Value)
 }

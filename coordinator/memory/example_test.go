@@ -49,7 +49,7 @@ func Example() {
 	// the second: <nil> true
 }
 
-// The request to stand in line is applied and its reply is lost. The client asks again, and finds its own entry.
+// The request to be queued is applied and its reply is lost. The client asks again, and finds its own entry.
 func ExampleOnce() {
 	ctx := context.Background()
 	svc := memory.NewService()

@@ -17,24 +17,24 @@ type Op string
 
 // The requests of a driver, one for each method.
 const (
-	OpOpen      Op = "open"
-	OpRenew     Op = "renew"
-	OpJoin      Op = "join"
-	OpAhead     Op = "ahead"
-	OpWatch     Op = "watch"
-	OpQueue     Op = "queue"
-	OpConvert   Op = "convert"
-	OpWrite     Op = "write"
-	OpLeave     Op = "leave"
-	OpForget    Op = "forget"
-	OpCheck     Op = "check"
-	OpRemove    Op = "remove"
-	OpList      Op = "list"
-	OpLines     Op = "lines"
-	OpHead      Op = "head"
-	OpRecord    Op = "record"
-	OpSetRecord Op = "set-record"
-	OpClose     Op = "close"
+	OpOpen       Op = "open"
+	OpRenew      Op = "renew"
+	OpJoin       Op = "join"
+	OpAhead      Op = "ahead"
+	OpWatch      Op = "watch"
+	OpWatchQueue Op = "watch-queue"
+	OpConvert    Op = "convert"
+	OpWrite      Op = "write"
+	OpLeave      Op = "leave"
+	OpForget     Op = "forget"
+	OpCheck      Op = "check"
+	OpRemove     Op = "remove"
+	OpList       Op = "list"
+	OpQueues     Op = "queues"
+	OpHead       Op = "head"
+	OpRecord     Op = "record"
+	OpSetRecord  Op = "set-record"
+	OpClose      Op = "close"
 )
 
 // Request is one request as it is sent, for the function given to [Service.OnRequest].
@@ -43,9 +43,9 @@ type Request struct {
 	Driver *Driver // the client that sends it
 	// Session is the ID of the session; empty for OpOpen.
 	Session string
-	// Line and ID are the line and the contender it is about, where there is one.
-	Line driver.Line
-	ID   string
+	// Queue and ID are the queue and the contender it is about, where there is one.
+	Queue driver.Queue
+	ID    string
 	// Context is that of the call. Its values tell requests of one goroutine from those of another.
 	Context context.Context
 }
@@ -95,7 +95,7 @@ var (
 	errClosed   = errors.New("memory: driver is closed")
 	errExpired  = errors.New("memory: session is over")
 	errNoEntry  = errors.New("memory: no such entry")
-	errNotEmpty = errors.New("memory: line is not empty")
+	errNotEmpty = errors.New("memory: queue is not empty")
 	errFenced   = errors.New("memory: join was overtaken by a later forget")
 	errVersion  = errors.New("memory: the record has another version")
 	errLate     = errors.New("memory: write was overtaken by a later one")
@@ -149,7 +149,7 @@ func (d *Driver) Expire() bool {
 func (s *Service) RemoveGrant(token driver.Token) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.lines {
+	for _, l := range s.queues {
 		for _, e := range l.entries {
 			if e.Token == token {
 				s.erase(e)

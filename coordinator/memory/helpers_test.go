@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	line = driver.Line("m/jobs")
-	ttl  = 10 * time.Second
+	queue = driver.Queue("m/jobs")
+	ttl   = 10 * time.Second
 )
 
 var ids atomic.Int64
@@ -61,13 +61,13 @@ func withCapabilities(s driver.Session) session {
 
 func join(t *testing.T, s session) driver.Joined {
 	t.Helper()
-	j, err := s.Join(t.Context(), line, contender())
+	j, err := s.Join(t.Context(), queue, contender())
 	must(t, err)
 	return j
 }
 
 func joinErr(ctx context.Context, s session) error {
-	_, err := s.Join(ctx, line, contender())
+	_, err := s.Join(ctx, queue, contender())
 	return err
 }
 
@@ -86,13 +86,13 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// entries is how many contenders the line has.
-func entries(svc *memory.Service) int { return len(svc.Snapshot(line)) }
+// entries is how many contenders the queue has.
+func entries(svc *memory.Service) int { return len(svc.Snapshot(queue)) }
 
 func wantEntries(t *testing.T, svc *memory.Service, n int) {
 	t.Helper()
 	if got := entries(svc); got != n {
-		t.Fatalf("line has %d entries, want %d", got, n)
+		t.Fatalf("queue has %d entries, want %d", got, n)
 	}
 }
 

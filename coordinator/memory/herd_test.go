@@ -12,14 +12,14 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// queue is a plain mutex on one line: each waiter watches the one ahead.
-func queue(ctx context.Context, s session, own driver.Joined) error {
+// joinAndWait is a plain mutex on one queue: each waiter watches the one ahead.
+func joinAndWait(ctx context.Context, s session, own driver.Joined) error {
 	for {
-		view, err := s.Ahead(ctx, line, own.Place)
+		view, err := s.Ahead(ctx, queue, own.Place)
 		if err != nil || len(view.Ahead) == 0 {
 			return err
 		}
-		if err := s.Watch(ctx, line, view.Ahead[len(view.Ahead)-1]); err != nil {
+		if err := s.Watch(ctx, queue, view.Ahead[len(view.Ahead)-1]); err != nil {
 			return err
 		}
 	}
@@ -39,11 +39,11 @@ func TestTenThousandWaitersAreServedInOrderWithoutAHerd(t *testing.T) {
 		for range n {
 			own := join(t, s)
 			all.Go(func() {
-				if err := queue(t.Context(), s, own); err != nil {
+				if err := joinAndWait(t.Context(), s, own); err != nil {
 					t.Errorf("waiting: %v", err)
 				}
 				order = append(order, own.Token) // one at a time is the claim
-				if err := s.Leave(t.Context(), line, own.Place); err != nil {
+				if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 					t.Errorf("Leave: %v", err)
 				}
 			})
@@ -52,7 +52,7 @@ func TestTenThousandWaitersAreServedInOrderWithoutAHerd(t *testing.T) {
 		if watches := svc.Stats().Watches; watches != n {
 			t.Fatalf("%d watches, want %d", watches, n)
 		}
-		must(t, s.Leave(t.Context(), line, holder.Place))
+		must(t, s.Leave(t.Context(), queue, holder.Place))
 		all.Wait()
 		if len(order) != n || !slices.IsSorted(order) {
 			t.Errorf("%d served, in order: %t", len(order), slices.IsSorted(order))
@@ -76,7 +76,7 @@ func TestManyWatchersOfOnePlaceAreAllTold(t *testing.T) {
 				ctx = t.Context()
 			}
 			all.Go(func() {
-				if w.s.Watch(ctx, line, own.Place) == nil {
+				if w.s.Watch(ctx, queue, own.Place) == nil {
 					told.Add(1)
 				} else {
 					gaveUp.Add(1)
@@ -89,7 +89,7 @@ func TestManyWatchersOfOnePlaceAreAllTold(t *testing.T) {
 		if watches := w.svc.Stats().Watches; watches != n/2 {
 			t.Errorf("%d watches after half were given up, want %d", watches, n/2)
 		}
-		must(t, w.s.Leave(t.Context(), line, own.Place))
+		must(t, w.s.Leave(t.Context(), queue, own.Place))
 		all.Wait()
 		if told.Load() != n/2 || gaveUp.Load() != n/2 {
 			t.Errorf("%d told, %d gave up, want %d each", told.Load(), gaveUp.Load(), n/2)
@@ -104,11 +104,11 @@ func BenchmarkJoinLeave(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		j, err := s.Join(b.Context(), line, contender())
+		j, err := s.Join(b.Context(), queue, contender())
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := s.Leave(b.Context(), line, j.Place); err != nil {
+		if err := s.Leave(b.Context(), queue, j.Place); err != nil {
 			b.Fatal(err)
 		}
 	}

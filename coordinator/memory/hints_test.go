@@ -17,7 +17,7 @@ func (h *hints) play(t *testing.T, svc *memory.Service) {
 	joined := func(s session) driver.Joined {
 		c := contender()
 		c.Follows = true
-		j, err := s.Join(t.Context(), line, c)
+		j, err := s.Join(t.Context(), queue, c)
 		must(t, err)
 		return j
 	}
@@ -28,13 +28,13 @@ func (h *hints) play(t *testing.T, svc *memory.Service) {
 	if second.Nearest == first.Place {
 		h.nearest++
 	}
-	must(t, a.Pass(t.Context(), line, first.Place))
-	passed, err := b.Follow(t.Context(), line, second.Place, first.Place)
+	must(t, a.Pass(t.Context(), queue, first.Place))
+	passed, err := b.Follow(t.Context(), queue, second.Place, first.Place)
 	must(t, err)
 	if passed {
 		h.passed++
 	}
-	must(t, b.Pass(t.Context(), line, second.Place))
+	must(t, b.Pass(t.Context(), queue, second.Place))
 	must(t, a.Close(t.Context()))
 	must(t, b.Close(t.Context()))
 }

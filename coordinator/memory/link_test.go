@@ -33,11 +33,11 @@ func TestCallsWithoutFaultsTakeNoTime(t *testing.T) {
 		began := time.Now()
 		own := join(t, w.s)
 		must(t, w.s.Renew(t.Context()))
-		_, err := w.s.Ahead(t.Context(), line, own.Place)
+		_, err := w.s.Ahead(t.Context(), queue, own.Place)
 		must(t, err)
-		must(t, w.s.Leave(t.Context(), line, own.Place))
-		must(t, w.s.Watch(t.Context(), line, own.Place))
-		must(t, w.s.Forget(t.Context(), line, own.Place.ID))
+		must(t, w.s.Leave(t.Context(), queue, own.Place))
+		must(t, w.s.Watch(t.Context(), queue, own.Place))
+		must(t, w.s.Forget(t.Context(), queue, own.Place.ID))
 		must(t, w.s.Close(t.Context()))
 		if took := time.Since(began); took != 0 {
 			t.Errorf("calls took %v of virtual time", took)
@@ -91,11 +91,11 @@ func TestHeldRequestsPassInOrder(t *testing.T) {
 		for range 20 {
 			c := contender()
 			want = append(want, c.ID)
-			_ = start(func() error { _, err := w.s.Join(t.Context(), line, c); return err })
+			_ = start(func() error { _, err := w.s.Join(t.Context(), queue, c); return err })
 			synctest.Wait()
 		}
 		w.d.Heal()
-		for i, x := range w.svc.Snapshot(line) {
+		for i, x := range w.svc.Snapshot(queue) {
 			if x.ID != want[i] {
 				t.Fatalf("place %d is %s, want %s", i, x.ID, want[i])
 			}
@@ -107,7 +107,7 @@ func TestHeldRequestsPassInOrder(t *testing.T) {
 func TestResetLosesWhatIsUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		held := join(t, w.s)
-		watch := start(func() error { return w.s.Watch(t.Context(), line, held.Place) })
+		watch := start(func() error { return w.s.Watch(t.Context(), queue, held.Place) })
 		synctest.Wait()
 		w.d.Delay(time.Minute, 0)
 		delayed := start(func() error { return joinErr(t.Context(), w.s) })
@@ -141,9 +141,9 @@ func TestStrandedRequestIsOvertaken(t *testing.T) {
 		wantErr(t, <-stranded, driver.ErrUnavailable)
 		second := join(t, w.s)
 		w.d.Deliver()
-		list := w.svc.Snapshot(line)
+		list := w.svc.Snapshot(queue)
 		if len(list) != 2 || list[0].ID != second.Place.ID {
-			t.Fatalf("line %v, want the second request first", list)
+			t.Fatalf("queue %v, want the second request first", list)
 		}
 		w.d.Deliver() // nothing is left to arrive
 		wantEntries(t, w.svc, 2)
@@ -160,16 +160,16 @@ func TestForgetBeatsAJoinThatIsDelayed(t *testing.T) {
 		}
 		w.svc.OnRequest(slow)
 		c, other := contender(), contender()
-		_, err := w.s.Join(within(t, time.Second), line, c)
+		_, err := w.s.Join(within(t, time.Second), queue, c)
 		wantErr(t, err, context.DeadlineExceeded)
-		bystander := start(func() error { _, err := w.s.Join(t.Context(), line, other); return err })
+		bystander := start(func() error { _, err := w.s.Join(t.Context(), queue, other); return err })
 		synctest.Wait()
-		must(t, w.s.Forget(t.Context(), line, c.ID))
+		must(t, w.s.Forget(t.Context(), queue, c.ID))
 		time.Sleep(3 * time.Second)
 		wantErr(t, <-bystander, driver.ErrUnavailable) // F2 allows it; it joins again
 		wantEntries(t, w.svc, 0)
 		other.Again = true
-		_, err = w.s.Join(t.Context(), line, other)
+		_, err = w.s.Join(t.Context(), queue, other)
 		must(t, err)
 		wantEntries(t, w.svc, 1)
 	})
@@ -178,7 +178,7 @@ func TestForgetBeatsAJoinThatIsDelayed(t *testing.T) {
 func TestJoinCalledAfterForgetPassesEvenIfForgetIsSlow(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		w.d.Delay(time.Second, 0)
-		forget := start(func() error { return w.s.Forget(t.Context(), line, contender().ID) })
+		forget := start(func() error { return w.s.Forget(t.Context(), queue, contender().ID) })
 		synctest.Wait()
 		w.d.Delay(2*time.Second, 0)
 		must(t, joinErr(t.Context(), w.s)) // arrives after the Forget that it was called after
@@ -234,11 +234,11 @@ func TestHookSeesTheRequest(t *testing.T) {
 	})
 	s := open(t, d)
 	own := join(t, s)
-	must(t, s.Leave(t.Context(), line, own.Place))
+	must(t, s.Leave(t.Context(), queue, own.Place))
 	want := []memory.Request{
 		{Op: memory.OpOpen, Driver: d},
-		{Op: memory.OpJoin, Driver: d, Session: s.ID(), Line: line, ID: own.Place.ID},
-		{Op: memory.OpLeave, Driver: d, Session: s.ID(), Line: line, ID: own.Place.ID},
+		{Op: memory.OpJoin, Driver: d, Session: s.ID(), Queue: queue, ID: own.Place.ID},
+		{Op: memory.OpLeave, Driver: d, Session: s.ID(), Queue: queue, ID: own.Place.ID},
 	}
 	if len(seen) != len(want) {
 		t.Fatalf("%d requests, want %d", len(seen), len(want))
@@ -253,7 +253,7 @@ func TestHookSeesTheRequest(t *testing.T) {
 func TestCloseOfADriverEndsItsCalls(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
-		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place) })
+		watch := start(func() error { return w.s.Watch(t.Context(), queue, own.Place) })
 		synctest.Wait()
 		must(t, w.d.Close(t.Context()))
 		wantErr(t, <-watch, driver.ErrUnavailable)

@@ -11,10 +11,10 @@ import (
 )
 
 // Remove takes out an entry of whatever session, as [Service.Remove] does.
-func (s *session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
 	svc := s.driver.svc
-	_, err := s.do(ctx, Request{Op: OpRemove, Line: line}, func(*call) error {
-		e := svc.find(line, driver.Place{Key: key})
+	_, err := s.do(ctx, Request{Op: OpRemove, Queue: queue}, func(*call) error {
+		e := svc.find(queue, driver.Place{Key: key})
 		if e == nil || e.Token != token {
 			return driver.Wrap(driver.ErrGone, errNoEntry)
 		}
@@ -24,17 +24,17 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	return err
 }
 
-// Lines are those that exist: a line does while it has entries.
-func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
-	var lines []driver.Line
-	_, err := s.do(ctx, Request{Op: OpLines}, func(*call) error {
-		lines = slices.Sorted(maps.Keys(s.driver.svc.lines))
+// Queues are those that exist: a queue does while it has entries.
+func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
+	var queues []driver.Queue
+	_, err := s.do(ctx, Request{Op: OpQueues}, func(*call) error {
+		queues = slices.Sorted(maps.Keys(s.driver.svc.queues))
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return lines, nil
+	return queues, nil
 }
 
 // maxValue is the largest value of a contender or record that package driver allows.
@@ -47,8 +47,8 @@ const (
 )
 
 // check applies the rules of package driver to what a Join is given.
-func check(line driver.Line, c driver.Contender) error {
-	if err := checkLine(line); err != nil {
+func check(queue driver.Queue, c driver.Contender) error {
+	if err := checkQueue(queue); err != nil {
 		return err
 	}
 	if len(c.ID) < 16 || len(c.ID) > 32 || !only(c.ID, hexDigits) {
@@ -57,11 +57,11 @@ func check(line driver.Line, c driver.Contender) error {
 	return checkEntry(c.Mode, c.Value)
 }
 
-// checkLine is for what can have an effect in a line where nobody has joined.
-func checkLine(line driver.Line) error {
-	kind, name, ok := strings.Cut(string(line), "/")
+// checkQueue is for what can have an effect in a queue where nobody has joined.
+func checkQueue(queue driver.Queue) error {
+	kind, name, ok := strings.Cut(string(queue), "/")
 	if !ok || !segment(kind) || !segment(name) {
-		return invalid("line %q; want kind/name, each of unreserved URL characters and percent escapes", line)
+		return invalid("queue %q; want kind/name, each of unreserved URL characters and percent escapes", queue)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (s *Service) end(st *seat, by Hand) {
 		s.remove(e, by)
 	}
 	for _, e := range left {
-		s.changed(e.line.name)
+		s.changed(e.queue.name)
 	}
 	st.client.tell()
 }

@@ -26,9 +26,9 @@ type Service struct {
 	watched  uint64 // watches ever registered, which orders them
 	stopped  bool
 	seats    map[string]*seat
-	lines    map[driver.Line]*line
-	records  map[driver.Line]driver.Record
-	waits    map[driver.Line]map[*watch]struct{} // for a head or a record
+	queues   map[driver.Queue]*queue
+	records  map[driver.Queue]driver.Record
+	waits    map[driver.Queue]map[*watch]struct{} // for a head or a record
 	watches  int
 	entries  int
 	counts   counts
@@ -62,7 +62,7 @@ func WithStaleViews(seed uint64) Option {
 }
 
 // WithFewHints makes the service leave unsaid, at random from seed, what a
-// service need not say: that a contender is the first in line, or who is
+// service need not say: that a contender is the first in the queue, or who is
 // nearest to it, when it joins; and that the one whom it follows has passed. A
 // recipe must reach the same decisions without.
 func WithFewHints(seed uint64) Option {
@@ -74,11 +74,11 @@ func NewService(opts ...Option) *Service {
 	s := &Service{
 		maxTTL: 1<<63 - 1,
 		seats:  map[string]*seat{},
-		lines:  map[driver.Line]*line{},
+		queues: map[driver.Queue]*queue{},
 		counts: newCounts(),
 
-		records: map[driver.Line]driver.Record{},
-		waits:   map[driver.Line]map[*watch]struct{}{},
+		records: map[driver.Queue]driver.Record{},
+		waits:   map[driver.Queue]map[*watch]struct{}{},
 	}
 	for _, opt := range opts {
 		opt(s)
@@ -148,10 +148,10 @@ func (s *Service) Expire(sessionID string) bool {
 // Remove deletes an entry as an operator would. The entry is named by the key of
 // its place or by the ID of its contender. Its session lives on, and whoever
 // watches the entry is told. It reports whether there was such an entry.
-func (s *Service) Remove(line driver.Line, keyOrID string) bool {
+func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.lines[line]
+	l := s.queues[queue]
 	if l == nil {
 		return false
 	}
@@ -170,17 +170,17 @@ func (s *Service) Remove(line driver.Line, keyOrID string) bool {
 func (s *Service) erase(e *entry) {
 	s.revision++
 	s.remove(e, ByOperator)
-	s.changed(e.line.name)
+	s.changed(e.queue.name)
 }
 
-// AddForeign puts an entry at the end of a line that Baton did not write, as
+// AddForeign puts an entry at the end of a queue that Baton did not write, as
 // another program that shares the name would. Its place has no ID, mode or
 // session. It stays until Remove.
-func (s *Service) AddForeign(line driver.Line) driver.Place {
+func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	place := s.add(line, nil, driver.Entry{}).Place
-	s.changed(line)
+	place := s.add(queue, nil, driver.Entry{}).Place
+	s.changed(queue)
 	return place
 }
 

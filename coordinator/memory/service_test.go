@@ -17,7 +17,7 @@ import (
 func TestStopKeepsDataAndStartGivesTheFullTTL(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
-		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place) })
+		watch := start(func() error { return w.s.Watch(t.Context(), queue, own.Place) })
 		time.Sleep(ttl - time.Second)
 		w.svc.Stop()
 		wantErr(t, <-watch, driver.ErrUnavailable)
@@ -40,7 +40,7 @@ func TestStopKeepsDataAndStartGivesTheFullTTL(t *testing.T) {
 func TestStoppedServiceCannotBeHeardOverACutLink(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
-		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place) })
+		watch := start(func() error { return w.s.Watch(t.Context(), queue, own.Place) })
 		synctest.Wait()
 		w.d.Cut()
 		w.svc.Stop()
@@ -55,7 +55,7 @@ func TestOperatorLevers(t *testing.T) {
 	svc := memory.NewService()
 	s := open(t, svc.Driver())
 	byKey, byID := join(t, s), join(t, s)
-	foreign := svc.AddForeign(line)
+	foreign := svc.AddForeign(queue)
 	if foreign.ID != "" || foreign.Session != "" || foreign.Key == "" {
 		t.Errorf("foreign place %+v, want a key and nothing else", foreign)
 	}
@@ -64,11 +64,11 @@ func TestOperatorLevers(t *testing.T) {
 		did  bool
 		want bool
 	}{
-		{"Remove by key", svc.Remove(line, byKey.Place.Key), true},
-		{"Remove again", svc.Remove(line, byKey.Place.Key), false},
-		{"Remove by ID", svc.Remove(line, byID.Place.ID), true},
-		{"Remove foreign", svc.Remove(line, foreign.Key), true},
-		{"Remove in an empty line", svc.Remove(line, "e1"), false},
+		{"Remove by key", svc.Remove(queue, byKey.Place.Key), true},
+		{"Remove again", svc.Remove(queue, byKey.Place.Key), false},
+		{"Remove by ID", svc.Remove(queue, byID.Place.ID), true},
+		{"Remove foreign", svc.Remove(queue, foreign.Key), true},
+		{"Remove in an empty queue", svc.Remove(queue, "e1"), false},
 		{"Expire", svc.Expire(s.ID()), true},
 		{"Expire again", svc.Expire(s.ID()), false},
 	} {
@@ -76,29 +76,29 @@ func TestOperatorLevers(t *testing.T) {
 			t.Errorf("%s: %t, want %t", x.what, x.did, x.want)
 		}
 	}
-	if lines := svc.Lines(); len(lines) != 0 {
-		t.Errorf("lines %v are left", lines)
+	if queues := svc.Queues(); len(queues) != 0 {
+		t.Errorf("queues %v are left", queues)
 	}
 }
 
-func TestForeignEntryStandsInLine(t *testing.T) {
+func TestForeignEntryIsQueued(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
-		foreign := w.svc.AddForeign(line)
+		foreign := w.svc.AddForeign(queue)
 		own := join(t, w.s)
 		if own.First {
 			t.Error("First behind a foreign entry")
 		}
-		view, err := w.s.Ahead(t.Context(), line, own.Place)
+		view, err := w.s.Ahead(t.Context(), queue, own.Place)
 		must(t, err)
 		if !slices.Equal(view.Ahead, []driver.Place{foreign}) {
 			t.Errorf("ahead %v, want the foreign entry", view.Ahead)
 		}
-		watch := start(func() error { return w.s.Watch(t.Context(), line, foreign) })
+		watch := start(func() error { return w.s.Watch(t.Context(), queue, foreign) })
 		synctest.Wait()
 		pending(t, watch)
-		w.svc.Remove(line, foreign.Key)
+		w.svc.Remove(queue, foreign.Key)
 		must(t, <-watch)
-		wantErr(t, w.s.Leave(t.Context(), line, foreign), driver.ErrGone)
+		wantErr(t, w.s.Leave(t.Context(), queue, foreign), driver.ErrGone)
 	})
 }
 
@@ -107,15 +107,15 @@ func TestStatsCountWhatArrived(t *testing.T) {
 		other := w.svc.Driver()
 		ahead := join(t, open(t, other))
 		own := join(t, w.s)
-		watch := start(func() error { return w.s.Watch(t.Context(), line, ahead.Place) })
+		watch := start(func() error { return w.s.Watch(t.Context(), queue, ahead.Place) })
 		synctest.Wait()
 		want := memory.Stats{Watches: 1, Sessions: 1, Entries: 1, Requests: map[memory.Op]int{
 			memory.OpOpen: 1, memory.OpJoin: 1, memory.OpWatch: 1,
 		}}
 		wantStats(t, w.d.Stats(), want)
-		w.svc.Remove(line, ahead.Place.Key)
+		w.svc.Remove(queue, ahead.Place.Key)
 		must(t, <-watch)
-		must(t, w.s.Watch(t.Context(), line, ahead.Place)) // answered at once: no wake-up
+		must(t, w.s.Watch(t.Context(), queue, ahead.Place)) // answered at once: no wake-up
 		want.Watches, want.Wakeups, want.Requests[memory.OpWatch] = 0, 1, 2
 		wantStats(t, w.d.Stats(), want)
 
@@ -133,7 +133,7 @@ func TestStatsCountWhatArrived(t *testing.T) {
 		if got := w.svc.Stats().Total(); got != 6 {
 			t.Errorf("%d requests in all, want 6", got)
 		}
-		if list := w.svc.Snapshot(line); len(list) != 1 || list[0].Place != own.Place || list[0].Token != own.Token {
+		if list := w.svc.Snapshot(queue); len(list) != 1 || list[0].Place != own.Place || list[0].Token != own.Token {
 			t.Errorf("snapshot %+v, want %+v", list, own)
 		}
 		wantStats(t, w.svc.Stats(), want) // looking is no request
@@ -182,12 +182,12 @@ func TestAnswerThatIsThereWinsOverTheEndOfTheContext(t *testing.T) {
 func TestGivenUpWatchIsWithdrawn(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
-		wantErr(t, w.s.Watch(within(t, time.Second), line, own.Place), context.DeadlineExceeded)
+		wantErr(t, w.s.Watch(within(t, time.Second), queue, own.Place), context.DeadlineExceeded)
 		if n := w.svc.Stats().Watches; n != 0 {
 			t.Fatalf("%d watches after one was given up", n)
 		}
 		// Cut off, the withdrawal waits as everything does.
-		watch := start(func() error { return w.s.Watch(within(t, time.Second), line, own.Place) })
+		watch := start(func() error { return w.s.Watch(within(t, time.Second), queue, own.Place) })
 		synctest.Wait()
 		w.d.Cut()
 		wantErr(t, <-watch, context.DeadlineExceeded)
@@ -200,7 +200,7 @@ func TestGivenUpWatchIsWithdrawn(t *testing.T) {
 		}
 		// A Watch that its own withdrawal has overtaken registers nothing.
 		w.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{DelayRequest: 2 * time.Second} })
-		wantErr(t, w.s.Watch(within(t, time.Second), line, own.Place), context.DeadlineExceeded)
+		wantErr(t, w.s.Watch(within(t, time.Second), queue, own.Place), context.DeadlineExceeded)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		if n := w.svc.Stats().Watches; n != 0 {
@@ -212,10 +212,10 @@ func TestGivenUpWatchIsWithdrawn(t *testing.T) {
 func TestWatchTakesAPlaceTwiceAndRefusesNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
-		wantErr(t, w.s.Watch(t.Context(), line), driver.ErrInvalid)
-		watch := start(func() error { return w.s.Watch(t.Context(), line, own.Place, own.Place) })
+		wantErr(t, w.s.Watch(t.Context(), queue), driver.ErrInvalid)
+		watch := start(func() error { return w.s.Watch(t.Context(), queue, own.Place, own.Place) })
 		synctest.Wait()
-		must(t, w.s.Leave(t.Context(), line, own.Place))
+		must(t, w.s.Leave(t.Context(), queue, own.Place))
 		must(t, <-watch)
 		if stats := w.svc.Stats(); stats.Wakeups != 1 || stats.Watches != 0 {
 			t.Errorf("stats %+v, want one wake-up and no watch", stats)

@@ -101,17 +101,17 @@ func (s *session) Renew(ctx context.Context) error {
 	return err
 }
 
-// Join puts a contender at the end of the line. The rules of package driver for lines and
+// Join puts a contender at the end of the queue. The rules of package driver for queues and
 // contenders are checked here, so that a recipe that breaks one is found out early.
-func (s *session) Join(ctx context.Context, line driver.Line, x driver.Contender) (driver.Joined, error) {
-	if err := check(line, x); err != nil {
+func (s *session) Join(ctx context.Context, queue driver.Queue, x driver.Contender) (driver.Joined, error) {
+	if err := check(queue, x); err != nil {
 		return driver.Joined{}, err
 	}
 	x.Value = bytes.Clone(x.Value) // the request as it was sent, whatever the caller does later
 	epoch := s.epoch.Load()
 	var joined driver.Joined
-	_, err := s.do(ctx, Request{Op: OpJoin, Line: line, ID: x.ID}, func(*call) (err error) {
-		joined, err = s.driver.svc.join(s.seat, epoch, line, x)
+	_, err := s.do(ctx, Request{Op: OpJoin, Queue: queue, ID: x.ID}, func(*call) (err error) {
+		joined, err = s.driver.svc.join(s.seat, epoch, queue, x)
 		return err
 	})
 	if err != nil {
@@ -122,11 +122,11 @@ func (s *session) Join(ctx context.Context, line driver.Line, x driver.Contender
 
 // join is the step at the service. The epoch is looked at before all else: a late
 // request must not even find the entry of a newer one.
-func (s *Service) join(st *seat, epoch uint64, name driver.Line, x driver.Contender) (driver.Joined, error) {
+func (s *Service) join(st *seat, epoch uint64, name driver.Queue, x driver.Contender) (driver.Joined, error) {
 	if epoch < st.epoch {
 		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errFenced)
 	}
-	l := s.lines[name]
+	l := s.queues[name]
 	var e *entry
 	if l != nil {
 		e = l.byID[x.ID]
@@ -146,9 +146,9 @@ func (s *Service) join(st *seat, epoch uint64, name driver.Line, x driver.Conten
 		s.changed(name)
 	}
 	j := driver.Joined{Place: e.Place, Token: e.Token}
-	i := e.line.ahead(e)
-	if j.First = i == 0; !j.First && x.Follows && !x.Again && e.line.places[i-1].ID != "" && s.says() {
-		j.Nearest = e.line.places[i-1]
+	i := e.queue.ahead(e)
+	if j.First = i == 0; !j.First && x.Follows && !x.Again && e.queue.places[i-1].ID != "" && s.says() {
+		j.Nearest = e.queue.places[i-1]
 	}
 	j.First = j.First && s.says()
 	return j, nil

@@ -192,22 +192,22 @@ func TestTTLOutsideTheRangeIsRefused(t *testing.T) {
 func TestJoinRefusesWhatBreaksTheRules(t *testing.T) {
 	s := open(t, memory.NewService().Driver())
 	good := driver.Contender{ID: strings.Repeat("a", 32), Mode: "abcdefghijklmno3", Value: make([]byte, 64<<10)}
-	for name, x := range map[string]func(l *driver.Line, c *driver.Contender){
-		"no name":         func(l *driver.Line, _ *driver.Contender) { *l = "m" },
-		"empty name":      func(l *driver.Line, _ *driver.Contender) { *l = "m/" },
-		"empty kind":      func(l *driver.Line, _ *driver.Contender) { *l = "/a" },
-		"dots":            func(l *driver.Line, _ *driver.Contender) { *l = "m/.." },
-		"three parts":     func(l *driver.Line, _ *driver.Contender) { *l = "m/a/b" },
-		"space":           func(l *driver.Line, _ *driver.Contender) { *l = "m/a b" },
-		"short ID":        func(_ *driver.Line, c *driver.Contender) { c.ID = "abc" },
-		"long ID":         func(_ *driver.Line, c *driver.Contender) { c.ID += "a" },
-		"upper-case ID":   func(_ *driver.Line, c *driver.Contender) { c.ID = strings.ToUpper(c.ID) },
-		"no mode":         func(_ *driver.Line, c *driver.Contender) { c.Mode = "" },
-		"long mode":       func(_ *driver.Line, c *driver.Contender) { c.Mode = "abcdefghijklmnopq" },
-		"mode with dash":  func(_ *driver.Line, c *driver.Contender) { c.Mode = "a-b" },
-		"value too large": func(_ *driver.Line, c *driver.Contender) { c.Value = make([]byte, 64<<10+1) },
+	for name, x := range map[string]func(l *driver.Queue, c *driver.Contender){
+		"no name":         func(l *driver.Queue, _ *driver.Contender) { *l = "m" },
+		"empty name":      func(l *driver.Queue, _ *driver.Contender) { *l = "m/" },
+		"empty kind":      func(l *driver.Queue, _ *driver.Contender) { *l = "/a" },
+		"dots":            func(l *driver.Queue, _ *driver.Contender) { *l = "m/.." },
+		"three parts":     func(l *driver.Queue, _ *driver.Contender) { *l = "m/a/b" },
+		"space":           func(l *driver.Queue, _ *driver.Contender) { *l = "m/a b" },
+		"short ID":        func(_ *driver.Queue, c *driver.Contender) { c.ID = "abc" },
+		"long ID":         func(_ *driver.Queue, c *driver.Contender) { c.ID += "a" },
+		"upper-case ID":   func(_ *driver.Queue, c *driver.Contender) { c.ID = strings.ToUpper(c.ID) },
+		"no mode":         func(_ *driver.Queue, c *driver.Contender) { c.Mode = "" },
+		"long mode":       func(_ *driver.Queue, c *driver.Contender) { c.Mode = "abcdefghijklmnopq" },
+		"mode with dash":  func(_ *driver.Queue, c *driver.Contender) { c.Mode = "a-b" },
+		"value too large": func(_ *driver.Queue, c *driver.Contender) { c.Value = make([]byte, 64<<10+1) },
 	} {
-		l, c := line, good
+		l, c := queue, good
 		x(&l, &c)
 		_, err := s.Join(t.Context(), l, c)
 		if wantErr(t, err, driver.ErrInvalid); err == nil {
@@ -223,13 +223,13 @@ func TestJoinKeepsItsOwnCopyOfTheValue(t *testing.T) {
 	s := open(t, svc.Driver())
 	c := contender()
 	c.Value = []byte("host-1")
-	_, err := s.Join(t.Context(), line, c)
+	_, err := s.Join(t.Context(), queue, c)
 	must(t, err)
 	c.Value[0] = 'X'
-	list, err := s.List(t.Context(), line, 0)
+	list, err := s.List(t.Context(), queue, 0)
 	must(t, err)
 	list[0].Value[1] = 'X'
-	if got := string(svc.Snapshot(line)[0].Value); got != "host-1" {
+	if got := string(svc.Snapshot(queue)[0].Value); got != "host-1" {
 		t.Errorf("value %q, want host-1", got)
 	}
 }

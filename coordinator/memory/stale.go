@@ -7,10 +7,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// keep bounds how many entries a line remembers after they left.
+// keep bounds how many entries a queue remembers after they left.
 const keep = 64
 
-// past remembers entries that have left a line, for views of an earlier revision.
+// past remembers entries that have left a queue, for views of an earlier revision.
 // It is kept by a service WithStaleViews only.
 type past struct {
 	departed []departure
@@ -20,7 +20,7 @@ type past struct {
 }
 
 // departure is an entry that was there from one revision to another. joined is its rank in
-// the line; it is made later than that if it is a conversion.
+// the queue; it is made later than that if it is a conversion.
 type departure struct {
 	place  driver.Place
 	joined driver.Token
@@ -29,7 +29,7 @@ type departure struct {
 }
 
 // record adds an entry that left at a revision. What left before the oldest entry
-// of the line joined can never be shown again: a view is at least as new as its
+// of the queue joined can never be shown again: a view is at least as new as its
 // asker's own entry.
 func (p *past) record(e *entry, left, oldest driver.Token) {
 	p.departed = append(p.departed, departure{e.Place, e.Token, e.made, left})
@@ -40,14 +40,14 @@ func (p *past) record(e *entry, left, oldest driver.Token) {
 	}
 }
 
-// view returns the line as own sees it. seen is the revision below which the
-// asker must not be shown the line.
+// view returns the queue as own sees it. seen is the revision below which the
+// asker must not be shown the queue.
 //
-// A stale view is the line as it was at one revision, from the newest that the
+// A stale view is the queue as it was at one revision, from the newest that the
 // asker is entitled to up to now. Joins are never missed by it, since
 // those ahead of own joined before own did.
 func (s *Service) view(own *entry, seen driver.Token) driver.View {
-	l := own.line
+	l := own.queue
 	n := l.ahead(own)
 	if s.stale == nil || len(l.past.departed) == 0 {
 		return driver.View{Ahead: slices.Clone(l.places[:n]), Last: n+1 == len(l.places)}

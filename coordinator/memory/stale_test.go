@@ -22,14 +22,14 @@ func departures(t *testing.T, told bool, opts ...memory.Option) []int {
 	own := join(t, b)
 	var sizes []int
 	for left := 1; left <= len(all); left++ {
-		must(t, a.Leave(t.Context(), line, all[left-1]))
+		must(t, a.Leave(t.Context(), queue, all[left-1]))
 		if told {
-			must(t, b.Watch(t.Context(), line, all[left-1]))
+			must(t, b.Watch(t.Context(), queue, all[left-1]))
 		}
-		v, err := b.Ahead(t.Context(), line, own.Place)
+		v, err := b.Ahead(t.Context(), queue, own.Place)
 		must(t, err)
 		view := v.Ahead
-		// Whatever its age, a view is the line as it was at one moment: here, a tail.
+		// Whatever its age, a view is the queue as it was at one moment: here, a tail.
 		if !slices.Equal(view, all[len(all)-len(view):]) || len(view) < len(all)-left {
 			t.Fatalf("after %d leavings the view is %v, want a tail of %v", left, view, all)
 		}
@@ -64,15 +64,15 @@ func TestStaleViewsShowThoseWhoHaveLeft(t *testing.T) {
 func TestStaleViewsForgetWhatIsTooOld(t *testing.T) {
 	svc := memory.NewService(memory.WithStaleViews(1))
 	s := open(t, svc.Driver())
-	join(t, s) // stays, so that the line is never empty
+	join(t, s) // stays, so that the queue is never empty
 	var coming []driver.Joined
 	for range 500 {
 		coming = append(coming, join(t, s))
 	}
 	own := join(t, s)
 	for i, j := range coming {
-		must(t, s.Leave(t.Context(), line, j.Place))
-		v, err := s.Ahead(t.Context(), line, own.Place)
+		must(t, s.Leave(t.Context(), queue, j.Place))
+		v, err := s.Ahead(t.Context(), queue, own.Place)
 		must(t, err)
 		view := v.Ahead
 		if least := len(coming) - i; len(view) < least || len(view) > least+64 {
@@ -90,12 +90,12 @@ func TestStaleViewNeverLacksOneAhead(t *testing.T) {
 			for i := range 200 {
 				if i%3 == 2 {
 					gone := (i * 7) % len(standing)
-					must(t, s.Leave(t.Context(), line, standing[gone].Place))
+					must(t, s.Leave(t.Context(), queue, standing[gone].Place))
 					standing = slices.Delete(standing, gone, gone+1)
 					continue
 				}
 				own := join(t, s)
-				v, err := s.Ahead(t.Context(), line, own.Place)
+				v, err := s.Ahead(t.Context(), queue, own.Place)
 				must(t, err)
 				view := v.Ahead
 				for _, j := range standing {

@@ -87,19 +87,19 @@ func (d *Driver) Stats() Stats {
 	return stats
 }
 
-// Snapshot returns the entries of a line in order, as they are at the service
+// Snapshot returns the entries of a queue in order, as they are at the service
 // now. It is no request, needs no session, and works while the service is stopped.
-func (s *Service) Snapshot(line driver.Line) []driver.Entry {
+func (s *Service) Snapshot(queue driver.Queue) []driver.Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.list(line, 0)
+	return s.list(queue, 0)
 }
 
-// Lines returns the names of all lines that have entries, sorted.
-func (s *Service) Lines() []driver.Line {
+// Queues returns the names of all queues that have entries, sorted.
+func (s *Service) Queues() []driver.Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.lines))
+	return slices.Sorted(maps.Keys(s.queues))
 }
 
 // Sessions returns the IDs of all live sessions, oldest first.
@@ -119,8 +119,8 @@ func (s *Service) seatsInOrder() []*seat {
 }
 
 // list copies entries, values included: a caller may keep and change what it got.
-func (s *Service) list(line driver.Line, limit int) []driver.Entry {
-	l := s.lines[line]
+func (s *Service) list(queue driver.Queue, limit int) []driver.Entry {
+	l := s.queues[queue]
 	if l == nil {
 		return nil
 	}
@@ -137,17 +137,17 @@ func (s *Service) list(line driver.Line, limit int) []driver.Entry {
 	return entries
 }
 
-// Step is one thing that happened to a line at the service, for the function
+// Step is one thing that happened to a queue at the service, for the function
 // given to [Service.OnStep].
 type Step struct {
-	Kind StepKind
-	By   Hand
-	Line driver.Line
+	Kind  StepKind
+	By    Hand
+	Queue driver.Queue
 	// Entry is the entry that it happened to: as it is after the step, or, if it left, as it was.
 	Entry driver.Entry
 	// Passed: it left by Pass, for StepLeft.
 	Passed bool
-	// Record is the line's record after the step, for StepRecord.
+	// Record is the queue's record after the step, for StepRecord.
 	Record driver.Record
 }
 
@@ -160,22 +160,22 @@ const (
 	StepConverted StepKind = "converted"
 	StepWritten   StepKind = "written"
 	StepLeft      StepKind = "left"
-	StepRecord    StepKind = "record" // the line's record was written or removed
+	StepRecord    StepKind = "record" // the queue's record was written or removed
 )
 
 // Hand says who did it.
 type Hand string
 
-// Whoever can do something to a line.
+// Whoever can do something to a queue.
 const (
 	ByClient   Hand = "client"   // a request: of the entry's own session, if it is about an entry
 	ByClock    Hand = "clock"    // the session's ttl ran out
 	ByOperator Hand = "operator" // Expire, Remove, RemoveRecord, AddForeign, and the Remove of a session
 )
 
-// OnStep has see told of every step of every line, from now on. Nil ends it.
+// OnStep has see told of every step of every queue, from now on. Nil ends it.
 //
-// It is told in the middle of the step: after the line has changed, and before
+// It is told in the middle of the step: after the queue has changed, and before
 // anybody hears of that. So a test that finds a hold alive at the moment at
 // which its entry leaves has found a hold that outlives its entry, if only by
 // an instant. see is called with the service's lock held, by one goroutine at a
@@ -187,8 +187,8 @@ func (s *Service) OnStep(see func(Step)) {
 }
 
 // step tells of a step. The caller holds s.mu.
-func (s *Service) step(kind StepKind, by Hand, name driver.Line, e driver.Entry) {
-	step := Step{Kind: kind, By: by, Line: name, Entry: e}
+func (s *Service) step(kind StepKind, by Hand, name driver.Queue, e driver.Entry) {
+	step := Step{Kind: kind, By: by, Queue: name, Entry: e}
 	if kind == StepRecord {
 		step.Record = s.record(name)
 	}

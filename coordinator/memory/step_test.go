@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// TestStepsTellWhatHappensAndByWhom: everything that changes a line is told once, in order, with the hand that did it.
+// TestStepsTellWhatHappensAndByWhom: everything that changes a queue is told once, in order, with the hand that did it.
 func TestStepsTellWhatHappensAndByWhom(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		var told []string
@@ -20,15 +20,15 @@ func TestStepsTellWhatHappensAndByWhom(t *testing.T) {
 			told = append(told, fmt.Sprintf("%s by %s: %s%s%s", s.Kind, s.By, s.Entry.Mode, s.Entry.Value, s.Record.Value))
 		})
 		own := join(t, w.s)
-		must(t, w.s.Write(t.Context(), line, own.Place, []byte("v")))
-		_, err := w.s.Convert(t.Context(), line, own, "y", nil)
+		must(t, w.s.Write(t.Context(), queue, own.Place, []byte("v")))
+		_, err := w.s.Convert(t.Context(), queue, own, "y", nil)
 		must(t, err)
-		must(t, w.s.Forget(t.Context(), line, own.Place.ID))
-		_, err = w.s.SetRecord(t.Context(), line, []byte("r"), 0)
+		must(t, w.s.Forget(t.Context(), queue, own.Place.ID))
+		_, err = w.s.SetRecord(t.Context(), queue, []byte("r"), 0)
 		must(t, err)
-		w.svc.RemoveRecord(line)
-		w.svc.Remove(line, w.svc.AddForeign(line).Key)
-		must(t, w.s.Leave(t.Context(), line, join(t, w.s).Place))
+		w.svc.RemoveRecord(queue)
+		w.svc.Remove(queue, w.svc.AddForeign(queue).Key)
+		must(t, w.s.Leave(t.Context(), queue, join(t, w.s).Place))
 		join(t, w.s)
 		time.Sleep(ttl)
 		synctest.Wait()
@@ -59,11 +59,11 @@ func TestStepsTellWhatHappensAndByWhom(t *testing.T) {
 func TestStepIsToldBeforeAnybodyHearsOfIt(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)
-		done := start(func() error { return w.s.Watch(t.Context(), line, own.Place) })
+		done := start(func() error { return w.s.Watch(t.Context(), queue, own.Place) })
 		synctest.Wait()
 		woken := -1
 		w.svc.OnStep(func(memory.Step) { woken = len(done) })
-		must(t, w.s.Leave(t.Context(), line, own.Place))
+		must(t, w.s.Leave(t.Context(), queue, own.Place))
 		must(t, <-done)
 		if woken != 0 {
 			t.Errorf("%d were woken when the step was told", woken)

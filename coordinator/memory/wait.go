@@ -8,22 +8,22 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Ahead returns a view of the line. See driver.Session and WithStaleViews.
-func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+// Ahead returns a view of the queue. See driver.Session and WithStaleViews.
+func (s *session) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	svc := s.driver.svc
 	svc.mu.Lock()
 	seen := s.seen // sent along, as a client of etcd sends the least revision it accepts
 	svc.mu.Unlock()
 	var view driver.View // of this call only: a late reply to an earlier one cannot touch it
-	_, err := s.do(ctx, Request{Op: OpAhead, Line: line, ID: own.ID}, func(*call) error {
+	_, err := s.do(ctx, Request{Op: OpAhead, Queue: queue, ID: own.ID}, func(*call) error {
 		if own == (driver.Place{}) {
 			view.Last = true
-			if l := svc.lines[line]; l != nil {
+			if l := svc.queues[queue]; l != nil {
 				view.Ahead = slices.Clone(l.places)
 			}
 			return nil
 		}
-		e := svc.find(line, own)
+		e := svc.find(queue, own)
 		if e == nil {
 			return driver.Wrap(driver.ErrGone, errNoEntry)
 		}
@@ -36,34 +36,34 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	return view, nil
 }
 
-// Watch waits until one of the places has left the line. See driver.Session.
+// Watch waits until one of the places has left the queue. See driver.Session.
 //
 // Looking and registering are one step at the service: an entry that goes in between,
 // the lost wake-up of services that need two requests, cannot happen.
-func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
-	_, err := s.watch(ctx, line, places)
+func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	_, err := s.watch(ctx, queue, places)
 	return err
 }
 
 // Follow watches one place. Whether it left by Pass is decided where it leaves, at the service.
-func (s *session) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (passed bool, err error) {
-	return s.watch(ctx, line, []driver.Place{ahead})
+func (s *session) Follow(ctx context.Context, queue driver.Queue, _, ahead driver.Place) (passed bool, err error) {
+	return s.watch(ctx, queue, []driver.Place{ahead})
 }
 
 // watch waits until one of the places has left.
-func (s *session) watch(ctx context.Context, line driver.Line, places []driver.Place) (passed bool, err error) {
+func (s *session) watch(ctx context.Context, queue driver.Queue, places []driver.Place) (passed bool, err error) {
 	if len(places) == 0 {
 		return false, driver.Wrap(driver.ErrInvalid, errors.New("memory: nothing to watch"))
 	}
 	svc := s.driver.svc
-	c, err := s.do(ctx, Request{Op: OpWatch, Line: line, ID: places[0].ID}, func(c *call) error {
+	c, err := s.do(ctx, Request{Op: OpWatch, Queue: queue, ID: places[0].ID}, func(c *call) error {
 		entries := make([]*entry, 0, len(places))
 		seen := make(map[*entry]bool, len(places))
 		for _, p := range places {
-			e := svc.find(line, p)
+			e := svc.find(queue, p)
 			if e == nil { // gone already: answered at once, and all before it is told
 				c.told = svc.revision
-				l := svc.lines[line]
+				l := svc.queues[queue]
 				c.passed = l != nil && l.passed == p.Key && svc.says()
 				return nil
 			}
@@ -88,27 +88,27 @@ func (s *session) watch(ctx context.Context, line driver.Line, places []driver.P
 
 // Leave removes exactly the entry of own: the key finds it, and the session and ID
 // must be its own too, so that nobody leaves for somebody else.
-func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.leave(ctx, line, own, false)
+func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.leave(ctx, queue, own, false)
 }
 
-// Pass is Leave that tells the followers of own. The line remembers it for
+// Pass is Leave that tells the followers of own. The queue remembers it for
 // those who come to follow it afterwards.
-func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.leave(ctx, line, own, true)
+func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.leave(ctx, queue, own, true)
 }
 
-func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place, pass bool) error {
+func (s *session) leave(ctx context.Context, queue driver.Queue, own driver.Place, pass bool) error {
 	svc := s.driver.svc
-	_, err := s.do(ctx, Request{Op: OpLeave, Line: line, ID: own.ID}, func(*call) error {
-		e := svc.find(line, own)
+	_, err := s.do(ctx, Request{Op: OpLeave, Queue: queue, ID: own.ID}, func(*call) error {
+		e := svc.find(queue, own)
 		if e == nil || e.seat != s.seat || e.ID != own.ID {
 			return driver.Wrap(driver.ErrGone, errNoEntry)
 		}
 		svc.revision++
 		e.passing = pass
 		svc.remove(e, ByClient)
-		svc.changed(line)
+		svc.changed(queue)
 		return nil
 	})
 	return err
@@ -117,19 +117,19 @@ func (s *session) leave(ctx context.Context, line driver.Line, own driver.Place,
 // Forget removes the contender's entry, and raises the epoch so that no Join that was
 // called before is applied any more. The client counts first: a Join that is
 // called after this Forget carries the new epoch and passes, whichever arrives first.
-func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
+func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	epoch := s.epoch.Add(1)
 	svc := s.driver.svc
-	_, err := s.do(ctx, Request{Op: OpForget, Line: line, ID: id}, func(*call) error {
+	_, err := s.do(ctx, Request{Op: OpForget, Queue: queue, ID: id}, func(*call) error {
 		s.seat.epoch = max(s.seat.epoch, epoch)
-		l := svc.lines[line]
+		l := svc.queues[queue]
 		if l == nil {
 			return nil
 		}
 		if e := l.byID[id]; e != nil && e.seat == s.seat {
 			svc.revision++
 			svc.remove(e, ByClient)
-			svc.changed(line)
+			svc.changed(queue)
 		}
 		return nil
 	})
@@ -137,14 +137,14 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 }
 
 // List reads the first limit entries. See driver.Session.
-func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+func (s *session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	if limit < 0 {
 		return nil, driver.Wrap(driver.ErrInvalid, errors.New("memory: limit is negative"))
 	}
 	svc := s.driver.svc
 	var entries []driver.Entry
-	_, err := s.do(ctx, Request{Op: OpList, Line: line}, func(*call) error {
-		entries = svc.list(line, limit)
+	_, err := s.do(ctx, Request{Op: OpList, Queue: queue}, func(*call) error {
+		entries = svc.list(queue, limit)
 		return nil
 	})
 	if err != nil {

@@ -32,12 +32,12 @@ func TestDocumentedMetricsAreThoseThatExist(t *testing.T) {
 	for _, m := range observe.Metrics() {
 		exist = append(exist, row(m))
 		if !slices.Contains(documented, row(m)) {
-			t.Errorf("%s wants the line\n%s", doc, row(m))
+			t.Errorf("%s wants the queue\n%s", doc, row(m))
 		}
 	}
 	for _, line := range documented {
 		if !slices.Contains(exist, line) {
-			t.Errorf("%s has a line of no metric:\n%s", doc, line)
+			t.Errorf("%s has a queue of no metric:\n%s", doc, line)
 		}
 	}
 }

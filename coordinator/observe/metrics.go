@@ -94,7 +94,7 @@ var metrics = [...]Metric{
 	Hold: {Name: "baton_hold_seconds", Type: Histogram, Labels: byLine, Buckets: long,
 		Help: "Time from the grant to its release or loss."},
 	Waiters: {Name: "baton_waiters", Type: Gauge, Labels: byLine,
-		Help: "Contenders of this process that stand in a line and are not granted."},
+		Help: "Contenders of this process that stand in a queue and are not granted."},
 	Holders: {Name: "baton_holders", Type: Gauge, Labels: byLine,
 		Help: "Grants of this process that are neither released nor lost."},
 	Releases: {Name: "baton_releases_total", Type: Counter, Labels: byLine,

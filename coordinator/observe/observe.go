@@ -93,7 +93,7 @@ func (m *meter) Observe(e event.Event) {
 		m.Record(CleanUpsPending, -1, e.Op)
 		m.Record(CleanUps, 1, e.Op)
 	default:
-		m.line(e)
+		m.queue(e)
 	}
 }
 
@@ -121,8 +121,8 @@ func (m *meter) session(e event.Event) {
 	}
 }
 
-// line records what happened to a contender or a hold.
-func (m *meter) line(e event.Event) {
+// queue records what happened to a contender or a hold.
+func (m *meter) queue(e event.Event) {
 	kind, class := m.labels(e)
 	if e.Kind == event.Granted || e.Kind == event.NotGranted {
 		m.call(kind, class, e.Op)
@@ -177,12 +177,12 @@ func (m *meter) over(e event.Event, kind, class string) {
 	}
 }
 
-// labels are the kind and the class of an event's line. When they are new, what
+// labels are the kind and the class of an event's queue. When they are new, what
 // should not happen is set to zero.
 func (m *meter) labels(e event.Event) (kind, class string) {
-	kind, _, _ = strings.Cut(string(e.Line), "/")
+	kind, _, _ = strings.Cut(string(e.Queue), "/")
 	if m.class != nil {
-		_, name, _ := e.Line.Split()
+		_, name, _ := e.Queue.Split()
 		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD") // it may have cut one of the name's characters, and sinks panic at that
 	}
 	if m.isNew(kind, class, "") {

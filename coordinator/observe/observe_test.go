@@ -86,7 +86,7 @@ func TestEachWaitThatFailsHasItsReason(t *testing.T) {
 func TestClassIsAlwaysValidText(t *testing.T) {
 	s := newSums()
 	o := observe.New(s, func(_, name string) string { return name[:2] })
-	o.Observe(event.Event{Kind: event.Joined, Line: driver.NewLine("mutex", "aé")})
+	o.Observe(event.Event{Kind: event.Joined, Queue: driver.NewQueue("mutex", "aé")})
 	for name := range s.of {
 		if !utf8.ValidString(name) {
 			t.Errorf("%q", name)

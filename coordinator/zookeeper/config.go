@@ -67,14 +67,14 @@ func (b *base) setChroot(path string) error {
 // them), "creator-read" (the same, and everybody may look). A client
 // certificate is a credential for "creator" too.
 //
-// layout says how lines are laid out: "native" (the default), or as other
+// layout says how queues are laid out: "native" (the default), or as other
 // clients do with which they are shared: "curator", which is go-zookeeper's
 // too, or "kazoo". With layout=curator, election says which of its recipes an
 // election is: "latch" (a LeaderLatch, the default) or "selector" (a
 // LeaderSelector). See the package's comment.
 //
 // ZooKeeper takes any password: a wrong one makes another identity, and is
-// refused with driver.ErrRefused by the first join in a line that is not open
+// refused with driver.ErrRefused by the first join in a queue that is not open
 // to it.
 //
 // Open reads the files but does not talk to the service; the first session

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// testJoin puts the n-th contender of a test into line m/a.
+// testJoin puts the n-th contender of a test into the queue m/a.
 func testJoin(t *testing.T, s *session, n int, mode string) driver.Joined {
 	t.Helper()
 	j, err := s.Join(soon(t, 5*time.Second), "m/a", driver.Contender{ID: fmt.Sprintf("%016x", n), Mode: mode, Value: []byte("joined")})
@@ -92,10 +92,10 @@ func TestConvertKeepsPlaceAndToken(t *testing.T) {
 	if v, err = s.Ahead(soon(t, time.Second), "m/a", second.Place); err != nil || len(v.Ahead) != 1 || v.Last {
 		t.Errorf("Ahead of the second = %+v, %v; want one, and not the last", v, err)
 	}
-	for _, line := range []driver.Line{"m/a", "m/none"} { // V4
-		want := map[driver.Line][]driver.Place{"m/a": {first.Place, second.Place, third.Place}}[line]
-		if v, err = s.Ahead(soon(t, time.Second), line, driver.Place{}); err != nil || !slices.Equal(v.Ahead, want) || !v.Last {
-			t.Errorf("Ahead of nobody in %s = %+v, %v", line, v, err)
+	for _, queue := range []driver.Queue{"m/a", "m/none"} { // V4
+		want := map[driver.Queue][]driver.Place{"m/a": {first.Place, second.Place, third.Place}}[queue]
+		if v, err = s.Ahead(soon(t, time.Second), queue, driver.Place{}); err != nil || !slices.Equal(v.Ahead, want) || !v.Last {
+			t.Errorf("Ahead of nobody in %s = %+v, %v", queue, v, err)
 		}
 	}
 	// J2: a join that is repeated finds the entry as it is now.
@@ -148,7 +148,7 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
 		t.Run(what, func(t *testing.T) {
 			_, tr, s := openTree(t)
-			first := testJoin(t, s, 1, "w") // which makes the line
+			first := testJoin(t, s, 1, "w") // which makes the queue
 			once := false
 			tr.on(func(op int32, _ string) treeFate {
 				if op == opMulti && !once {
@@ -167,7 +167,7 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 				t.Errorf("Join again = %+v, %v", j, err)
 			}
 			if nodes := tr.below("/app/m/a"); len(nodes) != 2 {
-				t.Errorf("the line is %q; want two nodes", nodes)
+				t.Errorf("the queue is %q; want two nodes", nodes)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestConvertWithUnknownOutcome(t *testing.T) {
 			}
 			to := testConvert(t, s, own, "r")
 			if names := tr.below("/app/m/a"); len(names) != 1 || names[0] != to.Place.Key {
-				t.Errorf("in the line: %q; want %q", names, to.Place.Key)
+				t.Errorf("in the queue: %q; want %q", names, to.Place.Key)
 			}
 		})
 	}
@@ -214,7 +214,7 @@ func TestConvertOfAPlaceThatIsGoneMakesNothing(t *testing.T) {
 		}
 	}
 	if names := tr.below("/app/m/a"); len(names) != 0 {
-		t.Errorf("in the line: %q", names)
+		t.Errorf("in the queue: %q", names)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestForgetWaitsForConversions(t *testing.T) {
 		t.Errorf("Forget = %v", err)
 	}
 	if names := tr.below("/app/m/a"); len(names) != 0 {
-		t.Errorf("in the line: %q", names)
+		t.Errorf("in the queue: %q", names)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestForgetFollowsAConversion(t *testing.T) {
 		t.Errorf("Forget = %v", err)
 	}
 	if names := tr.below("/app/m/a"); len(names) != 0 {
-		t.Errorf("in the line: %q", names)
+		t.Errorf("in the queue: %q", names)
 	}
 }
 

@@ -6,11 +6,11 @@
 //
 // # Guarantees, and what is not guaranteed
 //
-// The order of a line is the order of ZooKeeper's sequence numbers, and of the
+// The order of a queue is the order of ZooKeeper's sequence numbers, and of the
 // entries' czxids when those numbers, of 32 bits, have run out, which costs a
 // read of each entry. The fencing token is the czxid of the entry, which rises
 // for as long as the ensemble keeps its data; never the sequence number, which
-// starts again when an empty line is removed. An entry that was converted keeps
+// starts again when an empty queue is removed. An entry that was converted keeps
 // its token in its name, since its node is a new one.
 //
 // A session's TTL is ZooKeeper's session timeout. Servers move what they are
@@ -31,10 +31,10 @@
 // # What it costs
 //
 //	Open       connect; one request more with a user and password
-//	Join       one transaction; with Alone one read before it, which is all if the line is taken.
-//	           The first join of a line that is not there creates it: two or three more.
-//	           In a contended line, one read more, which finds and watches the nearest
-//	Ahead      one listing of the line
+//	Join       one transaction; with Alone one read before it, which is all if the queue is taken.
+//	           The first join of a queue that is not there creates it: two or three more.
+//	           In a contended queue, one read more, which finds and watches the nearest
+//	Ahead      one listing of the queue
 //	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes, once for all of the session
 //	WatchQueue the same listings
 //	Follow     nothing, if the Join has found the nearest, else a read or two
@@ -46,7 +46,7 @@
 //	List       one listing, and one read for each entry
 //	Check      one sync and one read
 //	Remove     the two of Check, and one transaction; and one delete if the entry has no successor node
-//	Lines      one sync, one listing of the kinds and one of each; and one of each name that has or had a line, all of a kind under way at once
+//	Queues      one sync, one listing of the kinds and one of each; and one of each name that has or had a queue, all of a kind under way at once
 //	Head       a listing and a read; a read when the head was written to, while it is followed
 //	Record     one read
 //	SetRecord  one write
@@ -80,31 +80,31 @@
 //	                            └ of the entry whose number is one less
 //	/chroot/kind/name+record
 //
-// Successor nodes are in busy lines only. They tell who comes next who is
+// Successor nodes are in busy queues only. They tell who comes next who is
 // nearest, and then that this one has passed, so that a hand-over takes no look
-// at the line and costs the same however long that is: see handoff.go. Most go
+// at the queue and costs the same however long that is: see handoff.go. Most go
 // with their entries. One that was passed stays until the next one leaves, or
 // for a second. To delete any is safe; it makes whoever follows look at the
-// line.
+// queue.
 //
-// Lines and what is above them are container nodes, which the service removes
+// Queues and what is above them are container nodes, which the service removes
 // when they have been empty for a while; on servers before 3.5 they are plain
 // nodes, and stay. A record is a plain node, which stays until an operator
 // deletes it. Children of other clients take part as places if they have a
 // sequence number. A child without one makes Ahead, List and Head fail with
 // driver.ErrRefused and its name.
 //
-// # Lines shared with other clients
+// # Queues shared with other clients
 //
-// With layout=curator or layout=kazoo in the URL, lines are those of Curator
+// With layout=curator or layout=kazoo in the URL, queues are those of Curator
 // and go-zookeeper, or of Kazoo: see foreign.go for the names, and
 // docs/interop.md for what excludes what. Names are theirs, paths below the
-// chroot. Nobody writes to a line's own node, and there are no successor nodes:
+// chroot. Nobody writes to a queue's own node, and there are no successor nodes:
 // Join is a create, and then a read of the entry's czxid and a listing at once;
 // with Alone one listing before that. Pass is Leave. Of whom an entry is a
-// listing does not tell. Children that are no contenders of the line's kind
+// listing does not tell. Children that are no contenders of the queue's kind
 // make Join, if it is to be alone, Ahead, List and Head fail with
-// driver.ErrRefused and their names, and so does a line that is about to run
+// driver.ErrRefused and their names, and so does a queue that is about to run
 // out of sequence numbers.
 //
 // # Package zk
@@ -129,6 +129,6 @@
 //	queue.go     Join, Leave, Forget; handoff.go: Follow, and what Pass leaves
 //	view.go      Ahead and List; watch.go: Watch, and the watches of a session
 //	entry.go     Convert, Write, Guard; state.go: Head and Record
-//	names.go     the names of nodes; operator.go: Check, Examine, Lines, Remove
+//	names.go     the names of nodes; operator.go: Check, Examine, Queues, Remove
 //	foreign.go   queues shared with Curator, go-zookeeper and Kazoo
 package zookeeper

@@ -14,7 +14,7 @@ import (
 )
 
 // Convert makes a node in place of the old one, in one transaction. What stays,
-// the place in the line and the token, is in the new node's name: see names.go.
+// the place in the queue and the token, is in the new node's name: see names.go.
 // A view is one listing, which shows what is before or after a transaction.
 //
 // The transaction deletes the old node, and no node is ever made again under a
@@ -23,8 +23,8 @@ import (
 // ways about it: either an earlier attempt has made the new one, or it is gone.
 // All that was before the answer is known to the server that gave it, so the
 // look that tells which needs no sync and waits for no other attempt.
-func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-	if err := cmp.Or(s.checkLine(line), checkKey(line, own.Place), checkMode(mode), checkValue(value)); err != nil {
+func (s *session) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	if err := cmp.Or(s.checkQueue(queue), checkKey(queue, own.Place), checkMode(mode), checkValue(value)); err != nil {
 		return driver.Place{}, err
 	}
 	old, _ := parseNode(own.Place.Key)
@@ -33,31 +33,31 @@ func (s *session) Convert(ctx context.Context, line driver.Line, own driver.Join
 	}
 	switch {
 	case own.Token <= 0 || old.tokenOr(int64(own.Token)) != own.Token:
-		return driver.Place{}, invalid("place %q in line %q: token %d is not the one that it was given", own.Place.Key, line, own.Token)
+		return driver.Place{}, invalid("place %q in the queue %q: token %d is not the one that it was given", own.Place.Key, queue, own.Token)
 	case old.Mode == mode:
-		return driver.Place{}, invalid("place %q in line %q: it has mode %q already", own.Place.Key, line, mode)
+		return driver.Place{}, invalid("place %q in the queue %q: it has mode %q already", own.Place.Key, queue, mode)
 	}
 	to := old.converted(mode, own.Token)
-	err := s.replace(ctx, line, old, to, value)
+	err := s.replace(ctx, queue, old, to, value)
 	if errors.Is(err, zk.ErrNoNode) {
-		err = s.stands(ctx, line, to)
+		err = s.stands(ctx, queue, to)
 	}
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.written.drop(s.below(line, old.Key))
-	s.ownEntries.converted(line, old, to)
+	s.written.drop(s.below(queue, old.Key))
+	s.ownEntries.converted(queue, old, to)
 	return to.Place, nil
 }
 
 // replace sends the request that converts. It is a flight of the contender's,
 // so that Forget waits until it has landed.
-func (s *session) replace(ctx context.Context, line driver.Line, old, to node, value []byte) error {
-	f, _ := s.joins.begin(line, old.ID)
+func (s *session) replace(ctx context.Context, queue driver.Queue, old, to node, value []byte) error {
+	f, _ := s.joins.begin(queue, old.ID)
 	defer f.end()
-	parent := s.path(line) + "/"
+	parent := s.path(queue) + "/"
 	ops := []any{deleting(parent + old.Key), s.creating(parent+to.Key, value, zk.FlagEphemeral)}
-	if successor := s.ownEntries.of(line, old).successor; successor != "" { // to those who follow, the old place has left
+	if successor := s.ownEntries.of(queue, old).successor; successor != "" { // to those who follow, the old place has left
 		ops = append(ops, deleting(parent+successor))
 	}
 	for {
@@ -69,9 +69,9 @@ func (s *session) replace(ctx context.Context, line driver.Line, old, to node, v
 	}
 }
 
-// stands returns nil if a node is in the line, else ErrGone.
-func (s *session) stands(ctx context.Context, line driver.Line, n node) error {
-	_, err := s.stat(ctx, s.below(line, n.Key))
+// stands returns nil if a node is in the queue, else ErrGone.
+func (s *session) stands(ctx context.Context, queue driver.Queue, n node) error {
+	_, err := s.stat(ctx, s.below(queue, n.Key))
 	return err
 }
 
@@ -125,14 +125,14 @@ func (w *written) drop(node string) {
 // tries again.
 //
 // Whoever waits for the node to go is not told: see Watch.
-func (s *session) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-	if err := cmp.Or(s.checkLine(line), checkKey(line, own), checkValue(value)); err != nil {
+func (s *session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+	if err := cmp.Or(s.checkQueue(queue), checkKey(queue, own), checkValue(value)); err != nil {
 		return err
 	}
 	if n, _ := parseNode(own.Key); n.Session != s.hex {
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	return s.write(ctx, s.below(line, own.Key), bytes.Clone(value)) // the request may outlive the call
+	return s.write(ctx, s.below(queue, own.Key), bytes.Clone(value)) // the request may outlive the call
 }
 
 func (s *session) write(ctx context.Context, node string, value []byte) error {
@@ -188,12 +188,12 @@ func Guard(chroot string, seq fence.Sequencer) (*zk.CheckVersionRequest, error) 
 	if err := b.setChroot(chroot); err != nil {
 		return nil, err
 	}
-	line := driver.NewLine(seq.Kind, seq.Name)
+	queue := driver.NewQueue(seq.Kind, seq.Name)
 	n, ok := parseNode(seq.Key)
-	if !ok || checkKey(line, n.Place) != nil || n.tokenOr(int64(seq.Token)) != seq.Token {
+	if !ok || checkKey(queue, n.Place) != nil || n.tokenOr(int64(seq.Token)) != seq.Token {
 		return nil, invalid("sequencer %q is not of a ZooKeeper", seq)
 	}
 	// Any version: the leader of an election writes its entry's data. The name
 	// is never that of another entry.
-	return &zk.CheckVersionRequest{Path: b.root() + "/" + string(line) + "/" + n.Key, Version: -1}, nil
+	return &zk.CheckVersionRequest{Path: b.root() + "/" + string(queue) + "/" + n.Key, Version: -1}, nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the layouts of other clients, in whose lines Baton stands as
+// This file has the layouts of other clients, in whose queues Baton stands as
 // they do:
 //
 //	/chroot/<name>/_c_<uuid>-lock-<sequence>      Curator's mutex and leader selector, go-zookeeper's Lock
@@ -52,8 +52,8 @@ const (
 // foreign is the layout of another client.
 type foreign struct {
 	name  string
-	kinds map[string]*form // of what kinds of lines it has something like
-	plain bool             // lines are plain nodes, since the other client does not expect that they go
+	kinds map[string]*form // of what kinds of queues it has something like
+	plain bool             // queues are plain nodes, since the other client does not expect that they go
 	head  func(hex string) string
 }
 
@@ -66,12 +66,12 @@ type form struct {
 	// revocable: the other client asks a holder to give up by writing revoke to
 	// its entry.
 	revocable bool
-	// suffix is what the line's path has behind the name.
+	// suffix is what the queue's path has behind the name.
 	suffix string
 	// unordered: entries have no sequence numbers. Whoever else is there counts
 	// as ahead.
 	unordered bool
-	// recorded: the data of the line's own node is its record.
+	// recorded: the data of the queue's own node is its record.
 	recorded bool
 }
 
@@ -124,21 +124,21 @@ func protected(hex string) string {
 	return "_c_" + hex[:8] + "-" + hex[8:12] + "-" + hex[12:16] + "-" + hex[16:20] + "-" + hex[20:] + "-"
 }
 
-// form returns that of a line, nil if the layout has nothing like it.
-func (f *foreign) form(line driver.Line) *form {
-	kind, _, _ := strings.Cut(string(line), "/")
+// form returns that of a queue, nil if the layout has nothing like it.
+func (f *foreign) form(queue driver.Queue) *form {
+	kind, _, _ := strings.Cut(string(queue), "/")
 	return f.kinds[kind]
 }
 
-// path is where a line is, below the chroot.
-func (f *foreign) path(line driver.Line) string {
-	_, escaped, _ := strings.Cut(string(line), "/")
+// path is where a queue is, below the chroot.
+func (f *foreign) path(queue driver.Queue) string {
+	_, escaped, _ := strings.Cut(string(queue), "/")
 	name, err := url.PathUnescape(escaped)
 	if err != nil {
 		name = escaped
 	}
 	path := "/" + name
-	if form := f.form(line); form != nil {
+	if form := f.form(queue); form != nil {
 		path += form.suffix
 	}
 	return path
@@ -175,12 +175,12 @@ func (f *form) parse(name string) (node, bool) {
 	return node{}, false
 }
 
-// host is a service whose lines are shared with others.
+// host is a service whose queues are shared with others.
 type host struct{ *service }
 
 var _ driver.Sharer = host{}
 
-// Open starts a session whose lines are shared.
+// Open starts a session whose queues are shared.
 func (h host) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 	s, err := h.service.Open(ctx, ttl)
 	if err != nil {
@@ -215,33 +215,33 @@ func (f *form) check(value []byte) error {
 	return nil
 }
 
-// ambiguousFor is the error for a shared line that has nodes which are no
+// ambiguousFor is the error for a shared queue that has nodes which are no
 // entries of its kind, or that is about to run out of numbers; nil if it is
 // neither.
 //
 // Curator takes part with every child, by its name as a whole if need be, and
 // Kazoo passes over what it does not know. So such a child stands ahead of
 // everybody to the one, and is nobody to the other.
-func (f *foreign) ambiguousFor(line driver.Line, c lineView) error {
+func (f *foreign) ambiguousFor(queue driver.Queue, c queueView) error {
 	if len(c.strays) > 0 {
 		return driver.Wrap(driver.ErrRefused, fmt.Errorf(
 			"zookeeper: %s has children that are no contenders of this kind, so nobody can tell who comes first: %s",
-			f.path(line), strings.Join(c.strays, ", ")))
+			f.path(queue), strings.Join(c.strays, ", ")))
 	}
 	for _, n := range c.nodes {
 		if n.seq < 0 {
-			return f.spent(line, n.Key)
+			return f.spent(queue, n.Key)
 		}
 	}
 	return nil
 }
 
-// spent is the error for a line whose sequence numbers run out. They would
+// spent is the error for a queue whose sequence numbers run out. They would
 // become negative, and the other clients compare them as texts: then each
 // newcomer would come first.
-func (f *foreign) spent(line driver.Line, key string) error {
+func (f *foreign) spent(queue driver.Queue, key string) error {
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"zookeeper: %s has run out of sequence numbers, as %q shows; let it become empty, and delete the node", f.path(line), key))
+		"zookeeper: %s has run out of sequence numbers, as %q shows; let it become empty, and delete the node", f.path(queue), key))
 }
 
 // reserve is how many numbers before the last a contender is refused.
@@ -249,8 +249,8 @@ const reserve = 1 << 20
 
 var _ driver.Revoker = (*foreignSession)(nil)
 
-// foreignSession is a session whose lines are shared with other clients. Its entries
-// have no successor nodes, and a line's own node is not written to, since it
+// foreignSession is a session whose queues are shared with other clients. Its entries
+// have no successor nodes, and a queue's own node is not written to, since it
 // may be somebody's. What it has of session is all below the names.
 type foreignSession struct {
 	*session
@@ -276,58 +276,58 @@ func (g *foreignSession) head(id string) string {
 }
 
 // Join makes the node, and then asks for its czxid, which is the token, and
-// lists the line. The other clients do the same without the czxid. Both
+// lists the queue. The other clients do the same without the czxid. Both
 // requests are under way at once.
-func (g *foreignSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-	text, err := g.check(line, c)
+func (g *foreignSession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+	text, err := g.check(queue, c)
 	if err != nil {
 		return driver.Joined{}, err
 	}
-	f, earlier := g.joins.begin(line, c.ID)
+	f, earlier := g.joins.begin(queue, c.ID)
 	defer f.end()
 	if c.Again {
-		names, err := g.mine(ctx, line, c.ID, earlier)
+		names, err := g.mine(ctx, queue, c.ID, earlier)
 		if err != nil {
 			return driver.Joined{}, err
 		}
 		if len(names) > 0 {
-			return g.arrive(ctx, line, c, names[0])
+			return g.arrive(ctx, queue, c, names[0])
 		}
 	}
 	if c.Alone {
-		if view, err := g.Ahead(ctx, line, driver.Place{}); err != nil {
+		if view, err := g.Ahead(ctx, queue, driver.Place{}); err != nil {
 			return driver.Joined{}, err
 		} else if len(view.Ahead) > 0 {
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
 	for range maxTries {
-		name, err := g.make(ctx, line, c, text, f)
+		name, err := g.make(ctx, queue, c, text, f)
 		switch {
 		case err == nil:
-			return g.arrive(ctx, line, c, name)
+			return g.arrive(ctx, queue, c, name)
 		case !errors.Is(err, zk.ErrNoNode):
 			return driver.Joined{}, err
 		}
-		if err := g.ensure(ctx, g.path(line)); err != nil {
+		if err := g.ensure(ctx, g.path(queue)); err != nil {
 			return driver.Joined{}, err
 		}
 	}
-	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the line's node vanished again and again"))
+	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the queue's node vanished again and again"))
 }
 
-// check returns the mark of a contender that can stand in the line.
-func (g *foreignSession) check(line driver.Line, c driver.Contender) (text string, err error) {
-	if err := cmp.Or(g.checkLine(line), checkContender(c)); err != nil {
+// check returns the mark of a contender that can stand in the queue.
+func (g *foreignSession) check(queue driver.Queue, c driver.Contender) (text string, err error) {
+	if err := cmp.Or(g.checkQueue(queue), checkContender(c)); err != nil {
 		return "", err
 	}
-	form := g.layout.form(line)
+	form := g.layout.form(queue)
 	if form == nil {
-		return "", g.noForm(line)
+		return "", g.noForm(queue)
 	}
 	text, ok := form.mark(c.Mode)
 	if !ok {
-		return "", invalid("mode %q in line %q: layout %s has nothing like it", c.Mode, line, g.layout.name)
+		return "", invalid("mode %q in the queue %q: layout %s has nothing like it", c.Mode, queue, g.layout.name)
 	}
 	if c.Record != 0 {
 		return "", g.noRecords()
@@ -336,9 +336,9 @@ func (g *foreignSession) check(line driver.Line, c driver.Contender) (text strin
 }
 
 // make sends the request that makes the node, and returns its name.
-func (g *foreignSession) make(ctx context.Context, line driver.Line, c driver.Contender, text string, f *flight) (string, error) {
-	create := g.creating(g.below(line, g.head(c.ID)+text), c.Value, zk.FlagEphemeralSequential)
-	if g.layout.form(line).unordered {
+func (g *foreignSession) make(ctx context.Context, queue driver.Queue, c driver.Contender, text string, f *flight) (string, error) {
+	create := g.creating(g.below(queue, g.head(c.ID)+text), c.Value, zk.FlagEphemeralSequential)
+	if g.layout.form(queue).unordered {
 		create.Flags = zk.FlagEphemeral
 	}
 	o, err := g.multi(ctx, f, []any{create})
@@ -352,17 +352,17 @@ func (g *foreignSession) make(ctx context.Context, line driver.Line, c driver.Co
 }
 
 // arrive looks where a node stands.
-func (g *foreignSession) arrive(ctx context.Context, line driver.Line, c driver.Contender, name string) (driver.Joined, error) {
-	full := g.below(line, name)
-	n, ok := g.layout.form(line).parse(name)
+func (g *foreignSession) arrive(ctx context.Context, queue driver.Queue, c driver.Contender, name string) (driver.Joined, error) {
+	full := g.below(queue, name)
+	n, ok := g.layout.form(queue).parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
 		if err := g.remove(ctx, full); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return driver.Joined{}, err
 		}
-		return driver.Joined{}, g.layout.spent(line, name)
+		return driver.Joined{}, g.layout.spent(queue, name)
 	}
 	listing, err := start(ctx, g.session, g.slots, func() ([]string, error) {
-		names, _, err := g.conn.Children(g.path(line))
+		names, _, err := g.conn.Children(g.path(queue))
 		return names, err
 	})
 	if err != nil {
@@ -376,7 +376,7 @@ func (g *foreignSession) arrive(ctx context.Context, line driver.Line, c driver.
 	if err != nil {
 		return driver.Joined{}, vanished(err)
 	}
-	all := g.parse(line, names)
+	all := g.parse(queue, names)
 	i := slices.IndexFunc(all.nodes, func(n node) bool { return n.Key == name })
 	if i < 0 {
 		return driver.Joined{}, vanished(driver.ErrGone)
@@ -385,18 +385,18 @@ func (g *foreignSession) arrive(ctx context.Context, line driver.Line, c driver.
 		Place: driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: g.hex}, Token: driver.Token(stat.Czxid),
 	}
 	g.note(full, true)
-	ambiguous := g.layout.ambiguousFor(line, all)
-	if g.layout.form(line).unordered {
+	ambiguous := g.layout.ambiguousFor(queue, all)
+	if g.layout.form(queue).unordered {
 		i = len(all.nodes) - 1
 	}
 	j.First = i == 0 && ambiguous == nil
-	if i > 0 && c.Follows && ambiguous == nil && !g.layout.form(line).unordered {
+	if i > 0 && c.Follows && ambiguous == nil && !g.layout.form(queue).unordered {
 		j.Nearest = all.nodes[i-1].Place
 	}
 	if !c.Alone || j.First {
 		return j, nil
 	}
-	if err := g.Leave(ctx, line, j.Place); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err := g.Leave(ctx, queue, j.Place); err != nil && !errors.Is(err, driver.ErrGone) {
 		return driver.Joined{}, err
 	}
 	return driver.Joined{}, cmp.Or(ambiguous, driver.ErrTaken)
@@ -411,13 +411,13 @@ func vanished(err error) error {
 	return err
 }
 
-// parse reads the children of a line, in order.
-func (s *session) parse(line driver.Line, names []string) lineView {
+// parse reads the children of a queue, in order.
+func (s *session) parse(queue driver.Queue, names []string) queueView {
 	if s.layout == nil {
 		return parseChildren(names)
 	}
-	form := s.layout.form(line)
-	var c lineView
+	form := s.layout.form(queue)
+	var c queueView
 	for _, name := range names {
 		if n, ok := form.parse(name); ok {
 			c.nodes = append(c.nodes, n)
@@ -432,7 +432,7 @@ func (s *session) parse(line driver.Line, names []string) lineView {
 
 // mine lists the names of a contender's nodes, after the given flights have
 // landed: see session.Forget.
-func (g *foreignSession) mine(ctx context.Context, line driver.Line, id string, flights []*flight) (mine []string, err error) {
+func (g *foreignSession) mine(ctx context.Context, queue driver.Queue, id string, flights []*flight) (mine []string, err error) {
 	for _, f := range flights {
 		select {
 		case <-f.landed:
@@ -442,15 +442,15 @@ func (g *foreignSession) mine(ctx context.Context, line driver.Line, id string, 
 			return nil, g.reason()
 		}
 	}
-	if err := g.sync(ctx, g.path(line)); err != nil {
+	if err := g.sync(ctx, g.path(queue)); err != nil {
 		return nil, err
 	}
-	names, err := g.names(ctx, g.path(line))
+	names, err := g.names(ctx, g.path(queue))
 	for _, name := range names {
 		if !strings.HasPrefix(name, g.head(id)) {
 			continue
 		}
-		stat, err := g.stat(ctx, g.below(line, name))
+		stat, err := g.stat(ctx, g.below(queue, name))
 		switch {
 		case err == nil && stat.EphemeralOwner == g.id:
 			mine = append(mine, name)
@@ -462,27 +462,27 @@ func (g *foreignSession) mine(ctx context.Context, line driver.Line, id string, 
 }
 
 // owns tells whether a place is that of a contender of this session.
-func (g *foreignSession) owns(line driver.Line, own driver.Place) error {
-	if err := cmp.Or(g.checkLine(line), checkKey(line, own)); err != nil {
+func (g *foreignSession) owns(queue driver.Queue, own driver.Place) error {
+	if err := cmp.Or(g.checkQueue(queue), checkKey(queue, own)); err != nil {
 		return err
 	}
-	if g.layout.form(line) == nil {
-		return g.noForm(line)
+	if g.layout.form(queue) == nil {
+		return g.noForm(queue)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.known[g.below(line, own.Key)] || !within(own.ID, 16, 32, isHex) || !strings.HasPrefix(own.Key, g.head(own.ID)) {
+	if !g.known[g.below(queue, own.Key)] || !within(own.ID, 16, 32, isHex) || !strings.HasPrefix(own.Key, g.head(own.ID)) {
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
 	return nil
 }
 
 // Leave deletes the node.
-func (g *foreignSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	if err := g.owns(line, own); err != nil {
+func (g *foreignSession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	if err := g.owns(queue, own); err != nil {
 		return err
 	}
-	node := g.below(line, own.Key)
+	node := g.below(queue, own.Key)
 	err := g.remove(ctx, node)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		g.drop(node)
@@ -502,8 +502,8 @@ func (g *foreignSession) Capabilities() driver.Capabilities {
 }
 
 // Forget is session.Forget.
-func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string) error {
-	if err := g.checkLine(line); err != nil {
+func (g *foreignSession) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	if err := g.checkQueue(queue); err != nil {
 		return err
 	}
 	if !within(id, 16, 32, isHex) {
@@ -511,19 +511,19 @@ func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string
 	}
 	flights := g.joins.flights(id)
 	for missed := true; missed; flights = nil {
-		names, err := g.mine(ctx, line, id, flights)
+		names, err := g.mine(ctx, queue, id, flights)
 		if err != nil {
 			return err
 		}
 		missed = false
 		for _, name := range names {
-			switch err := g.remove(ctx, g.below(line, name)); {
+			switch err := g.remove(ctx, g.below(queue, name)); {
 			case errors.Is(err, zk.ErrNoNode):
 				missed = true
 			case err != nil:
 				return err
 			}
-			g.drop(g.below(line, name))
+			g.drop(g.below(queue, name))
 		}
 	}
 	return nil
@@ -532,54 +532,54 @@ func (g *foreignSession) Forget(ctx context.Context, line driver.Line, id string
 // Convert makes another node with the same number in place of the old one, in
 // one transaction: as Curator does when a writer goes on as a reader. The
 // others see the new node where the old one stood. Its czxid is another one.
-func (g *foreignSession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-	if err := cmp.Or(g.owns(line, own.Place), checkMode(mode), checkValue(value)); err != nil {
+func (g *foreignSession) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	if err := cmp.Or(g.owns(queue, own.Place), checkMode(mode), checkValue(value)); err != nil {
 		return driver.Place{}, err
 	}
-	text, ok := g.layout.form(line).mark(mode)
-	old, known := g.layout.form(line).parse(own.Place.Key)
+	text, ok := g.layout.form(queue).mark(mode)
+	old, known := g.layout.form(queue).parse(own.Place.Key)
 	if !ok || !known || mode == old.Mode {
-		return driver.Place{}, invalid("place %q in line %q: it cannot have mode %q", own.Place.Key, line, mode)
+		return driver.Place{}, invalid("place %q in the queue %q: it cannot have mode %q", own.Place.Key, queue, mode)
 	}
 	to := own.Place
 	to.Key, to.Mode = fmt.Sprintf("%s%s%010d", g.head(to.ID), text, old.seq), mode
-	err := g.replace(ctx, line, node{Place: own.Place}, node{Place: to}, bytes.Clone(value))
+	err := g.replace(ctx, queue, node{Place: own.Place}, node{Place: to}, bytes.Clone(value))
 	if errors.Is(err, zk.ErrNoNode) {
-		err = g.stands(ctx, line, node{Place: to})
+		err = g.stands(ctx, queue, node{Place: to})
 	}
 	if err != nil {
 		return driver.Place{}, err
 	}
-	g.drop(g.below(line, own.Place.Key))
-	g.note(g.below(line, to.Key), true)
+	g.drop(g.below(queue, own.Place.Key))
+	g.note(g.below(queue, to.Key), true)
 	return to, nil
 }
 
 // Write is session.Write, where a value may change.
-func (g *foreignSession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
-	if err := cmp.Or(g.owns(line, own), checkValue(value)); err != nil {
+func (g *foreignSession) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+	if err := cmp.Or(g.owns(queue, own), checkValue(value)); err != nil {
 		return err
 	}
-	form := g.layout.form(line)
+	form := g.layout.form(queue)
 	if form.silent {
-		return invalid("line %q: in layout %s values do not change: whoever waits behind would not be told any more when the entry goes", line, g.layout.name)
+		return invalid("queue %q: in layout %s values do not change: whoever waits behind would not be told any more when the entry goes", queue, g.layout.name)
 	}
 	if err := form.check(value); err != nil {
 		return err
 	}
-	return g.write(ctx, g.below(line, own.Key), bytes.Clone(value))
+	return g.write(ctx, g.below(queue, own.Key), bytes.Clone(value))
 }
 
 // Revoked watches what is written to own. Whoever asks writes over the value,
 // which others see then.
-func (g *foreignSession) Revoked(ctx context.Context, line driver.Line, own driver.Place) error {
-	if err := g.owns(line, own); err != nil {
+func (g *foreignSession) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	if err := g.owns(queue, own); err != nil {
 		return err
 	}
-	if !g.layout.form(line).revocable {
-		return invalid("line %q: in layout %s nobody can ask for that", line, g.layout.name)
+	if !g.layout.form(queue).revocable {
+		return invalid("queue %q: in layout %s nobody can ask for that", queue, g.layout.name)
 	}
-	node := g.below(line, own.Key)
+	node := g.below(queue, own.Key)
 	return g.wait(ctx, func(zk.Event) (*watch, error) {
 		w, err := g.watch(ctx, watchKey{onRecord, node}, node)
 		if err != nil || string(w.seen.value) == revoke {
@@ -589,36 +589,36 @@ func (g *foreignSession) Revoked(ctx context.Context, line driver.Line, own driv
 	})
 }
 
-func (g *foreignSession) noForm(line driver.Line) error {
-	return invalid("line %q: layout %s has nothing like it", line, g.layout.name)
+func (g *foreignSession) noForm(queue driver.Queue) error {
+	return invalid("queue %q: layout %s has nothing like it", queue, g.layout.name)
 }
 
 func (g *foreignSession) noRecords() error { return invalid("layout %s has no records", g.layout.name) }
 
 // Record is refused, unless the layout has one.
-func (g *foreignSession) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
-	if form := g.layout.form(line); form == nil || !form.recorded {
+func (g *foreignSession) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+	if form := g.layout.form(queue); form == nil || !form.recorded {
 		return driver.Record{}, g.noRecords()
 	}
-	return g.session.Record(ctx, line, known)
+	return g.session.Record(ctx, queue, known)
 }
 
-// SetRecord is likewise. It makes the line's node.
-func (g *foreignSession) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-	if form := g.layout.form(line); form == nil || !form.recorded {
+// SetRecord is likewise. It makes the queue's node.
+func (g *foreignSession) SetRecord(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+	if form := g.layout.form(queue); form == nil || !form.recorded {
 		return 0, g.noRecords()
 	}
-	return g.session.SetRecord(ctx, line, value, known)
+	return g.session.SetRecord(ctx, queue, value, known)
 }
 
 // Ahead is session.Ahead, where there is an order.
-func (g *foreignSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-	view, err := g.session.Ahead(ctx, line, own)
-	form := g.layout.form(line)
+func (g *foreignSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+	view, err := g.session.Ahead(ctx, queue, own)
+	form := g.layout.form(queue)
 	if err != nil || own == (driver.Place{}) || form == nil || !form.unordered {
 		return view, err
 	}
-	if view, err = g.session.Ahead(ctx, line, driver.Place{}); err != nil {
+	if view, err = g.session.Ahead(ctx, queue, driver.Place{}); err != nil {
 		return view, err
 	}
 	view.Last = false

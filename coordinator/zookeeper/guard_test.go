@@ -68,7 +68,7 @@ func TestGuardRefusesWhatIsNotOfAZooKeeper(t *testing.T) {
 	for what, change := range map[string]func(*fence.Sequencer){
 		"nothing":                func(s *fence.Sequencer) { *s = fence.Sequencer{} },
 		"an etcd's":              func(s *fence.Sequencer) { s.Key = "ns/./mutex/a/0123456789abcdef-694d-x@5" },
-		"another line's":         func(s *fence.Sequencer) { s.Key = "../c/" + s.Key },
+		"another queue's":        func(s *fence.Sequencer) { s.Key = "../c/" + s.Key },
 		"no sequence":            func(s *fence.Sequencer) { s.Key = "x_0123456789abcdef_1000a2b3c4d5e6f" },
 		"a successor node":       func(s *fence.Sequencer) { s.Key = "successor_0000000008" },
 		"converted, not token's": func(s *fence.Sequencer) { s.Key, s.Token = converted, 6 },
@@ -107,7 +107,7 @@ func TestCheckIsOneReadAfterASync(t *testing.T) {
 	}
 }
 
-// FuzzGuard: whatever somebody has forged, the operation is about a node of the line that the sequencer names.
+// FuzzGuard: whatever somebody has forged, the operation is about a node of the queue that the sequencer names.
 func FuzzGuard(f *testing.F) {
 	f.Add("m", "a", "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007", int64(5))
 	f.Add("m", "a/b", "r_0123456789abcdef_1000a2b3c4d5e6f_0000000000000005_1_0000000007", int64(5))
@@ -121,7 +121,7 @@ func FuzzGuard(f *testing.F) {
 			}
 			return
 		}
-		node, found := strings.CutPrefix(holds.Path, "/app/"+string(driver.NewLine(kind, name))+"/")
+		node, found := strings.CutPrefix(holds.Path, "/app/"+string(driver.NewQueue(kind, name))+"/")
 		if !found || strings.Contains(node, "/") || node == ".." || node == "." || node == "" {
 			t.Errorf("%v is guarded by %q", seq, holds.Path)
 		}

@@ -38,7 +38,7 @@ func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan fol
 	return told
 }
 
-// busy makes a line busy to all of the sessions, and leaves it empty.
+// busy makes a queue busy to all of the sessions, and leaves it empty.
 func busy(t *testing.T, tr *tree, sessions ...*session) {
 	t.Helper()
 	tr.put("/app/m/a", "")
@@ -88,7 +88,7 @@ func TestBusyHandOverTakesNoLook(t *testing.T) {
 	sessions := []*session{a, b}
 	ahead := testFollow(t, a, 1)
 	if !ahead.First {
-		t.Fatal("not first in an empty line")
+		t.Fatal("not first in an empty queue")
 	}
 	multis, reads, lists := f.count(opMulti), f.count(opGet), f.count(opChildren)
 	const turns = 9
@@ -134,7 +134,7 @@ func TestFirstAfterAPassTakesNoLook(t *testing.T) {
 }
 
 // TestQuietLineHasNoSuccessors: when nobody has come for a while, a pair of requests is as small as it was.
-func TestQuietLineHasNoSuccessors(t *testing.T) {
+func TestQuietQueueHasNoSuccessors(t *testing.T) {
 	f, tr, s := openTree(t)
 	busy(t, tr, s)
 	for i := range quietAfter {
@@ -150,7 +150,7 @@ func TestQuietLineHasNoSuccessors(t *testing.T) {
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	j := testFollow(t, s, 99)
 	if names := successors(tr); len(names) != 0 {
-		t.Errorf("successor nodes %q in a quiet line", names)
+		t.Errorf("successor nodes %q in a quiet queue", names)
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	after := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
@@ -159,7 +159,7 @@ func TestQuietLineHasNoSuccessors(t *testing.T) {
 	}
 }
 
-// TestSuccessorsAreNobody: a line of successor nodes is empty to everybody.
+// TestSuccessorsAreNobody: a queue of successor nodes is empty to everybody.
 func TestSuccessorsAreNobody(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")
@@ -260,7 +260,7 @@ func TestPassDuringAReconnectIsToldAfterwards(t *testing.T) {
 	}
 }
 
-// waysOut are the calls by which a contender gets out of its line.
+// waysOut are the calls by which a contender gets out of its queue.
 var waysOut = map[string]func(s *session, own driver.Place) error{
 	"leave":  func(s *session, own driver.Place) error { return s.Leave(context.Background(), "m/a", own) },
 	"pass":   func(s *session, own driver.Place) error { return s.Pass(context.Background(), "m/a", own) },
@@ -319,7 +319,7 @@ func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
 		t.Errorf("told %+v", got)
 	}
 	if names := tr.below("/app/m/a"); len(names) != 2 {
-		t.Errorf("in line %q; want the second and its successor node", names)
+		t.Errorf("in the queue %q; want the second and its successor node", names)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 }
 
 // TestLineOfManyNumbersHasNoSuccessors: where numbers run out they tell nobody's neighbour.
-func TestLineOfManyNumbersHasNoSuccessors(t *testing.T) {
+func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)
 	tr.count("/app/m/a", 2147483645)

@@ -41,7 +41,7 @@ func nextHead(t *testing.T, seen <-chan driver.Head) driver.Head {
 func TestHeadShowsEachState(t *testing.T) {
 	f, tr, s := openTree(t)
 	if h, err := s.Head(soon(t, time.Second), "m/a", driver.Any); err != nil || h.Version != 0 || h.Key != "" {
-		t.Errorf("Head of a line that is not there = %+v, %v", h, err)
+		t.Errorf("Head of a queue that is not there = %+v, %v", h, err)
 	}
 	tr.put("/app/m/a", "")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -61,7 +61,7 @@ func TestHeadShowsEachState(t *testing.T) {
 		t.Errorf("Head after Write = %+v", h)
 	}
 	if n := f.count(opChildren) - listed; n != 0 {
-		t.Errorf("the line was listed %d times for a write", n)
+		t.Errorf("the queue was listed %d times for a write", n)
 	}
 
 	second := testJoin(t, s, 2, "x")
@@ -79,7 +79,7 @@ func TestHeadShowsEachState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h := nextHead(t, seen); h.Version != 0 || h.Key != "" {
-		t.Errorf("Head of an empty line = %+v", h)
+		t.Errorf("Head of an empty queue = %+v", h)
 	}
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
@@ -108,17 +108,17 @@ func TestHeadIsNotToldOfOthers(t *testing.T) {
 	}
 }
 
-// TestHeadMissesNoJoinWhileTheLineComesAndGoes: the service removes empty lines.
-func TestHeadMissesNoJoinWhileTheLineComesAndGoes(t *testing.T) {
+// TestHeadMissesNoJoinWhileTheLineComesAndGoes: the service removes empty queues.
+func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	_, tr, s := openTree(t)
 	seen, _ := startHead(t.Context(), s, 0)
 	for range 3 {
-		eventually(t, "a watch for the line", func() bool { return tr.watched() == 1 })
+		eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
 		tr.put("/app/m/a", "")
-		eventually(t, "a watch in the line", func() bool { return tr.watched() == 1 })
+		eventually(t, "a watch in the queue", func() bool { return tr.watched() == 1 })
 		tr.cutDown("/app/m/a")
 	}
-	eventually(t, "a watch for the line", func() bool { return tr.watched() == 1 })
+	eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/a", "")
 	tr.put("/app/m/a/n0000000000", "v")
 	if h := nextHead(t, seen); h.Key != "n0000000000" || string(h.Value) != "v" {
@@ -126,7 +126,7 @@ func TestHeadMissesNoJoinWhileTheLineComesAndGoes(t *testing.T) {
 	}
 	tr.cutDown("/app/m/a/n0000000000")
 	if h := nextHead(t, seen); h.Version != 0 {
-		t.Errorf("Head of an empty line = %+v", h)
+		t.Errorf("Head of an empty queue = %+v", h)
 	}
 	tr.put("/app/m/a/n0000000001", "v")
 	if h := nextHead(t, seen); h.Key != "n0000000001" {
@@ -158,7 +158,7 @@ func TestHeadThatGoesBetweenListingAndReading(t *testing.T) {
 	}
 }
 
-func TestHeadOfALineWithStraysIsRefused(t *testing.T) {
+func TestHeadOfAQueueWithStraysIsRefused(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")
 	tr.put("/app/m/a/lease_holder", "")
@@ -185,7 +185,7 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 		f.set(func() { f.grant = grant })
 		f.cut()
 	}
-	away(func() { tr.put("/app/m/a", "") }) // an empty line is no change
+	away(func() { tr.put("/app/m/a", "") }) // an empty queue is no change
 	away(func() { tr.put("/app/m/a/n0000000000", "v") })
 	if h := nextHead(t, seen); h.Key != "n0000000000" {
 		t.Errorf("Head = %+v", h)

@@ -29,7 +29,7 @@ func TestOrderIsThatOfTokensWhenSequenceNumbersHaveRunOut(t *testing.T) {
 		}
 		whole, err := s.Ahead(soon(t, 5*time.Second), "m/a", driver.Place{})
 		if err != nil || !slices.Equal(keysOf(whole.Ahead), keys) {
-			t.Errorf("%v: in line %q, %v; want %q", numbers, keysOf(whole.Ahead), err, keys)
+			t.Errorf("%v: in the queue %q, %v; want %q", numbers, keysOf(whole.Ahead), err, keys)
 		}
 		for i, key := range keys {
 			n, _ := parseNode(key)

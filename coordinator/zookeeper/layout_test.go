@@ -73,14 +73,14 @@ func TestStraysAreReportedByName(t *testing.T) {
 	}
 	err := ambiguous("m/a", c.strays)
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"lease_holder"`) || !strings.Contains(err.Error(), `"m/a"`) {
-		t.Errorf("ambiguous = %v; want ErrRefused that names the line and the strays", err)
+		t.Errorf("ambiguous = %v; want ErrRefused that names the queue and the strays", err)
 	}
 	if err := ambiguous("m/a", nil); err != nil {
 		t.Errorf("ambiguous without strays = %v", err)
 	}
 }
 
-// TestOrderSurvivesTheWrap tries all orders in which a listing may show a line
+// TestOrderSurvivesTheWrap tries all orders in which a listing may show a queue
 // that stands across the place where the counter turns negative.
 func TestOrderSurvivesTheWrap(t *testing.T) {
 	for _, start := range []int32{0, 5, math.MaxInt32 - 1, math.MaxInt32 - 3, math.MinInt32, -2} {
@@ -111,19 +111,19 @@ func permute(p []node, k int, f func([]node)) {
 	}
 }
 
-func TestLinesKeysAndContendersAreChecked(t *testing.T) {
+func TestQueuesKeysAndContendersAreChecked(t *testing.T) {
 	root, below := &session{}, &session{root: "/app"}
-	for _, line := range []driver.Line{"", "a", "/a", "a/", "a/b/c", "./a", "a/..", "a b/c", "a/b\x00", "a/ü"} {
-		if err := below.checkLine(line); !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("line %q: %v; want ErrInvalid", line, err)
+	for _, queue := range []driver.Queue{"", "a", "/a", "a/", "a/b/c", "./a", "a/..", "a b/c", "a/b\x00", "a/ü"} {
+		if err := below.checkQueue(queue); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("queue %q: %v; want ErrInvalid", queue, err)
 		}
 	}
-	if err := root.checkLine("zookeeper/a"); !errors.Is(err, driver.ErrInvalid) {
+	if err := root.checkQueue("zookeeper/a"); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("the service's own tree: %v; want ErrInvalid", err)
 	}
-	for _, line := range []driver.Line{"m/a", "m/a%2Fb", "m/.a", "m/~-._", "zookeeper/a"} {
-		if err := below.checkLine(line); err != nil {
-			t.Errorf("line %q: %v", line, err)
+	for _, queue := range []driver.Queue{"m/a", "m/a%2Fb", "m/.a", "m/~-._", "zookeeper/a"} {
+		if err := below.checkQueue(queue); err != nil {
+			t.Errorf("queue %q: %v", queue, err)
 		}
 	}
 	for _, key := range []string{"", ".", "..", "a/b", "/"} {

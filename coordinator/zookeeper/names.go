@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// This file has the names of the nodes in a line, and their order:
+// This file has the names of the nodes in a queue, and their order:
 //
 //	<mode>_<id>_<session>_<sequence>                one that joined
 //	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
@@ -23,8 +23,8 @@ import (
 // not be concluded from who is connected.
 //
 // A conversion makes a new node, which has a zxid of its own and would get a
-// sequence number at the end of the line. So it is made under a name that says
-// what stays: the sequence number, which is the place in the line, and the
+// sequence number at the end of the queue. So it is made under a name that says
+// what stays: the sequence number, which is the place in the queue, and the
 // token, which for one that joined is the node's czxid. The number of the
 // conversion makes the name one that was never used, also when a mode comes
 // back.
@@ -32,7 +32,7 @@ import (
 // A successor node belongs to an entry and is no contender itself: see
 // handoff.go.
 
-// node is one child of a line.
+// node is one child of a queue.
 type node struct {
 	driver.Place
 	seq   int32
@@ -162,14 +162,14 @@ func foreignSequence(name string) (int32, bool) {
 // late tells that the sequence number is one of those that a service gives when
 // it has run out of them.
 //
-// It counts the joins and conversions of a line in 32 bits. What comes after
+// It counts the joins and conversions of a queue in 32 bits. What comes after
 // 2147483647 depends on the release: in some the count wraps; others, 3.8 among
 // them, stay there and give that number to everybody, apart from joins that
 // arrive together, of which the later ones get negative numbers. So no order
 // follows from such numbers, and two contenders may have the same.
 func (n node) late() bool { return n.seq < 0 || n.seq == math.MaxInt32 }
 
-// inOrder sorts the nodes of one line, first in line first, for as long as none
+// inOrder sorts the nodes of one queue, first in the queue first, for as long as none
 // is late.
 //
 // The signed distance to a fixed node is right on both sides of a wrap too, as
@@ -184,16 +184,16 @@ func inOrder(nodes []node) {
 	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })
 }
 
-// lineView is the children of a line at one moment.
-type lineView struct {
+// queueView is the children of a queue at one moment.
+type queueView struct {
 	nodes      []node   // in order
 	successors []int32  // their sequence numbers, in no order
 	strays     []string // those without a sequence number, quoted
 }
 
-// parseChildren reads the children of a line.
-func parseChildren(names []string) lineView {
-	c := lineView{nodes: make([]node, 0, len(names))}
+// parseChildren reads the children of a queue.
+func parseChildren(names []string) queueView {
+	c := queueView{nodes: make([]node, 0, len(names))}
 	for _, name := range names {
 		if seq, ok := parseSuccessor(name); ok {
 			c.successors = append(c.successors, seq)
@@ -207,86 +207,86 @@ func parseChildren(names []string) lineView {
 	return c
 }
 
-// ambiguous is the error for a line of which nobody can say who is first, nil
+// ambiguous is the error for a queue of which nobody can say who is first, nil
 // if it is none.
-func (s *session) ambiguous(line driver.Line, c lineView) error {
+func (s *session) ambiguous(queue driver.Queue, c queueView) error {
 	if s.layout != nil {
-		return s.layout.ambiguousFor(line, c)
+		return s.layout.ambiguousFor(queue, c)
 	}
-	return ambiguous(line, c.strays)
+	return ambiguous(queue, c.strays)
 }
 
-// ambiguous is the error for a line with strays, nil if there are none.
+// ambiguous is the error for a queue with strays, nil if there are none.
 //
 // A stray stands nowhere. Leaving it out could admit two contenders if it
 // belongs to a client that counts it, and waiting for it could take for ever;
 // so it is reported by name, and somebody has to remove it.
-func ambiguous(line driver.Line, strays []string) error {
+func ambiguous(queue driver.Queue, strays []string) error {
 	if len(strays) == 0 {
 		return nil
 	}
 	slices.Sort(strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"line %q has children without a sequence number, which have no place in it: %s",
-		line, strings.Join(strays, ", ")))
+		"queue %q has children without a sequence number, which have no place in it: %s",
+		queue, strings.Join(strays, ", ")))
 }
 
 // This file has where things are, and what may be put there:
 //
-//	<chroot>/<kind>/<name>/…        the line, its contenders and their successor nodes, see here and in handoff.go
-//	<chroot>/<kind>/<name>+record   the line's record
+//	<chroot>/<kind>/<name>/…        the queue, its contenders and their successor nodes, see here and in handoff.go
+//	<chroot>/<kind>/<name>+record   the queue's record
 //
-// The record stands beside the line, not in it: a line has no children but
+// The record stands beside the queue, not in it: a queue has no children but
 // contenders and their successor nodes, whose number a join is told, and the
-// service removes it when it has none. No line is called like a record, since
+// service removes it when it has none. No queue is called like a record, since
 // "+" is not among the characters of their names.
 
-// path is where a line is.
-func (s *session) path(line driver.Line) string {
+// path is where a queue is.
+func (s *session) path(queue driver.Queue) string {
 	if s.layout != nil {
-		return s.root + s.layout.path(line)
+		return s.root + s.layout.path(queue)
 	}
-	return s.root + "/" + string(line)
+	return s.root + "/" + string(queue)
 }
 
-// below is where something of a line is. (In one step, since every request
+// below is where something of a queue is. (In one step, since every request
 // needs it.)
-func (s *session) below(line driver.Line, name string) string {
+func (s *session) below(queue driver.Queue, name string) string {
 	if s.layout != nil {
-		return s.path(line) + "/" + name
+		return s.path(queue) + "/" + name
 	}
-	return s.root + "/" + string(line) + "/" + name
+	return s.root + "/" + string(queue) + "/" + name
 }
 
-// record is where a line's record is.
-func (s *session) record(line driver.Line) string {
+// record is where a queue's record is.
+func (s *session) record(queue driver.Queue) string {
 	if s.layout != nil {
-		return s.path(line) // where it has one
+		return s.path(queue) // where it has one
 	}
-	return s.path(line) + "+record"
+	return s.path(queue) + "+record"
 }
 
-// checkLine refuses what is not "kind/name" in safe characters. The coordinator
-// never sends such a line; a driver that is called directly must not turn one
-// into a path that reaches into another line or into ZooKeeper's own tree.
-func (s *session) checkLine(line driver.Line) error {
-	kind, name, _ := strings.Cut(string(line), "/")
+// checkQueue refuses what is not "kind/name" in safe characters. The coordinator
+// never sends such a queue; a driver that is called directly must not turn one
+// into a path that reaches into another queue or into ZooKeeper's own tree.
+func (s *session) checkQueue(queue driver.Queue) error {
+	kind, name, _ := strings.Cut(string(queue), "/")
 	for _, part := range [...]string{kind, name} {
-		if part == "." || part == ".." || !within(part, 1, len(line), isPlain) {
-			return invalid("line %q: want kind/name in unreserved URL characters and percent escapes", line)
+		if part == "." || part == ".." || !within(part, 1, len(queue), isPlain) {
+			return invalid("queue %q: want kind/name in unreserved URL characters and percent escapes", queue)
 		}
 	}
 	if s.root == "" && kind == reserved {
-		return invalid("line %q: /%s belongs to the service", line, reserved)
+		return invalid("queue %q: /%s belongs to the service", queue, reserved)
 	}
 	return nil
 }
 
-// checkKey refuses keys that would lead out of the line: an empty one is the
-// line itself.
-func checkKey(line driver.Line, p driver.Place) error {
+// checkKey refuses keys that would lead out of the queue: an empty one is the
+// queue itself.
+func checkKey(queue driver.Queue, p driver.Place) error {
 	if p.Key == "" || p.Key == "." || p.Key == ".." || strings.ContainsRune(p.Key, '/') {
-		return invalid("place with key %q in line %q: not a place of this driver", p.Key, line)
+		return invalid("place with key %q in the queue %q: not a place of this driver", p.Key, queue)
 	}
 	return nil
 }

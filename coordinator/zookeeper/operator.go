@@ -28,18 +28,18 @@ import (
 // A leader that has lost its quorum answers a sync until it finds out, which
 // takes a tick. A transaction would not have that gap, and would be a write:
 // see Guard.
-func (s *session) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	if err := s.checkLine(line); err != nil {
+func (s *session) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	if err := s.checkQueue(queue); err != nil {
 		return err
 	}
 	n, ok := parseNode(key)
-	if !ok || checkKey(line, n.Place) != nil {
+	if !ok || checkKey(queue, n.Place) != nil {
 		return driver.ErrGone
 	}
-	if err := s.sync(ctx, s.path(line)); err != nil {
+	if err := s.sync(ctx, s.path(queue)); err != nil {
 		return err
 	}
-	stat, err := s.stat(ctx, s.below(line, n.Key))
+	stat, err := s.stat(ctx, s.below(queue, n.Key))
 	switch {
 	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath): // a key is what another process says it is
 		return driver.Wrap(driver.ErrGone, err)
@@ -54,7 +54,7 @@ const (
 	longAnswer     = 64 << 10        // more than any server says of itself
 	clockGap       = time.Second     // that nobody minds in listings
 
-	probe     = driver.Line("baton/examine") // where Examine stands for a moment; no recipe has its kind
+	probe     = driver.Queue("baton/examine") // where Examine stands for a moment; no recipe has its kind
 	probeMode = "x"
 )
 
@@ -232,14 +232,14 @@ func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration
 
 var _ driver.Examiner = (*service)(nil)
 
-// Lines lists the kinds, then the names of each, then the children of each of
+// Queues lists the kinds, then the names of each, then the children of each of
 // those, all of a kind under way at once. It begins with a sync: another
-// session may have joined a line for good, and this one's server may not have
+// session may have joined a queue for good, and this one's server may not have
 // heard of that.
 //
 // What is not readable is an error, and not left out: whoever asks which locks
 // are held must not be told less.
-func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
+func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	if err := s.sync(ctx, s.top()); err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lines []driver.Line
+	var queues []driver.Queue
 	for _, kind := range kinds {
 		if s.root == "" && kind == reserved {
 			continue
@@ -260,43 +260,43 @@ func (s *session) Lines(ctx context.Context) ([]driver.Line, error) {
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, standing...)
+		queues = append(queues, standing...)
 	}
-	return lines, nil
+	return queues, nil
 }
 
-// standingIn returns those of the names of a kind in whose lines somebody
-// stands. Records are no lines, and neither is what other programs have beside
+// standingIn returns those of the names of a kind in whose queues somebody
+// stands. Records are no queues, and neither is what other programs have beside
 // them.
-func (s *session) standingIn(ctx context.Context, kind string, names []string) ([]driver.Line, error) {
-	var lines []driver.Line
+func (s *session) standingIn(ctx context.Context, kind string, names []string) ([]driver.Queue, error) {
+	var queues []driver.Queue
 	listings := make([]*reply[[]string], 0, len(names))
 	for _, name := range names {
-		line := driver.Line(kind + "/" + name)
-		if s.checkLine(line) != nil {
+		queue := driver.Queue(kind + "/" + name)
+		if s.checkQueue(queue) != nil {
 			continue
 		}
 		listing, err := start(ctx, s, s.slots, func() ([]string, error) {
-			children, _, err := s.conn.Children(s.path(line))
+			children, _, err := s.conn.Children(s.path(queue))
 			return children, err
 		})
 		if err != nil {
 			return nil, err
 		}
-		lines, listings = append(lines, line), append(listings, listing)
+		queues, listings = append(queues, queue), append(listings, listing)
 	}
-	stands := make(map[driver.Line]bool)
+	stands := make(map[driver.Queue]bool)
 	for i, listing := range listings {
 		children, err := await(ctx, s, listing)
-		if err = unlisted(s.path(lines[i]), err); err != nil {
+		if err = unlisted(s.path(queues[i]), err); err != nil {
 			return nil, err
 		}
-		stands[lines[i]] = slices.ContainsFunc(children, func(name string) bool {
+		stands[queues[i]] = slices.ContainsFunc(children, func(name string) bool {
 			_, ok := parseNode(name)
 			return ok
 		})
 	}
-	return slices.DeleteFunc(lines, func(line driver.Line) bool { return !stands[line] }), nil
+	return slices.DeleteFunc(queues, func(queue driver.Queue) bool { return !stands[queue] }), nil
 }
 
 // list reads the names of the children of a node; there are none if it is not
@@ -321,16 +321,16 @@ func unlisted(node string, err error) error {
 	return err
 }
 
-// Lines is refused.
-func (g *foreignSession) Lines(context.Context) ([]driver.Line, error) {
-	return nil, invalid("lines cannot be listed in layout %s, whose nodes do not say what is a line: name the one that you want", g.layout.name)
+// Queues is refused.
+func (g *foreignSession) Queues(context.Context) ([]driver.Queue, error) {
+	return nil, invalid("queues cannot be listed in layout %s, whose nodes do not say what is a queue: name the one that you want", g.layout.name)
 }
 
 // Remove deletes one node, after Check: its name is never another entry's, so
 // between the two it can only go. Its successor node goes with it, in the same
 // transaction, since whoever follows waits with the successor node.
-func (s *session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	if err := s.Check(ctx, line, key, token); err != nil {
+func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	if err := s.Check(ctx, queue, key, token); err != nil {
 		return err
 	}
 	n, _ := parseNode(key)
@@ -338,24 +338,24 @@ func (s *session) Remove(ctx context.Context, line driver.Line, key string, toke
 	if n.ID != "" { // nobody else's entries have one
 		tr.successor = n.successor()
 	}
-	return s.depart(ctx, line, n, tr, false)
+	return s.depart(ctx, queue, n, tr, false)
 }
 
 // Remove deletes a node as the other clients do, who have no successor nodes. A
 // node without a sequence number is refused: whoever had it can make it again
 // under the same name.
-func (g *foreignSession) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	if err := g.checkLine(line); err != nil {
+func (g *foreignSession) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	if err := g.checkQueue(queue); err != nil {
 		return err
 	}
-	switch form := g.layout.form(line); {
+	switch form := g.layout.form(queue); {
 	case form == nil:
-		return g.noForm(line)
+		return g.noForm(queue)
 	case form.unordered:
-		return invalid("line %q: in layout %s the names of entries come back, so that nobody can remove exactly one", line, g.layout.name)
+		return invalid("queue %q: in layout %s the names of entries come back, so that nobody can remove exactly one", queue, g.layout.name)
 	}
-	if err := g.Check(ctx, line, key, token); err != nil {
+	if err := g.Check(ctx, queue, key, token); err != nil {
 		return err
 	}
-	return g.remove(ctx, g.below(line, key))
+	return g.remove(ctx, g.below(queue, key))
 }

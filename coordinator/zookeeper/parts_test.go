@@ -103,7 +103,7 @@ func TestLapseMakesEveryKindOfWatchFire(t *testing.T) {
 	w := newWatches()
 	want := map[notice]bool{}
 	for kind, event := range map[watchKind]zk.EventType{
-		onPlace: zk.EventNodeChildrenChanged, onSuccessor: zk.EventNodeDataChanged, onLine: zk.EventNodeChildrenChanged, onHead: zk.EventNodeDataChanged,
+		onPlace: zk.EventNodeChildrenChanged, onSuccessor: zk.EventNodeDataChanged, onQueue: zk.EventNodeChildrenChanged, onHead: zk.EventNodeDataChanged,
 		onRecord: zk.EventNodeDataChanged, onAbsence: zk.EventNodeDataChanged,
 	} {
 		node := fmt.Sprint("/", kind)

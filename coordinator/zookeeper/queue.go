@@ -21,51 +21,51 @@ import (
 // the join, but not time after time.
 const maxTries = 5
 
-// Join appends a node to the line: one request, if the line was used lately.
+// Join appends a node to the queue: one request, if the queue was used lately.
 //
 // The request creates an ephemeral sequential node and sets the parent's data
 // to nothing. Both happen in one transaction, so the answer to the second half,
 // the parent's Stat, tells about the first: the transaction's number, which is
 // the node's czxid, and how many children there are. The library can ask for no
 // Stat of a new node, and a listing would cost one more request and grow with
-// the line. With c.Record the version of the record's node is checked in the
+// the queue. With c.Record the version of the record's node is checked in the
 // same transaction.
 //
-// In a line that is busy the transaction makes a successor node as well, and if
+// In a queue that is busy the transaction makes a successor node as well, and if
 // others are there one read looks for the successor node of the nearest of
 // them: see handoff.go.
 //
 // With c.Again the node may be there already, and is looked for. Listing comes
 // after a sync: the follower that this session has moved to may not have heard
 // of a node that was made through the one before.
-func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-	if err := cmp.Or(s.checkLine(line), checkContender(c)); err != nil {
+func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+	if err := cmp.Or(s.checkQueue(queue), checkContender(c)); err != nil {
 		return driver.Joined{}, err
 	}
 	// In flight for as long as this call, or a request that it has left behind,
 	// may still make the node. Forget waits for it, and so does a later Join
 	// with Again.
-	f, earlier := s.joins.begin(line, c.ID)
+	f, earlier := s.joins.begin(queue, c.ID)
 	defer f.end()
 	if c.Again {
-		if j, found, err := s.find(ctx, line, c.ID, earlier); err != nil {
+		if j, found, err := s.find(ctx, queue, c.ID, earlier); err != nil {
 			return driver.Joined{}, err
 		} else if found {
-			return s.settle(ctx, line, c, j)
+			return s.settle(ctx, queue, c, j)
 		}
 	}
 	if c.Alone {
-		if taken, err := s.taken(ctx, line); err != nil {
+		if taken, err := s.taken(ctx, queue); err != nil {
 			return driver.Joined{}, err
 		} else if taken {
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
-	successor := c.Follows && s.contention.busy(line)
+	successor := c.Follows && s.contention.busy(queue)
 	for range maxTries {
-		a, err := s.add(ctx, line, c, f, successor)
+		a, err := s.add(ctx, queue, c, f, successor)
 		if err == nil {
-			return s.settle(ctx, line, c, s.arrive(ctx, line, c, a))
+			return s.settle(ctx, queue, c, s.arrive(ctx, queue, c, a))
 		}
 		if errors.Is(err, errNoSuccessor) {
 			successor = false
@@ -77,11 +77,11 @@ func (s *session) Join(ctx context.Context, line driver.Line, c driver.Contender
 		if !errors.Is(err, zk.ErrNoNode) {
 			return driver.Joined{}, err
 		}
-		if err := s.ensure(ctx, s.path(line)); err != nil {
+		if err := s.ensure(ctx, s.path(queue)); err != nil {
 			return driver.Joined{}, err
 		}
 	}
-	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the line's node vanished again and again"))
+	return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the queue's node vanished again and again"))
 }
 
 // made is the node that a join has made, of whose path the service adds the
@@ -105,26 +105,26 @@ func misdirected(path string) error {
 
 // shortLine is how many children may be listed where their number alone would
 // do if there were no successor nodes.
-const shortLine = 16
+const shortQueue = 16
 
-// taken reads whether somebody is in the line.
+// taken reads whether somebody is in the queue.
 //
 // The view may be a moment old. If it shows nobody, the join decides. If it
 // shows somebody who has left just now, the attempt fails as one a moment
 // earlier would have; a sync before each look would double the cost of failing,
 // the usual outcome where many try.
 //
-// It lists the line, since a successor node is nobody, unless the line is long:
+// It lists the queue, since a successor node is nobody, unless the queue is long:
 // that many successor nodes are never left over.
-func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
-	path := s.path(line)
+func (s *session) taken(ctx context.Context, queue driver.Queue) (bool, error) {
+	path := s.path(queue)
 	if err := s.fresh(ctx, path); err != nil {
 		return false, err
 	}
-	if s.contention.long(line) {
+	if s.contention.long(queue) {
 		stat, err := s.stat(ctx, path)
 		switch {
-		case err == nil && stat.NumChildren > shortLine:
+		case err == nil && stat.NumChildren > shortQueue:
 			return true, nil
 		case err != nil && !errors.Is(err, zk.ErrNoNode):
 			return false, err
@@ -134,11 +134,11 @@ func (s *session) taken(ctx context.Context, line driver.Line) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.contention.saw(line, int32(min(len(names), math.MaxInt32)))
+	s.contention.saw(queue, int32(min(len(names), math.MaxInt32)))
 	return !onlySuccessors(names), nil
 }
 
-// onlySuccessors tells whether nobody is among the children of a line.
+// onlySuccessors tells whether nobody is among the children of a queue.
 func onlySuccessors(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		_, ok := parseSuccessor(name)
@@ -150,16 +150,16 @@ func onlySuccessors(names []string) bool {
 // first meanwhile does not notice; one who came later may have begun to wait
 // for this node, and looks again. Others may be successor nodes, so it looks
 // who they are.
-func (s *session) settle(ctx context.Context, line driver.Line, c driver.Contender, j driver.Joined) (driver.Joined, error) {
+func (s *session) settle(ctx context.Context, queue driver.Queue, c driver.Contender, j driver.Joined) (driver.Joined, error) {
 	if !c.Alone || j.First {
 		return j, nil
 	}
-	view, err := s.Ahead(ctx, line, j.Place)
+	view, err := s.Ahead(ctx, queue, j.Place)
 	if err == nil && len(view.Ahead) == 0 {
 		j.First = true
 		return j, nil
 	}
-	if err := s.Leave(ctx, line, j.Place); err != nil && !errors.Is(err, driver.ErrGone) {
+	if err := s.Leave(ctx, queue, j.Place); err != nil && !errors.Is(err, driver.ErrGone) {
 		return driver.Joined{}, err
 	}
 	return driver.Joined{}, driver.ErrTaken
@@ -178,14 +178,14 @@ type arrival struct {
 var errNoSuccessor = errors.New("zookeeper: the successor node could not be made")
 
 // add sends the request that joins.
-func (s *session) add(ctx context.Context, line driver.Line, c driver.Contender, f *flight, successor bool) (arrival, error) {
+func (s *session) add(ctx context.Context, queue driver.Queue, c driver.Contender, f *flight, successor bool) (arrival, error) {
 	prefix := nodePrefix(c, s.hex)
-	place := s.below(line, prefix)
+	place := s.below(queue, prefix)
 	parent := place[:len(place)-len(prefix)-1]
 	ops := make([]any, 0, 4)
 	if c.Record != 0 {
-		// First, so that no line is made for a join that the record refuses.
-		ops = append(ops, &zk.CheckVersionRequest{Path: s.record(line), Version: dataVersion(c.Record)})
+		// First, so that no queue is made for a join that the record refuses.
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.record(queue), Version: dataVersion(c.Record)})
 	}
 	ops = append(ops, s.creating(place, c.Value, zk.FlagEphemeralSequential))
 	if successor {
@@ -225,13 +225,13 @@ func arrived(place string, o outcome) (arrival, error) {
 
 // arrive notes what a join has met, and looks for the nearest contender by its
 // successor node.
-func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contender, a arrival) driver.Joined {
+func (s *session) arrive(ctx context.Context, queue driver.Queue, c driver.Contender, a arrival) driver.Joined {
 	tr := ownEntry{key: a.node.Key, successor: a.successor}
 	alone := a.others == 0
 	if a.successor != "" && !alone && !c.Alone {
-		switch h, ok := s.nearest(ctx, line, a.node); {
+		switch h, ok := s.nearest(ctx, queue, a.node); {
 		case !ok:
-		case h.passed: // it was the first in line and directly ahead, and has left
+		case h.passed: // it was the first in the queue and directly ahead, and has left
 			a.First = true
 			tr.spent = []string{a.node.nearestSuccessor()}
 			alone = a.others == 1 && h.node.Session == s.hex
@@ -240,26 +240,26 @@ func (s *session) arrive(ctx context.Context, line driver.Line, c driver.Contend
 		}
 	}
 	if tr.successor != "" {
-		s.ownEntries.keep(line, c.ID, tr)
+		s.ownEntries.keep(queue, c.ID, tr)
 	}
 	switch {
 	case alone:
-		s.contention.alone(line)
+		s.contention.alone(queue)
 	case c.Follows && !a.node.late():
-		s.contention.met(line, a.others)
+		s.contention.met(queue, a.others)
 	}
 	return a.Joined
 }
 
 // nearest looks for the successor node of the one directly ahead, and watches
 // it: for Follow, which finds the watch standing. A failure says nothing: then
-// the line is read.
-func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h successorData, ok bool) {
+// the queue is read.
+func (s *session) nearest(ctx context.Context, queue driver.Queue, n node) (h successorData, ok bool) {
 	name := n.nearestSuccessor()
 	if name == "" {
 		return successorData{}, false
 	}
-	successor := s.below(line, name)
+	successor := s.below(queue, name)
 	w, err := s.watch(ctx, watchKey{onSuccessor, successor}, successor)
 	if err != nil {
 		return successorData{}, false
@@ -268,11 +268,11 @@ func (s *session) nearest(ctx context.Context, line driver.Line, n node) (h succ
 	return h, ok
 }
 
-// parentKind is what kind of node lines are. It is learnt once for all sessions
+// parentKind is what kind of node queues are. It is learnt once for all sessions
 // of a driver.
 type parentKind struct{ plain atomic.Bool }
 
-// ensure makes the nodes above a line's contenders, from the bottom: usually
+// ensure makes the nodes above a queue's contenders, from the bottom: usually
 // only the last is missing, and there may be no permission to look at those
 // above.
 //
@@ -294,7 +294,7 @@ func (s *session) ensure(ctx context.Context, node string) error {
 			return err
 		}
 	}
-	return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the nodes above the line vanished again and again"))
+	return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the nodes above the queue vanished again and again"))
 }
 
 func (s *session) create(ctx context.Context, node string) error {
@@ -312,19 +312,19 @@ func (s *session) create(ctx context.Context, node string) error {
 // No version or owner needs to be checked at the service: a node's name holds a
 // random ID, a session and a sequence number, so the path is the entry, and is
 // never another one.
-func (s *session) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.withdraw(ctx, line, own, false)
+func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.withdraw(ctx, queue, own, false)
 }
 
 // Pass deletes the node and writes to its successor node, if it has one and the
-// line is busy still: in one transaction, which also deletes the successor node
+// queue is busy still: in one transaction, which also deletes the successor node
 // of the one that passed to it.
-func (s *session) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return s.withdraw(ctx, line, own, true)
+func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.withdraw(ctx, queue, own, true)
 }
 
-func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Place, pass bool) error {
-	if err := cmp.Or(s.checkLine(line), checkKey(line, own)); err != nil {
+func (s *session) withdraw(ctx context.Context, queue driver.Queue, own driver.Place, pass bool) error {
+	if err := cmp.Or(s.checkQueue(queue), checkKey(queue, own)); err != nil {
 		return err
 	}
 	n, _ := parseNode(own.Key)
@@ -332,25 +332,25 @@ func (s *session) withdraw(ctx context.Context, line driver.Line, own driver.Pla
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	tr := s.ownEntries.of(line, n)
-	pass = pass && tr.successor != "" && tr.successor == n.successor() && s.contention.busy(line) && s.left.note(line, tr.successor, 1)
-	err := s.depart(ctx, line, n, tr, pass)
+	tr := s.ownEntries.of(queue, n)
+	pass = pass && tr.successor != "" && tr.successor == n.successor() && s.contention.busy(queue) && s.left.note(queue, tr.successor, 1)
+	err := s.depart(ctx, queue, n, tr, pass)
 	if tr.successor != "" && errors.Is(err, driver.ErrGone) {
 		// Somebody else has deleted the entry, or an earlier attempt of this
 		// call had no answer.
-		s.shed(ctx, line, tr.successor)
+		s.shed(ctx, queue, tr.successor)
 	}
 	return err
 }
 
 // depart deletes a node and what is to go with it, and forgets it when it is
 // gone.
-func (s *session) depart(ctx context.Context, line driver.Line, n node, tr ownEntry, pass bool) error {
-	node := s.below(line, n.Key)
-	err := s.takeAway(ctx, line, n, node, tr, pass)
+func (s *session) depart(ctx context.Context, queue driver.Queue, n node, tr ownEntry, pass bool) error {
+	node := s.below(queue, n.Key)
+	err := s.takeAway(ctx, queue, n, node, tr, pass)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		s.written.drop(node)
-		s.ownEntries.drop(line, n)
+		s.ownEntries.drop(queue, n)
 	}
 	return err
 }
@@ -358,11 +358,11 @@ func (s *session) depart(ctx context.Context, line driver.Line, n node, tr ownEn
 // takeAway sends the request that deletes a node, and what is to go with it.
 // When something of that is not there any more, or is refused, it is left out:
 // only the node itself counts.
-func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node string, tr ownEntry, pass bool) error {
+func (s *session) takeAway(ctx context.Context, queue driver.Queue, n node, node string, tr ownEntry, pass bool) error {
 	if !pass && tr.successor == "" && len(tr.spent) == 0 {
 		return s.remove(ctx, node)
 	}
-	parent := s.path(line) + "/"
+	parent := s.path(queue) + "/"
 	var ops []any
 	at := 0   // where the node's own is
 	if pass { // before the node goes: see Follow
@@ -393,7 +393,7 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 	return s.remove(ctx, node)
 }
 
-// Forget deletes whatever nodes a contender of this session has in a line,
+// Forget deletes whatever nodes a contender of this session has in a queue,
 // after making sure that no more can appear. A request to join, or to convert,
 // is in one of four places:
 //
@@ -413,8 +413,8 @@ func (s *session) takeAway(ctx context.Context, line driver.Line, n node, node s
 // A conversion that is called while Forget runs may give the node another name
 // after the listing. Then the delete finds nothing, and Forget lists again.
 // Once a delete has found the node, no conversion does any more.
-func (s *session) Forget(ctx context.Context, line driver.Line, id string) error {
-	if err := s.checkLine(line); err != nil {
+func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	if err := s.checkQueue(queue); err != nil {
 		return err
 	}
 	if !within(id, 16, 32, isHex) {
@@ -422,17 +422,17 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 	}
 	joins := s.joins.flights(id)
 	for missed := true; missed; {
-		nodes, all, err := s.mine(ctx, line, id, joins)
+		nodes, all, err := s.mine(ctx, queue, id, joins)
 		if err != nil {
 			return err
 		}
 		missed, joins = false, nil
 		for _, n := range nodes {
-			tr := s.ownEntries.of(line, n)
+			tr := s.ownEntries.of(queue, n)
 			if tr.successor = ""; all.hasSuccessor(n) {
 				tr.successor = n.successor()
 			}
-			err := s.depart(ctx, line, n, tr, false)
+			err := s.depart(ctx, queue, n, tr, false)
 			if errors.Is(err, zk.ErrNoNode) {
 				missed, err = true, nil
 			}
@@ -441,21 +441,21 @@ func (s *session) Forget(ctx context.Context, line driver.Line, id string) error
 			}
 		}
 		if !missed {
-			err = s.removeOrphans(ctx, line, all, id)
+			err = s.removeOrphans(ctx, queue, all, id)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	s.ownEntries.forget(line, id)
+	s.ownEntries.forget(queue, id)
 	return nil
 }
 
 // removeOrphans deletes those of the successor nodes whose entries are gone
 // that are a contender's of this session: somebody else has deleted its entry.
-func (s *session) removeOrphans(ctx context.Context, line driver.Line, c lineView, id string) error {
+func (s *session) removeOrphans(ctx context.Context, queue driver.Queue, c queueView, id string) error {
 	for _, name := range c.orphans() {
-		successor := s.below(line, name)
+		successor := s.below(queue, name)
 		data, err := call(ctx, s, func() ([]byte, error) {
 			data, _, err := s.conn.Get(successor)
 			return data, err

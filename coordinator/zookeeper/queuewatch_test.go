@@ -9,7 +9,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// watchQueue watches the line "m/a", and returns how many stood in it each time.
+// watchQueue watches the queue "m/a", and returns how many stood in it each time.
 func watchQueue(ctx context.Context, s *session) (sizes <-chan int, ended <-chan error) {
 	views, over := make(chan int, 100), make(chan error, 1)
 	go func() {
@@ -64,7 +64,7 @@ func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 }
 
 // TestQueueWatchWaitsForTheLine: there may be no node for it yet, or no more; a stray is refused.
-func TestQueueWatchWaitsForTheLine(t *testing.T) {
+func TestQueueWatchWaitsForTheQueue(t *testing.T) {
 	f, tr, s := openTree(t)
 	sizes, ended := watchQueue(t.Context(), s)
 	shows(t, sizes, 0)

@@ -21,7 +21,7 @@ func testSetRecord(t *testing.T, s *session, value string, known driver.Version)
 func TestRecordIsWrittenByWhoKnowsItsVersion(t *testing.T) {
 	f, tr, s := openTree(t)
 	if r, err := s.Record(soon(t, time.Second), "m/a", driver.Any); err != nil || r.Value != nil || r.Version != 0 {
-		t.Errorf("Record of a line that has none = %+v, %v", r, err)
+		t.Errorf("Record of a queue that has none = %+v, %v", r, err)
 	}
 	for _, known := range []driver.Version{driver.Any, 1, 7, 1 << 40} {
 		if _, err := s.SetRecord(soon(t, time.Second), "m/a", []byte("5"), known); !errors.Is(err, driver.ErrStale) {
@@ -48,10 +48,10 @@ func TestRecordIsWrittenByWhoKnowsItsVersion(t *testing.T) {
 		}
 	}
 	if names := tr.below("/app/m"); len(names) != 1 || names[0] != "a+record" {
-		t.Errorf("beside the line: %q", names)
+		t.Errorf("beside the queue: %q", names)
 	}
 	if entries := testList(t, s, 0); len(entries) != 0 {
-		t.Errorf("a line with a record has the entries %+v", entries)
+		t.Errorf("a queue with a record has the entries %+v", entries)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 		t.Errorf("a join that was refused sent %d transactions and left %q", f.count(opMulti), names)
 	}
 	v := testSetRecord(t, s, "5", 0)
-	if j, err := join(2, v); err != nil || !j.First { // makes the line
+	if j, err := join(2, v); err != nil || !j.First { // makes the queue
 		t.Errorf("Join = %+v, %v", j, err)
 	}
 	before := f.count(opMulti)
@@ -95,7 +95,7 @@ func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 		}
 	}
 	if names := tr.below("/app/m/a"); len(names) != 2 {
-		t.Errorf("in the line: %q; want 2", names)
+		t.Errorf("in the queue: %q; want 2", names)
 	}
 }
 
@@ -121,8 +121,8 @@ func TestRecordWaitsForTheNextVersion(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen, done := startRecord(ctx, s, 0)
 	eventually(t, "a watch for a record to come", func() bool { return tr.watched() == 1 })
-	tr.put("/app/m/b+record", "another line's")
-	tr.put("/app/m/a", "") // the line comes
+	tr.put("/app/m/b+record", "another queue's")
+	tr.put("/app/m/a", "") // the queue comes
 	if tr.told() != 0 {
 		t.Error("it was told of others")
 	}

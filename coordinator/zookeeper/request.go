@@ -176,7 +176,7 @@ type joins struct {
 // sent and did not wait for. Requests that belong to none have nil.
 type flight struct {
 	among  *joins
-	line   driver.Line
+	queue  driver.Queue
 	id     string        // the contender's
 	before *flight       // one of the same contender
 	parts  int           // the call and its requests
@@ -187,11 +187,11 @@ func newJoins() *joins { return &joins{m: make(map[string]*flight)} }
 
 // begin starts a flight, and returns those of the same contender that began
 // before.
-func (j *joins) begin(line driver.Line, id string) (f *flight, earlier []*flight) {
+func (j *joins) begin(queue driver.Queue, id string) (f *flight, earlier []*flight) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	earlier = j.awaited(id)
-	f = &flight{among: j, line: line, id: id, before: j.m[id], parts: 1}
+	f = &flight{among: j, queue: queue, id: id, before: j.m[id], parts: 1}
 	j.m[id] = f
 	return f, earlier
 }

@@ -351,7 +351,7 @@ func TestEntriesOfAnotherSessionAreNotTouched(t *testing.T) {
 // connection after its answer.
 func TestOldServersGetPlainNodes(t *testing.T) {
 	const unimplemented = -6
-	f, l, made := newFake(t), &oneLine{}, false
+	f, l, made := newFake(t), &oneQueue{}, false
 	f.reply = func(op int32) (zk.ErrCode, []byte, bool) {
 		switch op {
 		case opCreateContainer:
@@ -367,10 +367,10 @@ func TestOldServersGetPlainNodes(t *testing.T) {
 	}
 	s := openFake(t, f, testTTL)
 	l.set(func() { l.session = s.ID() })
-	for _, line := range []driver.Line{"m/a", "m/b"} {
+	for _, queue := range []driver.Queue{"m/a", "m/b"} {
 		made = false
-		l.set(func() { l.line = line })
-		if _, err := s.Join(soon(t, time.Second), line, driver.Contender{ID: testID, Mode: "x"}); err != nil {
+		l.set(func() { l.queue = queue })
+		if _, err := s.Join(soon(t, time.Second), queue, driver.Contender{ID: testID, Mode: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,7 +24,7 @@ func foreignOf(t *testing.T, layout, election string) *foreignSession {
 	return &foreignSession{session: s, known: make(map[string]bool)}
 }
 
-// decision is what a client does in a line: it holds, or waits for one.
+// decision is what a client does in a queue: it holds, or waits for one.
 type decision struct {
 	holds bool
 	waits string // whom it waits for
@@ -108,7 +108,7 @@ func shared(ahead []driver.Place) decision {
 	return decision{holds: true}
 }
 
-// TestDecisionsAreThoseOfTheOtherClient, in all lines of up to four entries with numbers of one and of ten digits that count.
+// TestDecisionsAreThoseOfTheOtherClient, in all queues of up to four entries with numbers of one and of ten digits that count.
 func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 	entry := func(mark string, seq int) string {
 		heads := []string{"_c_5f0c52e1-a0b9-4b6f-8a7f-5f0c52e1a0b9-", "_c_ffffffffffffffffffffffffffffffff-", "_c_00000000-a0b9-4b6f-8a7f-lock-52e1a0b9-"}
@@ -132,13 +132,13 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 			map[string]func([]string, string) decision{"r": kazoo("__lock__"), "w": kazoo("__lock__", "__rlock__")}},
 	} {
 		g := foreignOf(t, c.layout, c.election)
-		line, lines := driver.Line(c.kind+"/a"), 0
+		queue, lines := driver.Queue(c.kind+"/a"), 0
 		var try func(children []string, from int)
 		try = func(children []string, from int) {
 			shuffled := slices.Clone(children)
 			slices.Reverse(shuffled)
-			all := g.parse(line, shuffled)
-			if err := g.ambiguous(line, all); err != nil {
+			all := g.parse(queue, shuffled)
+			if err := g.ambiguous(queue, all); err != nil {
 				t.Fatalf("%s: %v", c.kind, err)
 			}
 			for i, own := range all.nodes {
@@ -200,11 +200,11 @@ func TestForeignNames(t *testing.T) {
 			t.Errorf("ID %s: two sessions have %s", id, k.head(id))
 		}
 	}
-	for line, path := range map[driver.Line]string{
+	for queue, path := range map[driver.Queue]string{
 		"mutex/a": "/a", "rwlock/a%2Fb%20c%25": "/a/b c%", "semaphore-locks/a": "/a/locks", "semaphore-leases/a": "/a/leases",
 	} {
-		if got := foreignOf(t, "curator", "").path(line); got != path {
-			t.Errorf("%s is at %s, want %s", line, got, path)
+		if got := foreignOf(t, "curator", "").path(queue); got != path {
+			t.Errorf("%s is at %s, want %s", queue, got, path)
 		}
 	}
 	if got := foreignOf(t, "kazoo", "").path("semaphore-locks/a"); got != "/a-__lock__" {
@@ -222,15 +222,15 @@ func TestWhatIsNoEntryIsNamed(t *testing.T) {
 		{"kazoo", "semaphore-leases", "5f0c"}, {"kazoo", "semaphore-leases", "5f0c52e1a0b94b6f8a7f5f0c52e1a0bg"},
 	} {
 		g := foreignOf(t, c.layout, "")
-		line := driver.Line(c.kind + "/a")
-		err := g.ambiguous(line, g.parse(line, []string{c.name}))
+		queue := driver.Queue(c.kind + "/a")
+		err := g.ambiguous(queue, g.parse(queue, []string{c.name}))
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s %s: %s: %v", c.layout, c.kind, c.name, err)
 		}
 	}
 	g := foreignOf(t, "kazoo", "")
-	line := driver.Line("semaphore-leases/a")
-	if err := g.ambiguous(line, g.parse(line, []string{"5f0c52e1a0b94b6f8a7f5f0c52e1a0b9"})); err != nil {
+	queue := driver.Queue("semaphore-leases/a")
+	if err := g.ambiguous(queue, g.parse(queue, []string{"5f0c52e1a0b94b6f8a7f5f0c52e1a0b9"})); err != nil {
 		t.Errorf("a lease of Kazoo's: %v", err)
 	}
 }

@@ -16,18 +16,18 @@ import (
 // last, which no other state of a head shares.
 //
 // Nobody comes to stand ahead of whoever is first, so as long as the node is
-// there it is the first, and the line need not be listed: one who follows a
-// line hears of each write by one notice and one read, and lists only when the
-// head has gone. In an empty line it waits for the children to change; and
-// where the line itself is not there, which is what becomes of one that is
+// there it is the first, and the queue need not be listed: one who follows a
+// queue hears of each write by one notice and one read, and lists only when the
+// head has gone. In an empty queue it waits for the children to change; and
+// where the queue itself is not there, which is what becomes of one that is
 // empty for a while, for its coming.
-func (s *session) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
-	if err := s.checkLine(line); err != nil {
+func (s *session) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+	if err := s.checkQueue(queue); err != nil {
 		return driver.Head{}, err
 	}
-	read := func() (driver.Head, error) { return s.readHead(ctx, line) }
+	read := func() (driver.Head, error) { return s.readHead(ctx, queue) }
 	if known == driver.Any {
-		return freshly(ctx, s, s.path(line), read)
+		return freshly(ctx, s, s.path(queue), read)
 	}
 	var head driver.Head
 	first := "" // the first node, while that is known
@@ -35,8 +35,8 @@ func (s *session) Head(ctx context.Context, line driver.Line, known driver.Versi
 		if told.Type == zk.EventNodeDeleted {
 			first = ""
 		}
-		return freshly(ctx, s, s.path(line), func() (w *watch, err error) {
-			head, w, err = s.lookAtHead(ctx, line, known, first)
+		return freshly(ctx, s, s.path(queue), func() (w *watch, err error) {
+			head, w, err = s.lookAtHead(ctx, queue, known, first)
 			if w != nil && w.key.kind == onHead {
 				first = w.node
 			}
@@ -49,15 +49,15 @@ func (s *session) Head(ctx context.Context, line driver.Line, known driver.Versi
 	return head, nil
 }
 
-// readHead reads the first entry of a line.
-func (s *session) readHead(ctx context.Context, line driver.Line) (driver.Head, error) {
+// readHead reads the first entry of a queue.
+func (s *session) readHead(ctx context.Context, queue driver.Queue) (driver.Head, error) {
 	for {
-		n, found, err := s.first(ctx, line)
+		n, found, err := s.first(ctx, queue)
 		if err != nil || !found {
 			return driver.Head{}, err
 		}
 		h, err := call(ctx, s, func() (driver.Head, error) {
-			value, stat, err := s.conn.Get(s.below(line, n.Key))
+			value, stat, err := s.conn.Get(s.below(queue, n.Key))
 			if err != nil {
 				return driver.Head{}, err
 			}
@@ -71,11 +71,11 @@ func (s *session) readHead(ctx context.Context, line driver.Line) (driver.Head, 
 	}
 }
 
-// first lists a line for its first node.
-func (s *session) first(ctx context.Context, line driver.Line) (n node, found bool, err error) {
-	c, err := s.children(ctx, line)
+// first lists a queue for its first node.
+func (s *session) first(ctx context.Context, queue driver.Queue) (n node, found bool, err error) {
+	c, err := s.children(ctx, queue)
 	if err == nil {
-		err = s.ambiguous(line, c)
+		err = s.ambiguous(queue, c)
 	}
 	if err != nil || len(c.nodes) == 0 {
 		return node{}, false, err
@@ -89,11 +89,11 @@ func headOf(n node, value []byte, stat *zk.Stat) driver.Head {
 
 // lookAtHead returns the head if it is in another state than known, else the
 // watch to wait for. First is the path of the first node, if that is known.
-func (s *session) lookAtHead(ctx context.Context, line driver.Line, known driver.Version, first string) (driver.Head, *watch, error) {
+func (s *session) lookAtHead(ctx context.Context, queue driver.Queue, known driver.Version, first string) (driver.Head, *watch, error) {
 	if known == 0 {
-		return s.lookForAny(ctx, line)
+		return s.lookForAny(ctx, queue)
 	}
-	w, err := s.watchFirst(ctx, line, first)
+	w, err := s.watchFirst(ctx, queue, first)
 	if err != nil || w == nil {
 		return driver.Head{}, nil, err // empty now
 	}
@@ -105,20 +105,20 @@ func (s *session) lookAtHead(ctx context.Context, line driver.Line, known driver
 	return h, nil, nil
 }
 
-// watchFirst returns the watch on the first node of a line, nothing if the
-// line is empty. A watch that stands from before is on the first node still.
-func (s *session) watchFirst(ctx context.Context, line driver.Line, first string) (*watch, error) {
-	key := watchKey{onHead, s.path(line)}
+// watchFirst returns the watch on the first node of a queue, nothing if the
+// queue is empty. A watch that stands from before is on the first node still.
+func (s *session) watchFirst(ctx context.Context, queue driver.Queue, first string) (*watch, error) {
+	key := watchKey{onHead, s.path(queue)}
 	for {
 		if w, err := s.standing(ctx, key); w != nil || err != nil {
 			return w, err
 		}
 		if first == "" {
-			n, found, err := s.first(ctx, line)
+			n, found, err := s.first(ctx, queue)
 			if err != nil || !found {
 				return nil, err
 			}
-			first = s.below(line, n.Key)
+			first = s.below(queue, n.Key)
 		}
 		w, err := s.watch(ctx, key, first)
 		if !errors.Is(err, zk.ErrNoNode) {
@@ -131,28 +131,28 @@ func (s *session) watchFirst(ctx context.Context, line driver.Line, first string
 // lookForAny returns the head if there is one, else a watch that fires when
 // somebody joins.
 //
-// It lists before it watches, since a watch on the children of a line that is
+// It lists before it watches, since a watch on the children of a queue that is
 // not empty is told of the comings and goings of others. (When somebody joins
 // between the two, it leaves one that is told of the next of them.) While it
-// waits the line may be removed, being empty, and made anew. The watch on its
-// children fires for that, and the next look waits for the line itself, so no
+// waits the queue may be removed, being empty, and made anew. The watch on its
+// children fires for that, and the next look waits for the queue itself, so no
 // join is missed.
-func (s *session) lookForAny(ctx context.Context, line driver.Line) (driver.Head, *watch, error) {
-	path := s.path(line)
+func (s *session) lookForAny(ctx context.Context, queue driver.Queue) (driver.Head, *watch, error) {
+	path := s.path(queue)
 	for {
 		w, err := s.standing(ctx, watchKey{onAbsence, path})
 		if err != nil || w != nil && !w.seen.there {
 			return driver.Head{}, w, err
 		}
-		w, err = s.standing(ctx, watchKey{onLine, path})
+		w, err = s.standing(ctx, watchKey{onQueue, path})
 		if err != nil || w != nil && onlySuccessors(w.seen.names) {
 			return driver.Head{}, w, err
 		}
-		h, err := s.readHead(ctx, line)
+		h, err := s.readHead(ctx, queue)
 		if err != nil || h.Version != 0 {
 			return h, nil, err
 		}
-		w, err = s.watch(ctx, watchKey{onLine, path}, path)
+		w, err = s.watch(ctx, watchKey{onQueue, path}, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			if w, err = s.watchAbsent(ctx, path); w != nil || err != nil {
@@ -180,14 +180,14 @@ func (s *session) watchAbsent(ctx context.Context, node string) (*watch, error) 
 // does.
 //
 // To wait for the coming of the node is better than to watch what is above it:
-// that has all lines of the kind for children, which come and go. The watch
+// that has all queues of the kind for children, which come and go. The watch
 // goes when the record is made, and all who wait for that in this session share
 // it.
-func (s *session) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
-	if err := s.checkLine(line); err != nil {
+func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+	if err := s.checkQueue(queue); err != nil {
 		return driver.Record{}, err
 	}
-	node := s.record(line)
+	node := s.record(queue)
 	if known == driver.Any {
 		return freshly(ctx, s, node, func() (driver.Record, error) { return s.readRecord(ctx, node) })
 	}
@@ -258,8 +258,8 @@ func (s *session) lookAtRecord(ctx context.Context, node string, known driver.Ve
 
 // SetRecord writes the record in one request, if it was made by an earlier one:
 // its node stays when everybody has left.
-func (s *session) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
-	if err := s.checkLine(line); err != nil {
+func (s *session) SetRecord(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+	if err := s.checkQueue(queue); err != nil {
 		return 0, err
 	}
 	if len(value) == 0 {
@@ -268,9 +268,9 @@ func (s *session) SetRecord(ctx context.Context, line driver.Line, value []byte,
 	if err := checkValue(value); err != nil {
 		return 0, err
 	}
-	f, _ := s.joins.begin(line, recordFlight)
+	f, _ := s.joins.begin(queue, recordFlight)
 	defer f.end()
-	node, value := s.record(line), bytes.Clone(value) // the request may outlive the call
+	node, value := s.record(queue), bytes.Clone(value) // the request may outlive the call
 	if known != 0 {
 		return s.putRecord(ctx, f, func() (driver.Version, error) {
 			stat, err := s.conn.Set(node, value, dataVersion(known))

@@ -46,7 +46,7 @@ type treeFate struct {
 	code zk.ErrCode // it is answered with that
 }
 
-// plant puts a tree behind a fake, with the nodes above the lines of kind m.
+// plant puts a tree behind a fake, with the nodes above the queues of kind m.
 func plant(f *fake) *tree {
 	tr := &tree{nodes: map[string]treeNode{"": {}, "/app": {}, "/app/m": {}}, watches: map[spot]map[*peer]bool{}}
 	f.set(func() { f.tree = tr })

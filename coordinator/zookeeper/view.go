@@ -11,21 +11,21 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Ahead lists the line, in one request.
+// Ahead lists the queue, in one request.
 //
 // What one session reads never goes back behind what it wrote, so the view has
-// everybody who stood in the line when own joined and has not left since,
+// everybody who stood in the queue when own joined and has not left since,
 // without asking the leader. For one who stands nowhere, with the zero Place,
 // everybody is ahead.
-func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (s *session) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	whole := own == driver.Place{}
-	if err := s.checkLine(line); err != nil {
+	if err := s.checkQueue(queue); err != nil {
 		return driver.View{}, err
 	}
-	if err := checkKey(line, own); err != nil && !whole {
+	if err := checkKey(queue, own); err != nil && !whole {
 		return driver.View{}, err
 	}
-	c, err := s.children(ctx, line)
+	c, err := s.children(ctx, queue)
 	if err != nil {
 		return driver.View{}, err
 	}
@@ -37,18 +37,18 @@ func (s *session) Ahead(ctx context.Context, line driver.Line, own driver.Place)
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	if err := s.ambiguous(line, c); err != nil {
+	if err := s.ambiguous(queue, c); err != nil {
 		return driver.View{}, err
 	}
 	if !whole && nodes[i].Session == s.hex {
-		s.ownEntries.note(line, c, i)
+		s.ownEntries.note(queue, c, i)
 	}
 	return c.ahead(i), nil
 }
 
-// ahead is the view of the i-th in line; that of one who stands nowhere is
+// ahead is the view of the i-th in the queue; that of one who stands nowhere is
 // behind the last.
-func (c lineView) ahead(i int) driver.View {
+func (c queueView) ahead(i int) driver.View {
 	v := driver.View{Ahead: make([]driver.Place, i), Last: i >= len(c.nodes)-1}
 	for j, n := range c.nodes[:i] {
 		v.Ahead[j] = n.Place
@@ -56,20 +56,20 @@ func (c lineView) ahead(i int) driver.View {
 	return v
 }
 
-// children reads a line, in order. A line that is not there is empty.
+// children reads a queue, in order. A queue that is not there is empty.
 //
 // Where sequence numbers have run out the tokens are the order, and they take
 // one read of each node. A node that went meanwhile may stand under another
-// name, so the line is listed again until each one is known.
-func (s *session) children(ctx context.Context, line driver.Line) (lineView, error) {
-	path := s.path(line)
+// name, so the queue is listed again until each one is known.
+func (s *session) children(ctx context.Context, queue driver.Queue) (queueView, error) {
+	path := s.path(queue)
 	known := make(map[string]driver.Token)
 	for {
 		names, err := freshly(ctx, s, path, func() ([]string, error) { return s.names(ctx, path) })
 		if err != nil {
-			return lineView{}, err
+			return queueView{}, err
 		}
-		c := s.parse(line, names)
+		c := s.parse(queue, names)
 		if s.layout != nil {
 			return c, nil // what is late there is an error: see ambiguousFor
 		}
@@ -87,7 +87,7 @@ func (s *session) children(ctx context.Context, line driver.Line) (lineView, err
 			return n.tokenOr(stat.Czxid), nil
 		})
 		if err != nil {
-			return lineView{}, err
+			return queueView{}, err
 		}
 		if all {
 			slices.SortFunc(c.nodes, func(a, b node) int { return cmp.Compare(known[a.Key], known[b.Key]) })
@@ -96,11 +96,11 @@ func (s *session) children(ctx context.Context, line driver.Line) (lineView, err
 	}
 }
 
-// names reads the names of the children of a line as this connection's server
-// knows them. A watch on the line that has not fired shows them without a
+// names reads the names of the children of a queue as this connection's server
+// knows them. A watch on the queue that has not fired shows them without a
 // request.
 func (s *session) names(ctx context.Context, path string) ([]string, error) {
-	if w, err := s.standing(ctx, watchKey{onLine, path}); w != nil || err != nil {
+	if w, err := s.standing(ctx, watchKey{onQueue, path}); w != nil || err != nil {
 		return w.names(), err
 	}
 	names, err := call(ctx, s, func() ([]string, error) {
@@ -113,24 +113,24 @@ func (s *session) names(ctx context.Context, path string) ([]string, error) {
 	return names, err
 }
 
-// mine lists a line, and those of its nodes that are this session's of one
+// mine lists a queue, and those of its nodes that are this session's of one
 // contender. It waits until the given joins have landed, and it misses none of
 // their nodes: see Forget for the reasons. Strays are nothing to it; clean-up
 // must work in spite of them.
-func (s *session) mine(ctx context.Context, line driver.Line, id string, joins []*flight) (mine []node, all lineView, err error) {
+func (s *session) mine(ctx context.Context, queue driver.Queue, id string, joins []*flight) (mine []node, all queueView, err error) {
 	for _, f := range joins {
 		select {
 		case <-f.landed:
 		case <-ctx.Done():
-			return nil, lineView{}, context.Cause(ctx)
+			return nil, queueView{}, context.Cause(ctx)
 		case <-s.over:
-			return nil, lineView{}, s.reason()
+			return nil, queueView{}, s.reason()
 		}
 	}
-	if err := s.sync(ctx, s.path(line)); err != nil {
-		return nil, lineView{}, err
+	if err := s.sync(ctx, s.path(queue)); err != nil {
+		return nil, queueView{}, err
 	}
-	all, err = s.children(ctx, line)
+	all, err = s.children(ctx, queue)
 	for _, n := range all.nodes {
 		if n.ID == id && n.Session == s.hex {
 			mine = append(mine, n)
@@ -141,21 +141,21 @@ func (s *session) mine(ctx context.Context, line driver.Line, id string, joins [
 
 // find looks for the node that one of the earlier joins of this contender may
 // have made.
-func (s *session) find(ctx context.Context, line driver.Line, id string, earlier []*flight) (j driver.Joined, found bool, err error) {
+func (s *session) find(ctx context.Context, queue driver.Queue, id string, earlier []*flight) (j driver.Joined, found bool, err error) {
 	for {
-		mine, all, err := s.mine(ctx, line, id, earlier)
+		mine, all, err := s.mine(ctx, queue, id, earlier)
 		if err != nil || len(mine) == 0 {
 			return driver.Joined{}, false, err
 		}
 		n := mine[0]
 		if all.hasSuccessor(n) {
-			s.ownEntries.keep(line, id, ownEntry{key: n.Key, successor: n.successor()})
+			s.ownEntries.keep(queue, id, ownEntry{key: n.Key, successor: n.successor()})
 		}
 		j := driver.Joined{Place: n.Place, Token: n.token, First: all.nodes[0].Key == n.Key && len(all.strays) == 0}
 		if n.turn > 0 {
 			return j, true, nil
 		}
-		stat, err := s.stat(ctx, s.below(line, n.Key))
+		stat, err := s.stat(ctx, s.below(queue, n.Key))
 		switch {
 		case err == nil:
 			j.Token = driver.Token(stat.Czxid)
@@ -173,10 +173,10 @@ func (s *session) find(ctx context.Context, line driver.Line, id string, earlier
 // An entry that is not there any more may have left, or stand in its place
 // under another name: to read on with the next would then leave out somebody
 // who never left. So the names are listed again, and what was read already is
-// not read again, until there is an entry for each. The result is the line as
+// not read again, until there is an entry for each. The result is the queue as
 // it was at the last listing.
-func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
-	if err := s.checkLine(line); err != nil {
+func (s *session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+	if err := s.checkQueue(queue); err != nil {
 		return nil, err
 	}
 	if limit < 0 {
@@ -184,9 +184,9 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 	}
 	known := make(map[string]driver.Entry)
 	for {
-		c, err := s.children(ctx, line)
+		c, err := s.children(ctx, queue)
 		if err == nil {
-			err = s.ambiguous(line, c)
+			err = s.ambiguous(queue, c)
 		}
 		if err != nil {
 			return nil, err
@@ -196,7 +196,7 @@ func (s *session) List(ctx context.Context, line driver.Line, limit int) ([]driv
 			nodes = nodes[:min(limit, len(nodes))]
 		}
 		all, err := gather(ctx, s, nodes, known, func(n node) (driver.Entry, error) {
-			value, stat, err := s.conn.Get(s.below(line, n.Key))
+			value, stat, err := s.conn.Get(s.below(queue, n.Key))
 			if err != nil {
 				return driver.Entry{}, err
 			}

@@ -38,8 +38,8 @@ type watchKind int8
 
 const (
 	onPlace     watchKind = iota // a node: its leaving
-	onLine                       // a line: its children
-	onHead                       // a line: the leaving of its first node, and what is written to that
+	onQueue                      // a queue: its children
+	onHead                       // a queue: the leaving of its first node, and what is written to that
 	onRecord                     // a record: what is written to it
 	onAbsence                    // a node that is not there: its coming
 	onSuccessor                  // a successor node: its leaving, and what is written to it
@@ -119,7 +119,7 @@ func (w *watch) spent() bool {
 	}
 }
 
-// names are those that a watch on a line has seen.
+// names are those that a watch on a queue has seen.
 func (w *watch) names() []string {
 	if w == nil {
 		return nil
@@ -151,7 +151,7 @@ func (w *watches) lapse() []notice {
 	var notices []notice
 	for key, old := range w.m {
 		n := notice{old.node, zk.EventNodeDataChanged}
-		if key.kind == onLine || key.kind == onPlace {
+		if key.kind == onQueue || key.kind == onPlace {
 			n.kind = zk.EventNodeChildrenChanged
 		}
 		notices = append(notices, n)
@@ -228,7 +228,7 @@ func (s *session) isSet(ctx context.Context, w *watch) error {
 func (w *watch) request(conn *zk.Conn) (err error) {
 	var stat *zk.Stat
 	switch w.key.kind {
-	case onLine:
+	case onQueue:
 		w.seen.names, _, w.fired, err = conn.ChildrenW(w.node)
 		return err
 	case onAbsence:
@@ -248,29 +248,29 @@ func (w *watch) request(conn *zk.Conn) (err error) {
 }
 
 // Watch waits for the first of the places to go: one place with a watch on its
-// node, several with one on the line. The caller's own goroutine waits.
+// node, several with one on the queue. The caller's own goroutine waits.
 //
 // For one, which is what nearly all wait for, the comings and goings of others
 // are not even sent. A watch on each of several would be a request and a watch
-// at the service for each; the one on the line is told of everybody who comes
-// and goes, and then lists the line again, but those who wait for several are
+// at the service for each; the one on the queue is told of everybody who comes
+// and goes, and then lists the queue again, but those who wait for several are
 // few.
 //
 // A lost connection does not end the wait. It goes on with the next connection,
 // or ends with ctx or the session.
-func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.Place) error {
-	if err := s.checkLine(line); err != nil {
+func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	if err := s.checkQueue(queue); err != nil {
 		return err
 	}
 	if len(places) == 0 {
-		return invalid("watch on no place in line %q", line)
+		return invalid("watch on no place in the queue %q", queue)
 	}
 	for _, p := range places {
-		if err := checkKey(line, p); err != nil {
+		if err := checkKey(queue, p); err != nil {
 			return err
 		}
 	}
-	if path := s.path(line); len(places) > 1 {
+	if path := s.path(queue); len(places) > 1 {
 		all := make(map[string]struct{}, len(places))
 		for _, p := range places {
 			all[p.Key] = struct{}{}
@@ -279,7 +279,7 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 			return freshly(ctx, s, path, func() (*watch, error) { return s.lookForAll(ctx, path, all) })
 		})
 	}
-	node := s.below(line, places[0].Key)
+	node := s.below(queue, places[0].Key)
 	return s.wait(ctx, func(told zk.Event) (*watch, error) {
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
@@ -297,16 +297,16 @@ func (s *session) Watch(ctx context.Context, line driver.Line, places ...driver.
 	})
 }
 
-// lookForAll returns a watch on the line while all of some places, by their
+// lookForAll returns a watch on the queue while all of some places, by their
 // keys, are in it, and nothing when one is not.
 //
-// A watch that stands from before shows without a request who is in the line
+// A watch that stands from before shows without a request who is in the queue
 // and who is not.
 func (s *session) lookForAll(ctx context.Context, path string, places map[string]struct{}) (*watch, error) {
-	w, err := s.watch(ctx, watchKey{onLine, path}, path)
+	w, err := s.watch(ctx, watchKey{onQueue, path}, path)
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil // all are gone, and the line after them
+		return nil, nil // all are gone, and the queue after them
 	case err != nil || hasAll(w.seen.names, places):
 		return w, err
 	}
@@ -367,16 +367,16 @@ func (s *session) attend(ctx context.Context, w *watch, again <-chan struct{}) (
 	}
 }
 
-// WatchQueue lists the line by the request that sets a watch on it, again after
+// WatchQueue lists the queue by the request that sets a watch on it, again after
 // each event.
-func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]driver.Place) bool) error {
-	if err := s.checkLine(line); err != nil {
+func (s *session) WatchQueue(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
+	if err := s.checkQueue(queue); err != nil {
 		return err
 	}
 	var shown []driver.Place
 	first := true
 	return s.wait(ctx, func(zk.Event) (*watch, error) {
-		places, w, err := s.watchLine(ctx, line)
+		places, w, err := s.watchQueue(ctx, queue)
 		if err != nil || !first && slices.Equal(places, shown) {
 			return w, err
 		}
@@ -388,14 +388,14 @@ func (s *session) WatchQueue(ctx context.Context, line driver.Line, show func([]
 	})
 }
 
-// watchLine returns the places of a line, and the watch that fires when they
+// watchLine returns the places of a queue, and the watch that fires when they
 // change. Where the order takes more than a listing, the places may be newer
-// than the watch. If a line is made between the two requests that look for it,
+// than the watch. If a queue is made between the two requests that look for it,
 // a watch on its node is left over until that is deleted.
-func (s *session) watchLine(ctx context.Context, line driver.Line) ([]driver.Place, *watch, error) {
-	path := s.path(line)
+func (s *session) watchQueue(ctx context.Context, queue driver.Queue) ([]driver.Place, *watch, error) {
+	path := s.path(queue)
 	for {
-		w, err := freshly(ctx, s, path, func() (*watch, error) { return s.watch(ctx, watchKey{onLine, path}, path) })
+		w, err := freshly(ctx, s, path, func() (*watch, error) { return s.watch(ctx, watchKey{onQueue, path}, path) })
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			if w, err = s.watchAbsent(ctx, path); w != nil || err != nil {
@@ -405,11 +405,11 @@ func (s *session) watchLine(ctx context.Context, line driver.Line) ([]driver.Pla
 		case err != nil:
 			return nil, nil, err
 		}
-		c := s.parse(line, w.names())
+		c := s.parse(queue, w.names())
 		if slices.ContainsFunc(c.nodes, node.late) {
-			v, err := s.Ahead(ctx, line, driver.Place{})
+			v, err := s.Ahead(ctx, queue, driver.Place{})
 			return v.Ahead, w, err
 		}
-		return c.ahead(len(c.nodes)).Ahead, w, s.ambiguous(line, c)
+		return c.ahead(len(c.nodes)).Ahead, w, s.ambiguous(queue, c)
 	}
 }

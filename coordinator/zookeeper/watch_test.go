@@ -108,7 +108,7 @@ func TestWatchOfSeveralEndsWithTheFirstToLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Watch(soon(t, time.Second), "m/a", places[0], places[1]); err != nil {
-		t.Errorf("Watch in a line that is gone = %v", err)
+		t.Errorf("Watch in a queue that is gone = %v", err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 }
 
 // TestStandingWatchShowsTheLineWithoutARequest: until it fires, which it does before this session hears of anything later.
-func TestStandingWatchShowsTheLineWithoutARequest(t *testing.T) {
+func TestStandingWatchShowsTheQueueWithoutARequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
 	go func() { _ = s.Watch(t.Context(), "m/a", first, second) }()

@@ -30,7 +30,7 @@ type socket struct {
 }
 
 // maxMessage bounds what is allocated on the word of whoever is at the other
-// end. The listing of a line with a hundred thousand contenders has 10 MiB.
+// end. The listing of a queue with a hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, l *link, by time.Time) *socket {

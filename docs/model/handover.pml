@@ -2,7 +2,7 @@
  * The hand-over without a look: who joins is told who joined last, follows that one, and is admitted without another
  * request when it leaves by a pass. Mutex, read-write lock and election, on either service. See README.md.
  *
- * The service is a line with its whole past, as in line.pml, which has what becomes of requests, watches and sessions
+ * The service is a queue with its whole past, as in the queue.pml, which has what becomes of requests, watches and sessions
  * in general; here a join is answered or, at most, its answer lost. Entry k was made at cr[k], converted at cv[k] and went at dl[k];
  * its mark was made at mp[k] and went at md[k]. Zero means not yet. The tail is the entry that joined last, while there is one.
  *
@@ -24,13 +24,13 @@
  *
  * And what must not be left out or done otherwise; each of these is refuted:
  *   -DPASSANY      whoever gives up waiting leaves by a pass
- *   -DPASSREADER   a reader that was passed to takes itself for the first in line, and leaves by a pass
+ *   -DPASSREADER   a reader that was passed to takes itself for the first in the queue, and leaves by a pass
  *   -DNOSWAP       contender 2 joins without swapping the tail: a contender of another client, or of a Baton without tails
  *   -DNOEMPTY      who finds no tail is first
  *   -DTAILBYNAME   the tail tells a name, and not which entry of that name
  *   -DTAILKEPT     whoever leaves does not care for the tail
  *   -DMARKBYNAME   a mark counts whatever life of that name it is of
- *   -DLINEMARK     a mark counts whoever left it in this line
+ *   -DQUEUEMARK     a mark counts whoever left it in this line
  *   -DTRUSTGONE    whoever leaves has passed
  *   -DNOLOOK       a watch from now on, and no look once it is there
  *   -DNOOWNWATCH   a follower does not watch its own entry
@@ -121,7 +121,7 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #define STANDS(k) (cr[k] != 0 && dl[k] == 0)
 #define THERE(k, R) (cr[k] != 0 && cr[k] <= (R) && (dl[k] == 0 || dl[k] > (R)))
 #define EXCLUDES(k, R) (!READER(k) && (cv[k] == 0 || cv[k] > (R)))
-#define LEFT(k, writer) ((writer) && cv[k] != 0 -> cv[k] : dl[k]) /* when a place left the line; 0: not yet */
+#define LEFT(k, writer) ((writer) && cv[k] != 0 -> cv[k] : dl[k]) /* when a place left the queue; 0: not yet */
 #define MARK(k) (mp[k] != 0 && md[k] == 0)
 #define MARKED(k, R) (mp[k] != 0 && mp[k] <= (R) && (md[k] == 0 || md[k] > (R)))
 #ifdef ZK
@@ -142,7 +142,7 @@ bool two_hold, out_of_order, entry_gone, removed_wins, not_removed, left_behind;
 #define ANYMARK (false EACH(ISMARK))
 
 /* Whether the mark of k tells whoever follows p that it has passed. */
-#ifdef LINEMARK
+#ifdef QUEUEMARK
 #define TELLS(k) true
 #else
 #ifdef MARKBYNAME
@@ -282,7 +282,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 		od;
 		j = 0;
 		if
-		:: successor[i] = 1; swapped = 1 /* in a line that is busy */
+		:: successor[i] = 1; swapped = 1 /* in a queue that is busy */
 		:: true
 		fi;
 		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
@@ -417,7 +417,7 @@ waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, engine.Session.Foll
 		marked(W);
 #else
 		passed = (mp[p] == W); /* in one message */
-#ifdef LINEMARK
+#ifdef QUEUEMARK
 		marked(W);
 #endif
 #endif
@@ -453,7 +453,7 @@ told: /* go: engine.Session.Follow, recipes.attempt.wait */
 		W = 0
 	};
 
-admit: /* go: recipes.Line.acquire, engine.Session.Check, recipes.attempt.hold */
+admit: /* go: recipes.Queue.acquire, engine.Session.Check, recipes.attempt.hold */
 	atomic {
 		if
 		:: dead[s] -> goto out
@@ -513,7 +513,7 @@ leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, 
 
 gone: /* go: engine.removed */
 	atomic {
-		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* whoever finds itself out of line was removed */
+		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
 		goto leave
 	};
 

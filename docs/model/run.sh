@@ -14,41 +14,41 @@ cd "$(dirname "$0")"
 # built; all others are the name of what must be found, as the models call it, or "stuck": somebody waits for ever.
 runs() {
 	cat <<-'RUNS'
-		default line      holds                  -DEXPIRES=1 -DCANCELS=1
-		default line      holds                  -DEXPIRES=1 -DCANCELS=1 -DZK
-		default line      holds                  -DDROPS=1 -DCANCELS=1
-		default line      holds                  -DDROPS=1 -DCANCELS=1 -DZK
-		default line      holds                  -DDROPS=2 -DBREAKS=1
-		default line      holds                  -DDROPS=2 -DBREAKS=1 -DZK
-		default line      holds                  -DOPS=1 -DBREAKS=1
-		default line      holds                  -DOPS=1 -DCANCELS=1 -DZK
-		default line      holds                  -DSHARED -DDROPS=1
-		full    line      holds                  -DSHARED -DDROPS=1 -DCANCELS=1 -DZK
-		default line      holds                  -DTRY -DDROPS=1 -DCANCELS=1
-		default line      holds                  -DTRY -DDROPS=1 -DCANCELS=1 -DZK
-		full    line      holds                  -DRW -DCANCELS=1
-		default line      holds                  -DRW
-		default line      holds                  -DRW -DCANCELS=1 -DZK
-		full    line      holds                  -DRW -DDROPS=1 -DZK
-		default line      holds                  -DN=4
-		default line      holds                  -DN=4 -DEXPIRES=1 -DZK
-		default line      out_of_order           -DBELOW
-		default line      two_hold               -DBELOW -DEXCLUSION
-		default line      two_hold               -DNORECHECK -DCANCELS=1 -DEXCLUSION
-		default line      stuck                  -DNOLOOK
-		default line      stuck                  -DTRUSTSHOWN
-		default line      stuck                  -DTWOREQUESTS -DZK
-		default line      two_hold               -DSAMEKEY -DSHARED -DEXCLUSION
-		default line      two_hold               -DBYNAME -DOPS=1 -DEXCLUSION
-		default line      stuck                  -DNOFORGET -DCANCELS=1
-		default line      stuck                  -DNOEPOCH -DCANCELS=1
-		default line      second_entry           -DNOEPOCH -DDROPS=1
-		default line      stuck                  -DNOWAIT -DCANCELS=1 -DZK
-		default line      second_entry           -DNOWAIT -DDROPS=1 -DZK
-		default line      left_behind            -DNOWITHDRAW -DRW -DDROPS=1
-		default line      stuck                  -DNOABANDON -DCANCELS=1
-		default line      dead_wins              -DNOLASTLOOK -DEXPIRES=1
-		default line      two_hold               -DLATECLOCK -DEXPIRES=1 -DEXCLUSION
+		default queue     holds                  -DEXPIRES=1 -DCANCELS=1
+		default queue     holds                  -DEXPIRES=1 -DCANCELS=1 -DZK
+		default queue     holds                  -DDROPS=1 -DCANCELS=1
+		default queue     holds                  -DDROPS=1 -DCANCELS=1 -DZK
+		default queue     holds                  -DDROPS=2 -DBREAKS=1
+		default queue     holds                  -DDROPS=2 -DBREAKS=1 -DZK
+		default queue     holds                  -DOPS=1 -DBREAKS=1
+		default queue     holds                  -DOPS=1 -DCANCELS=1 -DZK
+		default queue     holds                  -DSHARED -DDROPS=1
+		full    queue     holds                  -DSHARED -DDROPS=1 -DCANCELS=1 -DZK
+		default queue     holds                  -DTRY -DDROPS=1 -DCANCELS=1
+		default queue     holds                  -DTRY -DDROPS=1 -DCANCELS=1 -DZK
+		full    queue     holds                  -DRW -DCANCELS=1
+		default queue     holds                  -DRW
+		default queue     holds                  -DRW -DCANCELS=1 -DZK
+		full    queue     holds                  -DRW -DDROPS=1 -DZK
+		default queue     holds                  -DN=4
+		default queue     holds                  -DN=4 -DEXPIRES=1 -DZK
+		default queue     out_of_order           -DBELOW
+		default queue     two_hold               -DBELOW -DEXCLUSION
+		default queue     two_hold               -DNORECHECK -DCANCELS=1 -DEXCLUSION
+		default queue     stuck                  -DNOLOOK
+		default queue     stuck                  -DTRUSTSHOWN
+		default queue     stuck                  -DTWOREQUESTS -DZK
+		default queue     two_hold               -DSAMEKEY -DSHARED -DEXCLUSION
+		default queue     two_hold               -DBYNAME -DOPS=1 -DEXCLUSION
+		default queue     stuck                  -DNOFORGET -DCANCELS=1
+		default queue     stuck                  -DNOEPOCH -DCANCELS=1
+		default queue     second_entry           -DNOEPOCH -DDROPS=1
+		default queue     stuck                  -DNOWAIT -DCANCELS=1 -DZK
+		default queue     second_entry           -DNOWAIT -DDROPS=1 -DZK
+		default queue     left_behind            -DNOWITHDRAW -DRW -DDROPS=1
+		default queue     stuck                  -DNOABANDON -DCANCELS=1
+		default queue     dead_wins              -DNOLASTLOOK -DEXPIRES=1
+		default queue     two_hold               -DLATECLOCK -DEXPIRES=1 -DEXCLUSION
 		default handover  holds                  -DEXPIRES=1 -DCANCELS=1
 		default handover  holds                  -DCANCELS=1 -DZK
 		default handover  holds                  -DDROPS=1 -DSWEEPS=1 -DBREAKS=1
@@ -69,7 +69,7 @@ runs() {
 		default handover  stuck                  -DTAILBYNAME -DN=4 -DREUSE=1 -DCANCELS=1
 		default handover  left_behind            -DTAILKEPT
 		default handover  two_hold               -DMARKBYNAME -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DEXCLUSION
-		default handover  two_hold               -DLINEMARK -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DEXCLUSION
+		default handover  two_hold               -DQUEUEMARK -DN=4 -DREUSE=0 -DDROPS=1 -DCANCELS=1 -DEXCLUSION
 		default handover  two_hold               -DTRUSTGONE -DCANCELS=1 -DEXCLUSION
 		default handover  stuck                  -DNOLOOK
 		default handover  removed_wins           -DNOOWNWATCH -DOPS=1
@@ -108,16 +108,16 @@ runs() {
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DSLOW
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DSTALLS=2
 		default deadline  given_away_too_soon    -DZK -DDEATHS=1 -DTWOTICKS
-		full    line      holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1
-		full    line      holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1 -DZK
-		full    line      holds                  -DOPS=1 -DDROPS=1 -DCANCELS=1
-		full    line      holds                  -DSHARED -DDROPS=1 -DCANCELS=1
-		full    line      holds                  -DSHARED -DEXPIRES=1 -DDROPS=1
-		full    line      holds                  -DRW -DEXPIRES=1
-		full    line      holds                  -DRW -DDROPS=1
-		full    line      holds                  -DRW -DEXPIRES=1 -DCANCELS=1 -DZK
-		full    line      holds                  -DN=4 -DEXPIRES=1
-		full    line      holds                  -DN=4 -DEXPIRES=1 -DCANCELS=1 -DZK
+		full    queue     holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1
+		full    queue     holds                  -DEXPIRES=1 -DDROPS=1 -DCANCELS=1 -DZK
+		full    queue     holds                  -DOPS=1 -DDROPS=1 -DCANCELS=1
+		full    queue     holds                  -DSHARED -DDROPS=1 -DCANCELS=1
+		full    queue     holds                  -DSHARED -DEXPIRES=1 -DDROPS=1
+		full    queue     holds                  -DRW -DEXPIRES=1
+		full    queue     holds                  -DRW -DDROPS=1
+		full    queue     holds                  -DRW -DEXPIRES=1 -DCANCELS=1 -DZK
+		full    queue     holds                  -DN=4 -DEXPIRES=1
+		full    queue     holds                  -DN=4 -DEXPIRES=1 -DCANCELS=1 -DZK
 		full    handover  holds                  -DEXPIRES=1 -DCANCELS=1 -DZK
 		full    handover  holds                  -DRW -DEXPIRES=1
 		full    handover  holds                  -DRW -DOPS=1

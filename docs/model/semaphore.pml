@@ -1,11 +1,11 @@
 /*
- * The semaphore as it is built: permits of several sizes, a limit in the line's record that is raised and lowered, entries that
+ * The semaphore as it is built: permits of several sizes, a limit in the queue's record that is raised and lowered, entries that
  * are converted when their contenders are admitted, partial releases, views of any age that is allowed. See README.md.
  *
- * The service is a line with its whole past, as in line.pml. Contenders join in the order of their numbers. Entry k
+ * The service is a queue with its whole past, as in the queue.pml. Contenders join in the order of their numbers. Entry k
  * asks from cr[k] on, by the record of version jv[k]; says that it holds n1[k] from c1[k] on, and one less
  * from c2[k] on; and went at dl[k]. That a watch tells of every leaving after the view that it comes from, and what becomes of lost
- * requests and sessions, is line.pml's matter: here a contender may just leave at any moment.
+ * requests and sessions, is queue.pml's matter: here a contender may just leave at any moment.
  *
  *   -DN=3 -DA0=1 -DA1=1 -DA2=1   contenders, and for how many permits each asks
  *   -DLIMIT=1 -DMOST=3           the limit, and the highest that it may be changed to
@@ -87,7 +87,7 @@ bool old_limit, overtaken, over_limit, sleeps_though_it_fits, left_behind;
 #define HELD(k, R) (c1[k] != 0 && c1[k] <= (R))
 #define NUMBER(k, R) (c2[k] != 0 && c2[k] <= (R) -> n1[k] - 1 : (HELD(k, R) -> n1[k] : ASK(k)))
 
-/* change is when the place that a view showed at R of entry k left the line, 0 if it is there yet. */
+/* change is when the place that a view showed at R of entry k left the queue, 0 if it is there yet. */
 #define CHANGE(k, R) (c1[k] > (R) -> c1[k] : (c2[k] > (R) -> c2[k] : (dl[k] > (R) -> dl[k] : 0)))
 
 #define NONE 255
@@ -405,7 +405,7 @@ hold: /* go: recipes.grant.convert, recipes.grant.become, recipes.grant.settled,
 leave: /* go: recipes.Hold.Release, recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon */
 	atomic { holds[i] = 0; sleeps[i] = 0; rev++; dl[i] = rev };
 
-out: /* go: recipes.Line.acquire */
+out: /* go: recipes.Queue.acquire */
 	atomic {
 		mine = 0; since = 0; seen = 0; floor = 0; watches = 0; slept = 0; again = 0; last = 0; admitted = 0; record = 0; mark = 0;
 		part = 0; parted = 0; late = 0; watched = 0; R = 0; v = 0; j = 0;

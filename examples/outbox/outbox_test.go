@@ -195,18 +195,18 @@ func TestSmallTroubleCostsNothing(t *testing.T) {
 
 // TestForeignEntryIsWaitedFor: another program has the name.
 func TestForeignEntryIsWaitedFor(t *testing.T) {
-	line, err := engine.LineOf("election", "outbox")
+	queue, err := engine.QueueOf("election", "outbox")
 	if err != nil {
 		t.Fatal(err)
 	}
 	play(t, 0, func(f *fleet) {
-		foreign := f.svc.AddForeign(line)
+		foreign := f.svc.AddForeign(queue)
 		f.start(0)
 		time.Sleep(time.Minute)
 		if all := f.all(); len(all) != 0 {
 			f.Errorf("sent beside it: %v", all)
 		}
-		if !f.svc.Remove(line, foreign.Key) {
+		if !f.svc.Remove(queue, foreign.Key) {
 			f.Error("not removed")
 		}
 		time.Sleep(2 * every)

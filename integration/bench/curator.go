@@ -90,13 +90,13 @@ func (c *curators) close() {
 	}
 }
 
-// tell writes a line.
+// tell writes a queue.
 func (c *curators) tell(format string, args ...any) error {
 	_, err := fmt.Fprintf(c.in, format+"\n", args...)
 	return err
 }
 
-// hear reads a line.
+// hear reads a queue.
 func (c *curators) hear() (word, rest string, err error) {
 	line, err := c.out.ReadString('\n')
 	if err != nil {

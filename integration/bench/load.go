@@ -48,7 +48,7 @@ type play struct {
 	warm  int    // how many turns go before those that are measured; not for many names
 	turns int    // how many to measure
 	rec   *recorder
-	// settled waits until so many more waiters than before are in line and watch: see field.settle.
+	// settled waits until so many more waiters than before are in the queue and watch: see field.settle.
 	settled func(ctx context.Context, waiters int) error
 }
 
@@ -56,7 +56,7 @@ type play struct {
 type times struct {
 	elapsed time.Duration
 	turns   int
-	// each is the time of each turn: from grant to grant where there is one line, else from before the taking to after the
+	// each is the time of each turn: from grant to grant where there is one queue, else from before the taking to after the
 	// giving back.
 	each []time.Duration
 }
@@ -204,17 +204,17 @@ func (c crowd) begin(ctx context.Context, p *play) (all []contender, g *group, b
 	return all, g, bound, nil
 }
 
-// line is the order of grants of one name.
-type line struct {
+// queue is the order of grants of one name.
+type queue struct {
 	count  atomic.Int64
 	stamps []time.Time
 }
 
-func newLine(n int) *line { return &line{stamps: make([]time.Time, n)} }
+func newQueue(n int) *queue { return &queue{stamps: make([]time.Time, n)} }
 
 // turn writes down that it was granted, and returns the number of the grant. One after the other has the turn, and whoever
 // comes late finds no more room.
-func (l *line) turn() int {
+func (l *queue) turn() int {
 	k := int(l.count.Add(1) - 1)
 	if k < len(l.stamps) {
 		l.stamps[k] = time.Now()
@@ -223,7 +223,7 @@ func (l *line) turn() int {
 }
 
 // times are those from one grant to a later one.
-func (l *line) times(from, to int) times {
+func (l *queue) times(from, to int) times {
 	t := times{turns: to - from, elapsed: l.stamps[to].Sub(l.stamps[from])}
 	for k := from; k < to; k++ {
 		t.each = append(t.each, l.stamps[k+1].Sub(l.stamps[k]))
@@ -232,24 +232,24 @@ func (l *line) times(from, to int) times {
 }
 
 // warmTurns go before those that are measured, so that sessions are open, caches are warm, and each contender has had its turn: those that
-// form a line do not know yet that it will be one, and some ask for more than once they do.
+// form a queue do not know yet that it will be one, and some ask for more than once they do.
 func (l load) warmTurns() int { return max(15, l.contenders) }
 
-// course is a play of turns: a line with a part of it that is measured.
+// course is a play of turns: a queue with a part of it that is measured.
 type course struct {
-	*line
+	*queue
 	from, to int
 	rec      *recorder
 	over     atomic.Bool
 }
 
 func newCourse(p *play) *course {
-	return &course{line: newLine(p.warm + p.turns + 1), from: p.warm, to: p.warm + p.turns, rec: p.rec}
+	return &course{queue: newQueue(p.warm + p.turns + 1), from: p.warm, to: p.warm + p.turns, rec: p.rec}
 }
 
 // turn is called by whoever holds, and tells whether that was the last one that is measured.
 func (c *course) turn() (last bool) {
-	switch k := c.line.turn(); k {
+	switch k := c.queue.turn(); k {
 	case c.from:
 		c.rec.begin()
 		c.stamps[k] = time.Now()
@@ -268,7 +268,7 @@ func (c crowd) turns(ctx context.Context, p *play) (times, error) {
 		return times{}, err
 	}
 	course := newCourse(p)
-	// Whoever is granted when it is over gives back and stays away, so that the line drains.
+	// Whoever is granted when it is over gives back and stays away, so that the queue drains.
 	rounds := func(one contender) error {
 		for {
 			if err := one.take(ctx); err != nil {

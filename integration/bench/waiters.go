@@ -56,7 +56,7 @@ func (w *WaitersResult) grown(from, to memory) {
 	w.Goroutines = (to.goroutines - from.goroutines) / n
 }
 
-// waiters measures waiters of Baton's mutex on one session, whose line is then drained.
+// waiters measures waiters of Baton's mutex on one session, whose queue is then drained.
 func (f *field) waiters(ctx context.Context, n int) (WaitersResult, error) {
 	w := WaitersResult{Name: "waiters/" + f.contest.place, Place: f.contest.place, Subject: "Baton mutex", Role: Baton, Waiters: n}
 	opened, err := openBaton(ctx, f.access(), load{contenders: 2}, batonMutex)
@@ -75,7 +75,7 @@ func (f *field) waiters(ctx context.Context, n int) (WaitersResult, error) {
 		return w, err
 	}
 	from := remember()
-	q, began := newQueue(clients[1], name, n), time.Now()
+	q, began := newWaiters(clients[1], name, n), time.Now()
 	q.start(ctx)
 	if err := f.settle(ctx, watches+n); err != nil {
 		return w, err
@@ -101,8 +101,8 @@ func lockOf(ctx context.Context, c *coordinator.Client, name string) (*mutex.Loc
 	return m.Lock(ctx)
 }
 
-// queue is many goroutines that lock once.
-type queue struct {
+// waiters is many goroutines that lock once.
+type waiters struct {
 	client *coordinator.Client
 	name   string
 	tokens []coordinator.Token // in the order of the grants
@@ -111,11 +111,11 @@ type queue struct {
 	all    sync.WaitGroup
 }
 
-func newQueue(c *coordinator.Client, name string, n int) *queue {
-	return &queue{client: c, name: name, tokens: make([]coordinator.Token, n), failed: make(chan error, 1)}
+func newWaiters(c *coordinator.Client, name string, n int) *waiters {
+	return &waiters{client: c, name: name, tokens: make([]coordinator.Token, n), failed: make(chan error, 1)}
 }
 
-func (q *queue) start(ctx context.Context) {
+func (q *waiters) start(ctx context.Context) {
 	for range q.tokens {
 		q.all.Go(func() {
 			if err := q.once(ctx); err != nil {
@@ -128,7 +128,7 @@ func (q *queue) start(ctx context.Context) {
 	}
 }
 
-func (q *queue) once(ctx context.Context) error {
+func (q *waiters) once(ctx context.Context) error {
 	l, err := lockOf(ctx, q.client, q.name)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (q *queue) once(ctx context.Context) error {
 	return l.Unlock(ctx)
 }
 
-func (q *queue) wait(ctx context.Context) error {
+func (q *waiters) wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { q.all.Wait(); close(done) }()
 	select {
@@ -153,7 +153,7 @@ func (q *queue) wait(ctx context.Context) error {
 	}
 }
 
-func (q *queue) inOrder() bool {
+func (q *waiters) inOrder() bool {
 	for i := 1; i < len(q.tokens); i++ {
 		if q.tokens[i] <= q.tokens[i-1] {
 			return false

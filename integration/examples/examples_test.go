@@ -87,17 +87,17 @@ func TestRunThatCrashedIsRunAgain(t *testing.T) {
 	each(t, func(t *testing.T, url string) {
 		args := []string{"-url=" + url + "?ttl=4s", "-dir=" + t.TempDir(), "-every=24h", "-for=1m", "-work"}
 		first := start(t, exec.Command(program, append(args, "1m")...))
-		run := first.awaitLine(t, `(runs nightly of .*) \(token`)
+		run := first.awaitQueue(t, `(runs nightly of .*) \(token`)
 		second := start(t, exec.Command(program, append(args, "10ms")...))
 		first.Kill()
-		if again := second.awaitLine(t, `(runs nightly of .*) \(token`); again != run {
+		if again := second.awaitQueue(t, `(runs nightly of .*) \(token`); again != run {
 			t.Errorf("after %q: %q", run, again)
 		}
-		second.awaitLine(t, `(has run) nightly`)
+		second.awaitQueue(t, `(has run) nightly`)
 		if err := second.Interrupt(); err != nil {
 			t.Fatal(err)
 		}
-		if line := second.awaitLine(t, `\d periods; the job was (begun 2 times and done 1) times`); line == "" || second.Wait() != nil {
+		if line := second.awaitQueue(t, `\d periods; the job was (begun 2 times and done 1) times`); line == "" || second.Wait() != nil {
 			t.Error(line, second.Wait())
 		}
 	})

@@ -41,7 +41,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 }
 
 // awaitLine waits until the process has printed what fits a pattern, and returns what its first group found.
-func (p *process) awaitLine(t *testing.T, pattern string) string {
+func (p *process) awaitQueue(t *testing.T, pattern string) string {
 	t.Helper()
 	expr := regexp.MustCompile(pattern)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

@@ -51,7 +51,7 @@ func refusedBy(t *testing.T, err error, name string) {
 	}
 }
 
-// TestStrayChildrenAreNamed: what is no contender of the layout makes a line ambiguous. Nobody is admitted, or waits for ever, because of
+// TestStrayChildrenAreNamed: what is no contender of the layout makes a queue ambiguous. Nobody is admitted, or waits for ever, because of
 // it: it is reported, to those who come and to those who wait already.
 func TestStrayChildrenAreNamed(t *testing.T) {
 	s := newZKSite(t)
@@ -103,7 +103,7 @@ func awaitContenders(t *testing.T, m *mutex.Mutex, want int) {
 			return
 		}
 	}
-	t.Fatalf("%d in line, want %d", n, want)
+	t.Fatalf("%d in the queue, want %d", n, want)
 }
 
 // TestRecipesOfOnePathAreToldApart: a mutex, a read-write lock and a latch of one path do not exclude each other with

@@ -231,7 +231,7 @@ func startEtcdctl(t *testing.T, program string, args ...string) ctl {
 	return c
 }
 
-// line waits for a line of output.
+// queue waits for a line of output.
 func (c ctl) line(t *testing.T) string {
 	t.Helper()
 	select {

@@ -1,4 +1,4 @@
-// Package interop_test has Baton stand in lines with other clients: each with a process of its own, on real servers.
+// Package interop_test has Baton stand in queues with other clients: each with a process of its own, on real servers.
 //
 // A pair of parties, Baton and another, contends for one name. Whoever has it reads a number from a file, waits, and
 // writes the number that comes next; and notes in a journal what the service says of its turn. If two had it at once the file
@@ -143,7 +143,7 @@ func (g ground) play(path string, writes int, laps ...lap) (journal []note) {
 	return g.check(writes)
 }
 
-// note is a line of the journal.
+// note is a queue of the journal.
 type note struct {
 	kind, who string // kind is w or r
 	order     string

@@ -51,7 +51,7 @@ func TestWaitersOfOneSessionOutliveTheTTL(t *testing.T) {
 	}
 }
 
-// TestLeasesAreGivenBack when a session has fewer contenders in a line.
+// TestLeasesAreGivenBack when a session has fewer contenders in a queue.
 func TestLeasesAreGivenBack(t *testing.T) {
 	s := newEtcdSite(t)
 	ec, ctx := s.client(t), bounded(t)

@@ -29,16 +29,16 @@ type causalSession struct{ coordinatortest.Full }
 // Capabilities are the session's, with what is replaced.
 func (s causalSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
-func (s causalSession) Join(ctx context.Context, l driver.Line, c driver.Contender) (driver.Joined, error) {
+func (s causalSession) Join(ctx context.Context, l driver.Queue, c driver.Contender) (driver.Joined, error) {
 	j, err := s.Full.Join(ctx, l, c)
 	return j, causeOf(ctx, err)
 }
 
-func (s causalSession) Leave(ctx context.Context, l driver.Line, p driver.Place) error {
+func (s causalSession) Leave(ctx context.Context, l driver.Queue, p driver.Place) error {
 	return causeOf(ctx, s.Full.Leave(ctx, l, p))
 }
 
-func (s causalSession) Watch(ctx context.Context, l driver.Line, p ...driver.Place) error {
+func (s causalSession) Watch(ctx context.Context, l driver.Queue, p ...driver.Place) error {
 	return causeOf(ctx, s.Full.Watch(ctx, l, p...))
 }
 
@@ -88,23 +88,23 @@ func TestCauseOfTheCallersContextIsNotTheServicesWord(t *testing.T) {
 	caused(t, func(w world, cause error) {
 		s := w.session()
 		w.link.Delay(500*time.Millisecond, 500*time.Millisecond)
-		_, err := s.Join(endsIn(w, 700*time.Millisecond, cause), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		_, err := s.Join(endsIn(w, 700*time.Millisecond, cause), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err == nil || !engine.MayHaveApplied(err) {
 			w.Errorf("%v: Join = %v", cause, err)
 		}
 		time.Sleep(5 * time.Second)
-		if left := w.svc.Snapshot(line); len(left) != 0 {
+		if left := w.svc.Snapshot(queue); len(left) != 0 {
 			w.Errorf("%v: a join that was cancelled with it left %v", cause, left)
 		}
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdee", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdee", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
-		if err := s.Leave(endsIn(w, 200*time.Millisecond, cause), line, j.Place); err == nil {
+		if err := s.Leave(endsIn(w, 200*time.Millisecond, cause), queue, j.Place); err == nil {
 			w.Error("Leave did not end with its context")
 		}
 		time.Sleep(5 * time.Second)
-		if left := w.svc.Snapshot(line); len(left) != 0 || s.Err() != nil {
+		if left := w.svc.Snapshot(queue); len(left) != 0 || s.Err() != nil {
 			w.Errorf("%v: a leave that was cancelled with it left %v; session %v", cause, left, s.Err())
 		}
 	})
@@ -113,11 +113,11 @@ func TestCauseOfTheCallersContextIsNotTheServicesWord(t *testing.T) {
 func TestWaitReturnsTheCauseItself(t *testing.T) {
 	caused(t, func(w world, cause error) {
 		s := w.session()
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
-		if err := s.Await(endsIn(w, time.Second, cause), line, j.Place); err != cause { //nolint:errorlint // itself
+		if err := s.Await(endsIn(w, time.Second, cause), queue, j.Place); err != cause { //nolint:errorlint // itself
 			w.Errorf("Await = %v, want %v itself", err, cause)
 		}
 		if s.Err() != nil {
@@ -141,7 +141,7 @@ func TestCancelledOpeningIsNotAClosedClient(t *testing.T) {
 func TestAnswerThatCameIsNotThrownAway(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		if _, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
+		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
 			w.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
@@ -152,7 +152,7 @@ func TestAnswerThatCameIsNotThrownAway(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		_, err := s.Join(ctx, line, driver.Contender{ID: "0123456789abcdee", Mode: "x", Alone: true})
+		_, err := s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdee", Mode: "x", Alone: true})
 		if !errors.Is(err, engine.ErrTaken) && !errors.Is(err, context.Canceled) {
 			w.Errorf("Join = %v", err)
 		}

@@ -17,15 +17,15 @@ import (
 
 // Abandon removes an entry of this session in the background, until that is done or the
 // session has ended.
-func (s *Session) Abandon(line driver.Line, own driver.Place) { s.abandon(line, own, true) }
+func (s *Session) Abandon(queue driver.Queue, own driver.Place) { s.abandon(queue, own, true) }
 
 // abandon is Abandon. certain: no earlier request to leave is without an
 // answer, which might be applied late.
-func (s *Session) abandon(line driver.Line, own driver.Place, certain bool) {
-	s.background("leave", line, func(ctx context.Context) error {
-		err := s.driver.Leave(ctx, line, own)
+func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
+	s.background("leave", queue, func(ctx context.Context) error {
+		err := s.driver.Leave(ctx, queue, own)
 		if err == nil || errors.Is(err, errGone) {
-			if s.settle(line, own.ID) && certain && err == nil {
+			if s.settle(queue, own.ID) && certain && err == nil {
 				s.retire(own.ID)
 			}
 			return nil
@@ -36,8 +36,8 @@ func (s *Session) abandon(line driver.Line, own driver.Place, certain bool) {
 }
 
 // forget undoes a Join whose outcome is not known.
-func (s *Session) forget(line driver.Line, id string) {
-	s.background("forget", line, func(ctx context.Context) error { return s.driver.Forget(ctx, line, id) })
+func (s *Session) forget(queue driver.Queue, id string) {
+	s.background("forget", queue, func(ctx context.Context) error { return s.driver.Forget(ctx, queue, id) })
 }
 
 // stray remembers a contender that joined at the second attempt or later. Its
@@ -68,10 +68,10 @@ func (s *Session) unstray(id string) bool {
 
 // settle forgets a contender that has left, or was removed, if it is a stray.
 // It reports whether it was none.
-func (s *Session) settle(line driver.Line, id string) bool {
+func (s *Session) settle(queue driver.Queue, id string) bool {
 	stray := s.unstray(id)
 	if stray {
-		s.forget(line, id)
+		s.forget(queue, id)
 	}
 	return !stray
 }
@@ -80,14 +80,14 @@ func (s *Session) settle(line driver.Line, id string) bool {
 // since two goroutines on one session are two contenders. It has 96 random
 // bits, by which it is nobody else's for ever, as the numbers of a semaphore's
 // permits want it; with again 64, by which it is nobody's who stands in the
-// line at the same time. (Every character of it is sent, written down and sent
+// queue at the same time. (Every character of it is sent, written down and sent
 // back by each lock.)
 //
 // With again it may be the ID of an earlier contender of this session, if the
 // driver wants [driver.Capabilities].ReuseIDs. A name that was used once costs
 // etcd something until its history is compacted: it stays in the index that is
-// walked to read a line, or to see that it is empty. With new names for all, a
-// line that is locked a thousand times a second would become slower by the
+// walked to read a queue, or to see that it is empty. With new names for all, a
+// queue that is locked a thousand times a second would become slower by the
 // minute. So there are as many as the session had contenders at once, and no
 // more.
 func (s *Session) NewID(again bool) string {
@@ -144,8 +144,8 @@ func (s *Session) doubt(id string) {
 // background runs a clean-up until it succeeds or the session ends. A refusal
 // does not end it: whoever took a permission away may give it back, and until
 // then the entry blocks the name.
-func (s *Session) background(op string, line driver.Line, f func(context.Context) error) {
-	e := event.Event{Session: s.ID(), Op: op, Line: line}
+func (s *Session) background(op string, queue driver.Queue, f func(context.Context) error) {
+	e := event.Event{Session: s.ID(), Op: op, Queue: queue}
 	tell := func(kind event.Kind, err error) {
 		e.Kind, e.Err = kind, err
 		s.client.Observe(e)
@@ -162,7 +162,7 @@ func (s *Session) background(op string, line driver.Line, f func(context.Context
 				return
 			case <-pause.C:
 			}
-			err := s.request(s.ctx, op, line, s.patience, func(ctx context.Context) error {
+			err := s.request(s.ctx, op, queue, s.patience, func(ctx context.Context) error {
 				if s.enter(ctx, s.cleaning) != nil {
 					return driver.Wrap(ErrUnavailable, errors.New("many others are being cleaned up"))
 				}
@@ -179,7 +179,7 @@ func (s *Session) background(op string, line driver.Line, f func(context.Context
 			tell(event.CleanupFailed, err)
 			if !warned {
 				s.client.log.Warn("baton: clean-up fails; until it succeeds the entry stays, at most as long as the session",
-					"op", op, "line", line, "session", s.ID(), "error", err)
+					"op", op, "queue", queue, "session", s.ID(), "error", err)
 				warned = true
 			}
 			pause.Reset(s.TTL() / RenewalsPerTTL)

@@ -6,7 +6,7 @@
 //	client.go            opens a session when one is needed, and closes it
 //	session.go           the session's life, its deadline and its renewal
 //	asleep.go            what happens when the machine was suspended
-//	line.go, entry.go    what recipes ask of a session: join, wait, leave, convert
+//	queue.go, entry.go    what recipes ask of a session: join, wait, leave, convert
 //	fallback.go          what stands in for a capability that a driver lacks
 //	queuewatch.go        one watch of a queue for all of a session's waiters
 //	request.go           one request: its attempts, its bounds, its error

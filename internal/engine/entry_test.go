@@ -15,7 +15,7 @@ var contender = driver.Contender{ID: "0123456789abcdef", Mode: "x"}
 
 func (w world) join(s *engine.Session) driver.Joined {
 	w.Helper()
-	j, err := s.Join(w.Context(), line, contender)
+	j, err := s.Join(w.Context(), queue, contender)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -30,22 +30,22 @@ type change struct {
 
 var (
 	converts = change{memory.OpConvert, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
-		_, err := s.Convert(ctx, line, j, "y", []byte("new"))
+		_, err := s.Convert(ctx, queue, j, "y", []byte("new"))
 		return err
 	}}
 	writes = change{memory.OpWrite, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
-		return s.Write(ctx, line, j.Place, []byte("new"))
+		return s.Write(ctx, queue, j.Place, []byte("new"))
 	}}
 	withdraws = change{memory.OpForget, func(ctx context.Context, s *engine.Session, j driver.Joined) error {
-		return s.Withdraw(ctx, line, j.Place.ID)
+		return s.Withdraw(ctx, queue, j.Place.ID)
 	}}
 	records = change{memory.OpSetRecord, func(ctx context.Context, s *engine.Session, _ driver.Joined) error {
-		_, err := s.SetRecord(ctx, line, []byte("new"), 0)
+		_, err := s.SetRecord(ctx, queue, []byte("new"), 0)
 		return err
 	}}
 )
 
-// changed runs a test of each call, with a contender in line and a fate for the call's requests, by number.
+// changed runs a test of each call, with a contender in the queue and a fate for the call's requests, by number.
 func changed(t *testing.T, calls []change, fate func(w world, n int) memory.Fate, f func(w world, s *engine.Session, call func(context.Context) error)) {
 	t.Helper()
 	for _, c := range calls {
@@ -70,7 +70,7 @@ func changed(t *testing.T, calls []change, fate func(w world, n int) memory.Fate
 
 // made reports whether a change is there to be seen.
 func (w world) made(op memory.Op) bool {
-	entries := w.svc.Snapshot(line)
+	entries := w.svc.Snapshot(queue)
 	switch op {
 	case memory.OpConvert:
 		return len(entries) == 1 && entries[0].Mode == "y" && string(entries[0].Value) == "new"
@@ -79,7 +79,7 @@ func (w world) made(op memory.Op) bool {
 	case memory.OpForget:
 		return len(entries) == 0
 	}
-	return string(w.svc.Record(line).Value) == "new"
+	return string(w.svc.Record(queue).Value) == "new"
 }
 
 // TestChangesAreRepeatedUntilTheyAreAnswered: requests and replies that are lost, and a member that keeps silent.
@@ -98,14 +98,14 @@ func TestChangesAreRepeatedUntilTheyAreAnswered(t *testing.T) {
 			}, func(w world, s *engine.Session, call func(context.Context) error) {
 				began := time.Now()
 				if err := call(w.Context()); err != nil || !w.made(c.op) {
-					w.Errorf("%+v: %v; the line is %v", fate, err, w.svc.Snapshot(line))
+					w.Errorf("%+v: %v; the queue is %v", fate, err, w.svc.Snapshot(queue))
 				}
 				if took := time.Since(began); took > s.TTL() || s.Err() != nil {
 					w.Errorf("%+v: took %v; session %v", fate, took, s.Err())
 				}
 				time.Sleep(15 * time.Minute) // for what arrives late
 				if !w.made(c.op) {
-					w.Errorf("%+v: undone by a late request: %v", fate, w.svc.Snapshot(line))
+					w.Errorf("%+v: undone by a late request: %v", fate, w.svc.Snapshot(queue))
 				}
 			})
 		}
@@ -138,7 +138,7 @@ func TestChangeOfARemovedEntryIsErrRemoved(t *testing.T) {
 	for _, fate := range []memory.Fate{{}, {DropRequest: true}} {
 		changed(t, []change{converts, writes}, func(w world, n int) memory.Fate {
 			if n == 0 {
-				w.svc.Remove(line, contender.ID)
+				w.svc.Remove(queue, contender.ID)
 				return fate
 			}
 			return memory.Fate{}
@@ -147,8 +147,8 @@ func TestChangeOfARemovedEntryIsErrRemoved(t *testing.T) {
 			if !errors.Is(err, engine.ErrRemoved) || engine.MayHaveApplied(err) != fate.DropRequest || s.Err() != nil {
 				w.Errorf("%v, may have been applied: %v; session %v", err, engine.MayHaveApplied(err), s.Err())
 			}
-			if len(w.svc.Snapshot(line)) != 0 {
-				w.Errorf("made %v", w.svc.Snapshot(line))
+			if len(w.svc.Snapshot(queue)) != 0 {
+				w.Errorf("made %v", w.svc.Snapshot(queue))
 			}
 		})
 	}
@@ -188,30 +188,30 @@ func TestChangeEndsByItsContextOrItsSession(t *testing.T) {
 	}
 }
 
-func (s causalSession) Convert(ctx context.Context, l driver.Line, own driver.Joined, mode string, v []byte) (driver.Place, error) {
+func (s causalSession) Convert(ctx context.Context, l driver.Queue, own driver.Joined, mode string, v []byte) (driver.Place, error) {
 	p, err := s.Full.Convert(ctx, l, own, mode, v)
 	return p, causeOf(ctx, err)
 }
 
-func (s causalSession) Write(ctx context.Context, l driver.Line, own driver.Place, v []byte) error {
+func (s causalSession) Write(ctx context.Context, l driver.Queue, own driver.Place, v []byte) error {
 	return causeOf(ctx, s.Full.Write(ctx, l, own, v))
 }
 
-func (s causalSession) Forget(ctx context.Context, l driver.Line, id string) error {
+func (s causalSession) Forget(ctx context.Context, l driver.Queue, id string) error {
 	return causeOf(ctx, s.Full.Forget(ctx, l, id))
 }
 
-func (s causalSession) SetRecord(ctx context.Context, l driver.Line, value []byte, v driver.Version) (driver.Version, error) {
+func (s causalSession) SetRecord(ctx context.Context, l driver.Queue, value []byte, v driver.Version) (driver.Version, error) {
 	v, err := s.Full.SetRecord(ctx, l, value, v)
 	return v, causeOf(ctx, err)
 }
 
-func (s causalSession) Head(ctx context.Context, l driver.Line, v driver.Version) (driver.Head, error) {
+func (s causalSession) Head(ctx context.Context, l driver.Queue, v driver.Version) (driver.Head, error) {
 	h, err := s.Full.Head(ctx, l, v)
 	return h, causeOf(ctx, err)
 }
 
-func (s causalSession) Record(ctx context.Context, l driver.Line, v driver.Version) (driver.Record, error) {
+func (s causalSession) Record(ctx context.Context, l driver.Queue, v driver.Version) (driver.Record, error) {
 	r, err := s.Full.Record(ctx, l, v)
 	return r, causeOf(ctx, err)
 }
@@ -237,7 +237,7 @@ func TestChangeGivenUpSaysNothingThatTheServiceDidNotSay(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 			if s.Err() != nil || !w.made(c.op) {
-				w.Errorf("%s, %v: session %v, line %v", c.op, cause, s.Err(), w.svc.Snapshot(line))
+				w.Errorf("%s, %v: session %v, queue %v", c.op, cause, s.Err(), w.svc.Snapshot(queue))
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func MayHaveApplied(err error) bool {
 // place of those of the step that failed, and of the steps behind that. The
 // cause of ctx, if that is what err is, comes back untouched, and so does nil.
 // It does so too if it ended a step that changes nothing: whoever waits looks
-// at the line now and then, and its caller cannot know when.
+// at the queue now and then, and its caller cannot know when.
 func Describe(ctx context.Context, op, name string, err error) error {
 	var cause error
 	if ctx.Err() != nil {

@@ -40,24 +40,24 @@ type fallback struct{ driver.Session }
 const HeadInterval = time.Second
 
 // Follow waits for the entry ahead, and knows nothing of how it left.
-func (f fallback) Follow(ctx context.Context, line driver.Line, _, ahead driver.Place) (bool, error) {
-	return false, f.Watch(ctx, line, ahead)
+func (f fallback) Follow(ctx context.Context, queue driver.Queue, _, ahead driver.Place) (bool, error) {
+	return false, f.Watch(ctx, queue, ahead)
 }
 
 // Pass leaves: the follower reads the queue when it is woken.
-func (f fallback) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
-	return f.Leave(ctx, line, own)
+func (f fallback) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return f.Leave(ctx, queue, own)
 }
 
 // Write is refused.
-func (f fallback) Write(context.Context, driver.Line, driver.Place, []byte) error {
+func (f fallback) Write(context.Context, driver.Queue, driver.Place, []byte) error {
 	return invalid("the value of an entry cannot be changed on this service")
 }
 
 // Head reads the first entry every HeadInterval, and as soon as it has left.
-func (f fallback) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+func (f fallback) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 	for {
-		entries, err := f.List(ctx, line, 1)
+		entries, err := f.List(ctx, queue, 1)
 		if err != nil {
 			return driver.Head{}, err
 		}
@@ -68,21 +68,21 @@ func (f fallback) Head(ctx context.Context, line driver.Line, known driver.Versi
 		if h.Version != known {
 			return h, nil
 		}
-		if err := f.pause(ctx, line, entries); err != nil {
+		if err := f.pause(ctx, queue, entries); err != nil {
 			return driver.Head{}, err
 		}
 	}
 }
 
 // pause waits for HeadInterval, or until one of the entries has left.
-func (f fallback) pause(ctx context.Context, line driver.Line, entries []driver.Entry) error {
+func (f fallback) pause(ctx context.Context, queue driver.Queue, entries []driver.Entry) error {
 	bound, cancel := context.WithTimeout(ctx, HeadInterval)
 	defer cancel()
 	if len(entries) == 0 {
 		<-bound.Done()
 		return ctx.Err()
 	}
-	if err := f.Watch(bound, line, entries[0].Place); err != nil && bound.Err() == nil {
+	if err := f.Watch(bound, queue, entries[0].Place); err != nil && bound.Err() == nil {
 		return err
 	}
 	return ctx.Err()
@@ -97,8 +97,8 @@ func versionOf(e driver.Entry) driver.Version {
 }
 
 // Check looks for the entry in a list.
-func (f fallback) Check(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	entries, err := f.List(ctx, line, 0)
+func (f fallback) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	entries, err := f.List(ctx, queue, 0)
 	if err != nil {
 		return err
 	}
@@ -109,16 +109,16 @@ func (f fallback) Check(ctx context.Context, line driver.Line, key string, token
 }
 
 // Remove is refused.
-func (f fallback) Remove(context.Context, driver.Line, string, driver.Token) error {
+func (f fallback) Remove(context.Context, driver.Queue, string, driver.Token) error {
 	return invalid("the entry of another session cannot be removed on this service")
 }
 
-// Lines is refused.
-func (f fallback) Lines(context.Context) ([]driver.Line, error) {
+// Queues is refused.
+func (f fallback) Queues(context.Context) ([]driver.Queue, error) {
 	return nil, invalid("queues cannot be listed on this service")
 }
 
 // Revoked is refused.
-func (f fallback) Revoked(context.Context, driver.Line, driver.Place) error {
-	return invalid("nobody can ask for that on this line")
+func (f fallback) Revoked(context.Context, driver.Queue, driver.Place) error {
+	return invalid("nobody can ask for that on this queue")
 }

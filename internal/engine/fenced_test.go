@@ -15,16 +15,16 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-const services = driver.Line("baton/service")
+const services = driver.Queue("baton/service")
 
-// sequencer is that of an entry in the line of these tests.
+// sequencer is that of an entry in the queue of these tests.
 func (w world) sequencer(s *engine.Session, j driver.Joined) fence.Sequencer {
 	w.Helper()
 	service, err := s.Service(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
-	return fence.Sequencer{Scope: fence.Scope{Service: service, Kind: "test", Name: "line"}, Token: j.Token, Key: j.Place.Key}
+	return fence.Sequencer{Scope: fence.Scope{Service: service, Kind: "test", Name: "queue"}, Token: j.Token, Key: j.Place.Key}
 }
 
 func TestServiceHasOneIdentityForAllClients(t *testing.T) {
@@ -164,14 +164,14 @@ func TestCheckTellsWhetherTheGrantHolds(t *testing.T) {
 		if n := link.Stats().Total() - before; n != 1 || link.Stats().Requests[memory.OpCheck] != 2 {
 			w.Errorf("%d requests for a check: %v", n, link.Stats().Requests)
 		}
-		j.Place, _ = s.Convert(w.Context(), line, j, "y", nil)
+		j.Place, _ = s.Convert(w.Context(), queue, j, "y", nil)
 		check(fence.ErrStale, "converted")
 		seq = w.sequencer(s, j)
 		check(nil, "the converted one")
 		seq.Token++
 		check(fence.ErrStale, "another token")
 		seq.Token--
-		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
 			w.Fatal(err)
 		}
 		check(fence.ErrStale, "left")

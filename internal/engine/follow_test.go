@@ -22,14 +22,14 @@ type wait struct {
 
 var waits = []wait{
 	{"Head", func(ctx context.Context, s *engine.Session, known driver.Version) (driver.Version, error) {
-		h, err := s.Head(ctx, line, known)
+		h, err := s.Head(ctx, queue, known)
 		return h.Version, err
 	}, func(w world, s *engine.Session) { w.join(s) }},
 	{"Record", func(ctx context.Context, s *engine.Session, known driver.Version) (driver.Version, error) {
-		r, err := s.Record(ctx, line, known)
+		r, err := s.Record(ctx, queue, known)
 		return r.Version, err
 	}, func(w world, s *engine.Session) {
-		if _, err := s.SetRecord(w.Context(), line, []byte("new"), 0); err != nil {
+		if _, err := s.SetRecord(w.Context(), queue, []byte("new"), 0); err != nil {
 			w.Error(err)
 		}
 	}},
@@ -195,11 +195,11 @@ func TestWaitGivenUpReturnsItsCauseItself(t *testing.T) {
 func TestRecordIsWrittenIfItsVersionIsKnown(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		v1, err := s.SetRecord(w.Context(), line, []byte("one"), 0)
+		v1, err := s.SetRecord(w.Context(), queue, []byte("one"), 0)
 		if err != nil {
 			w.Fatal(err)
 		}
-		if _, err := s.SetRecord(w.Context(), line, []byte("two"), 0); !errors.Is(err, engine.ErrStale) || engine.MayHaveApplied(err) {
+		if _, err := s.SetRecord(w.Context(), queue, []byte("two"), 0); !errors.Is(err, engine.ErrStale) || engine.MayHaveApplied(err) {
 			w.Errorf("SetRecord over another = %v", err)
 		}
 		n := 0
@@ -207,15 +207,15 @@ func TestRecordIsWrittenIfItsVersionIsKnown(t *testing.T) {
 			n++
 			return memory.Fate{DropReply: r.Op == memory.OpSetRecord && n == 1}
 		})
-		_, err = s.SetRecord(w.Context(), line, []byte("two"), v1)
+		_, err = s.SetRecord(w.Context(), queue, []byte("two"), v1)
 		if !errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrStale) || !engine.MayHaveApplied(err) {
 			w.Errorf("SetRecord whose reply was lost = %v", err)
 		}
-		r, err := s.Record(w.Context(), line, v1)
+		r, err := s.Record(w.Context(), queue, v1)
 		if err != nil || string(r.Value) != "two" || r.Version == v1 {
 			w.Errorf("Record = %+v, %v", r, err)
 		}
-		if _, err := s.SetRecord(w.Context(), line, nil, r.Version); !errors.Is(err, engine.ErrInvalid) {
+		if _, err := s.SetRecord(w.Context(), queue, nil, r.Version); !errors.Is(err, engine.ErrInvalid) {
 			w.Errorf("SetRecord to nothing = %v", err)
 		}
 	})

@@ -67,27 +67,27 @@ func FuzzOpenShowsNoSecret(f *testing.F) {
 	})
 }
 
-// FuzzLinesOfTwoNamesAreApart: names that are not the same have lines that are not the same, and none inside another.
-func FuzzLinesOfTwoNamesAreApart(f *testing.F) {
+// FuzzLinesOfTwoNamesAreApart: names that are not the same have queues that are not the same, and none inside another.
+func FuzzQueuesOfTwoNamesAreApart(f *testing.F) {
 	for _, names := range [][2]string{{"a", "a/b"}, {"a/b", "a%2Fb"}, {"A", "a"}, {"é", "e\u0301"}, {"a ", "a"}, {"a+record", "a"}} {
 		f.Add(names[0], names[1])
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
-		x, err := engine.LineOf("k", a)
+		x, err := engine.QueueOf("k", a)
 		if (err == nil) != (engine.CheckName(a) == nil) || err != nil && !errors.Is(err, engine.ErrInvalid) {
-			t.Fatalf("LineOf(%q) = %v, CheckName = %v", a, err, engine.CheckName(a))
+			t.Fatalf("QueueOf(%q) = %v, CheckName = %v", a, err, engine.CheckName(a))
 		}
-		y, err2 := engine.LineOf("k", b)
+		y, err2 := engine.QueueOf("k", b)
 		if err != nil || err2 != nil || a == b {
 			return
 		}
 		if x == y || strings.HasPrefix(string(x), string(y)+"/") || strings.HasPrefix(string(y), string(x)+"/") {
-			t.Errorf("%q and %q have the lines %q and %q", a, b, x, y)
+			t.Errorf("%q and %q have the queues %q and %q", a, b, x, y)
 		}
 	})
 }
 
-// FuzzCheckIdentity: what is accepted can be shown in one line of a listing.
+// FuzzCheckIdentity: what is accepted can be shown in one queue of a listing.
 func FuzzCheckIdentity(f *testing.F) {
 	for _, id := range []string{"", "host/1", "a\nb", "\x00", "é", strings.Repeat("x", 256), "\xff"} {
 		f.Add(id)

@@ -25,8 +25,8 @@ type lateSession struct{ driver.Session }
 func (lateSession) Done() <-chan struct{} { return nil }
 
 // Ahead is that of a service whose view is newer than what it has said of the session.
-func (s lateSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
-	v, err := s.Session.Ahead(ctx, line, own)
+func (s lateSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+	v, err := s.Session.Ahead(ctx, queue, own)
 	if errors.Is(err, driver.ErrSessionLost) {
 		err = driver.ErrGone
 	}
@@ -39,20 +39,20 @@ func TestEntryThatIsGoneWithItsSessionIsNotSaidToBeRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		s := sessionOn(t, late{svc.Driver()})
-		j, err := s.Join(t.Context(), line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+		j, err := s.Join(t.Context(), queue, driver.Contender{ID: s.NewID(false), Mode: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		removed, err := s.Join(t.Context(), line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+		removed, err := s.Join(t.Context(), queue, driver.Contender{ID: s.NewID(false), Mode: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		svc.Remove(line, removed.Place.Key)
-		if _, err := s.Ahead(t.Context(), line, removed.Place); !errors.Is(err, engine.ErrRemoved) {
+		svc.Remove(queue, removed.Place.Key)
+		if _, err := s.Ahead(t.Context(), queue, removed.Place); !errors.Is(err, engine.ErrRemoved) {
 			t.Errorf("%v of an entry that was removed", err)
 		}
 		svc.Expire(s.ID())
-		if _, err := s.Ahead(t.Context(), line, j.Place); !errors.Is(err, engine.ErrSessionLost) {
+		if _, err := s.Ahead(t.Context(), queue, j.Place); !errors.Is(err, engine.ErrSessionLost) {
 			t.Errorf("%v of an entry that is gone with its session", err)
 		}
 		if s.Err() == nil {

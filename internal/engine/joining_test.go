@@ -30,19 +30,19 @@ func (d *slow) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 	return slowSession{s, d}, err
 }
 
-func (s slowSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (s slowSession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 	defer s.d.takesTime()()
-	return s.Session.Join(ctx, line, c)
+	return s.Session.Join(ctx, queue, c)
 }
 
-func (s slowSession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (s slowSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	defer s.d.takesTime()()
-	return s.Session.Ahead(ctx, line, own)
+	return s.Session.Ahead(ctx, queue, own)
 }
 
-func (s slowSession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s slowSession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	defer s.d.takesTime()()
-	return s.Session.Leave(ctx, line, own)
+	return s.Session.Leave(ctx, queue, own)
 }
 
 func (d *slow) takesTime() (over func()) {
@@ -72,7 +72,7 @@ func crowd(ctx context.Context, s *engine.Session, n int) <-chan error {
 	errs := make(chan error, n)
 	for range n {
 		go func() {
-			_, err := s.Join(ctx, line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+			_, err := s.Join(ctx, queue, driver.Contender{ID: s.NewID(false), Mode: "x"})
 			errs <- err
 		}()
 	}

@@ -202,7 +202,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 func TestCloseWithADeadContextGivesBack(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		if _, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
+		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); err != nil {
 			w.Fatal(err)
 		}
 		dead, cancel := context.WithCancel(w.Context())
@@ -238,7 +238,7 @@ func TestEveryCloseWaitsForTheFirst(t *testing.T) {
 func TestRefusedLeaveIsTriedUntilItIsAllowed(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -249,11 +249,11 @@ func TestRefusedLeaveIsTriedUntilItIsAllowed(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		if err := s.Leave(w.Context(), line, j.Place); !errors.Is(err, engine.ErrRefused) {
+		if err := s.Leave(w.Context(), queue, j.Place); !errors.Is(err, engine.ErrRefused) {
 			w.Errorf("Leave = %v", err)
 		}
 		time.Sleep(20 * time.Second)
-		if left := w.svc.Snapshot(line); len(left) != 0 {
+		if left := w.svc.Snapshot(queue); len(left) != 0 {
 			w.Errorf("left for good: %v", left)
 		}
 	})
@@ -262,7 +262,7 @@ func TestRefusedLeaveIsTriedUntilItIsAllowed(t *testing.T) {
 func TestLeaveWhoseFirstReplyWasLostSucceeds(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestLeaveWhoseFirstReplyWasLostSucceeds(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
 			w.Errorf("Leave = %v", err)
 		}
 	})

@@ -24,9 +24,9 @@ func TestCrowdLooksAndIsClearedAwayInPortions(t *testing.T) {
 		const n = 2 * engine.MostCleaning
 		for range n {
 			go func() {
-				j, err := s.Join(t.Context(), line, driver.Contender{ID: s.NewID(false), Mode: "x"})
+				j, err := s.Join(t.Context(), queue, driver.Contender{ID: s.NewID(false), Mode: "x"})
 				if err == nil {
-					_, err = s.Ahead(t.Context(), line, j.Place)
+					_, err = s.Ahead(t.Context(), queue, j.Place)
 				}
 				if err != nil {
 					t.Error(err)
@@ -34,24 +34,24 @@ func TestCrowdLooksAndIsClearedAwayInPortions(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Minute)
-		all := svc.Snapshot(line)
+		all := svc.Snapshot(queue)
 		for _, what := range []string{"look", "leave"} { // in this order
 			most := engine.MostLooking
 			d.counted()
 			for _, e := range all {
 				if what == "leave" {
 					most = engine.MostCleaning
-					s.Abandon(line, e.Place)
+					s.Abandon(queue, e.Place)
 					continue
 				}
-				go func() { _, _ = s.Ahead(t.Context(), line, e.Place) }()
+				go func() { _, _ = s.Ahead(t.Context(), queue, e.Place) }()
 			}
 			time.Sleep(time.Minute)
 			if got, sum := d.counted(); got != most || sum != n {
 				t.Errorf("%s: %d at once, %d in all", what, got, sum)
 			}
 		}
-		if left := svc.Snapshot(line); len(left) != 0 {
+		if left := svc.Snapshot(queue); len(left) != 0 {
 			t.Errorf("%d are left", len(left))
 		}
 	})

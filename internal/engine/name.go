@@ -43,14 +43,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// LineOf returns the line of a recipe's name: kind is the recipe's own ("mutex"), so
-// that two recipes on one name do not meet in one line.
-func LineOf(kind, name string) (driver.Line, error) {
+// QueueOf returns the queue of a recipe's name: kind is the recipe's own ("mutex"), so
+// that two recipes on one name do not meet in one queue.
+func QueueOf(kind, name string) (driver.Queue, error) {
 	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
-		return "", invalid("kind %q of a line: want letters a to z and \"-\", and not %q", kind, OwnKind)
+		return "", invalid("kind %q of a queue: want letters a to z and \"-\", and not %q", kind, OwnKind)
 	}
 	if err := CheckName(name); err != nil {
 		return "", err
 	}
-	return driver.NewLine(kind, name), nil
+	return driver.NewQueue(kind, name), nil
 }

@@ -40,41 +40,41 @@ func TestNamesThatBreakARuleAreRefusedWithNameAndRule(t *testing.T) {
 	}
 }
 
-func TestLinesOfDifferentNamesAreApart(t *testing.T) {
+func TestQueuesOfDifferentNamesAreApart(t *testing.T) {
 	names := []string{"a", "a/b", "a%2Fb", "A", "a b", "a%20b", "a_b", "a-b", "日", "%", "%25"}
 	seen := map[string]string{}
 	for _, n := range names {
 		for _, kind := range []string{"mutex", "election"} {
-			line, err := engine.LineOf(kind, n)
+			queue, err := engine.QueueOf(kind, n)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if other, dup := seen[string(line)]; dup {
-				t.Errorf("%s %q and %s share the line %q", kind, n, other, line)
+			if other, dup := seen[string(queue)]; dup {
+				t.Errorf("%s %q and %s share the queue %q", kind, n, other, queue)
 			}
-			seen[string(line)] = kind + " " + n
-			if strings.Count(string(line), "/") != 1 {
-				t.Errorf("line %q of %q is not kind/name: lines could nest", line, n)
+			seen[string(queue)] = kind + " " + n
+			if strings.Count(string(queue), "/") != 1 {
+				t.Errorf("queue %q of %q is not kind/name: queues could nest", queue, n)
 			}
 		}
 	}
 }
 
-func FuzzLineOf(f *testing.F) {
+func FuzzQueueOf(f *testing.F) {
 	f.Add("a/b")
 	f.Add("a%2Fb ~é")
 	f.Fuzz(func(t *testing.T, name string) {
-		line, err := engine.LineOf("k", name)
+		queue, err := engine.QueueOf("k", name)
 		if err != nil {
 			return
 		}
-		_, escaped, _ := strings.Cut(string(line), "/")
+		_, escaped, _ := strings.Cut(string(queue), "/")
 		if escaped == "" || escaped == "." || escaped == ".." {
 			t.Fatalf("%q gives the component %q", name, escaped)
 		}
 		for _, c := range escaped {
 			if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~%", c) {
-				t.Fatalf("%q gives %q with %q", name, line, c)
+				t.Fatalf("%q gives %q with %q", name, queue, c)
 			}
 		}
 	})

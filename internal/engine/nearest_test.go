@@ -22,12 +22,12 @@ func (d talkative) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	return talkativeSession{s}, err
 }
 
-func (s talkativeSession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
-	j, err := s.Session.Join(ctx, line, c)
+func (s talkativeSession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+	j, err := s.Session.Join(ctx, queue, c)
 	if err != nil {
 		return j, err
 	}
-	view, err := s.Ahead(ctx, line, j.Place)
+	view, err := s.Ahead(ctx, queue, j.Place)
 	if n := len(view.Ahead); n > 0 {
 		j.Nearest = view.Ahead[n-1]
 	}
@@ -40,7 +40,7 @@ func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			svc := memory.NewService()
 			s := sessionOn(t, talkative{svc.Driver()})
-			ahead := svc.AddForeign(line)
+			ahead := svc.AddForeign(queue)
 			if lost {
 				joins := 0
 				svc.OnRequest(func(r memory.Request) memory.Fate {
@@ -51,7 +51,7 @@ func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
 					return memory.Fate{DropReply: joins == 1}
 				})
 			}
-			j, err := s.Join(t.Context(), line, contender)
+			j, err := s.Join(t.Context(), queue, contender)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,12 +66,12 @@ func TestNearestOfAnUncertainJoinIsNotTold(t *testing.T) {
 func TestFollowSaysWhoseEntryIsGone(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		ahead := w.svc.AddForeign(line)
+		ahead := w.svc.AddForeign(queue)
 		own := w.join(s)
 		follow := func() <-chan error {
 			got := make(chan error, 1)
 			go func() {
-				passed, err := s.Follow(w.Context(), line, own.Place, ahead)
+				passed, err := s.Follow(w.Context(), queue, own.Place, ahead)
 				if passed {
 					w.Error("a foreign entry passed")
 				}
@@ -81,13 +81,13 @@ func TestFollowSaysWhoseEntryIsGone(t *testing.T) {
 			return got
 		}
 		got := follow()
-		w.svc.Remove(line, ahead.Key)
+		w.svc.Remove(queue, ahead.Key)
 		if err := <-got; err != nil {
 			w.Errorf("the one ahead left: %v", err)
 		}
-		ahead = w.svc.AddForeign(line)
+		ahead = w.svc.AddForeign(queue)
 		got = follow()
-		w.svc.Remove(line, own.Place.Key)
+		w.svc.Remove(queue, own.Place.Key)
 		if err := <-got; !errors.Is(err, engine.ErrRemoved) {
 			w.Errorf("its own entry was removed: %v", err)
 		}

@@ -20,28 +20,28 @@ func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	}
 }
 
-// Lines returns the lines in which somebody stands; see [driver.Session].
-func (s *Session) Lines(ctx context.Context) ([]driver.Line, error) {
-	const op = "list lines"
-	var lines []driver.Line
+// Queues returns the queues in which somebody stands; see [driver.Session].
+func (s *Session) Queues(ctx context.Context) ([]driver.Queue, error) {
+	const op = "list queues"
+	var queues []driver.Queue
 	err := s.request(ctx, op, "", s.longer, func(ctx context.Context) (err error) {
-		lines, err = s.can.Operator.Lines(ctx)
+		queues, err = s.can.Operator.Queues(ctx)
 		return err
 	})
 	if err != nil {
 		return nil, &Error{Op: op, Name: s.client.String(), Err: err}
 	}
-	return lines, nil
+	return queues, nil
 }
 
-// Remove removes exactly the entry with a key and token from a line, of
+// Remove removes exactly the entry with a key and token from a queue, of
 // whatever session. ErrRemoved means that it is not there (any more); it may be
 // this call that has removed it, if the error says so. Likewise after other
 // errors, and calling again is safe.
-func (s *Session) Remove(ctx context.Context, line driver.Line, key string, token driver.Token) error {
+func (s *Session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
 	lost := false
-	err := s.change(ctx, "remove", line, func(ctx context.Context) error {
-		err := s.can.Operator.Remove(ctx, line, key, token)
+	err := s.change(ctx, "remove", queue, func(ctx context.Context) error {
+		err := s.can.Operator.Remove(ctx, queue, key, token)
 		lost = errors.Is(err, ErrSessionLost)
 		return err
 	})

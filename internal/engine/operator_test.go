@@ -15,10 +15,10 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-func TestLinesAreSortedAndBeginWithThePrefix(t *testing.T) {
+func TestQueuesAreSortedAndBeginWithThePrefix(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		if _, err := s.Service(w.Context()); err != nil { // a line of Baton's own, with a record
+		if _, err := s.Service(w.Context()); err != nil { // a queue of Baton's own, with a record
 			t.Fatal(err)
 		}
 		w.svc.AddForeign("baton/other")
@@ -26,7 +26,7 @@ func TestLinesAreSortedAndBeginWithThePrefix(t *testing.T) {
 		w.svc.AddForeign("UP/per")
 		for i, name := range []string{"orders/nightly", "orders", "cache", "orders-old", "größe"} {
 			kinds := []string{"mutex", "election"}
-			l, err := engine.LineOf(kinds[i%2], name)
+			l, err := engine.QueueOf(kinds[i%2], name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,36 +45,36 @@ func TestLinesAreSortedAndBeginWithThePrefix(t *testing.T) {
 			"grö":     "[{mutex größe}]",
 			"nothing": "[]",
 		} {
-			got, err := other.Lines(w.Context(), prefix)
+			got, err := other.Queues(w.Context(), prefix)
 			if err != nil || fmt.Sprint(got) != want {
-				t.Errorf("Lines(%q) = %v, %v; want %s", prefix, got, err, want)
+				t.Errorf("Queues(%q) = %v, %v; want %s", prefix, got, err, want)
 			}
 		}
 	})
 }
 
-func TestLinesFailAsOtherCallsDo(t *testing.T) {
+func TestQueuesFailAsOtherCallsDo(t *testing.T) {
 	within(t, func(w world) {
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpLines {
+			if r.Op == memory.OpQueues {
 				return memory.Fate{Err: driver.ErrRefused}
 			}
 			return memory.Fate{}
 		})
-		if _, err := w.client.Lines(w.Context(), ""); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), `list lines "memory://"`) {
-			t.Errorf("Lines = %v", err)
+		if _, err := w.client.Queues(w.Context(), ""); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), `list queues "memory://"`) {
+			t.Errorf("Queues = %v", err)
 		}
 		w.svc.OnRequest(nil)
 		w.svc.Stop()
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if _, err := w.client.Lines(ctx, ""); !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Lines of a stopped service = %v", err)
+		if _, err := w.client.Queues(ctx, ""); !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Queues of a stopped service = %v", err)
 		}
 		w.svc.Start()
 		w.svc.Expire(w.session().ID())
-		if _, err := w.client.Lines(w.Context(), ""); err != nil {
-			t.Errorf("Lines after the session was lost = %v", err)
+		if _, err := w.client.Queues(w.Context(), ""); err != nil {
+			t.Errorf("Queues after the session was lost = %v", err)
 		}
 	})
 }
@@ -84,7 +84,7 @@ func (w world) broken(token driver.Token) error {
 	w.Helper()
 	c, _ := w.another()
 	defer c.Close(w.Context())
-	return c.Break(w.Context(), "test", "line", token)
+	return c.Break(w.Context(), "test", "queue", token)
 }
 
 func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
@@ -100,10 +100,10 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 		for _, token := range []driver.Token{second.Token, third.Token + 1} {
 			err := w.broken(token)
 			moved, ok := errors.AsType[*coordinator.MovedOnError](err)
-			if !ok || *moved != (coordinator.MovedOnError{Kind: "test", Name: "line", Token: token, First: first.Token}) {
+			if !ok || *moved != (coordinator.MovedOnError{Kind: "test", Name: "queue", Token: token, First: first.Token}) {
 				t.Errorf("Break(%d) = %v", token, err)
 			}
-			for _, part := range []string{`"line"`, token.String(), first.Token.String()} {
+			for _, part := range []string{`"queue"`, token.String(), first.Token.String()} {
 				if !errors.Is(err, engine.ErrNotHeld) || !strings.Contains(err.Error(), part) {
 					t.Errorf("Break(%d) = %v: want ErrNotHeld with %s", token, err, part)
 				}
@@ -112,7 +112,7 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 		if got := w.standing(); len(got) != 2 {
 			t.Errorf("standing: %v", got)
 		}
-		moved, err := s.Convert(w.Context(), line, first, "y", nil)
+		moved, err := s.Convert(w.Context(), queue, first, "y", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestBreakRemovesExactlyTheGrantWithTheToken(t *testing.T) {
 			}
 		}
 		if err := w.broken(first.Token); !strings.Contains(err.Error(), "nor with another one") {
-			t.Errorf("Break in an empty line = %v", err)
+			t.Errorf("Break in an empty queue = %v", err)
 		}
 		if s.Err() != nil {
 			t.Errorf("the session: %v", s.Err())
@@ -139,7 +139,7 @@ func TestBreakFollowsAConversion(t *testing.T) {
 		w.svc.OnRequest(func(r memory.Request) memory.Fate {
 			if r.Op == memory.OpRemove && !converted {
 				converted = true
-				if _, err := s.Convert(w.Context(), line, own, "y", nil); err != nil {
+				if _, err := s.Convert(w.Context(), queue, own, "y", nil); err != nil {
 					t.Error(err)
 				}
 			}
@@ -171,7 +171,7 @@ func TestBreakWhoseAnswerIsLost(t *testing.T) {
 		defer c.Close(w.Context())
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		err := c.Break(ctx, "test", "line", own.Token)
+		err := c.Break(ctx, "test", "queue", own.Token)
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, engine.ErrUnavailable) {
 			t.Errorf("Break without an answer = %v", err)
 		}
@@ -197,16 +197,16 @@ func TestBreakRefusesWhatIsNoNameOrToken(t *testing.T) {
 // joinAs joins as the i-th contender.
 func (w world) joinAs(s *engine.Session, i int) driver.Joined {
 	w.Helper()
-	j, err := s.Join(w.Context(), line, driver.Contender{ID: fmt.Sprintf("%016x", i), Mode: "x"})
+	j, err := s.Join(w.Context(), queue, driver.Contender{ID: fmt.Sprintf("%016x", i), Mode: "x"})
 	if err != nil {
 		w.Fatal(err)
 	}
 	return j
 }
 
-// standing are the tokens in the line of these tests.
+// standing are the tokens in the queue of these tests.
 func (w world) standing() (tokens []driver.Token) {
-	for _, e := range w.svc.Snapshot(line) {
+	for _, e := range w.svc.Snapshot(queue) {
 		tokens = append(tokens, e.Token)
 	}
 	return tokens

@@ -61,9 +61,9 @@ func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
 // Each view has own in it. When own is not in the queue any more, WatchQueue
 // returns nil: Ahead then says why. known is the version of the record that the
 // caller knows. For the rest it is like Await.
-func (s *Session) WatchQueue(ctx context.Context, line driver.Line, own driver.Place, known driver.Version, judge func(QueueView) bool) error {
-	return s.wait(ctx, "await", line, func(ctx context.Context) error {
-		w := s.queueWatch(line, known)
+func (s *Session) WatchQueue(ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version, judge func(QueueView) bool) error {
+	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
+		w := s.queueWatch(queue, known)
 		if w == nil {
 			return ErrSessionLost
 		}
@@ -101,24 +101,24 @@ func (s *Session) WatchQueue(ctx context.Context, line driver.Line, own driver.P
 // queue, and it is crowded. If not, f is called when a watch begins or the
 // queue becomes crowded, unless stop is called before. It must not block nor
 // call Baton.
-func (s *Session) QueueWatched(line driver.Line, f func()) (watched bool, stop func()) {
+func (s *Session) QueueWatched(queue driver.Queue, f func()) (watched bool, stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.queueWatches[line]; w != nil && w.isCrowded() {
+	if w := s.queueWatches[queue]; w != nil && w.isCrowded() {
 		return true, func() {}
 	}
 	if s.onQueueWatch == nil {
-		s.onQueueWatch = make(map[driver.Line]map[*func()]struct{})
+		s.onQueueWatch = make(map[driver.Queue]map[*func()]struct{})
 	}
-	if s.onQueueWatch[line] == nil {
-		s.onQueueWatch[line] = make(map[*func()]struct{})
+	if s.onQueueWatch[queue] == nil {
+		s.onQueueWatch[queue] = make(map[*func()]struct{})
 	}
-	s.onQueueWatch[line][&f] = struct{}{}
+	s.onQueueWatch[queue][&f] = struct{}{}
 	return false, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if delete(s.onQueueWatch[line], &f); len(s.onQueueWatch[line]) == 0 {
-			delete(s.onQueueWatch, line)
+		if delete(s.onQueueWatch[queue], &f); len(s.onQueueWatch[queue]) == 0 {
+			delete(s.onQueueWatch, queue)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (s *Session) QueueWatched(line driver.Line, f func()) (watched bool, stop f
 // contended queue the next one comes soon.
 type queueWatch struct {
 	session *Session
-	line    driver.Line
+	queue   driver.Queue
 	ctx     context.Context
 	cancel  context.CancelFunc
 	idle    *time.Timer // runs while there are no users
@@ -143,25 +143,25 @@ type queueWatch struct {
 
 // queueWatch adds a user to the watch of a queue. It returns nil when the
 // session is over.
-func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch {
+func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWatch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == event.StateLost { // then wg may be waited for
 		return nil
 	}
-	w := s.queueWatches[line]
+	w := s.queueWatches[queue]
 	if w == nil {
-		w = &queueWatch{session: s, line: line, view: QueueView{Record: known}, shown: make(chan struct{}), changed: make(chan struct{})}
+		w = &queueWatch{session: s, queue: queue, view: QueueView{Record: known}, shown: make(chan struct{}), changed: make(chan struct{})}
 		w.ctx, w.cancel = context.WithCancel(s.ctx)
 		w.idle = time.AfterFunc(SettleAfter, w.close)
 		if s.queueWatches == nil {
-			s.queueWatches = make(map[driver.Line]*queueWatch)
+			s.queueWatches = make(map[driver.Queue]*queueWatch)
 		}
-		s.queueWatches[line] = w
-		s.queueIsWatched(line)
+		s.queueWatches[queue] = w
+		s.queueIsWatched(queue)
 		s.wg.Go(func() {
-			w.end(s.retry(w.ctx, "await", line, func() error {
-				if err := s.can.QueueWatcher.WatchQueue(w.ctx, line, w.show); err != nil {
+			w.end(s.retry(w.ctx, "await", queue, func() error {
+				if err := s.can.QueueWatcher.WatchQueue(w.ctx, queue, w.show); err != nil {
 					return err
 				}
 				return driver.Wrap(ErrUnavailable, errors.New("the watch of the queue ended"))
@@ -177,11 +177,11 @@ func (s *Session) queueWatch(line driver.Line, known driver.Version) *queueWatch
 }
 
 // queueIsWatched calls what QueueWatched was given. The caller holds s.mu.
-func (s *Session) queueIsWatched(line driver.Line) {
-	for f := range s.onQueueWatch[line] {
+func (s *Session) queueIsWatched(queue driver.Queue) {
+	for f := range s.onQueueWatch[queue] {
 		(*f)()
 	}
-	delete(s.onQueueWatch, line)
+	delete(s.onQueueWatch, queue)
 }
 
 // isCrowded reports whether the queue is crowded. It counts as crowded until the
@@ -231,8 +231,8 @@ func (w *queueWatch) end(err error) {
 func (w *queueWatch) remove() {
 	w.cancel()
 	w.idle.Stop()
-	if w.session.queueWatches[w.line] == w {
-		delete(w.session.queueWatches, w.line)
+	if w.session.queueWatches[w.queue] == w {
+		delete(w.session.queueWatches, w.queue)
 	}
 }
 
@@ -249,7 +249,7 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	if w.take(places) {
 		w.session.mu.Lock()
 		defer w.session.mu.Unlock()
-		w.session.queueIsWatched(w.line)
+		w.session.queueIsWatched(w.queue)
 	}
 	return true // it ends by its context
 }
@@ -289,8 +289,8 @@ func (w *queueWatch) tell() {
 func (w *queueWatch) followRecord(known driver.Version) error {
 	for {
 		var r driver.Record
-		err := w.session.retry(w.ctx, "await", w.line, func() (err error) {
-			r, err = w.session.driver.Record(w.ctx, w.line, known)
+		err := w.session.retry(w.ctx, "await", w.queue, func() (err error) {
+			r, err = w.session.driver.Record(w.ctx, w.queue, known)
 			return err
 		})
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// watched is a session with contenders in a line.
+// watched is a session with contenders in a queue.
 type watched struct {
 	t   *testing.T
 	svc *memory.Service
@@ -25,7 +25,7 @@ func watchedOn(t *testing.T) watched {
 }
 
 func (w watched) join() driver.Joined {
-	j, err := w.Join(w.t.Context(), line, driver.Contender{ID: w.NewID(false), Mode: "x"})
+	j, err := w.Join(w.t.Context(), queue, driver.Contender{ID: w.NewID(false), Mode: "x"})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestQueueWatchTellsOfALeavingAmongArrivals(t *testing.T) {
 		defer cancel()
 		var shown []int // how many were in the queue
 		go func() {
-			_ = w.WatchQueue(ctx, line, own.Place, 0, func(v engine.QueueView) bool {
+			_ = w.WatchQueue(ctx, queue, own.Place, 0, func(v engine.QueueView) bool {
 				shown = append(shown, len(v.Places))
 				return false
 			})
@@ -61,7 +61,7 @@ func TestQueueWatchTellsOfALeavingAmongArrivals(t *testing.T) {
 		link.HoldRequests()
 		other.join() // which is shown still
 		synctest.Wait()
-		if err := other.Leave(t.Context(), line, first.Place); err != nil {
+		if err := other.Leave(t.Context(), queue, first.Place); err != nil {
 			t.Fatal(err)
 		}
 		other.join()
@@ -78,7 +78,7 @@ func TestQueueWatchEndsForWhoIsRemoved(t *testing.T) {
 		watch := func(own driver.Joined) <-chan error {
 			ended := make(chan error, 1)
 			go func() {
-				ended <- w.WatchQueue(t.Context(), line, own.Place, 0, func(engine.QueueView) bool { return false })
+				ended <- w.WatchQueue(t.Context(), queue, own.Place, 0, func(engine.QueueView) bool { return false })
 			}()
 			synctest.Wait()
 			return ended
@@ -98,10 +98,10 @@ func TestQueueWatchEndsForWhoIsRemoved(t *testing.T) {
 		}
 		own := w.join()
 		ended := watch(own)
-		w.svc.Remove(line, own.Place.Key)
+		w.svc.Remove(queue, own.Place.Key)
 		removed(ended)
 		gone := w.join()
-		w.svc.Remove(line, gone.Place.Key)
+		w.svc.Remove(queue, gone.Place.Key)
 		removed(watch(gone))
 	})
 }
@@ -113,7 +113,7 @@ func TestQueueWatchSitsAnOutageOut(t *testing.T) {
 		first, own := w.join(), w.join()
 		judged := make(chan error, 1)
 		go func() {
-			judged <- w.WatchQueue(t.Context(), line, own.Place, 0, func(v engine.QueueView) bool { return len(v.Places) == 1 })
+			judged <- w.WatchQueue(t.Context(), queue, own.Place, 0, func(v engine.QueueView) bool { return len(v.Places) == 1 })
 		}()
 		synctest.Wait()
 		w.svc.Stop()
@@ -125,7 +125,7 @@ func TestQueueWatchSitsAnOutageOut(t *testing.T) {
 			t.Fatalf("ended before anything has changed: %v", err)
 		default:
 		}
-		if err := w.Leave(t.Context(), line, first.Place); err != nil {
+		if err := w.Leave(t.Context(), queue, first.Place); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-judged; err != nil {

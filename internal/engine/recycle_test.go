@@ -36,13 +36,13 @@ func (s *thriftySession) Capabilities() driver.Capabilities {
 	return c
 }
 
-func (s *thriftySession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s *thriftySession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	if s.d.unheard > 0 { // it is under way still
 		s.d.unheard--
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return s.Session.Leave(ctx, line, own)
+	return s.Session.Leave(ctx, queue, own)
 }
 
 // An ID is used again only when nothing of the earlier contender can arrive any more: a request to leave that had no answer
@@ -75,17 +75,17 @@ func testRecycling(t *testing.T, unheard int, patience time.Duration) {
 		d := &thrifty{memory.NewService().Driver(), unheard}
 		s := sessionOn(t, d)
 		id := s.NewID(true)
-		j, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x"})
+		j, err := s.Join(t.Context(), queue, driver.Contender{ID: id, Mode: "x"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if err := s.Leave(ctx, line, j.Place); (err == nil) != (unheard == 0 || patience == time.Minute) {
+		if err := s.Leave(ctx, queue, j.Place); (err == nil) != (unheard == 0 || patience == time.Minute) {
 			t.Errorf("%d unheard, patience %v: Leave = %v", unheard, patience, err)
 		}
 		time.Sleep(time.Minute) // for what goes on in the background
-		if left, err := s.List(t.Context(), line, 0); err != nil || len(left) > 0 {
+		if left, err := s.List(t.Context(), queue, 0); err != nil || len(left) > 0 {
 			t.Errorf("%d unheard, patience %v: left %v, %v", unheard, patience, left, err)
 		}
 		if again := s.NewID(true) == id; again != (unheard == 0) {
@@ -99,9 +99,9 @@ func TestIDOfARefusedJoinIsUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		s := sessionOn(t, &thrifty{Driver: svc.Driver()})
-		svc.AddForeign(line)
+		svc.AddForeign(queue)
 		id := s.NewID(true)
-		if _, err := s.Join(t.Context(), line, driver.Contender{ID: id, Mode: "x", Alone: true}); !errors.Is(err, engine.ErrTaken) {
+		if _, err := s.Join(t.Context(), queue, driver.Contender{ID: id, Mode: "x", Alone: true}); !errors.Is(err, engine.ErrTaken) {
 			t.Fatal(err)
 		}
 		if s.NewID(true) != id {

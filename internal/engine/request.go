@@ -20,7 +20,7 @@ import (
 // join has more of it than the rest: its repetition costs more, and thousands
 // that join at once may wait for each other.
 func (s *Session) request(
-	ctx context.Context, op string, line driver.Line, patience time.Duration, f func(context.Context) error,
+	ctx context.Context, op string, queue driver.Queue, patience time.Duration, f func(context.Context) error,
 ) error {
 	if err := s.Ended(); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Session) request(
 		bound, stop := bind(ctx, s.ctx)
 		defer stop()
 		first := err
-		err = s.retry(bound, op, line, func() error { // which pauses after the attempt that was made
+		err = s.retry(bound, op, queue, func() error { // which pauses after the attempt that was made
 			if err := first; err != nil {
 				first = nil
 				return err
@@ -81,18 +81,18 @@ func (s *Session) outcome(ctx context.Context, err error) error {
 	return unavailable(err, cause)
 }
 
-func (s *Session) retry(ctx context.Context, op string, line driver.Line, f func() error) error {
+func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f func() error) error {
 	return s.client.retry.do(ctx, f, func(err error) {
-		s.client.Observe(event.Event{Kind: event.Retried, Session: s.ID(), Op: op, Line: line, Err: err})
+		s.client.Observe(event.Event{Kind: event.Retried, Session: s.ID(), Op: op, Queue: queue, Err: err})
 	})
 }
 
-// wrap adds the operation and the line to an error, nil excepted.
-func wrap(op string, line driver.Line, err error) error {
+// wrap adds the operation and the queue to an error, nil excepted.
+func wrap(op string, queue driver.Queue, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Name: string(line), Err: err}
+	return &Error{Op: op, Name: string(queue), Err: err}
 }
 
 // afterwards is how long Leave and Close try with a context that is dead already.

@@ -10,10 +10,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Services is the line whose record has the service's identity. No recipe has its kind: see LineOf.
+// Services is the queue whose record has the service's identity. No recipe has its kind: see QueueOf.
 const (
 	OwnKind  = "baton"
-	Services = driver.Line(OwnKind + "/service")
+	Services = driver.Queue(OwnKind + "/service")
 )
 
 // Service is the identity of the service and of the namespace in it: 32 hex
@@ -58,43 +58,43 @@ func newIdentity() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Stands asks the service whether an entry is in a line, of whatever session.
+// Stands asks the service whether an entry is in a queue, of whatever session.
 // ErrRemoved means that it is not.
-func (s *Session) Stands(ctx context.Context, line driver.Line, key string, token driver.Token) error {
-	err := s.request(ctx, "check", line, s.patience, func(ctx context.Context) error {
-		return removed(s.can.Operator.Check(ctx, line, key, token))
+func (s *Session) Stands(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	err := s.request(ctx, "check", queue, s.patience, func(ctx context.Context) error {
+		return removed(s.can.Operator.Check(ctx, queue, key, token))
 	})
-	return wrap("check", line, err)
+	return wrap("check", queue, err)
 }
 
-// Line returns the line of a recipe's name, as LineOf does. Where lines are
+// Queue returns the queue of a recipe's name, as QueueOf does. Where queues are
 // shared with other clients, a name is what they call it, and a kind that they
 // have nothing like is ErrInvalid.
-func (c *Client) Line(kind, name string) (driver.Line, error) {
+func (c *Client) Queue(kind, name string) (driver.Queue, error) {
 	d := c.Sharer()
 	if d == nil {
-		return LineOf(kind, name)
+		return QueueOf(kind, name)
 	}
 	name, err := d.SharedName(kind, name)
 	if err != nil {
 		return "", fmt.Errorf("baton: %w", err)
 	}
-	return driver.NewLine(kind, name), nil
+	return driver.NewQueue(kind, name), nil
 }
 
-// Sharer is the driver, if its lines are shared with other clients; else nil.
+// Sharer is the driver, if its queues are shared with other clients; else nil.
 func (c *Client) Sharer() driver.Sharer {
 	d, _ := c.driver.(driver.Sharer)
 	return d
 }
 
 // Revoked waits until another client has asked a contender of this session to
-// give up; see [driver.Revoker]. Where lines have no such requests the error is
-// ErrInvalid, and when own is not in the line any more, ErrRemoved.
-func (s *Session) Revoked(ctx context.Context, line driver.Line, own driver.Place) error {
+// give up; see [driver.Revoker]. Where queues have no such requests the error is
+// ErrInvalid, and when own is not in the queue any more, ErrRemoved.
+func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	const op = "await a revocation"
 	if err := s.Ended(); err != nil {
-		return wrap(op, line, err)
+		return wrap(op, queue, err)
 	}
-	return s.wait(ctx, op, line, func(ctx context.Context) error { return removed(s.can.Revoker.Revoked(ctx, line, own)) })
+	return s.wait(ctx, op, queue, func(ctx context.Context) error { return removed(s.can.Revoker.Revoked(ctx, queue, own)) })
 }

@@ -47,9 +47,9 @@ type Session struct {
 	strays       map[string]struct{}
 	ids          []string // that are free to be used again, see NewID
 	doubts       map[string]struct{}
-	queueWatches map[driver.Line]*queueWatch
-	onQueueWatch map[driver.Line]map[*func()]struct{} // what QueueWatched was given
-	asked        chan struct{}                        // closed when the service has been asked; nil while nobody asks
+	queueWatches map[driver.Queue]*queueWatch
+	onQueueWatch map[driver.Queue]map[*func()]struct{} // what QueueWatched was given
+	asked        chan struct{}                         // closed when the service has been asked; nil while nobody asks
 }
 
 // newSession returns the session that the driver's one, asked for at sent, is to users. Its clock

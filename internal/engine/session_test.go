@@ -18,7 +18,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-const line = driver.Line("test/line")
+const queue = driver.Queue("test/queue")
 
 var quiet = engine.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
@@ -233,13 +233,13 @@ func TestSilentServiceIsUnavailableToo(t *testing.T) {
 		w.link.Cut()
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Join(ctx, line, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); !errors.Is(err, engine.ErrUnavailable) ||
+		if _, err := s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); !errors.Is(err, engine.ErrUnavailable) ||
 			!errors.Is(err, context.DeadlineExceeded) || !engine.MayHaveApplied(err) {
 			w.Errorf("Join = %v, want ErrUnavailable, DeadlineExceeded, may have been applied", err)
 		}
 		w.link.Heal()
 		time.Sleep(time.Second)
-		if left := w.svc.Snapshot(line); len(left) != 0 {
+		if left := w.svc.Snapshot(queue); len(left) != 0 {
 			w.Errorf("left behind: %v", left)
 		}
 	})
@@ -257,12 +257,12 @@ func TestLostReplyToJoinMakesOneEntry(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
-		if got := w.svc.Snapshot(line); len(got) != 1 || got[0].Token != j.Token {
-			w.Errorf("line is %v, joined as %v", got, j)
+		if got := w.svc.Snapshot(queue); len(got) != 1 || got[0].Token != j.Token {
+			w.Errorf("queue is %v, joined as %v", got, j)
 		}
 	})
 }
@@ -274,16 +274,16 @@ func TestJoinThatArrivesAgainAfterTheLeaveLeavesNoGhost(t *testing.T) {
 		s := w.session()
 		w.link.HoldRequests()
 		time.AfterFunc(time.Second, w.link.Strand)
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
-		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
 			w.Error(err)
 		}
 		w.link.Deliver()
 		time.Sleep(time.Second)
-		if left := w.svc.Snapshot(line); len(left) != 0 {
+		if left := w.svc.Snapshot(queue); len(left) != 0 {
 			w.Errorf("the first request made a ghost: %v", left)
 		}
 	})
@@ -302,24 +302,24 @@ func TestRequestStuckOnASilentMemberIsSentAgain(t *testing.T) {
 			return memory.Fate{}
 		})
 		began := time.Now()
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
-		if _, err := s.Ahead(w.Context(), line, j.Place); err != nil {
+		if _, err := s.Ahead(w.Context(), queue, j.Place); err != nil {
 			w.Error(err)
 		}
-		if _, err := s.List(w.Context(), line, 0); err != nil {
+		if _, err := s.List(w.Context(), queue, 0); err != nil {
 			w.Error(err)
 		}
-		if err := s.Leave(w.Context(), line, j.Place); err != nil {
+		if err := s.Leave(w.Context(), queue, j.Place); err != nil {
 			w.Error(err)
 		}
 		if took := time.Since(began); took > 2*s.TTL() || s.Err() != nil {
 			w.Errorf("took %v; session %v", took, s.Err())
 		}
 		time.Sleep(2 * time.Minute)
-		if left := w.svc.Snapshot(line); len(left) != 0 {
+		if left := w.svc.Snapshot(queue); len(left) != 0 {
 			w.Errorf("a request that arrived late left %v", left)
 		}
 	})
@@ -347,18 +347,18 @@ func TestJoinGivenUpLeavesNoGhost(t *testing.T) {
 			})
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
-			j, err := s.Join(ctx, line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+			j, err := s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 			if err == nil {
-				if err := s.Leave(ctx, line, j.Place); err != nil {
+				if err := s.Leave(ctx, queue, j.Place); err != nil {
 					w.Errorf("%+v: leave: %v", fate, err)
 				}
 			}
 			time.Sleep(time.Second)
-			if left := w.svc.Snapshot(line); len(left) != 0 {
+			if left := w.svc.Snapshot(queue); len(left) != 0 {
 				w.Errorf("%+v: a ghost one second later: %v", fate, left)
 			}
 			time.Sleep(5 * time.Second)
-			if left := w.svc.Snapshot(line); len(left) != 0 {
+			if left := w.svc.Snapshot(queue); len(left) != 0 {
 				w.Errorf("%+v: a ghost came back: %v", fate, left)
 			}
 		})
@@ -368,20 +368,20 @@ func TestJoinGivenUpLeavesNoGhost(t *testing.T) {
 func TestLeaveGoesOnInTheBackgroundWhenTheServiceIsAway(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
 		w.svc.Stop()
 		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 		defer cancel()
-		if err := s.Leave(ctx, line, j.Place); !errors.Is(err, engine.ErrUnavailable) {
+		if err := s.Leave(ctx, queue, j.Place); !errors.Is(err, engine.ErrUnavailable) {
 			w.Errorf("Leave = %v", err)
 		}
 		time.Sleep(2 * time.Second)
 		w.svc.Start()
 		time.Sleep(time.Second)
-		if left := w.svc.Snapshot(line); len(left) != 0 || s.Err() != nil {
+		if left := w.svc.Snapshot(queue); len(left) != 0 || s.Err() != nil {
 			w.Errorf("a second after the return: %v, session %v", left, s.Err())
 		}
 	})
@@ -390,17 +390,17 @@ func TestLeaveGoesOnInTheBackgroundWhenTheServiceIsAway(t *testing.T) {
 func TestLeaveWorksWithADeadContextAndOnce(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		j, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if err != nil {
 			w.Fatal(err)
 		}
 		dead, cancel := context.WithCancel(w.Context())
 		cancel()
 		w.link.Delay(10*time.Millisecond, 10*time.Millisecond) // else the answer may be quicker than the news that the context is dead
-		if err := s.Leave(dead, line, j.Place); err != nil || len(w.svc.Snapshot(line)) != 0 {
-			w.Errorf("Leave = %v, left %v", err, w.svc.Snapshot(line))
+		if err := s.Leave(dead, queue, j.Place); err != nil || len(w.svc.Snapshot(queue)) != 0 {
+			w.Errorf("Leave = %v, left %v", err, w.svc.Snapshot(queue))
 		}
-		if err := s.Leave(w.Context(), line, j.Place); !errors.Is(err, engine.ErrNotHeld) {
+		if err := s.Leave(w.Context(), queue, j.Place); !errors.Is(err, engine.ErrNotHeld) {
 			w.Errorf("second Leave = %v", err)
 		}
 	})
@@ -416,7 +416,7 @@ func TestRefusalIsNotRetried(t *testing.T) {
 			return memory.Fate{}
 		})
 		before := w.svc.Stats().Total()
-		_, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
+		_, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 		if !errors.Is(err, engine.ErrRefused) || engine.MayHaveApplied(err) {
 			w.Errorf("Join = %v", err)
 		}
@@ -430,7 +430,7 @@ func TestCloseGivesEverythingBackAtOnce(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
 		for _, id := range []string{"0123456789abcdef", "0123456789abcdee"} {
-			if _, err := s.Join(w.Context(), line, driver.Contender{ID: id, Mode: "x"}); err != nil {
+			if _, err := s.Join(w.Context(), queue, driver.Contender{ID: id, Mode: "x"}); err != nil {
 				w.Fatal(err)
 			}
 		}
@@ -446,7 +446,7 @@ func TestCloseGivesEverythingBackAtOnce(t *testing.T) {
 		if _, err := engine.Of(w.client).Session(w.Context()); !errors.Is(err, engine.ErrClosed) {
 			w.Errorf("Session after Close = %v", err)
 		}
-		if _, err := s.Join(w.Context(), line, driver.Contender{ID: "0123456789abcded", Mode: "x"}); !errors.Is(err, engine.ErrClosed) {
+		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcded", Mode: "x"}); !errors.Is(err, engine.ErrClosed) {
 			w.Errorf("Join after Close = %v", err)
 		}
 		if err := w.client.Close(w.Context()); err != nil {

@@ -22,15 +22,15 @@ func TestWithdrawnContenderStaysAway(t *testing.T) {
 					defer cancel()
 					_ = call(ctx)
 					w.link.Delay(100*time.Millisecond, 100*time.Millisecond)
-					if err := s.Withdraw(ctx, line, contender.ID); err != nil { // its time is up: it has two seconds
+					if err := s.Withdraw(ctx, queue, contender.ID); err != nil { // its time is up: it has two seconds
 						w.Error(err)
 					}
-					if len(w.svc.Snapshot(line)) != 0 {
-						w.Errorf("%+v: withdrawn, but %v", fate, w.svc.Snapshot(line))
+					if len(w.svc.Snapshot(queue)) != 0 {
+						w.Errorf("%+v: withdrawn, but %v", fate, w.svc.Snapshot(queue))
 					}
 					time.Sleep(time.Minute)
-					if len(w.svc.Snapshot(line)) != 0 {
-						w.Errorf("%+v: came back as %v", fate, w.svc.Snapshot(line))
+					if len(w.svc.Snapshot(queue)) != 0 {
+						w.Errorf("%+v: came back as %v", fate, w.svc.Snapshot(queue))
 					}
 				})
 		}
@@ -42,11 +42,11 @@ func TestWithdrawAndDiscardGoOnInTheBackground(t *testing.T) {
 		func(w world, s *engine.Session) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
-			if err := s.Withdraw(ctx, line, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
+			if err := s.Withdraw(ctx, queue, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
 				w.Error(err)
 			}
 		},
-		func(_ world, s *engine.Session) { s.Discard(line, contender.ID) },
+		func(_ world, s *engine.Session) { s.Discard(queue, contender.ID) },
 	} {
 		within(t, func(w world) {
 			s := w.session()
@@ -56,8 +56,8 @@ func TestWithdrawAndDiscardGoOnInTheBackground(t *testing.T) {
 			synctest.Wait()
 			w.svc.Start()
 			time.Sleep(time.Second)
-			if len(w.svc.Snapshot(line)) != 0 || s.Err() != nil {
-				w.Errorf("a second after the return: %v, session %v", w.svc.Snapshot(line), s.Err())
+			if len(w.svc.Snapshot(queue)) != 0 || s.Err() != nil {
+				w.Errorf("a second after the return: %v, session %v", w.svc.Snapshot(queue), s.Err())
 			}
 		})
 	}
@@ -84,14 +84,14 @@ func TestCleanUpThatFailsIsPaced(t *testing.T) {
 				n.Add(1)
 				return c.fate
 			})
-			s.Discard(line, contender.ID)
+			s.Discard(queue, contender.ID)
 			time.Sleep(time.Minute)
 			if got := int(n.Load()); got > c.atMost || got < c.atLeast {
 				w.Errorf("%+v: %d requests in a minute", c.fate, got)
 			}
 			w.svc.OnRequest(nil)
 			time.Sleep(3 * time.Second)
-			if left := w.svc.Snapshot(line); len(left) != 0 {
+			if left := w.svc.Snapshot(queue); len(left) != 0 {
 				w.Errorf("%+v: left %v", c.fate, left)
 			}
 		})

@@ -23,7 +23,7 @@ var (
 type Election struct {
 	s      *Session
 	prefix string
-	line   *recipes.Line
+	queue  *recipes.Queue
 	err    error // of NewElection, which returns none
 
 	mu   sync.Mutex
@@ -37,7 +37,7 @@ type Election struct {
 // breaks a rule shows at the first Campaign.
 func NewElection(s *Session, pfx string) *Election {
 	e := &Election{s: s, prefix: pfx + "/"}
-	e.line, e.err = recipes.NewLine(s.baton, "election", pfx)
+	e.queue, e.err = recipes.NewQueue(s.baton, "election", pfx)
 	return e
 }
 
@@ -49,7 +49,7 @@ func ResumeElection(s *Session, pfx, leaderKey string, leaderRev int64) *Electio
 	if n := len(pfx); n > 0 && pfx[n-1] == '/' {
 		pfx = pfx[:n-1]
 	}
-	e.line, e.err = recipes.NewLine(s.baton, "election", pfx)
+	e.queue, e.err = recipes.NewQueue(s.baton, "election", pfx)
 	return e
 }
 
@@ -66,7 +66,7 @@ func (e *Election) Campaign(ctx context.Context, val string) error {
 	if h != nil && h.Check(ctx) == nil {
 		return e.Proclaim(ctx, val)
 	}
-	h, err := e.s.acquire(ctx, e.line, recipes.Request{Op: "campaign", Payload: []byte(val)})
+	h, err := e.s.acquire(ctx, e.queue, recipes.Request{Op: "campaign", Payload: []byte(val)})
 	if err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (e *Election) observe(ctx context.Context, out chan<- *v3.GetResponse) {
 	if e.err != nil {
 		return
 	}
-	f := e.line.Follow()
+	f := e.queue.Follow()
 	for shown := int64(0); e.s.ctx.Err() == nil; {
 		_, ok, err := f.Next(ctx)
 		if err != nil {

@@ -26,9 +26,9 @@ var (
 
 // Mutex is a lock between sessions. It is safe for concurrent use.
 type Mutex struct {
-	s    *Session
-	line *recipes.Line
-	err  error // of NewMutex, which returns none
+	s     *Session
+	queue *recipes.Queue
+	err   error // of NewMutex, which returns none
 
 	mu   sync.Mutex
 	hold *recipes.Hold // nil while it is not locked
@@ -38,7 +38,7 @@ type Mutex struct {
 // a rule shows at the first Lock.
 func NewMutex(s *Session, pfx string) *Mutex {
 	m := &Mutex{s: s}
-	m.line, m.err = recipes.NewLine(s.baton, "mutex", pfx)
+	m.queue, m.err = recipes.NewQueue(s.baton, "mutex", pfx)
 	return m
 }
 
@@ -59,7 +59,7 @@ func (m *Mutex) lock(ctx context.Context, r recipes.Request) error {
 	if m.err != nil {
 		return m.err
 	}
-	h, err := m.s.acquire(ctx, m.line, r)
+	h, err := m.s.acquire(ctx, m.queue, r)
 	if err != nil {
 		return err
 	}
@@ -71,12 +71,12 @@ func (m *Mutex) lock(ctx context.Context, r recipes.Request) error {
 
 // acquire returns a hold of the session. Baton's client would go on with
 // another session when this one is lost.
-func (s *Session) acquire(ctx context.Context, line *recipes.Line, r recipes.Request) (*recipes.Hold, error) {
+func (s *Session) acquire(ctx context.Context, queue *recipes.Queue, r recipes.Request) (*recipes.Hold, error) {
 	if s.ctx.Err() != nil {
 		return nil, s.expired()
 	}
 	r.Mode, r.Exclusive, r.Fresh = "x", true, true
-	h, err := line.Acquire(ctx, r)
+	h, err := queue.Acquire(ctx, r)
 	switch {
 	case err == nil && h.Session() != s.session.ID():
 		return nil, errors.Join(s.expired(), h.Release(ctx))

@@ -56,11 +56,11 @@ type Observer struct {
 
 // key finds a grant.
 type key struct {
-	line, session string
-	token         coordinator.Token
+	queue, session string
+	token          coordinator.Token
 }
 
-func keyOf(e event.Event) key { return key{string(e.Line), e.Session, e.Token} }
+func keyOf(e event.Event) key { return key{string(e.Queue), e.Session, e.Token} }
 
 // Option changes a default of an Observer.
 type Option func(*config)
@@ -151,7 +151,7 @@ func (o *Observer) over(hold trace.Span, e event.Event, now time.Time) {
 }
 
 func (o *Observer) attributes(e event.Event) []attribute.KeyValue {
-	kind, name, _ := e.Line.Split()
+	kind, name, _ := e.Queue.Split()
 	return append([]attribute.KeyValue{
 		attribute.String("baton.kind", kind), attribute.String("baton.name", name),
 		attribute.Int64("baton.token", int64(e.Token)), attribute.String("baton.session", e.Session),

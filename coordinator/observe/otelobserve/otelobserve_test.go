@@ -180,7 +180,7 @@ func TestGlobalProvidersAreTheDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind := event.SessionOpened; kind <= event.CleanedUp; kind++ {
-		o.Observe(event.Event{Kind: kind, Context: t.Context(), Err: io.EOF, Line: "mutex/jobs", Token: 1})
+		o.Observe(event.Event{Kind: kind, Context: t.Context(), Err: io.EOF, Queue: "mutex/jobs", Token: 1})
 	}
 }
 

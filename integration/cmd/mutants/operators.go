@@ -3,7 +3,7 @@ package main
 // ofOperators are mutations of what operators call.
 var ofOperators = []mutation{{
 	name: "break-whoever-holds", promise: "P7",
-	what: "Break removes the next in line when the token has moved on.",
+	what: "Break removes the next in the queue when the token has moved on.",
 	file: "coordinator/operator.go",
 	old:  `		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token == token })`,
 	new: `		i := slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Token >= token })
@@ -22,12 +22,12 @@ var ofOperators = []mutation{{
 	name: "etcd-remove-by-name", promise: "P7",
 	what:   "Remove deletes the key, whichever entry stands under it by now.",
 	file:   "coordinator/etcd/operator.go",
-	old:    `.If(e.stands()).Then(s.deletes(line, e, false, nil)...)`,
-	new:    `.Then(s.deletes(line, e, false, nil)...)`,
+	old:    `.If(e.stands()).Then(s.deletes(queue, e, false, nil)...)`,
+	new:    `.Then(s.deletes(queue, e, false, nil)...)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestRemoveOfAnEarlierLifeDeletesNothing"}},
 }, {
 	name: "zookeeper-remove-leaves-the-successor-node", promise: "P5",
-	what:   "Remove lets the successor node stand that the next in line waits with.",
+	what:   "Remove lets the successor node stand that the next in the queue waits with.",
 	file:   "coordinator/zookeeper/operator.go",
 	old:    `		tr.successor = n.successor()`,
 	new:    ``,

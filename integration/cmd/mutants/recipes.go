@@ -1,6 +1,6 @@
 package main
 
-// ofRecipes are mutations of the line and of the admission rules.
+// ofRecipes are mutations of the queue and of the admission rules.
 var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A waiter that is woken takes the name without a look, whatever it was that woke it: the one ahead may have left without ever holding.",
@@ -38,10 +38,10 @@ var ofRecipes = []mutation{{
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
 }, {
 	name: "everybody-passes", promise: "P1",
-	what:   "Whoever leaves says that it passes, be it the first in line or not: a writer comes in behind one of two readers.",
+	what:   "Whoever leaves says that it passes, be it the first in the queue or not: a writer comes in behind one of two readers.",
 	file:   "recipes/grant.go",
 	old:    `	if a.Exclusive && a.first {`,
-	new:    `	if a.line != nil {`,
+	new:    `	if a.queue != nil {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
 }, {
 	name: "semaphores-pass", promise: "P1",
@@ -80,9 +80,9 @@ var ofRecipes = []mutation{{
 	caught: []test{{pkg: "recipes", name: "TestGrantThatComesOutOfAPauseIsNone"}},
 }, {
 	name: "no-clean-up", promise: "P4",
-	what:   "An attempt that is cancelled, or refused, leaves its entry in the line.",
+	what:   "An attempt that is cancelled, or refused, leaves its entry in the queue.",
 	file:   "recipes/attempt.go",
-	old:    `		a.session.Abandon(a.line.line, a.joined.Place)`,
+	old:    `		a.session.Abandon(a.queue.queue, a.joined.Place)`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine"}},
 }, {
@@ -144,7 +144,7 @@ var ofRecipes = []mutation{{
 	what: "A release removes the entry first, and ends the context of the hold after that.",
 	file: "recipes/hold.go",
 	old:  `	if !g.over(coordinator.ErrReleased) { // lost`,
-	new: `	_ = g.session.Leave(ctx, g.line.line, g.place)
+	new: `	_ = g.session.Leave(ctx, g.queue.queue, g.place)
 	if !g.over(coordinator.ErrReleased) { // lost`,
 	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestHoldEndsBeforeItsEntryLeaves"}},
 }, {
@@ -156,14 +156,14 @@ var ofRecipes = []mutation{{
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestHandleIsUnlockedOnce"}},
 }, {
 	name: "herd", promise: "P6",
-	what:   "Everyone who waits watches the first in line, and not the one directly ahead.",
+	what:   "Everyone who waits watches the first in the queue, and not the one directly ahead.",
 	file:   "recipes/rule.go",
 	old:    `ahead[len(ahead)-1:]`,
 	new:    `ahead[:1]`,
 	caught: []test{{pkg: "recipes", name: "TestReleaseWakesThoseAdmittedAndAtMostOneMore"}},
 }, {
 	name: "reader-passes-writer", promise: "P1",
-	what:   "A reader looks at the first in line only, and is admitted past a writer that waits.",
+	what:   "A reader looks at the first in the queue only, and is admitted past a writer that waits.",
 	file:   "recipes/rule.go",
 	old:    `		for i := len(ahead) - 1; i >= 0; i-- {`,
 	new:    `		for i := min(len(ahead), 1) - 1; i >= 0; i-- {`,

@@ -39,23 +39,23 @@ var ofSessions = []mutation{{
 }, {
 	name: "joins-anew", promise: "P4",
 	what:   "A join whose reply was lost is repeated under another ID.",
-	file:   "internal/engine/line.go",
+	file:   "internal/engine/queue.go",
 	old:    `uncertain, c.Again = true, true`,
 	new:    `uncertain, c.ID = true, c.ID[1:]+"0"`,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestLostReplyToJoinMakesOneEntry"}},
 }, {
 	name: "lost-join-not-undone", promise: "P4",
 	what: "A join that failed without an answer is not undone.",
-	file: "internal/engine/line.go",
+	file: "internal/engine/queue.go",
 	old: `	case uncertain:
-		s.forget(line, c.ID)
+		s.forget(queue, c.ID)
 `,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestJoinGivenUpLeavesNoGhost"}},
 }, {
 	name: "late-join-not-feared", promise: "P4",
 	what: "A join that was sent twice is not forgotten after its entry has left, and a late request makes the entry again.",
-	file: "internal/engine/line.go",
+	file: "internal/engine/queue.go",
 	old:  `			s.stray(c.ID)`,
 	new:  ``,
 	caught: []test{
@@ -64,11 +64,11 @@ var ofSessions = []mutation{{
 	},
 }, {
 	name: "own-removal-ignored", promise: "P1",
-	what: "A waiter that finds its own entry gone takes that for an empty line.",
-	file: "internal/engine/line.go",
-	old: `		view, err = s.driver.Ahead(ctx, line, own)
+	what: "A waiter that finds its own entry gone takes that for an empty queue.",
+	file: "internal/engine/queue.go",
+	old: `		view, err = s.driver.Ahead(ctx, queue, own)
 		return removed(err)`,
-	new: `		if view, err = s.driver.Ahead(ctx, line, own); errors.Is(err, errGone) {
+	new: `		if view, err = s.driver.Ahead(ctx, queue, own); errors.Is(err, errGone) {
 			return nil
 		}
 		return err`,
@@ -76,14 +76,14 @@ var ofSessions = []mutation{{
 }, {
 	name: "nearest-of-another-time", promise: "P1",
 	what:   "A join whose reply was lost believes who is said to be nearest, by an answer of a later time.",
-	file:   "internal/engine/line.go",
+	file:   "internal/engine/queue.go",
 	old:    `			j.First, j.Nearest = false, driver.Place{}`,
 	new:    `			j.First = false`,
 	caught: []test{{pkg: "internal/engine", name: "TestNearestOfAnUncertainJoinIsNotTold"}},
 }, {
 	name: "follower-not-removed", promise: "P8",
 	what: "A waiter whose own entry was deleted is not told so, and waits for the one ahead.",
-	file: "internal/engine/line.go",
+	file: "internal/engine/queue.go",
 	old:  `			cancel(errGone)`,
 	new:  `			return`,
 	caught: []test{
@@ -92,14 +92,14 @@ var ofSessions = []mutation{{
 }, {
 	name: "pass-not-told", promise: "P6",
 	what:   "A service in memory keeps no word of a pass for those who follow later: they look, though they need not.",
-	file:   "coordinator/memory/line.go",
+	file:   "coordinator/memory/queue.go",
 	old:    `		l.passed = e.Key`,
 	new:    `		l.passed = ""`,
 	caught: []test{{pkg: "coordinator/memory", name: "TestFewHintsAreSomeOfThem"}},
 }, {
 	name: "waits-without-a-session", promise: "P8",
 	what:   "A waiter whose session is lost goes on waiting.",
-	file:   "internal/engine/line.go",
+	file:   "internal/engine/queue.go",
 	old:    `	bound, stop := bind(ctx, s.ctx)`,
 	new:    `	bound, stop := bind(ctx, ctx)`,
 	caught: []test{simulated("")},
@@ -128,11 +128,11 @@ var ofSessions = []mutation{{
 	caught: []test{{pkg: "recipes", name: "TestReleaseWithTheContextOfTheHold"}},
 }, {
 	name: "downgrade-with-a-gap", promise: "P1",
-	what: "A conversion leaves the line and joins it again, at its end.",
+	what: "A conversion leaves the queue and joins it again, at its end.",
 	file: "internal/engine/entry.go",
-	old:  `		p, err := s.can.Converter.Convert(ctx, line, own, mode, value)`,
-	new: `		err := s.driver.Leave(ctx, line, own.Place)
-		j, _ := s.driver.Join(ctx, line, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+	old:  `		p, err := s.can.Converter.Convert(ctx, queue, own, mode, value)`,
+	new: `		err := s.driver.Leave(ctx, queue, own.Place)
+		j, _ := s.driver.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
 		p := j.Place`,
 	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestNobodyWritesBetweenADowngradedWriteAndItsRead"}},
 }}

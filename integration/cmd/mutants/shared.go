@@ -1,6 +1,6 @@
 package main
 
-// ofShared are mutations of lines that are shared with other clients.
+// ofShared are mutations of queues that are shared with other clients.
 var ofShared = []mutation{{
 	name: "shared-writers-read", promise: "P1",
 	what:   "Curator's readers are not told from its writers: a writer joins those who read.",
@@ -33,7 +33,7 @@ var ofShared = []mutation{{
 	name: "shared-one-lease", promise: "P1",
 	what:   "Two contenders of one session share a lease, and with it their key: both hold.",
 	file:   "coordinator/etcd/session.go",
-	old:    `		l = ls.of(line, "")`,
+	old:    `		l = ls.of(queue, "")`,
 	new:    `		l = ls.all[0]`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestContendersOfOneSessionHaveALeaseEach"}},
 }, {
@@ -52,7 +52,7 @@ var ofShared = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestALeaseThatARenewalMissedIsRenewed"}},
 }, {
 	name: "shared-late-join-applied", promise: "P4",
-	what:   "A join on a shared line does not compare the session's epoch.",
+	what:   "A join on a shared queue does not compare the session's epoch.",
 	file:   "coordinator/etcd/foreign.go",
 	old:    `		If(clientv3.Compare(clientv3.ModRevision(g.sentinel.key), "=", a.epoch), absent).`,
 	new:    `		If(absent).`,
@@ -68,7 +68,7 @@ var ofShared = []mutation{{
 	name: "shared-releases-anybody", promise: "P7",
 	what:   "A release deletes the key that a place names, whoever's it is.",
 	file:   "coordinator/etcd/foreign.go",
-	old:    `	if l := g.leases.find(line, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(line, l) != e.key {`,
+	old:    `	if l := g.leases.find(queue, p.ID); !ok || p.ID == "" || p.Session != g.ID() || l == nil || g.contender(queue, l) != e.key {`,
 	new:    `	if !ok {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForeignJoinAndLeaveAreOneRequestEach"}},
 }, {

@@ -45,7 +45,7 @@ type Service struct {
 	mu       sync.Mutex
 	revision int64 // of the latest change; the source of tokens, versions and IDs
 	sessions map[string]*session
-	queues   map[driver.Line]*queue
+	queues   map[driver.Queue]*queue
 }
 
 // queue is the entries of one name, in order, and its record.
@@ -57,7 +57,7 @@ type queue struct {
 
 // NewService makes an empty service.
 func NewService() *Service {
-	return &Service{sessions: map[string]*session{}, queues: map[driver.Line]*queue{}}
+	return &Service{sessions: map[string]*session{}, queues: map[driver.Queue]*queue{}}
 }
 
 // Driver makes a client of the service.
@@ -103,7 +103,7 @@ func (s *Service) End(id string) bool {
 }
 
 // Remove removes an entry, as an operator may. It reports whether there was one.
-func (s *Service) Remove(name driver.Line, key string) bool {
+func (s *Service) Remove(name driver.Queue, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.remove(name, func(e driver.Entry) bool { return e.Key == key })
@@ -123,7 +123,7 @@ func (s *Service) next() int64 {
 	return s.revision
 }
 
-func (s *Service) queue(name driver.Line) *queue {
+func (s *Service) queue(name driver.Queue) *queue {
 	if s.queues[name] == nil {
 		s.queues[name] = &queue{changed: make(chan struct{})}
 	}
@@ -131,7 +131,7 @@ func (s *Service) queue(name driver.Line) *queue {
 }
 
 // remove deletes entries, and says whether there were any.
-func (s *Service) remove(name driver.Line, which func(driver.Entry) bool) bool {
+func (s *Service) remove(name driver.Queue, which func(driver.Entry) bool) bool {
 	q := s.queue(name)
 	if !slices.ContainsFunc(q.entries, which) {
 		return false
@@ -142,7 +142,7 @@ func (s *Service) remove(name driver.Line, which func(driver.Entry) bool) bool {
 }
 
 // tell wakes all waiters of a queue.
-func (s *Service) tell(name driver.Line) {
+func (s *Service) tell(name driver.Queue) {
 	q := s.queues[name]
 	close(q.changed)
 	q.changed = make(chan struct{})
@@ -182,7 +182,7 @@ func (s *session) do(ctx context.Context, step func() error) error {
 }
 
 // wait looks at a queue until look says that it has seen what it waits for.
-func (s *session) wait(ctx context.Context, name driver.Line, look func(*queue) (seen bool)) error {
+func (s *session) wait(ctx context.Context, name driver.Queue, look func(*queue) (seen bool)) error {
 	for {
 		var changed chan struct{}
 		err := s.do(ctx, func() error {
@@ -211,7 +211,7 @@ func (s *session) Renew(ctx context.Context) error {
 
 // Join appends an entry. Nobody else reads its Nearest, since there is no
 // Handoff.
-func (s *session) Join(ctx context.Context, name driver.Line, c driver.Contender) (driver.Joined, error) {
+func (s *session) Join(ctx context.Context, name driver.Queue, c driver.Contender) (driver.Joined, error) {
 	var joined driver.Joined
 	err := s.do(ctx, func() error {
 		q := s.svc.queue(name)
@@ -235,7 +235,7 @@ func (s *session) Join(ctx context.Context, name driver.Line, c driver.Contender
 	return joined, err
 }
 
-func (s *session) Ahead(ctx context.Context, name driver.Line, own driver.Place) (driver.View, error) {
+func (s *session) Ahead(ctx context.Context, name driver.Queue, own driver.Place) (driver.View, error) {
 	var view driver.View
 	err := s.do(ctx, func() error {
 		entries := s.svc.queue(name).entries
@@ -258,7 +258,7 @@ func index(entries []driver.Entry, p driver.Place) int {
 	return slices.IndexFunc(entries, func(e driver.Entry) bool { return e.Key == p.Key })
 }
 
-func (s *session) Watch(ctx context.Context, name driver.Line, places ...driver.Place) error {
+func (s *session) Watch(ctx context.Context, name driver.Queue, places ...driver.Place) error {
 	if len(places) == 0 {
 		return driver.Wrap(driver.ErrInvalid, errors.New("coredriver: nothing to watch"))
 	}
@@ -267,7 +267,7 @@ func (s *session) Watch(ctx context.Context, name driver.Line, places ...driver.
 	})
 }
 
-func (s *session) Leave(ctx context.Context, name driver.Line, own driver.Place) error {
+func (s *session) Leave(ctx context.Context, name driver.Queue, own driver.Place) error {
 	return s.do(ctx, func() error {
 		if !s.svc.remove(name, func(e driver.Entry) bool { return e.Place == own && e.Session == s.id }) {
 			return errGone
@@ -277,14 +277,14 @@ func (s *session) Leave(ctx context.Context, name driver.Line, own driver.Place)
 }
 
 // Forget finds no request under way: each Join takes effect before it returns.
-func (s *session) Forget(ctx context.Context, name driver.Line, id string) error {
+func (s *session) Forget(ctx context.Context, name driver.Queue, id string) error {
 	return s.do(ctx, func() error {
 		s.svc.remove(name, func(e driver.Entry) bool { return e.ID == id && e.Session == s.id })
 		return nil
 	})
 }
 
-func (s *session) List(ctx context.Context, name driver.Line, limit int) ([]driver.Entry, error) {
+func (s *session) List(ctx context.Context, name driver.Queue, limit int) ([]driver.Entry, error) {
 	if limit < 0 {
 		return nil, driver.Wrap(driver.ErrInvalid, errors.New("coredriver: limit is negative"))
 	}
@@ -302,7 +302,7 @@ func (s *session) List(ctx context.Context, name driver.Line, limit int) ([]driv
 	return list, err
 }
 
-func (s *session) Record(ctx context.Context, name driver.Line, known driver.Version) (driver.Record, error) {
+func (s *session) Record(ctx context.Context, name driver.Queue, known driver.Version) (driver.Record, error) {
 	var record driver.Record
 	err := s.wait(ctx, name, func(q *queue) bool {
 		record = driver.Record{Value: bytes.Clone(q.record.Value), Version: q.record.Version}
@@ -311,7 +311,7 @@ func (s *session) Record(ctx context.Context, name driver.Line, known driver.Ver
 	return record, err
 }
 
-func (s *session) SetRecord(ctx context.Context, name driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+func (s *session) SetRecord(ctx context.Context, name driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 	if len(value) == 0 || len(value) > 64<<10 {
 		return 0, driver.Wrap(driver.ErrInvalid, fmt.Errorf("coredriver: a record of %d bytes; want 1 to 65536", len(value)))
 	}

@@ -29,8 +29,8 @@ func TestConformance(t *testing.T) {
 			return coordinatortest.Service{
 				Connect: func() (coordinatortest.Client, error) { return coordinatortest.Client{Driver: svc.Driver()}, nil },
 				Expire:  func(_ context.Context, s driver.Session) error { return found(svc.End(s.ID())) },
-				Remove: func(_ context.Context, line driver.Line, p driver.Place) error {
-					return found(svc.Remove(line, p.Key))
+				Remove: func(_ context.Context, queue driver.Queue, p driver.Place) error {
+					return found(svc.Remove(queue, p.Key))
 				},
 				Sessions: func(context.Context) (int, error) { return svc.Sessions(), nil },
 			}

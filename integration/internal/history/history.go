@@ -67,7 +67,7 @@ func (h *History) Attempt(client, name string, kind Kind, n, limit int) *Attempt
 	}
 	h.holds = append(h.holds, r)
 	h.byID[r.ID] = r
-	h.tell(line{Hold: r})
+	h.tell(queue{Hold: r})
 	return &Attempt{h, r}
 }
 
@@ -83,7 +83,7 @@ func (a *Attempt) Failed(err error) {
 	a.h.mu.Lock()
 	defer a.h.mu.Unlock()
 	a.r.FailedAt, a.r.Error = now, err.Error()
-	a.h.tell(line{Hold: a.r})
+	a.h.tell(queue{Hold: a.r})
 }
 
 // Granted says that the call has returned a hold with this context. Call it first thing. It looks at the contexts of all
@@ -104,10 +104,10 @@ func (a *Attempt) Granted(ctx context.Context, token coordinator.Token) *Grant {
 	}
 	if ctx.Err() != nil { // lost on the way
 		r.Ended, r.Cause = now, fmt.Sprint(context.Cause(ctx))
-		h.tell(line{Hold: r})
+		h.tell(queue{Hold: r})
 		return g
 	}
-	h.tell(line{Hold: r})
+	h.tell(queue{Hold: r})
 	h.open[r.subject()] = append(h.open[r.subject()], g)
 	g.follow()
 	return g
@@ -160,7 +160,7 @@ func (g *Grant) ended(at reading) {
 	}
 	g.r.Ended, g.r.Cause = max(ended, g.r.Granted), cause.Error()
 	g.close()
-	g.h.tell(line{Hold: g.r})
+	g.h.tell(queue{Hold: g.r})
 }
 
 // close needs h.mu.
@@ -185,7 +185,7 @@ func (g *Grant) Releasing() {
 	defer g.h.mu.Unlock()
 	if g.r.Releasing == 0 {
 		g.r.Releasing = Now()
-		g.h.tell(line{Hold: g.r})
+		g.h.tell(queue{Hold: g.r})
 	}
 }
 
@@ -203,7 +203,7 @@ func (g *Grant) Released(err error) {
 	if g.r.Releasing == 0 {
 		g.r.Releasing = now
 	}
-	g.h.tell(line{Hold: g.r})
+	g.h.tell(queue{Hold: g.r})
 }
 
 // Downgraded says that the user, who holds for writing, is about to go on for reading only. The hold is over when the context
@@ -217,7 +217,7 @@ func (g *Grant) Downgraded(reading ...context.Context) {
 		g.ctx = reading[0]
 		g.follow()
 	}
-	g.h.tell(line{Hold: g.r})
+	g.h.tell(queue{Hold: g.r})
 }
 
 // Write records a write to a register that checks tokens, and whether it accepted it. Values are unique.
@@ -236,7 +236,7 @@ func (h *History) access(a Access) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.accesses = append(h.accesses, a)
-	h.tell(line{Access: &a})
+	h.tell(queue{Access: &a})
 }
 
 // Fault counts an injected fault, which begins. The function it returns says that it ends and, for the
@@ -247,12 +247,12 @@ func (h *History) Fault(kind string) (end func(clients ...string)) {
 	f := &Injected{ID: fmt.Sprintf("%016x-%d", h.run, len(h.faults)), Kind: kind, Begin: Now()}
 	h.faults = append(h.faults, f)
 	h.faultByID[f.ID] = f
-	h.tell(line{Fault: f})
+	h.tell(queue{Fault: f})
 	return func(clients ...string) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		f.End, f.Clients = Now(), clients
-		h.tell(line{Fault: f})
+		h.tell(queue{Fault: f})
 	}
 }
 
@@ -273,5 +273,5 @@ func (h *History) excuse(e Excused) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.excused = append(h.excused, e)
-	h.tell(line{Excused: &e})
+	h.tell(queue{Excused: &e})
 }

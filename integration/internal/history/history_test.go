@@ -38,7 +38,7 @@ func permits(r *Hold, n, limit int) *Hold { return with(r, func(r *Hold) { r.N, 
 func made(holds ...*Hold) *History {
 	h := New()
 	for _, r := range holds {
-		h.add(line{Hold: r})
+		h.add(queue{Hold: r})
 	}
 	return h
 }
@@ -243,7 +243,7 @@ func TestLongHistory(t *testing.T) {
 		if r.IntN(10) == 0 {
 			lost(hold, at+50)
 		}
-		h.add(line{Hold: hold})
+		h.add(queue{Hold: hold})
 		at += 100 + r.Int64N(50)
 	}
 	judge(t, h)

@@ -79,7 +79,7 @@ type Excused struct {
 }
 
 // line is one line of an exported history. A later line of a hold or fault replaces an earlier one.
-type line struct {
+type queue struct {
 	Hold    *Hold     `json:"hold,omitempty"`
 	Access  *Access   `json:"access,omitempty"`
 	Fault   *Injected `json:"fault,omitempty"`
@@ -100,7 +100,7 @@ func Load(path string) (*History, error) {
 		if errors.Is(err, io.EOF) {
 			return h, nil
 		}
-		var l line
+		var l queue
 		if err == nil {
 			err = json.Unmarshal(text, &l)
 		}
@@ -113,13 +113,13 @@ func Load(path string) (*History, error) {
 
 // Merge adds what another history has recorded, which must not go on recording.
 func (h *History) Merge(other *History) {
-	_ = other.each(func(l line) error { h.add(l); return nil })
+	_ = other.each(func(l queue) error { h.add(l); return nil })
 }
 
 // WriteTo writes the history so far as JSON lines.
 func (h *History) WriteTo(w io.Writer) (int64, error) {
 	e := json.NewEncoder(w)
-	return 0, h.each(func(l line) error { return e.Encode(l) })
+	return 0, h.each(func(l queue) error { return e.Encode(l) })
 }
 
 // AppendTo has every further change written to w at once, as one JSON line in one Write, so that it
@@ -130,26 +130,26 @@ func (h *History) AppendTo(w io.Writer) {
 	h.out = json.NewEncoder(w)
 }
 
-func (h *History) each(f func(line) error) error {
+func (h *History) each(f func(queue) error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var errs error
 	for _, r := range h.holds {
-		errs = errors.Join(errs, f(line{Hold: r}))
+		errs = errors.Join(errs, f(queue{Hold: r}))
 	}
 	for i := range h.accesses {
-		errs = errors.Join(errs, f(line{Access: &h.accesses[i]}))
+		errs = errors.Join(errs, f(queue{Access: &h.accesses[i]}))
 	}
 	for _, r := range h.faults {
-		errs = errors.Join(errs, f(line{Fault: r}))
+		errs = errors.Join(errs, f(queue{Fault: r}))
 	}
 	for i := range h.excused {
-		errs = errors.Join(errs, f(line{Excused: &h.excused[i]}))
+		errs = errors.Join(errs, f(queue{Excused: &h.excused[i]}))
 	}
 	return errs
 }
 
-func (h *History) add(l line) {
+func (h *History) add(l queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -177,7 +177,7 @@ func (h *History) add(l line) {
 }
 
 // tell needs h.mu.
-func (h *History) tell(l line) {
+func (h *History) tell(l queue) {
 	if h.out != nil && h.err == nil {
 		h.err = h.out.Encode(l)
 	}

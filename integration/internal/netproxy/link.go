@@ -111,7 +111,7 @@ const (
 )
 
 // item is what waits to be passed on: bytes, or the end of the stream and how it came. Ends
-// wait in line and at the gate too, else a cut would let a FIN through.
+// wait in the queue and at the gate too, else a cut would let a FIN through.
 type item struct {
 	data    []byte
 	end     error // io.EOF: in order; anything else: reset

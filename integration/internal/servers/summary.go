@@ -15,7 +15,7 @@ func summarize(service, version string, nodes int) {
 	note("%s %s, %d node(s), package %s\n", service, version, nodes, filepath.Base(dir))
 }
 
-// note appends one line to the file BATON_SUMMARY. A short line is
+// note appends one queue to the file BATON_SUMMARY. A short queue is
 // appended in one piece, so packages that run side by side do not mix theirs. It fails silently: the
 // summary is for people.
 func note(format string, args ...any) {

@@ -54,7 +54,7 @@ func (n *name) object(c *coordinator.Client) any {
 	return o
 }
 
-// crowd is how many actors more there are of one or two clients where a line of permits is crowded.
+// crowd is how many actors more there are of one or two clients where a queue of permits is crowded.
 const crowd = 24
 
 // people starts the actors: one to three of each client, one observer of each election and client, and a crowd at some semaphores.
@@ -294,10 +294,10 @@ func (a *actor) restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count("client closed")
-	for _, l := range w.lines {
+	for _, l := range w.queues {
 		for _, h := range l.holds {
 			if h.slot == s.index && h.alive() && h.generation == generation {
-				w.violation("%s: %d is alive after its client was closed", l.name.line, h.token)
+				w.violation("%s: %d is alive after its client was closed", l.name.queue, h.token)
 			}
 		}
 	}

@@ -36,7 +36,7 @@
 // of it (memory.Service.OnStep), and by a second implementation of the
 // admission rules, which shares no code with the recipes:
 //
-//   - who holds, by its context, stands in line, in the same session, and is admitted by the rule;
+//   - who holds, by its context, is queued, in the same session, and is admitted by the rule;
 //   - when an entry leaves, the context of its hold has ended, and when a writer becomes a reader, that of the write lock;
 //   - no two holds that exclude each other are alive at once, nor more permits than the limit;
 //   - a grant has a token greater than all grants that were made before it was asked for; a grant that excludes, greater than all;
@@ -49,7 +49,7 @@
 //   - the numbers of permits are nobody else's, an election shows what was proclaimed, its leader was so at some time since the question,
 //     and its observers never go back, and see each last change;
 //   - a client that was closed without an error has left nothing at the service, at once;
-//   - after mending, everybody is admitted and can release, and then the lines are empty, though the sessions are alive, nobody watches,
+//   - after mending, everybody is admitted and can release, and then the queues are empty, though the sessions are alive, nobody watches,
 //     and when the clients are closed no session and no goroutine is left.
 //
 // What an operator does by hand cannot be known before: a hold whose entry he

@@ -71,7 +71,7 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case context.DeadlineExceeded:
 		return a.overdue(c)
 	case coordinator.ErrTaken:
-		return strings.HasPrefix(c.what, "try-") && (a.w.stale || a.w.stood(a.w.lines[a.name.line], a.label, c.began))
+		return strings.HasPrefix(c.what, "try-") && (a.w.stale || a.w.stood(a.w.queues[a.name.queue], a.label, c.began))
 	case coordinator.ErrSessionLost:
 		return a.lost(c)
 	case coordinator.ErrRemoved:
@@ -83,10 +83,10 @@ func (a *actor) happened(c calling, known error, more []error) bool {
 	case coordinator.ErrClosed:
 		return a.slot.started > a.generation
 	case semaphore.ErrNoLimit:
-		limits := a.w.lines[a.name.line].limits
+		limits := a.w.queues[a.name.queue].limits
 		return a.name.recipe == "semaphore" && (len(limits) == 0 || limits[0].at >= c.began)
 	case coordinator.ErrInvalid:
-		return a.wants > 0 && a.w.lines[a.name.line].least(c.began) < a.wants
+		return a.wants > 0 && a.w.queues[a.name.queue].least(c.began) < a.wants
 	case election.ErrStepDown:
 		return c.what == "run"
 	}
@@ -103,7 +103,7 @@ func contains(all []error, err error) bool {
 }
 
 // least is the smallest limit in force at some time since a moment.
-func (l *line) least(since time.Duration) int {
+func (l *queue) least(since time.Duration) int {
 	least := 1 << 30
 	for i, x := range l.limits {
 		if i == len(l.limits)-1 || l.limits[i+1].at >= since {
@@ -119,8 +119,8 @@ type stay struct {
 	who          string
 }
 
-// stood reports whether somebody has stood in line since a moment other than who, or who himself from before. The caller holds w.mu.
-func (w *world) stood(l *line, who string, since time.Duration) bool {
+// stood reports whether somebody has was queued since a moment other than who, or who himself from before. The caller holds w.mu.
+func (w *world) stood(l *queue, who string, since time.Duration) bool {
 	for _, e := range l.entries {
 		if w.actorOf(e.ID) != who || l.joined[e.Token] < since {
 			return true
@@ -211,9 +211,9 @@ func (w *world) judgeClosed(d *memory.Driver, err error) {
 	}
 	w.mu.Lock()
 	session, closed := w.closedBy[d]
-	for _, l := range w.lines {
+	for _, l := range w.queues {
 		if closed && slices.ContainsFunc(l.entries, func(e driver.Entry) bool { return e.Session == session }) {
-			w.violation("%s: entries of session %s are left, whose client was closed", l.name.line, session)
+			w.violation("%s: entries of session %s are left, whose client was closed", l.name.queue, session)
 		}
 	}
 	w.mu.Unlock()

@@ -100,7 +100,7 @@ func (s *jitterySession) Renew(ctx context.Context) error {
 	return s.Full.Renew(ctx)
 }
 
-func (s *jitterySession) Join(ctx context.Context, line driver.Line, c driver.Contender) (driver.Joined, error) {
+func (s *jitterySession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 	w := s.d.w
 	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
@@ -110,77 +110,77 @@ func (s *jitterySession) Join(ctx context.Context, line driver.Line, c driver.Co
 	}
 	w.mu.Unlock()
 	defer s.linger(ctx, memory.OpJoin, c.ID)
-	return s.Full.Join(ctx, line, c)
+	return s.Full.Join(ctx, queue, c)
 }
 
-func (s *jitterySession) Ahead(ctx context.Context, line driver.Line, own driver.Place) (driver.View, error) {
+func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 	defer s.linger(ctx, memory.OpAhead, own.ID)
-	return s.Full.Ahead(ctx, line, own)
+	return s.Full.Ahead(ctx, queue, own)
 }
 
-func (s *jitterySession) Watch(ctx context.Context, line driver.Line, places ...driver.Place) (err error) {
+func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) (err error) {
 	if len(places) > 0 {
 		defer func() { s.d.w.watched(ctx, places[0].ID, err) }()
 		defer s.linger(ctx, memory.OpWatch+memory.Op(s.d.w.label(places[0].ID)), places[0].ID)
 	}
-	return s.Full.Watch(ctx, line, places...)
+	return s.Full.Watch(ctx, queue, places...)
 }
 
 // Follow counts what followers are told.
-func (s *jitterySession) Follow(ctx context.Context, line driver.Line, own, ahead driver.Place) (bool, error) {
+func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 	defer s.linger(ctx, "follow", ahead.ID) // a name of its own: its holder may watch the entry, too
-	late := s.d.w.hasLeft(line, ahead)
-	passed, err := s.Full.Follow(ctx, line, own, ahead)
+	late := s.d.w.hasLeft(queue, ahead)
+	passed, err := s.Full.Follow(ctx, queue, own, ahead)
 	s.d.w.followed(late, passed, err)
 	return passed, err
 }
 
-func (s *jitterySession) Pass(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s *jitterySession) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	defer s.linger(ctx, memory.OpLeave, own.ID)
-	return s.Full.Pass(ctx, line, own)
+	return s.Full.Pass(ctx, queue, own)
 }
 
-func (s *jitterySession) Convert(ctx context.Context, line driver.Line, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+func (s *jitterySession) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
-	return s.Full.Convert(ctx, line, own, mode, value)
+	return s.Full.Convert(ctx, queue, own, mode, value)
 }
 
-func (s *jitterySession) Write(ctx context.Context, line driver.Line, own driver.Place, value []byte) error {
+func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 	defer s.linger(ctx, memory.OpWrite, own.ID)
-	return s.Full.Write(ctx, line, own, value)
+	return s.Full.Write(ctx, queue, own, value)
 }
 
-func (s *jitterySession) Leave(ctx context.Context, line driver.Line, own driver.Place) error {
+func (s *jitterySession) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	defer s.linger(ctx, memory.OpLeave, own.ID)
-	return s.Full.Leave(ctx, line, own)
+	return s.Full.Leave(ctx, queue, own)
 }
 
-func (s *jitterySession) Forget(ctx context.Context, line driver.Line, id string) error {
+func (s *jitterySession) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	defer s.linger(ctx, memory.OpForget, id)
-	return s.Full.Forget(ctx, line, id)
+	return s.Full.Forget(ctx, queue, id)
 }
 
-func (s *jitterySession) List(ctx context.Context, line driver.Line, limit int) ([]driver.Entry, error) {
+func (s *jitterySession) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	defer s.linger(ctx, memory.OpList, "")
-	return s.Full.List(ctx, line, limit)
+	return s.Full.List(ctx, queue, limit)
 }
 
-func (s *jitterySession) Head(ctx context.Context, line driver.Line, known driver.Version) (driver.Head, error) {
+func (s *jitterySession) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 	defer s.linger(ctx, memory.OpHead, "")
-	return s.Full.Head(ctx, line, known)
+	return s.Full.Head(ctx, queue, known)
 }
 
-func (s *jitterySession) Record(ctx context.Context, line driver.Line, known driver.Version) (driver.Record, error) {
+func (s *jitterySession) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
 	defer s.linger(ctx, memory.OpRecord, "")
 	if known == driver.Any {
 		ctx = context.WithValue(ctx, readingKey{}, true)
 	}
-	return s.Full.Record(ctx, line, known)
+	return s.Full.Record(ctx, queue, known)
 }
 
-func (s *jitterySession) SetRecord(ctx context.Context, line driver.Line, value []byte, known driver.Version) (driver.Version, error) {
+func (s *jitterySession) SetRecord(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 	defer s.linger(ctx, memory.OpSetRecord, "")
-	return s.Full.SetRecord(ctx, line, value, known)
+	return s.Full.SetRecord(ctx, queue, value, known)
 }
 
 func (s *jitterySession) Close(ctx context.Context) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// line is what the judge knows of a line: what the service told, and what those who hold have said.
-type line struct {
+// queue is what the judge knows of a queue: what the service told, and what those who hold have said.
+type queue struct {
 	name    *name
 	entries []driver.Entry // as they are at the service
 	limits  []limitAt
@@ -72,8 +72,8 @@ type handle struct {
 	writes, given bool
 }
 
-func newLine(n *name) *line {
-	return &line{name: n, heads: []leaderAt{{}}, joined: map[coordinator.Token]time.Duration{}, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
+func newQueue(n *name) *queue {
+	return &queue{name: n, heads: []leaderAt{{}}, joined: map[coordinator.Token]time.Duration{}, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
 		won:       map[coordinator.Token]bool{},
 		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
 }
@@ -98,7 +98,7 @@ func (h *hold) writes() bool {
 }
 
 // judged: by the rules. What is condemned is not.
-func (l *line) judged(h *hold) bool {
+func (l *queue) judged(h *hold) bool {
 	_, condemned := l.condemned[h.token]
 	return !condemned && h.alive()
 }
@@ -107,7 +107,7 @@ func (l *line) judged(h *hold) bool {
 func (w *world) step(s memory.Step) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lines[s.Line]
+	l := w.queues[s.Queue]
 	if l == nil { // of slots
 		return
 	}
@@ -116,14 +116,14 @@ func (w *world) step(s memory.Step) {
 		var r struct{ Limit int }
 		_ = json.Unmarshal(s.Record.Value, &r)
 		l.limits = append(l.limits, limitAt{w.now(), r.Limit})
-		w.log("%s: limit %d by %s", s.Line, r.Limit, s.By)
+		w.log("%s: limit %d by %s", s.Queue, r.Limit, s.By)
 		return
 	}
-	w.log("%s: %d %s (%s) by %s, session %s", s.Line, s.Entry.Token, s.Kind, showMode(s.Entry.Mode), s.By, s.Entry.Session)
+	w.log("%s: %d %s (%s) by %s, session %s", s.Queue, s.Entry.Token, s.Kind, showMode(s.Entry.Mode), s.By, s.Entry.Session)
 	switch s.Kind {
 	case memory.StepJoined:
 		if n := len(l.entries); n > 0 && l.entries[n-1].Token >= s.Entry.Token {
-			w.violation("%s: %d joined behind %d", s.Line, s.Entry.Token, l.entries[n-1].Token)
+			w.violation("%s: %d joined behind %d", s.Queue, s.Entry.Token, l.entries[n-1].Token)
 		}
 		l.entries = append(l.entries, s.Entry)
 		l.joined[s.Entry.Token] = w.now()
@@ -146,7 +146,7 @@ func showMode(mode string) string {
 }
 
 // stepConverted: whoever excludes less from now on does not act on more than that.
-func (w *world) stepConverted(l *line, s memory.Step) {
+func (w *world) stepConverted(l *queue, s memory.Step) {
 	if s.Kind == memory.StepConverted && l.said[s.Entry.Token] == 0 {
 		l.said[s.Entry.Token] = w.now()
 	}
@@ -155,15 +155,15 @@ func (w *world) stepConverted(l *line, s memory.Step) {
 		return
 	}
 	if l.name.recipe == "rwlock" && s.Entry.Mode == "r" && slices.ContainsFunc(h.handles, func(x *handle) bool { return x.writes && x.live() }) {
-		w.violation("%s: %d became a reader while its write lock is alive", s.Line, h.token)
+		w.violation("%s: %d became a reader while its write lock is alive", s.Queue, h.token)
 	}
 	if l.name.recipe == "semaphore" && permitsOf(s.Entry.Mode) < h.permits {
-		w.violation("%s: %d says %s while %d permits are held", s.Line, h.token, s.Entry.Mode, h.permits)
+		w.violation("%s: %d says %s while %d permits are held", s.Queue, h.token, s.Entry.Mode, h.permits)
 	}
 }
 
 // stepLeft: an entry that leaves has no hold any more, unless an operator's hand was quicker than anybody could know.
-func (w *world) stepLeft(l *line, s memory.Step) {
+func (w *world) stepLeft(l *queue, s memory.Step) {
 	h := l.holds[s.Entry.Token]
 	if s.By != memory.ByClient {
 		w.wasRemoved(s.Entry.ID)
@@ -180,29 +180,29 @@ func (w *world) stepLeft(l *line, s memory.Step) {
 		w.natural++
 	}
 	if _, condemned := l.condemned[s.Entry.Token]; h != nil && !condemned && slices.ContainsFunc(h.handles, (*handle).live) {
-		w.violation("%s: %d left by %s while its context is alive", s.Line, h.token, s.By)
+		w.violation("%s: %d left by %s while its context is alive", s.Queue, h.token, s.By)
 	}
 }
 
 // stepPassed: whoever follows takes a pass for the grant, so it is for one who stood first and excluded everybody.
-func (w *world) stepPassed(l *line, s memory.Step) {
+func (w *world) stepPassed(l *queue, s memory.Step) {
 	w.passes++
 	if len(l.entries) > 0 && l.entries[0].Token < s.Entry.Token {
-		w.violation("%s: %d passed behind %d", l.name.line, s.Entry.Token, l.entries[0].Token)
+		w.violation("%s: %d passed behind %d", l.name.queue, s.Entry.Token, l.entries[0].Token)
 	}
 	if l.name.recipe == "semaphore" || s.Entry.Mode == "r" {
-		w.violation("%s: %d passed, which excluded nobody", l.name.line, s.Entry.Token)
+		w.violation("%s: %d passed, which excluded nobody", l.name.queue, s.Entry.Token)
 	}
 	if !l.won[s.Entry.Token] {
-		w.violation("%s: %d passed without a grant", l.name.line, s.Entry.Token)
+		w.violation("%s: %d passed without a grant", l.name.queue, s.Entry.Token)
 	}
 }
 
-// hasLeft reports whether a place has left its line.
-func (w *world) hasLeft(name driver.Line, p driver.Place) bool {
+// hasLeft reports whether a place has left its queue.
+func (w *world) hasLeft(name driver.Queue, p driver.Place) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lines[name]
+	l := w.queues[name]
 	return l != nil && !slices.ContainsFunc(l.entries, func(e driver.Entry) bool { return e.Place == p })
 }
 
@@ -237,7 +237,7 @@ func (w *world) ask(who string, n *name) (floor coordinator.Token, at time.Durat
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.looks, who)
-	return w.lines[n.line].greatest, w.now()
+	return w.queues[n.queue].greatest, w.now()
 }
 
 // claim is what a caller got, and from when and whom.
@@ -259,10 +259,10 @@ type claim struct {
 func (w *world) granted(c claim) *handle {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lines[c.name.line]
+	l := w.queues[c.name.queue]
 	w.grants++
 	w.kindOf(l, c)
-	w.log("%s: %s holds by token %d, writes %v, permits %d", l.name.line, c.who, c.token, c.writes, c.permits)
+	w.log("%s: %s holds by token %d, writes %v, permits %d", l.name.queue, c.who, c.token, c.writes, c.permits)
 	if w.mendedAt > 0 {
 		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
 	}
@@ -271,18 +271,18 @@ func (w *world) granted(c claim) *handle {
 	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
 	h.handles = []*handle{x}
 	if l.granted[c.token] {
-		w.violation("%s: token %d was granted twice", l.name.line, c.token)
+		w.violation("%s: token %d was granted twice", l.name.queue, c.token)
 	}
 	l.granted[c.token], l.holds[c.token] = true, h
 	w.next(l)
 	if at, over := w.ended[c.session]; over && at < w.now() {
-		w.violation("%s: token %d was granted on session %s, which ended at %v", l.name.line, c.token, c.session, at)
+		w.violation("%s: token %d was granted on session %s, which ended at %v", l.name.queue, c.token, c.session, at)
 	}
 	fate, condemned := l.condemned[c.token]
 	switch {
 	case !x.alive(): // it ended between the grant and now
 	case condemned && w.now()-fate.at > w.unaware(fate):
-		w.violation("%s: token %d was granted %v after its entry was gone", l.name.line, c.token, w.now()-fate.at)
+		w.violation("%s: token %d was granted %v after its entry was gone", l.name.queue, c.token, w.now()-fate.at)
 	case !condemned:
 		w.judgeGrant(l, h, c)
 	}
@@ -308,7 +308,7 @@ func (w *world) unaware(fate fateOf) time.Duration {
 }
 
 // kindOf counts a grant among its like.
-func (w *world) kindOf(l *line, c claim) {
+func (w *world) kindOf(l *queue, c claim) {
 	if w.looks[c.who].slept {
 		w.contended++
 	}
@@ -321,12 +321,12 @@ func (w *world) kindOf(l *line, c claim) {
 }
 
 // judgeGrant judges what is so at the moment of a grant only.
-func (w *world) judgeGrant(l *line, h *hold, c claim) {
+func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	if h.token <= c.floor {
-		w.violation("%s: token %d was granted to one who asked when %d had been", l.name.line, h.token, c.floor)
+		w.violation("%s: token %d was granted to one who asked when %d had been", l.name.queue, h.token, c.floor)
 	}
 	if c.writes && h.token < l.greatest || h.token < l.greatestAlone {
-		w.violation("%s: token %d was granted after %d (%d excluded all others)", l.name.line, h.token, l.greatest, l.greatestAlone)
+		w.violation("%s: token %d was granted after %d (%d excluded all others)", l.name.queue, h.token, l.greatest, l.greatestAlone)
 	}
 	i := l.place(h)
 	if i < 0 || l.name.recipe != "semaphore" {
@@ -345,13 +345,13 @@ func (w *world) judgeGrant(l *line, h *hold, c claim) {
 		w.judgeSum(l, h, i, since)
 	}
 	if most := l.most(since, w.now()); used > most {
-		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d", l.name.line, h.token, h.permits, used, most)
+		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d", l.name.queue, h.token, h.permits, used, most)
 	}
 }
 
 // judgeSum judges what is held when one is admitted who has waited: all of it fits the limit that he went by, which was in force when
 // he looked or later. Of those behind him only such count as said by then that they hold.
-func (w *world) judgeSum(l *line, h *hold, i int, looked time.Duration) {
+func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
 	sum := 0
 	for _, other := range l.holds {
 		said, says := l.said[other.token]
@@ -360,17 +360,17 @@ func (w *world) judgeSum(l *line, h *hold, i int, looked time.Duration) {
 		}
 	}
 	if most := l.most(looked, w.now()); sum > most {
-		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.line, h.token, h.permits, sum, most)
+		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.queue, h.token, h.permits, sum, most)
 	}
 }
 
-// place is the place of a hold in the line, or -1.
-func (l *line) place(h *hold) int {
+// place is the place of a hold in the queue, or -1.
+func (l *queue) place(h *hold) int {
 	return slices.IndexFunc(l.entries, func(e driver.Entry) bool { return e.Token == h.token && e.Session == h.session })
 }
 
 // most is the greatest limit in force at some time between two moments.
-func (l *line) most(since, until time.Duration) (most int) {
+func (l *queue) most(since, until time.Duration) (most int) {
 	for i, x := range l.limits {
 		if x.at > until {
 			break
@@ -382,7 +382,7 @@ func (l *line) most(since, until time.Duration) (most int) {
 	return most
 }
 
-// permitsOf reads "p3v00a1" and "h3". An entry of another kind shuts the line.
+// permitsOf reads "p3v00a1" and "h3". An entry of another kind shuts the queue.
 func permitsOf(mode string) int {
 	if mode == "" {
 		return 1 << 30
@@ -395,8 +395,8 @@ func permitsOf(mode string) int {
 	return n
 }
 
-// audit judges all that hold: each by the line, and each by the others. The caller holds w.mu.
-func (w *world) audit(l *line) {
+// audit judges all that hold: each by the queue, and each by the others. The caller holds w.mu.
+func (w *world) audit(l *queue) {
 	var alive []*hold
 	for _, h := range l.holds {
 		if l.judged(h) {
@@ -410,15 +410,15 @@ func (w *world) audit(l *line) {
 	for _, h := range alive {
 		i := l.place(h)
 		if i < 0 {
-			w.violation("%s: %d holds and does not stand in line with its session %s", l.name.line, h.token, h.session)
+			w.violation("%s: %d holds and does not be queued with its session %s", l.name.queue, h.token, h.session)
 			continue
 		}
 		if l.name.recipe != "semaphore" && !admitted(l.entries[:i], !h.writes() && l.name.recipe == "rwlock") {
-			w.violation("%s: %d holds (writes: %v) behind %v", l.name.line, h.token, h.writes(), l.entries[:i])
+			w.violation("%s: %d holds (writes: %v) behind %v", l.name.queue, h.token, h.writes(), l.entries[:i])
 		}
 		for _, other := range alive {
 			if other.token != h.token && h.writes() {
-				w.violation("%s: %d holds beside %d, which excludes it", l.name.line, other.token, h.token)
+				w.violation("%s: %d holds beside %d, which excludes it", l.name.queue, other.token, h.token)
 			}
 		}
 	}
@@ -430,7 +430,7 @@ func admitted(ahead []driver.Entry, reads bool) bool {
 }
 
 // auditPermits judges permits together: their sum, and their numbers.
-func (w *world) auditPermits(l *line, alive []*hold) {
+func (w *world) auditPermits(l *queue, alive []*hold) {
 	sum := 0
 	taken := map[int]coordinator.Token{}
 	slices.SortFunc(alive, func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
@@ -438,11 +438,11 @@ func (w *world) auditPermits(l *line, alive []*hold) {
 		// Whoever was admitted has counted all that stand before him, and they have not become more.
 		sum += h.permits
 		if most := l.most(h.asked, h.granted); sum > most {
-			w.violation("%s: %d permits are held up to %d, who was admitted when there were %d", l.name.line, sum, h.token, most)
+			w.violation("%s: %d permits are held up to %d, who was admitted when there were %d", l.name.queue, sum, h.token, most)
 		}
 		for _, slot := range h.slots {
 			if other, dup := taken[slot]; dup {
-				w.violation("%s: %d and %d both have number %d", l.name.line, h.token, other, slot)
+				w.violation("%s: %d and %d both have number %d", l.name.queue, h.token, other, slot)
 			}
 			taken[slot] = h.token
 		}
@@ -451,7 +451,7 @@ func (w *world) auditPermits(l *line, alive []*hold) {
 
 // auditCondemned: whoever lost his session by an operator's hand knows of it within the TTL, whatever the network does. Of a
 // deleted entry he is told by a watch, for which the network must work.
-func (w *world) auditCondemned(l *line, h *hold) {
+func (w *world) auditCondemned(l *queue, h *hold) {
 	fate, condemned := l.condemned[h.token]
 	if !condemned || !h.alive() {
 		return
@@ -468,7 +468,7 @@ func (w *world) auditCondemned(l *line, h *hold) {
 		}
 	}
 	if told > w.ttl {
-		w.violation("%s: %d is alive %v after an operator ended it", l.name.line, h.token, w.now()-fate.at)
+		w.violation("%s: %d is alive %v after an operator ended it", l.name.queue, h.token, w.now()-fate.at)
 	}
 }
 
@@ -476,12 +476,12 @@ func (w *world) auditCondemned(l *line, h *hold) {
 func (w *world) reentered(of *handle, c claim) *handle {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lines[c.name.line]
+	l := w.queues[c.name.queue]
 	w.reentries++
-	w.log("%s: %s re-enters %d, writes %v", l.name.line, c.who, c.token, c.writes)
+	w.log("%s: %s re-enters %d, writes %v", l.name.queue, c.who, c.token, c.writes)
 	h := of.hold
 	if c.token != h.token || c.session != h.session {
-		w.violation("%s: %d was re-entered by a hold of token %d", l.name.line, h.token, c.token)
+		w.violation("%s: %d was re-entered by a hold of token %d", l.name.queue, h.token, c.token)
 	}
 	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
 	h.handles = append(h.handles, x)
@@ -489,7 +489,7 @@ func (w *world) reentered(of *handle, c claim) *handle {
 	return x
 }
 
-// giving notes that a handle is about to be given back. If it was the last, nothing may stand in line for it after the call
+// giving notes that a handle is about to be given back. If it was the last, nothing may be queued for it after the call
 // returned nil.
 func (w *world) giving(x *handle) {
 	w.mu.Lock()
@@ -501,23 +501,23 @@ func (w *world) giving(x *handle) {
 func (w *world) gave(n *name, x *handle, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := w.lines[n.line]
+	l := w.queues[n.queue]
 	h := x.hold
 	last := !slices.ContainsFunc(h.handles, func(x *handle) bool { return !x.given })
-	w.log("%s: %d given back, last %v: %s", n.line, h.token, last, brief(err))
+	w.log("%s: %d given back, last %v: %s", n.queue, h.token, last, brief(err))
 	if last && err == nil && l.place(h) >= 0 {
-		w.violation("%s: %d was released and stands in line", n.line, h.token)
+		w.violation("%s: %d was released and is queued", n.queue, h.token)
 	}
 	if i := l.place(h); err == nil && x.writes && i >= 0 && l.name.recipe == "rwlock" && l.entries[i].Mode != "r" && !slices.ContainsFunc(h.handles,
 		func(x *handle) bool { return x.writes && !x.given }) {
-		w.violation("%s: %d is not held for writing any more, and does not say so", n.line, h.token)
+		w.violation("%s: %d is not held for writing any more, and does not say so", n.queue, h.token)
 	}
 	if last {
 		for _, x := range h.handles {
 			select {
 			case <-x.ctx.Done():
 			default:
-				w.violation("%s: %d was given back, and its context is alive", n.line, h.token)
+				w.violation("%s: %d was given back, and its context is alive", n.queue, h.token)
 			}
 		}
 		h.slots = nil
@@ -531,7 +531,7 @@ func (w *world) auditor(until time.Duration) {
 	for w.now() < until {
 		time.Sleep(time.Duration(1 + r.Int64N(int64(w.ttl/5))))
 		w.mu.Lock()
-		for _, l := range w.lines {
+		for _, l := range w.queues {
 			w.audit(l)
 			w.auditWaiters(l)
 		}
@@ -544,7 +544,7 @@ func (w *world) auditor(until time.Duration) {
 
 // next finds out who could be admitted next, and since when: the first that was not granted, if those ahead of it let it in. The rest
 // hear of that when it has happened.
-func (w *world) next(l *line) {
+func (w *world) next(l *queue) {
 	var next coordinator.Token
 	used, version := 0, ""
 	for i, e := range l.entries {
@@ -574,13 +574,13 @@ func (w *world) next(l *line) {
 }
 
 // auditWaiters: in the calm, whoever can be admitted is, and an entry that nobody wants any more goes.
-func (w *world) auditWaiters(l *line) {
+func (w *world) auditWaiters(l *queue) {
 	prompt := w.prompt
 	if l.name.recipe == "semaphore" {
 		prompt += engine.SettleAfter // who waits for the one ahead to be converted may have seen another crowd than that one: see recipes/crowd.go
 	}
 	if w.next(l); l.next.token != 0 && w.now()-l.next.since > prompt {
-		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.line, l.next.token, l.next.since)
+		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.queue, l.next.token, l.next.since)
 	}
 }
 

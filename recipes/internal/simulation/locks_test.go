@@ -64,7 +64,7 @@ type entered struct {
 // enter enters a hold once more. It costs nothing and cannot fail while the hold is alive.
 func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered {
 	if x.ctx.Err() != nil {
-		return entered{} // it would stand in line
+		return entered{} // it would be queued
 	}
 	l, err := take()
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered
 }
 
 // revive uses the context of a hold that was lost, with its end taken off: whoever asks with that has nothing to enter, and stands in
-// line. take is given what bounds the wait.
+// queue. take is given what bounds the wait.
 func (a *actor) revive(x *handle, writes bool, generation int, take func(context.Context) (lock, error)) {
 	if x.ctx.Err() == nil || a.r.IntN(2) == 0 {
 		return

@@ -26,7 +26,7 @@ type book struct {
 // place is one contender.
 type place struct {
 	session string
-	line    driver.Line
+	queue   driver.Queue
 	token   coordinator.Token
 }
 
@@ -70,12 +70,12 @@ func (b *book) Observe(e event.Event) {
 	default:
 		return
 	}
-	if e.Token == 0 { // it has never stood in the line
+	if e.Token == 0 { // it has never stood in the queue
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := place{e.Session, e.Line, e.Token}
+	p := place{e.Session, e.Queue, e.Token}
 	b.stages[p] = append(b.stages[p], e.Kind)
 	for _, o := range orders {
 		if n := len(b.stages[p]); n <= len(o) && slices.Equal(o[:n], b.stages[p]) {

@@ -130,10 +130,10 @@ func (w *world) acts() []act {
 		}},
 		{"entry deleted", func(r *rand.Rand, _ *memory.Driver) { w.remove(r) }},
 		{"foreign entry", func(r *rand.Rand, _ *memory.Driver) {
-			line := w.names[r.IntN(len(w.names))].line
-			p := w.svc.AddForeign(line)
+			queue := w.names[r.IntN(len(w.names))].queue
+			p := w.svc.AddForeign(queue)
 			time.Sleep(time.Duration(r.Int64N(int64(w.ttl))))
-			w.svc.Remove(line, p.Key)
+			w.svc.Remove(queue, p.Key)
 		}},
 	}
 }
@@ -142,7 +142,7 @@ func (w *world) acts() []act {
 func (w *world) cutHolder(r *rand.Rand) {
 	w.mu.Lock()
 	holding := map[int]bool{}
-	for _, l := range w.lines {
+	for _, l := range w.queues {
 		for _, h := range l.holds {
 			if h.alive() && h.generation == w.slots[h.slot].started {
 				holding[h.slot] = true
@@ -163,7 +163,7 @@ func (w *world) cutHolder(r *rand.Rand) {
 
 // look is what an actor has asked the service in its present attempt.
 type look struct {
-	at    time.Duration // of the last look at the line
+	at    time.Duration // of the last look at the queue
 	read  time.Duration // of the last look at the record
 	slept bool          // it has waited for somebody
 }
@@ -198,8 +198,8 @@ func (w *world) some(what string, most time.Duration) time.Duration {
 
 // remove deletes an entry as an operator would.
 func (w *world) remove(r *rand.Rand) {
-	line := w.names[r.IntN(len(w.names))].line
-	all := w.svc.Snapshot(line)
+	queue := w.names[r.IntN(len(w.names))].queue
+	all := w.svc.Snapshot(queue)
 	if len(all) == 0 {
 		return
 	}
@@ -207,7 +207,7 @@ func (w *world) remove(r *rand.Rand) {
 	w.mu.Lock()
 	w.removing = true
 	w.mu.Unlock()
-	w.svc.Remove(line, key)
+	w.svc.Remove(queue, key)
 	w.mu.Lock()
 	w.removing = false
 	w.mu.Unlock()

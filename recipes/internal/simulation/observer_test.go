@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// leaderAt is who is first in line from a moment on. A zero token is nobody.
+// leaderAt is who is first in the queue from a moment on. A zero token is nobody.
 type leaderAt struct {
 	at    time.Duration
 	token coordinator.Token
@@ -21,7 +21,7 @@ type leaderAt struct {
 
 // watcher is what an observer has been shown.
 type watcher struct {
-	line    *line
+	line    *queue
 	listens bool          // it is inside Observe, and not in the body of its loop
 	since   time.Duration // it has listened
 	shown   bool          // it has been shown anything yet
@@ -29,8 +29,8 @@ type watcher struct {
 	value   string
 }
 
-// head notes who is first in line, if that has changed.
-func (l *line) head(now time.Duration) {
+// head notes who is first in the queue, if that has changed.
+func (l *queue) head(now time.Duration) {
 	next := leaderAt{at: now}
 	if len(l.entries) > 0 {
 		next.token, next.value = l.entries[0].Token, payloadOf(l.entries[0])
@@ -47,8 +47,8 @@ func payloadOf(e driver.Entry) string {
 	return string(shown.Payload)
 }
 
-// led reports whether somebody was first in line, with this value, at some time since a moment.
-func (l *line) led(token coordinator.Token, value string, since time.Duration) bool {
+// led reports whether somebody was first in the queue, with this value, at some time since a moment.
+func (l *queue) led(token coordinator.Token, value string, since time.Duration) bool {
 	for i, x := range l.heads {
 		if x.token == token && x.value == value && (i == len(l.heads)-1 || l.heads[i+1].at >= since) {
 			return true
@@ -57,10 +57,10 @@ func (l *line) led(token coordinator.Token, value string, since time.Duration) b
 	return false
 }
 
-// auditWatchers: in the calm, who observes an election has been shown who is first in line.
+// auditWatchers: in the calm, who observes an election has been shown who is first in the queue.
 func (w *world) auditWatchers() {
 	prompt := w.prompt
-	if w.core { // the first in line is read time and again
+	if w.core { // the first in the queue is read time and again
 		prompt += engine.HeadInterval
 	}
 	for label, o := range w.watchers {
@@ -72,7 +72,7 @@ func (w *world) auditWatchers() {
 			continue
 		}
 		if !o.shown || o.token != first.token || o.value != first.value {
-			w.violation("%s: observes since %v, and was last shown %d %q (anything: %v); first in line since %v is %d %q",
+			w.violation("%s: observes since %v, and was last shown %d %q (anything: %v); first in the queue since %v is %d %q",
 				label, o.since, o.token, o.value, o.shown, first.at, first.token, first.value)
 		}
 	}
@@ -84,7 +84,7 @@ func (a *actor) listens(does bool, show func(*watcher)) {
 	defer a.w.mu.Unlock()
 	o := a.w.watchers[a.label]
 	if o == nil {
-		o = &watcher{line: a.w.lines[a.name.line]}
+		o = &watcher{line: a.w.queues[a.name.queue]}
 		a.w.watchers[a.label] = o
 	}
 	o.listens, o.since = does, a.w.now()
@@ -164,7 +164,7 @@ func (a *actor) sees(ctx context.Context) {
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
 		return
 	}
-	if l := a.w.lines[a.name.line]; !l.led(leader.Token, string(leader.Value), a.since) {
+	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Value), a.since) {
 		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token, leader.Value, a.since, l.heads[len(l.heads)-1])
 	}
 }

@@ -109,7 +109,7 @@ func (a *actor) number(p *semaphore.Permit, x *handle) {
 		a.w.violation("%s: %d has the numbers %v for %d permits", a.label, x.hold.token, slots, x.hold.permits)
 	}
 	x.hold.slots = slots
-	a.w.audit(a.w.lines[a.name.line])
+	a.w.audit(a.w.queues[a.name.queue])
 }
 
 // givePart gives some permits back. They are not used any more from the call on.
@@ -129,13 +129,13 @@ func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 	held := p.Permits() // before the lock: it looks at the clock, and may end the session
 	a.w.mu.Lock()
 	defer a.w.mu.Unlock()
-	l := a.w.lines[a.name.line]
+	l := a.w.queues[a.name.queue]
 	i := l.place(h)
 	switch {
 	case err == nil && held != 0 && held != before-n:
 		a.w.violation("%s: %d permits of %d given back, and %d are held", a.label, n, before, held)
 	case err == nil && held != 0 && i >= 0 && permitsOf(l.entries[i].Mode) != held:
-		a.w.violation("%s: %d permits are held, and the line shows %s", a.label, held, l.entries[i].Mode)
+		a.w.violation("%s: %d permits are held, and the queue shows %s", a.label, held, l.entries[i].Mode)
 	}
 	if held != 0 && held != h.permits {
 		h.permits = held

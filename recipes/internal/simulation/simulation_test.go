@@ -138,7 +138,7 @@ func (sum *totals) runs(t *testing.T, p plan) {
 }
 
 func (sum *totals) String() string {
-	return fmt.Sprintf("%d grants (%d contended, %d before mending, %d condemned), %d re-entries, %d holds lost (%d by the service's clock with others in line), "+
+	return fmt.Sprintf("%d grants (%d contended, %d before mending, %d condemned), %d re-entries, %d holds lost (%d by the service's clock with others in the queue), "+
 		"%d passes (%d followers told, %d not, %d too late to wait, %d gone themselves), faults: %s; violations %d, slowest admission after healing %v",
 		sum.grants, sum.contended, sum.early, sum.doomed, sum.reentries, sum.losses, sum.natural,
 		sum.passes, sum.handed, sum.unsaid, sum.belated, sum.orphans, sum.kinds(), sum.violations, sum.slowest.Round(time.Millisecond))
@@ -149,12 +149,12 @@ func (sum *totals) enough(t *testing.T) {
 	for what, n := range map[string][2]int{
 		"contended grants":      {sum.contended, 9000},
 		"grants before mending": {sum.early, 4000},
-		"holds that the service's clock ended with others in line": {sum.natural, 350},
-		"grants of an entry that was gone":                         {sum.doomed, 3},
-		"passes that a follower was told of":                       {sum.handed, 6000},
-		"leavings of which a follower was told no more":            {sum.unsaid, 6000},
-		"follows of one who had left":                              {sum.belated, 200},
-		"followers that were gone themselves":                      {sum.orphans, 600},
+		"holds that the service's clock ended with others in the queue": {sum.natural, 350},
+		"grants of an entry that was gone":                              {sum.doomed, 3},
+		"passes that a follower was told of":                            {sum.handed, 6000},
+		"leavings of which a follower was told no more":                 {sum.unsaid, 6000},
+		"follows of one who had left":                                   {sum.belated, 200},
+		"followers that were gone themselves":                           {sum.orphans, 600},
 	} {
 		if n[0] < n[1]*int(sum.seeds)/1000 {
 			t.Errorf("%d %s in %d seeds; want at least %d in 1000", n[0], what, sum.seeds, n[1])

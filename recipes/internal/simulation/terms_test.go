@@ -43,10 +43,10 @@ func (a *actor) proclaim(t *election.Term) {
 	if err != nil {
 		return
 	}
-	for _, e := range a.w.svc.Snapshot(a.name.line) {
+	for _, e := range a.w.svc.Snapshot(a.name.queue) {
 		var shown struct{ Payload []byte }
 		if _ = json.Unmarshal(e.Value, &shown); e.Token == t.Token() && string(shown.Payload) != value {
-			a.w.blame("%s: proclaimed %q, and the line shows %q", a.label, value, shown.Payload)
+			a.w.blame("%s: proclaimed %q, and the queue shows %q", a.label, value, shown.Payload)
 		}
 	}
 }

@@ -53,7 +53,7 @@ type world struct {
 	draws    map[string]uint64
 	labels   map[string]string // who made the contender with this ID
 	looks    map[string]look   // of each actor
-	lines    map[driver.Line]*line
+	queues   map[driver.Queue]*queue
 	ended    map[string]time.Duration // sessions
 	told     map[int]time.Duration    // when a session of a slot ended last
 	drivers  []*memory.Driver
@@ -74,13 +74,13 @@ type figures struct {
 	contended, early, doomed             int // grants: after a wait, before mending, and of an entry that was gone
 	passes                               int // leavings of those who tell that they pass
 	handed, unsaid, belated, orphans     int // follows that were told of a pass, that were not, of a place that had left, by one who had
-	natural                              int // holds that the service's clock has ended, with others in line
+	natural                              int // holds that the service's clock has ended, with others in the queue
 	faults                               map[string]int
 	sites                                map[memory.Op]map[string]int
 	slowest                              time.Duration // from mending, or from asking if that was later, to a grant
 }
 
-// traced is one line of the trace. It is put into words if somebody wants to read it.
+// traced is one queue of the trace. It is put into words if somebody wants to read it.
 type traced struct {
 	at     time.Duration
 	format string
@@ -92,7 +92,7 @@ type traced struct {
 type name struct {
 	recipe string
 	name   string
-	line   driver.Line
+	queue  driver.Queue
 	limit  int // of a semaphore, at first
 }
 
@@ -114,7 +114,7 @@ func newWorld(seed uint64, recipe string) *world {
 		seed: seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}), ending: make(chan struct{}),
 		looks: map[string]look{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
 		closedBy: map[*memory.Driver]string{},
-		draws:    map[string]uint64{}, labels: map[string]string{}, lines: map[driver.Line]*line{},
+		draws:    map[string]uint64{}, labels: map[string]string{}, queues: map[driver.Queue]*queue{},
 		ended: map[string]time.Duration{}, told: map[int]time.Duration{}, owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
 		figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}},
 	}
@@ -142,9 +142,9 @@ func newWorld(seed uint64, recipe string) *world {
 		if n.recipe == "" {
 			n.recipe = recipeKinds[r.IntN(len(recipeKinds))]
 		}
-		n.line, _ = engine.LineOf(n.recipe, n.name)
+		n.queue, _ = engine.QueueOf(n.recipe, n.name)
 		w.names = append(w.names, n)
-		w.lines[n.line] = newLine(n)
+		w.queues[n.queue] = newQueue(n)
 	}
 	for i := range 2 + r.IntN(5) {
 		slow := time.Duration(1 + r.Int64N(int64(w.ttl/100)))
@@ -284,7 +284,7 @@ func (w *world) judgeEnd(t *testing.T) {
 		}
 	}
 	if stats := w.svc.Stats(); stats.Entries > 0 || stats.Watches > 0 {
-		w.blame("%d entries in %v and %d watches are left behind", stats.Entries, w.svc.Lines(), stats.Watches)
+		w.blame("%d entries in %v and %d watches are left behind", stats.Entries, w.svc.Queues(), stats.Watches)
 	}
 	for _, s := range w.slots {
 		err := s.client.Close(t.Context())
@@ -302,13 +302,13 @@ func (w *world) judgeEnd(t *testing.T) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, l := range w.lines {
+	for _, l := range w.queues {
 		if len(l.entries) > 0 {
-			w.violation("the judge still sees entries in %s", l.name.line)
+			w.violation("the judge still sees entries in %s", l.name.queue)
 		}
 		for _, h := range l.holds {
 			if h.alive() {
-				w.violation("token %d of %s is alive after everything was closed", h.token, l.name.line)
+				w.violation("token %d of %s is alive after everything was closed", h.token, l.name.queue)
 			}
 		}
 	}
@@ -367,9 +367,9 @@ func (w *world) observe(s *slot, d *memory.Driver, e event.Event) {
 			w.closedBy[d] = e.Session
 		}
 	case event.Granted:
-		w.lines[e.Line].won[e.Token] = true
+		w.queues[e.Queue].won[e.Token] = true
 	case event.Lost:
 		w.losses++
-		w.log("c%d lost token %d of %s", s.index, e.Token, e.Line)
+		w.log("c%d lost token %d of %s", s.index, e.Token, e.Queue)
 	}
 }

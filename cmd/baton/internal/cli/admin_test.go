@@ -38,7 +38,7 @@ func init() {
 	})
 }
 
-// sharing is a service whose lines are another client's too.
+// sharing is a service whose queues are another client's too.
 type sharing struct{ driver.Driver }
 
 func (sharing) SharedName(_, name string) (string, error) { return name, nil }
@@ -96,7 +96,7 @@ func (s *stage) env(out, errs io.Writer) Env {
 		Getenv: func(name string) string { return map[string]string{"BATON_URL": s.url}[name] }}
 }
 
-// lock is a mutex's, of somebody, and in line if it is not to be had.
+// lock is a mutex's, of somebody, and in the queue if it is not to be had.
 func (s *stage) lock(who, name string, opts ...mutex.Option) <-chan error {
 	s.Helper()
 	m, err := mutex.New(s.client(who), name, opts...)
@@ -117,9 +117,9 @@ func (s *stage) lock(who, name string, opts ...mutex.Option) <-chan error {
 	return over
 }
 
-// tokens are those in a line.
-func (s *stage) tokens(line driver.Line) (all []driver.Token) {
-	for _, e := range s.svc.Snapshot(line) {
+// tokens are those in a queue.
+func (s *stage) tokens(queue driver.Queue) (all []driver.Token) {
+	for _, e := range s.svc.Snapshot(queue) {
 		all = append(all, e.Token)
 	}
 	return all
@@ -136,7 +136,7 @@ func must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// crowd puts somebody in lines of each kind.
+// crowd puts somebody in queues of each kind.
 func (s *stage) crowd() {
 	s.Helper()
 	ctx := s.Context()
@@ -158,7 +158,7 @@ func (s *stage) crowd() {
 	time.Sleep(time.Second)
 }
 
-func TestListShowsEachLine(t *testing.T) {
+func TestListShowsEachQueue(t *testing.T) {
 	onStage(t, func(s *stage) {
 		if r := s.baton("list"); r.code != 0 || r.out != "KIND  NAME  HOLDERS  WAITING\n" || r.err != "" {
 			t.Errorf("an empty list: %+v", r)
@@ -194,14 +194,14 @@ latch      x               ?             ?
 	})
 }
 
-// TestListShowsTheRestOfWhatCannotBeRead: one line that is out of order must not hide the others from who is to mend it.
+// TestListShowsTheRestOfWhatCannotBeRead: one queue that is out of order must not hide the others from who is to mend it.
 func TestListShowsTheRestOfWhatCannotBeRead(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.crowd()
 		session := must(engine.Of(s.client("web-9")).Session(s.Context()))(s)
 		must(session.SetRecord(s.Context(), "semaphore/calls", []byte("junk"), must(session.Record(s.Context(), "semaphore/calls", driver.Any))(s).Version))(s)
 		r := s.baton("list")
-		if r.code != exitFailed || !strings.Contains(r.out, "web-1") || !strings.Contains(r.err, "1 of 4 lines") || !strings.Contains(r.err, "junk") ||
+		if r.code != exitFailed || !strings.Contains(r.out, "web-1") || !strings.Contains(r.err, "1 of 4 queues") || !strings.Contains(r.err, "junk") ||
 			!strings.Contains(strings.Join(strings.Fields(r.out), " "), "semaphore calls ? ? ") {
 			t.Errorf("list: %+v", r)
 		}
@@ -265,7 +265,7 @@ func TestInspectOfNobodyIsNoFailure(t *testing.T) {
 			t.Errorf("inspect: %+v", r)
 		}
 		r := s.baton("inspect", "x", "-o", "json")
-		if want := `{"time":"2000-01-01T00:00:00Z","name":"x","lines":[]}` + "\n"; r.code != 0 || r.out != want || r.err != "" {
+		if want := `{"time":"2000-01-01T00:00:00Z","name":"x","queues":[]}` + "\n"; r.code != 0 || r.out != want || r.err != "" {
 			t.Errorf("inspect: %+v", r)
 		}
 		p := must(must(semaphore.New(s.client("web-1"), "x", 5))(s).Acquire(s.Context(), 1))(s)
@@ -284,17 +284,17 @@ func TestInspectForMachines(t *testing.T) {
 		s.svc.AddForeign("mutex/orders%2Fnightly")
 		r := s.baton("inspect", "orders/nightly", "-o", "json")
 		var shown struct {
-			Time  time.Time
-			Name  string
-			Lines []lineView
+			Time   time.Time
+			Name   string
+			Queues []queueView
 		}
 		if err := json.Unmarshal([]byte(r.out), &shown); err != nil || strings.Count(r.out, "\n") != 1 {
 			t.Fatalf("%v: %+v", err, r)
 		}
-		if len(shown.Lines) != 1 || len(shown.Lines[0].Contenders) != 4 || !shown.Time.Equal(time.Now()) || shown.Name != "orders/nightly" {
+		if len(shown.Queues) != 1 || len(shown.Queues[0].Contenders) != 4 || !shown.Time.Equal(time.Now()) || shown.Name != "orders/nightly" {
 			t.Fatalf("%+v", shown)
 		}
-		all := shown.Lines[0].Contenders
+		all := shown.Queues[0].Contenders
 		if c := all[0]; !c.Holding || c.Mode != "exclusive" || c.Identity != "web-1" || c.Payload != "run 7" || c.Session == "" || c.Since.IsZero() ||
 			c.Token != s.tokens("mutex/orders%2Fnightly")[0] {
 			t.Errorf("the holder: %+v", c)
@@ -327,7 +327,7 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 			}
 		}
 		if got := s.tokens("mutex/x"); len(got) != 2 {
-			t.Errorf("in line: %v", got)
+			t.Errorf("in the queue: %v", got)
 		}
 		if r := s.baton("break", "x", "--token", tokens[0].String(), "--kind", "election"); r.code != exitMovedOn || !strings.Contains(r.err, "nobody holds it now") {
 			t.Errorf("break of another kind: %+v", r)
@@ -340,7 +340,7 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if all, err := must(mutex.New(s.client("web-1"), "x"))(s).Contenders(s.Context()); err != nil || len(all) != 1 || !all[0].Holding || all[0].Identity != "web-3" {
-			t.Errorf("in line: %+v, %v", all, err)
+			t.Errorf("in the queue: %+v, %v", all, err)
 		}
 		select {
 		case err := <-third:
@@ -351,7 +351,7 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 }
 
 // TestBreakFindsTheLineOfAToken: whatever is at the name, exactly one grant goes.
-func TestBreakFindsTheLineOfAToken(t *testing.T) {
+func TestBreakFindsTheQueueOfAToken(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.crowd()
 		before := len(s.tokens("rwlock/orders"))
@@ -360,7 +360,7 @@ func TestBreakFindsTheLineOfAToken(t *testing.T) {
 			t.Errorf("break: %+v", r)
 		}
 		if got := s.tokens("rwlock/orders"); len(got) != before {
-			t.Errorf("in line of the lock: %v", got)
+			t.Errorf("in the queue of the lock: %v", got)
 		}
 		permit := s.tokens("semaphore/calls")[0] // which was converted
 		if r := s.baton("break", "calls", "--token", permit.String()); r.code != 0 {
@@ -399,7 +399,7 @@ func TestAdminCommandsRefuseWhatIsWrong(t *testing.T) {
 	})
 }
 
-func TestSharedLinesWantAKind(t *testing.T) {
+func TestSharedQueuesWantAKind(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.url += "/shared"
 		s.lock("web-1", "x")

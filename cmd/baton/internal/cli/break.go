@@ -19,7 +19,7 @@ const exitMovedOn = 3
 func (a *app) breakGrant() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --token TOKEN",
-		Short: "Take a lock, a permit, a leadership or a place in line away from whoever has it",
+		Short: "Take a lock, a permit, a leadership or a place in the queue away from whoever has it",
 		Long: `Removes exactly the grant, or the waiter, that has the token: baton inspect shows it. Whoever is
 next is admitted. Nothing is asked, and nobody else is touched: when the token has moved on, because
 the holder has let go or has been broken already, nothing is removed, and baton says who holds the
@@ -43,11 +43,11 @@ Ends with
 		Example: `  baton inspect orders/nightly
   baton break orders/nightly --token 4711
   baton break orders/nightly --token "$(baton inspect orders/nightly -o json |
-      jq '.lines[].contenders[] | select(.identity == "web-1" and .holding).token')"`,
+      jq '.queues[].contenders[] | select(.identity == "web-1" and .holding).token')"`,
 		Args: cobra.ExactArgs(1),
 	}
 	text := cmd.Flags().String("token", "", "the token of the grant or waiter to remove")
-	kind := addKind(cmd, "look in this kind of line only")
+	kind := addKind(cmd, "look in this kind of queue only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *text == "" {
 			return usage(fmt.Errorf("--token is missing: baton inspect %s shows the tokens", cell(args[0])))
@@ -63,13 +63,13 @@ Ends with
 	return cmd
 }
 
-// breakToken finds out in which line a token is, and removes it there.
+// breakToken finds out in which queue a token is, and removes it there.
 func (a *app) breakToken(ctx context.Context, c *coordinator.Client, kind, name string, token coordinator.Token) error {
-	lines, err := readLines(ctx, c, kind, name)
+	queues, err := readLines(ctx, c, kind, name)
 	if err != nil {
 		return err
 	}
-	for _, l := range lines {
+	for _, l := range queues {
 		n := slices.IndexFunc(l.Contenders, func(c contenderView) bool { return c.Token == token })
 		if n < 0 {
 			continue
@@ -83,17 +83,17 @@ func (a *app) breakToken(ctx context.Context, c *coordinator.Client, kind, name 
 		}
 		return err
 	}
-	if lines, err = readLines(ctx, c, kind, name); err != nil {
+	if queues, err = readLines(ctx, c, kind, name); err != nil {
 		return err
 	}
 	return &exitError{code: exitMovedOn, err: fmt.Errorf("%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
-		cell(name), token, nowHeld(lines))}
+		cell(name), token, nowHeld(queues))}
 }
 
-// nowHeld says who holds lines.
-func nowHeld(lines []lineView) string {
+// nowHeld says who holds queues.
+func nowHeld(queues []queueView) string {
 	var all []string
-	for _, l := range lines {
+	for _, l := range queues {
 		for _, c := range l.Contenders {
 			if c.Holding {
 				all = append(all, fmt.Sprintf("the %s is held by %s", l.Kind, c.who()))

@@ -21,7 +21,7 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Asks every server in the URL how it is, opens a session, measures round trips, and says what that means: for the
 TTL to choose, for the rights of the user in the URL, and for the clocks that listings show.
 
-It makes and deletes some entries in a line that nobody uses, and leaves nothing behind.
+It makes and deletes some entries in a queue that nobody uses, and leaves nothing behind.
 
 Ends with 0 if all is well or only worth a note, and with 1 after a warning or a failure.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'

@@ -18,26 +18,26 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
-		Long: `Shows all lines at a name, of whatever kind: who holds and who waits, in the order in which they are
-served; what each does or asks for; since when it has been in the line, by its own clock, and for
+		Long: `Shows all queues at a name, of whatever kind: who holds and who waits, in the order in which they are
+served; what each does or asks for; since when it has been in the queue, by its own clock, and for
 how long by this one; the token of its grant, which baton break takes; its session; and what it
 chose to show, which in an election is what the leader proclaims. Of a semaphore it shows the limit,
 too.
 
 With --watch it goes on, until it is interrupted. On a terminal the picture is refreshed in place;
-elsewhere what there is now is written whenever that has changed. It looks at the line again and
+elsewhere what there is now is written whenever that has changed. It looks at the queue again and
 again, every second or as --every says, and does not see what came and went in between. While the
 service is away it says so on stderr and goes on.
 
-With -o json it writes one object on one line, with time, name and lines; with --watch, one for each
-change. When nobody is there, lines is empty, and the text says so on stderr. That is no failure.`,
+With -o json it writes one object on one queue, with time, name and queues; with --watch, one for each
+change. When nobody is there, queues is empty, and the text says so on stderr. That is no failure.`,
 		Example: `  baton inspect orders/nightly
   baton inspect orders/nightly --watch
-  baton inspect orders/nightly -o json | jq '.lines[].contenders[0].token'`,
+  baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
 		Args: cobra.ExactArgs(1),
 	}
 	output := addOutput(cmd)
-	kind := addKind(cmd, "show this kind of line only")
+	kind := addKind(cmd, "show this kind of queue only")
 	watch := cmd.Flags().Bool("watch", false, "go on, and show each change")
 	every := cmd.Flags().Duration("every", time.Second, "how often --watch looks")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -61,26 +61,26 @@ type inspection struct {
 }
 
 func (i inspection) once(ctx context.Context, c *coordinator.Client) error {
-	lines, err := readLines(ctx, c, i.kind, i.name)
+	queues, err := readLines(ctx, c, i.kind, i.name)
 	if err != nil {
 		return err
 	}
-	if len(lines) == 0 && !i.json {
+	if len(queues) == 0 && !i.json {
 		fmt.Fprintln(i.Err, "baton:", i.nobody())
 	}
-	return i.write(i.Out, lines, time.Now())
+	return i.write(i.Out, queues, time.Now())
 }
 
-// write shows the lines as they were at a time.
-func (i inspection) write(w io.Writer, lines []lineView, at time.Time) error {
+// write shows the queues as they were at a time.
+func (i inspection) write(w io.Writer, queues []queueView, at time.Time) error {
 	if i.json {
 		return json.NewEncoder(w).Encode(struct {
-			Time  time.Time  `json:"time"`
-			Name  string     `json:"name"`
-			Lines []lineView `json:"lines"`
-		}{at.UTC(), i.name, lines})
+			Time   time.Time   `json:"time"`
+			Name   string      `json:"name"`
+			Queues []queueView `json:"queues"`
+		}{at.UTC(), i.name, queues})
 	}
-	for n, l := range lines {
+	for n, l := range queues {
 		if n > 0 {
 			fmt.Fprintln(w)
 		}
@@ -99,8 +99,8 @@ func (i inspection) nobody() string {
 	return fmt.Sprintf("%s: nobody holds %s or waits for it", cell(i.name), what)
 }
 
-// write shows a line to people.
-func (l lineView) write(w io.Writer, at time.Time) error {
+// write shows a queue to people.
+func (l queueView) write(w io.Writer, at time.Time) error {
 	fmt.Fprintf(w, "%s %s: %s\n", l.Kind, cell(l.Name), l.sum())
 	if len(l.Contenders) == 0 {
 		return nil
@@ -123,8 +123,8 @@ func (l lineView) write(w io.Writer, at time.Time) error {
 	return t.Flush()
 }
 
-// sum is the line in a few words.
-func (l lineView) sum() string {
+// sum is the queue in a few words.
+func (l queueView) sum() string {
 	holding := l.holders()
 	words := []string{fmt.Sprintf("%d holding", holding), fmt.Sprintf("%d waiting", len(l.Contenders)-holding)}
 	if l.Kind == "semaphore" {

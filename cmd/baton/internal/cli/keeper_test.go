@@ -162,7 +162,7 @@ func TestHoldThatIsRemovedEndsTheCommandAfterTheGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
 		time.AfterFunc(4*time.Second, func() {
-			s.service.Remove(s.service.Lines()[0], s.service.Snapshot(s.service.Lines()[0])[0].ID)
+			s.service.Remove(s.service.Queues()[0], s.service.Snapshot(s.service.Queues()[0])[0].ID)
 		})
 		s.wants(t, true, "terminate after 4s", "kill after 6s")
 		if !strings.Contains(strings.Join(s.said, "\n"), "others may hold meanwhile") {

@@ -30,18 +30,18 @@ func (a *app) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PREFIX]",
 		Short: "List the locks, semaphores and elections in which somebody stands",
-		Long: `Lists each line in which somebody holds or waits: its kind, its name, who holds it, and how many
+		Long: `Lists each queue in which somebody holds or waits: its kind, its name, who holds it, and how many
 wait. With PREFIX, those whose names begin so: "orders" finds "orders", "orders/nightly" and
 "orders-old"; "orders/" only what is below "orders".
 
-The lines are read one after the other, so the list does not show one moment. A line of a kind that
+The queues are read one after the other, so the list does not show one moment. A queue of a kind that
 baton does not know has "?" for holders and waiters, and so has one that cannot be read: then stderr
-says why, and baton ends with 1. The lines of a URL with a layout that is shared with other clients
+says why, and baton ends with 1. The queues of a URL with a layout that is shared with other clients
 cannot be listed, since nothing tells them from the rest of what the service keeps: use baton
 inspect NAME --kind KIND.
 
 With -o json it writes one array, of objects with kind, name, holders and waiting, and error if the
-line could not be read. No line is an empty array, no text but the heading, and no failure.`,
+queue could not be read. No queue is an empty array, no text but the heading, and no failure.`,
 		Example: `  baton list
   baton list orders/
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,
@@ -66,7 +66,7 @@ line could not be read. No line is an empty array, no text but the heading, and 
 	return cmd
 }
 
-// row is a line in a list.
+// row is a queue in a list.
 type row struct {
 	Kind    string   `json:"kind"`
 	Name    string   `json:"name"`
@@ -75,7 +75,7 @@ type row struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-// unread tells of lines that could not be read. They do not keep the others from being shown.
+// unread tells of queues that could not be read. They do not keep the others from being shown.
 func (a *app) unread(rows []row) error {
 	n := 0
 	for _, r := range rows {
@@ -87,16 +87,16 @@ func (a *app) unread(rows []row) error {
 	if n == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d lines could not be read; baton inspect NAME --kind KIND shows one", n, len(rows))
+	return fmt.Errorf("%d of %d queues could not be read; baton inspect NAME --kind KIND shows one", n, len(rows))
 }
 
-// reading bounds how many lines are read at once.
+// reading bounds how many queues are read at once.
 const reading = 16
 
-// listed reads the lines that begin with prefix. One that everybody has left by
+// listed reads the queues that begin with prefix. One that everybody has left by
 // the time that it is read is left out.
 func listed(ctx context.Context, c *coordinator.Client, prefix string) ([]row, error) {
-	names, err := c.Lines(ctx, prefix)
+	names, err := c.Queues(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func listed(ctx context.Context, c *coordinator.Client, prefix string) ([]row, e
 	return slices.DeleteFunc(rows, func(r row) bool { return r.Kind == "" }), nil
 }
 
-func rowOf(ctx context.Context, c *coordinator.Client, n coordinator.LineName) (row, error) {
+func rowOf(ctx context.Context, c *coordinator.Client, n coordinator.QueueName) (row, error) {
 	r := row{Kind: n.Kind, Name: n.Name}
 	read, known := readers[n.Kind]
 	if !known {
@@ -141,7 +141,7 @@ func rowOf(ctx context.Context, c *coordinator.Client, n coordinator.LineName) (
 	return r, nil
 }
 
-// mostHolders is how many holders of a line a list names.
+// mostHolders is how many holders of a queue a list names.
 const mostHolders = 3
 
 func writeRows(w io.Writer, rows []row) error {
@@ -180,8 +180,8 @@ func cell(s string) string {
 	return s
 }
 
-// lineView is a line as the service shows it.
-type lineView struct {
+// queueView is a queue as the service shows it.
+type queueView struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// Limit and Held are a semaphore's.
@@ -211,43 +211,43 @@ type contenderView struct {
 // kinds are those of the recipes, in the order in which they are shown.
 var kinds = []string{"mutex", "rwlock", "semaphore", "election"}
 
-// readers ask for a line of each kind.
-var readers = map[string]func(context.Context, *coordinator.Client, string) (lineView, error){
+// readers ask for a queue of each kind.
+var readers = map[string]func(context.Context, *coordinator.Client, string) (queueView, error){
 	"mutex": readMutex, "rwlock": readRWLock, "semaphore": readSemaphore, "election": readElection,
 }
 
-func readMutex(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+func readMutex(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
 	m, err := mutex.New(c, name)
 	if err != nil {
-		return lineView{}, err
+		return queueView{}, err
 	}
 	all, err := m.Contenders(ctx)
 	return newView(c, "mutex", name).with(all, "exclusive"), err
 }
 
-func readElection(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+func readElection(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
 	e, err := election.New(c, name)
 	if err != nil {
-		return lineView{}, err
+		return queueView{}, err
 	}
 	all, err := e.Candidates(ctx)
 	return newView(c, "election", name).with(all, "lead"), err
 }
 
-// newView is a line with nobody in it.
-func newView(c *coordinator.Client, kind, name string) lineView {
-	return lineView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()} // an empty array, and not null
+// newView is a queue with nobody in it.
+func newView(c *coordinator.Client, kind, name string) queueView {
+	return queueView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()} // an empty array, and not null
 }
 
-// with has all who stand in line for the same.
-func (l lineView) with(all []recipes.Contender, mode string) lineView {
+// with has all who are queued for the same.
+func (l queueView) with(all []recipes.Contender, mode string) queueView {
 	for _, c := range all {
 		l.add(c, mode, 0)
 	}
 	return l
 }
 
-func readRWLock(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+func readRWLock(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
 	l := newView(c, "rwlock", name)
 	lock, err := rwlock.New(c, name)
 	if err != nil {
@@ -264,7 +264,7 @@ func readRWLock(ctx context.Context, c *coordinator.Client, name string) (lineVi
 	return l, err
 }
 
-func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (lineView, error) {
+func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
 	l := newView(c, "semaphore", name)
 	s, err := semaphore.New(c, name, semaphore.Stored)
 	if err != nil {
@@ -278,7 +278,7 @@ func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (lin
 	return l, err
 }
 
-func (l *lineView) add(c recipes.Contender, mode string, permits int) {
+func (l *queueView) add(c recipes.Contender, mode string, permits int) {
 	v := contenderView{Holding: c.Holding, Mode: mode, Permits: permits, Identity: c.Identity, Token: c.Token, Session: c.Session}
 	if c.Place.ID == "" && !l.shared {
 		v.Mode = "unknown"
@@ -305,7 +305,7 @@ func printable(s string) bool {
 }
 
 // holders counts those who hold.
-func (l lineView) holders() (n int) {
+func (l queueView) holders() (n int) {
 	for _, c := range l.Contenders {
 		if c.Holding {
 			n++
@@ -314,8 +314,8 @@ func (l lineView) holders() (n int) {
 	return n
 }
 
-// empty says that nobody stands in the line and nothing is stored at the name.
-func (l lineView) empty() bool { return len(l.Contenders) == 0 && l.Limit == 0 }
+// empty says that nobody stands in the queue and nothing is stored at the name.
+func (l queueView) empty() bool { return len(l.Contenders) == 0 && l.Limit == 0 }
 
 // does says in words what a contender does.
 func (c contenderView) does() string {
@@ -344,13 +344,13 @@ func (c contenderView) who() string {
 	return fmt.Sprintf("%s (token %d)", who, c.Token)
 }
 
-// errWhichKind: under a layout of another client the lines of two kinds can be
+// errWhichKind: under a layout of another client the queues of two kinds can be
 // one, and looking at one as another kind is an error.
-var errWhichKind = errors.New("the URL has a layout that is shared with other clients: say which kind of line it is with --kind")
+var errWhichKind = errors.New("the URL has a layout that is shared with other clients: say which kind of queue it is with --kind")
 
-// readLines reads the lines at a name in which somebody stands, or at which
+// readLines reads the queues at a name in which somebody stands, or at which
 // something is stored: of one kind, or of all if kind is empty.
-func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([]lineView, error) {
+func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([]queueView, error) {
 	of := kinds
 	switch {
 	case kind != "":
@@ -358,7 +358,7 @@ func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([
 	case c.Shared():
 		return nil, usage(errWhichKind)
 	}
-	lines := []lineView{} // shown as an empty list, if need be
+	queues := []queueView{} // shown as an empty list, if need be
 	for _, k := range of {
 		l, err := readers[k](ctx, c, name)
 		switch {
@@ -368,8 +368,8 @@ func readLines(ctx context.Context, c *coordinator.Client, kind, name string) ([
 			return nil, err
 		}
 		if !l.empty() {
-			lines = append(lines, l)
+			queues = append(queues, l)
 		}
 	}
-	return lines, nil
+	return queues, nil
 }

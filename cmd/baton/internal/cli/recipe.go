@@ -232,7 +232,7 @@ func (a *app) watchLeader(ctx context.Context, name string, machine bool) error 
 	return nil
 }
 
-// showLeader writes one leader in one line.
+// showLeader writes one leader in one queue.
 func (a *app) showLeader(l election.Leader, machine bool) error {
 	if machine {
 		if l.IsZero() {

@@ -95,7 +95,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "baton",
 		Short: "Locks, permits and leaders between processes, over etcd or ZooKeeper",
 		Long: `baton takes locks, permits and leaderships for a command that it runs, and shows and mends
-the lines of those who wait for them.
+the queues of those who wait for them.
 
 The service is named by --url or BATON_URL:
 
@@ -245,7 +245,7 @@ func addOutput(cmd *cobra.Command) *choice {
 // json tells whether that is for machines.
 func (c *choice) json() bool { return c.value == "json" }
 
-// addKind gives a command the flag that chooses one kind of line.
+// addKind gives a command the flag that chooses one kind of queue.
 func addKind(cmd *cobra.Command, help string) *choice {
 	c := &choice{"", kinds}
 	addChoice(cmd, c, "kind", "", help)

@@ -272,9 +272,9 @@ func (r *run) waited(c *coordinator.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	taken := &recipes.TakenError{Op: r.recipe.op, Name: r.name}
-	line, _ := readers[r.recipe.kind](ctx, c, r.name) // it is an extra for people
-	if len(line.Contenders) > 0 {
-		first := line.Contenders[0]
+	queue, _ := readers[r.recipe.kind](ctx, c, r.name) // it is an extra for people
+	if len(queue.Contenders) > 0 {
+		first := queue.Contenders[0]
 		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token}
 		if first.Since != nil {
 			taken.Holder.Since = *first.Since

@@ -20,7 +20,7 @@ import (
 // glance bounds one look of a watch: a picture must not be older without a word.
 const glance = 3 * time.Second
 
-// watch shows the lines at a name again and again, until ctx ends.
+// watch shows the queues at a name again and again, until ctx ends.
 //
 // It asks anew each time. Waiting for changes would take a watch for each
 // contender, and be told of no newcomer.
@@ -42,7 +42,7 @@ func (i inspection) watch(ctx context.Context, every time.Duration) error {
 	defer tick.Stop()
 	for {
 		look, cancel := context.WithTimeoutCause(ctx, glance, fmt.Errorf("no answer within %v", glance))
-		lines, err := readLines(look, c, i.kind, i.name)
+		queues, err := readLines(look, c, i.kind, i.name)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
@@ -50,7 +50,7 @@ func (i inspection) watch(ctx context.Context, every time.Duration) error {
 		case err != nil && !errors.Is(err, coordinator.ErrUnavailable) && !errors.Is(err, coordinator.ErrSessionLost):
 			return err
 		}
-		if err := show(lines, err); err != nil {
+		if err := show(queues, err); err != nil {
 			return err
 		}
 		select {
@@ -73,10 +73,10 @@ func terminal(w io.Writer) (fd int, ok bool) {
 
 // append shows what has changed, below what was shown before. That the service
 // is away it says once.
-func (i inspection) append() func(lines []lineView, away error) error {
-	var last []lineView
+func (i inspection) append() func(queues []queueView, away error) error {
+	var last []queueView
 	shown, said := false, false
-	return func(lines []lineView, away error) error {
+	return func(queues []queueView, away error) error {
 		if away != nil {
 			if !said {
 				fmt.Fprintf(i.Err, "baton: trying again: %s\n", describe(away))
@@ -85,33 +85,33 @@ func (i inspection) append() func(lines []lineView, away error) error {
 			return nil
 		}
 		said = false
-		if shown && reflect.DeepEqual(lines, last) {
+		if shown && reflect.DeepEqual(queues, last) {
 			return nil
 		}
 		if !i.json && shown {
 			fmt.Fprintln(i.Out)
 		}
-		last, shown = lines, true
-		if len(lines) == 0 && !i.json {
+		last, shown = queues, true
+		if len(queues) == 0 && !i.json {
 			_, err := fmt.Fprintln(i.Out, i.nobody())
 			return err
 		}
-		return i.write(i.Out, lines, time.Now())
+		return i.write(i.Out, queues, time.Now())
 	}
 }
 
-// refresh shows the lines, as they were when they could be read last, in the
+// refresh shows the queues, as they were when they could be read last, in the
 // place of what a terminal of a size has shown before.
-func (i inspection) refresh(size func() (width, height int, err error)) func(lines []lineView, away error) error {
-	var last []lineView
-	return func(lines []lineView, away error) error {
+func (i inspection) refresh(size func() (width, height int, err error)) func(queues []queueView, away error) error {
+	var last []queueView
+	return func(queues []queueView, away error) error {
 		now := time.Now()
 		var text bytes.Buffer
 		fmt.Fprintf(&text, "%s  %s\n", cell(i.name), now.Local().Format(time.TimeOnly))
 		if away != nil {
 			fmt.Fprintf(&text, "trying again: %s\n", describe(away))
 		} else {
-			last = lines
+			last = queues
 		}
 		fmt.Fprintln(&text)
 		if len(last) == 0 && away == nil {

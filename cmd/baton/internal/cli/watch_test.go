@@ -107,11 +107,11 @@ func TestWatchForMachinesIsALineForEachChange(t *testing.T) {
 			t.Fatalf("%d lines: %s", len(lines), out)
 		}
 		for n, line := range lines {
-			var shown struct{ Lines []lineView }
+			var shown struct{ Queues []queueView }
 			if err := json.Unmarshal([]byte(line), &shown); err != nil {
 				t.Fatal(err)
 			}
-			if n == 0 && len(shown.Lines) != 0 || n > 0 && len(shown.Lines[0].Contenders) != n {
+			if n == 0 && len(shown.Queues) != 0 || n > 0 && len(shown.Queues[0].Contenders) != n {
 				t.Errorf("line %d: %s", n, line)
 			}
 		}
@@ -151,9 +151,9 @@ func TestRefreshKeepsThePictureWhileTheServiceIsAway(t *testing.T) {
 	var out bytes.Buffer
 	i := inspection{app: &app{Env: Env{Out: &out}}, name: "x"}
 	show := i.refresh(func() (int, int, error) { return 120, 40, nil })
-	held := []lineView{{Kind: "mutex", Name: "x", Contenders: []contenderView{{Holding: true, Mode: "exclusive", Identity: "web-1", Token: 7}}}}
+	held := []queueView{{Kind: "mutex", Name: "x", Contenders: []contenderView{{Holding: true, Mode: "exclusive", Identity: "web-1", Token: 7}}}}
 	for _, c := range []struct {
-		lines      []lineView
+		queues     []queueView
 		away       error
 		want, lack string
 	}{
@@ -164,7 +164,7 @@ func TestRefreshKeepsThePictureWhileTheServiceIsAway(t *testing.T) {
 		{held, nil, "web-1", "trying again"},
 	} {
 		out.Reset()
-		if err := show(c.lines, c.away); err != nil || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), c.lack) {
+		if err := show(c.queues, c.away); err != nil || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), c.lack) {
 			t.Errorf("%v, %q; want %q and not %q", err, out.String(), c.want, c.lack)
 		}
 	}

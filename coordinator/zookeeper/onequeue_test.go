@@ -26,17 +26,17 @@ const (
 	opMulti    = 14
 )
 
-// oneLine scripts a fake with one line, in which the session that has the given
-// ID joins: joins add a child, listings show the children, deletes empty the line.
-type oneLine struct {
+// oneLine scripts a fake with one queue, in which the session that has the given
+// ID joins: joins add a child, listings show the children, deletes empty the queue.
+type oneQueue struct {
 	mu       sync.Mutex
 	mute     bool
 	session  string
-	line     driver.Line // m/a if empty
+	queue    driver.Queue // m/a if empty
 	children []string
 }
 
-func (l *oneLine) reply(op int32) (zk.ErrCode, []byte, bool) {
+func (l *oneQueue) reply(op int32) (zk.ErrCode, []byte, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mute && op != opPing && op != opCloseSession {
@@ -55,7 +55,7 @@ func (l *oneLine) reply(op int32) (zk.ErrCode, []byte, bool) {
 		l.children = append(l.children, name)
 		binary.BigEndian.PutUint64(stat[8:], 42)                       // mzxid
 		binary.BigEndian.PutUint32(stat[56:], uint32(len(l.children))) // children
-		b := text(head(nil, 1, 0), "/app/"+string(cmp.Or(l.line, "m/a"))+"/"+name)
+		b := text(head(nil, 1, 0), "/app/"+string(cmp.Or(l.queue, "m/a"))+"/"+name)
 		return 0, head(append(head(b, 5, 0), stat...), 1<<32-1, 1), true
 	case opChildren:
 		b := binary.BigEndian.AppendUint32(nil, uint32(len(l.children)))
@@ -72,14 +72,14 @@ func (l *oneLine) reply(op int32) (zk.ErrCode, []byte, bool) {
 	return 0, text(nil, "/"), true // a sync
 }
 
-func (l *oneLine) set(change func()) {
+func (l *oneQueue) set(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
 }
 
 func TestJoinReadsItsPlaceFromOneReply(t *testing.T) {
-	f, l := newFake(t), &oneLine{}
+	f, l := newFake(t), &oneQueue{}
 	f.set(func() { f.reply = l.reply })
 	s := openFake(t, f, testTTL)
 	l.set(func() { l.session = s.ID() })
@@ -98,13 +98,13 @@ func TestJoinReadsItsPlaceFromOneReply(t *testing.T) {
 	}
 }
 
-// TestReplyAboutAnotherNodeIsNoJoin: what it says of who is first is of another line, or of another contender.
+// TestReplyAboutAnotherNodeIsNoJoin: what it says of who is first is of another queue, or of another contender.
 func TestReplyAboutAnotherNodeIsNoJoin(t *testing.T) {
-	f, l := newFake(t), &oneLine{}
+	f, l := newFake(t), &oneQueue{}
 	f.reply = l.reply
 	s := openFake(t, f, testTTL)
-	join := func(line driver.Line, id string) error {
-		_, err := s.Join(soon(t, time.Second), line, driver.Contender{ID: id, Mode: "x"})
+	join := func(queue driver.Queue, id string) error {
+		_, err := s.Join(soon(t, time.Second), queue, driver.Contender{ID: id, Mode: "x"})
 		return err
 	}
 	l.set(func() { l.session = s.ID() })
@@ -112,10 +112,10 @@ func TestReplyAboutAnotherNodeIsNoJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
-		line driver.Line
-		id   string
+		queue driver.Queue
+		id    string
 	}{{"m/b", testID}, {"m/a", strings.Repeat("f", 32)}} {
-		if err := join(x.line, x.id); !errors.Is(err, driver.ErrUnavailable) {
+		if err := join(x.queue, x.id); !errors.Is(err, driver.ErrUnavailable) {
 			t.Errorf("%v: %v", x, err)
 		}
 	}

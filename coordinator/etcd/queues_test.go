@@ -11,8 +11,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestLinesPassOverLongOnes: what is read goes by pages, and a line that is longer than one is left with the first.
-func TestLinesPassOverLongOnes(t *testing.T) {
+// TestLinesPassOverLongOnes: what is read goes by pages, and a queue that is longer than one is left with the first.
+func TestQueuesPassOverLongOnes(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	put := func(key string) {
@@ -21,10 +21,10 @@ func TestLinesPassOverLongOnes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range 10 * pageOfLines {
+	for i := range 10 * pageOfQueues {
 		put(fmt.Sprintf("mutex/b/%016x-%016x-x", 7, i))
 	}
-	for i := range pageOfLines { // below a session's and a record's key nobody stands
+	for i := range pageOfQueues { // below a session's and a record's key nobody stands
 		put(fmt.Sprintf("sessions/%016x-%016x", i, i))
 		put(fmt.Sprintf("mutex/r%d+record", i))
 	}
@@ -34,39 +34,39 @@ func TestLinesPassOverLongOnes(t *testing.T) {
 	} {
 		put(key)
 	}
-	var lines []driver.Line
+	var queues []driver.Queue
 	n := f.sent(func() {
 		var err error
-		if lines, err = s.Lines(t.Context()); err != nil {
+		if queues, err = s.Queues(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
-	want := []driver.Line{"mutex/a", "mutex/b", "mutex/b-", "mutex/c", "mutex/z", "rwlock/b"}
-	if slices.Sort(lines); !slices.Equal(lines, want) {
-		t.Errorf("lines %q, want %q", lines, want)
+	want := []driver.Queue{"mutex/a", "mutex/b", "mutex/b-", "mutex/c", "mutex/z", "rwlock/b"}
+	if slices.Sort(queues); !slices.Equal(queues, want) {
+		t.Errorf("queues %q, want %q", queues, want)
 	}
-	if n > 5 { // two pages of records, two of sessions, and the one that ends in the long line
+	if n > 5 { // two pages of records, two of sessions, and the one that ends in the long queue
 		t.Errorf("%d requests", n)
 	}
 }
 
-func TestLinesOfAnEmptyNamespace(t *testing.T) {
+func TestQueuesOfAnEmptyNamespace(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
-	if lines, err := s.Lines(t.Context()); err != nil || len(lines) != 0 {
-		t.Errorf("Lines = %q, %v", lines, err)
+	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 0 {
+		t.Errorf("Queues = %q, %v", queues, err)
 	}
 	if _, err := c.Txn(t.Context()).Then(clientv3.OpPut("ns0/./mutex/a/x", "")).Commit(); err != nil { // of another one
 		t.Fatal(err)
 	}
-	if lines, err := s.Lines(t.Context()); err != nil || len(lines) != 0 {
-		t.Errorf("Lines = %q, %v", lines, err)
+	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 0 {
+		t.Errorf("Queues = %q, %v", queues, err)
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Capabilities().Operator.Lines(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("Lines of a closed session: %v", err)
+	if _, err := s.Capabilities().Operator.Queues(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("Queues of a closed session: %v", err)
 	}
 }
 
@@ -78,20 +78,20 @@ func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 	for range 3 {
 		x := contender()
 		x.Follows = true
-		j, err := s.Join(t.Context(), line, x)
+		j, err := s.Join(t.Context(), queue, x)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, j)
 	}
 	tail := func() bool {
-		r, err := c.Get(t.Context(), s.keys.tail(line), clientv3.WithKeysOnly())
+		r, err := c.Get(t.Context(), s.keys.tail(queue), clientv3.WithKeysOnly())
 		return err == nil && len(r.Kvs) == 1
 	}
 	remove := func(j driver.Joined) {
 		t.Helper()
 		n := f.sent(func() {
-			if err := s.Remove(t.Context(), line, j.Place.Key, j.Token); err != nil {
+			if err := s.Remove(t.Context(), queue, j.Place.Key, j.Token); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -108,7 +108,7 @@ func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 	remove(all[0])
 }
 
-func TestSharedLinesAreNotListed(t *testing.T) {
+func TestSharedQueuesAreNotListed(t *testing.T) {
 	f, c := newFake(t)
 	d, err := FromClient(c, Namespace("ns"), Layout(Concurrency))
 	if err != nil {
@@ -120,8 +120,8 @@ func TestSharedLinesAreNotListed(t *testing.T) {
 	}
 	defer s.Close(t.Context())
 	n := f.sent(func() {
-		if _, err := s.Capabilities().Operator.Lines(t.Context()); !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("Lines = %v", err)
+		if _, err := s.Capabilities().Operator.Queues(t.Context()); !errors.Is(err, driver.ErrInvalid) {
+			t.Errorf("Queues = %v", err)
 		}
 	})
 	if n != 0 {
@@ -133,21 +133,21 @@ func TestSharedLinesAreNotListed(t *testing.T) {
 func TestRemoveOfAnEarlierLifeDeletesNothing(t *testing.T) {
 	f, c := newFake(t)
 	s, x := open(t, f, c), contender()
-	old, err := s.Join(t.Context(), line, x)
+	old, err := s.Join(t.Context(), queue, x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Leave(t.Context(), line, old.Place); err != nil {
+	if err := s.Leave(t.Context(), queue, old.Place); err != nil {
 		t.Fatal(err)
 	}
-	now, err := s.Join(t.Context(), line, x)
+	now, err := s.Join(t.Context(), queue, x)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove(t.Context(), line, old.Place.Key, old.Token); !errors.Is(err, driver.ErrGone) {
+	if err := s.Remove(t.Context(), queue, old.Place.Key, old.Token); !errors.Is(err, driver.ErrGone) {
 		t.Errorf("Remove of an earlier entry of the same name: %v", err)
 	}
-	if err := s.Check(t.Context(), line, now.Place.Key, now.Token); err != nil {
+	if err := s.Check(t.Context(), queue, now.Place.Key, now.Token); err != nil {
 		t.Errorf("the entry that stands: %v", err)
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// NewLine returns the line of a kind, letters and "-", and a name, which is
+// NewQueue returns the queue of a kind, letters and "-", and a name, which is
 // turned into one path component. Slashes are escaped like all else, so that
-// the lines of "a" and "a/b" can never lie inside each other, which etcd's
+// the queues of "a" and "a/b" can never lie inside each other, which etcd's
 // prefix ranges and ZooKeeper's children would make a double grant of. It does
 // not check either of the two.
-func NewLine(kind, name string) Line {
+func NewQueue(kind, name string) Queue {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	b.WriteString(kind)
@@ -26,14 +26,14 @@ func NewLine(kind, name string) Line {
 		b.WriteByte(hex[c>>4])
 		b.WriteByte(hex[c&15])
 	}
-	return Line(b.String())
+	return Queue(b.String())
 }
 
-// Split returns the kind and the name that NewLine made the line of; ok is false if it did not.
-func (l Line) Split() (kind, name string, ok bool) {
+// Split returns the kind and the name that NewQueue made the queue of; ok is false if it did not.
+func (l Queue) Split() (kind, name string, ok bool) {
 	kind, escaped, found := strings.Cut(string(l), "/")
 	name, err := url.PathUnescape(escaped)
-	if !found || err != nil || NewLine(kind, name) != l {
+	if !found || err != nil || NewQueue(kind, name) != l {
 		return "", "", false
 	}
 	return kind, name, true

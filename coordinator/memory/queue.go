@@ -8,9 +8,9 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// line is the ordered entries of one name. It exists while it has any.
-type line struct {
-	name    driver.Line
+// queue is the ordered entries of one name. It exists while it has any.
+type queue struct {
+	name    driver.Queue
 	entries []*entry // tokens rise
 	// places are those of entries, side by side: a view of 10,000 is one copy
 	// then, and not a walk through 10,000 entries.
@@ -24,7 +24,7 @@ type line struct {
 // entry is one contender's entry. A foreign one has no seat.
 type entry struct {
 	driver.Entry
-	line    *line
+	queue   *queue
 	seat    *seat
 	made    driver.Token   // the revision that made it: Token, or that of its conversion
 	version driver.Version // of its value
@@ -35,30 +35,30 @@ type entry struct {
 
 // watch is one registered wait. That of a Watch fires once, for the first of its entries that
 // goes. That of a Head or Record has no entries, and fires when ready says so after a
-// change of the line.
+// change of the queue.
 type watch struct {
 	number  uint64
 	call    *call
 	seat    *seat
 	entries []*entry
-	line    driver.Line
+	queue   driver.Queue
 	ready   func() bool
 }
 
-// add puts an entry at the end of the line. The key is made of the token, so it
-// is never used for another entry: neither in this line nor in a later one of
+// add puts an entry at the end of the queue. The key is made of the token, so it
+// is never used for another entry: neither in this queue nor in a later one of
 // the same name.
-func (s *Service) add(name driver.Line, st *seat, x driver.Entry) *entry {
-	l := s.lines[name]
+func (s *Service) add(name driver.Queue, st *seat, x driver.Entry) *entry {
+	l := s.queues[name]
 	if l == nil {
-		l = &line{name: name, byKey: map[string]*entry{}, byID: map[string]*entry{}}
-		s.lines[name] = l
+		l = &queue{name: name, byKey: map[string]*entry{}, byID: map[string]*entry{}}
+		s.queues[name] = l
 	}
 	s.revision++
 	s.entries++
 	x.Token = s.revision
 	x.Key = fmt.Sprintf("e%d", s.revision)
-	e := &entry{Entry: x, line: l, seat: st, made: s.revision, version: driver.Version(s.revision)}
+	e := &entry{Entry: x, queue: l, seat: st, made: s.revision, version: driver.Version(s.revision)}
 	l.entries = append(l.entries, e)
 	l.places = append(l.places, e.Place)
 	l.byKey[e.Key] = e
@@ -77,7 +77,7 @@ func (s *Service) add(name driver.Line, st *seat, x driver.Entry) *entry {
 // remove takes an entry out and fires its watches. The caller has raised the
 // revision, once for all that goes in one step.
 func (s *Service) remove(e *entry, by Hand) {
-	l := e.line
+	l := e.queue
 	i := l.ahead(e)
 	l.entries = slices.Delete(l.entries, i, i+1)
 	l.places = slices.Delete(l.places, i, i+1)
@@ -91,21 +91,21 @@ func (s *Service) remove(e *entry, by Hand) {
 		l.passed = e.Key
 	}
 	if len(l.entries) == 0 {
-		delete(s.lines, l.name)
+		delete(s.queues, l.name)
 	} else if s.stale != nil {
 		l.past.record(e, s.revision, l.entries[0].Token)
 	}
-	s.tell(Step{Kind: StepLeft, By: by, Line: l.name, Entry: e.Entry, Passed: e.passing})
+	s.tell(Step{Kind: StepLeft, By: by, Queue: l.name, Entry: e.Entry, Passed: e.passing})
 	s.fire(e)
 }
 
 // convert puts an entry in the place of e: the same in all but key, mode and value.
 func (s *Service) convert(e *entry, mode string, value []byte) *entry {
 	s.revision++
-	l, i := e.line, e.line.ahead(e)
+	l, i := e.queue, e.queue.ahead(e)
 	x := e.Entry
 	x.Key, x.Mode, x.Value = fmt.Sprintf("e%d", s.revision), mode, value
-	to := &entry{Entry: x, line: l, seat: e.seat, made: s.revision, version: driver.Version(s.revision)}
+	to := &entry{Entry: x, queue: l, seat: e.seat, made: s.revision, version: driver.Version(s.revision)}
 	l.entries[i], l.places[i] = to, to.Place
 	delete(l.byKey, e.Key)
 	l.byKey[to.Key], l.byID[to.ID] = to, to
@@ -136,23 +136,23 @@ func (s *Service) fire(e *entry) {
 func (s *Service) says() bool { return s.mute == nil || s.mute.IntN(2) == 0 }
 
 // ahead is the number of entries in front of e.
-func (l *line) ahead(e *entry) int {
+func (l *queue) ahead(e *entry) int {
 	i, _ := slices.BinarySearchFunc(l.entries, e.Token, func(x *entry, t driver.Token) int {
 		return cmp.Compare(x.Token, t)
 	})
 	return i
 }
 
-// find returns the entry of a place if it stands in the line.
-func (s *Service) find(name driver.Line, p driver.Place) *entry {
-	l := s.lines[name]
+// find returns the entry of a place if it stands in the queue.
+func (s *Service) find(name driver.Queue, p driver.Place) *entry {
+	l := s.queues[name]
 	if l == nil {
 		return nil
 	}
 	return l.byKey[p.Key]
 }
 
-// register makes a watch of entries that all stand in their line.
+// register makes a watch of entries that all stand in their queue.
 func (s *Service) register(st *seat, c *call, entries []*entry) *watch {
 	s.watched++
 	s.watches++
@@ -164,11 +164,11 @@ func (s *Service) register(st *seat, c *call, entries []*entry) *watch {
 	return w
 }
 
-// await makes a watch that fires when ready, which looks at the line or its record, says so.
-func (s *Service) await(st *seat, c *call, name driver.Line, ready func() bool) {
+// await makes a watch that fires when ready, which looks at the queue or its record, says so.
+func (s *Service) await(st *seat, c *call, name driver.Queue, ready func() bool) {
 	s.watched++
 	s.watches++
-	w := &watch{number: s.watched, call: c, seat: st, line: name, ready: ready}
+	w := &watch{number: s.watched, call: c, seat: st, queue: name, ready: ready}
 	if s.waits[name] == nil {
 		s.waits[name] = map[*watch]struct{}{}
 	}
@@ -183,9 +183,9 @@ func (s *Service) track(w *watch) {
 }
 
 // changed wakes those who wait for a head or record and have what they wait
-// for. It is called after each change to a line or its record, when all of the
+// for. It is called after each change to a queue or its record, when all of the
 // change is done.
-func (s *Service) changed(name driver.Line) {
+func (s *Service) changed(name driver.Queue) {
 	for _, w := range inOrder(s.waits[name]) {
 		if w.ready() {
 			s.unregister(w)
@@ -205,8 +205,8 @@ func (s *Service) unregister(w *watch) {
 			e.watches = slices.Delete(e.watches, i, i+1)
 		}
 	}
-	if delete(s.waits[w.line], w); w.ready != nil && len(s.waits[w.line]) == 0 {
-		delete(s.waits, w.line)
+	if delete(s.waits[w.queue], w); w.ready != nil && len(s.waits[w.queue]) == 0 {
+		delete(s.waits, w.queue)
 	}
 	delete(w.seat.watches, w)
 	delete(w.call.driver.watches, w)

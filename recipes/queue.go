@@ -12,14 +12,14 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Line is the waiting line of one name. It has no state of its own: all of that is
+// Queue is the waiting queue of one name. It has no state of its own: all of that is
 // at the service and in the holds. It is safe for concurrent use.
-type Line struct {
+type Queue struct {
 	client   *engine.Client
 	name     string
-	line     driver.Line
+	queue    driver.Queue
 	kind     string
-	shared   driver.Sharer // nil, unless other clients stand in the line too
+	shared   driver.Sharer // nil, unless other clients stand in the queue too
 	key      any           // the holdKey
 	identity string
 	payload  []byte
@@ -31,8 +31,8 @@ type Line struct {
 	record  atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
 }
 
-// NewLine returns the line of a recipe's kind and a name. It does no I/O.
-func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, error) {
+// NewQueue returns the queue of a recipe's kind and a name. It does no I/O.
+func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue, error) {
 	var set options
 	for _, o := range opts {
 		if o == nil {
@@ -44,7 +44,7 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 		return nil, invalid("nil client")
 	}
 	client := engine.Of(c)
-	line, err := client.Line(kind, name)
+	queue, err := client.Queue(kind, name)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +63,11 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 	if len(set.payload) > MaxPayload {
 		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
-	l := &Line{client: client, name: name, line: line, kind: kind, shared: client.Sharer(), key: holdKey{client, line},
+	l := &Queue{client: client, name: name, queue: queue, kind: kind, shared: client.Sharer(), key: holdKey{client, queue},
 		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay,
 		warnAfter: set.warnAfter, maxHold: set.maxHold}
 	if l.delay != 0 && l.shared != nil {
-		return nil, invalid("lock-delay %v for %q: the other clients of a shared line do not keep to it", l.delay, name)
+		return nil, invalid("lock-delay %v for %q: the other clients of a shared queue do not keep to it", l.delay, name)
 	}
 	if _, err := l.encode(info{Identity: l.identity, Payload: l.payload}); err != nil {
 		return nil, err
@@ -76,20 +76,20 @@ func NewLine(c *coordinator.Client, kind, name string, opts ...Option) (*Line, e
 }
 
 // Name is the name, as given.
-func (l *Line) Name() string { return l.name }
+func (l *Queue) Name() string { return l.name }
 
-// Request is what a recipe asks of a line.
+// Request is what a recipe asks of a queue.
 type Request struct {
 	Op   string // for errors: "lock", "read-lock", …
-	Mode string // the contender's mark in the line; or Terms.Mode
+	Mode string // the contender's mark in the queue; or Terms.Mode
 	Rule Rule   // or Terms, which give one
-	// Terms are what all contenders of the line must agree on.
+	// Terms are what all contenders of the queue must agree on.
 	Terms *Terms
-	// Try: do not wait. Alone, with Try: the rule admits nobody but the only one in line, so
+	// Try: do not wait. Alone, with Try: the rule admits nobody but the only one in the queue, so
 	// that the service itself can refuse without an entry being made.
 	Try, Alone bool
 	// Exclusive: nobody behind is admitted while the contender holds in Mode,
-	// so that when it leaves as the first in line, whoever follows it is told.
+	// so that when it leaves as the first in the queue, whoever follows it is told.
 	// Its rule is [Exclusive], unless it has one.
 	Exclusive bool
 	// Held is the mode to which an entry is converted that is admitted while somebody stands behind
@@ -99,20 +99,20 @@ type Request struct {
 	// be entered as well (see Acquire), and to which it is converted when only
 	// such are left. Empty: there is none.
 	Lesser string
-	// Fresh: stand in line also when the context carries a hold.
+	// Fresh: are queued also when the context carries a hold.
 	Fresh bool
-	// Payload is shown by listings, instead of the line's.
+	// Payload is shown by listings, instead of the queue's.
 	Payload []byte
 }
 
-// Acquire joins the line and waits until the rule admits. A context that carries a live hold
-// of this line (see [Hold.Context]) re-enters it instead: no request is made, the
+// Acquire joins the queue and waits until the rule admits. A context that carries a live hold
+// of this queue (see [Hold.Context]) re-enters it instead: no request is made, the
 // token is the same.
 //
 // On success the hold is the caller's to release. On failure nothing is held, and what stands
-// in the line is removed in the background. A ctx that ends while waiting comes back as
+// in the queue is removed in the background. A ctx that ends while waiting comes back as
 // context.Cause(ctx).
-func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
+func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	h := new(Hold)
 	if err := l.AcquireInto(ctx, h, r); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (l *Line) Acquire(ctx context.Context, r Request) (*Hold, error) {
 // AcquireInto is Acquire for a recipe whose handle has the Hold inside: then a
 // handle is one allocation and not two. h is a zero Hold. On failure it stays
 // one; on success it must not be copied.
-func (l *Line) AcquireInto(ctx context.Context, h *Hold, r Request) error {
+func (l *Queue) AcquireInto(ctx context.Context, h *Hold, r Request) error {
 	if r.Exclusive && r.Rule == nil {
 		r.Rule = Exclusive
 	}
@@ -137,7 +137,7 @@ func (l *Line) AcquireInto(ctx context.Context, h *Hold, r Request) error {
 	}
 	if entered, err := l.reenter(ctx, h, &r); entered {
 		l.client.Observe(event.Event{Kind: event.Reentered, Session: h.Session(), Op: r.Op,
-			Line: l.line, Token: h.Token(), Context: ctx})
+			Queue: l.queue, Token: h.Token(), Context: ctx})
 		return nil
 	} else if err != nil {
 		return l.describe(ctx, r.Op, err)
@@ -151,8 +151,8 @@ func (l *Line) AcquireInto(ctx context.Context, h *Hold, r Request) error {
 	return nil
 }
 
-// describe names the operation and the line in an error that does not do so yet.
-func (l *Line) describe(ctx context.Context, op string, err error) error {
+// describe names the operation and the queue in an error that does not do so yet.
+func (l *Queue) describe(ctx context.Context, op string, err error) error {
 	if taken, ok := err.(*TakenError); ok && taken.Name == l.name && taken.Op == op { //nolint:errorlint // ours, not one in ctx's cause
 		return taken
 	}
@@ -165,10 +165,10 @@ func invalid(format string, args ...any) error {
 
 // List returns all contenders in order. rule tells, from those ahead of each, whether it is
 // holding. It asks the service; a session is opened if there is none.
-func (l *Line) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
+func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
 	err := l.onSession(ctx, func(s *engine.Session) (err error) {
-		entries, err = s.List(ctx, l.line, 0)
+		entries, err = s.List(ctx, l.queue, 0)
 		return err
 	})
 	if err != nil {

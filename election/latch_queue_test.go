@@ -11,7 +11,7 @@ import (
 )
 
 // This file and latch_test.go have a test for each known bug of Curator's LeaderLatch that an election can have and
-// that no other file covers. The numbers are the lines of the list in docs/curator-behaviours.md.
+// that no other file covers. The numbers are the queues of the list in docs/curator-behaviours.md.
 
 // FIELD 60: closing while a join is under way leaves no entry.
 func TestCandidateThatEndsWhileItsJoinIsUnderWayLeavesNothing(t *testing.T) {
@@ -37,7 +37,7 @@ func TestCandidateThatEndsWhileItsJoinIsUnderWayLeavesNothing(t *testing.T) {
 					t.Errorf("%s after %v: Campaign went on", name, moment)
 				}
 				sleep(time.Minute)
-				if left := a.svc.Snapshot(line); len(left) != 0 {
+				if left := a.svc.Snapshot(queue); len(left) != 0 {
 					t.Errorf("%s after %v: left %v", name, moment, left)
 				}
 				cancel()
@@ -47,7 +47,7 @@ func TestCandidateThatEndsWhileItsJoinIsUnderWayLeavesNothing(t *testing.T) {
 }
 
 // FIELD 61: however often it loses its term, one Run has one entry at most.
-func TestRunStandsInLineOnce(t *testing.T) {
+func TestRunIsQueuedOnce(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
 		// An operator's hand is not announced: for a moment of no length two may think that they lead, so no stage.
@@ -59,9 +59,9 @@ func TestRunStandsInLineOnce(t *testing.T) {
 			}
 			for range 50 {
 				sleep(100 * time.Millisecond)
-				entries := a.svc.Snapshot(line)
+				entries := a.svc.Snapshot(queue)
 				if len(entries) > 2 || len(entries) == 2 && entries[0].Session == entries[1].Session {
-					t.Fatalf("in line: %v", entries)
+					t.Fatalf("in the queue: %v", entries)
 				}
 			}
 		}
@@ -92,8 +92,8 @@ func TestLateReplyToAnEarlierCampaignDoesNotTouchTheNext(t *testing.T) {
 		term := a.campaign()
 		c := b.stand(t.Context())
 		time.Sleep(time.Minute)
-		if term.Err() != nil || len(a.svc.Snapshot(line)) != 2 {
-			t.Errorf("%v, in line: %v", term.Err(), a.svc.Snapshot(line))
+		if term.Err() != nil || len(a.svc.Snapshot(queue)) != 2 {
+			t.Errorf("%v, in the queue: %v", term.Err(), a.svc.Snapshot(queue))
 		}
 		c.pending(t)
 		a.resign(term)
@@ -128,7 +128,7 @@ func TestShortOutageChangesNothing(t *testing.T) {
 		for _, q := range p {
 			runs = append(runs, q.run(q.until(&s)))
 		}
-		before := p[0].svc.Snapshot(line)
+		before := p[0].svc.Snapshot(queue)
 		joins := p[0].svc.Stats().Requests[memory.OpJoin]
 		for range 5 {
 			p[0].svc.Stop()
@@ -136,7 +136,7 @@ func TestShortOutageChangesNothing(t *testing.T) {
 			p[0].svc.Start()
 			time.Sleep(10 * time.Second)
 		}
-		after := p[0].svc.Snapshot(line)
+		after := p[0].svc.Snapshot(queue)
 		if len(after) != 4 || after[0].Token != before[0].Token || after[3].Token != before[3].Token || len(s.worked()) != 1 ||
 			p[0].svc.Stats().Requests[memory.OpJoin] != joins {
 			t.Errorf("before: %v, after: %v, worked: %v", before, after, s.worked())
@@ -169,7 +169,7 @@ func TestPredecessorGoneBetweenLookAndWatch(t *testing.T) {
 		<-middle.done
 		sleep(2 * time.Second)
 		last.pending(t)
-		entries := c.svc.Snapshot(line)
+		entries := c.svc.Snapshot(queue)
 		a.resign(term)
 		if won := last.won(t); len(entries) != 2 || won.Token() != entries[1].Token {
 			t.Errorf("elected with token %d, stood in %v", won.Token(), entries)
@@ -179,7 +179,7 @@ func TestPredecessorGoneBetweenLookAndWatch(t *testing.T) {
 	})
 }
 
-// FIELD 67: a grant that arrives when the session that stood in line is over is no term, and nor is one
+// FIELD 67: a grant that arrives when the session that was queued is over is no term, and nor is one
 // that stands on the client's next session.
 func TestGrantOfADeadSessionIsNoTerm(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {

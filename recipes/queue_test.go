@@ -14,23 +14,23 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// shared runs a test with a line of readers and writers on two clients.
-func shared(t *testing.T, f func(t *testing.T, a, b *recipes.Line)) {
+// shared runs a test with a queue of readers and writers on two clients.
+func shared(t *testing.T, f func(t *testing.T, a, b *recipes.Queue)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		var lines [2]*recipes.Line
-		for i := range lines {
+		var queues [2]*recipes.Queue
+		for i := range queues {
 			c, err := coordinator.New(svc.Driver(), quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close(context.Background())
-			if lines[i], err = recipes.NewLine(c, "test", "line"); err != nil {
+			if queues[i], err = recipes.NewQueue(c, "test", "queue"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		f(t, lines[0], lines[1])
+		f(t, queues[0], queues[1])
 	})
 }
 
@@ -44,7 +44,7 @@ func try(r recipes.Request) recipes.Request { r.Try = true; return r }
 // TestHoldIsNotReenteredInAnotherMode: a reader that wants to write would wait for itself, or
 // worse, be taken for a writer.
 func TestHoldIsNotReenteredInAnotherMode(t *testing.T) {
-	shared(t, func(t *testing.T, a, _ *recipes.Line) {
+	shared(t, func(t *testing.T, a, _ *recipes.Queue) {
 		h, err := a.Acquire(t.Context(), read)
 		if err != nil {
 			t.Fatal(err)
@@ -60,8 +60,8 @@ func TestHoldIsNotReenteredInAnotherMode(t *testing.T) {
 }
 
 // TestTryOnASharedLineLooksBeforeItJoins: what would not be admitted is not written at all.
-func TestTryOnASharedLineLooksBeforeItJoins(t *testing.T) {
-	shared(t, func(t *testing.T, a, b *recipes.Line) {
+func TestTryOnASharedQueueLooksBeforeItJoins(t *testing.T) {
+	shared(t, func(t *testing.T, a, b *recipes.Queue) {
 		r1, err := a.Acquire(t.Context(), try(read))
 		if err != nil {
 			t.Fatal(err)
@@ -92,8 +92,8 @@ func TestTryOnASharedLineLooksBeforeItJoins(t *testing.T) {
 	})
 }
 
-func TestRequestsAndLinesThatBreakARuleAreRefused(t *testing.T) {
-	shared(t, func(t *testing.T, a, _ *recipes.Line) {
+func TestRequestsAndQueuesThatBreakARuleAreRefused(t *testing.T) {
+	shared(t, func(t *testing.T, a, _ *recipes.Queue) {
 		for _, r := range []recipes.Request{{Op: "x", Mode: "x"}, {Op: "x", Rule: recipes.Exclusive}} {
 			if _, err := a.Acquire(t.Context(), r); !errors.Is(err, coordinator.ErrInvalid) {
 				t.Errorf("Acquire(%+v) = %v", r, err)
@@ -105,8 +105,8 @@ func TestRequestsAndLinesThatBreakARuleAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"", "a/b", "..", "A"} {
-		if _, err := recipes.NewLine(c, kind, "name"); !errors.Is(err, coordinator.ErrInvalid) {
-			t.Errorf("NewLine of kind %q = %v", kind, err)
+		if _, err := recipes.NewQueue(c, kind, "name"); !errors.Is(err, coordinator.ErrInvalid) {
+			t.Errorf("NewQueue of kind %q = %v", kind, err)
 		}
 	}
 }
@@ -115,25 +115,25 @@ func TestRequestsAndLinesThatBreakARuleAreRefused(t *testing.T) {
 func TestHoldIsAcquiredIntoOnce(t *testing.T) {
 	inWorld(t, func(w world) {
 		var first, second recipes.Hold
-		wantErr(t, w.a.line.AcquireInto(w.Context(), &first, write))
+		wantErr(t, w.a.queue.AcquireInto(w.Context(), &first, write))
 		token := first.Token()
 		for range 2 {
 			for _, ctx := range []context.Context{w.Context(), first.Context()} {
-				wantErr(t, w.a.line.AcquireInto(ctx, &first, write), coordinator.ErrInvalid)
+				wantErr(t, w.a.queue.AcquireInto(ctx, &first, write), coordinator.ErrInvalid)
 			}
 			if first.Token() != token {
 				t.Errorf("token %d, was %d", first.Token(), token)
 			}
-			wantErr(t, w.b.line.AcquireInto(w.Context(), &second, try(write)), coordinator.ErrTaken)
-			wantErr(t, w.b.line.AcquireInto(w.bounded(time.Second), &second, write), context.DeadlineExceeded)
-			if _, err := w.b.line.Acquire(w.Context(), try(write)); !errors.Is(err, coordinator.ErrTaken) {
+			wantErr(t, w.b.queue.AcquireInto(w.Context(), &second, try(write)), coordinator.ErrTaken)
+			wantErr(t, w.b.queue.AcquireInto(w.bounded(time.Second), &second, write), context.DeadlineExceeded)
+			if _, err := w.b.queue.Acquire(w.Context(), try(write)); !errors.Is(err, coordinator.ErrTaken) {
 				t.Errorf("%v while it is held", err)
 			}
 		}
 		w.release(&first)
-		wantErr(t, w.a.line.AcquireInto(w.Context(), &first, write), coordinator.ErrInvalid)
-		wantErr(t, w.a.line.AcquireInto(w.Context(), nil, write), coordinator.ErrInvalid)
-		wantErr(t, w.b.line.AcquireInto(w.Context(), &second, write))
+		wantErr(t, w.a.queue.AcquireInto(w.Context(), &first, write), coordinator.ErrInvalid)
+		wantErr(t, w.a.queue.AcquireInto(w.Context(), nil, write), coordinator.ErrInvalid)
+		wantErr(t, w.b.queue.AcquireInto(w.Context(), &second, write))
 		w.release(&second)
 	})
 }

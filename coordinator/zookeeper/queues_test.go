@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestLinesAreThoseWithPlaces: successor nodes, records, what has no number, and what is above lines are no lines.
-func TestLinesAreThoseWithPlaces(t *testing.T) {
+// TestLinesAreThoseWithPlaces: successor nodes, records, what has no number, and what is above queues are no queues.
+func TestQueuesAreThoseWithPlaces(t *testing.T) {
 	_, tr, s := openTree(t)
 	for _, node := range []string{
 		"/app/m/stands", "/app/m/stands/x_00000000000000aa_1_0000000007", "/app/m/stands/successor_0000000008",
@@ -27,17 +27,17 @@ func TestLinesAreThoseWithPlaces(t *testing.T) {
 	} {
 		tr.put(node, "")
 	}
-	lines, err := s.Lines(soon(t, time.Second))
+	queues, err := s.Queues(soon(t, time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.Sort(lines)
-	if want := []driver.Line{"m/converted", "m/foreign", "m/stands", "other/y"}; !slices.Equal(lines, want) {
-		t.Errorf("lines %q, want %q", lines, want)
+	slices.Sort(queues)
+	if want := []driver.Queue{"m/converted", "m/foreign", "m/stands", "other/y"}; !slices.Equal(queues, want) {
+		t.Errorf("queues %q, want %q", queues, want)
 	}
 }
 
-func TestLinesThatCannotBeReadAreNotLeftOut(t *testing.T) {
+func TestQueuesThatCannotBeReadAreNotLeftOut(t *testing.T) {
 	for _, node := range []string{"/app", "/app/m", "/app/m/secret"} {
 		_, tr, s := openTree(t)
 		tr.put("/app/m/secret", "")
@@ -47,9 +47,9 @@ func TestLinesThatCannotBeReadAreNotLeftOut(t *testing.T) {
 			}
 			return treeFate{}
 		})
-		_, err := s.Lines(soon(t, time.Second))
+		_, err := s.Queues(soon(t, time.Second))
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), node+":") {
-			t.Errorf("Lines = %v, want ErrRefused that names %s", err, node)
+			t.Errorf("Queues = %v, want ErrRefused that names %s", err, node)
 		}
 	}
 }
@@ -93,15 +93,15 @@ func nodeOf(t *testing.T, j driver.Joined) node {
 	return n
 }
 
-// TestRemoveOnSharedLines: a name that can come back names nobody, and nothing tells which nodes are lines.
-func TestRemoveOnSharedLines(t *testing.T) {
+// TestRemoveOnSharedLines: a name that can come back names nobody, and nothing tells which nodes are queues.
+func TestRemoveOnSharedQueues(t *testing.T) {
 	g := foreignOf(t, kazooLayout, "")
-	for line, want := range map[driver.Line]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
-		if err := g.Remove(t.Context(), line, strings.Repeat("0", 32), 1); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Remove in %s = %v", line, err)
+	for queue, want := range map[driver.Queue]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
+		if err := g.Remove(t.Context(), queue, strings.Repeat("0", 32), 1); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Remove in %s = %v", queue, err)
 		}
 	}
-	if _, err := g.Lines(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), kazooLayout) {
-		t.Errorf("Lines = %v", err)
+	if _, err := g.Queues(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), kazooLayout) {
+		t.Errorf("Queues = %v", err)
 	}
 }

@@ -2,7 +2,7 @@
  * The line: mutex, read-write lock and election as they are built, on either service. See README.md for what is in it,
  * what is not, and what was found.
  *
- * The service is a line with its whole past. Entry k was made at revision cr[k], converted in place at cv[k] and went
+ * The service is a queue with its whole past. Entry k was made at revision cr[k], converted in place at cv[k] and went
  * at dl[k], zero meaning not yet, so a view at any revision can be shown. What a client does at once, or the service, is
  * one atomic step; whatever may take time lies between two.
  *
@@ -28,12 +28,12 @@
  *   -DTRUSTSHOWN   etcd: no look if a view has shown the place, whatever has happened until the watch was there
  *   -DTWOREQUESTS  ZooKeeper: a look, and then a watch, in two requests
  *   -DSAMEKEY      the key of an entry is that of the session
- *   -DBYNAME       a release deletes what is first in line
+ *   -DBYNAME       a release deletes what is first in the queue
  *   -DNOFORGET     whoever gives up joining does not care for what became of its request
  *   -DNOEPOCH      etcd: Forget deletes, and fences nothing off
  *   -DNOWAIT       ZooKeeper: Forget and the second attempt do not wait for requests under way
  *   -DNOWITHDRAW   after a conversion of unknown outcome the entry is left by the place that it had before
- *   -DNOABANDON    whoever gives up waiting stays in the line
+ *   -DNOABANDON    whoever gives up waiting stays in the queue
  *   -DNOLASTLOOK   an admitted contender does not look at its session once more
  *   -DLATECLOCK    a service may end a session before its client counts it as lost
  */
@@ -117,7 +117,7 @@ bool finished[N];
 #define STANDS(k) (cr[k] != 0 && dl[k] == 0)
 #define THERE(k, R) (cr[k] != 0 && cr[k] <= (R) && (dl[k] == 0 || dl[k] > (R)))
 #define EXCLUDES(k, R) (!READER(k) && (cv[k] == 0 || cv[k] > (R))) /* the entry's mode is a writer's */
-#define LEFT(k, writer) ((writer) && cv[k] != 0 -> cv[k] : dl[k]) /* when a place left the line; 0: not yet */
+#define LEFT(k, writer) ((writer) && cv[k] != 0 -> cv[k] : dl[k]) /* when a place left the queue; 0: not yet */
 #define ALIVE(k) (holds[k] && !dead[SES(k)]) /* a hold whose context is alive */
 
 #define PLUS(k) + STANDS(k)
@@ -448,7 +448,7 @@ woken: /* go: recipes.attempt.wait */
 		goto look
 	};
 
-admit: /* go: recipes.Line.acquire, engine.Session.Check, recipes.attempt.hold */
+admit: /* go: recipes.Queue.acquire, engine.Session.Check, recipes.attempt.hold */
 	atomic {
 		first = 0;
 		if
@@ -545,7 +545,7 @@ leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Aband
 
 gone: /* go: etcd.session.Ahead, engine.removed, engine.Session.Abandon */
 	atomic {
-		not_removed = !removed[me]; ALSO(!not_removed); /* whoever finds itself out of line was removed */
+		not_removed = !removed[me]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
 		R = 0;
 		goto leave
 	};
