@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
@@ -66,14 +66,14 @@ var _ driver.Opener = Open
 
 func parseURL(u *url.URL) (*clientv3.Config, options, error) {
 	if u == nil {
-		return nil, options{}, invalid("no URL")
+		return nil, options{}, answer.Invalid("no URL")
 	}
 	if u.Scheme != "etcd" && u.Scheme != "etcds" {
-		return nil, options{}, invalid("scheme %q; want etcd or etcds", u.Scheme)
+		return nil, options{}, answer.Invalid("scheme %q; want etcd or etcds", u.Scheme)
 	}
 	if u.Fragment != "" {
 		// A password with a bare # ends up here, so it is not shown.
-		return nil, options{}, invalid("%s URL has a fragment; write # as %%23", u.Scheme)
+		return nil, options{}, answer.Invalid("%s URL has a fragment; write # as %%23", u.Scheme)
 	}
 	hosts, err := driver.Hosts(u, "2379")
 	if err != nil {
@@ -109,9 +109,9 @@ func setUser(cfg *clientv3.Config, user *url.Userinfo) error {
 	password, _ := user.Password()
 	switch {
 	case user.Username() == "":
-		return invalid("URL has a password but no user name")
+		return answer.Invalid("URL has a password but no user name")
 	case password == "":
-		return invalid("URL has a user name but no password")
+		return answer.Invalid("URL has a user name but no password")
 	}
 	cfg.Username, cfg.Password = user.Username(), password
 	return nil
@@ -173,10 +173,6 @@ func describe(endpoints []string, namespace string) string {
 		}
 	}
 	return scheme + "://" + strings.Join(hosts, ",") + "/" + namespace
-}
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
 }
 
 // Importing this package makes its schemes known to coordinator.Open.

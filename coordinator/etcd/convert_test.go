@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-func convert(t *testing.T, s *session, own driver.Joined, mode string) driver.Place {
+func convert(t *testing.T, s driver.Converter, own driver.Joined, mode string) driver.Place {
 	t.Helper()
 	p, err := s.Convert(t.Context(), queue, own, mode, []byte("as "+mode))
 	if err != nil {
@@ -26,7 +26,7 @@ func TestConvertIsOneStep(t *testing.T) {
 	f, c := newFake(t)
 	s, other := open(t, f, c), open(t, f, c)
 	own, behind := join(t, s, contender()), join(t, other, contender())
-	result := watch(t.Context(), other, own.Place)
+	result := awaitGone(t.Context(), other, own.Place)
 	f.watching(t, 1, "/mutex/")
 	rev := f.rev
 	var place driver.Place
@@ -59,7 +59,7 @@ func TestConvertIsOneStep(t *testing.T) {
 		}
 	}
 	own.Place = place
-	result = watch(t.Context(), other, own.Place)
+	result = awaitGone(t.Context(), other, own.Place)
 	f.watching(t, 1, "/mutex/")
 	if err := s.Leave(t.Context(), queue, own.Place); err != nil {
 		t.Error(err)
@@ -136,7 +136,7 @@ func TestLateConversionMakesNothing(t *testing.T) {
 		}
 		late(t)
 		for key := range f.kvs {
-			if key != s.sentinel.key {
+			if key != s.Sentinel.Key {
 				t.Errorf("%s: a ghost in the queue: %s", name, key)
 			}
 		}
@@ -186,7 +186,7 @@ func TestConvertRefusesWhatIsNotItsOwn(t *testing.T) {
 	}
 	// The session ends just before the request arrives.
 	f.before = func(ctx context.Context, _ *pb.TxnRequest) error {
-		_, _ = c.Revoke(ctx, s.lease)
+		_, _ = c.Revoke(ctx, s.Lease)
 		return nil
 	}
 	if _, err := s.Convert(t.Context(), queue, own, "y", nil); !errors.Is(err, driver.ErrSessionLost) {
@@ -230,7 +230,7 @@ func TestWatchOnConvertedPlaces(t *testing.T) {
 	s := open(t, f, c)
 	a, b := join(t, s, contender()), join(t, s, contender())
 	a.Place = convert(t, s, a, "y")
-	result := watch(t.Context(), s, a.Place, b.Place)
+	result := awaitGone(t.Context(), s, a.Place, b.Place)
 	f.watching(t, 1, "/mutex/")
 	other := join(t, s, contender())
 	other.Place = convert(t, s, other, "z")
@@ -246,7 +246,7 @@ func TestWatchOnConvertedPlaces(t *testing.T) {
 	if err := told(t, result); err != nil {
 		t.Error(err)
 	}
-	if err := told(t, watch(t.Context(), s, a.Place, b.Place)); err != nil {
+	if err := told(t, awaitGone(t.Context(), s, a.Place, b.Place)); err != nil {
 		t.Errorf("gone before: %v", err)
 	}
 }
@@ -255,13 +255,12 @@ func TestWatchOnConvertedPlaces(t *testing.T) {
 func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	f, c := newFake(t)
 	external := openExternal(t, c)
-	s := external.session
-	stays, leaves := join(t, s, contender()), join(t, s, contender())
-	stays.Place, leaves.Place = convert(t, s, stays, "y"), convert(t, s, leaves, "y")
-	if err := s.Leave(t.Context(), queue, leaves.Place); err != nil {
+	stays, leaves := join(t, external, contender()), join(t, external, contender())
+	stays.Place, leaves.Place = convert(t, external, stays, "y"), convert(t, external, leaves, "y")
+	if err := external.Leave(t.Context(), queue, leaves.Place); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.joins.mine); n != 2 { // one contender, before and after
+	if n := len(external.prefixes); n != 2 { // one contender, before and after
 		t.Errorf("%d prefixes are remembered", n)
 	}
 	if err := external.Close(t.Context()); err != nil {
@@ -273,13 +272,12 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 
 	f, c = newFake(t)
 	external = openExternal(t, c)
-	s = external.session
 	last := contender()
 	last.ID = "ffffffffffffffff" // in the order of the deletions
-	own := join(t, s, last)
-	late := delay(f, func() { _, _ = s.Convert(t.Context(), queue, own, "y", nil) })
+	own := join(t, external, last)
+	late := delay(f, func() { _, _ = external.Convert(t.Context(), queue, own, "y", nil) })
 	for range 150 {
-		join(t, s, contender())
+		join(t, external, contender())
 	}
 	n := 0
 	f.before = func(context.Context, *pb.TxnRequest) error {

@@ -64,33 +64,22 @@
 //
 // # One session
 //
-//	Grant ─► sentinel ─► standing ──Close──────────────► revoked
-//	                        │                               ▲
-//	                        └─ sentinel gone, or lease unknown: Done is closed
-//
-// The sentinel is an empty key bound to the lease. Its presence says that the session
-// lives, a watch on it tells of the end at once and not at the next renewal, and its
-// mod revision, the session's epoch, guards every join: each compares it, and Forget
-// raises it, after which no join that is still on its way can be applied.
+// A session is a lease and a sentinel, an empty key bound to it. The sentinel's mod
+// revision, the session's epoch, guards every join: each compares it, and Forget
+// raises it, after which no join that is still on its way can be applied. See package
+// internal/lease.
 //
 // # One queue
 //
-//	join ─► others are there? ─ no ─────────────────────────────────► first
-//	          │ yes: swap the tail, one key with the name of who came last
-//	          ├─ it named somebody ─► follow that one ◄─── look ◄─────────┐
-//	          │                          ├─ its entry goes, with a mark ─► first
-//	          │                          └─ without ───────────────► look │
-//	          └─ it was not there ─────────────────────────────────► look ┘ ─► first
+// The top of queue.go has the state diagram of a contender. The tail key and the
+// handoff markers are bound to leases, and are shortcuts. Without them the queue is
+// read; to delete any of them is safe, to write one is not. See handoff.go.
 //
-// Tail and marks are bound to leases, and are short cuts. Without them the queue
-// is read; to delete any of them is safe, to write one is not. See handover.go.
-//
-// With a client of its own, a session that has two requests under way, to join
-// queues that seem empty or to leave them, lets further ones wait, and sends
-// them together in one transaction when the first of the two is answered, or
-// after a moment: see request.go. Their entries have one revision, each in a
-// queue of its own. A request whose context has gRPC metadata to send goes
-// alone.
+// With a client of its own, a session that has two requests in flight, to join
+// queues that seem empty or to leave them, lets further ones wait, and sends them
+// together in one transaction when the first of the two is answered, or after a
+// moment: see package internal/batch. Their entries have one revision, each in a
+// queue of its own. A request whose context has gRPC metadata to send goes alone.
 //
 // A session that is Baton's own uses the names of contenders again, since
 // etcd's index keeps each name until it is compacted: only together with the
@@ -149,15 +138,22 @@
 //
 // # The files
 //
-//	config.go    what a URL says
-//	client.go    the driver: its client, and the service as one of its members shows it
-//	session.go   a session: its leases, its sentinel, how it begins and ends
-//	request.go   joins under way, batches of requests, what an error means
-//	queue.go     Join, Leave, Forget; handoff.go: what Pass leaves
+//	queue.go     the protocol of a queue: Join, Leave, Forget
+//	handoff.go   the tail key and handoff markers: Pass, Follow
 //	view.go      Ahead and List
-//	wait.go      Watch, Follow and WatchQueue
-//	entry.go     Convert, Write, Guard; state.go: Head and Record
-//	names.go     the names of keys; operator.go: Check, Examine, Queues, Remove
-//	external.go  sessions on a lease that somebody else keeps
-//	foreign.go   queues shared with etcd's package concurrency
+//	wait.go      Watch and WatchQueue
+//	entry.go     Convert, Write, Guard
+//	state.go     Head and the record
+//	operator.go  Check, Queues, Remove
+//	examine.go   what the members say of themselves
+//	memory.go    what a session remembers to save requests
+//	driver.go    the drivers, and their sessions
+//	client.go    the etcd client of a driver
+//	config.go    what a URL says
+//	external.go  sessions on the lease of a concurrency.Session
+//
+// The packages below internal have the parts that do not know the protocol: lease (a
+// session and its epoch), watch, batch, keys (the names of keys), answer (what an
+// error means), and foreign, the driver for queues that are shared with etcd's package
+// concurrency.
 package etcd

@@ -2,13 +2,13 @@ package etcd
 
 import (
 	"context"
-	"strings"
-	"sync"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
@@ -29,55 +29,52 @@ import (
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return driver.Place{}, err
 	}
-	if !isMode(mode) {
-		return driver.Place{}, invalid("mode %q", mode)
+	if !keys.IsMode(mode) {
+		return driver.Place{}, answer.Invalid("mode %q", mode)
 	}
 	old, err := s.own(queue, own.Place)
 	if err != nil {
 		return driver.Place{}, err
 	}
-	rank := s.keys.rank(queue, old.entry)
+	rank := s.keys.Rank(queue, old.Entry)
 	switch {
 	case own.Token != driver.Token(rank):
-		return driver.Place{}, invalid("place %s with token %d", own.Place.Key, own.Token)
-	case mode == old.mode:
-		return driver.Place{}, invalid("the entry has mode %q already", mode)
+		return driver.Place{}, answer.Invalid("place %s with token %d", own.Place.Key, own.Token)
+	case mode == old.Mode:
+		return driver.Place{}, answer.Invalid("the entry has mode %q already", mode)
 	}
-	to := name{old.lease, old.id, mode, rank}
-	key := s.keys.queue(queue) + to.String()
-	if err := s.joins.expect(converted(old.contender), s.alive); err != nil {
-		return driver.Place{}, err
-	}
-	resp, err := s.c.Txn(s.lead(ctx)).
-		If(old.stands(), s.living()).
-		Then(clientv3.OpDelete(old.key), clientv3.OpPut(key, string(value), clientv3.WithLease(s.lease))).
-		Else(s.readSentinel(), clientv3.OpGet(key, clientv3.WithKeysOnly())).
+	to := keys.Name{Lease: old.Lease, ID: old.ID, Mode: mode, Rank: rank}
+	key := s.keys.Queue(queue) + to.String()
+	resp, err := s.Txn(ctx).
+		If(old.Stands(), s.Living()).
+		Then(clientv3.OpDelete(old.Key), clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).
+		Else(s.ReadSentinel(), clientv3.OpGet(key, clientv3.WithKeysOnly())).
 		Commit()
-	if isAnswer(err, rpctypes.ErrNoSpace) { // see madeWithoutSpace
-		e, look := s.madeWithoutSpace(ctx, clientv3.OpGet(key, clientv3.WithKeysOnly()))
+	if answer.Is(err, rpctypes.ErrNoSpace) { // see madeWithoutSpace
+		e, look := s.MadeWithoutSpace(ctx, clientv3.OpGet(key, clientv3.WithKeysOnly()))
 		if look != nil {
 			return driver.Place{}, look
 		}
-		if e != (entry{}) {
+		if e != (keys.Entry{}) {
 			s.writes.drop(old.contender)
-			return s.keys.place(queue, e), nil
+			return s.keys.Place(queue, e), nil
 		}
 	}
 	if err != nil {
-		return driver.Place{}, s.failed(ctx, err)
+		return driver.Place{}, s.Failed(ctx, err)
 	}
 	s.writes.drop(old.contender)
 	if resp.Succeeded {
-		return s.keys.place(queue, entry{key, resp.Header.Revision}), nil
+		return s.keys.Place(queue, keys.Entry{Key: key, Rev: resp.Header.Revision}), nil
 	}
-	if err := s.judgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
+	if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
 		return driver.Place{}, err
 	}
 	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
-		return s.keys.place(queue, entry{key, kvs[0].CreateRevision}), nil
+		return s.keys.Place(queue, keys.Entry{Key: key, Rev: kvs[0].CreateRevision}), nil
 	}
 	return driver.Place{}, driver.ErrGone
 }
@@ -92,74 +89,33 @@ func (s *session) Convert(
 // again with what the refusal told: each refusal is the doing of one earlier
 // call, so that ends.
 func (s *session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return err
 	}
 	e, err := s.own(queue, own)
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, e, value, clientv3.WithLease(s.lease))
-}
-
-func (s *session) write(ctx context.Context, e mine, value []byte, lease clientv3.OpOption) error {
 	for {
-		resp, err := s.c.Txn(s.lead(ctx)).
-			If(e.stands(), clientv3.Compare(clientv3.ModRevision(e.key), "=", s.writes.revision(e))).
-			Then(clientv3.OpPut(e.key, string(value), lease)).
-			Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).
+		resp, err := s.Txn(ctx).
+			If(e.Stands(), keys.Unchanged(e.Key, s.writes.revision(e))).
+			Then(clientv3.OpPut(e.Key, string(value), clientv3.WithLease(s.Lease))).
+			Else(clientv3.OpGet(e.Key, clientv3.WithKeysOnly())).
 			Commit()
 		if err != nil {
-			return s.failed(ctx, err)
+			return s.Failed(ctx, err)
 		}
 		if resp.Succeeded {
 			s.writes.set(e, resp.Header.Revision)
 			return nil
 		}
 		kvs := resp.Responses[0].GetResponseRange().Kvs
-		if !e.in(kvs) {
+		if !e.In(kvs) {
 			s.writes.drop(e.contender)
 			return driver.ErrGone
 		}
 		s.writes.set(e, kvs[0].ModRevision)
 	}
-}
-
-// writes remembers the mod revisions of entries that were written, by
-// contender. It saves requests; what it lacks, the refusal of a Write tells.
-type writes struct {
-	mu   sync.Mutex
-	last map[string]written
-}
-
-// written is what a contender's entry was when this session last heard of it.
-type written struct {
-	entry
-	mod int64
-}
-
-// revision is the newest mod revision of an entry that is known: that of its
-// making if nobody wrote it.
-func (w *writes) revision(e mine) int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if last, ok := w.last[e.contender]; ok && last.entry == e.entry {
-		return last.mod
-	}
-	return e.rev
-}
-
-func (w *writes) set(e mine, mod int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last[e.contender] = written{e.entry, mod}
-}
-
-// drop forgets an entry that went, so that what is remembered does not grow.
-func (w *writes) drop(contender string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.last, contender)
 }
 
 // Guard returns a comparison for a transaction of the caller's own on the
@@ -185,11 +141,10 @@ func Guard(seq fence.Sequencer) (clientv3.Cmp, error) {
 		return clientv3.Cmp{}, err
 	}
 	queue := driver.NewQueue(seq.Kind, seq.Name)
-	base, ok := strings.CutSuffix(seq.Key[:strings.LastIndexByte(seq.Key, '/')+1], string(queue)+"/")
-	keys := layout{base: base}
-	e, found := keys.entry(queue, driver.Place{Key: seq.Key})
-	if !ok || !found || base != "./" && !strings.HasSuffix(base, "/./") || isMark(e.key) || driver.Token(keys.rank(queue, e)) != seq.Token {
-		return clientv3.Cmp{}, invalid("sequencer %q is not of an etcd", seq)
+	l, ok := keys.OfHandle(queue, seq.Key)
+	e, named := l.Named(queue, seq.Key, seq.Token)
+	if !ok || !named {
+		return clientv3.Cmp{}, answer.Invalid("sequencer %q is not of an etcd", seq)
 	}
-	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.rev), nil
+	return e.Stands(), nil
 }

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
 func lend(t *testing.T, c *clientv3.Client, ttl int) *concurrency.Session {
@@ -55,7 +56,7 @@ func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.ID() != leaseHex(owner.Lease()) || s.TTL() != 7*time.Second {
+	if s.ID() != keys.LeaseHex(owner.Lease()) || s.TTL() != 7*time.Second {
 		t.Errorf("session %s, %v", s.ID(), s.TTL())
 	}
 	if err := s.Close(t.Context()); err != nil {
@@ -106,22 +107,22 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	f, c := newFake(t)
 	external, other := openExternal(t, c), open(t, f, c)
 	s := external.session
-	f.watching(t, 1, s.sentinel.key)
+	f.settled(t, s)
 	for range 250 {
-		join(t, s, contender())
+		join(t, external, contender())
 	}
-	left := join(t, s, contender())
-	if err := s.Leave(t.Context(), queue, left.Place); err != nil {
+	left := join(t, external, contender())
+	if err := external.Leave(t.Context(), queue, left.Place); err != nil {
 		t.Fatal(err)
 	}
 	taken, stale := contender(), contender()
 	taken.Alone, stale.Record = true, 1
 	for _, refused := range []driver.Contender{taken, stale} {
-		if _, err := s.Join(t.Context(), queue, refused); err == nil {
+		if _, err := external.Join(t.Context(), queue, refused); err == nil {
 			t.Error("joined")
 		}
 	}
-	if n := len(s.joins.mine); n != 250 {
+	if n := len(external.prefixes); n != 250 {
 		t.Errorf("%d contenders are remembered", n)
 	}
 	stays := join(t, other, contender())
@@ -136,7 +137,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 	if got := ids(t, other); len(got) != 1 || got[0] != stays.Place.ID {
 		t.Errorf("queue %q", got)
 	}
-	if f.leases[s.lease] == 0 || f.kvs[s.sentinel.key] != nil {
+	if f.leases[s.Lease] == 0 || f.kvs[s.Sentinel.Key] != nil {
 		t.Error("the lease is gone or the sentinel is left")
 	}
 }
@@ -148,7 +149,7 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 		f, c := newFake(t)
 		external, other := openExternal(t, c), open(t, f, c)
 		s := external.session
-		follow := func(s *session, l driver.Queue) driver.Joined {
+		follow := func(s driver.Session, l driver.Queue) driver.Joined {
 			c := contender()
 			c.Follows = true
 			j, err := s.Join(t.Context(), l, c)
@@ -161,14 +162,14 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 		for _, l := range []driver.Queue{once, own, others} {
 			follow(other, l)
 		}
-		if err := s.Leave(t.Context(), once, follow(s, once).Place); err != nil {
+		if err := external.Leave(t.Context(), once, follow(external, once).Place); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(s.joins.mine); n != 0 {
-			t.Errorf("%s: %d prefixes are remembered: %v", name, n, s.joins.mine)
+		if n := len(external.prefixes); n != 0 {
+			t.Errorf("%s: %d prefixes are remembered: %v", name, n, external.prefixes)
 		}
-		last := follow(s, own)
-		follow(s, others)
+		last := follow(external, own)
+		follow(external, others)
 		follow(other, others)
 		if forget {
 			if err := external.Forget(t.Context(), own, last.Place.ID); err != nil {
@@ -180,11 +181,11 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 		}
 		f.mu.Lock()
 		for key, kv := range f.kvs {
-			if kv.Lease == int64(s.lease) {
+			if kv.Lease == int64(s.Lease) {
 				t.Errorf("%s: left %s", name, key)
 			}
 		}
-		if f.kvs[s.keys.tail(others)] == nil {
+		if f.kvs[s.keys.Tail(others)] == nil {
 			t.Errorf("%s: the tail of another is gone", name)
 		}
 		f.mu.Unlock()

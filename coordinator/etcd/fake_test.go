@@ -33,6 +33,7 @@ type fake struct {
 	leases   map[clientv3.LeaseID]int64
 	watchers map[*watcher]bool
 	requests int
+	reads    map[string]int     // requests that read one key alone, by key
 	kept     []clientv3.LeaseID // by keep-alives
 
 	minTTL int64
@@ -56,7 +57,7 @@ func newFake(t *testing.T) (*fake, *clientv3.Client) {
 	t.Helper()
 	f := &fake{
 		rev: 1, kvs: map[string]*mvccpb.KeyValue{}, leases: map[clientv3.LeaseID]int64{},
-		watchers: map[*watcher]bool{},
+		watchers: map[*watcher]bool{}, reads: map[string]int{},
 	}
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV, c.Lease, c.Watcher = clientv3.NewKVFromKVClient(f, c), fakeLease{f: f}, fakeWatcher{f}
@@ -75,8 +76,12 @@ func open(t *testing.T, f *fake, c *clientv3.Client) *session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	f.watching(t, 1, s.(*session).sentinel.key) // so that its look is not counted later
-	return s.(*session)
+	own, ok := s.(*session)
+	if !ok {
+		t.Fatalf("a session of type %T", s)
+	}
+	f.settled(t, s)
+	return own
 }
 
 // lag makes the member at hand, which answers serializable reads and has the watches, stay as it is, and the
@@ -130,6 +135,7 @@ func (f *fake) Range(_ context.Context, r *pb.RangeRequest, _ ...grpc.CallOption
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
+	f.reads[string(r.Key)]++
 	if r.Serializable {
 		return f.member().get(r), nil
 	}
@@ -342,6 +348,31 @@ func (f *fake) watching(t *testing.T, n int, text string) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%d watches on %q, want %d", have, text, n)
+		}
+	}
+}
+
+// settled waits until a session watches its sentinel and has read it, so that this
+// read is not counted later.
+func (f *fake) settled(t *testing.T, s driver.Session) {
+	t.Helper()
+	until(t, "the sentinel was read", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for key, n := range f.reads {
+			if n > 0 && strings.Contains(key, "/sessions/"+s.ID()) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("still not: ", what)
 		}
 	}
 }

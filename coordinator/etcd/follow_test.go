@@ -89,7 +89,7 @@ func TestFollowOfASessionThatIsLostWhileTheWatchIsMade(t *testing.T) {
 		r, stands := newRing(t), make(chan struct{})
 		r.opens = func() { <-stands }
 		end := r.follow(t.Context())
-		_, err := r.b.c.Revoke(t.Context(), r.b.lease)
+		_, err := r.b.Conn.Client.Revoke(t.Context(), r.b.Lease)
 		check(t, err)
 		close(stands)
 		r.told(t, end, outcome[bool]{err: driver.ErrSessionLost})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,10 +15,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
 // openForeign starts a session with the layout of package concurrency.
-func openForeign(t *testing.T, f *fake, c *clientv3.Client) *foreignSession {
+func openForeign(t *testing.T, f *fake, c *clientv3.Client) driver.Session {
 	t.Helper()
 	d, err := FromClient(c, Namespace("ns"), Layout(Concurrency))
 	if err != nil {
@@ -28,12 +30,17 @@ func openForeign(t *testing.T, f *fake, c *clientv3.Client) *foreignSession {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
-	g := s.(*foreignSession)
-	f.watching(t, 1, g.sentinel.key)
-	return g
+	f.settled(t, s)
+	return s
 }
 
-func enter(t *testing.T, g *foreignSession, c driver.Contender) driver.Joined {
+// bareHex writes a lease as package concurrency does.
+func bareHex(lease clientv3.LeaseID) string { return strconv.FormatInt(int64(lease), 16) }
+
+// bareID is the lease of a session.
+func bareID(s driver.Session) string { return strings.TrimLeft(s.ID(), "0") }
+
+func enter(t *testing.T, g driver.Session, c driver.Contender) driver.Joined {
 	t.Helper()
 	j, err := g.Join(t.Context(), queue, c)
 	if err != nil {
@@ -70,7 +77,7 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	if !first.First || second.First || second.Token <= first.Token || first.Place.ID != a.ID || first.Place.Session != g.ID() {
 		t.Errorf("first %+v, second %+v", first, second)
 	}
-	if keys := f.keys(); !slices.Equal(keys, []string{bareHex(g.session.lease), bareHex(other.session.lease)}) {
+	if keys := f.keys(); !slices.Equal(keys, []string{bareID(g), bareID(other)}) {
 		t.Errorf("keys %q", keys)
 	}
 	view, err := other.Ahead(t.Context(), queue, second.Place)
@@ -102,11 +109,11 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	g := openForeign(t, f, c)
 	a, b := enter(t, g, contender()), enter(t, g, contender())
 	keys := f.keys()
-	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareHex(g.session.lease) || b.First {
+	if len(keys) != 2 || keys[0] == keys[1] || keys[0] != bareID(g) || b.First {
 		t.Fatalf("keys %q, second %+v", keys, b)
 	}
 	elsewhere, err := g.Join(t.Context(), "mutex/y", contender())
-	if err != nil || !strings.HasPrefix(elsewhere.Place.Key, "ns/y/"+bareHex(g.session.lease)) {
+	if err != nil || !strings.HasPrefix(elsewhere.Place.Key, "ns/y/"+bareID(g)) {
 		t.Errorf("another queue takes another lease: %+v, %v", elsewhere, err)
 	}
 	renew := func(want ...string) {
@@ -137,18 +144,21 @@ func TestContendersOfOneSessionHaveALeaseEach(t *testing.T) {
 	}
 	renew(keys...) // it is found idle
 	renew(keys[0]) // and revoked
-	if len(g.leases.all) != 1 {
-		t.Errorf("%d leases", len(g.leases.all))
+	if n := f.granted(); n != 1 {
+		t.Errorf("%d leases are left at the service", n)
 	}
-	live := 0
+}
+
+// granted counts the leases that live.
+func (f *fake) granted() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, ttl := range f.leases {
 		if ttl > 0 {
-			live++
+			n++
 		}
 	}
-	if live != 1 {
-		t.Errorf("%d leases are left at the service", live)
-	}
+	return n
 }
 
 // TestALostLeaseEndsTheSession: its key has gone, whoever held it.
@@ -157,7 +167,9 @@ func TestALostLeaseEndsTheSession(t *testing.T) {
 	g := openForeign(t, f, c)
 	enter(t, g, contender())
 	enter(t, g, contender())
-	if _, err := c.Revoke(t.Context(), g.leases.all[1].id); err != nil {
+	second, err := strconv.ParseInt(f.keys()[1], 16, 64)
+	check(t, err)
+	if _, err := c.Revoke(t.Context(), clientv3.LeaseID(second)); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
@@ -167,23 +179,6 @@ func TestALostLeaseEndsTheSession(t *testing.T) {
 	case <-g.Done():
 	case <-time.After(time.Second):
 		t.Error("the session goes on")
-	}
-}
-
-// TestALeaseThatARenewalMissedIsRenewed: it was granted before the renewal was sent, and is shorter than the deadline allows for.
-func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
-	f, c := newFake(t)
-	g := openForeign(t, f, c)
-	enter(t, g, contender())
-	_, round := g.leases.take(queue, contender().ID)
-	if err := g.Renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if ok, now := g.leases.add(77, round); ok || now != round+1 {
-		t.Errorf("added in round %d of %d: %v", round, now, ok)
-	}
-	if ok, _ := g.leases.add(77, round+1); !ok {
-		t.Error("not added")
 	}
 }
 
@@ -223,8 +218,8 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	if j := enter(t, g, contender()); !j.First { // with the lease that has become free
 		t.Errorf("%+v", j)
 	}
-	if len(g.leases.all) != 1 {
-		t.Errorf("%d leases", len(g.leases.all))
+	if n := f.granted(); n != 1 {
+		t.Errorf("%d leases", n)
 	}
 }
 
@@ -238,13 +233,16 @@ func TestForeignJoinAloneOrNot(t *testing.T) {
 	if _, err := g.Join(t.Context(), queue, y); !errors.Is(err, driver.ErrTaken) || len(f.keys()) != 1 {
 		t.Errorf("%v, keys %q", err, f.keys())
 	}
-	if l := g.leases.find(queue, y.ID); l != nil {
-		t.Error("one that was refused keeps a lease")
+	if n := f.granted(); n != 2 {
+		t.Errorf("%d leases", n)
 	}
 	if err := g.Leave(t.Context(), queue, j.Place); err != nil {
 		t.Error(err)
 	}
 	enter(t, g, y)
+	if n := f.granted(); n != 2 { // one that was refused keeps no lease
+		t.Errorf("%d leases", n)
+	}
 }
 
 // TestStrayKeysMakeALineAmbiguous, if they stand ahead.
@@ -287,11 +285,10 @@ func TestForeignSessionRefusesWhatTheLayoutLacks(t *testing.T) {
 	x := contender()
 	x.Record = 7
 	_, join := g.Join(ctx, queue, x)
-	_, convert := g.Convert(ctx, queue, driver.Joined{}, "r", nil)
 	_, record := g.Record(ctx, queue, driver.Any)
 	_, set := g.SetRecord(ctx, queue, []byte("x"), 0)
 	_, layout := FromClient(c, Layout("kazoo"))
-	for what, err := range map[string]error{"Join": join, "Convert": convert, "Record": record, "SetRecord": set, "Layout": layout} {
+	for what, err := range map[string]error{"Join": join, "Record": record, "SetRecord": set, "Layout": layout} {
 		if !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -307,7 +304,7 @@ func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 	_, _ = g.Join(t.Context(), queue, me)
 	f.fill(false)
 	err := g.Forget(t.Context(), queue, me.ID)
-	if !errors.Is(err, driver.ErrUnavailable) || !isAnswer(err, rpctypes.ErrNoSpace) {
+	if !errors.Is(err, driver.ErrUnavailable) || !answer.Is(err, rpctypes.ErrNoSpace) {
 		t.Errorf("Forget = %v, want the service's answer as the cause", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
@@ -46,7 +47,7 @@ func TestGuardHoldsAsLongAsTheEntryDoes(t *testing.T) {
 		}
 		s := opened.(*session)
 		t.Cleanup(func() { _ = s.Close(context.Background()) })
-		f.watching(t, 1, s.sentinel.key) // so that its look is not counted later
+		f.watching(t, 1, s.Sentinel.Key) // so that its look is not counted later
 		x := contender()
 		own := join(t, s, x)
 		first := sequencerOf(own)
@@ -146,7 +147,7 @@ func FuzzGuard(f *testing.F) {
 		}
 		line, compared := "./"+string(driver.NewQueue(kind, name))+"/", string(holds.KeyBytes())
 		at := strings.LastIndex(compared, line)
-		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(line):], "/") || isMark(compared) {
+		if at < 0 || at > 0 && compared[at-1] != '/' || strings.Contains(compared[at+len(line):], "/") || keys.IsMark(compared) {
 			t.Errorf("%v is guarded by %q", seq, compared)
 		}
 	})

@@ -3,15 +3,16 @@ package etcd
 import (
 	"context"
 	"errors"
-	"slices"
+	"strconv"
 	"strings"
-	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
 // How a release admits the successor without another read, at a cost that does not
@@ -38,32 +39,16 @@ import (
 // To delete a tail key or a marker is safe at any time: contenders then read the queue. To
 // write one is not.
 
-// markSuffix sorts after all characters of a name, and occurs in none.
-const markSuffix = "~"
-
-// mark is the key of an entry's handoff marker.
-func mark(key string) string { return key + markSuffix }
-
-func isMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
-
 // mostMarks bounds the markers that one contender deletes. Others remain for the next.
 const mostMarks = 16
-
-const tailSuffix = "+tail"
-
-// tail is the queue's tail key.
-func (l layout) tail(queue driver.Queue) string { return l.stem(queue) + tailSuffix }
-
-// tailOf is the tail key of the queue in which a contender's prefix lies.
-func tailOf(prefix string) string { return prefix[:strings.LastIndexByte(prefix, '/')] + tailSuffix }
 
 // swapTail succeeds if the queue is empty. If not, it writes the contender's name to the
 // tail key and reads the previous one, for a contender that follows its predecessor.
 func (s *session) swapTail(a *attempt) clientv3.Op {
 	var swap []clientv3.Op
 	if a.Follows {
-		name := strings.TrimPrefix(a.entry, s.keys.queue(a.queue))
-		swap = append(swap, clientv3.OpPut(s.keys.tail(a.queue), name, clientv3.WithLease(s.lease), clientv3.WithPrevKV()))
+		name := strings.TrimPrefix(a.entry, s.keys.Queue(a.queue))
+		swap = append(swap, clientv3.OpPut(s.keys.Tail(a.queue), name, clientv3.WithLease(s.Lease), clientv3.WithPrevKV()))
 	}
 	return clientv3.OpTxn(s.empty(a.queue), nil, swap)
 }
@@ -74,7 +59,7 @@ func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.
 	if tail == nil {
 		return driver.Place{}
 	}
-	return s.keys.place(queue, entry{s.keys.queue(queue) + string(tail.Value), tail.ModRevision})
+	return s.keys.Place(queue, keys.Entry{Key: s.keys.Queue(queue) + string(tail.Value), Rev: tail.ModRevision})
 }
 
 // Pass is Leave with a handoff marker if the tail key says that others are behind.
@@ -83,7 +68,7 @@ func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.
 // without one.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	err := s.leave(ctx, queue, own, true)
-	if !isAnswer(err, rpctypes.ErrNoSpace) {
+	if !answer.Is(err, rpctypes.ErrNoSpace) {
 		return err
 	}
 	if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) {
@@ -92,22 +77,23 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 	return err
 }
 
-// deletes are the operations that delete an entry, the tail key if it names the entry, and
-// markers of others. If the tail key is newer than the entry and handoff is set, they make
-// the entry's own marker.
-func (s *session) deletes(queue driver.Queue, e entry, handoff bool, marks []string) []clientv3.Op {
-	ops := append(make([]clientv3.Op, 0, 2+len(marks)), clientv3.OpDelete(e.key))
-	if !s.keys.shared {
-		tail := s.keys.tail(queue)
-		newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.rank(queue, e))
-		var create []clientv3.Op
-		if handoff {
-			create = []clientv3.Op{clientv3.OpPut(mark(e.key), revision(e.rev), clientv3.WithLease(s.lease))}
-		}
-		ops = append(ops, clientv3.OpTxn([]clientv3.Cmp{newer}, create, []clientv3.Op{clientv3.OpDelete(tail)}))
+// onLeaving are the operations that go with the deletion of an entry. They delete
+// the tail key if it names the entry, and markers of others. If the tail key is newer
+// than the entry and handoff is set, they make the entry's own marker.
+func (s *session) onLeaving(
+	queue driver.Queue, e keys.Entry, handoff bool, marks []string,
+) []clientv3.Op {
+	tail := s.keys.Tail(queue)
+	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.Rank(queue, e))
+	var create []clientv3.Op
+	if handoff {
+		marker := clientv3.OpPut(keys.Mark(e.Key), strconv.FormatInt(e.Rev, 10), clientv3.WithLease(s.Lease))
+		create = append(create, marker)
 	}
+	drop := []clientv3.Op{clientv3.OpDelete(tail)}
+	ops := []clientv3.Op{clientv3.OpTxn([]clientv3.Cmp{newer}, create, drop)}
 	for _, m := range marks {
-		if m != mark(e.key) { // a request may not delete and make one key
+		if m != keys.Mark(e.Key) { // a request may not delete and make one key
 			ops = append(ops, clientv3.OpDelete(m))
 		}
 	}
@@ -121,15 +107,15 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 	var same []clientv3.Cmp
 	var drop []clientv3.Op
 	for _, kv := range kvs {
-		if !isMark(string(kv.Key)) {
+		if !keys.IsMark(string(kv.Key)) {
 			return false, nil
 		}
-		same = append(same, unchanged(string(kv.Key), kv.ModRevision))
+		same = append(same, keys.Unchanged(string(kv.Key), kv.ModRevision))
 		drop = append(drop, clientv3.OpDelete(string(kv.Key)))
 	}
-	resp, err := s.c.Txn(s.lead(ctx)).If(same...).Then(drop...).Commit()
+	resp, err := s.Txn(ctx).If(same...).Then(drop...).Commit()
 	if err != nil {
-		return false, s.failed(ctx, err)
+		return false, s.Failed(ctx, err)
 	}
 	return resp.Succeeded, nil
 }
@@ -137,7 +123,7 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 // parted separates a contender's entries from the markers of earlier contenders with its ID.
 func parted(kvs []*mvccpb.KeyValue) (entries, marks []*mvccpb.KeyValue) {
 	for _, kv := range kvs {
-		if isMark(string(kv.Key)) {
+		if keys.IsMark(string(kv.Key)) {
 			marks = append(marks, kv)
 		} else {
 			entries = append(entries, kv)
@@ -146,73 +132,72 @@ func parted(kvs []*mvccpb.KeyValue) (entries, marks []*mvccpb.KeyValue) {
 	return entries, marks
 }
 
-// memory is what a session remembers of its contenders and of queues to save requests.
-type memory struct {
-	mu sync.Mutex
-	// plain has the create revisions of entries that no tail key has named, and that no
-	// request was sent to delete, by the contender's prefix.
-	plain map[string]int64
-	// marks are to be deleted with a contender's entry: the markers of those ahead of it.
-	marks map[string][]string
-	// contended has queues in which the last join of this session found others.
-	contended map[driver.Queue]bool
-}
-
-const mostContended = 1024 // queues; to forget one costs a request
-
-func newMemory() memory {
-	return memory{plain: make(map[string]int64), marks: make(map[string][]string), contended: make(map[driver.Queue]bool)}
-}
-
-func (m *memory) isContended(queue driver.Queue) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.contended[queue]
-}
-
-// joined remembers how a contender has joined, with the create revision rev.
-func (m *memory) joined(a *attempt, rev int64, first bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if first || !a.Follows {
-		m.plain[a.prefix] = rev
+// Follow watches the entry ahead and its mark. The watch is from now. When it exists, one
+// read tells whether the entry is there, or has left its mark; events tell the rest.
+func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (passed bool, err error) {
+	if err := s.Alive(); err != nil {
+		return false, err
 	}
-	if first {
-		delete(m.contended, a.queue)
-		return
+	e, ok := s.keys.Entry(queue, ahead)
+	if !ok {
+		return false, answer.Invalid("%q is no place of queue %q", ahead.Key, queue)
 	}
-	if len(m.contended) >= mostContended {
-		clear(m.contended)
+	me, err := s.own(queue, own)
+	if err != nil {
+		return false, err
 	}
-	m.contended[a.queue] = true
+	s.memory.noteMark(me.contender, keys.Mark(e.Key))
+	f := &following{s: s, ahead: e, since: max(e.Rev, me.Rev)}
+	err = s.Await(ctx, e.Key, []clientv3.OpOption{clientv3.WithRange(keys.Mark(e.Key) + "\x00")}, f.isGone)
+	return f.passed && err == nil, err
 }
 
-// takePlain reports whether a plain delete may remove an entry, and does so once.
-func (m *memory) takePlain(e mine) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	rev := m.plain[e.contender]
-	delete(m.plain, e.contender)
-	return rev == e.rev
+// following is one Follow.
+type following struct {
+	s      *session
+	ahead  keys.Entry
+	since  int64 // the revision at which both entries existed
+	passed bool
 }
 
-func (m *memory) noteMark(contender, key string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if noted := m.marks[contender]; len(noted) < mostMarks && !slices.Contains(noted, key) {
-		m.marks[contender] = append(noted, key)
+// isGone tells by a message of the watch whether the entry ahead has left.
+func (f *following) isGone(ctx context.Context, resp clientv3.WatchResponse) (gone bool, err error) {
+	if resp.Created {
+		return f.read(ctx, resp.Header.Revision)
 	}
+	for _, ev := range resp.Events {
+		switch {
+		case ev.Type == mvccpb.PUT && f.isMark(ev.Kv):
+			f.passed = true
+		case f.ahead.Goes(ev):
+			f.s.Learn(ev.Kv.ModRevision)
+			gone = true
+		}
+	}
+	return gone, nil
 }
 
-func (m *memory) marksOf(contender string) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.marks[contender]
+// read reads the entry ahead and its mark, as of one moment after since.
+func (f *following) read(ctx context.Context, since int64) (gone bool, err error) {
+	r, err := f.s.Read(ctx, max(since, f.since), clientv3.OpGet(f.ahead.Key, clientv3.WithRange(keys.Mark(f.ahead.Key)+"\x00")))
+	if err != nil {
+		return false, err
+	}
+	gone = true
+	for _, kv := range r.Kvs {
+		switch {
+		case f.ahead.Is(kv):
+			gone = false
+		case f.isMark(kv):
+			f.passed = true
+		}
+	}
+	f.s.Learn(r.Rev)
+	return gone, nil
 }
 
-func (m *memory) drop(contender string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.plain, contender)
-	delete(m.marks, contender)
+// isMark tells whether a key is the mark of the entry ahead, and not of an
+// earlier one of that name.
+func (f *following) isMark(kv *mvccpb.KeyValue) bool {
+	return string(kv.Key) == keys.Mark(f.ahead.Key) && string(kv.Value) == strconv.FormatInt(f.ahead.Rev, 10)
 }

@@ -96,7 +96,7 @@ func TestHeadOfAnEmptyQueue(t *testing.T) {
 	f.watching(t, 1, "/mutex/")
 	f.mu.Lock()
 	for w := range f.watchers {
-		if text := string(w.op.KeyBytes()); text == s.keys.queue(queue) && !w.op.IsFilterDelete() {
+		if text := string(w.op.KeyBytes()); text == s.keys.Queue(queue) && !w.op.IsFilterDelete() {
 			t.Error("leavings are sent for nothing")
 		}
 	}
@@ -158,7 +158,7 @@ func TestHeadSavesRequests(t *testing.T) {
 func TestHeadIsNotAKeyThatWasMadeAgain(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
-	key := s.keys.queue(queue) + "foreign"
+	key := s.keys.Queue(queue) + "foreign"
 	put(t, c, key)
 	second := join(t, s, contender())
 	result := waitHead(t.Context(), s, headOf(t, s).Version)
@@ -216,10 +216,10 @@ func TestHeadReadsNoOlderThanWhatWokeIt(t *testing.T) {
 	result := waitHead(t.Context(), s, headOf(t, s).Version)
 	f.watching(t, 1, "/mutex/")
 	f.lag()
-	e, _ := s.keys.entry(queue, own.Place)
+	e, _ := s.keys.Entry(queue, own.Place)
 	own.Place = convert(t, s, own, "y")
 	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
-		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.key), ModRevision: f.rev}},
+		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.Key), ModRevision: f.rev}},
 	}})
 	if o := ended(t, result); o.err != nil || !is(o.got, own, "as y") {
 		t.Errorf("%+v", o)
@@ -278,7 +278,7 @@ func TestWaitForAHeadEnds(t *testing.T) {
 
 	result = waitHead(t.Context(), s, o.got.Version)
 	f.watching(t, 1, "/mutex/")
-	_, _ = c.Revoke(t.Context(), s.lease)
+	_, _ = c.Revoke(t.Context(), s.Lease)
 	if o := ended(t, result); !errors.Is(o.err, driver.ErrSessionLost) {
 		t.Errorf("got %+v", o)
 	}

@@ -13,11 +13,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
 const queue = driver.Queue("mutex/x")
 
-func join(t *testing.T, s *session, c driver.Contender) driver.Joined {
+const someID = "0123456789abcdef"
+
+func join(t *testing.T, s driver.Session, c driver.Contender) driver.Joined {
 	t.Helper()
 	j, err := s.Join(t.Context(), queue, c)
 	if err != nil {
@@ -26,7 +29,7 @@ func join(t *testing.T, s *session, c driver.Contender) driver.Joined {
 	return j
 }
 
-func ids(t *testing.T, s *session) (ids []string) {
+func ids(t *testing.T, s driver.Session) (ids []string) {
 	t.Helper()
 	entries, err := s.List(t.Context(), queue, 0)
 	if err != nil {
@@ -140,9 +143,9 @@ func TestAloneJoinsAQueueOfMarks(t *testing.T) {
 	s := open(t, f, c)
 	f.mu.Lock()
 	for range 2*mostMarks + 1 {
-		key := mark(s.keys.contender(queue, contender().ID, s.lease, "x"))
+		key := keys.Mark(s.keys.Contender(queue, contender().ID, s.Lease, "x"))
 		f.rev++
-		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.lease), CreateRevision: f.rev, ModRevision: f.rev}
+		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
 	}
 	f.mu.Unlock()
 	alone := contender()
@@ -158,10 +161,10 @@ func TestJoinWhoseMarksAnotherOneDeletes(t *testing.T) {
 	s := open(t, f, c)
 	again := contender()
 	again.Again = true
-	key := mark(s.keys.contender(queue, again.ID, s.lease, again.Mode))
+	key := keys.Mark(s.keys.Contender(queue, again.ID, s.Lease, again.Mode))
 	f.mu.Lock()
 	f.rev++
-	f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.lease), CreateRevision: f.rev, ModRevision: f.rev}
+	f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
 	f.mu.Unlock()
 	swept := false
 	f.before = func(_ context.Context, r *pb.TxnRequest) error {
@@ -187,7 +190,7 @@ func TestJoinOfRevokedLeaseIsLost(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.before = func(ctx context.Context, _ *pb.TxnRequest) error { // just before it arrives
-		_, _ = c.Revoke(ctx, s.lease)
+		_, _ = c.Revoke(ctx, s.Lease)
 		return nil
 	}
 	if _, err := s.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrSessionLost) {
@@ -229,9 +232,6 @@ func TestForgetOvertakesJoin(t *testing.T) {
 	}
 	if got := ids(t, s); len(got) != 0 {
 		t.Errorf("queue %q", got)
-	}
-	if len(s.joins.calls) != 0 {
-		t.Errorf("calls are left: %v", s.joins.calls)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestForgetOfLostSessionMakesNoSentinel(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.mu.Lock()
-	delete(f.kvs, s.sentinel.key) // the watch does not tell
+	delete(f.kvs, s.Sentinel.Key) // the watch does not tell
 	f.mu.Unlock()
 	if err := s.Forget(t.Context(), queue, someID); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
@@ -424,8 +424,8 @@ func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver
 	if !behind {
 		check(t, other.Close(t.Context())) // without a word about the mark
 	}
-	key := s.keys.contender(queue, x.ID, s.lease, x.Mode)
-	if f.kvs[mark(key)] == nil || f.kvs[key] != nil {
+	key := s.keys.Contender(queue, x.ID, s.Lease, x.Mode)
+	if f.kvs[keys.Mark(key)] == nil || f.kvs[key] != nil {
 		t.Fatal("no mark, or still an entry")
 	}
 }
@@ -444,7 +444,7 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 
 			x.Follows, x.Again, x.Alone = true, true, c.alone
 			j := join(t, s, x)
-			kv := f.kvs[s.keys.contender(queue, x.ID, s.lease, x.Mode)]
+			kv := f.kvs[s.keys.Contender(queue, x.ID, s.Lease, x.Mode)]
 			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || j.First == c.behind {
 				t.Errorf("joined with %+v, and there is %v", j, kv)
 			}

@@ -2,201 +2,24 @@ package etcd
 
 import (
 	"context"
-	"errors"
-	"net/http"
-	"strings"
-	"sync"
-	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/codes"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Check reads one key, by quorum: another session may have seen the entry go,
-// wherever that was applied (K1). The create revision tells whether the key is
-// still in the life that the handle names, and the token is that revision or
-// the rank in the name.
+// Check reads one key: see lease.Session.Check. The token is the key's create
+// revision or the rank in its name.
 func (s *session) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return err
 	}
-	e, ok := s.named(queue, key, token)
+	e, ok := s.keys.Named(queue, key, token)
 	if !ok {
 		return driver.ErrGone
 	}
-	r, err := s.get(ctx, clientv3.OpGet(e.key, clientv3.WithKeysOnly()))
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	if !e.in(r.kvs) {
-		return driver.ErrGone
-	}
-	return nil
+	return s.Session.Check(ctx, e)
 }
-
-// named is the entry of the queue that a key and a token name, if they can be those of one.
-func (s *session) named(queue driver.Queue, key string, token driver.Token) (e entry, ok bool) {
-	e, ok = s.keys.entry(queue, driver.Place{Key: key})
-	return e, ok && !isMark(e.key) && driver.Token(s.keys.rank(queue, e)) == token
-}
-
-// Limits of what is fine.
-const (
-	memberPatience = 3 * time.Second // for one member's answer
-	fullness       = 0.8             // of its quota, of which a database is said to be getting full
-	clockGap       = 2 * time.Second // members tell their time in whole seconds
-)
-
-// Examine asks each member that the driver knows for its status, the service
-// for its shortest lease, and, if the driver made its client, each member for
-// its time.
-func (d *service) Examine(ctx context.Context) []driver.Finding {
-	c, err := d.clients.get(ctx)
-	if err != nil {
-		return []driver.Finding{driver.Found(driver.Failure, "service", "no client: %v", d.clients.explain(err))}
-	}
-	endpoints := d.clients.endpoints()
-	members := make([]member, len(endpoints))
-	var wg sync.WaitGroup
-	for i, endpoint := range endpoints { // at once: those that are silent must not use up the others' time
-		wg.Go(func() { members[i] = d.examineMember(ctx, c, endpoint) })
-	}
-	wg.Wait()
-	var found []driver.Finding
-	versions, up := map[string]bool{}, false
-	for _, m := range members {
-		found, up = append(found, m.found...), up || m.up
-		if m.version != "" {
-			versions[m.version] = true
-		}
-	}
-	if len(versions) > 1 {
-		found = append(found, driver.Found(driver.Warning, "versions", "members run different versions").
-			So("finish the upgrade: etcd wants all members to be of one minor version"))
-	}
-	if !up {
-		return found // nobody has answered, and to wait for a lease would be to wait in vain
-	}
-	return append(found, d.examineLeases(ctx, c))
-}
-
-// member is what is known of one.
-type member struct {
-	found   []driver.Finding
-	up      bool
-	version string // empty if it does not tell
-}
-
-func (d *service) examineMember(ctx context.Context, c *clientv3.Client, endpoint string) (m member) {
-	m.found, m.version, m.up = examineStatus(ctx, c, endpoint)
-	if made, ok := d.clients.(*dialer); ok && m.up {
-		m.found = append(m.found, made.examineClock(ctx, endpoint))
-	}
-	return m
-}
-
-func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (found []driver.Finding, version string, up bool) {
-	about := "member " + describeHost(endpoint)
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
-	defer cancel()
-	began := time.Now()
-	s, err := c.Status(ctx, endpoint)
-	took := time.Since(began).Round(10 * time.Microsecond)
-	switch {
-	case err == nil:
-	case codeOf(answer(err)) == codes.Unimplemented:
-		return []driver.Finding{driver.Found(driver.Failure, about, "what answers there is no etcd: %v", answer(err)).
-			So("is the address right? Is a proxy in between?")}, "", false
-	case errors.Is(kindOf(err), driver.ErrRefused):
-		return []driver.Finding{driver.Found(driver.Note, about, "does not tell this user its status: %v", answer(err))}, "", true
-	default:
-		return []driver.Finding{driver.Found(driver.Failure, about, "no answer within %v: %v", memberPatience, answer(err)).
-			So("is the member running, is the address right, and does a firewall let it through?")}, "", false
-	}
-	role := "follower"
-	switch {
-	case s.Leader == 0:
-		role = "without a leader"
-	case s.IsLearner:
-		role = "learner"
-	case s.Leader == s.Header.MemberId:
-		role = "leader"
-	}
-	found = append(found, driver.Found(driver.Fine, about, "etcd %s, %s, answers in %v, connection included", s.Version, role, took))
-	if s.Leader == 0 {
-		found = append(found, driver.Found(driver.Failure, about, "knows no leader").
-			So("a majority of the members has to be up and to reach each other"))
-	}
-	if s.IsLearner {
-		found = append(found, driver.Found(driver.Warning, about, "is a learner, and refuses most requests").
-			So("take it out of the URL until it was promoted"))
-	}
-	for _, e := range s.Errors {
-		if !strings.Contains(e, "etcdserver: no leader") { // told above
-			found = append(found, driver.Found(driver.Failure, about, "raises the alarm %q", e).
-				So("see `etcdctl alarm list`; after NOSPACE compact, defragment, and disarm"))
-		}
-	}
-	if share := float64(s.DbSize) / float64(s.DbSizeQuota); s.DbSizeQuota > 0 && share > fullness {
-		found = append(found, driver.Found(driver.Warning, about, "its database of %d MiB is %.0f %% of the quota", s.DbSize>>20, 100*share).
-			So("compact and defragment: once it is full, nobody gets a lock"))
-	}
-	return found, s.Version, true
-}
-
-// examineLeases asks for the shortest lease that there is.
-func (d *service) examineLeases(ctx context.Context, c *clientv3.Client) driver.Finding {
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
-	defer cancel()
-	lease, err := c.Grant(d.clients.lead(ctx), 1)
-	if err != nil {
-		return driver.Found(driver.Failure, "TTL", "no lease is granted: %v", answer(err))
-	}
-	_, _ = c.Revoke(d.clients.lead(ctx), lease.ID) // it ends by itself too
-	return driver.Found(driver.Fine, "TTL", "whole seconds, from %v on (1.5 election timeouts of the members)", time.Duration(lease.TTL)*time.Second)
-}
-
-// examineClock compares this machine's clock with that of a member. Baton
-// counts durations alone, so nothing depends on it; but the times in listings
-// are those of many machines.
-func (d *dialer) examineClock(ctx context.Context, endpoint string) driver.Finding {
-	about := "clock of " + describeHost(endpoint)
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
-	defer cancel()
-	transport := &http.Transport{TLSClientConfig: d.cfg.TLS.Clone()}
-	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/version", nil)
-	if err != nil {
-		return driver.Found(driver.Note, about, "cannot be asked for: %v", err)
-	}
-	began := time.Now()
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return driver.Found(driver.Note, about, "cannot be asked for: %v", err)
-	}
-	_ = resp.Body.Close()
-	theirs, err := http.ParseTime(resp.Header.Get("Date"))
-	if err != nil {
-		return driver.Found(driver.Note, about, "the member does not tell its time")
-	}
-	// It was cut to the second, and told at some moment between began and now.
-	gap := theirs.Add(time.Second / 2).Sub(began.Add(time.Since(began) / 2))
-	if gap.Abs() <= clockGap {
-		return driver.Found(driver.Fine, about, "within %v of this machine's", clockGap)
-	}
-	return driver.Found(driver.Note, about, "%v off this machine's", gap.Round(time.Second)).
-		So("locks do not depend on it, and the times in listings do: see that all machines follow a time server")
-}
-
-// describeHost is an endpoint for people.
-func describeHost(endpoint string) string {
-	full := describe([]string{endpoint}, "")
-	return strings.TrimSuffix(full[strings.Index(full, "://")+3:], "/")
-}
-
-var _ driver.Examiner = (*service)(nil)
 
 // pageOfLines is how many keys a request for queues reads. The member walks its
 // index of the rest of the namespace for each request, so many queues want large
@@ -207,60 +30,40 @@ const pageOfQueues = 512
 // inside a queue in which somebody stands, the next one begins behind that queue.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	var queues []driver.Queue
-	from, end := s.keys.base, clientv3.GetPrefixRangeEnd(s.keys.base)
+	from, end := s.keys.All()
 	for {
-		if err := s.alive(); err != nil {
+		if err := s.Alive(); err != nil {
 			return nil, err
 		}
-		r, err := s.get(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageOfQueues), clientv3.WithKeysOnly()))
+		r, err := s.Get(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageOfQueues), clientv3.WithKeysOnly()))
 		if err != nil {
-			return nil, s.failed(ctx, err)
+			return nil, s.Failed(ctx, err)
 		}
-		for _, kv := range r.kvs {
-			queue, ok := s.keys.queueOf(string(kv.Key))
+		for _, kv := range r.Kvs {
+			queue, ok := s.keys.QueueOf(string(kv.Key))
 			if !ok {
 				from = string(kv.Key) + "\x00"
 				continue
 			}
-			if from = s.keys.queueEnd(queue); len(queues) == 0 || queues[len(queues)-1] != queue { // its keys are neighbours
+			if from = s.keys.QueueEnd(queue); len(queues) == 0 || queues[len(queues)-1] != queue { // its keys are neighbours
 				queues = append(queues, queue)
 			}
 		}
-		if r.count <= int64(len(r.kvs)) {
+		if r.Count <= int64(len(r.Kvs)) {
 			return queues, nil
 		}
 	}
 }
 
-// lineOf is the queue in which a key is an entry. Others are records, tails,
-// marks and sentinels, or nothing of Baton's.
-func (l layout) queueOf(key string) (queue driver.Queue, ok bool) {
-	parts := strings.SplitN(strings.TrimPrefix(key, l.base), "/", 3)
-	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || isMark(key) {
-		return "", false
-	}
-	return driver.Queue(parts[0] + "/" + parts[1]), true
-}
-
-// Remove deletes one key, if it is still in the life that the handle names:
-// Check, and the deletion in place of the read. It leaves no mark, and takes
-// the tail away that names the entry, as Leave does.
-//
-// A request that is late deletes nothing else, since no key has a create revision twice.
+// Remove deletes one key, if it is still in the life that the handle names. It makes
+// no handoff marker, and deletes a tail key that names the entry, as Leave does.
 func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return err
 	}
-	e, ok := s.named(queue, key, token)
+	e, ok := s.keys.Named(queue, key, token)
 	if !ok {
 		return driver.ErrGone
 	}
-	resp, err := s.c.Txn(s.lead(ctx)).If(e.stands()).Then(s.deletes(queue, e, false, nil)...).Commit()
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	if !resp.Succeeded {
-		return driver.ErrGone
-	}
-	return nil
+	return s.Delete(ctx, e, s.onLeaving(queue, e, false, nil)...)
 }

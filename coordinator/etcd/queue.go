@@ -11,6 +11,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
 // The protocol of one queue:
@@ -37,10 +40,7 @@ import (
 //
 // handoff.go has the tail key and the handoff markers.
 
-var (
-	errForgotten = errors.New("etcd: the contender was forgotten while it joined")
-	errNoReason  = errors.New("etcd: join refused although nothing stands against it")
-)
+var errNoReason = errors.New("etcd: join refused although nothing stands against it")
 
 // attempt is one transaction of a Join.
 type attempt struct {
@@ -70,21 +70,22 @@ const (
 // A sorted range in the transaction would tell who is ahead, too, but every member
 // fetches and sorts the whole queue for it while it applies the transaction.
 func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
-	if !isID(c.ID) || !isMode(c.Mode) {
-		return driver.Joined{}, invalid("contender ID %q, mode %q", c.ID, c.Mode)
+	if !keys.IsID(c.ID) || !keys.IsMode(c.Mode) {
+		return driver.Joined{}, answer.Invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
-	prefix := s.keys.contender(queue, c.ID, s.lease, "")
+	if err := s.Alive(); err != nil {
+		return driver.Joined{}, err
+	}
+	prefix := s.keys.Contender(queue, c.ID, s.Lease, "")
 	a := &attempt{Contender: c, queue: queue, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
 	if !c.Alone && (c.Again || s.memory.isContended(queue)) {
 		a.form = contended
 	}
-	call, err := s.joins.enter(a.prefix, s.alive)
-	if err != nil {
-		return driver.Joined{}, err
-	}
-	defer s.joins.exit(a.prefix, call)
+	call := s.Joins.Enter(a.prefix)
+	defer s.Joins.Exit(a.prefix, call)
 	for ; ; a.fence = false {
-		if a.epoch, err = s.joins.take(call); err != nil {
+		var err error
+		if a.epoch, err = s.Joins.Take(call); err != nil {
 			return driver.Joined{}, err
 		}
 		resp, err := s.sendJoin(ctx, a)
@@ -111,26 +112,27 @@ func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contend
 // a session are sent again at once, and if each refusal raised the epoch they would
 // refuse each other without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
-	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.lease))
+	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.Lease))
 	then, otherwise := []clientv3.Op{put}, s.reasons(a)
 	switch a.form {
 	case contended: // before the put: without it the queue may be empty
 		then = []clientv3.Op{s.swapTail(a), put}
 	case staleTail:
-		then = append(then, clientv3.OpDelete(s.keys.tail(a.queue)))
+		then = append(then, clientv3.OpDelete(s.keys.Tail(a.queue)))
 	}
 	if a.fence {
-		then, otherwise = append(then, s.raiseEpoch()), append(otherwise, s.raiseEpoch())
+		then, otherwise = append(then, s.RaiseEpoch()), append(otherwise, s.RaiseEpoch())
 	}
 	txn := clientv3.OpTxn(s.conditions(a), then, otherwise)
 	if a.form != uncontended || a.Alone {
-		resp, err := s.c.Do(s.lead(ctx), txn)
+		resp, err := s.Do(ctx, txn)
 		if err == nil && a.fence {
-			s.joins.raise(resp.Txn().Header.Revision)
+			s.Joins.Raise(resp.Txn().Header.Revision)
 		}
 		return resp.Txn(), err
 	}
-	return s.wire.join(s.lead(ctx), a.queue, txn)
+	resp, err := s.sender.Send(s.Conn.Lead(ctx), a.queue, txn)
+	return resp.Txn(), err
 }
 
 // conditions are what must hold for the entry to be made. If one does not, nothing is
@@ -139,32 +141,24 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 // a tail key the queue is not read. The contended form compares the keys that the contender
 // may have already (J2). Who knows the record compares its version (J7).
 func (s *session) conditions(a *attempt) []clientv3.Cmp {
-	conds := append(make([]clientv3.Cmp, 0, 4), unchanged(s.sentinel.key, a.epoch))
+	conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))
 	switch {
 	case a.form == uncontended:
 		conds = append(conds, s.empty(a.queue)...)
 	case a.form == staleTail:
 		conds = append(conds, s.empty(a.queue)[1])
 	case a.Again: // else it has none
-		conds = append(conds, absent(a.prefix), absent(converted(a.prefix)))
+		conds = append(conds, keys.Absent(a.prefix), keys.Absent(keys.Converted(a.prefix)))
 	}
 	if a.Record != 0 {
-		conds = append(conds, unchanged(s.keys.record(a.queue), int64(a.Record)))
+		conds = append(conds, keys.Unchanged(s.keys.Record(a.queue), int64(a.Record)))
 	}
 	return conds
 }
 
 // empty is true for a queue without a tail key and without entries.
 func (s *session) empty(queue driver.Queue) []clientv3.Cmp {
-	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.tail(queue)), "=", 0), absent(s.keys.queue(queue))}
-}
-
-func unchanged(key string, mod int64) clientv3.Cmp {
-	return clientv3.Compare(clientv3.ModRevision(key), "=", mod)
-}
-
-func absent(prefix string) clientv3.Cmp {
-	return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
+	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.Tail(queue)), "=", 0), keys.Absent(s.keys.Queue(queue))}
 }
 
 // reasons read why an attempt is refused: the sentinel, the record, and where they may
@@ -174,9 +168,9 @@ func (s *session) reasons(a *attempt) []clientv3.Op {
 	if a.form == uncontended && !a.Alone {
 		return nil
 	}
-	reads := []clientv3.Op{s.readSentinel(), clientv3.OpGet(s.keys.record(a.queue), clientv3.WithKeysOnly())}
+	reads := []clientv3.Op{s.ReadSentinel(), clientv3.OpGet(s.keys.Record(a.queue), clientv3.WithKeysOnly())}
 	if a.Alone || a.Again {
-		some := clientv3.OpGet(s.keys.queue(a.queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarks))
+		some := clientv3.OpGet(s.keys.Queue(a.queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarks))
 		reads = append(append(reads, some), s.entriesOf(a.prefix)...)
 	}
 	return reads
@@ -186,60 +180,44 @@ func (s *session) reasons(a *attempt) []clientv3.Op {
 func (s *session) entriesOf(prefix string) []clientv3.Op {
 	return []clientv3.Op{
 		clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
-		clientv3.OpGet(converted(prefix), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(keys.Converted(prefix), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
 	}
 }
 
 // joined reads the answer to an attempt that has made the entry. Only the contended form
 // has to say whether it is the first.
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
-	e := entry{a.entry, resp.Header.Revision}
-	j := driver.Joined{Place: s.keys.place(a.queue, e), Token: driver.Token(e.rev), First: true}
+	e := keys.Entry{Key: a.entry, Rev: resp.Header.Revision}
+	j := driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(e.Rev), First: true}
 	if a.form == contended {
 		swap := resp.Responses[0].GetResponseTxn()
 		if j.First = swap.Succeeded; !j.First && a.Follows {
 			j.Nearest = s.predecessor(a.queue, swap.Responses[0].GetResponsePut().PrevKv)
 		}
 	}
-	s.memory.joined(a, e.rev, j.First)
+	s.memory.joined(a, e.Rev, j.First)
 	return j
 }
 
 // joinFailed handles an attempt without an answer, or one that the service refuses.
-func (s *session) joinFailed(ctx context.Context, a *attempt, c *call, err error) (driver.Joined, error) {
-	if isAnswer(err, rpctypes.ErrNoSpace) {
-		switch e, look := s.madeWithoutSpace(ctx, s.entriesOf(a.prefix)...); {
+func (s *session) joinFailed(ctx context.Context, a *attempt, c *lease.Call, err error) (driver.Joined, error) {
+	if answer.Is(err, rpctypes.ErrNoSpace) {
+		switch e, look := s.MadeWithoutSpace(ctx, s.entriesOf(a.prefix)...); {
 		case look != nil:
 			return driver.Joined{}, look
-		case e != entry{}: // others may have joined before it and since: First stays false
+		case e != keys.Entry{}: // others may have joined before it and since: First stays false
 			return s.existing(a, e), nil
 		}
 	}
-	if !errors.Is(kindOf(err), driver.ErrRefused) { // not ctx's cause, which may be any error
-		s.joins.lost(a.prefix, c, a.epoch)
+	if !errors.Is(answer.Kind(err), driver.ErrRefused) { // not ctx's cause, which may be any error
+		s.Joins.Lost(a.prefix, c, a.epoch)
 	}
-	return driver.Joined{}, s.failed(ctx, err)
+	return driver.Joined{}, s.Failed(ctx, err)
 }
 
 // existing is the outcome of a Join that finds its entry.
-func (s *session) existing(a *attempt, e entry) driver.Joined {
-	return driver.Joined{Place: s.keys.place(a.queue, e), Token: driver.Token(s.keys.rank(a.queue, e))}
-}
-
-// madeWithoutSpace reads the entry that a refused request should have made, zero if there is
-// none. The request with which an etcd finds that it is out of space, after it has admitted
-// it, is applied and refused all the same; those after it are not applied.
-func (s *session) madeWithoutSpace(ctx context.Context, reads ...clientv3.Op) (entry, error) {
-	resp, err := s.c.Txn(s.lead(ctx)).Then(reads...).Commit()
-	if err != nil {
-		return entry{}, s.failed(ctx, err)
-	}
-	for _, op := range resp.Responses {
-		if own, _ := parted(op.GetResponseRange().Kvs); len(own) > 0 {
-			return entry{string(own[0].Key), own[0].CreateRevision}, nil
-		}
-	}
-	return entry{}, nil
+func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
+	return driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(s.keys.Rank(a.queue, e))}
 }
 
 // refused finds out from what reasons has read why nothing was written. again says that
@@ -254,11 +232,10 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		return joined, true, nil
 	}
 	read := func(i int) []*mvccpb.KeyValue { return ops[i].GetResponseRange().Kvs }
-	if err := s.judgeSentinel(read(0)); err != nil { // J5
+	epoch, err := s.JudgeSentinel(read(0))
+	if err != nil { // J5
 		return joined, false, err
 	}
-	epoch := modRevision(read(0))
-	s.joins.raise(epoch)
 	var inQueue int64
 	var own, marks []*mvccpb.KeyValue
 	if a.Alone || a.Again {
@@ -267,14 +244,14 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 	}
 	switch {
 	case len(own) > 0:
-		e := entry{string(own[0].Key), own[0].CreateRevision}
+		e := keys.Entry{Key: string(own[0].Key), Rev: own[0].CreateRevision}
 		joined = s.existing(a, e)
 		joined.First = inQueue == 1
 		return joined, false, nil
 	case len(marks) > 0: // somebody else may delete them at the same moment: the next attempt finds out
 		_, err = s.sweep(ctx, marks)
 		return joined, err == nil, err
-	case a.Record != 0 && modRevision(read(1)) != int64(a.Record):
+	case a.Record != 0 && keys.ModRevision(read(1)) != int64(a.Record):
 		s.removed(a.prefix)
 		return joined, false, driver.ErrStale
 	case a.Alone && inQueue > 0:
@@ -292,41 +269,32 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
 }
 
-// modRevision is that of the key that was read, 0 if there is none.
-func modRevision(kvs []*mvccpb.KeyValue) int64 {
-	if len(kvs) == 0 {
-		return 0
-	}
-	return kvs[0].ModRevision
-}
-
 // mine is an entry of a contender of this session.
 type mine struct {
-	entry
-	name
+	keys.Entry
+	keys.Name
 	contender string // the prefix of the key with which it joined
 }
 
 // own finds out which entry of this session a place names. A request for an entry of
 // another session or queue is never sent: to the caller it is gone (L2).
 func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
-	e, ok := s.keys.entry(queue, p)
+	e, ok := s.keys.Entry(queue, p)
 	if !ok {
 		return mine{}, driver.ErrGone
 	}
-	n, ok := s.keys.name(queue, e)
-	if !ok || n.lease != s.ID() {
+	n, ok := s.keys.Name(queue, e)
+	if !ok || n.Lease != s.ID() {
 		return mine{}, driver.ErrGone
 	}
-	if n.rank > 0 {
-		return mine{e, n, s.keys.contender(queue, n.id, s.lease, "")}, nil
+	if n.Rank > 0 {
+		return mine{e, n, s.keys.Contender(queue, n.ID, s.Lease, "")}, nil
 	}
-	return mine{e, n, strings.TrimSuffix(e.key, n.mode)}, nil
+	return mine{e, n, strings.TrimSuffix(e.Key, n.Mode)}, nil
 }
 
 // removed drops what the session remembers of a contender that has no entry and cannot get one.
 func (s *session) removed(contender string) {
-	s.joins.removed(contender)
 	s.writes.drop(contender)
 	s.memory.drop(contender)
 }
@@ -337,98 +305,67 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 }
 
 func (s *session) leave(ctx context.Context, queue driver.Queue, own driver.Place, handoff bool) error {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return err
 	}
 	e, err := s.own(queue, own)
 	if err != nil {
 		return err
 	}
-	there, err := s.delete(ctx, queue, e, handoff)
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	if !there {
+	err = s.delete(ctx, queue, e, handoff)
+	switch {
+	case err == nil:
+		s.removed(e.contender)
+	case errors.Is(err, driver.ErrGone):
 		s.memory.drop(e.contender)
+	}
+	return err
+}
+
+// delete sends one attempt to delete an entry. It returns ErrGone if there was none.
+//
+// The first attempt for an entry that no tail key has named is a plain delete of the
+// key: no other session makes it, and no other request to delete it can be under
+// way, since an ID is used again only after an answer. All others compare the
+// entry's create revision.
+func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handoff bool) error {
+	if !s.memory.takePlain(e) {
+		more := s.onLeaving(queue, e.Entry, handoff, s.memory.marksOf(e.contender))
+		return s.Delete(ctx, e.Entry, more...)
+	}
+	resp, err := s.sender.Send(s.Conn.Lead(ctx), "", clientv3.OpDelete(e.Key))
+	if err != nil {
+		return s.Failed(ctx, err)
+	}
+	if resp.Del().Deleted == 0 {
 		return driver.ErrGone
 	}
-	s.removed(e.contender)
 	return nil
 }
 
-// delete sends one attempt to delete an entry, and reports whether the entry was there.
-//
-// The first attempt for an entry that no tail key has named is a plain delete of the key:
-// no other session makes it, and no other request to delete it can be under way, since an
-// ID is used again only after an answer. All others compare the entry's create revision.
-func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handoff bool) (bool, error) {
-	ctx = s.lead(ctx)
-	if s.memory.takePlain(e) {
-		resp, err := s.wire.delete(ctx, e.key)
-		if err != nil {
-			return false, err
-		}
-		return resp.Deleted > 0, nil
-	}
-	resp, err := s.c.Txn(ctx).If(e.stands()).Then(s.deletes(queue, e.entry, handoff, s.memory.marksOf(e.contender))...).Commit()
-	if err != nil {
-		return false, err
-	}
-	return resp.Succeeded, nil
-}
-
-// Forget deletes the contender's entries and raises the epoch in the same transaction,
-// so that a join of it that is still on its way compares an old epoch, whenever it arrives
-// (F1). Joins of others that were on their way fail likewise and are sent again by Join
-// itself (F2). A conversion on its way finds that the entry is gone (M4).
-//
-// A reply that is lost does no harm: the next join reads the new epoch in its own answer.
-//
-// Without the sentinel no join can be applied either, and the deletion finds an entry only
-// if the sentinel was deleted by hand.
-//
-// An etcd that is out of space refuses the epoch, which is a put. The entries alone can
-// still be deleted, so that they block nobody. That is a promise for later, too, if all joins
-// of the contender were answered, or sent with an old epoch. If not, the caller has to try again.
-//
-// A tail key that still names it goes with the lease, or with the next that joins alone.
+// Forget deletes the contender's entries for good: see lease.Session.Forget. A tail
+// key that still names it goes with the lease, or with the next contender that joins
+// alone.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	return s.forget(ctx, queue, id)
 }
 
 // forget is Forget, with more to delete.
-func (s *session) forget(ctx context.Context, queue driver.Queue, id string, more ...clientv3.Op) error {
-	if err := s.alive(); err != nil {
+func (s *session) forget(
+	ctx context.Context, queue driver.Queue, id string, more ...clientv3.Op,
+) error {
+	if err := s.Alive(); err != nil {
 		return err
 	}
-	if !isID(id) {
-		return invalid("contender ID %q", id)
+	if !keys.IsID(id) {
+		return answer.Invalid("contender ID %q", id)
 	}
-	contender := s.keys.contender(queue, id, s.lease, "")
-	s.joins.forget(contender)
-	drop := append([]clientv3.Op{
+	contender := s.keys.Contender(queue, id, s.Lease, "")
+	err := s.Session.Forget(ctx, contender, append(more,
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),
-		clientv3.OpDelete(converted(contender), clientv3.WithPrefix()),
-	}, more...)
-	resp, err := s.c.Txn(s.lead(ctx)).Then(append(drop, s.raiseEpoch())...).Commit()
-	if isAnswer(err, rpctypes.ErrNoSpace) {
-		if _, err := s.c.Txn(s.lead(ctx)).Then(drop...).Commit(); err != nil {
-			return s.failed(ctx, err)
-		}
-		if s.joins.late(contender) {
-			return driver.Wrap(driver.ErrUnavailable, answer(err))
-		}
+		clientv3.OpDelete(keys.Converted(contender), clientv3.WithPrefix()))...)
+	if err == nil {
 		s.removed(contender)
-		return nil
 	}
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	s.removed(contender)
-	if !resp.Responses[len(drop)].GetResponseTxn().Succeeded {
-		s.end()
-		return driver.ErrSessionLost
-	}
-	s.joins.raise(resp.Header.Revision)
-	return nil
+	return err
 }

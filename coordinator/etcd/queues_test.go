@@ -17,7 +17,7 @@ func TestQueuesPassOverLongOnes(t *testing.T) {
 	s := open(t, f, c)
 	put := func(key string) {
 		t.Helper()
-		if _, err := c.Txn(t.Context()).Then(clientv3.OpPut(s.keys.base+key, "")).Commit(); err != nil {
+		if _, err := c.Txn(t.Context()).Then(clientv3.OpPut("ns/./"+key, "")).Commit(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 		all = append(all, j)
 	}
 	tail := func() bool {
-		r, err := c.Get(t.Context(), s.keys.tail(queue), clientv3.WithKeysOnly())
+		r, err := c.Get(t.Context(), s.keys.Tail(queue), clientv3.WithKeysOnly())
 		return err == nil && len(r.Kvs) == 1
 	}
 	remove := func(j driver.Joined) {

@@ -118,12 +118,12 @@ func TestSetRecordEndsWithItsSession(t *testing.T) {
 		t.Errorf("written after the end: %+v", r)
 	}
 	f.mu.Lock()
-	delete(f.kvs, other.sentinel.key) // the watch does not tell
+	delete(f.kvs, other.Sentinel.Key) // the watch does not tell
 	f.mu.Unlock()
 	if _, err := other.SetRecord(t.Context(), queue, []byte("r"), 0); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
-	if other.alive() == nil {
+	if other.Alive() == nil {
 		t.Error("the session goes on")
 	}
 }
@@ -156,7 +156,7 @@ func TestRecordWaitsForAnotherVersion(t *testing.T) {
 	// An operator deletes it, and somebody makes it anew.
 	result = waitRecord(t.Context(), s, w)
 	f.watching(t, 1, "+record")
-	remove := clientv3.OpDelete(s.keys.record(queue))
+	remove := clientv3.OpDelete(s.keys.Record(queue))
 	if _, err := c.Txn(t.Context()).Then(remove).Commit(); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestWaitForARecordEnds(t *testing.T) {
 
 	result = waitRecord(t.Context(), s, v)
 	f.watching(t, 1, "+record")
-	_, _ = c.Revoke(t.Context(), s.lease)
+	_, _ = c.Revoke(t.Context(), s.Lease)
 	if o := ended(t, result); !errors.Is(o.err, driver.ErrSessionLost) {
 		t.Errorf("got %+v", o)
 	}

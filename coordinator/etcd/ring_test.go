@@ -90,8 +90,8 @@ func (r *ring) waits(t *testing.T, end <-chan outcome[bool]) {
 
 func (r *ring) removed(t *testing.T, s *session, p driver.Place) {
 	t.Helper()
-	e, _ := s.keys.entry(queue, p)
-	check(t, s.Remove(t.Context(), queue, p.Key, driver.Token(s.keys.rank(queue, e))))
+	e, _ := s.keys.Entry(queue, p)
+	check(t, s.Remove(t.Context(), queue, p.Key, driver.Token(s.keys.Rank(queue, e))))
 	synctest.Wait()
 }
 

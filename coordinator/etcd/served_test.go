@@ -62,14 +62,14 @@ func (s *served) note(ctx context.Context, method string) {
 }
 
 // own is a driver with a client of its own.
-func (s *served) own(t *testing.T) *service {
+func (s *served) own(t *testing.T) native {
 	t.Helper()
 	d, err := Open(&url.URL{Scheme: "etcd", User: url.UserPassword("u", "p"), Host: s.addr, Path: "/ns"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
-	return d.(*service)
+	return d.(native)
 }
 
 // client is one to be given to a driver.
@@ -84,17 +84,17 @@ func (s *served) client(t *testing.T) *clientv3.Client {
 }
 
 // given is a driver with a client that it was given.
-func (s *served) given(t *testing.T) *service {
+func (s *served) given(t *testing.T) native {
 	t.Helper()
 	d, err := FromClient(s.client(t), Namespace("ns"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.(*service)
+	return d.(native)
 }
 
 // begin starts a session that the test closes.
-func begin(t *testing.T, d *service) *session {
+func begin(t *testing.T, d native) *session {
 	t.Helper()
 	s, err := d.Open(t.Context(), 10*time.Second)
 	if err != nil {

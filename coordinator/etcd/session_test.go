@@ -60,7 +60,7 @@ func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	f.watching(t, 1, "/sessions/")
-	_, _ = c.Revoke(t.Context(), s.lease)
+	_, _ = c.Revoke(t.Context(), s.Lease)
 	select {
 	case <-s.Done():
 	case <-time.After(time.Second):
@@ -98,12 +98,15 @@ func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
 func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	f, c := newFake(t)
 	d, _ := FromClient(c)
-	f.mu.Lock() // the watch cannot be created yet
-	s := newSession(d.(*service), c, 1, time.Second)
-	s.sentinel = entry{"ns/./sessions/gone", 1}
-	go s.watchSentinel(1)
-	f.rev++
-	f.mu.Unlock()
+	f.opens = func() { // just before the watch is made
+		for id := range f.leases {
+			_, _ = c.Revoke(context.Background(), id)
+		}
+	}
+	s, err := d.Open(t.Context(), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
 	select {
 	case <-s.Done():
 	case <-time.After(time.Second):
@@ -118,12 +121,12 @@ func TestRenewFindsTheLeaseGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.mu.Lock()
-	f.leases[s.lease] = 0 // the watch does not tell
+	f.leases[s.Lease] = 0 // the watch does not tell
 	f.mu.Unlock()
 	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
-	if s.life.Err() == nil {
+	if s.Alive() == nil {
 		t.Error("the session goes on")
 	}
 }
@@ -136,11 +139,6 @@ func TestCloseReleasesWithoutTheService(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	f.watching(t, 0, "")
-	select {
-	case <-s.stopped:
-	default:
-		t.Error("the session's goroutine is left")
-	}
 }
 
 type refusingLease struct{ clientv3.Lease }
@@ -179,7 +177,7 @@ func TestDialerIsWaitedForWithContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = d.(*service).clients.(*dialer).lock.acquire(t.Context()) // another Open is at work
+	_ = d.(native).clients.(*dialer).lock.acquire(t.Context()) // another Open is at work
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := d.Open(ctx, 5*time.Second); !errors.Is(err, context.DeadlineExceeded) {

@@ -9,43 +9,47 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
+	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
 // Head reads the queue by quorum, which makes the state as new as all that
 // anybody was told before (H1), and if it is the known one waits on the first
-// entry's key alone (H2). Nobody gets ahead of the first entry, so as long as
+// entry's key alone (H2). Nobody gets ahead of the first keys.Entry, so as long as
 // that key is not touched the head stays as it is. An empty queue is watched
 // whole, for puts: whoever comes is the head.
 //
-// The version is the mod revision of the first entry's key. Each entry is made
+// The version is the mod revision of the first keys.Entry's key. Each entry is made
 // or written in a revision of its own, so heads that are not the same never
 // share one.
 func (s *session) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return driver.Head{}, err
 	}
-	r, err := s.first(ctx, queue, 1, s.get)
+	r, err := s.first(ctx, queue, 1, s.Get)
 	if err != nil {
-		return driver.Head{}, s.failed(ctx, err)
+		return driver.Head{}, s.Failed(ctx, err)
 	}
 	head := s.head(queue, r)
 	if head.Version != known { // always so if known is Any
 		return head, nil
 	}
-	first, ok := s.keys.entry(queue, head.Place)
-	key, opts := first.key, []clientv3.OpOption(nil)
+	first, ok := s.keys.Entry(queue, head.Place)
+	key, opts := first.Key, []clientv3.OpOption(nil)
 	if !ok {
-		key, opts = s.keys.queue(queue), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
+		key, opts = s.keys.Queue(queue), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
 	}
-	err = s.await(ctx, key, opts, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
-		told := newest(resp)
-		if told <= r.rev {
+	err = s.Await(ctx, key, opts, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+		told := watch.Newest(resp)
+		if told <= r.Rev {
 			return false, nil // it tells of nothing that is newer than what was read
 		}
 		if kv := rewritten(first, resp); kv != nil {
-			r = reading{rev: told, kvs: []*mvccpb.KeyValue{kv}}
-		} else if newer, err := s.first(ctx, queue, 1, func(ctx context.Context, ops ...clientv3.Op) (reading, error) {
-			return s.read(ctx, told, ops...)
+			r = lease.Reading{Rev: told, Kvs: []*mvccpb.KeyValue{kv}}
+		} else if newer, err := s.first(ctx, queue, 1, func(ctx context.Context, ops ...clientv3.Op) (lease.Reading, error) {
+			return s.Read(ctx, told, ops...)
 		}); err != nil {
 			return false, err
 		} else {
@@ -61,25 +65,25 @@ func (s *session) Head(ctx context.Context, queue driver.Queue, known driver.Ver
 }
 
 // head is the first of the entries that were read.
-func (s *session) head(queue driver.Queue, r reading) driver.Head {
-	standing := s.keys.inOrder(queue, r.kvs)
+func (s *session) head(queue driver.Queue, r lease.Reading) driver.Head {
+	standing := s.keys.InOrder(queue, r.Kvs)
 	if len(standing) == 0 {
 		return driver.Head{}
 	}
 	return standing[0]
 }
 
-// rewritten returns the first entry's key as the message of its watch shows it,
+// rewritten returns the first keys.Entry's key as the message of its watch shows it,
 // if what it tells last is that the entry was written: then it is the first
 // still, and a read of the queue is saved. Otherwise nothing but a read says who
 // is first: of an entry that left, the event does not say who is next, and who
 // joined an empty queue may have left since.
-func rewritten(first entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
+func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 	if len(resp.Events) == 0 {
 		return nil
 	}
 	last := resp.Events[len(resp.Events)-1]
-	if last.Type != mvccpb.PUT || last.Kv.CreateRevision != first.rev {
+	if last.Type != mvccpb.PUT || last.Kv.CreateRevision != first.Rev {
 		return nil // a foreign key that was made again is another entry
 	}
 	return last.Kv
@@ -96,27 +100,27 @@ const maxRecord = 64 << 10
 // applied (D1). After it the events say all there is to know, and no further
 // read is needed.
 func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return driver.Record{}, err
 	}
-	key := s.keys.record(queue)
+	key := s.keys.Record(queue)
 	if known == driver.Any {
-		r, err := s.get(ctx, clientv3.OpGet(key))
+		r, err := s.Get(ctx, clientv3.OpGet(key))
 		if err != nil {
-			return driver.Record{}, s.failed(ctx, err)
+			return driver.Record{}, s.Failed(ctx, err)
 		}
-		now := record(r.kvs)
+		now := record(r.Kvs)
 		return now, nil
 	}
 	var now driver.Record
 	var rev int64 // as of which now is the record
-	err := s.await(ctx, key, nil, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	err := s.Await(ctx, key, nil, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		if resp.Created {
-			r, err := s.get(ctx, clientv3.OpGet(key))
+			r, err := s.Get(ctx, clientv3.OpGet(key))
 			if err != nil {
 				return false, err
 			}
-			now, rev = record(r.kvs), r.rev
+			now, rev = record(r.Kvs), r.Rev
 			return now.Version != known, nil
 		}
 		for _, ev := range resp.Events {
@@ -152,28 +156,28 @@ func record(kvs []*mvccpb.KeyValue) driver.Record {
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
-	if err := s.alive(); err != nil {
+	if err := s.Alive(); err != nil {
 		return 0, err
 	}
 	if len(value) == 0 || len(value) > maxRecord {
-		return 0, invalid("a record of %d bytes; it has 1 to %d", len(value), maxRecord)
+		return 0, answer.Invalid("a record of %d bytes; it has 1 to %d", len(value), maxRecord)
 	}
-	key := s.keys.record(queue)
-	resp, err := s.c.Txn(s.lead(ctx)).
-		If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(known)), s.living()).
+	key := s.keys.Record(queue)
+	resp, err := s.Txn(ctx).
+		If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(known)), s.Living()).
 		Then(clientv3.OpPut(key, string(value))).
-		Else(s.readSentinel()).
+		Else(s.ReadSentinel()).
 		Commit()
-	if isAnswer(err, rpctypes.ErrNoSpace) {
+	if answer.Is(err, rpctypes.ErrNoSpace) {
 		return s.setOutOfSpace(ctx, key, value, known, err)
 	}
 	if err != nil {
-		return 0, s.failed(ctx, err)
+		return 0, s.Failed(ctx, err)
 	}
 	if resp.Succeeded {
 		return driver.Version(resp.Header.Revision), nil
 	}
-	if err := s.judgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
+	if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
 		return 0, err
 	}
 	return 0, driver.ErrStale
@@ -185,14 +189,14 @@ func (s *session) SetRecord(
 func (s *session) setOutOfSpace(
 	ctx context.Context, key string, value []byte, known driver.Version, refused error,
 ) (driver.Version, error) {
-	r, err := s.get(ctx, clientv3.OpGet(key))
+	r, err := s.Get(ctx, clientv3.OpGet(key))
 	if err != nil {
-		return 0, driver.Wrap(driver.ErrUnavailable, s.failed(ctx, err)) // it may have been applied
+		return 0, driver.Wrap(driver.ErrUnavailable, s.Failed(ctx, err)) // it may have been applied
 	}
-	now := record(r.kvs)
+	now := record(r.Kvs)
 	switch {
 	case now.Version == known:
-		return 0, s.failed(ctx, refused)
+		return 0, s.Failed(ctx, refused)
 	case bytes.Equal(now.Value, value):
 		return now.Version, nil
 	}

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
 func ahead(t *testing.T, s *session, own driver.Place) driver.View {
@@ -46,7 +47,7 @@ func TestAheadNeedsAViewAsNewAsItsOwnJoin(t *testing.T) {
 	// What Watch told must not come back.
 	catchUp = f.lag()
 	_ = s.Leave(t.Context(), queue, first.Place)
-	s.learn(f.rev)
+	s.Learn(f.rev)
 	if v := ahead(t, s, me.Place); len(v.Ahead) != 0 {
 		t.Errorf("%+v", v)
 	}
@@ -76,7 +77,7 @@ func TestLastIsWhoHasNobodyBehind(t *testing.T) {
 	if ahead(t, s, a.Place).Last || !ahead(t, s, b.Place).Last {
 		t.Error("the second, converted, is not counted")
 	}
-	put(t, c, s.keys.queue(queue)+"stray")
+	put(t, c, s.keys.Queue(queue)+"stray")
 	if ahead(t, s, b.Place).Last {
 		t.Error("the foreign entry is not counted")
 	}
@@ -95,8 +96,8 @@ func TestConvertedStandWhereTheyStood(t *testing.T) {
 		switch k := rng.IntN(8); {
 		case k == 0 && len(want) < 12:
 			name := fmt.Sprintf("%c%x", "!+-azZ0"[rng.IntN(7)], step)
-			rev := put(t, c, s.keys.queue(queue)+name)
-			p := s.keys.place(queue, entry{s.keys.queue(queue) + name, rev})
+			rev := put(t, c, s.keys.Queue(queue)+name)
+			p := s.keys.Place(queue, keys.Entry{Key: s.keys.Queue(queue) + name, Rev: rev})
 			want = append(want, driver.Joined{Place: p, Token: driver.Token(rev)})
 		case k <= 3 && len(want) < 12:
 			want = append(want, join(t, s, contender()))

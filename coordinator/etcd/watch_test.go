@@ -9,12 +9,11 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-func watch(ctx context.Context, s *session, places ...driver.Place) <-chan error {
+func awaitGone(ctx context.Context, s *session, places ...driver.Place) <-chan error {
 	result := make(chan error, 1)
 	go func() { result <- s.Watch(ctx, queue, places...) }()
 	return result
@@ -38,7 +37,7 @@ func TestWatchTellsOfItsPlacesOnly(t *testing.T) {
 	a, b, other := join(t, s, contender()), join(t, s, contender()), join(t, s, contender())
 	for _, more := range [][]driver.Place{nil, {a.Place}} {
 		places := append(more, b.Place)
-		result := watch(t.Context(), s, places...)
+		result := awaitGone(t.Context(), s, places...)
 		f.watching(t, 1, "/mutex/")
 		f.mu.Lock()
 		for w := range f.watchers {
@@ -59,37 +58,10 @@ func TestWatchTellsOfItsPlacesOnly(t *testing.T) {
 			t.Error(err)
 		}
 		f.watching(t, 0, "/mutex/")
-		if err := told(t, watch(t.Context(), s, places...)); err != nil {
+		if err := told(t, awaitGone(t.Context(), s, places...)); err != nil {
 			t.Errorf("gone before: %v", err)
 		}
 		b = join(t, s, contender())
-	}
-}
-
-func TestWatchSavesTheLookAfterAFreshView(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	ahead, me := join(t, s, contender()), join(t, s, contender())
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	v, _ := s.Ahead(ctx, queue, me.Place)
-	places := v.Ahead
-	n := f.sent(func() {
-		watch(ctx, s, places...)
-		f.watching(t, 1, "/mutex/")
-		time.Sleep(10 * time.Millisecond)
-	})
-	if n != 0 {
-		t.Errorf("%d requests after a view of the present", n)
-	}
-	_ = s.Leave(ctx, queue, ahead.Place) // between view and watch
-	n = f.sent(func() {
-		if err := told(t, watch(ctx, s, places...)); err != nil {
-			t.Error(err)
-		}
-	})
-	if n != 1 {
-		t.Errorf("%d requests after an old view", n)
 	}
 }
 
@@ -104,7 +76,7 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 		if !several {
 			places = places[:1]
 		}
-		result := watch(t.Context(), s, places...)
+		result := awaitGone(t.Context(), s, places...)
 		select {
 		case err := <-result:
 			t.Fatalf("woken: %v", err)
@@ -126,7 +98,7 @@ func TestWatchEnds(t *testing.T) {
 
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	result := watch(ctx, other, p)
+	result := awaitGone(ctx, other, p)
 	f.watching(t, 1, "/mutex/")
 	cancel(why)
 	if err := told(t, result); err != why { //nolint:errorlint // the very value is promised
@@ -134,9 +106,9 @@ func TestWatchEnds(t *testing.T) {
 	}
 	f.watching(t, 0, "/mutex/")
 
-	result = watch(t.Context(), other, p)
+	result = awaitGone(t.Context(), other, p)
 	f.watching(t, 1, "/mutex/")
-	_, _ = c.Revoke(t.Context(), other.lease)
+	_, _ = c.Revoke(t.Context(), other.Lease)
 	if err := told(t, result); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
@@ -153,13 +125,13 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	p := join(t, s, contender()).Place
-	result := watch(t.Context(), s, p)
+	result := awaitGone(t.Context(), s, p)
 	f.watching(t, 1, "/mutex/")
 	inject(f, "/mutex/", clientv3.WatchResponse{Canceled: true, CompactRevision: 5})
 	f.watching(t, 1, "/mutex/")
-	e, _ := s.keys.entry(queue, p)
+	e, _ := s.keys.Entry(queue, p)
 	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
-		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.key), ModRevision: e.rev - 1}},
+		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.Key), ModRevision: e.Rev - 1}},
 	}})
 	select {
 	case err := <-result:
@@ -169,32 +141,6 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	_ = s.Leave(t.Context(), queue, p)
 	if err := told(t, result); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
-	var st streams
-	f, c := newFake(t)
-	s := open(t, f, c)
-	wctx, done := s.watchContext(st.current())
-	defer done()
-	if md, _ := metadata.FromOutgoingContext(wctx); len(md) != 1 {
-		t.Errorf("metadata %v: a stream of its own", md)
-	}
-	old := st.current()
-	st.failed(old, errors.New("another reason"))
-	if st.gen.Load() != 0 {
-		t.Error("moved on without need")
-	}
-	refused := errors.New("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token")
-	st.failed(old, refused)
-	st.failed(old, refused)
-	if st.gen.Load() != 1 || st.current().Get(streamKey)[0] != "1" {
-		t.Errorf("generation %d after two failures on one stream", st.gen.Load())
-	}
-	st.failed(st.current(), refused)
-	if st.gen.Load() != 2 {
-		t.Errorf("generation %d", st.gen.Load())
 	}
 }
 

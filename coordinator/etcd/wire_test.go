@@ -14,12 +14,15 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/batch"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 )
 
 // TestRequestsWantALeader: whichever client sends them, and whatever metadata the caller has; but not renewals, and not the question
 // how a member is.
 func TestRequestsWantALeader(t *testing.T) {
-	for name, open := range map[string]func(*served, *testing.T) *service{"own": (*served).own, "given": (*served).given} {
+	for name, open := range map[string]func(*served, *testing.T) native{"own": (*served).own, "given": (*served).given} {
 		t.Run(name, func(t *testing.T) {
 			f := serve(t)
 			useAll(t, open(f, t))
@@ -44,7 +47,7 @@ func TestRequestsWantALeader(t *testing.T) {
 }
 
 // useAll does a bit of everything, for callers without metadata and with.
-func useAll(t *testing.T, d *service) {
+func useAll(t *testing.T, d native) {
 	d.Examine(t.Context())
 	s := begin(t, d)
 	for _, ctx := range []context.Context{t.Context(), metadata.AppendToOutgoingContext(t.Context(), "trace", "1")} {
@@ -104,12 +107,11 @@ func offline(tb testing.TB, responses ...*pb.ResponseOp) *session {
 	conn := &instant{rev: 1 << 20, responses: responses}
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV = clientv3.NewKVFromKVClient(pb.NewKVClient(conn), c)
-	d := newService("apps/orders", given{c})
-	s := newSession(d, c, 1, time.Second)
-	s.sentinel = entry{d.keys.sentinel(1, newNonce()), 1 << 20}
-	s.wire, s.lead, s.joins.epoch = newBatcher(direct{c}), (*dialer)(nil).lead, 1<<20
-	tb.Cleanup(s.end)
-	return s
+	l := lease.New(lease.Conn{Client: c, Lead: (*dialer)(nil).lead}, 1, time.Second)
+	l.Sentinel = keys.Entry{Key: "apps/orders/./sessions/1", Rev: 1 << 20}
+	l.Joins.Raise(1 << 20)
+	tb.Cleanup(l.End)
+	return newSession(l, keys.New("apps/orders"), batch.New(c))
 }
 
 // BenchmarkJoinPass is what the driver itself does for a lock that nobody else wants, without gRPC. Two of the allocations are
@@ -152,9 +154,9 @@ func BenchmarkPass(b *testing.B) {
 	s := offline(b, &pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{Deleted: 1}}})
 	ctx := context.Background()
 	const queue = "mutex/a-name-of-some-length"
-	a := &attempt{Contender: driver.Contender{Follows: true}, queue: queue, entry: s.keys.contender(queue, contender().ID, s.lease, "x")}
+	a := &attempt{Contender: driver.Contender{Follows: true}, queue: queue, entry: s.keys.Contender(queue, contender().ID, s.Lease, "x")}
 	a.prefix = strings.TrimSuffix(a.entry, "x")
-	p, ahead := s.keys.place(queue, entry{a.entry, 1 << 20}), mark(s.keys.contender(queue, contender().ID, s.lease, "x"))
+	p, ahead := s.keys.Place(queue, keys.Entry{Key: a.entry, Rev: 1 << 20}), keys.Mark(s.keys.Contender(queue, contender().ID, s.Lease, "x"))
 	b.ReportAllocs()
 	for b.Loop() {
 		s.memory.joined(a, 1<<20, false)

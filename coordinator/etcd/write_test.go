@@ -20,7 +20,7 @@ func TestWriteTakesOneRequestAndWakesNobody(t *testing.T) {
 	f, c := newFake(t)
 	s, other := open(t, f, c), open(t, f, c)
 	own, behind := join(t, s, contender()), join(t, other, contender())
-	result := watch(t.Context(), other, own.Place)
+	result := awaitGone(t.Context(), other, own.Place)
 	f.watching(t, 1, "/mutex/")
 	for _, value := range []string{"one", "", "two"} {
 		if n := f.sent(func() { write(t, s, own.Place, value) }); n != 1 {
@@ -47,7 +47,7 @@ func TestWriteTakesOneRequestAndWakesNobody(t *testing.T) {
 		}
 	}
 	// The value goes with the session as before.
-	_, _ = c.Revoke(t.Context(), s.lease)
+	_, _ = c.Revoke(t.Context(), s.Lease)
 	if got := ids(t, other); len(got) != 1 || got[0] != behind.Place.ID {
 		t.Errorf("queue %q", got)
 	}
@@ -126,9 +126,9 @@ func TestWritesAreForgotten(t *testing.T) {
 		"forget":  func(own driver.Joined) error { return s.Forget(t.Context(), queue, own.Place.ID) },
 		"convert": func(own driver.Joined) error { convert(t, s, own, "y"); return nil },
 		"removed": func(own driver.Joined) error {
-			e, _ := s.keys.entry(queue, own.Place)
+			e, _ := s.keys.Entry(queue, own.Place)
 			f.mu.Lock()
-			delete(f.kvs, e.key)
+			delete(f.kvs, e.Key)
 			f.mu.Unlock()
 			if err := s.Write(t.Context(), queue, own.Place, nil); !errors.Is(err, driver.ErrGone) {
 				return err

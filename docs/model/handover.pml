@@ -408,7 +408,7 @@ lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.sess
 #endif
 	};
 
-waits: /* go: etcd.session.awaitOnce, etcd.following.isGone, engine.Session.Follow, zookeeper.session.wait, zookeeper.session.attend */
+waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Follow, zookeeper.session.wait, zookeeper.session.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);

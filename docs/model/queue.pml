@@ -246,7 +246,7 @@ proctype contender(byte i) {
 	me = s;
 #endif
 
-join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.joins.take, zookeeper.session.Join */
+join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, lease.Joins.Take, zookeeper.session.Join */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { !dead[s] -> sent = known[s] }
@@ -340,7 +340,7 @@ joined: /* go: recipes.attempt.wait, recipes.Exclusive, recipes.Shared, zookeepe
 		fi
 	};
 
-look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, etcd.session.read, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, lease.Session.Read, zookeeper.session.Ahead */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -399,7 +399,7 @@ second: /* world: the watch is set by a request of its own, which does not say w
 	atomic { select(W : W .. rev) };
 #endif
 #else
-watch: /* go: recipes.attempt.await, engine.Session.Await, etcd.session.Watch, etcd.session.await, etcd.session.awaitOnce */
+watch: /* go: recipes.attempt.await, engine.Session.Await, etcd.session.Watch, lease.Session.Await, watch.Watcher.awaitOnce */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -409,7 +409,7 @@ watch: /* go: recipes.attempt.await, engine.Session.Await, etcd.session.Watch, e
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.session.awaitLeaving, etcd.session.look, etcd.session.learn */
+lookAgain: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, lease.Session.Learn */
 #ifndef NOLOOK
 	atomic {
 		if
@@ -430,7 +430,7 @@ lookAgain: /* go: etcd.session.awaitLeaving, etcd.session.look, etcd.session.lea
 #endif
 #endif
 
-waits: /* go: etcd.session.awaitLeaving, etcd.session.awaitLeaving, zookeeper.session.wait, zookeeper.session.attend */
+waits: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, zookeeper.session.wait, zookeeper.session.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		floor[s] = (LEFT(p, pw) > floor[s] -> LEFT(p, pw) : floor[s])
@@ -496,7 +496,7 @@ convert: /* go: recipes.grant.leave, recipes.grant.become, engine.Session.Conver
 	fi;
 #endif
 
-leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, etcd.entry.stands, zookeeper.session.Leave */
+leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, keys.Entry.Stands, zookeeper.session.Leave */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] -> skip;
@@ -550,7 +550,7 @@ gone: /* go: etcd.session.Ahead, engine.removed, engine.Session.Abandon */
 		goto leave
 	};
 
-forget: /* go: engine.Session.forget, engine.Session.Withdraw, engine.Session.Discard, etcd.session.Forget, etcd.joins.forget, zookeeper.session.Forget */
+forget: /* go: engine.Session.forget, engine.Session.Withdraw, engine.Session.Discard, etcd.session.Forget, lease.Session.Forget, lease.Joins.forget, zookeeper.session.Forget */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->

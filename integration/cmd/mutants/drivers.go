@@ -5,21 +5,21 @@ var ofDrivers = []mutation{{
 	name: "etcd-old-view", promise: "P1",
 	what:   "A view from a member that does not know of the contender's own join yet is taken for an answer.",
 	file:   "coordinator/etcd/view.go",
-	old:    `s.read(ctx, max(me.rev, s.seen.Load()), ops...)`,
-	new:    `s.read(ctx, 0, ops...)`,
+	old:    `s.Read(ctx, max(me.Rev, s.Seen()), ops...)`,
+	new:    `s.Read(ctx, 0, ops...)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestAheadNeedsAViewAsNewAsItsOwnJoin"}},
 }, {
 	name: "etcd-watch-without-a-look", promise: "P5",
 	what: "A watch from now is not followed by a look: who left just before it is never told.",
-	file: "coordinator/etcd/wait.go",
-	old:  `		return s.look(ctx, w, read, resp.Header.Revision)`,
-	new: `		_ = read
-			return false, nil`,
+	file: "coordinator/etcd/internal/lease/read.go",
+	old:  `	r, err := w.session.Read(ctx, max(resp.Header.Revision, w.newest), w.read)`,
+	new: `	return false, nil
+	r, err := w.session.Read(ctx, max(resp.Header.Revision, w.newest), w.read)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch"}},
 }, {
 	name: "etcd-watch-that-nobody-waits-for", promise: "P6",
 	what: "A watch that nobody waits for any more when it stands is kept.",
-	file: "coordinator/etcd/wait.go",
+	file: "coordinator/etcd/internal/watch/watch.go",
 	old: `		case <-o.over:
 			cancel()`,
 	new:    `		case <-o.over:`,
@@ -27,7 +27,7 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-watch-cancelled-before-it-stands", promise: "P6",
 	what:   "Who has seen enough cancels a watch that does not stand yet, and the server keeps it.",
-	file:   "coordinator/etcd/wait.go",
+	file:   "coordinator/etcd/internal/watch/watch.go",
 	old:    `	if o.stood {`,
 	new:    `	if o != nil {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
@@ -35,7 +35,7 @@ var ofDrivers = []mutation{{
 	name: "etcd-mark-taken-for-entry", promise: "P1",
 	what: "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
 	file: "coordinator/etcd/handoff.go",
-	old: `		if isMark(string(kv.Key)) {
+	old: `		if keys.IsMark(string(kv.Key)) {
 			marks`,
 	new: `		if false {
 			marks`,
@@ -43,63 +43,66 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-batch-of-one-queue", promise: "P1",
 	what:   "Two joins of a queue are sent in one transaction: both find it empty.",
-	file:   "coordinator/etcd/request.go",
-	old:    `waits := c.queues[p.queue]; waits {`,
-	new:    `waits := c.queues[p.queue]; waits && false {`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestOneOfALineWaits"}},
+	file:   "coordinator/etcd/internal/batch/batch.go",
+	old:    `waits := b.queues[r.queue]; waits {`,
+	new:    `waits := b.queues[r.queue]; waits && false {`,
+	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestOneJoinOfAQueueWaits"}},
 }, {
 	name: "etcd-batch-refused-for-all", promise: "P5",
 	what:   "What one request may not do is refused to all that are sent with it.",
-	file:   "coordinator/etcd/request.go",
-	old:    `p.err, p.alone = err, refused; err == nil`,
-	new:    `p.err, p.alone = err, refused && false; err == nil`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestRefusedBatchIsSentOneByOne"}},
+	file:   "coordinator/etcd/internal/batch/batch.go",
+	old:    `r.err, r.alone = err, refused; err == nil`,
+	new:    `r.err, r.alone = err, refused && false; err == nil`,
+	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestRefusedBatchIsSentOneByOne"}},
 }, {
 	name: "etcd-batch-waits-for-ever", promise: "P5",
 	what:   "Requests wait for those before them, which a silent member does not answer.",
-	file:   "coordinator/etcd/request.go",
-	old:    `		time.AfterFunc(c.patience, c.waitedLong)`,
+	file:   "coordinator/etcd/internal/batch/batch.go",
+	old:    `		time.AfterFunc(longestWait, b.waitedLong)`,
 	new:    ``,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestNobodyWaitsForASilentMember"}},
+	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestNobodyWaitsForASilentMember"}},
 }, {
 	name: "etcd-batch-place-is-kept", promise: "P5",
 	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
-	file: "coordinator/etcd/request.go",
-	old: `	c.underWay--
-	c.sendMore()
+	file: "coordinator/etcd/internal/batch/batch.go",
+	old: `	b.inFlight--
+	b.sendMore()
 }
 
 // answered`,
 	new: `}
 
 // answered`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestWhoGivesUpBeforeItsTurn"}},
+	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestWhoGivesUpBeforeItsTurn"}},
 }, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted away is not made again.",
-	file:   "coordinator/etcd/wait.go",
-	old:    `		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) {`,
-	new:    `		if err == nil || !isAnswer(err, rpctypes.ErrCompacted) || ctx != nil {`,
+	file:   "coordinator/etcd/internal/watch/watch.go",
+	old:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) {`,
+	new:    `		if err == nil || !answer.Is(err, rpctypes.ErrCompacted) || ctx != nil {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestWatchSurvivesCompaction"}},
 }, {
 	name: "etcd-release-by-name", promise: "P7",
-	what:   "A release deletes the key, whichever entry stands under it by now.",
-	file:   "coordinator/etcd/queue.go",
-	old:    `.If(e.stands()).Then(s.deletes(queue, e.entry, handoff, `,
-	new:    `.Then(s.deletes(queue, e.entry, handoff, `,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestLeaveOfAnEarlierLifeDeletesNothing"}},
+	what: "A release, or the removal by an operator, deletes the key, whichever entry is under it by now.",
+	file: "coordinator/etcd/internal/lease/read.go",
+	old:  `	resp, err := s.Txn(ctx).If(e.Stands()).Then(then...).Commit()`,
+	new:  `	resp, err := s.Txn(ctx).Then(then...).Commit()`,
+	caught: []test{
+		{pkg: "coordinator/etcd", name: "TestLeaveOfAnEarlierLifeDeletesNothing"},
+		{pkg: "coordinator/etcd", name: "TestRemoveOfAnEarlierLifeDeletesNothing"},
+	},
 }, {
 	name: "etcd-key-from-session", promise: "P1",
 	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
-	file:   "coordinator/etcd/names.go",
-	old:    `	return l.base + string(queue) + "/" + leaseHex(lease) + "-" + id + "-" + mode`,
-	new:    `	return l.base + string(queue) + "/" + leaseHex(lease) + "-" + leaseHex(lease) + "-" + mode`,
+	file:   "coordinator/etcd/internal/keys/layout.go",
+	old:    `	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + id + "-" + mode`,
+	new:    `	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + LeaseHex(lease) + "-" + mode`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",
 	what:   "A join does not compare the session's epoch: one that is late is applied after it was forgotten.",
 	file:   "coordinator/etcd/queue.go",
-	old:    `conds := append(make([]clientv3.Cmp, 0, 4), unchanged(s.sentinel.key, a.epoch))`,
+	old:    `conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))`,
 	new:    `conds := make([]clientv3.Cmp, 0, 4)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForgetOvertakesJoin"}},
 }, {

@@ -19,13 +19,6 @@ var ofOperators = []mutation{{
 	new:    `		case i < 0 && uncertain && false:`,
 	caught: []test{{pkg: "internal/engine", name: "TestBreakWhoseAnswerIsLost"}},
 }, {
-	name: "etcd-remove-by-name", promise: "P7",
-	what:   "Remove deletes the key, whichever entry stands under it by now.",
-	file:   "coordinator/etcd/operator.go",
-	old:    `.If(e.stands()).Then(s.deletes(queue, e, false, nil)...)`,
-	new:    `.Then(s.deletes(queue, e, false, nil)...)`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestRemoveOfAnEarlierLifeDeletesNothing"}},
-}, {
 	name: "zookeeper-remove-leaves-the-successor-node", promise: "P5",
 	what:   "Remove lets the successor node stand that the next in the queue waits with.",
 	file:   "coordinator/zookeeper/operator.go",

@@ -1,4 +1,4 @@
-package etcd
+package keys
 
 import (
 	"strings"
@@ -17,19 +17,19 @@ func FuzzHandle(f *testing.F) {
 	f.Add("a@5", int64(-1))
 	f.Add("", int64(1))
 	f.Fuzz(func(t *testing.T, bare string, rev int64) {
-		l, queue := newLayout("ns"), driver.Queue("m/x")
-		e := entry{l.queue(queue) + bare, rev}
-		got, ok := l.entry(queue, driver.Place{Key: e.handle()})
+		l, queue := New("ns"), driver.Queue("m/x")
+		e := Entry{l.Queue(queue) + bare, rev}
+		got, ok := l.Entry(queue, driver.Place{Key: e.Handle()})
 		if ok != (rev > 0) || ok && got != e {
 			t.Fatalf("%+v comes back as %+v, %v", e, got, ok)
 		}
 		if !ok {
 			return
 		}
-		if other, ok := l.entry("m/y", driver.Place{Key: e.handle()}); ok {
+		if other, ok := l.Entry("m/y", driver.Place{Key: e.Handle()}); ok {
 			t.Errorf("%+v is taken for %+v of another queue", e, other)
 		}
-		p, rank := l.place(queue, e), l.rank(queue, e)
+		p, rank := l.Place(queue, e), l.Rank(queue, e)
 		if rank <= 0 || rank > rev {
 			t.Errorf("%+v has rank %d", e, rank)
 		}
@@ -46,9 +46,9 @@ func FuzzAnyHandle(f *testing.F) {
 		f.Add(key)
 	}
 	f.Fuzz(func(t *testing.T, key string) {
-		l, queue := newLayout("ns"), driver.Queue("m/x")
-		e, ok := l.entry(queue, driver.Place{Key: key})
-		if ok && (!strings.HasPrefix(e.key, l.queue(queue)) || e.rev <= 0) {
+		l, queue := New("ns"), driver.Queue("m/x")
+		e, ok := l.Entry(queue, driver.Place{Key: key})
+		if ok && (!strings.HasPrefix(e.Key, l.Queue(queue)) || e.Rev <= 0) {
 			t.Errorf("%q gives %+v", key, e)
 		}
 	})

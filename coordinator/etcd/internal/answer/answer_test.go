@@ -1,4 +1,4 @@
-package etcd
+package answer
 
 import (
 	"context"
@@ -49,12 +49,12 @@ func TestErrorsBecomeSentinels(t *testing.T) {
 		{status.Error(codes.Unknown, "not a primary lessor"), driver.ErrUnavailable},
 		{errors.New("the client was closed"), driver.ErrUnavailable},
 	} {
-		got := wrap(context.Background(), c.err)
+		got := Wrap(context.Background(), c.err)
 		if !errors.Is(got, c.kind) {
 			t.Errorf("%v becomes %v, want %v", c.err, got, c.kind)
 		}
 	}
-	if wrap(context.Background(), nil) != nil {
+	if Wrap(context.Background(), nil) != nil {
 		t.Error("nil becomes an error")
 	}
 }
@@ -62,7 +62,7 @@ func TestErrorsBecomeSentinels(t *testing.T) {
 func TestErrorsKeepTheCause(t *testing.T) {
 	for _, cause := range []error{rpctypes.ErrNoSpace, rpctypes.ErrGRPCNoSpace, errors.New(rpctypes.ErrGRPCNoSpace.Error())} {
 		var e rpctypes.EtcdError
-		if err := wrap(context.Background(), cause); !errors.As(err, &e) || e != rpctypes.ErrNoSpace { //nolint:errorlint // the very value is promised
+		if err := Wrap(context.Background(), cause); !errors.As(err, &e) || e != rpctypes.ErrNoSpace { //nolint:errorlint // the very value is promised
 			t.Errorf("%v becomes %v", cause, err)
 		}
 	}
@@ -72,10 +72,10 @@ func TestContextCauseComesBack(t *testing.T) {
 	why := errors.New("why")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)
-	if err := wrap(ctx, context.Canceled); err != why { //nolint:errorlint // the very value is promised
+	if err := Wrap(ctx, context.Canceled); err != why { //nolint:errorlint // the very value is promised
 		t.Errorf("got %v, want the cause", err)
 	}
-	if err := wrap(ctx, rpctypes.ErrLeaseNotFound); !errors.Is(err, driver.ErrSessionLost) {
+	if err := Wrap(ctx, rpctypes.ErrLeaseNotFound); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v: the service's final answer is lost", err)
 	}
 }

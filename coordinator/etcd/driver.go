@@ -1,0 +1,204 @@
+package etcd
+
+import (
+	"context"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/batch"
+	"github.com/baton-go/baton/coordinator/etcd/internal/foreign"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
+	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
+)
+
+// Option sets a detail of a driver that is made from a client or a session.
+type Option func(*options) error
+
+type options struct {
+	namespace string
+	shared    bool // the layout is Concurrency
+}
+
+// The layouts of queues.
+const (
+	// Native is Baton's own layout.
+	Native = "native"
+	// Concurrency is that of etcd's package concurrency.
+	Concurrency = foreign.Concurrency
+)
+
+// Layout says how queues are laid out: [Native], which is the default, or
+// [Concurrency]. Under the latter the other client gets as its prefix, or lock
+// name, what Baton gets as the name: concurrency.NewMutex(s, "/locks/orders"),
+// etcdctl lock /locks/orders and mutex.New(c, "/locks/orders") exclude each other.
+// With a namespace that and a "/" come before it. See the package's comment for
+// what is different on such queues.
+func Layout(name string) Option {
+	return func(o *options) error {
+		if name != Native && name != Concurrency {
+			return answer.Invalid("layout %q; want %s or %s", name, Native, Concurrency)
+		}
+		o.shared = name == Concurrency
+		return nil
+	}
+}
+
+// Namespace puts all keys of the driver below the given path, such as
+// "apps/orders". Drivers of different namespaces have nothing in common. The
+// default is the empty namespace, as in a URL without a path.
+func Namespace(path string) Option {
+	return func(o *options) (err error) {
+		o.namespace, err = driver.Namespace(path)
+		return err
+	}
+}
+
+func apply(opts []Option) (o options, err error) {
+	for _, opt := range opts {
+		if opt == nil {
+			return o, answer.Invalid("nil option")
+		}
+		if err := opt(&o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// FromClient makes a driver on a client that exists already, and that may be one of
+// package clientv3/namespace. The client stays the caller's: closing the driver
+// does not close it. It is an error if c is nil or an option breaks a rule.
+func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
+	if c == nil {
+		return nil, answer.Invalid("nil client")
+	}
+	o, err := apply(opts)
+	if err != nil {
+		return nil, err
+	}
+	return newDriver(o, given{c}), nil
+}
+
+// FromSession makes a driver that binds Baton's entries to the lease of s. Keeping
+// and revoking the lease stay with s, whose end is the end of Baton's session.
+//
+// The driver has one session to give: Open returns driver.ErrInvalid unless it is asked for
+// exactly the TTL of the lease, and driver.ErrSessionLost after the lease was
+// adopted once, even when that session was closed. Closing the session
+// removes Baton's entries and leaves the lease.
+func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) {
+	if s == nil {
+		return nil, answer.Invalid("nil session")
+	}
+	o, err := apply(opts)
+	if err != nil {
+		return nil, err
+	}
+	if o.shared {
+		return nil, answer.Invalid("layout %s needs leases that the driver keeps by itself: use FromClient", Concurrency)
+	}
+	return &borrower{service: newService(o.namespace, given{s.Client()}), owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
+}
+
+// newDriver returns a driver with the layout of the options.
+func newDriver(o options, c clients) driver.Driver {
+	s := newService(o.namespace, c)
+	if o.shared {
+		return foreign.New(s, o.namespace)
+	}
+	return native{s}
+}
+
+// native is a driver with Baton's own layout.
+type native struct{ *service }
+
+// Open starts a session: see driver.Driver. It takes a grant and a transaction.
+func (d native) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Begin(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return d.session(s), nil
+}
+
+// service is etcd as one client sees it, whatever the layout of queues.
+type service struct {
+	clients   clients
+	namespace string
+	keys      keys.Layout
+	streams   watch.Streams
+}
+
+func newService(namespace string, c clients) *service {
+	return &service{clients: c, namespace: namespace, keys: keys.New(namespace)}
+}
+
+// String names the service without secrets: "etcd://h1:2379,h2:2379/namespace".
+func (d *service) String() string { return describe(d.clients.endpoints(), d.namespace) }
+
+// Close closes the client if the driver made it.
+func (d *service) Close(ctx context.Context) error { return d.clients.close(ctx) }
+
+// session has Baton's own layout.
+func (d *service) session(s *lease.Session) *session {
+	return newSession(s, d.keys, d.clients.sender(s.Conn.Client))
+}
+
+// conn is the client for a session of the given TTL.
+func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, error) {
+	if ttl < time.Second || ttl%time.Second != 0 || ttl/time.Second > clientv3.MaxLeaseTTL {
+		return lease.Conn{}, answer.Invalid("TTL %v: etcd takes whole seconds, from 1s to %v",
+			ttl, clientv3.MaxLeaseTTL*time.Second)
+	}
+	c, err := d.clients.get(ctx)
+	if err != nil {
+		return lease.Conn{}, d.clients.explain(err)
+	}
+	return lease.Conn{Client: c, Lead: d.clients.lead, Streams: &d.streams}, nil
+}
+
+// Begin starts a session on a lease of its own. If it fails after the grant, the
+// lease is revoked if ctx still allows; its TTL ends it otherwise (O4).
+func (d *service) Begin(ctx context.Context, ttl time.Duration) (*lease.Session, error) {
+	conn, err := d.conn(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	id, err := conn.Grant(ctx, ttl)
+	if err != nil {
+		return nil, d.clients.explain(err)
+	}
+	s := lease.New(conn, id, ttl)
+	if err := s.Begin(ctx, d.keys.Sentinel(id, lease.NewNonce())); err != nil {
+		_ = conn.Revoke(ctx, id)
+		return nil, d.clients.explain(err)
+	}
+	return s, nil
+}
+
+// session is a session with Baton's own layout; it implements driver.Session.
+type session struct {
+	*lease.Session
+	keys   keys.Layout
+	sender batch.Sender // of the two requests of an uncontended lock
+	writes writes
+	memory memory
+}
+
+func newSession(s *lease.Session, l keys.Layout, b batch.Sender) *session {
+	return &session{Session: s, keys: l, sender: b, writes: newWrites(), memory: newMemory()}
+}
+
+// Capabilities are all that recipes use. etcd wants IDs to be used again: it keeps
+// each name that was ever used, and walks over it when it reads the queue.
+func (s *session) Capabilities() driver.Capabilities {
+	return driver.Capabilities{
+		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
+		ReuseIDs: true,
+	}
+}

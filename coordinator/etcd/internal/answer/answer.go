@@ -1,0 +1,108 @@
+// Package answer turns the errors of etcd, gRPC and contexts into the errors of
+// the contract.
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// kinds lists the answers of etcd whose gRPC code says too little.
+var kinds = map[error]error{
+	rpctypes.ErrLeaseNotFound: driver.ErrSessionLost,
+
+	// The disk quota: etcd refuses grants and puts while deletes, revokes and
+	// keep-alives still work. Waiting does not help, an operator does.
+	rpctypes.ErrNoSpace: driver.ErrRefused,
+
+	// The user's token expired or a role was changed. The next attempt has a new
+	// token.
+	rpctypes.ErrInvalidAuthToken: driver.ErrUnavailable,
+	rpctypes.ErrAuthOldRevision:  driver.ErrUnavailable,
+
+	// This member cannot serve now; another one can, or this one later.
+	rpctypes.ErrNotLeader:  driver.ErrUnavailable,
+	rpctypes.ErrNotCapable: driver.ErrUnavailable,
+	rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner): driver.ErrUnavailable,
+}
+
+// Wrap makes an error of the contract. etcd's own error stays reachable for
+// errors.As, as an rpctypes.EtcdError.
+//
+// An answer of the service wins over the end of the context: it says more, and it
+// may be final. Any other error while ctx is over was caused by ctx, and Wrap
+// returns the cause of ctx.
+func Wrap(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	kind := Kind(err)
+	if errors.Is(kind, driver.ErrUnavailable) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return driver.Wrap(kind, Of(err))
+}
+
+// Kind is the sentinel of the contract for an error of a request. Only ErrRefused
+// says that the request was not applied: the server checks before it proposes.
+func Kind(err error) error {
+	known := Of(err)
+	if kind, ok := kinds[known]; ok {
+		return kind
+	}
+	switch Code(known) {
+	case codes.PermissionDenied, codes.Unauthenticated, codes.InvalidArgument, codes.NotFound,
+		codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange, codes.Unimplemented:
+		return driver.ErrRefused
+	default:
+		// Unavailable, DeadlineExceeded, ResourceExhausted (too many requests), Canceled,
+		// Internal, Unknown, and errors of this process, such as that of a client which
+		// its owner closed. Each of these requests may have been applied, and each of
+		// these causes may pass.
+		return driver.ErrUnavailable
+	}
+}
+
+// Of finds etcd's own error in err. A refused watch reports the text of a gRPC
+// error inside a string, "rpc error: code = ... desc = etcdserver: ...", which
+// the client's own conversion does not recognize.
+func Of(err error) error {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e
+	}
+	if errors.As(rpctypes.Error(err), &e) {
+		return e
+	}
+	if _, desc, ok := strings.Cut(err.Error(), " desc = "); ok {
+		if errors.As(rpctypes.Error(errors.New(desc)), &e) {
+			return e
+		}
+	}
+	return err
+}
+
+// Code is the gRPC code of an error.
+func Code(err error) codes.Code {
+	var e rpctypes.EtcdError
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return status.Code(err)
+}
+
+// Is reports whether err is the given error of etcd.
+func Is(err, want error) bool { return err != nil && errors.Is(Of(err), want) }
+
+// Invalid is a driver.ErrInvalid with a message.
+func Invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
+}

@@ -1,0 +1,165 @@
+// Package foreign is a driver for queues in the layout of etcd's package
+// concurrency, which etcdctl lock, etcdctl elect and the server's lock and election
+// services, jetcd's among their users, have in common:
+//
+//	<namespace>/<name>/<lease>
+//
+// The key is bound to the lease, which its last part names in hex, and its create
+// revision is the order. A mutex shows nothing as the value, an election what its
+// candidate has to say. Mutexes and elections of one name are one queue.
+//
+// The driver has the core contract, without records, and what elections and
+// operators need. There are no tail keys, handoff markers and conversions, which the
+// other clients do not know.
+//
+//	driver.go   the driver, and the names of its queues
+//	session.go  Join, Leave, Forget and Ahead
+//	entries.go  what shows or changes single entries
+//	leases.go   the leases of a session, one for each of its contenders in a queue
+package foreign
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
+)
+
+// Concurrency is the name of the layout.
+const Concurrency = "concurrency"
+
+// Service is an etcd without a layout of queues.
+type Service interface {
+	driver.Examiner
+	fmt.Stringer
+	Close(ctx context.Context) error
+	// Begin starts a session: see driver.Driver's Open.
+	Begin(ctx context.Context, ttl time.Duration) (*lease.Session, error)
+}
+
+// Driver is a driver whose queues are shared with package concurrency.
+type Driver struct {
+	Service
+	root string // "<namespace>/"
+}
+
+var _ driver.Sharer = Driver{}
+
+// New returns a driver for the queues of a namespace.
+func New(s Service, namespace string) Driver {
+	if namespace != "" {
+		namespace += "/"
+	}
+	return Driver{s, namespace}
+}
+
+// Open starts a session.
+func (d Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Begin(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	return &session{Session: s, root: d.root, leases: newLeases(s.Lease)}, nil
+}
+
+// SharedName takes what the other clients take, any text that is not empty, but for
+// what lies in the range of the sessions' keys.
+func (d Driver) SharedName(kind, name string) (string, error) {
+	switch {
+	case kind != "mutex" && kind != "election":
+		return "", answer.Invalid("%s %q: layout %s has mutexes and elections only", kind, name, Concurrency)
+	case name == "":
+		return "", answer.Invalid("name is empty")
+	case len(name) > coordinator.MaxName:
+		return "", answer.Invalid("name %.20q… has %d bytes; at most %d are allowed",
+			name, len(name), coordinator.MaxName)
+	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return "", answer.Invalid("name %q is not valid UTF-8, or has a NUL", name)
+	case name == "." || strings.HasPrefix(name, "./"):
+		return "", answer.Invalid("name %q begins with the segment %q", name, ".")
+	}
+	return name, nil
+}
+
+// SharedValue is the payload: a mutex of the other client has no value, and a
+// candidate's is all that its election shows.
+func (d Driver) SharedValue(_, _ string, payload []byte) ([]byte, error) { return payload, nil }
+
+// sharedName is the name that a queue was made from.
+func sharedName(queue driver.Queue) string {
+	_, escaped, _ := strings.Cut(string(queue), "/")
+	name, err := url.PathUnescape(escaped)
+	if err != nil {
+		return escaped
+	}
+	return name
+}
+
+// queue is the prefix of all keys of a queue.
+func (s *session) queue(queue driver.Queue) string { return s.root + sharedName(queue) + "/" }
+
+// bareHex writes a lease as package concurrency does.
+func bareHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%x", int64(lease)) }
+
+// entry reads the handle of a place of the queue back.
+func (s *session) entry(queue driver.Queue, handle string) (keys.Entry, bool) {
+	e, ok := keys.ParseHandle(handle)
+	return e, ok && strings.HasPrefix(e.Key, s.queue(queue))
+}
+
+// inOrder shows keys of a queue in its order. The name of a key is a lease, which
+// tells the session; the lease that the service reports would do better, but views
+// without values lack it.
+func (s *session) inOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
+	heads := make([]driver.Head, len(kvs))
+	for i, kv := range kvs {
+		e := keys.Entry{Key: string(kv.Key), Rev: kv.CreateRevision}
+		p := driver.Place{Key: e.Handle()}
+		bare := strings.TrimPrefix(e.Key, s.queue(queue))
+		if n := len(bare); n > 0 && n <= 16 && strings.Trim(bare, "0123456789abcdef") == "" {
+			p.Session = strings.Repeat("0", 16-n) + bare
+		}
+		heads[i] = driver.Head{
+			Entry:   driver.Entry{Place: p, Token: driver.Token(e.Rev), Value: kv.Value},
+			Version: driver.Version(kv.ModRevision),
+		}
+	}
+	slices.SortFunc(heads, keys.Before)
+	return heads
+}
+
+// ambiguous is the error for a queue that has keys which none of the clients made
+// that share it, nil if there are none.
+//
+// Package concurrency waits for any key below the name. One that is bound to no
+// lease stays until somebody deletes it, and one further below belongs to a queue of
+// another name that lies in this one.
+func (s *session) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
+	var strays []string
+	for _, kv := range kvs {
+		bare, _ := strings.CutPrefix(string(kv.Key), s.queue(queue))
+		if kv.Lease == 0 || bare != bareHex(clientv3.LeaseID(kv.Lease)) {
+			strays = append(strays, fmt.Sprintf("%q", kv.Key))
+		}
+	}
+	if len(strays) == 0 {
+		return nil
+	}
+	slices.Sort(strays)
+	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
+		"etcd: queue %q has keys that are no contender's, "+
+			"since they do not end in the lease that they are bound to: %s",
+		sharedName(queue), strings.Join(strays, ", ")))
+}

@@ -1,0 +1,21 @@
+package foreign
+
+import "testing"
+
+// A lease that was granted before a renewal was sent, and was not renewed with the
+// others, ends before the deadline that the renewal allows for.
+func TestALeaseThatARenewalMissedIsRenewed(t *testing.T) {
+	ls := newLeases(1)
+	ls.take("mutex/x", "first")
+	l, round := ls.take("mutex/x", "second")
+	if l != nil {
+		t.Fatalf("the lease of another contender: %+v", l)
+	}
+	ls.renewal()
+	if ok, now := ls.add(77, round); ok || now != round+1 {
+		t.Errorf("added in round %d of %d: %v", round, now, ok)
+	}
+	if ok, _ := ls.add(77, round+1); !ok {
+		t.Error("not added")
+	}
+}

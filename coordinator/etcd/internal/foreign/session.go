@@ -1,0 +1,305 @@
+package foreign
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
+)
+
+// session is a session whose queues are shared with package concurrency. It
+// implements driver.Session.
+type session struct {
+	*lease.Session
+	root   string
+	leases *leases
+}
+
+var (
+	errNoReason  = errors.New("etcd: join refused although nothing stands against it")
+	errNoRecords = answer.Invalid("layout %s has no records", Concurrency)
+)
+
+// mostShown bounds what a contender that wants to be alone reads of the others.
+const mostShown = 16
+
+// contender is the key of a contender that has a lease.
+func (s *session) contender(queue driver.Queue, l *oneLease) string {
+	return s.queue(queue) + bareHex(l.id)
+}
+
+// attempt is one transaction of a Join.
+type attempt struct {
+	driver.Contender
+	queue driver.Queue
+	lease clientv3.LeaseID
+	key   string
+	epoch int64
+	fence bool // raise the epoch
+}
+
+// Join writes the key in one transaction, which counts the queue: a contender that
+// is alone in it holds. The epoch keeps late requests from being applied, as in the
+// native layout.
+func (s *session) Join(
+	ctx context.Context, queue driver.Queue, c driver.Contender,
+) (driver.Joined, error) {
+	switch {
+	case !keys.IsID(c.ID) || !keys.IsMode(c.Mode):
+		return driver.Joined{}, answer.Invalid("contender ID %q, mode %q", c.ID, c.Mode)
+	case c.Record != 0:
+		return driver.Joined{}, errNoRecords
+	}
+	if err := s.Alive(); err != nil {
+		return driver.Joined{}, err
+	}
+	l, err := s.leaseFor(ctx, queue, c.ID)
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	a := &attempt{
+		Contender: c, queue: queue, lease: l.id, key: s.contender(queue, l), fence: c.Again,
+	}
+	call := s.Joins.Enter(a.key)
+	defer s.Joins.Exit(a.key, call)
+	for ; ; a.fence = false {
+		if a.epoch, err = s.Joins.Take(call); err != nil {
+			return driver.Joined{}, err
+		}
+		resp, err := s.sendJoin(ctx, a)
+		if err != nil {
+			return s.joinFailed(ctx, a, call, err)
+		}
+		if resp.Succeeded {
+			n := resp.Responses[1].GetResponseRange().Count
+			return s.joined(a, resp.Header.Revision, n), nil
+		}
+		if joined, again, err := s.refused(a, resp.Responses); !again {
+			return joined, err
+		}
+	}
+}
+
+func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
+	all := s.queue(a.queue)
+	absent := clientv3.Compare(clientv3.CreateRevision(a.key), "=", 0)
+	if a.Alone {
+		absent = keys.Absent(all)
+	}
+	then := []clientv3.Op{
+		clientv3.OpPut(a.key, string(a.Value), clientv3.WithLease(a.lease)),
+		clientv3.OpGet(all, clientv3.WithPrefix(), clientv3.WithCountOnly()),
+	}
+	otherwise := []clientv3.Op{
+		s.ReadSentinel(),
+		clientv3.OpGet(a.key, clientv3.WithKeysOnly()),
+		clientv3.OpGet(all, clientv3.WithPrefix(), clientv3.WithLimit(mostShown)),
+	}
+	if a.fence {
+		then, otherwise = append(then, s.RaiseEpoch()), append(otherwise, s.RaiseEpoch())
+	}
+	resp, err := s.Txn(ctx).If(s.InEpoch(a.epoch), absent).Then(then...).Else(otherwise...).Commit()
+	if err == nil && a.fence {
+		s.Joins.Raise(resp.Header.Revision)
+	}
+	return resp, err
+}
+
+// joined is the outcome of an attempt that has made the key, or found it, in a queue
+// of n keys.
+func (s *session) joined(a *attempt, rev, n int64) driver.Joined {
+	e := keys.Entry{Key: a.key, Rev: rev}
+	p := driver.Place{Key: e.Handle(), ID: a.ID, Mode: a.Mode, Session: s.ID()}
+	return driver.Joined{Place: p, Token: driver.Token(rev), First: n == 1}
+}
+
+// joinFailed handles an attempt without an answer, or one that the service refuses.
+func (s *session) joinFailed(
+	ctx context.Context, a *attempt, call *lease.Call, err error,
+) (driver.Joined, error) {
+	if answer.Is(err, rpctypes.ErrNoSpace) {
+		e, failed := s.MadeWithoutSpace(ctx, clientv3.OpGet(a.key, clientv3.WithKeysOnly()))
+		if failed != nil {
+			return driver.Joined{}, failed
+		}
+		if e != (keys.Entry{}) {
+			return s.joined(a, e.Rev, 0), nil
+		}
+	}
+	if !errors.Is(answer.Kind(err), driver.ErrRefused) {
+		s.Joins.Lost(a.key, call, a.epoch)
+	} else if !a.Again {
+		s.leases.free(a.queue, a.ID)
+	}
+	return driver.Joined{}, s.Failed(ctx, err)
+}
+
+// refused finds out from the else branch why nothing was written. again says that
+// another attempt, with the epoch that a Forget has raised, may succeed.
+func (s *session) refused(
+	a *attempt, ops []*pb.ResponseOp,
+) (joined driver.Joined, again bool, err error) {
+	epoch, err := s.JudgeSentinel(ops[0].GetResponseRange().Kvs)
+	if err != nil {
+		return joined, false, err
+	}
+	own, inQueue := ops[1].GetResponseRange().Kvs, ops[2].GetResponseRange()
+	switch {
+	case len(own) > 0 && a.Again:
+		return s.joined(a, own[0].CreateRevision, inQueue.Count), false, nil
+	case len(own) > 0:
+		s.leases.free(a.queue, a.ID)
+		return joined, false, driver.Wrap(driver.ErrRefused,
+			errors.New("etcd: another program has made a key for the session's lease: "+a.key))
+	case a.Alone && inQueue.Count > 0:
+		s.leases.free(a.queue, a.ID)
+		if err := s.ambiguous(a.queue, inQueue.Kvs...); err != nil {
+			return joined, false, err
+		}
+		return joined, false, driver.ErrTaken
+	case epoch > a.epoch:
+		return joined, true, nil
+	}
+	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
+}
+
+// Ahead reads who came before own, from the member at hand, at least as new as own's
+// join and as what Watch has shown (V1).
+func (s *session) Ahead(
+	ctx context.Context, queue driver.Queue, own driver.Place,
+) (driver.View, error) {
+	if err := s.Alive(); err != nil {
+		return driver.View{}, err
+	}
+	all := clientv3.OpGet(s.queue(queue), clientv3.WithPrefix()) // keys alone lack their leases
+	get := s.Get
+	me, ok := s.entry(queue, own.Key)
+	whole := own == driver.Place{}
+	switch {
+	case !whole && !ok:
+		return driver.View{}, driver.ErrGone
+	case !whole:
+		clientv3.WithMaxCreateRev(me.Rev)(&all)
+		get = func(ctx context.Context, ops ...clientv3.Op) (lease.Reading, error) {
+			return s.Read(ctx, max(me.Rev, s.Seen()), ops...)
+		}
+	}
+	r, err := get(ctx, all)
+	if err != nil {
+		return driver.View{}, s.Failed(ctx, err)
+	}
+	standing := s.inOrder(queue, r.Kvs)
+	i := len(standing)
+	if !whole {
+		i = slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == own.Key })
+	}
+	if i < 0 {
+		return driver.View{}, driver.ErrGone
+	}
+	if err := s.ambiguous(queue, r.Kvs...); err != nil {
+		return driver.View{}, err
+	}
+	return driver.View{Ahead: keys.Places(standing[:i]), Last: whole || r.Count == int64(i)+1}, nil
+}
+
+// Watch waits until one of the places is gone.
+func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	if err := s.Alive(); err != nil {
+		return err
+	}
+	if len(places) == 0 {
+		return answer.Invalid("no places to watch")
+	}
+	entries := make([]keys.Entry, len(places))
+	for i, p := range places {
+		var ok bool
+		if entries[i], ok = s.entry(queue, p.Key); !ok {
+			return answer.Invalid("%q is no place of queue %q", p.Key, queue)
+		}
+	}
+	return s.AwaitLeaving(ctx, s.queue(queue), entries...)
+}
+
+// own finds out which key of this session a place names. The key itself does not say
+// whose contender it is.
+func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
+	e, ok := s.entry(queue, p.Key)
+	l := s.leases.find(queue, p.ID)
+	if !ok || p.ID == "" || p.Session != s.ID() || l == nil || s.contender(queue, l) != e.Key {
+		return keys.Entry{}, driver.ErrGone
+	}
+	return e, nil
+}
+
+// Leave deletes the key if it is the one that own names.
+func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	if err := s.Alive(); err != nil {
+		return err
+	}
+	e, err := s.own(queue, own)
+	if err != nil {
+		return err
+	}
+	if err = s.Delete(ctx, e); err == nil || errors.Is(err, driver.ErrGone) {
+		s.leases.free(queue, own.ID)
+	}
+	return err
+}
+
+// Forget deletes the contender's key and raises the epoch. A contender that has no
+// lease has sent nothing.
+func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	if err := s.Alive(); err != nil {
+		return err
+	}
+	if !keys.IsID(id) {
+		return answer.Invalid("contender ID %q", id)
+	}
+	l := s.leases.find(queue, id)
+	if l == nil {
+		return nil
+	}
+	key := s.contender(queue, l)
+	err := s.Session.Forget(ctx, key, clientv3.OpDelete(key))
+	if err == nil || errors.Is(err, driver.ErrSessionLost) {
+		s.leases.free(queue, id)
+	}
+	return err
+}
+
+// Capabilities lack handoffs, which no other client of the layout knows of, and
+// conversions, which no recipe that the layout has wants.
+func (s *session) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Writer: s, HeadWatcher: s, Operator: s, ReuseIDs: true}
+}
+
+// Record is refused.
+func (s *session) Record(context.Context, driver.Queue, driver.Version) (driver.Record, error) {
+	return driver.Record{}, errNoRecords
+}
+
+// SetRecord is refused.
+func (s *session) SetRecord(
+	context.Context, driver.Queue, []byte, driver.Version,
+) (driver.Version, error) {
+	return 0, errNoRecords
+}
+
+// Close revokes all leases, the session's own first: without its sentinel no join
+// that is under way is applied any more.
+func (s *session) Close(ctx context.Context) error {
+	err := s.Session.Close(ctx)
+	rest := forAll(s.leases.rest(), func(id clientv3.LeaseID) error { return s.Revoke(ctx, id) })
+	if err == nil {
+		err = rest
+	}
+	return err
+}

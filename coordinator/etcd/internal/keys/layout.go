@@ -1,0 +1,250 @@
+// Package keys has the names of the keys that Baton makes in etcd.
+package keys
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Layout has the keys of one namespace:
+//
+//	<namespace>/./<kind>/<name>/<lease>-<id>-<mode>          an entry, value as given
+//	<namespace>/./<kind>/<name>/<lease>-<id>-<mode>~         its handoff marker
+//	<namespace>/./<kind>/<name>/+<lease>-<id>-<mode>-<rank>  a converted entry
+//	<namespace>/./<kind>/<name>+tail                         the queue's tail key
+//	<namespace>/./<kind>/<name>+record                       the queue's record
+//	<namespace>/./sessions/<lease>-<nonce>                   a session's sentinel, empty
+//
+// The segment "." ends the namespace. No namespace can contain it (driver.Namespace
+// refuses it), hence no namespace's keys lie below another's, although "a" is a
+// prefix of "a/b". A word such as "baton" would need a rule that reserves it.
+//
+// A queue is the range of all keys below "<kind>/<name>/". Queues have exactly two
+// segments, neither with a slash, so no queue's range contains another's, nor a
+// sentinel, tail key or record, which have one segment less. A "+" occurs in
+// neither segment, so no queue, session or record has another's key.
+//
+// An entry's key is unique by the contender's ID: two contenders of one session
+// never share a key. Lease and mode are in the name so that a listing without
+// values shows which session the entry belongs to and what it wants. The ID comes
+// before the mode because Forget knows only the ID and deletes the range
+// "<lease>-<id>-".
+//
+// A conversion makes a new key, since the watches of other contenders are on the
+// old one and must show that it is gone. The new key's create revision says nothing
+// about the place in the queue, so its name has the rank: the token that the
+// contender got when it joined. All converted entries lie in a range of their own,
+// which is short because only a holder is ever converted. So a view can have all of
+// them in addition to those that etcd itself selects by create revision.
+type Layout struct {
+	base string // "<namespace>/./"
+}
+
+// New returns the layout of a namespace.
+func New(namespace string) Layout {
+	if namespace == "" {
+		return Layout{"./"}
+	}
+	return Layout{namespace + "/./"}
+}
+
+const (
+	slash, afterSlash = "/", "0"
+	tailSuffix        = "+tail"
+	// markSuffix sorts after all characters of a name, and occurs in none.
+	markSuffix = "~"
+	// moved begins the names of converted entries. It sorts before all hex digits.
+	moved = "+"
+)
+
+// Queue is the prefix of all keys of a queue.
+func (l Layout) Queue(queue driver.Queue) string { return l.base + string(queue) + slash }
+
+// below cuts the prefix of a queue's keys from one of them.
+func (l Layout) below(queue driver.Queue, key string) (bare string, ok bool) {
+	if bare, ok = strings.CutPrefix(key, l.base); ok {
+		if bare, ok = strings.CutPrefix(bare, string(queue)); ok {
+			bare, ok = strings.CutPrefix(bare, slash)
+		}
+	}
+	return bare, ok
+}
+
+// All is the range of all keys of the namespace.
+func (l Layout) All() (key, end string) { return l.base, clientv3.GetPrefixRangeEnd(l.base) }
+
+// QueueEnd ends the range of all keys of a queue: it is their prefix with the
+// character that follows the slash.
+func (l Layout) QueueEnd(queue driver.Queue) string { return l.base + string(queue) + afterSlash }
+
+// QueueOf is the queue in which a key is an entry. Other keys are records, tail
+// keys, markers and sentinels, or not Baton's.
+func (l Layout) QueueOf(key string) (queue driver.Queue, ok bool) {
+	parts := strings.SplitN(strings.TrimPrefix(key, l.base), slash, 3)
+	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || IsMark(key) {
+		return "", false
+	}
+	return driver.Queue(parts[0] + slash + parts[1]), true
+}
+
+// Tail is the queue's tail key.
+func (l Layout) Tail(queue driver.Queue) string { return l.base + string(queue) + tailSuffix }
+
+// TailOf is the tail key of the queue in which a contender's prefix lies.
+func TailOf(prefix string) string {
+	return prefix[:strings.LastIndexByte(prefix, '/')] + tailSuffix
+}
+
+// Record is the key of the queue's record. It is not below the queue, which is
+// empty without contenders (D4).
+func (l Layout) Record(queue driver.Queue) string { return l.base + string(queue) + "+record" }
+
+// Contender is the one key that the contender can have before it is converted;
+// without a mode it is the prefix of that.
+func (l Layout) Contender(queue driver.Queue, id string, lease clientv3.LeaseID, mode string) string {
+	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + id + "-" + mode
+}
+
+// Converted is the prefix of the one key that a contender can have after it was
+// converted, given the prefix before that.
+func Converted(contender string) string {
+	i := strings.LastIndexByte(contender, '/') + 1
+	return contender[:i] + moved + contender[i:]
+}
+
+// AllConverted is the range of all converted entries of a queue. Other programs may
+// have put keys there, too.
+func (l Layout) AllConverted(queue driver.Queue) (key, end string) {
+	key = l.Queue(queue) + moved
+	return key, clientv3.GetPrefixRangeEnd(key)
+}
+
+// Mark is the key of an entry's handoff marker.
+func Mark(key string) string { return key + markSuffix }
+
+// IsMark tells whether a key is a handoff marker.
+func IsMark(key string) bool { return strings.HasSuffix(key, markSuffix) }
+
+// Sentinel is the key of a session. The nonce keeps two sessions apart that adopt
+// the same lease.
+func (l Layout) Sentinel(lease clientv3.LeaseID, nonce string) string {
+	return l.base + "sessions/" + LeaseHex(lease) + "-" + nonce
+}
+
+// Name is the last part of an entry's key.
+type Name struct {
+	Lease, ID, Mode string
+	Rank            int64 // the token of a converted entry, else zero
+}
+
+func (n Name) String() string {
+	s := n.Lease + "-" + n.ID + "-" + n.Mode
+	if n.Rank > 0 {
+		return fmt.Sprintf("%s%s-%016x", moved, s, n.Rank)
+	}
+	return s
+}
+
+// parseName reads the last part of an entry's key. Names that other programs wrote
+// are not ok.
+func parseName(s string) (Name, bool) {
+	s, isMoved := strings.CutPrefix(s, moved)
+	lease, s, _ := strings.Cut(s, "-")
+	id, s, _ := strings.Cut(s, "-")
+	mode, hex, hasRank := strings.Cut(s, "-")
+	if hasRank != isMoved || !isLong(lease) || !IsID(id) || !IsMode(mode) {
+		return Name{}, false
+	}
+	n := Name{Lease: lease, ID: id, Mode: mode}
+	if isMoved {
+		rank, err := strconv.ParseInt(hex, 16, 64)
+		if err != nil || rank <= 0 || !isLong(hex) {
+			return Name{}, false
+		}
+		n.Rank = rank
+	}
+	return n, true
+}
+
+// Entry reads the handle of a place back. A text that is no handle, or that of
+// another queue, names no entry of this queue.
+func (l Layout) Entry(queue driver.Queue, p driver.Place) (Entry, bool) {
+	e, ok := ParseHandle(p.Key)
+	if ok {
+		_, ok = l.below(queue, e.Key)
+	}
+	return e, ok
+}
+
+// Named is the entry of the queue that a handle and a token name, if they can be
+// those of one.
+func (l Layout) Named(queue driver.Queue, handle string, token driver.Token) (Entry, bool) {
+	e, ok := l.Entry(queue, driver.Place{Key: handle})
+	return e, ok && !IsMark(e.Key) && driver.Token(l.Rank(queue, e)) == token
+}
+
+// Name reads what the entry's key says of its contender. An entry is converted
+// after it joined, so a rank that is not below the create revision was not written
+// by Baton.
+func (l Layout) Name(queue driver.Queue, e Entry) (Name, bool) {
+	bare, ok := l.below(queue, e.Key)
+	if !ok {
+		return Name{}, false
+	}
+	n, ok := parseName(bare)
+	if !ok || n.Rank >= e.Rev {
+		return Name{}, false
+	}
+	return n, true
+}
+
+// Rank is where the entry stands in its queue, and its token.
+func (l Layout) Rank(queue driver.Queue, e Entry) int64 {
+	n, _ := l.Name(queue, e)
+	return cmp.Or(n.Rank, e.Rev)
+}
+
+// Place shows an entry of a queue. One that Baton did not write has only a key.
+func (l Layout) Place(queue driver.Queue, e Entry) driver.Place {
+	n, _ := l.Name(queue, e)
+	return driver.Place{Key: e.Handle(), ID: n.ID, Session: n.Lease, Mode: n.Mode}
+}
+
+// Head shows one key of a queue.
+func (l Layout) Head(queue driver.Queue, kv *mvccpb.KeyValue) driver.Head {
+	e := Entry{string(kv.Key), kv.CreateRevision}
+	return driver.Head{
+		Entry: driver.Entry{
+			Place: l.Place(queue, e), Token: driver.Token(l.Rank(queue, e)), Value: kv.Value,
+		},
+		Version: driver.Version(kv.ModRevision),
+	}
+}
+
+// InOrder shows the entries among keys of a queue in the queue's order, each once:
+// a key may have been read twice, at one revision.
+func (l Layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
+	heads := make([]driver.Head, 0, len(kvs))
+	for _, kv := range kvs {
+		if !IsMark(string(kv.Key)) {
+			heads = append(heads, l.Head(queue, kv))
+		}
+	}
+	slices.SortFunc(heads, Before)
+	return slices.CompactFunc(heads, func(a, b driver.Head) bool { return a.Key == b.Key })
+}
+
+// OfHandle is the layout in which a handle names an entry of the queue, whatever
+// the namespace.
+func OfHandle(queue driver.Queue, handle string) (Layout, bool) {
+	base, ok := strings.CutSuffix(handle[:strings.LastIndexByte(handle, '/')+1], string(queue)+slash)
+	return Layout{base}, ok && (base == "./" || strings.HasSuffix(base, "/./"))
+}
