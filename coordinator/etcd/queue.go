@@ -50,17 +50,10 @@ type attempt struct {
 	prefix string // the same without the mode
 	epoch  int64
 	fence  bool // raise the epoch
-	form   joinForm
+	// contended says that the attempt finds out whether the queue is empty, and swaps
+	// the tail key if not. Else it is refused unless the queue is empty.
+	contended bool
 }
-
-// joinForm is what an attempt expects of the queue.
-type joinForm int
-
-const (
-	uncontended joinForm = iota // it is refused unless the queue is empty and has no tail key
-	contended                   // it finds out whether the queue is empty, and swaps the tail key if not
-	staleTail                   // it is refused unless the queue is empty, and deletes the tail key
-)
 
 // Join writes the contender's entry. See the top of this file.
 //
@@ -78,9 +71,7 @@ func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contend
 	}
 	prefix := s.keys.Contender(queue, c.ID, s.Lease, "")
 	a := &attempt{Contender: c, queue: queue, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
-	if !c.Alone && (c.Again || s.memory.isContended(queue)) {
-		a.form = contended
-	}
+	a.contended = !c.Alone && (c.Again || s.memory.isContended(queue))
 	call := s.Joins.Enter(a.prefix)
 	defer s.Joins.Exit(a.prefix, call)
 	for ; ; a.fence = false {
@@ -114,17 +105,17 @@ func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contend
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.Lease))
 	then, otherwise := []clientv3.Op{put}, s.reasons(a)
-	switch a.form {
-	case contended: // before the put: without it the queue may be empty
+	switch {
+	case a.contended: // before the put: without it the queue may be empty
 		then = []clientv3.Op{s.swapTail(a), put}
-	case staleTail:
+	case a.Alone: // a tail key may outlive the entry that it names
 		then = append(then, clientv3.OpDelete(s.keys.Tail(a.queue)))
 	}
 	if a.fence {
 		then, otherwise = append(then, s.RaiseEpoch()), append(otherwise, s.RaiseEpoch())
 	}
 	txn := clientv3.OpTxn(s.conditions(a), then, otherwise)
-	if a.form != uncontended || a.Alone {
+	if a.contended || a.Alone {
 		resp, err := s.Do(ctx, txn)
 		if err == nil && a.fence {
 			s.Joins.Raise(resp.Txn().Header.Revision)
@@ -136,17 +127,18 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 }
 
 // conditions are what must hold for the entry to be made. If one does not, nothing is
-// written and nobody wakes. The uncontended form compares all keys of the queue with
-// "never created", which holds for an empty range only (J6), and after the tail key: with
-// a tail key the queue is not read. The contended form compares the keys that the contender
-// may have already (J2). Who knows the record compares its version (J7).
+// written and no waiter wakes. The uncontended form compares all keys of the queue
+// with "never created", which holds for an empty range only (J6). It compares the tail
+// key first, with which the queue need not be read, unless the contender asks to be
+// alone. The contended form compares the keys that the contender may have already
+// (J2). A contender that knows the record compares its version (J7).
 func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	conds := append(make([]clientv3.Cmp, 0, 4), s.InEpoch(a.epoch))
 	switch {
-	case a.form == uncontended:
+	case a.Alone:
+		conds = append(conds, keys.Absent(s.keys.Queue(a.queue)))
+	case !a.contended:
 		conds = append(conds, s.empty(a.queue)...)
-	case a.form == staleTail:
-		conds = append(conds, s.empty(a.queue)[1])
 	case a.Again: // else it has none
 		conds = append(conds, keys.Absent(a.prefix), keys.Absent(keys.Converted(a.prefix)))
 	}
@@ -165,7 +157,7 @@ func (s *session) empty(queue driver.Queue) []clientv3.Cmp {
 // be the reason some keys of the queue and the contender's own. A refused uncontended form
 // is followed by the contended one, which finds out.
 func (s *session) reasons(a *attempt) []clientv3.Op {
-	if a.form == uncontended && !a.Alone {
+	if !a.contended && !a.Alone {
 		return nil
 	}
 	reads := []clientv3.Op{s.ReadSentinel(), clientv3.OpGet(s.keys.Record(a.queue), clientv3.WithKeysOnly())}
@@ -189,7 +181,7 @@ func (s *session) entriesOf(prefix string) []clientv3.Op {
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 	e := keys.Entry{Key: a.entry, Rev: resp.Header.Revision}
 	j := driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(e.Rev), First: true}
-	if a.form == contended {
+	if a.contended {
 		swap := resp.Responses[0].GetResponseTxn()
 		if j.First = swap.Succeeded; !j.First && a.Follows {
 			j.Nearest = s.predecessor(a.queue, swap.Responses[0].GetResponsePut().PrevKv)
@@ -227,8 +219,8 @@ func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
 // An entry that exists already is the outcome, whatever has become of the queue since it
 // was made.
 func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
-	if a.form == uncontended && !a.Alone {
-		a.form = contended
+	if !a.contended && !a.Alone {
+		a.contended = true
 		return joined, true, nil
 	}
 	read := func(i int) []*mvccpb.KeyValue { return ops[i].GetResponseRange().Kvs }
@@ -261,9 +253,6 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		}
 		return joined, again, err
 	case epoch > a.epoch:
-		return joined, true, nil
-	case a.form == uncontended: // a tail key that names an entry which is gone, and may stay as long as a session
-		a.form = staleTail
 		return joined, true, nil
 	}
 	return joined, false, driver.Wrap(driver.ErrUnavailable, errNoReason)
