@@ -223,28 +223,6 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	}
 }
 
-// TestForeignJoinAloneOrNot.
-func TestForeignJoinAloneOrNot(t *testing.T) {
-	f, c := newFake(t)
-	g := openForeign(t, f, c)
-	x, y := contender(), contender()
-	x.Alone, y.Alone = true, true
-	j := enter(t, g, x)
-	if _, err := g.Join(t.Context(), queue, y); !errors.Is(err, driver.ErrTaken) || len(f.keys()) != 1 {
-		t.Errorf("%v, keys %q", err, f.keys())
-	}
-	if n := f.granted(); n != 2 {
-		t.Errorf("%d leases", n)
-	}
-	if err := g.Leave(t.Context(), queue, j.Place); err != nil {
-		t.Error(err)
-	}
-	enter(t, g, y)
-	if n := f.granted(); n != 2 { // one that was refused keeps no lease
-		t.Errorf("%d leases", n)
-	}
-}
-
 // TestStrayKeysMakeALineAmbiguous, if they stand ahead.
 func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
 	f, c := newFake(t)

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -32,94 +31,6 @@ func waitHead(ctx context.Context, s *session, known driver.Version) <-chan outc
 // is compares a state with what an entry should look like.
 func is(h driver.Head, own driver.Joined, value string) bool {
 	return h.Place == own.Place && h.Token == own.Token && string(h.Value) == value && h.Version != 0
-}
-
-// H1, H2
-func TestHeadTellsOfTheFirstEntryOnly(t *testing.T) {
-	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	first, second := join(t, other, contender()), join(t, other, contender())
-	h := headOf(t, s)
-	if !is(h, first, "v") {
-		t.Errorf("%+v", h)
-	}
-
-	var result <-chan outcome[driver.Head]
-	sleeping := func() {
-		t.Helper()
-		result = waitHead(t.Context(), s, h.Version)
-		f.watching(t, 1, "/mutex/")
-		third := join(t, other, contender())
-		write(t, other, second.Place, "w")
-		third.Place = convert(t, other, third, "y")
-		if err := other.Leave(t.Context(), queue, third.Place); err != nil {
-			t.Fatal(err)
-		}
-		asleep(t, result)
-	}
-	woken := func(what string, own driver.Joined, value string) {
-		t.Helper()
-		o := ended(t, result)
-		if o.err != nil || !is(o.got, own, value) || o.got.Version == h.Version {
-			t.Errorf("%s: %+v", what, o)
-		}
-		h = o.got
-		f.watching(t, 0, "/mutex/")
-	}
-	sleeping()
-	write(t, other, first.Place, "two")
-	woken("written", first, "two")
-
-	sleeping()
-	first.Place = convert(t, other, first, "y")
-	woken("converted", first, "as y")
-
-	sleeping()
-	write(t, other, first.Place, "three")
-	woken("written again", first, "three")
-
-	sleeping()
-	if err := other.Leave(t.Context(), queue, first.Place); err != nil {
-		t.Fatal(err)
-	}
-	woken("left", second, "w")
-}
-
-// H1, H2: an empty queue is watched for whoever comes.
-func TestHeadOfAnEmptyQueue(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	if h := headOf(t, s); h.Version != 0 || h.Place != (driver.Place{}) || h.Token != 0 {
-		t.Errorf("%+v", h)
-	}
-	result := waitHead(t.Context(), s, 0)
-	f.watching(t, 1, "/mutex/")
-	f.mu.Lock()
-	for w := range f.watchers {
-		if text := string(w.op.KeyBytes()); text == s.keys.Queue(queue) && !w.op.IsFilterDelete() {
-			t.Error("leavings are sent for nothing")
-		}
-	}
-	f.mu.Unlock()
-	setRecord(t, s, "record", 0)
-	catchUp := f.lag()
-	_ = s.Leave(t.Context(), queue, join(t, s, contender()).Place) // comes and goes
-	catchUp()
-	asleep(t, result)
-	own := join(t, s, contender())
-	o := ended(t, result)
-	if o.err != nil || !is(o.got, own, "v") {
-		t.Errorf("%+v", o)
-	}
-	result = waitHead(t.Context(), s, o.got.Version)
-	f.watching(t, 1, "/mutex/")
-	_ = s.Leave(t.Context(), queue, own.Place)
-	if o := ended(t, result); o.err != nil || o.got.Version != 0 || o.got.Key != "" {
-		t.Errorf("empty again: %+v", o)
-	}
-	if o := ended(t, waitHead(t.Context(), s, o.got.Version)); o.err != nil || o.got.Version != 0 {
-		t.Errorf("a head that left long ago: %+v", o)
-	}
 }
 
 // A wait costs a read and the watch while nobody writes; to hear of a new value then costs nothing,
@@ -247,40 +158,4 @@ type late struct {
 func (l late) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
 	l.do()
 	return l.Watcher.Watch(ctx, key, opts...)
-}
-
-// H1, H3
-func TestWaitForAHeadEnds(t *testing.T) {
-	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	own := join(t, other, contender())
-	known := headOf(t, s).Version
-	ctx, cancel := context.WithCancel(t.Context())
-	result := waitHead(ctx, s, known)
-	f.watching(t, 1, "/mutex/")
-	cancel()
-	if o := ended(t, result); !errors.Is(o.err, context.Canceled) || o.got.Version != 0 {
-		t.Errorf("got %+v", o)
-	}
-	f.watching(t, 0, "/mutex/")
-
-	result = waitHead(t.Context(), s, known)
-	f.watching(t, 1, "/mutex/")
-	inject(f, "/mutex/", clientv3.WatchResponse{Canceled: true, CompactRevision: 5})
-	f.watching(t, 1, "/mutex/")
-	inject(f, "/mutex/", clientv3.WatchResponse{}) // as somebody's request for progress makes it
-	asleep(t, result)
-	write(t, other, own.Place, "w")
-	o := ended(t, result)
-	if o.err != nil || !is(o.got, own, "w") {
-		t.Errorf("after a compaction: %+v", o)
-	}
-
-	result = waitHead(t.Context(), s, o.got.Version)
-	f.watching(t, 1, "/mutex/")
-	_, _ = c.Revoke(t.Context(), s.Lease)
-	if o := ended(t, result); !errors.Is(o.err, driver.ErrSessionLost) {
-		t.Errorf("got %+v", o)
-	}
-	f.watching(t, 0, "/mutex/")
 }

@@ -80,32 +80,6 @@ func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
 	}
 }
 
-// J6
-func TestAloneLeavesNothingWhenTaken(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	alone := contender()
-	alone.Alone = true
-	if !join(t, s, alone).First {
-		t.Error("alone in an empty queue, and not first")
-	}
-	second := contender()
-	second.Alone = true
-	rev := f.rev
-	n := f.sent(func() {
-		if _, err := s.Join(t.Context(), queue, second); !errors.Is(err, driver.ErrTaken) {
-			t.Errorf("got %v", err)
-		}
-	})
-	if n != 1 || f.rev != rev {
-		t.Errorf("%d requests, revision %d to %d", n, rev, f.rev)
-	}
-	alone.Again = true // J2 wins over J6
-	if j := join(t, s, alone); j.Place.ID != alone.ID || !j.First {
-		t.Errorf("%+v", j)
-	}
-}
-
 // A tail may outlive the contender that it names. It is nobody in the queue (J6).
 func TestAloneJoinsAQueueWithATailThatNamesNobody(t *testing.T) {
 	f, c := newFake(t)
@@ -185,22 +159,6 @@ func TestJoinWhoseMarksAnotherOneDeletes(t *testing.T) {
 	}
 }
 
-// J5
-func TestJoinOfRevokedLeaseIsLost(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	f.before = func(ctx context.Context, _ *pb.TxnRequest) error { // just before it arrives
-		_, _ = c.Revoke(ctx, s.Lease)
-		return nil
-	}
-	if _, err := s.Join(t.Context(), queue, contender()); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("got %v", err)
-	}
-	if len(f.kvs) != 0 {
-		t.Errorf("left behind: %v", f.kvs)
-	}
-}
-
 func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -275,63 +233,6 @@ func TestAloneSurvivesForgetOfAnother(t *testing.T) {
 	}
 	if !join(t, s, me).First {
 		t.Error("alone, and not first")
-	}
-}
-
-// F1: the simple case.
-func TestForgetRemovesTheEntry(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	stays, goes := contender(), contender()
-	join(t, s, stays)
-	join(t, s, goes)
-	for range 2 {
-		n := f.sent(func() {
-			if err := s.Forget(t.Context(), queue, goes.ID); err != nil {
-				t.Error(err)
-			}
-		})
-		if n != 1 {
-			t.Errorf("%d requests", n)
-		}
-	}
-	if got := ids(t, s); len(got) != 1 || got[0] != stays.ID {
-		t.Errorf("queue %q", got)
-	}
-}
-
-// The first request is delayed past the whole life of the entry that the second made.
-func TestLateJoinIsNotAppliedAfterAgain(t *testing.T) {
-	for _, alone := range []bool{false, true} {
-		f, c := newFake(t)
-		s := open(t, f, c)
-		me := contender()
-		me.Alone = alone
-		var late *pb.TxnRequest
-		f.before = func(_ context.Context, r *pb.TxnRequest) error {
-			late = r
-			return rpctypes.ErrGRPCTimeout
-		}
-		if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrUnavailable) {
-			t.Fatal(err)
-		}
-		f.before = nil
-		me.Again = true
-		if alone { // someone else is faster, and me is told ErrTaken
-			winner := join(t, s, contender())
-			if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrTaken) {
-				t.Fatal(err)
-			}
-			_ = s.Leave(t.Context(), queue, winner.Place)
-		} else {
-			_ = s.Leave(t.Context(), queue, join(t, s, me).Place)
-		}
-		if _, err := f.Txn(t.Context(), late); err != nil {
-			t.Fatal(err)
-		}
-		if got := ids(t, s); len(got) != 0 {
-			t.Errorf("alone %v: a ghost in the queue: %q", alone, got)
-		}
 	}
 }
 

@@ -2,15 +2,12 @@ package etcd
 
 import (
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
 func ahead(t *testing.T, s *session, own driver.Place) driver.View {
@@ -80,42 +77,6 @@ func TestLastIsWhoHasNobodyBehind(t *testing.T) {
 	put(t, c, s.keys.Queue(queue)+"stray")
 	if ahead(t, s, b.Place).Last {
 		t.Error("the foreign entry is not counted")
-	}
-}
-
-// V1, M1, S1: a queue with foreign keys, some of them where converted entries lie, against the
-// order in which all of them joined.
-func TestConvertedStandWhereTheyStood(t *testing.T) {
-	seed := rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
-	f, c := newFake(t)
-	s := open(t, f, c)
-	var want []driver.Joined
-	for step := range 200 {
-		switch k := rng.IntN(8); {
-		case k == 0 && len(want) < 12:
-			name := fmt.Sprintf("%c%x", "!+-azZ0"[rng.IntN(7)], step)
-			rev := put(t, c, s.keys.Queue(queue)+name)
-			p := s.keys.Place(queue, keys.Entry{Key: s.keys.Queue(queue) + name, Rev: rev})
-			want = append(want, driver.Joined{Place: p, Token: driver.Token(rev)})
-		case k <= 3 && len(want) < 12:
-			want = append(want, join(t, s, contender()))
-		case len(want) == 0:
-		default:
-			i := rng.IntN(len(want))
-			switch own := &want[i]; {
-			case own.Place.ID == "":
-			case k <= 5:
-				own.Place = convert(t, s, *own, fmt.Sprintf("m%d", step))
-			default:
-				if err := s.Leave(t.Context(), queue, own.Place); err != nil {
-					t.Fatal(err)
-				}
-				want = slices.Delete(want, i, i+1)
-			}
-		}
-		checkQueue(t, s, want)
 	}
 }
 

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -30,41 +29,6 @@ func told(t *testing.T, result <-chan error) error {
 	}
 }
 
-// W1, W2: one place, and several.
-func TestWatchTellsOfItsPlacesOnly(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	a, b, other := join(t, s, contender()), join(t, s, contender()), join(t, s, contender())
-	for _, more := range [][]driver.Place{nil, {a.Place}} {
-		places := append(more, b.Place)
-		result := awaitGone(t.Context(), s, places...)
-		f.watching(t, 1, "/mutex/")
-		f.mu.Lock()
-		for w := range f.watchers {
-			if !w.op.IsFilterPut() {
-				t.Errorf("puts on %s are sent for nothing", w.op.KeyBytes())
-			}
-		}
-		f.mu.Unlock()
-		_ = s.Leave(t.Context(), queue, other.Place)
-		other = join(t, s, contender())
-		select {
-		case err := <-result:
-			t.Fatalf("woken by another: %v", err)
-		case <-time.After(20 * time.Millisecond):
-		}
-		_ = s.Leave(t.Context(), queue, b.Place)
-		if err := told(t, result); err != nil {
-			t.Error(err)
-		}
-		f.watching(t, 0, "/mutex/")
-		if err := told(t, awaitGone(t.Context(), s, places...)); err != nil {
-			t.Errorf("gone before: %v", err)
-		}
-		b = join(t, s, contender())
-	}
-}
-
 // W1: the member that serves the watch has not even heard of the places yet.
 func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 	f, c := newFake(t)
@@ -86,36 +50,6 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 		catchUp()
 		if err := told(t, result); err != nil {
 			t.Error(err)
-		}
-	}
-}
-
-// W3, W4
-func TestWatchEnds(t *testing.T) {
-	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	p := join(t, s, contender()).Place
-
-	why := errors.New("why")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	result := awaitGone(ctx, other, p)
-	f.watching(t, 1, "/mutex/")
-	cancel(why)
-	if err := told(t, result); err != why { //nolint:errorlint // the very value is promised
-		t.Errorf("got %v, want the cause", err)
-	}
-	f.watching(t, 0, "/mutex/")
-
-	result = awaitGone(t.Context(), other, p)
-	f.watching(t, 1, "/mutex/")
-	_, _ = c.Revoke(t.Context(), other.Lease)
-	if err := told(t, result); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("got %v", err)
-	}
-
-	for _, places := range [][]driver.Place{nil, {{}}, {{Key: "elsewhere@5"}}} {
-		if err := s.Watch(t.Context(), queue, places...); !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("%v: %v", places, err)
 		}
 	}
 }
