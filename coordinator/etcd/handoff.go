@@ -48,7 +48,8 @@ func (s *session) swapTail(a *attempt) clientv3.Op {
 	var swap []clientv3.Op
 	if a.Follows {
 		name := strings.TrimPrefix(a.entry, s.keys.Queue(a.queue))
-		swap = append(swap, clientv3.OpPut(s.keys.Tail(a.queue), name, clientv3.WithLease(s.Lease), clientv3.WithPrevKV()))
+		swap = append(swap, clientv3.OpPut(s.keys.Tail(a.queue), name,
+			clientv3.WithLease(s.Lease), clientv3.WithPrevKV()))
 	}
 	return clientv3.OpTxn(s.empty(a.queue), nil, swap)
 }
@@ -59,7 +60,8 @@ func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.
 	if tail == nil {
 		return driver.Place{}
 	}
-	return s.keys.Place(queue, keys.Entry{Key: s.keys.Queue(queue) + string(tail.Value), Rev: tail.ModRevision})
+	e := keys.Entry{Key: s.keys.Queue(queue) + string(tail.Value), Rev: tail.ModRevision}
+	return s.keys.Place(queue, e)
 }
 
 // Pass is Leave with a handoff marker if the tail key says that others are behind.
@@ -87,7 +89,7 @@ func (s *session) onLeaving(
 	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.Rank(queue, e))
 	var create []clientv3.Op
 	if handoff {
-		marker := clientv3.OpPut(keys.Mark(e.Key), strconv.FormatInt(e.Rev, 10), clientv3.WithLease(s.Lease))
+		marker := clientv3.OpPut(keys.Mark(e.Key), madeAt(e), clientv3.WithLease(s.Lease))
 		create = append(create, marker)
 	}
 	drop := []clientv3.Op{clientv3.OpDelete(tail)}
@@ -132,9 +134,12 @@ func parted(kvs []*mvccpb.KeyValue) (entries, marks []*mvccpb.KeyValue) {
 	return entries, marks
 }
 
-// Follow watches the entry ahead and its mark. The watch is from now. When it exists, one
-// read tells whether the entry is there, or has left its mark; events tell the rest.
-func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (passed bool, err error) {
+// Follow watches the entry ahead and its marker. The watch is from now. When it
+// exists, one read tells whether the entry is there, or has left its marker; the events
+// tell the rest.
+func (s *session) Follow(
+	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
+) (passed bool, err error) {
 	if err := s.Alive(); err != nil {
 		return false, err
 	}
@@ -148,7 +153,9 @@ func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead dri
 	}
 	s.memory.noteMark(me.contender, keys.Mark(e.Key))
 	f := &following{s: s, ahead: e, since: max(e.Rev, me.Rev)}
-	err = s.Await(ctx, e.Key, []clientv3.OpOption{clientv3.WithRange(keys.Mark(e.Key) + "\x00")}, f.isGone)
+	both := clientv3.WithRange(keys.Mark(e.Key) + "\x00")
+	f.both = clientv3.OpGet(e.Key, both)
+	err = s.Await(ctx, e.Key, []clientv3.OpOption{both}, f.isGone)
 	return f.passed && err == nil, err
 }
 
@@ -156,12 +163,15 @@ func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead dri
 type following struct {
 	s      *session
 	ahead  keys.Entry
-	since  int64 // the revision at which both entries existed
+	both   clientv3.Op // reads the entry ahead and its marker
+	since  int64       // the revision at which both entries existed
 	passed bool
 }
 
 // isGone tells by a message of the watch whether the entry ahead has left.
-func (f *following) isGone(ctx context.Context, resp clientv3.WatchResponse) (gone bool, err error) {
+func (f *following) isGone(
+	ctx context.Context, resp clientv3.WatchResponse,
+) (gone bool, err error) {
 	if resp.Created {
 		return f.read(ctx, resp.Header.Revision)
 	}
@@ -177,9 +187,9 @@ func (f *following) isGone(ctx context.Context, resp clientv3.WatchResponse) (go
 	return gone, nil
 }
 
-// read reads the entry ahead and its mark, as of one moment after since.
+// read reads the entry ahead and its marker, as of one moment after since.
 func (f *following) read(ctx context.Context, since int64) (gone bool, err error) {
-	r, err := f.s.Read(ctx, max(since, f.since), clientv3.OpGet(f.ahead.Key, clientv3.WithRange(keys.Mark(f.ahead.Key)+"\x00")))
+	r, err := f.s.Read(ctx, max(since, f.since), f.both)
 	if err != nil {
 		return false, err
 	}
@@ -196,8 +206,11 @@ func (f *following) read(ctx context.Context, since int64) (gone bool, err error
 	return gone, nil
 }
 
-// isMark tells whether a key is the mark of the entry ahead, and not of an
-// earlier one of that name.
+// isMark tells whether a key is the marker of the entry ahead, and not of an earlier
+// one of that name.
 func (f *following) isMark(kv *mvccpb.KeyValue) bool {
-	return string(kv.Key) == keys.Mark(f.ahead.Key) && string(kv.Value) == strconv.FormatInt(f.ahead.Rev, 10)
+	return string(kv.Key) == keys.Mark(f.ahead.Key) && string(kv.Value) == madeAt(f.ahead)
 }
+
+// madeAt is the value of an entry's marker.
+func madeAt(e keys.Entry) string { return strconv.FormatInt(e.Rev, 10) }

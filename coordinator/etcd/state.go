@@ -15,16 +15,17 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// Head reads the queue by quorum, which makes the state as new as all that
-// anybody was told before (H1), and if it is the known one waits on the first
-// entry's key alone (H2). Nobody gets ahead of the first keys.Entry, so as long as
-// that key is not touched the head stays as it is. An empty queue is watched
-// whole, for puts: whoever comes is the head.
+// Head reads the queue by quorum, which makes the state as new as all that any caller
+// was told before (H1), and if it is the known one waits for a change of the first
+// entry's key alone (H2). No entry gets ahead of the first one, so as long as that key
+// does not change the head stays as it is. An empty queue is watched whole, for puts:
+// the next contender is the head.
 //
-// The version is the mod revision of the first keys.Entry's key. Each entry is made
-// or written in a revision of its own, so heads that are not the same never
-// share one.
-func (s *session) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+// The version is the mod revision of the first entry's key. Each entry is made or
+// written in a revision of its own, so heads that are not the same never share one.
+func (s *session) Head(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Head, error) {
 	if err := s.Alive(); err != nil {
 		return driver.Head{}, err
 	}
@@ -39,45 +40,53 @@ func (s *session) Head(ctx context.Context, queue driver.Queue, known driver.Ver
 	first, ok := s.keys.Entry(queue, head.Place)
 	key, opts := first.Key, []clientv3.OpOption(nil)
 	if !ok {
-		key, opts = s.keys.Queue(queue), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
+		key = s.keys.Queue(queue)
+		opts = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
 	}
-	err = s.Await(ctx, key, opts, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
-		told := watch.Newest(resp)
-		if told <= r.Rev {
-			return false, nil // it tells of nothing that is newer than what was read
+	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+		shown := watch.Newest(resp)
+		if shown <= r.Rev {
+			return false, nil // nothing newer than what was read
 		}
 		if kv := rewritten(first, resp); kv != nil {
-			r = lease.Reading{Rev: told, Kvs: []*mvccpb.KeyValue{kv}}
-		} else if newer, err := s.first(ctx, queue, 1, func(ctx context.Context, ops ...clientv3.Op) (lease.Reading, error) {
-			return s.Read(ctx, told, ops...)
-		}); err != nil {
-			return false, err
+			r = lease.Reading{Rev: shown, Kvs: []*mvccpb.KeyValue{kv}}
 		} else {
+			newer, err := s.first(ctx, queue, 1, s.readSince(shown))
+			if err != nil {
+				return false, err
+			}
 			r = newer
 		}
 		head = s.head(queue, r)
 		return head.Version != known, nil
-	})
-	if err != nil {
+	}
+	if err := s.Await(ctx, key, opts, tell); err != nil {
 		return driver.Head{}, err
 	}
 	return head, nil
 }
 
-// head is the first of the entries that were read.
-func (s *session) head(queue driver.Queue, r lease.Reading) driver.Head {
-	standing := s.keys.InOrder(queue, r.Kvs)
-	if len(standing) == 0 {
-		return driver.Head{}
+// readSince is Read with a floor.
+func (s *session) readSince(floor int64) reader {
+	return func(ctx context.Context, ops ...clientv3.Op) (lease.Reading, error) {
+		return s.Read(ctx, floor, ops...)
 	}
-	return standing[0]
 }
 
-// rewritten returns the first keys.Entry's key as the message of its watch shows it,
-// if what it tells last is that the entry was written: then it is the first
-// still, and a read of the queue is saved. Otherwise nothing but a read says who
-// is first: of an entry that left, the event does not say who is next, and who
-// joined an empty queue may have left since.
+// head is the first of the entries that were read.
+func (s *session) head(queue driver.Queue, r lease.Reading) driver.Head {
+	entries := s.keys.InOrder(queue, r.Kvs)
+	if len(entries) == 0 {
+		return driver.Head{}
+	}
+	return entries[0]
+}
+
+// rewritten returns the first entry's key as the message of its watch shows it, if
+// the last event is a write of the entry: then it is still the first, and a read of
+// the queue is saved. Otherwise only a read says which entry is first: the event of an
+// entry that left does not name the next one, and a contender that joined an empty
+// queue may have left since.
 func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 	if len(resp.Events) == 0 {
 		return nil
@@ -92,14 +101,15 @@ func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
 // maxRecord is the most that a record may have, in bytes.
 const maxRecord = 64 << 10
 
-// Record waits on the record's key. Its version is the mod revision, zero as
-// long as there is no key.
+// Record waits for a change of the record's key. Its version is the mod revision, zero
+// as long as there is no key.
 //
-// The look that follows the creation of the watch is a quorum read, since the
-// record must be as new as what this session finished before, wherever that was
-// applied (D1). After it the events say all there is to know, and no further
-// read is needed.
-func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+// The read that follows the creation of the watch is a quorum read, since the record
+// must be as new as what this session finished before, wherever that was applied (D1).
+// After it the events are enough.
+func (s *session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
 	if err := s.Alive(); err != nil {
 		return driver.Record{}, err
 	}
@@ -109,12 +119,11 @@ func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.V
 		if err != nil {
 			return driver.Record{}, s.Failed(ctx, err)
 		}
-		now := record(r.Kvs)
-		return now, nil
+		return record(r.Kvs), nil
 	}
 	var now driver.Record
 	var rev int64 // as of which now is the record
-	err := s.Await(ctx, key, nil, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		if resp.Created {
 			r, err := s.Get(ctx, clientv3.OpGet(key))
 			if err != nil {
@@ -124,7 +133,7 @@ func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.V
 			return now.Version != known, nil
 		}
 		for _, ev := range resp.Events {
-			switch { // a watch may tell of what the look has shown already
+			switch { // a watch may show what the read has shown already
 			case ev.Kv.ModRevision <= rev:
 			case ev.Type == mvccpb.DELETE:
 				now, rev = driver.Record{}, ev.Kv.ModRevision
@@ -133,8 +142,8 @@ func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.V
 			}
 		}
 		return now.Version != known, nil
-	})
-	if err != nil {
+	}
+	if err := s.Await(ctx, key, nil, tell); err != nil {
 		return driver.Record{}, err
 	}
 	return now, nil
@@ -148,11 +157,11 @@ func record(kvs []*mvccpb.KeyValue) driver.Record {
 	return driver.Record{Value: kvs[0].Value, Version: driver.Version(kvs[0].ModRevision)}
 }
 
-// SetRecord puts the record if its key has the known mod revision, which is
-// zero while there is no key. It has no lease and stays (D4).
+// SetRecord puts the record if its key has the known mod revision, which is zero while
+// there is no key. The key has no lease and stays (D4).
 //
-// The sentinel is compared because nothing else would stop a request that is
-// late once the session is closed (C1).
+// The transaction compares the sentinel because nothing else would stop a late request
+// once the session is closed (C1).
 func (s *session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
@@ -164,7 +173,7 @@ func (s *session) SetRecord(
 	}
 	key := s.keys.Record(queue)
 	resp, err := s.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(known)), s.Living()).
+		If(keys.Unchanged(key, int64(known)), s.Living()).
 		Then(clientv3.OpPut(key, string(value))).
 		Else(s.ReadSentinel()).
 		Commit()
@@ -183,8 +192,8 @@ func (s *session) SetRecord(
 	return 0, driver.ErrStale
 }
 
-// setOutOfSpace finds out what became of a write that was refused for want of
-// space: see madeWithoutSpace. Whoever else has written the same value
+// setOutOfSpace finds out what became of a write that was refused for want of space:
+// see lease.Session.MadeWithoutSpace. Another session that has written the same value
 // meanwhile has done what this call was to do.
 func (s *session) setOutOfSpace(
 	ctx context.Context, key string, value []byte, known driver.Version, refused error,

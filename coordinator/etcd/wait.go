@@ -33,56 +33,62 @@ func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 	return s.AwaitLeaving(ctx, s.keys.Queue(queue), entries...)
 }
 
-// WatchQueue reads the queue once its watch is there, by quorum, and keeps the
-// view up to date by the events: nothing is read again. A value that was
-// written, and a marker, change nothing in it.
-func (s *session) WatchQueue(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
+// WatchQueue reads the queue once its watch exists, by quorum, and keeps the view up
+// to date by the events: nothing is read again. Written values and handoff markers
+// change nothing in it.
+func (s *session) WatchQueue(
+	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
+) error {
 	if err := s.Alive(); err != nil {
 		return err
 	}
 	q := &queueView{keys: s.keys, queue: queue}
-	return s.Await(ctx, s.keys.Queue(queue), []clientv3.OpOption{clientv3.WithPrefix()}, func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		changed := resp.Created
 		if resp.Created {
-			r, err := s.readWithin(ctx, clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix(), clientv3.WithKeysOnly()))
+			r, err := s.readWithin(ctx, s.allKeys(queue))
 			if err != nil {
 				return false, err
 			}
-			q.heads, q.rev = s.keys.InOrder(queue, r.Kvs), r.Rev
+			q.entries, q.rev = s.keys.InOrder(queue, r.Kvs), r.Rev
 		}
 		for _, ev := range resp.Events {
 			if ev.Kv.ModRevision > q.rev { // else the read has shown it
-				changed = q.take(ev) || changed
+				changed = q.apply(ev) || changed
 			}
 		}
 		s.Learn(max(q.rev, watch.Newest(resp)))
-		return changed && !show(keys.Places(q.heads)), nil
-	})
+		return changed && !show(keys.Places(q.entries)), nil
+	}
+	return s.Await(ctx, s.keys.Queue(queue), []clientv3.OpOption{clientv3.WithPrefix()}, tell)
 }
 
 // queueView is a queue as of a revision.
 type queueView struct {
-	keys  keys.Layout
-	queue driver.Queue
-	heads []driver.Head // in order, without values
-	rev   int64         // of the read that it began with
+	keys    keys.Layout
+	queue   driver.Queue
+	entries []driver.Head // in order, without values
+	rev     int64         // of the read that it began with
 }
 
-// take takes one event in, and reports whether it has changed the view.
-func (q *queueView) take(ev *clientv3.Event) bool {
+// apply applies one event, and reports whether it has changed the view.
+func (q *queueView) apply(ev *clientv3.Event) bool {
 	key := string(ev.Kv.Key)
-	if keys.IsMark(key) || ev.Type == mvccpb.PUT && ev.Kv.CreateRevision != ev.Kv.ModRevision {
+	written := ev.Type == mvccpb.PUT && ev.Kv.CreateRevision != ev.Kv.ModRevision
+	if keys.IsMark(key) || written {
 		return false
 	}
 	if ev.Type == mvccpb.DELETE {
-		n, handle := len(q.heads), key+"@" // which the create revision follows
-		q.heads = slices.DeleteFunc(q.heads, func(h driver.Head) bool { return strings.HasPrefix(h.Key, handle) })
-		return len(q.heads) < n
+		n := len(q.entries)
+		q.entries = slices.DeleteFunc(q.entries, func(h driver.Head) bool {
+			return strings.HasPrefix(h.Key, key+"@") // which the create revision follows
+		})
+		return len(q.entries) < n
 	}
 	h := q.keys.Head(q.queue, ev.Kv)
 	h.Value = nil
-	i, _ := slices.BinarySearchFunc(q.heads, h, keys.Before)
-	q.heads = slices.Insert(q.heads, i, h)
+	i, _ := slices.BinarySearchFunc(q.entries, h, keys.Before)
+	q.entries = slices.Insert(q.entries, i, h)
 	return true
 }
 
