@@ -100,9 +100,11 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 		return nil, err
 	}
 	if o.shared {
-		return nil, answer.Invalid("layout %s needs leases that the driver keeps by itself: use FromClient", Concurrency)
+		return nil, answer.Invalid("layout %s needs leases that the driver keeps by itself: "+
+			"use FromClient", Concurrency)
 	}
-	return &borrower{service: newService(o.namespace, given{s.Client()}), owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
+	service := newService(o.namespace, given{s.Client()})
+	return &borrower{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
 }
 
 // newDriver returns a driver with the layout of the options.

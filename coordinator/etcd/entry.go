@@ -12,20 +12,18 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Convert puts the contender under a new key in the transaction that deletes
-// the old one (M1). The old key's watches tell of the deletion (M2), and a view
-// finds the new key in the range of those that were converted, at the place
-// that its name says.
+// Convert makes a new key for the contender in the transaction that deletes the old one
+// (M1). The old key's watches show the deletion (M2), and a view finds the new key in
+// the range of converted entries, at the place that its name says.
 //
-// The old entry is compared, so a request that is late finds it gone once the
-// contender has left, was forgotten or was converted by a later call (M4). The
-// same holds for a call that is repeated after the first was applied: then the
-// new entry stands, with this rank and mode, and is the outcome (M3).
+// The transaction compares the old entry, so a late request finds it gone once the
+// contender has left, was forgotten or was converted by a later call (M4). The same
+// holds for a call that is repeated after the first was applied: then the new entry is
+// there, with this rank and mode, and is the outcome (M3).
 //
-// The sentinel is compared, too. A session on an external lease deletes its
-// entries in several transactions when there are many; the first deletes the
-// sentinel, and between that and the last no entry may move to where the
-// deletions have been.
+// It compares the sentinel, too. A session on an external lease deletes its entries in
+// several transactions when there are many; the first deletes the sentinel, and between
+// that and the last no entry may move to where the deletions have been.
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
@@ -48,15 +46,18 @@ func (s *session) Convert(
 	}
 	to := keys.Name{Lease: old.Lease, ID: old.ID, Mode: mode, Rank: rank}
 	key := s.keys.Queue(queue) + to.String()
+	made := clientv3.OpGet(key, clientv3.WithKeysOnly())
 	resp, err := s.Txn(ctx).
 		If(old.Stands(), s.Living()).
-		Then(clientv3.OpDelete(old.Key), clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).
-		Else(s.ReadSentinel(), clientv3.OpGet(key, clientv3.WithKeysOnly())).
+		Then(
+			clientv3.OpDelete(old.Key),
+			clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).
+		Else(s.ReadSentinel(), made).
 		Commit()
-	if answer.Is(err, rpctypes.ErrNoSpace) { // see madeWithoutSpace
-		e, look := s.MadeWithoutSpace(ctx, clientv3.OpGet(key, clientv3.WithKeysOnly()))
-		if look != nil {
-			return driver.Place{}, look
+	if answer.Is(err, rpctypes.ErrNoSpace) {
+		e, failed := s.MadeWithoutSpace(ctx, made)
+		if failed != nil {
+			return driver.Place{}, failed
 		}
 		if e != (keys.Entry{}) {
 			s.writes.drop(old.contender)
@@ -79,16 +80,17 @@ func (s *session) Convert(
 	return driver.Place{}, driver.ErrGone
 }
 
-// Write puts the value into the entry's key, which keeps its create revision
-// and thus its place; watches for a leaving do not show puts.
+// Write puts the value into the entry's key, which keeps its create revision and thus
+// its place; watches for a leaving do not show puts.
 //
-// It compares the mod revision that the entry had when this session last heard
-// of it. A request that is late thus finds another one once a later Write has
-// succeeded (P1), and none once the contender has left (P2). When an earlier
-// request was applied without our hearing of it, this one is refused and sent
-// again with what the refusal told: each refusal is the doing of one earlier
-// call, so that ends.
-func (s *session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+// The transaction compares the mod revision that this session knows of the entry. A
+// late request thus finds another one once a later Write has succeeded (P1), and none
+// once the contender has left (P2). If an earlier request was applied and its reply was
+// lost, this one is refused and sent again with the mod revision that the refusal has
+// read: each refusal is caused by one earlier call, so that ends.
+func (s *session) Write(
+	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
+) error {
 	if err := s.Alive(); err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	// then on it is not ours to renew, so the session is over although etcd does not
 	// say so yet.
 	unhook := context.AfterFunc(d.owner.Ctx(), s.End)
-	return &externalSession{session: d.session(s), unhook: unhook, prefixes: make(map[string]bool)}, nil
+	own := d.session(s)
+	return &externalSession{session: own, unhook: unhook, prefixes: make(map[string]bool)}, nil
 }
 
 // externalSession is a session on an external lease, which outlives it. So it

@@ -23,7 +23,11 @@ type memory struct {
 const mostContended = 1024 // queues; to forget one costs a request
 
 func newMemory() memory {
-	return memory{plain: make(map[string]int64), marks: make(map[string][]string), contended: make(map[driver.Queue]bool)}
+	return memory{
+		plain:     make(map[string]int64),
+		marks:     make(map[string][]string),
+		contended: make(map[driver.Queue]bool),
+	}
 }
 
 func (m *memory) isContended(queue driver.Queue) bool {

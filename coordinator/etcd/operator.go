@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -10,7 +11,9 @@ import (
 
 // Check reads one key: see lease.Session.Check. The token is the key's create
 // revision or the rank in its name.
-func (s *session) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (s *session) Check(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	if err := s.Alive(); err != nil {
 		return err
 	}
@@ -21,7 +24,7 @@ func (s *session) Check(ctx context.Context, queue driver.Queue, key string, tok
 	return s.Session.Check(ctx, e)
 }
 
-// pageOfLines is how many keys a request for queues reads. The member walks its
+// pageOfQueues is how many keys a request for queues reads. The member walks its
 // index of the rest of the namespace for each request, so many queues want large
 // pages; and a queue that is longer than a page is left with the first one.
 const pageOfQueues = 512
@@ -35,7 +38,9 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 		if err := s.Alive(); err != nil {
 			return nil, err
 		}
-		r, err := s.Get(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageOfQueues), clientv3.WithKeysOnly()))
+		page := clientv3.OpGet(from, clientv3.WithRange(end),
+			clientv3.WithLimit(pageOfQueues), clientv3.WithKeysOnly())
+		r, err := s.Get(ctx, page)
 		if err != nil {
 			return nil, s.Failed(ctx, err)
 		}
@@ -45,19 +50,20 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 				from = string(kv.Key) + "\x00"
 				continue
 			}
-			if from = s.keys.QueueEnd(queue); len(queues) == 0 || queues[len(queues)-1] != queue { // its keys are neighbours
-				queues = append(queues, queue)
-			}
+			from = s.keys.QueueEnd(queue)
+			queues = append(queues, queue)
 		}
 		if r.Count <= int64(len(r.Kvs)) {
-			return queues, nil
+			return slices.Compact(queues), nil // the keys of a queue are neighbours
 		}
 	}
 }
 
 // Remove deletes one key, if it is still in the life that the handle names. It makes
 // no handoff marker, and deletes a tail key that names the entry, as Leave does.
-func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (s *session) Remove(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	if err := s.Alive(); err != nil {
 		return err
 	}

@@ -62,7 +62,9 @@ type attempt struct {
 //
 // A sorted range in the transaction would tell who is ahead, too, but every member
 // fetches and sorts the whole queue for it while it applies the transaction.
-func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+func (s *session) Join(
+	ctx context.Context, queue driver.Queue, c driver.Contender,
+) (driver.Joined, error) {
 	if !keys.IsID(c.ID) || !keys.IsMode(c.Mode) {
 		return driver.Joined{}, answer.Invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
@@ -97,10 +99,10 @@ func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contend
 // With fence it raises the epoch, too, refused or not: for the first attempt of a join
 // that the caller has sent before. Otherwise that earlier request, delayed on its way,
 // could still be applied after this one was answered: behind ErrTaken, or after the
-// entry that this one made was left. Nobody would wait for that entry or remove it,
-// and it would block the queue for as long as the session lives. Later attempts of the
-// same call have nothing left to fence off, and must not: after an outage all joins of
-// a session are sent again at once, and if each refusal raised the epoch they would
+// entry that this one made was left. No contender would wait for that entry or remove
+// it, and it would block the queue for as long as the session lives. Later attempts of
+// the same call have nothing left to fence off, and must not: after an outage all joins
+// of a session are sent again at once, and if each refusal raised the epoch they would
 // refuse each other without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.Lease))
@@ -150,19 +152,22 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 
 // empty is true for a queue without a tail key and without entries.
 func (s *session) empty(queue driver.Queue) []clientv3.Cmp {
-	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.keys.Tail(queue)), "=", 0), keys.Absent(s.keys.Queue(queue))}
+	noTail := clientv3.Compare(clientv3.CreateRevision(s.keys.Tail(queue)), "=", 0)
+	return []clientv3.Cmp{noTail, keys.Absent(s.keys.Queue(queue))}
 }
 
 // reasons read why an attempt is refused: the sentinel, the record, and where they may
-// be the reason some keys of the queue and the contender's own. A refused uncontended form
-// is followed by the contended one, which finds out.
+// be the reason some keys of the queue and the contender's own. A refused uncontended
+// form is followed by the contended one, which finds out.
 func (s *session) reasons(a *attempt) []clientv3.Op {
 	if !a.contended && !a.Alone {
 		return nil
 	}
-	reads := []clientv3.Op{s.ReadSentinel(), clientv3.OpGet(s.keys.Record(a.queue), clientv3.WithKeysOnly())}
+	record := clientv3.OpGet(s.keys.Record(a.queue), clientv3.WithKeysOnly())
+	reads := []clientv3.Op{s.ReadSentinel(), record}
 	if a.Alone || a.Again {
-		some := clientv3.OpGet(s.keys.Queue(a.queue), clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(mostMarks))
+		some := s.allKeys(a.queue)
+		clientv3.WithLimit(mostMarks)(&some)
 		reads = append(append(reads, some), s.entriesOf(a.prefix)...)
 	}
 	return reads
@@ -176,8 +181,8 @@ func (s *session) entriesOf(prefix string) []clientv3.Op {
 	}
 }
 
-// joined reads the answer to an attempt that has made the entry. Only the contended form
-// has to say whether it is the first.
+// joined reads the answer to an attempt that has made the entry. Only the contended
+// form has to say whether it is the first.
 func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 	e := keys.Entry{Key: a.entry, Rev: resp.Header.Revision}
 	j := driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(e.Rev), First: true}
@@ -192,11 +197,13 @@ func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 }
 
 // joinFailed handles an attempt without an answer, or one that the service refuses.
-func (s *session) joinFailed(ctx context.Context, a *attempt, c *lease.Call, err error) (driver.Joined, error) {
+func (s *session) joinFailed(
+	ctx context.Context, a *attempt, c *lease.Call, err error,
+) (driver.Joined, error) {
 	if answer.Is(err, rpctypes.ErrNoSpace) {
-		switch e, look := s.MadeWithoutSpace(ctx, s.entriesOf(a.prefix)...); {
-		case look != nil:
-			return driver.Joined{}, look
+		switch e, failed := s.MadeWithoutSpace(ctx, s.entriesOf(a.prefix)...); {
+		case failed != nil:
+			return driver.Joined{}, failed
 		case e != keys.Entry{}: // others may have joined before it and since: First stays false
 			return s.existing(a, e), nil
 		}
@@ -209,16 +216,19 @@ func (s *session) joinFailed(ctx context.Context, a *attempt, c *lease.Call, err
 
 // existing is the outcome of a Join that finds its entry.
 func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
-	return driver.Joined{Place: s.keys.Place(a.queue, e), Token: driver.Token(s.keys.Rank(a.queue, e))}
+	token := driver.Token(s.keys.Rank(a.queue, e))
+	return driver.Joined{Place: s.keys.Place(a.queue, e), Token: token}
 }
 
-// refused finds out from what reasons has read why nothing was written. again says that
-// another attempt may succeed: in another form; with the epoch that a Forget of another
-// contender has raised; or without the markers that were left over.
+// refused finds out from what reasons has read why nothing was written. again says
+// that another attempt may succeed: in another form; with the epoch that a Forget of
+// another contender has raised; or without the markers that were left over.
 //
-// An entry that exists already is the outcome, whatever has become of the queue since it
-// was made.
-func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp) (joined driver.Joined, again bool, err error) {
+// An entry that exists already is the outcome, whatever has become of the queue since
+// it was made.
+func (s *session) refused(
+	ctx context.Context, a *attempt, ops []*pb.ResponseOp,
+) (joined driver.Joined, again bool, err error) {
 	if !a.contended && !a.Alone {
 		a.contended = true
 		return joined, true, nil
@@ -240,7 +250,7 @@ func (s *session) refused(ctx context.Context, a *attempt, ops []*pb.ResponseOp)
 		joined = s.existing(a, e)
 		joined.First = inQueue == 1
 		return joined, false, nil
-	case len(marks) > 0: // somebody else may delete them at the same moment: the next attempt finds out
+	case len(marks) > 0: // another session may delete them now: the next attempt finds out
 		_, err = s.sweep(ctx, marks)
 		return joined, err == nil, err
 	case a.Record != 0 && keys.ModRevision(read(1)) != int64(a.Record):
@@ -282,7 +292,8 @@ func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 	return mine{e, n, strings.TrimSuffix(e.Key, n.Mode)}, nil
 }
 
-// removed drops what the session remembers of a contender that has no entry and cannot get one.
+// removed drops what the session remembers of a contender that has no entry and cannot
+// get one.
 func (s *session) removed(contender string) {
 	s.writes.drop(contender)
 	s.memory.drop(contender)
@@ -293,7 +304,9 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	return s.leave(ctx, queue, own, false)
 }
 
-func (s *session) leave(ctx context.Context, queue driver.Queue, own driver.Place, handoff bool) error {
+func (s *session) leave(
+	ctx context.Context, queue driver.Queue, own driver.Place, handoff bool,
+) error {
 	if err := s.Alive(); err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (
 		if l != nil {
 			return l, nil
 		}
-		granted, err := s.Grant(ctx)
+		granted, err := s.Conn.Grant(ctx, s.TTL())
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (s *session) leaseFor(ctx context.Context, queue driver.Queue, id string) (
 				break
 			}
 			if err := s.KeepAlive(ctx, granted); err != nil {
-				_ = s.Revoke(ctx, granted) // else its TTL ends it
+				_ = s.Conn.Revoke(ctx, granted) // else its TTL ends it
 				return nil, err
 			}
 		}
@@ -175,7 +175,7 @@ func (s *session) Renew(ctx context.Context) error {
 	own := s.Session.Renew(ctx)
 	err := forAll(renew, func(id clientv3.LeaseID) error { return s.KeepAlive(ctx, id) })
 	// A lease that is not revoked ends with its TTL.
-	_ = forAll(revoke, func(id clientv3.LeaseID) error { return s.Revoke(ctx, id) })
+	_ = forAll(revoke, func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })
 	if own == nil || errors.Is(err, driver.ErrSessionLost) {
 		return err
 	}

@@ -297,7 +297,7 @@ func (s *session) SetRecord(
 // that is under way is applied any more.
 func (s *session) Close(ctx context.Context) error {
 	err := s.Session.Close(ctx)
-	rest := forAll(s.leases.rest(), func(id clientv3.LeaseID) error { return s.Revoke(ctx, id) })
+	rest := forAll(s.leases.rest(), func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })
 	if err == nil {
 		err = rest
 	}

@@ -159,8 +159,8 @@ func (c Conn) Grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID, e
 		// The server applied its floor. A session with that TTL would outlive its
 		// holders by more than the caller agreed to.
 		_ = c.Revoke(ctx, lease.ID)
-		return 0, answer.Invalid("asked for a TTL of %v, etcd grants %v (its floor is 1.5 election timeouts)",
-			ttl, time.Duration(lease.TTL)*time.Second)
+		return 0, answer.Invalid("asked for a TTL of %v, etcd grants %v "+
+			"(its floor is 1.5 election timeouts)", ttl, time.Duration(lease.TTL)*time.Second)
 	}
 	return lease.ID, nil
 }
@@ -172,16 +172,6 @@ func (c Conn) Revoke(ctx context.Context, lease clientv3.LeaseID) error {
 		return nil
 	}
 	return answer.Wrap(ctx, err)
-}
-
-// Grant grants another lease with the session's TTL.
-func (s *Session) Grant(ctx context.Context) (clientv3.LeaseID, error) {
-	return s.Conn.Grant(ctx, s.ttl)
-}
-
-// Revoke ends a lease of the session.
-func (s *Session) Revoke(ctx context.Context, lease clientv3.LeaseID) error {
-	return s.Conn.Revoke(ctx, lease)
 }
 
 // watchSentinel waits for the end of the session, whatever happens to its watches
