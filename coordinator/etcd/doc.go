@@ -34,33 +34,32 @@
 //
 // # What it costs
 //
-//	Open       grant, one transaction, one watch
-//	Join       one transaction when the queue is as this session found it lately: empty, or busy. One more when it is not, and
-//	           for one that is to be alone in a queue with a tail or marks left over; one or two more when a Forget of the same
-//	           session crossed it; one more for a refusal, unless it is to be alone
-//	Ahead      one serializable read, keys only
-//	Follow     one watch, on a stream that the client's watches share, and one read of the two keys after its creation
-//	Watch      one watch on the same stream, and one look at the key after
-//	           its creation unless nothing was written since the last Ahead; several places
-//	           take one watch on the queue and one read of it
-//	WatchQueue one watch and one read, however often the queue changes
-//	Convert    one transaction
-//	Write      one transaction; one more if the reply to an earlier one was lost
-//	Pass,      one delete for who joined an empty queue, else one transaction, which makes or
-//	Leave      removes marks and the tail as well; one more for a Pass that etcd has no space for
-//	Forget     one transaction
-//	Check      one read of one key
-//	Remove     one transaction
-//	Queues      one read of 512 keys, keys only, and one more for each 512 further keys but those of a queue that it has found already
-//	List       one read; with a limit one more if marks use it up
-//	Head       one read, for which the member sorts the whole queue; then, to wait, one watch and
-//	           one look unless nothing was written in between, and one read when another entry is the first
-//	Record     one read; to wait, one watch before it
-//	SetRecord  one transaction
-//	Close      one revoke
+//	Open        grant, one transaction, one watch and one read
+//	Join        one transaction if the queue is as this session found it lately, empty or
+//	            contended, or if the contender asks to be alone; else two. One more to remove
+//	            markers that are left over, one or two more if a Forget of the session crossed it
+//	Ahead       one serializable read, keys only
+//	Follow      one watch, on a stream that the client's watches share, and one read of two keys
+//	Watch       one watch and one read: of the key, or of the queue for several places
+//	WatchQueue  one watch and one read, however often the queue changes
+//	Convert     one transaction
+//	Write       one transaction; one more if the reply to an earlier one was lost
+//	Leave       one delete for a contender that joined an empty queue, else one transaction,
+//	Pass        which makes or removes markers and the tail key as well; one more for a Pass that
+//	            etcd has no space for
+//	Forget      one transaction
+//	Check       one read of one key
+//	Remove      one transaction
+//	Queues      one read for each 512 keys, keys only; a queue with more keys costs one page
+//	List        one read; with a limit one more if markers use it up
+//	Head        one read, for which the member sorts the whole queue; then, to wait, one watch, a
+//	            read unless nothing was written in between, and one when another entry is first
+//	Record      one read; to wait, one watch before it
+//	SetRecord   one transaction
+//	Close       one revoke
 //
-// What Ahead, Head, List, a wait for several places and a Join that finds no
-// tail cost grows with the queue.
+// What Ahead, Head, List, a wait for several places and a Join that finds no tail key
+// cost grows with the queue.
 //
 // # One session
 //
@@ -84,7 +83,7 @@
 // A session that is Baton's own uses the names of contenders again, since
 // etcd's index keeps each name until it is compacted: only together with the
 // create revision does a key stand for one contender. An external lease makes no
-// marks, which could outlive the session.
+// handoff markers, which could outlive the session.
 //
 // # Records and converted entries
 //
@@ -95,28 +94,26 @@
 //
 // # Queues shared with other clients
 //
-// With [Layout], or layout=concurrency in the URL, queues are those of etcd's
-// package concurrency, and its mutexes and elections, etcdctl lock and etcdctl
-// elect, and the server's lock and election services stand in them too. Names
-// are theirs. A contender's key is named after its lease, so each further one
-// of a session in the same queue gets a lease of its own, which Renew renews as
-// well. There are no tails and marks, conversions and records. Join is one
-// transaction, Ahead one read with values, Follow a watch and a look for the
-// key ahead and, after driver.Settle, for its own; Leave and Forget are one
-// transaction; Renew and Close are one request for each lease. A key ahead that
-// does not end in its lease makes Ahead fail with driver.ErrRefused and its
-// name. See docs/interop.md.
+// With [Layout], or layout=concurrency in the URL, queues are those of etcd's package
+// concurrency, and its mutexes and elections, etcdctl lock and etcdctl elect, and the
+// server's lock and election services are queued in them too. Names are theirs. A
+// contender's key is named after its lease, so each further contender of a session in
+// the same queue gets a lease of its own, which Renew renews as well. There are no
+// tail keys, handoff markers, conversions and records. Join is one transaction, Ahead
+// one read with values, Watch as above; Write is two transactions once the entry was
+// written; Leave and Forget are one transaction; Renew and Close are one request for
+// each lease. A key ahead that does not end in its lease makes Ahead fail with
+// driver.ErrRefused and its name. See docs/interop.md.
 //
 // # Queues under the native layout are Baton's alone
 //
-// No other program may stand in a queue under Baton's layout: not
-// concurrency.Mutex or Election, not etcdctl lock. A contender that is told of
-// the one directly ahead does not read the queue, and is admitted past a key of
-// another program that stands between the two; the other program knows nothing
-// of converted entries and takes marks for contenders. Keys that others put
-// below a queue are shown in listings, and waited for by those who happen to
-// read the queue, but nobody may rely on that; those whose names end in "~" are
-// taken for marks, and may be deleted.
+// No other program may stand in a queue under Baton's layout: not concurrency.Mutex or
+// Election, not etcdctl lock. A contender that knows the entry directly ahead does not
+// read the queue, and is admitted past a key of another program between the two; the
+// other program knows nothing of converted entries and takes markers for contenders.
+// Listings show keys that others put below a queue, and contenders that read the queue
+// wait for them, but do not rely on that. Keys whose names end in "~" are taken for
+// markers, and may be deleted.
 //
 // # Package concurrency
 //
