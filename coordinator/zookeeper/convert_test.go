@@ -124,7 +124,7 @@ func TestConvertRefusesWhatItCannotDo(t *testing.T) {
 		"the same mode":      convertErr(s, converted, "r", nil),
 		"a bad mode":         convertErr(s, converted, "R", nil),
 		"a long mode":        convertErr(s, converted, "abcdefgh123456789", nil),
-		"a long value":       convertErr(s, converted, "w", make([]byte, maxValue+1)),
+		"a long value":       convertErr(s, converted, "w", make([]byte, 64<<10+1)),
 		"no token":           convertErr(s, driver.Joined{Place: own.Place}, "r", nil),
 		"another token":      convertErr(s, driver.Joined{Place: converted.Place, Token: own.Token + 1}, "w", nil),
 		"a key with a slash": convertErr(s, driver.Joined{Place: driver.Place{Key: "a/b"}, Token: 1}, "w", nil),
@@ -235,7 +235,7 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	if _, err := s.Convert(ctx, "m/a", own, "r", nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Convert = %v", err)
 	}
-	if len(s.joins.flights(own.Place.ID)) != 1 {
+	if len(s.Flights(own.Place.ID)) != 1 {
 		t.Error("the conversion is not in flight")
 	}
 	forgotten := make(chan error, 1)

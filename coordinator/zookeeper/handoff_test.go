@@ -295,7 +295,7 @@ func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
 }
 
 func testToken(s *session, n node) driver.Token {
-	stat, err := s.stat(context.Background(), "/app/m/a/"+n.Key)
+	stat, err := s.Stat(context.Background(), "/app/m/a/"+n.Key)
 	if err != nil {
 		panic(err)
 	}
