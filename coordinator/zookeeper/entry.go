@@ -46,7 +46,7 @@ func (s *session) Convert(ctx context.Context, queue driver.Queue, own driver.Jo
 		return driver.Place{}, err
 	}
 	s.Gone(s.Below(queue, old.Key))
-	s.ownEntries.converted(queue, old, to)
+	s.ownEntries.keep(queue, to.ID, ownEntry{spent: s.ownEntries.of(queue, to.ID).spent})
 	return to.Place, nil
 }
 
@@ -56,7 +56,7 @@ func (s *session) replace(ctx context.Context, queue driver.Queue, old, to node,
 	f, _ := s.Begin(old.ID)
 	defer f.End()
 	ops := []any{nodes.Deleting(s.Below(queue, old.Key)), s.Creating(s.Below(queue, to.Key), value, zk.FlagEphemeral)}
-	if successor := s.ownEntries.of(queue, old).successor; successor != "" { // to those who follow, the old place has left
+	if successor := s.ownEntries.of(queue, old.ID).successor; successor != "" { // to those who follow, the old place has left
 		ops = append(ops, nodes.Deleting(s.Below(queue, successor)))
 	}
 	o, err := s.Multi(ctx, f, ops)

@@ -128,21 +128,20 @@ func (c queueView) orphans() []string {
 	return names
 }
 
-// entry names a contender of this session in a queue.
-type entry struct {
+// contender names a contender of this session in a queue.
+type contender struct {
 	queue driver.Queue
 	id    string
 }
 
-// ownEntries are what a session knows of its own contenders besides their
-// places, for as long as they are in a queue.
+// ownEntries are what a session knows of its own entries besides their places,
+// for as long as they are in a queue.
 type ownEntries struct {
 	mu sync.Mutex
-	m  map[entry]ownEntry
+	m  map[contender]ownEntry
 }
 
 type ownEntry struct {
-	key       string   // the entry's, as far as this session knows
 	successor string   // the name of its successor node, empty if there is none
 	follows   string   // the key of an entry ahead that has a successor node
 	spent     []string // names of successor nodes ahead that are of no more use when this one leaves
@@ -151,54 +150,29 @@ type ownEntry struct {
 // maxSpent bounds the successor nodes that one contender clears away.
 const maxSpent = 16
 
-// of returns what is known of an entry; nothing if it has another key by now.
-func (o *ownEntries) of(queue driver.Queue, n node) ownEntry {
+func (o *ownEntries) of(queue driver.Queue, id string) ownEntry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if e := o.m[entry{queue, n.ID}]; e.key == n.Key {
-		return e
-	}
-	return ownEntry{key: n.Key}
+	return o.m[contender{queue, id}]
 }
 
 func (o *ownEntries) keep(queue driver.Queue, id string, e ownEntry) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.m[entry{queue, id}] = e
+	o.m[contender{queue, id}] = e
 }
 
-// converted notes that an entry has another key, and no successor node.
-func (o *ownEntries) converted(queue driver.Queue, old, to node) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	at := entry{queue, old.ID}
-	if e := o.m[at]; e.key == old.Key {
-		e.key, e.successor = to.Key, ""
-		o.m[at] = e
-	}
-}
-
-// drop forgets an entry that is not in the queue any more.
-func (o *ownEntries) drop(queue driver.Queue, n node) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if at := (entry{queue, n.ID}); o.m[at].key == n.Key {
-		delete(o.m, at)
-	}
-}
-
-// forget forgets a contender.
 func (o *ownEntries) forget(queue driver.Queue, id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.m, entry{queue, id})
+	delete(o.m, contender{queue, id})
 }
 
 // note keeps what a listing shows to the i-th in the queue: whether the entry
 // ahead has a successor node; to the first which successor nodes are left over.
 func (o *ownEntries) note(queue driver.Queue, c queueView, i int) {
 	n := c.nodes[i]
-	e := o.of(queue, n)
+	e := o.of(queue, n.ID)
 	if len(c.successors) == 0 && e.successor == "" || n.ID == "" || n.late() {
 		return
 	}
@@ -262,7 +236,7 @@ func (c *contention) alone(queue driver.Queue) {
 // arrive notes what a join has met, and looks for the predecessor by its
 // successor node.
 func (s *session) arrive(ctx context.Context, queue driver.Queue, c driver.Contender, a arrival) driver.Joined {
-	e := ownEntry{key: a.node.Key, successor: a.successor}
+	e := ownEntry{successor: a.successor}
 	alone := a.others == 0
 	if a.successor != "" && !alone && !c.Alone {
 		switch h, ok := s.predecessor(ctx, queue, a.node); {
@@ -316,7 +290,7 @@ func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead dri
 	}
 	mine, _ := parseNode(own.Key)
 	n, _ := parseNode(ahead.Key)
-	e := s.ownEntries.of(queue, mine)
+	e := s.ownEntries.of(queue, mine.ID)
 	if e.follows != ahead.Key || n.successor() == "" {
 		return false, s.Watch(ctx, queue, ahead)
 	}

@@ -16,17 +16,6 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// Check is one read, after a sync.
-func (s *session) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
-	if err := s.CheckQueue(queue); err != nil {
-		return err
-	}
-	if _, ok := parseNode(key); !ok {
-		return driver.ErrGone
-	}
-	return s.Session.Check(ctx, queue, key, token)
-}
-
 const (
 	clockGap = time.Second // that nobody minds in listings
 
@@ -179,7 +168,7 @@ func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, to
 		return err
 	}
 	n, _ := parseNode(key)
-	e := ownEntry{key: key}
+	var e ownEntry
 	if n.ID != "" { // entries of other clients have none
 		e.successor = n.successor()
 	}

@@ -211,33 +211,41 @@ func (s *session) release(ctx context.Context, queue driver.Queue, own driver.Pl
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	e := s.ownEntries.of(queue, n)
+	e := s.ownEntries.of(queue, n.ID)
 	// Where numbers run out, an entry may have a successor node that no follower
 	// can find. That one is only deleted.
 	pass = pass && e.successor != "" && e.successor == n.successor() && s.contention.contended(queue)
 	if pass {
 		s.clearLater(queue, leftover{e.successor, 1})
 	}
-	err := s.remove(ctx, queue, n, e, pass)
-	if e.successor != "" && errors.Is(err, driver.ErrGone) {
-		// An operator has deleted the entry, or an earlier attempt of this call
-		// had no answer.
-		if err := s.Session.Remove(ctx, s.Below(queue, e.successor)); err != nil && !errors.Is(err, zk.ErrNoNode) {
-			s.clearLater(queue, leftover{e.successor, -1})
-		}
-	}
-	return err
+	return s.remove(ctx, queue, n, e, pass)
 }
 
 // remove deletes a node and what is to go with it, and forgets it when it is
 // gone.
 func (s *session) remove(ctx context.Context, queue driver.Queue, n node, e ownEntry, pass bool) error {
 	err := s.delete(ctx, s.Path(queue)+"/", n, e, pass)
-	if err == nil || errors.Is(err, driver.ErrGone) {
-		s.Gone(s.Below(queue, n.Key))
-		s.ownEntries.drop(queue, n)
+	switch {
+	case errors.Is(err, driver.ErrGone):
+		// An operator has deleted the entry, or an earlier attempt of this call
+		// had no answer.
+		s.removeSuccessor(ctx, queue, e)
+	case err != nil:
+		return err
 	}
+	s.Gone(s.Below(queue, n.Key))
+	s.ownEntries.forget(queue, n.ID)
 	return err
+}
+
+// removeSuccessor deletes the successor node of an entry that was deleted alone.
+func (s *session) removeSuccessor(ctx context.Context, queue driver.Queue, e ownEntry) {
+	if e.successor == "" {
+		return
+	}
+	if err := s.Session.Remove(ctx, s.Below(queue, e.successor)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		s.clearLater(queue, leftover{e.successor, -1})
+	}
 }
 
 // delete sends the request that deletes a node, and what is to go with it. When
@@ -293,7 +301,7 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		flights = nil
 		missed := false
 		for _, n := range mine {
-			e := s.ownEntries.of(queue, n)
+			e := s.ownEntries.of(queue, n.ID)
 			if e.successor = ""; all.hasSuccessor(n) {
 				e.successor = n.successor()
 			}
@@ -307,26 +315,8 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		if missed {
 			continue
 		}
-		if err := s.removeOrphans(ctx, queue, all, id); err != nil {
-			return err
-		}
+		s.removeSuccessor(ctx, queue, s.ownEntries.of(queue, id)) // if the entry was not there
 		s.ownEntries.forget(queue, id)
 		return nil
 	}
-}
-
-// removeOrphans deletes those of the successor nodes whose entries are gone
-// that are a contender's of this session: an operator has deleted its entry.
-func (s *session) removeOrphans(ctx context.Context, queue driver.Queue, c queueView, id string) error {
-	for _, name := range c.orphans() {
-		successor := s.Below(queue, name)
-		seen, err := s.Get(ctx, successor)
-		if h, ok := read(name, seen.Value); err == nil && ok && h.node.ID == id && h.node.Session == s.Hex {
-			err = s.Session.Remove(ctx, successor)
-		}
-		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, driver.ErrRefused) {
-			return err
-		}
-	}
-	return nil
 }

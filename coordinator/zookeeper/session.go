@@ -41,7 +41,7 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 func newSession(conn *zkconn.Conn, tree *nodes.Tree) *session {
 	s := &session{
 		Session:    nodes.NewSession(conn, tree),
-		ownEntries: &ownEntries{m: make(map[entry]ownEntry)},
+		ownEntries: &ownEntries{m: make(map[contender]ownEntry)},
 		contention: &contention{m: make(map[driver.Queue]int)},
 		left:       &leftovers{m: make(map[driver.Queue]*time.Timer)},
 	}
@@ -73,8 +73,12 @@ func (s *session) Places(ctx context.Context, queue driver.Queue, names []string
 	return c.places(), c.ambiguous(queue)
 }
 
-// Entry is the place and the token of an entry.
+// Entry is the place and the token of an entry. The token is 0 if the key is not
+// that of an entry.
 func (s *session) Entry(_ driver.Queue, key string, czxid int64) (driver.Place, driver.Token) {
-	n, _ := parseNode(key)
+	n, ok := parseNode(key)
+	if !ok {
+		return driver.Place{}, 0
+	}
 	return n.Place, n.tokenOr(czxid)
 }

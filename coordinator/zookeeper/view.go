@@ -121,7 +121,7 @@ func (s *session) find(
 		}
 		n := mine[0]
 		if all.hasSuccessor(n) {
-			s.ownEntries.keep(queue, id, ownEntry{key: n.Key, successor: n.successor()})
+			s.ownEntries.keep(queue, id, ownEntry{successor: n.successor()})
 		}
 		stat, err := s.Stat(ctx, s.Below(queue, n.Key))
 		switch {

@@ -51,7 +51,7 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 		}
 	}
 	if len(places) > 1 {
-		return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) { return s.whileAll(ctx, queue, places) })
+		return s.WatchQueue(ctx, queue, func(there []driver.Place) bool { return haveAll(there, places) })
 	}
 	return s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
 		if told.Type == zk.EventNodeDeleted {
@@ -65,27 +65,13 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 	})
 }
 
-// whileAll returns a watch on the queue while all of some places are in it, and
-// nil when one is not.
-func (s *Session) whileAll(ctx context.Context, queue driver.Queue, places []driver.Place) (*zkconn.Watch, error) {
-	path := s.Layout.Path(queue)
-	w, err := zkconn.Fresh(ctx, s.Conn, path, func() (*zkconn.Watch, error) {
-		return s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: path})
-	})
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil, nil // all are gone, and the queue after them
-	case err != nil:
-		return nil, err
+// haveAll tells whether all of some places are among others, by their keys.
+func haveAll(there, places []driver.Place) bool {
+	keys := make(map[string]bool, len(there))
+	for _, p := range there {
+		keys[p.Key] = true
 	}
-	there := make(map[string]bool, len(w.Seen.Names))
-	for _, name := range w.Seen.Names {
-		there[name] = true
-	}
-	if slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] }) {
-		return nil, nil
-	}
-	return w, nil
+	return !slices.ContainsFunc(places, func(p driver.Place) bool { return !keys[p.Key] })
 }
 
 // WatchQueue lists the queue by the request that sets a watch on it, again after

@@ -39,9 +39,7 @@ type Conn struct {
 	watches  *watches
 	synced   atomic.Int64 // the generation of the connection on which Fresh has synced
 
-	slots    chan struct{} // a place for each running request
-	renewals chan struct{} // likewise, for renewals
-	running  sync.WaitGroup
+	running sync.WaitGroup
 
 	mu    sync.Mutex
 	cause error         // why the session is over; nil before
@@ -50,22 +48,11 @@ type Conn struct {
 	done  chan struct{} // closed when the service has said so
 }
 
-const (
-	// maxRunning bounds the requests of a session that wait for an answer. Each
-	// of them has a goroutine, and while a server is silent none of them ends.
-	maxRunning = 512
-
-	// maxRenewing bounds the renewals among them. They have places of their
-	// own: the session depends on them, and many joins must not keep them
-	// out.
-	maxRenewing = 2
-
-	// sendBuffer holds the largest request: 128 KiB, at which the client library
-	// cuts the list of watches that it sets after a reconnect, or a value of 64
-	// KiB with its path and access list. The library's own size is 1.5 MiB for
-	// each session.
-	sendBuffer = 256 << 10
-)
+// sendBuffer holds the largest request: 128 KiB, at which the client library
+// cuts the list of watches that it sets after a reconnect, or a value of 64
+// KiB with its path and access list. The library's own size is 1.5 MiB for
+// each session.
+const sendBuffer = 256 << 10
 
 // Open starts a session with exactly this TTL.
 func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
@@ -88,8 +75,6 @@ func (c *Config) open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 		retired:  make(chan struct{}),
 		presence: newPresence(),
 		watches:  newWatches(),
-		slots:    make(chan struct{}, maxRunning),
-		renewals: make(chan struct{}, maxRenewing),
 		over:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}

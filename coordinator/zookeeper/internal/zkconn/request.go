@@ -16,15 +16,9 @@ type Reply[T any] struct {
 	come  chan struct{} // closed when value and err are set
 }
 
-var errBusy = errors.New("zookeeper: too many requests are waiting for an answer")
-
 // Do sends a request and waits for its reply.
 func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (T, error) {
-	return await(ctx, c, c.slots, request)
-}
-
-func await[T any](ctx context.Context, c *Conn, slots chan struct{}, request func(*zk.Conn) (T, error)) (T, error) {
-	r, err := start(ctx, c, slots, request)
+	r, err := Start(ctx, c, request)
 	if err != nil {
 		var zero T
 		return zero, err
@@ -37,15 +31,11 @@ func await[T any](ctx context.Context, c *Conn, slots chan struct{}, request fun
 // until the reply comes or the connection is lost. A reply that nobody waits
 // for any more is dropped.
 func Start[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (*Reply[T], error) {
-	return start(ctx, c, c.slots, request)
-}
-
-func start[T any](ctx context.Context, c *Conn, slots chan struct{}, request func(*zk.Conn) (T, error)) (*Reply[T], error) {
-	if err := c.enter(ctx, slots); err != nil {
+	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
 	r := &Reply[T]{conn: c, come: make(chan struct{})}
-	c.run(slots, func() {
+	c.run(func() {
 		value, err := request(c.client)
 		r.value, r.err = value, c.judge(err)
 		close(r.come)
@@ -79,31 +69,22 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// enter waits until a request can be sent and takes a place for it, which run
-// gives back, or leave. Requests are not handed to a client that is not
-// connected: it has room for 16 and then blocks its callers without end.
-func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
+// enter waits until a request can be sent, and counts it as running. Requests
+// are not handed to a client that is not connected: it has room for 16 and then
+// blocks its callers without end.
+func (c *Conn) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err := c.online(ctx); err != nil {
 		return err
 	}
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return away(ctx, errBusy)
-	case <-c.over:
-		return c.Err()
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cause != nil { // retire waits for what runs, so nothing may start now
-		<-slots
-		return c.cause
+	if c.cause == nil { // else retire waits for what runs, so nothing may start now
+		c.running.Add(1)
 	}
-	c.running.Add(1)
-	return nil
+	return c.cause
 }
 
 // online waits for a connection.
@@ -118,32 +99,22 @@ func (c *Conn) online(ctx context.Context) error {
 	}
 }
 
-// leave gives back what enter took.
-func (c *Conn) leave(slots chan struct{}) {
-	<-slots
-	c.running.Done()
-}
-
-// run runs a request in the place that enter took. If it stays unanswered for a
+// run runs a request that has entered. If it stays unanswered for a
 // quarter of the TTL, its connection is closed. The client notices silence
 // after two thirds, and a server that still answers pings but nothing else,
 // because it lost its leader, it never notices. A quarter leaves time to find
 // another server before the session's user has to take it for lost. The request
 // may have been applied or not, which its caller is told.
-func (c *Conn) run(slots chan struct{}, request func()) {
+func (c *Conn) run(request func()) {
 	// If the socket is replaced meanwhile it is closed already, and closing it
 	// again is nothing.
 	patience := max(c.ttl/4, 200*time.Millisecond)
 	late := time.AfterFunc(patience, c.link.current().drop)
 	go func() {
-		defer c.leave(slots)
+		defer c.running.Done()
 		defer late.Stop()
 		request()
 	}()
-}
-
-func syncing(path string) func(*zk.Conn) (string, error) {
-	return func(client *zk.Conn) (string, error) { return client.Sync(path) }
 }
 
 // Renew sends a sync, which goes to the leader and back. The path need not
@@ -153,14 +124,13 @@ func syncing(path string) func(*zk.Conn) (string, error) {
 // less: a follower that has lost its leader answers reads, and collects touches
 // that nobody will hear of, until it notices.
 func (c *Conn) Renew(ctx context.Context) error {
-	_, err := await(ctx, c, c.renewals, syncing("/"))
-	return err
+	return c.Sync(ctx, "/")
 }
 
 // Sync makes all that was applied when it was called known to the server that
 // answers the requests after it.
 func (c *Conn) Sync(ctx context.Context, path string) error {
-	_, err := Do(ctx, c, syncing(path))
+	_, err := Do(ctx, c, func(client *zk.Conn) (string, error) { return client.Sync(path) })
 	return err
 }
 
