@@ -23,7 +23,9 @@ import (
 // ways about it: either an earlier attempt has made the new one, or it is gone.
 // All that was before the answer is known to the server that gave it, so the
 // look that tells which needs no sync and waits for no other attempt.
-func (s *session) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+func (s *session) Convert(
+	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
+) (driver.Place, error) {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own.Place), nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
 		return driver.Place{}, err
 	}
@@ -52,7 +54,9 @@ func (s *session) Convert(ctx context.Context, queue driver.Queue, own driver.Jo
 
 // replace sends the request that converts. It is a flight of the contender's,
 // so that Forget waits until it has landed.
-func (s *session) replace(ctx context.Context, queue driver.Queue, old, to node, value []byte) error {
+func (s *session) replace(
+	ctx context.Context, queue driver.Queue, old, to node, value []byte,
+) error {
 	f, _ := s.Begin(old.ID)
 	defer f.End()
 	ops := []any{nodes.Deleting(s.Below(queue, old.Key)), s.Creating(s.Below(queue, to.Key), value, zk.FlagEphemeral)}
@@ -67,7 +71,9 @@ func (s *session) replace(ctx context.Context, queue driver.Queue, old, to node,
 }
 
 // Write writes to the node, in one request.
-func (s *session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+func (s *session) Write(
+	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
+) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckValue(value)); err != nil {
 		return err
 	}

@@ -235,7 +235,9 @@ func (c *contention) alone(queue driver.Queue) {
 
 // arrive notes what a join has met, and looks for the predecessor by its
 // successor node.
-func (s *session) arrive(ctx context.Context, queue driver.Queue, c driver.Contender, a arrival) driver.Joined {
+func (s *session) arrive(
+	ctx context.Context, queue driver.Queue, c driver.Contender, a arrival,
+) driver.Joined {
 	e := ownEntry{successor: a.successor}
 	alone := a.others == 0
 	if a.successor != "" && !alone && !c.Alone {
@@ -264,7 +266,9 @@ func (s *session) arrive(ctx context.Context, queue driver.Queue, c driver.Conte
 // predecessor reads the successor node of the entry directly ahead, and watches
 // it: for Follow, which finds the watch standing. A failure says nothing: then
 // the queue is read.
-func (s *session) predecessor(ctx context.Context, queue driver.Queue, n node) (h successorData, ok bool) {
+func (s *session) predecessor(
+	ctx context.Context, queue driver.Queue, n node,
+) (h successorData, ok bool) {
 	name := n.nearestSuccessor()
 	if name == "" {
 		return successorData{}, false
@@ -284,7 +288,9 @@ func (s *session) predecessor(ctx context.Context, queue driver.Queue, n node) (
 // The successor node is deleted together with its entry. If an operator deletes
 // the entry alone, its own session deletes the successor node as soon as it
 // notices, or ends and takes it along.
-func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (passed bool, err error) {
+func (s *session) Follow(
+	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
+) (passed bool, err error) {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckKey(queue, ahead)); err != nil {
 		return false, err
 	}
@@ -316,7 +322,9 @@ func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead dri
 
 // unlessPassed returns the watch on the successor node of the entry ahead, nil
 // when the entry has left.
-func (s *session) unlessPassed(ctx context.Context, queue driver.Queue, ahead node) (w *zkconn.Watch, passed bool, err error) {
+func (s *session) unlessPassed(
+	ctx context.Context, queue driver.Queue, ahead node,
+) (w *zkconn.Watch, passed bool, err error) {
 	w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, ahead.successor())})
 	switch {
 	case errors.Is(err, zk.ErrNoNode):

@@ -109,7 +109,9 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 // standingIn returns those of the names of a kind in whose queues somebody
 // stands. Records are no queues, and neither is what other programs have beside
 // them.
-func (s *session) standingIn(ctx context.Context, kind string, names []string) ([]driver.Queue, error) {
+func (s *session) standingIn(
+	ctx context.Context, kind string, names []string,
+) ([]driver.Queue, error) {
 	var queues []driver.Queue
 	listings := make([]*zkconn.Reply[[]string], 0, len(names))
 	for _, name := range names {
@@ -163,7 +165,9 @@ func unlisted(node string, err error) error {
 // Remove deletes one node, after Check: its name is never another entry's, so
 // between the two it can only go. Its successor node goes with it, in the same
 // transaction, since whoever follows waits with the successor node.
-func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (s *session) Remove(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	if err := s.Check(ctx, queue, key, token); err != nil {
 		return err
 	}

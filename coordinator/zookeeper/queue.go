@@ -45,7 +45,9 @@ var errNotMine = errors.New("zookeeper: the entry belongs to another session")
 // see handoff.go.
 //
 // With c.Again the node may be there already, and is looked for.
-func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+func (s *session) Join(
+	ctx context.Context, queue driver.Queue, c driver.Contender,
+) (driver.Joined, error) {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckContender(c)); err != nil {
 		return driver.Joined{}, err
 	}
@@ -109,7 +111,9 @@ type arrival struct {
 var errNoSuccessor = errors.New("zookeeper: the successor node could not be made")
 
 // add sends the request that joins.
-func (s *session) add(ctx context.Context, queue driver.Queue, c driver.Contender, f *nodes.Flight, successor bool) (arrival, error) {
+func (s *session) add(
+	ctx context.Context, queue driver.Queue, c driver.Contender, f *nodes.Flight, successor bool,
+) (arrival, error) {
 	parent, prefix := s.Path(queue), nodePrefix(c, s.Hex)
 	place := parent + "/" + prefix
 	ops := make([]any, 0, 4)
@@ -171,7 +175,9 @@ func made(asked, path string) (node, error) {
 // came first meanwhile does not notice; one that came later may have begun to
 // wait for this node, and looks again. The other children may be successor
 // nodes, so it lists them.
-func (s *session) settle(ctx context.Context, queue driver.Queue, c driver.Contender, j driver.Joined) (driver.Joined, error) {
+func (s *session) settle(
+	ctx context.Context, queue driver.Queue, c driver.Contender, j driver.Joined,
+) (driver.Joined, error) {
 	if !c.Alone || j.First {
 		return j, nil
 	}
@@ -202,7 +208,9 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 	return s.release(ctx, queue, own, true)
 }
 
-func (s *session) release(ctx context.Context, queue driver.Queue, own driver.Place, pass bool) error {
+func (s *session) release(
+	ctx context.Context, queue driver.Queue, own driver.Place, pass bool,
+) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own)); err != nil {
 		return err
 	}
@@ -223,7 +231,9 @@ func (s *session) release(ctx context.Context, queue driver.Queue, own driver.Pl
 
 // remove deletes a node and what is to go with it, and forgets it when it is
 // gone.
-func (s *session) remove(ctx context.Context, queue driver.Queue, n node, e ownEntry, pass bool) error {
+func (s *session) remove(
+	ctx context.Context, queue driver.Queue, n node, e ownEntry, pass bool,
+) error {
 	err := s.delete(ctx, s.Path(queue)+"/", n, e, pass)
 	switch {
 	case errors.Is(err, driver.ErrGone):

@@ -65,7 +65,9 @@ func (s *session) Path(queue driver.Queue) string { return s.Tree.Root + "/" + s
 func (s *session) RecordPath(queue driver.Queue) string { return s.Path(queue) + "+record" }
 
 // Places are the places of the children of a queue.
-func (s *session) Places(ctx context.Context, queue driver.Queue, names []string) ([]driver.Place, error) {
+func (s *session) Places(
+	ctx context.Context, queue driver.Queue, names []string,
+) ([]driver.Place, error) {
 	c, err := s.view(ctx, queue, names)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,9 @@ import (
 // What one session reads never goes back behind what it wrote, so the view has
 // every entry that was in the queue when own joined and has not left since,
 // without asking the leader. To the zero Place all entries are ahead.
-func (s *session) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+func (s *session) Ahead(
+	ctx context.Context, queue driver.Queue, own driver.Place,
+) (driver.View, error) {
 	whole := own == driver.Place{}
 	if err := s.CheckQueue(queue); err != nil {
 		return driver.View{}, err

@@ -112,7 +112,9 @@ func (s *session) Path(queue driver.Queue) string { return s.Tree.Root + s.layou
 func (s *session) RecordPath(queue driver.Queue) string { return s.Path(queue) }
 
 // Places are the places of the children of a queue.
-func (s *session) Places(_ context.Context, queue driver.Queue, names []string) ([]driver.Place, error) {
+func (s *session) Places(
+	_ context.Context, queue driver.Queue, names []string,
+) ([]driver.Place, error) {
 	c := s.layout.parse(queue, names)
 	return c.places(), s.layout.ambiguous(queue, c)
 }
@@ -141,7 +143,9 @@ func (s *session) drop(node string) {
 // Join makes the node, and then asks for its czxid, which is the token, and
 // lists the queue. The other clients do the same without the czxid. Both
 // requests are under way at once.
-func (s *session) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+func (s *session) Join(
+	ctx context.Context, queue driver.Queue, c driver.Contender,
+) (driver.Joined, error) {
 	text, err := s.check(queue, c)
 	if err != nil {
 		return driver.Joined{}, err
@@ -200,7 +204,9 @@ func (s *session) check(queue driver.Queue, c driver.Contender) (text string, er
 }
 
 // arrive looks where a node stands.
-func (s *session) arrive(ctx context.Context, queue driver.Queue, c driver.Contender, name string) (driver.Joined, error) {
+func (s *session) arrive(
+	ctx context.Context, queue driver.Queue, c driver.Contender, name string,
+) (driver.Joined, error) {
 	full, form := s.Below(queue, name), s.layout.form(queue)
 	n, ok := form.parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
@@ -237,7 +243,9 @@ func (s *session) arrive(ctx context.Context, queue driver.Queue, c driver.Conte
 }
 
 // read reads the token of a node and its queue, both under way at once.
-func (s *session) read(ctx context.Context, queue driver.Queue, node string) (driver.Token, children, error) {
+func (s *session) read(
+	ctx context.Context, queue driver.Queue, node string,
+) (driver.Token, children, error) {
 	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
 	if err != nil {
 		return 0, children{}, err
@@ -251,7 +259,9 @@ func (s *session) read(ctx context.Context, queue driver.Queue, node string) (dr
 }
 
 // Ahead lists the queue. Where there is no order all others are ahead.
-func (s *session) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+func (s *session) Ahead(
+	ctx context.Context, queue driver.Queue, own driver.Place,
+) (driver.View, error) {
 	whole := own == driver.Place{}
 	if err := s.CheckQueue(queue); err != nil {
 		return driver.View{}, err
@@ -283,7 +293,9 @@ func (s *session) Ahead(ctx context.Context, queue driver.Queue, own driver.Plac
 
 // mine lists the names of a contender's nodes, after the given flights have
 // landed.
-func (s *session) mine(ctx context.Context, queue driver.Queue, id string, flights []*nodes.Flight) (mine []string, err error) {
+func (s *session) mine(
+	ctx context.Context, queue driver.Queue, id string, flights []*nodes.Flight,
+) (mine []string, err error) {
 	if err := s.Settled(ctx, queue, flights); err != nil {
 		return nil, err
 	}
@@ -365,7 +377,9 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 // Convert makes another node with the same number in place of the old one, in
 // one transaction: as Curator does when a writer goes on as a reader. The
 // others see the new node where the old one stood. Its czxid is another one.
-func (s *session) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+func (s *session) Convert(
+	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
+) (driver.Place, error) {
 	if err := cmp.Or(s.owns(queue, own.Place), nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
 		return driver.Place{}, err
 	}
@@ -392,7 +406,9 @@ func (s *session) Convert(ctx context.Context, queue driver.Queue, own driver.Jo
 }
 
 // Write writes to the node, where a value may change.
-func (s *session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+func (s *session) Write(
+	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
+) error {
 	if err := cmp.Or(s.owns(queue, own), nodes.CheckValue(value)); err != nil {
 		return err
 	}
@@ -426,7 +442,9 @@ func (s *session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 }
 
 // Record is refused, unless the layout has one.
-func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+func (s *session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
 	if form := s.layout.form(queue); form == nil || !form.recorded {
 		return driver.Record{}, s.layout.noRecords()
 	}
@@ -434,7 +452,9 @@ func (s *session) Record(ctx context.Context, queue driver.Queue, known driver.V
 }
 
 // SetRecord is likewise. It makes the queue's node.
-func (s *session) SetRecord(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+func (s *session) SetRecord(
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
 	if form := s.layout.form(queue); form == nil || !form.recorded {
 		return 0, s.layout.noRecords()
 	}
@@ -449,7 +469,9 @@ func (s *session) Queues(context.Context) ([]driver.Queue, error) {
 
 // Remove deletes a node, after Check. A node without a sequence number is
 // refused: its owner can make it again under the same name.
-func (s *session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (s *session) Remove(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	if err := s.CheckQueue(queue); err != nil {
 		return err
 	}

@@ -124,7 +124,9 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 
 // InQueue sends a request that makes something in a queue. If the queue is not
 // there it makes the queue, and sends it again.
-func InQueue[T any](ctx context.Context, s *Session, queue driver.Queue, send func() (T, error)) (T, error) {
+func InQueue[T any](
+	ctx context.Context, s *Session, queue driver.Queue, send func() (T, error),
+) (T, error) {
 	return below(ctx, s, s.Layout.Path(queue), send)
 }
 

@@ -76,7 +76,9 @@ func haveAll(there, places []driver.Place) bool {
 
 // WatchQueue lists the queue by the request that sets a watch on it, again after
 // each event.
-func (s *Session) WatchQueue(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
+func (s *Session) WatchQueue(
+	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
+) error {
 	if err := s.CheckQueue(queue); err != nil {
 		return err
 	}
@@ -98,7 +100,9 @@ func (s *Session) WatchQueue(ctx context.Context, queue driver.Queue, show func(
 // watchQueue returns the places of a queue, and the watch that fires when they
 // change. If a queue is made between the two requests that look for it, a watch
 // on its node is left over until that is deleted.
-func (s *Session) watchQueue(ctx context.Context, queue driver.Queue) ([]driver.Place, *zkconn.Watch, error) {
+func (s *Session) watchQueue(
+	ctx context.Context, queue driver.Queue,
+) ([]driver.Place, *zkconn.Watch, error) {
 	path := s.Layout.Path(queue)
 	for {
 		w, err := zkconn.Fresh(ctx, s.Conn, path, func() (*zkconn.Watch, error) {
@@ -212,7 +216,9 @@ func Gather[T any](
 //
 // A leader that has lost its quorum answers a sync until it finds out, which
 // takes a tick. A transaction would not have that gap, and would be a write.
-func (s *Session) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (s *Session) Check(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	if err := s.CheckQueue(queue); err != nil {
 		return err
 	}
@@ -245,7 +251,9 @@ func (s *Session) Check(ctx context.Context, queue driver.Queue, key string, tok
 // an empty queue it waits for the children to change; and where the queue itself
 // is not there, which is what becomes of one that is empty for a while, for its
 // coming.
-func (s *Session) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+func (s *Session) Head(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Head, error) {
 	if err := s.CheckQueue(queue); err != nil {
 		return driver.Head{}, err
 	}
@@ -310,7 +318,9 @@ func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) drive
 
 // watchHead returns the watch on the first node of a queue, nil if the queue is
 // empty. A watch that stands from before is on the first node still.
-func (s *Session) watchHead(ctx context.Context, queue driver.Queue, first string) (*zkconn.Watch, error) {
+func (s *Session) watchHead(
+	ctx context.Context, queue driver.Queue, first string,
+) (*zkconn.Watch, error) {
 	target := zkconn.Target{Kind: zkconn.Data, As: "first of " + s.Layout.Path(queue)}
 	for {
 		if w, err := s.Standing(ctx, target); w != nil || err != nil {
@@ -340,7 +350,9 @@ func (s *Session) watchHead(ctx context.Context, queue driver.Queue, first strin
 // it leaves one that fires for the next of them.) While it waits the queue may
 // be removed, being empty, and made anew. The watch on its children fires for
 // that, and the next call waits for the queue itself, so no join is missed.
-func (s *Session) anyHead(ctx context.Context, queue driver.Queue) (driver.Head, *zkconn.Watch, error) {
+func (s *Session) anyHead(
+	ctx context.Context, queue driver.Queue,
+) (driver.Head, *zkconn.Watch, error) {
 	for {
 		w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.Exists, Node: s.Layout.Path(queue)})
 		if err != nil || w != nil && !w.Seen.Exists {

@@ -95,7 +95,9 @@ func DataVersion(v driver.Version) int32 {
 // that has all queues of the kind for children, which come and go. The watch
 // goes when the record is made, and all who wait for that in this session share
 // it.
-func (s *Session) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+func (s *Session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
 	if err := s.CheckQueue(queue); err != nil {
 		return driver.Record{}, err
 	}
@@ -139,7 +141,9 @@ func (s *Session) readRecord(ctx context.Context, node string) (driver.Record, e
 
 // otherRecord returns the record if it is in another version than known, else
 // the watch to wait for.
-func (s *Session) otherRecord(ctx context.Context, node string, known driver.Version) (driver.Record, *zkconn.Watch, error) {
+func (s *Session) otherRecord(
+	ctx context.Context, node string, known driver.Version,
+) (driver.Record, *zkconn.Watch, error) {
 	for {
 		if known == 0 {
 			if w, err := s.absent(ctx, node); w != nil || err != nil {
@@ -165,7 +169,9 @@ func (s *Session) otherRecord(ctx context.Context, node string, known driver.Ver
 
 // SetRecord writes the record in one request, if it was made by an earlier one:
 // its node stays when everybody has left.
-func (s *Session) SetRecord(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+func (s *Session) SetRecord(
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
 	if err := s.CheckQueue(queue); err != nil {
 		return 0, err
 	}

@@ -39,7 +39,9 @@ type Conn struct {
 	watches  *watches
 	synced   atomic.Int64 // the generation of the connection on which Fresh has synced
 
-	running sync.WaitGroup
+	slots    chan struct{} // a place for each running request
+	renewals chan struct{} // likewise, for renewals
+	running  sync.WaitGroup
 
 	mu    sync.Mutex
 	cause error         // why the session is over; nil before
@@ -47,6 +49,19 @@ type Conn struct {
 	over  chan struct{} // closed when the session is over, for whatever cause
 	done  chan struct{} // closed when the service has said so
 }
+
+const (
+	// maxRunning bounds the requests of a session that wait for an answer, so
+	// that a busy server answers each of them in time: run takes a request that
+	// is not answered in a quarter of the TTL for a sign that the server is
+	// silent. Ten thousand waiters who set their watches again after a reconnect
+	// would otherwise break the connection, and begin again.
+	maxRunning = 512
+
+	// maxRenewing bounds the renewals. They have places of their own: the
+	// session depends on them, and many other requests must not keep them out.
+	maxRenewing = 2
+)
 
 // sendBuffer holds the largest request: 128 KiB, at which the client library
 // cuts the list of watches that it sets after a reconnect, or a value of 64
@@ -75,6 +90,8 @@ func (c *Config) open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 		retired:  make(chan struct{}),
 		presence: newPresence(),
 		watches:  newWatches(),
+		slots:    make(chan struct{}, maxRunning),
+		renewals: make(chan struct{}, maxRenewing),
 		over:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}

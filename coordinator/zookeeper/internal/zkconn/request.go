@@ -16,6 +16,8 @@ type Reply[T any] struct {
 	come  chan struct{} // closed when value and err are set
 }
 
+var errBusy = errors.New("zookeeper: too many requests are waiting for an answer")
+
 // Do sends a request and waits for its reply.
 func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (T, error) {
 	r, err := Start(ctx, c, request)
@@ -30,12 +32,20 @@ func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) 
 // runs in a goroutine of its own, since the client knows no contexts: it blocks
 // until the reply comes or the connection is lost. A reply that nobody waits
 // for any more is dropped.
-func Start[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (*Reply[T], error) {
-	if err := c.enter(ctx); err != nil {
+func Start[T any](
+	ctx context.Context, c *Conn, request func(*zk.Conn) (T, error),
+) (*Reply[T], error) {
+	return start(ctx, c, c.slots, request)
+}
+
+func start[T any](
+	ctx context.Context, c *Conn, slots chan struct{}, request func(*zk.Conn) (T, error),
+) (*Reply[T], error) {
+	if err := c.enter(ctx, slots); err != nil {
 		return nil, err
 	}
 	r := &Reply[T]{conn: c, come: make(chan struct{})}
-	c.run(func() {
+	c.run(slots, func() {
 		value, err := request(c.client)
 		r.value, r.err = value, c.judge(err)
 		close(r.come)
@@ -69,22 +79,37 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// enter waits until a request can be sent, and counts it as running. Requests
-// are not handed to a client that is not connected: it has room for 16 and then
-// blocks its callers without end.
-func (c *Conn) enter(ctx context.Context) error {
+// enter waits until a request can be sent, and takes a place for it, which run
+// gives back, or leave. Requests are not handed to a client that is not
+// connected: it has room for 16 and then blocks its callers without end.
+func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err := c.online(ctx); err != nil {
 		return err
 	}
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return away(ctx, errBusy)
+	case <-c.over:
+		return c.Err()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cause == nil { // else retire waits for what runs, so nothing may start now
-		c.running.Add(1)
+	if c.cause != nil { // retire waits for what runs, so nothing may start now
+		<-slots
+		return c.cause
 	}
-	return c.cause
+	c.running.Add(1)
+	return nil
+}
+
+// leave gives back what enter took.
+func (c *Conn) leave(slots chan struct{}) {
+	<-slots
+	c.running.Done()
 }
 
 // online waits for a connection.
@@ -99,19 +124,19 @@ func (c *Conn) online(ctx context.Context) error {
 	}
 }
 
-// run runs a request that has entered. If it stays unanswered for a
+// run runs a request in the place that enter took. If it stays unanswered for a
 // quarter of the TTL, its connection is closed. The client notices silence
 // after two thirds, and a server that still answers pings but nothing else,
 // because it lost its leader, it never notices. A quarter leaves time to find
 // another server before the session's user has to take it for lost. The request
 // may have been applied or not, which its caller is told.
-func (c *Conn) run(request func()) {
+func (c *Conn) run(slots chan struct{}, request func()) {
 	// If the socket is replaced meanwhile it is closed already, and closing it
 	// again is nothing.
 	patience := max(c.ttl/4, 200*time.Millisecond)
 	late := time.AfterFunc(patience, c.link.current().drop)
 	go func() {
-		defer c.running.Done()
+		defer c.leave(slots)
 		defer late.Stop()
 		request()
 	}()
@@ -124,13 +149,22 @@ func (c *Conn) run(request func()) {
 // less: a follower that has lost its leader answers reads, and collects touches
 // that nobody will hear of, until it notices.
 func (c *Conn) Renew(ctx context.Context) error {
-	return c.Sync(ctx, "/")
+	r, err := start(ctx, c, c.renewals, syncing("/"))
+	if err != nil {
+		return err
+	}
+	_, err = r.Wait(ctx)
+	return err
+}
+
+func syncing(path string) func(*zk.Conn) (string, error) {
+	return func(client *zk.Conn) (string, error) { return client.Sync(path) }
 }
 
 // Sync makes all that was applied when it was called known to the server that
 // answers the requests after it.
 func (c *Conn) Sync(ctx context.Context, path string) error {
-	_, err := Do(ctx, c, func(client *zk.Conn) (string, error) { return client.Sync(path) })
+	_, err := Do(ctx, c, syncing(path))
 	return err
 }
 

@@ -186,16 +186,16 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 		if w, err := c.Standing(ctx, t); w != nil || err != nil {
 			return w, err
 		}
-		if err := c.enter(ctx); err != nil {
+		if err := c.enter(ctx, c.slots); err != nil {
 			return nil, err
 		}
 		w, mine := c.watches.add(t)
 		if !mine {
-			c.running.Done()
+			c.leave(c.slots)
 			continue // if it is set and fails, this call tries by itself
 		}
 		// Not bound to ctx: others may be waiting for this one by now.
-		c.run(func() {
+		c.run(c.slots, func() {
 			w.err = c.judge(w.request(c.client))
 			if w.err != nil {
 				c.watches.drop(w)
