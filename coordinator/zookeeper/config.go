@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -95,7 +96,7 @@ func Open(u *url.URL) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := u.Scheme + "://" + strings.Join(conf.Servers, ",") + "/" + strings.TrimPrefix(tree.Root, "/")
+	name := u.Scheme + "://" + strings.Join(conf.Servers, ",") + cmp.Or(tree.Root, "/")
 	if layout != nil {
 		return foreign.New(layout, conf, tree, name), nil
 	}
@@ -115,7 +116,8 @@ func digest(user *url.Userinfo) (string, error) {
 	case user.Username() == "":
 		return "", zkconn.Invalid("URL has a password but no user name")
 	case strings.Contains(user.Username(), ":"):
-		return "", zkconn.Invalid("URL has a user name with a colon, which ends a user name in digest authentication")
+		return "", zkconn.Invalid("URL has a user name with a colon, " +
+			"which ends a user name in digest authentication")
 	case password == "":
 		return "", zkconn.Invalid("URL has a user name but no password")
 	}
@@ -143,7 +145,8 @@ func setParams(u *url.URL, conf *zkconn.Config, tree *nodes.Tree) (*foreign.Layo
 		return nil, err
 	}
 	if acl != "open" && conf.Digest == "" && files.Cert == "" {
-		return nil, zkconn.Invalid("URL parameter \"acl\": everything but open needs a user and password, or a client certificate")
+		return nil, zkconn.Invalid("URL parameter \"acl\": everything but open needs " +
+			"a user and password, or a client certificate")
 	}
 	switch acl {
 	case "open":

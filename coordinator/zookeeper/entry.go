@@ -26,7 +26,9 @@ import (
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
-	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own.Place), nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
+	err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own.Place),
+		nodes.CheckMode(mode), nodes.CheckValue(value))
+	if err != nil {
 		return driver.Place{}, err
 	}
 	old, _ := parseNode(own.Place.Key)
@@ -35,12 +37,14 @@ func (s *session) Convert(
 	}
 	switch {
 	case own.Token <= 0 || old.tokenOr(int64(own.Token)) != own.Token:
-		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: token %d is not the one that it was given", own.Place.Key, queue, own.Token)
+		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: token %d is not its own",
+			own.Place.Key, queue, own.Token)
 	case old.Mode == mode:
-		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: it has mode %q already", own.Place.Key, queue, mode)
+		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: it has mode %q already",
+			own.Place.Key, queue, mode)
 	}
 	to := old.converted(mode, own.Token)
-	err := s.replace(ctx, queue, old, to, value)
+	err = s.replace(ctx, queue, old, to, value)
 	if errors.Is(err, zk.ErrNoNode) {
 		_, err = s.Stat(ctx, s.Below(queue, to.Key))
 	}
@@ -59,8 +63,12 @@ func (s *session) replace(
 ) error {
 	f, _ := s.Begin(old.ID)
 	defer f.End()
-	ops := []any{nodes.Deleting(s.Below(queue, old.Key)), s.Creating(s.Below(queue, to.Key), value, zk.FlagEphemeral)}
-	if successor := s.ownEntries.of(queue, old.ID).successor; successor != "" { // to those who follow, the old place has left
+	ops := []any{
+		nodes.Deleting(s.Below(queue, old.Key)),
+		s.Creating(s.Below(queue, to.Key), value, zk.FlagEphemeral),
+	}
+	if successor := s.ownEntries.of(queue, old.ID).successor; successor != "" {
+		// To those who follow, the old place has left.
 		ops = append(ops, nodes.Deleting(s.Below(queue, successor)))
 	}
 	o, err := s.Multi(ctx, f, ops)
@@ -74,7 +82,8 @@ func (s *session) replace(
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
-	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckValue(value)); err != nil {
+	err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckValue(value))
+	if err != nil {
 		return err
 	}
 	if n, _ := parseNode(own.Key); n.Session != s.Hex {

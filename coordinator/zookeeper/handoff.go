@@ -87,7 +87,8 @@ func (h successorData) data() []byte {
 	if h.passed {
 		mark = passedMark
 	}
-	return []byte(mark + nodePrefix(driver.Contender{ID: h.node.ID, Mode: h.node.Mode}, h.node.Session))
+	c := driver.Contender{ID: h.node.ID, Mode: h.node.Mode}
+	return []byte(mark + nodePrefix(c, h.node.Session))
 }
 
 // read reads a successor node of this name.
@@ -291,7 +292,8 @@ func (s *session) predecessor(
 func (s *session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (passed bool, err error) {
-	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckKey(queue, ahead)); err != nil {
+	err = cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckKey(queue, ahead))
+	if err != nil {
 		return false, err
 	}
 	mine, _ := parseNode(own.Key)
@@ -313,7 +315,8 @@ func (s *session) Follow(
 		w, passed, err = s.unlessPassed(ctx, queue, n)
 		return w, err
 	})
-	if passed && n.successor() == mine.nearestSuccessor() { // of several who follow it this one clears it away
+	if passed && n.successor() == mine.nearestSuccessor() {
+		// Of several who follow it this one clears it away.
 		e.spent = []string{n.successor()}
 		s.ownEntries.keep(queue, mine.ID, e)
 	}

@@ -16,7 +16,7 @@ import (
 //
 //	<mode>_<id>_<session>_<sequence>                one that joined
 //	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
-//	successor_<sequence>                            the successor node of the one whose number is one less
+//	successor_<sequence>    the successor node of the entry whose number is one less
 //
 // All parts are readable in one listing, so nobody has to read the nodes to
 // know the order of the queue and the session of each entry.
@@ -48,7 +48,8 @@ func nodePrefix(c driver.Contender, session string) string {
 func (n node) converted(mode string, token driver.Token) node {
 	n.Mode, n.token = mode, token
 	n.turn++
-	n.Key = fmt.Sprintf("%s%016x_%x_%010d", nodePrefix(driver.Contender{ID: n.ID, Mode: mode}, n.Session), uint64(token), n.turn, n.seq)
+	prefix := nodePrefix(driver.Contender{ID: n.ID, Mode: mode}, n.Session)
+	n.Key = fmt.Sprintf("%s%016x_%x_%010d", prefix, uint64(token), n.turn, n.seq)
 	return n
 }
 
@@ -94,7 +95,8 @@ func parseOwn(name string) (n node, ok bool) {
 	default:
 		return node{}, false
 	}
-	if !nodes.Within(parts[0], 1, nodes.MaxMode, nodes.IsMode) || !nodes.Within(parts[1], 16, 32, nodes.IsHex) || !nodes.Within(parts[2], 1, 16, nodes.IsHex) {
+	if nodes.CheckMode(parts[0]) != nil || nodes.CheckID(parts[1]) != nil ||
+		!nodes.Within(parts[2], 1, 16, nodes.IsHex) {
 		return node{}, false
 	}
 	n.Place = driver.Place{Key: name, ID: parts[1], Mode: parts[0], Session: parts[2]}
@@ -105,7 +107,8 @@ func parseOwn(name string) (n node, ok bool) {
 // conversion reads the parts that a conversion adds, in the form in which they
 // are written and no other.
 func conversion(token, turn string) (driver.Token, uint32, bool) {
-	if !nodes.Within(token, 16, 16, nodes.IsHex) || !nodes.Within(turn, 1, 8, nodes.IsHex) || turn[0] == '0' {
+	if !nodes.Within(token, 16, 16, nodes.IsHex) ||
+		!nodes.Within(turn, 1, 8, nodes.IsHex) || turn[0] == '0' {
 		return 0, 0, false
 	}
 	t, err := strconv.ParseUint(token, 16, 63)
@@ -133,7 +136,8 @@ func foreignSequence(name string) (int32, bool) {
 	switch {
 	case len(digits) == 9 && minus:
 		digits = "-" + digits
-	case len(digits) == 10 && minus && (start > 1 && strings.ContainsRune("-_", rune(name[start-2])) || digits > "2147483647"):
+	case len(digits) == 10 && minus &&
+		(start > 1 && strings.ContainsRune("-_", rune(name[start-2])) || digits > "2147483647"):
 		digits = "-" + digits
 	case len(digits) >= 10:
 		digits = digits[len(digits)-10:] // the prefix ends in digits

@@ -19,7 +19,7 @@ import (
 const (
 	clockGap = time.Second // that nobody minds in listings
 
-	probe     = driver.Queue("baton/examine") // where Examine stands for a moment; no recipe has its kind
+	probe     = driver.Queue("baton/examine") // what Examine joins; no recipe has its kind
 	probeMode = "x"
 )
 
@@ -47,8 +47,10 @@ func (d *service) examineClock(ctx context.Context, ttl time.Duration) driver.Fi
 	case gap.Abs() <= clockGap:
 		return driver.Found(driver.Fine, "clock", "the leader's is within %v of this machine's", clockGap)
 	}
-	return driver.Found(driver.Note, "clock", "the leader's is %v off this machine's", gap.Round(time.Millisecond)).
-		So("locks do not depend on it, and the times in listings do: see that all machines follow a time server")
+	gap = gap.Round(time.Millisecond)
+	return driver.Found(driver.Note, "clock", "the leader's is %v off this machine's", gap).
+		So("locks do not depend on it, and the times in listings do: " +
+			"see that all machines follow a time server")
 }
 
 func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration, err error) {

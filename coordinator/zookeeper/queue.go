@@ -16,19 +16,28 @@ import (
 
 // This file has the protocol of a queue: how an entry comes and goes.
 //
-//	       Join: create sequential node, set parent's data        Leave, Pass, Forget, Remove: delete node
-//	absent ─────────────────────────────────────────────► queued ──────────────────────────────────────► gone
-//	  │ ▲                                                  │  ▲                                            ▲
-//	  │ │ Forget, Join again: wait for late joins, list    │  │ Convert: delete node, create one with      │
-//	  ▼ │                                                  ▼  │ the same number and another mode           │
-//	unknown (the reply to a join is lost)              converted ──────────────────────────────────────────┘
+//	          Join                        Leave, Pass, Forget, Remove
+//	absent ───────────────────► queued ────────────────────────────────► gone
+//	 │  ▲                         │                                       ▲
+//	 │  │ Forget                  │ Convert                               │
+//	 ▼  │                         ▼           Leave, Forget, Remove       │
+//	unknown                   converted ──────────────────────────────────┘
+//	(the reply was lost; Join with Again tells absent from queued)
+//
+//	Join     creates a sequential node and sets the parent's data
+//	Convert  deletes the node and creates one with its number and another mode
+//	Leave    deletes the node; so do Pass, Forget and Remove
+//	Forget   waits for late joins and lists the queue first; so does Join with Again
 //
 // An entry is an ephemeral node, so from each state it also goes with its
 // session. Its name says contender, mode, session and place in the queue
 // (names.go), and no node is ever made again under a name that was used. In a
 // contended queue it has a successor node beside it (handoff.go).
 
-var errNotMine = errors.New("zookeeper: the entry belongs to another session")
+var (
+	errNotMine = errors.New("zookeeper: the entry belongs to another session")
+	errReply   = errors.New("zookeeper: unexpected reply to a join")
+)
 
 // Join appends a node to the queue: one request, if the queue is there.
 //
@@ -119,11 +128,13 @@ func (s *session) add(
 	ops := make([]any, 0, 4)
 	if c.Record != 0 {
 		// First, so that no queue is made for a join that the record refuses.
-		ops = append(ops, &zk.CheckVersionRequest{Path: s.RecordPath(queue), Version: nodes.DataVersion(c.Record)})
+		version := nodes.DataVersion(c.Record)
+		ops = append(ops, &zk.CheckVersionRequest{Path: s.RecordPath(queue), Version: version})
 	}
 	ops = append(ops, s.Creating(place, c.Value, zk.FlagEphemeralSequential))
 	if successor {
-		ops = append(ops, s.Creating(parent+"/"+successorPrefix, []byte(prefix), zk.FlagEphemeralSequential))
+		of := s.Creating(parent+"/"+successorPrefix, []byte(prefix), zk.FlagEphemeralSequential)
+		ops = append(ops, of)
 	}
 	before := len(ops) // of which the successor node is the last
 	o, err := s.Multi(ctx, f, append(ops, &zk.SetDataRequest{Path: parent, Version: -1}))
@@ -146,7 +157,7 @@ func arrived(place string, o nodes.Outcome) (arrival, error) {
 		return arrival{}, err
 	}
 	if o.Stat.Mzxid == 0 {
-		return arrival{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: unexpected reply to a join"))
+		return arrival{}, driver.Wrap(driver.ErrUnavailable, errReply)
 	}
 	a := arrival{node: n, others: o.Stat.NumChildren - 1}
 	if o.Made[1] != "" {
@@ -253,7 +264,8 @@ func (s *session) removeSuccessor(ctx context.Context, queue driver.Queue, e own
 	if e.successor == "" {
 		return
 	}
-	if err := s.Session.Remove(ctx, s.Below(queue, e.successor)); err != nil && !errors.Is(err, zk.ErrNoNode) {
+	err := s.Session.Remove(ctx, s.Below(queue, e.successor))
+	if err != nil && !errors.Is(err, zk.ErrNoNode) {
 		s.clearLater(queue, leftover{e.successor, -1})
 	}
 }
@@ -266,7 +278,8 @@ func (s *session) delete(ctx context.Context, parent string, n node, e ownEntry,
 	switch {
 	case e.successor == "":
 	case pass: // before the node goes: see Follow
-		ops = append(ops, &zk.SetDataRequest{Path: parent + e.successor, Data: successorData{n, true}.data()})
+		passed := successorData{n, true}.data()
+		ops = append(ops, &zk.SetDataRequest{Path: parent + e.successor, Data: passed})
 	default:
 		ops = append(ops, nodes.Deleting(parent+e.successor))
 	}

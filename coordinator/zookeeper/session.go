@@ -52,7 +52,9 @@ func newSession(conn *zkconn.Conn, tree *nodes.Tree) *session {
 // Capabilities are all but the reuse of IDs: ZooKeeper keeps nothing of a name
 // that is gone.
 func (s *session) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s}
+	return driver.Capabilities{
+		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
+	}
 }
 
 // Path is where a queue is.

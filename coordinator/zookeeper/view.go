@@ -68,7 +68,7 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 		if !slices.ContainsFunc(c.nodes, node.late) {
 			return c, nil
 		}
-		all, err := nodes.Gather(ctx, s.Session, c.places(), known, func(client *zk.Conn, p driver.Place) (driver.Token, error) {
+		read := func(client *zk.Conn, p driver.Place) (driver.Token, error) {
 			there, stat, err := client.Exists(s.Below(queue, p.Key)) // who may list may ask for it
 			if err == nil && !there {
 				err = zk.ErrNoNode
@@ -78,7 +78,8 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 			}
 			_, token := s.Entry(queue, p.Key, stat.Czxid)
 			return token, nil
-		})
+		}
+		all, err := nodes.Gather(ctx, s.Session, c.places(), known, read)
 		if err != nil {
 			return queueView{}, err
 		}

@@ -112,7 +112,8 @@ func LayoutOf(name, election string) (*Layout, error) {
 
 // protected is the head of an entry that Curator makes "with protection".
 func protected(hex string) string {
-	return "_c_" + hex[:8] + "-" + hex[8:12] + "-" + hex[12:16] + "-" + hex[16:20] + "-" + hex[20:] + "-"
+	parts := []string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:]}
+	return "_c_" + strings.Join(parts, "-") + "-"
 }
 
 // head is what the names of a contender's entries begin with, whatever its
@@ -166,7 +167,8 @@ func (f *form) parse(name string) (node, bool) {
 		return node{}, false
 	}
 	if f.unordered {
-		return node{Place: driver.Place{Key: name, Mode: f.marks[0].mode}}, nodes.Within(name, 32, 32, nodes.IsHex)
+		n := node{Place: driver.Place{Key: name, Mode: f.marks[0].mode}}
+		return n, nodes.Within(name, 32, 32, nodes.IsHex)
 	}
 	for _, m := range f.marks {
 		i := strings.LastIndex(name, m.text)
@@ -205,7 +207,9 @@ func (f *Layout) parse(queue driver.Queue, names []string) (c children) {
 		}
 	}
 	// A writer that goes on as a reader has the same number twice for a moment.
-	slices.SortFunc(c.nodes, func(a, b node) int { return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode)) })
+	slices.SortFunc(c.nodes, func(a, b node) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode))
+	})
 	return c
 }
 

@@ -86,7 +86,7 @@ type session struct {
 	layout *Layout
 
 	mu    sync.Mutex
-	known map[string]bool // the paths of entries of this session's, as far as it knows: names do not tell
+	known map[string]bool // the paths of this session's entries: names do not tell
 }
 
 // Open starts a session.
@@ -95,7 +95,9 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: nodes.NewSession(conn, d.tree), layout: d.layout, known: make(map[string]bool)}
+	s := &session{
+		Session: nodes.NewSession(conn, d.tree), layout: d.layout, known: make(map[string]bool),
+	}
 	s.Layout = s
 	return s, nil
 }
@@ -168,7 +170,8 @@ func (s *session) Join(
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
-	create := s.Creating(s.Below(queue, s.layout.head(c.ID, s.Number())+text), c.Value, zk.FlagEphemeralSequential)
+	node := s.Below(queue, s.layout.head(c.ID, s.Number())+text)
+	create := s.Creating(node, c.Value, zk.FlagEphemeralSequential)
 	if s.layout.form(queue).unordered {
 		create.Flags = zk.FlagEphemeral
 	}
@@ -195,7 +198,8 @@ func (s *session) check(queue driver.Queue, c driver.Contender) (text string, er
 	}
 	text, ok := form.mark(c.Mode)
 	if !ok {
-		return "", zkconn.Invalid("mode %q in the queue %q: layout %s has nothing like it", c.Mode, queue, s.layout.name)
+		return "", zkconn.Invalid("mode %q in the queue %q: layout %s has nothing like it",
+			c.Mode, queue, s.layout.name)
 	}
 	if c.Record != 0 {
 		return "", s.layout.noRecords()
@@ -220,13 +224,14 @@ func (s *session) arrive(
 	switch {
 	case errors.Is(err, driver.ErrGone), err == nil && i < 0:
 		// There is no entry now, and Join can be called again.
-		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: somebody has removed the entry while it joined"))
+		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errRemoved)
 	case err != nil:
 		return driver.Joined{}, err
 	}
 	s.note(full, true)
 	ambiguous := s.layout.ambiguous(queue, all)
-	j := driver.Joined{Place: driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}, Token: token}
+	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
+	j := driver.Joined{Place: own, Token: token}
 	if form.unordered {
 		i = len(all.nodes) - 1
 	} else if i > 0 && c.Follows && ambiguous == nil {
@@ -315,7 +320,10 @@ func (s *session) mine(
 	return mine, err
 }
 
-var errNotMine = errors.New("zookeeper: the entry belongs to another session")
+var (
+	errNotMine = errors.New("zookeeper: the entry belongs to another session")
+	errRemoved = errors.New("zookeeper: somebody has removed the entry while it joined")
+)
 
 // owns tells whether a place is that of a contender of this session.
 func (s *session) owns(queue driver.Queue, own driver.Place) error {
@@ -380,20 +388,23 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
-	if err := cmp.Or(s.owns(queue, own.Place), nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
+	err := cmp.Or(s.owns(queue, own.Place), nodes.CheckMode(mode), nodes.CheckValue(value))
+	if err != nil {
 		return driver.Place{}, err
 	}
 	text, ok := s.layout.form(queue).mark(mode)
 	old, known := s.layout.form(queue).parse(own.Place.Key)
 	if !ok || !known || mode == old.Mode {
-		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: it cannot have mode %q", own.Place.Key, queue, mode)
+		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: it cannot have mode %q",
+			own.Place.Key, queue, mode)
 	}
 	to := own.Place
 	to.Key, to.Mode = fmt.Sprintf("%s%s%010d", s.layout.head(to.ID, s.Number()), text, old.seq), mode
 	from, there := s.Below(queue, own.Place.Key), s.Below(queue, to.Key)
 	f, _ := s.Begin(to.ID)
 	defer f.End()
-	_, err := s.Multi(ctx, f, []any{nodes.Deleting(from), s.Creating(there, value, zk.FlagEphemeral)})
+	convert := []any{nodes.Deleting(from), s.Creating(there, value, zk.FlagEphemeral)}
+	_, err = s.Multi(ctx, f, convert)
 	if errors.Is(err, zk.ErrNoNode) { // an earlier attempt has made the new node, or the entry is gone
 		_, err = s.Stat(ctx, there)
 	}
@@ -479,7 +490,8 @@ func (s *session) Remove(
 	case form == nil:
 		return s.layout.noForm(queue)
 	case form.unordered:
-		return zkconn.Invalid("queue %q: in layout %s the names of entries come back, so that nobody can remove exactly one", queue, s.layout.name)
+		return zkconn.Invalid("queue %q: in layout %s the names of entries come back, "+
+			"so that nobody can remove exactly one", queue, s.layout.name)
 	}
 	if err := s.Check(ctx, queue, key, token); err != nil {
 		return err

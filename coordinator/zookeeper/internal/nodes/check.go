@@ -23,7 +23,8 @@ func (s *Session) CheckQueue(queue driver.Queue) error {
 	kind, name, _ := strings.Cut(string(queue), "/")
 	for _, part := range [...]string{kind, name} {
 		if part == "." || part == ".." || !Within(part, 1, len(queue), isPlain) {
-			return zkconn.Invalid("queue %q: want kind/name in unreserved URL characters and percent escapes", queue)
+			return zkconn.Invalid("queue %q: want kind/name in unreserved URL characters "+
+				"and percent escapes", queue)
 		}
 	}
 	if s.Tree.Root == "" && kind == Reserved {
@@ -36,7 +37,8 @@ func (s *Session) CheckQueue(queue driver.Queue) error {
 // queue itself.
 func CheckKey(queue driver.Queue, p driver.Place) error {
 	if p.Key == "" || p.Key == "." || p.Key == ".." || strings.ContainsRune(p.Key, '/') {
-		return zkconn.Invalid("place with key %q in the queue %q: not a place of this driver", p.Key, queue)
+		return zkconn.Invalid("place with key %q in the queue %q: not a place of this driver",
+			p.Key, queue)
 	}
 	return nil
 }
@@ -108,5 +110,5 @@ func IsHex(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'f' }
 func IsMode(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'z' }
 
 func isPlain(b byte) bool {
-	return IsDigit(b) || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || strings.IndexByte("-._~%", b) >= 0
+	return IsMode(b) || b >= 'A' && b <= 'Z' || strings.IndexByte("-._~%", b) >= 0
 }

@@ -3,7 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
-	"strconv"
+	"fmt"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -169,5 +169,6 @@ func outcomeOf(results []zk.MultiResponse) (o Outcome) {
 
 // Misdirected is the error of a join whose reply is about another node.
 func Misdirected(path string) error {
-	return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the reply to a join is about node "+strconv.Quote(path)))
+	return driver.Wrap(driver.ErrUnavailable,
+		fmt.Errorf("zookeeper: the reply to a join is about node %q", path))
 }

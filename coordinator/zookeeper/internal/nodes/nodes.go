@@ -15,6 +15,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,7 @@ type Session struct {
 	flights flights
 
 	mu       sync.Mutex
-	versions map[string]int32 // of the data of those nodes of this session that were written to; else 0
+	versions map[string]int32 // of the data of this session's nodes; absent: 0
 }
 
 // NewSession returns a session of a tree. Its Layout is still to be set.
@@ -146,7 +147,8 @@ func below[T any](ctx context.Context, s *Session, node string, send func() (T, 
 }
 
 func vanished(node string) error {
-	return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: "+node+" vanished again and again"))
+	return driver.Wrap(driver.ErrUnavailable,
+		fmt.Errorf("zookeeper: %s vanished again and again", node))
 }
 
 // Remove deletes a node.
@@ -154,7 +156,8 @@ func (s *Session) Remove(ctx context.Context, node string) error { return s.Dele
 
 // Creating is the request to make a node with a copy of the value.
 func (s *Session) Creating(node string, value []byte, flags int32) *zk.CreateRequest {
-	return &zk.CreateRequest{Path: node, Data: append([]byte(nil), value...), Acl: s.Tree.ACL, Flags: flags}
+	value = append([]byte(nil), value...)
+	return &zk.CreateRequest{Path: node, Data: value, Acl: s.Tree.ACL, Flags: flags}
 }
 
 // Deleting is the request to delete a node.

@@ -57,7 +57,8 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
 		}
-		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, places[0].Key)})
+		node := s.Below(queue, places[0].Key)
+		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: node})
 		if errors.Is(err, zk.ErrNoNode) {
 			return nil, nil
 		}
@@ -146,6 +147,14 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 	if limit < 0 {
 		return nil, zkconn.Invalid("limit %d: want 0 or more", limit)
 	}
+	read := func(client *zk.Conn, p driver.Place) (driver.Entry, error) {
+		value, stat, err := client.Get(s.Below(queue, p.Key))
+		if err != nil {
+			return driver.Entry{}, err
+		}
+		p, token := s.Layout.Entry(queue, p.Key, stat.Czxid)
+		return driver.Entry{Place: p, Token: token, Value: value}, nil
+	}
 	known := make(map[string]driver.Entry)
 	for {
 		places, err := s.places(ctx, queue)
@@ -155,14 +164,7 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 		if limit > 0 {
 			places = places[:min(limit, len(places))]
 		}
-		all, err := Gather(ctx, s, places, known, func(client *zk.Conn, p driver.Place) (driver.Entry, error) {
-			value, stat, err := client.Get(s.Below(queue, p.Key))
-			if err != nil {
-				return driver.Entry{}, err
-			}
-			p, token := s.Layout.Entry(queue, p.Key, stat.Czxid)
-			return driver.Entry{Place: p, Token: token, Value: value}, nil
-		})
+		all, err := Gather(ctx, s, places, known, read)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +232,8 @@ func (s *Session) Check(
 	}
 	stat, err := s.Stat(ctx, s.Below(queue, key))
 	switch {
-	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath): // a key is what another process says it is
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath):
+		// A key is what another process says it is.
 		return driver.Wrap(driver.ErrGone, err)
 	case err != nil:
 		return err
@@ -259,7 +262,9 @@ func (s *Session) Head(
 	}
 	where := s.Layout.Path(queue)
 	if known == driver.Any {
-		return zkconn.Fresh(ctx, s.Conn, where, func() (driver.Head, error) { return s.readHead(ctx, queue) })
+		return zkconn.Fresh(ctx, s.Conn, where, func() (driver.Head, error) {
+			return s.readHead(ctx, queue)
+		})
 	}
 	var head driver.Head
 	first := "" // the first node, while that is known

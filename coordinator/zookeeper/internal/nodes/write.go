@@ -13,6 +13,8 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
+var errOverwritten = errors.New("zookeeper: somebody else wrote to the entry again and again")
+
 // WriteTo writes to the node of an entry of this session, in one request that
 // says which version of the data it replaces.
 //
@@ -48,7 +50,7 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 		}
 		s.noteVersion(node, stat.Version)
 	}
-	return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: somebody else wrote to the entry again and again"))
+	return driver.Wrap(driver.ErrUnavailable, errOverwritten)
 }
 
 func (s *Session) version(node string) int32 {
@@ -103,7 +105,9 @@ func (s *Session) Record(
 	}
 	node := s.Layout.RecordPath(queue)
 	if known == driver.Any {
-		return zkconn.Fresh(ctx, s.Conn, node, func() (driver.Record, error) { return s.readRecord(ctx, node) })
+		return zkconn.Fresh(ctx, s.Conn, node, func() (driver.Record, error) {
+			return s.readRecord(ctx, node)
+		})
 	}
 	var record driver.Record
 	err := s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {

@@ -72,7 +72,8 @@ const sendBuffer = 256 << 10
 // Open starts a session with exactly this TTL.
 func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	if ttl < time.Millisecond || ttl.Milliseconds() > math.MaxInt32 || ttl%time.Millisecond != 0 {
-		return nil, Invalid("TTL %v: ZooKeeper takes whole milliseconds, 1ms to %v", ttl, math.MaxInt32*time.Millisecond)
+		return nil, Invalid("TTL %v: ZooKeeper takes whole milliseconds, 1ms to %v",
+			ttl, math.MaxInt32*time.Millisecond)
 	}
 	s, err := c.open(ctx, ttl)
 	if err != nil {
@@ -135,7 +136,8 @@ func (c *Conn) establish(ctx context.Context, digest string) error {
 	switch {
 	case refused.session != 0:
 		return Invalid("TTL %v: the service grants %v "+
-			"(its bounds are minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)", c.ttl, refused.timeout)
+			"(its bounds are minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)",
+			c.ttl, refused.timeout)
 	case h.session == 0:
 		return driver.Wrap(driver.ErrUnavailable, errors.New("zookeeper: the service gave no session"))
 	}

@@ -47,8 +47,9 @@ func translate(err error) error {
 		return driver.Wrap(driver.ErrStale, err)
 	case errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrShortBuffer):
 		return driver.Wrap(driver.ErrInvalid, err) // found before anything was sent
-	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL),
-		errors.Is(err, zk.ErrNoChildrenForEphemerals), errors.Is(err, zk.ErrBadArguments):
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed),
+		errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrBadArguments),
+		errors.Is(err, zk.ErrNoChildrenForEphemerals):
 		return driver.Wrap(driver.ErrRefused, err)
 	}
 	switch code(err) {

@@ -44,10 +44,12 @@ func (c *Config) Examine(ctx context.Context) (found []driver.Finding, longest t
 		}
 	}
 	if len(versions) > 1 {
-		found = append(found, driver.Found(driver.Warning, "versions", "servers run different versions").So("finish the upgrade"))
+		found = append(found, driver.Found(driver.Warning, "versions", "servers run different versions").
+			So("finish the upgrade"))
 	}
 	if leaders > 1 {
-		found = append(found, driver.Found(driver.Failure, "servers", "%d of them lead, each for itself", leaders).
+		found = append(found, driver.Found(driver.Failure, "servers",
+			"%d of them lead, each for itself", leaders).
 			So("the URL names servers of different ensembles: what is locked in one is free in the other"))
 	}
 	if up == 0 {
@@ -58,7 +60,8 @@ func (c *Config) Examine(ctx context.Context) (found []driver.Finding, longest t
 		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err)), 0
 	}
 	return append(found, driver.Found(driver.Fine, "TTL",
-		"%v to %v (minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)", shortest, longest)), longest
+		"%v to %v (minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)",
+		shortest, longest)), longest
 }
 
 // vitals are what a server says of itself.

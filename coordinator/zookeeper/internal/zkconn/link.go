@@ -40,7 +40,10 @@ type link struct {
 var errRetired = errors.New("zookeeper: session has ended")
 
 func newLink(servers []string, conf *tls.Config, ttl time.Duration, lapse func() []notice) *link {
-	l := &link{servers: servers, tls: conf, ttl: ttl, lapse: lapse, hosts: newRotation(servers), idle: make(chan struct{})}
+	l := &link{
+		servers: servers, tls: conf, ttl: ttl, lapse: lapse,
+		hosts: newRotation(servers), idle: make(chan struct{}),
+	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -105,7 +108,8 @@ func (l *link) dial(string, string, time.Duration) (net.Conn, error) {
 		return nil, errRetired
 	}
 	l.socket = s
-	l.failed = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet", l.target.addr)
+	l.failed = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",
+		l.target.addr)
 	return s, nil
 }
 
