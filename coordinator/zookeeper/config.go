@@ -47,8 +47,8 @@ func rootOf(chroot string) (string, error) {
 //
 // User and password are ZooKeeper's digest authentication. acl says who may use
 // the nodes that the driver makes: "open" (everybody; the default without
-// credentials), "creator" (whoever has the same credentials; the default with
-// them), "creator-read" (the same, and everybody may look). A client
+// credentials), "creator" (clients with the same credentials; the default with
+// them), "creator-read" (the same, and everybody may read). A client
 // certificate is a credential for "creator" too.
 //
 // layout says how queues are laid out: "native" (the default), or as other

@@ -18,7 +18,7 @@
 // that is not granted exactly is refused, since a holder computes its deadline
 // from it.
 //
-// The client library pings by itself. So a session that nobody renews ends with
+// The client library pings by itself. So a session that is not renewed ends with
 // its process or its connection, and not already when the renewals stop;
 // package coordinator closes a session that it takes for lost.
 //
@@ -31,22 +31,24 @@
 // # What it costs
 //
 //	Open       connect; one request more with a user and password
-//	Join       one transaction; with Alone one read before it, which is all if the queue is taken.
+//	Join       one transaction; with Alone a listing before it, which is all if the queue is taken.
 //	           The first join of a queue that is not there creates it: two or three more.
 //	           In a contended queue, one read more, which finds and watches the nearest
 //	Ahead      one listing of the queue
-//	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes, once for all of the session
+//	Watch      for one place a read; for several a listing, and another one for each
+//	           change of the queue, once for all waiters of the session
 //	WatchQueue the same listings
 //	Follow     nothing, if the Join has found the nearest, else a read or two
 //	Convert    one transaction
 //	Write      one write
 //	Leave      one delete, or one transaction
-//	Pass       the same; and one delete a second after the last of them, where others have come in between
+//	Pass       the same; and one delete a second after the last of them, if others came between
 //	Forget     sync, listing, and a delete if there is something to delete
 //	List       one listing, and one read for each entry
 //	Check      one sync and one read
-//	Remove     the two of Check, and one transaction; and one delete if the entry has no successor node
-//	Queues     one sync, one listing of the kinds and one of each; and one of each name that has or had a queue, all of a kind under way at once
+//	Remove     the two of Check, and one transaction; one delete more without a successor node
+//	Queues     one sync, one listing of the kinds and one of each; and one of each name that
+//	           has or had a queue, all of a kind under way at once
 //	Head       a listing and a read; a read when the head was written to, while it is followed
 //	Record     one read
 //	SetRecord  one write

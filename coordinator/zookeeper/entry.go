@@ -101,8 +101,8 @@ func (s *session) Write(
 //	_, err = conn.Multi(holds, &zk.SetDataRequest{Path: "/orders/42", Data: paid, Version: -1})
 //	... errors.Is(err, zk.ErrNoNode), and the first response has it: the grant was over, and nothing was written
 //
-// So what is in the Multi can not be written late, whoever was stopped for
-// however long, and needs no token beside it. It costs no request. The
+// So what is in the Multi cannot be written late, however long the holder was
+// stopped, and needs no token beside it. It costs no request. The
 // connection needs permission to read the nodes that Baton makes. When it
 // fails, coordinator.Client.Check says why.
 //

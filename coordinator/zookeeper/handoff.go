@@ -18,27 +18,27 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// This file has the successor nodes: what an entry of a busy queue leaves in
-// reach of whoever comes next.
+// This file has the handoff: how a release admits the next entry without a read
+// of the queue. In a contended queue each entry has a successor node:
 //
 //	x_5f0c…_1000a2b3c4d5e6f_0000000007    an entry
 //	successor_0000000008                  its successor node, made in the same transaction
 //	x_77ab…_1000a2b3c4d5e70_0000000009    the next entry, which looks for successor_0000000008
 //
-// A sequence number counts the nodes that were made in the queue, so whoever
-// joins with number n knows without a listing what the successor node of the
-// one directly ahead is called, if it has one. The successor node says who that
-// is, in the part of the entry's name that cannot be guessed. One read of it
-// finds the nearest contender and sets the watch to wait with.
+// A sequence number counts the nodes that were made in the queue. So an entry
+// with number n knows without a listing the name of its predecessor's successor
+// node, if there is one. Its data is the part of the predecessor's name that
+// cannot be guessed. One read of it finds the predecessor and sets the watch to
+// wait with.
 //
-// It goes together with its entry, in one transaction. Only one that passes
-// leaves it, with other data: the watch tells of that by another word than of a
-// leaving, so the next one is admitted without a look. Nothing else writes to a
-// successor node. Deleting a successor node is always safe, since whoever
-// follows it then looks at the queue.
+// The successor node is deleted together with its entry, in one transaction. Only
+// an entry that passes leaves it, with other data: to the follower that is a
+// change and no deletion, and it is admitted without a read of the queue. Nothing
+// else writes to a successor node. To delete one is always safe, since its
+// follower then reads the queue.
 //
 // A successor node that was passed is deleted in the transaction in which the
-// one that it passed to leaves, or by its own session after a while, and is an
+// entry that it passed to leaves, or by its own session after a while. It is an
 // ephemeral node like its entry.
 
 const successorPrefix = "successor_"
@@ -63,8 +63,8 @@ func (n node) successor() string {
 
 func successorName(seq int32) string { return fmt.Sprintf("%s%010d", successorPrefix, seq) }
 
-// nearestSuccessor is the name that the successor node of the one directly
-// ahead has; empty if it cannot have one.
+// nearestSuccessor is the name that the successor node of the predecessor has;
+// empty if it cannot have one.
 func (n node) nearestSuccessor() string {
 	if n.late() || n.seq < 2 {
 		return ""
@@ -72,9 +72,9 @@ func (n node) nearestSuccessor() string {
 	return successorName(n.seq - 1)
 }
 
-// successorData is the data of a successor node: whose it is, in the entry's name but for
-// the number, which follows from its own. A mark before it tells that the entry
-// has passed.
+// successorData is the data of a successor node: the entry's name but for the
+// number, which follows from its own. A mark before it says that the entry has
+// passed.
 type successorData struct {
 	node   node // as it joined
 	passed bool
@@ -108,8 +108,8 @@ func (c queueView) hasSuccessor(n node) bool {
 	return n.successor() != "" && slices.Contains(c.successors, n.seq+1)
 }
 
-// orphans are the names of the successor nodes whose entries are gone: what
-// those who passed have left, as a rule.
+// orphans are the names of the successor nodes whose entries are gone: as a rule
+// what entries that passed have left.
 func (c queueView) orphans() []string {
 	if len(c.successors) == 0 {
 		return nil
@@ -193,9 +193,9 @@ func (o *ownEntries) note(queue driver.Queue, c queueView, i int) {
 	o.keep(queue, n.ID, e)
 }
 
-// contention is for how many more joins that meet nobody a queue counts as
-// contended to a session. Only there entries get successor nodes: elsewhere
-// nobody would have any use for them.
+// contention is for how many more joins to an empty queue a session takes the
+// queue for contended. Only then its entries get successor nodes: without
+// followers they would be of no use.
 type contention struct {
 	mu sync.Mutex
 	m  map[driver.Queue]int
@@ -225,7 +225,7 @@ func (c *contention) met(queue driver.Queue) {
 	c.m[queue] = quietAfter
 }
 
-// alone notes a join that has met nobody.
+// alone notes a join to an empty queue.
 func (c *contention) alone(queue driver.Queue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

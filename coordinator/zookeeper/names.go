@@ -18,7 +18,7 @@ import (
 //	<mode>_<id>_<session>_<token>_<n>_<sequence>    the same after its n-th conversion
 //	successor_<sequence>    the successor node of the entry whose number is one less
 //
-// All parts are readable in one listing, so nobody has to read the nodes to
+// All parts are readable in one listing, so that no node has to be read to
 // know the order of the queue and the session of each entry.
 //
 // A conversion makes a new node, which has a zxid of its own and would get a

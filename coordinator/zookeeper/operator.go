@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	clockGap = time.Second // that nobody minds in listings
+	clockGap = time.Second // that does not matter in listings
 
 	probe     = driver.Queue("baton/examine") // what Examine joins; no recipe has its kind
 	probeMode = "x"
@@ -80,8 +80,8 @@ func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration
 // session may have joined a queue for good, and this one's server may not have
 // heard of that.
 //
-// What is not readable is an error, and not left out: whoever asks which locks
-// are held must not be told less.
+// What is not readable is an error, and not left out: an operator who asks which
+// locks are held must not be shown less.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	if err := s.Sync(ctx, s.Top()); err != nil {
 		return nil, err
@@ -108,8 +108,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	return queues, nil
 }
 
-// standingIn returns those of the names of a kind in whose queues somebody
-// stands. Records are no queues, and neither is what other programs have beside
+// standingIn returns those of the names of a kind whose queues are not empty. Records are no queues, and neither is what other programs have beside
 // them.
 func (s *session) standingIn(
 	ctx context.Context, kind string, names []string,
@@ -166,7 +165,7 @@ func unlisted(node string, err error) error {
 
 // Remove deletes one node, after Check: its name is never another entry's, so
 // between the two it can only go. Its successor node goes with it, in the same
-// transaction, since whoever follows waits with the successor node.
+// transaction, since its follower waits with the successor node.
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {

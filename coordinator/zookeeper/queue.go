@@ -73,7 +73,7 @@ func (s *session) Join(
 		}
 	}
 	if c.Alone {
-		// The names may be a moment old. If they show nobody, the join decides.
+		// The names may be a moment old. If they show no entry, the join decides.
 		// If they show an entry that has left just now, the attempt fails as one
 		// a moment earlier would have; a sync before each listing would double
 		// the cost of failing, the usual outcome where many try.
@@ -99,7 +99,7 @@ func (s *session) Join(
 	return s.settle(ctx, queue, c, s.arrive(ctx, queue, c, a))
 }
 
-// onlySuccessors tells whether nobody is among the children of a queue.
+// onlySuccessors tells whether there is no entry among the children of a queue.
 func onlySuccessors(names []string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool {
 		_, ok := parseSuccessor(name)

@@ -59,8 +59,7 @@ type form struct {
 	revocable bool
 	// suffix is what the queue's path has behind the name.
 	suffix string
-	// unordered: entries have no sequence numbers. Whoever else is there counts
-	// as ahead.
+	// unordered: entries have no sequence numbers. All others count as ahead.
 	unordered bool
 	// recorded: the data of the queue's own node is its record.
 	recorded bool

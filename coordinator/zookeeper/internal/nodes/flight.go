@@ -122,8 +122,8 @@ type Outcome struct {
 
 var errTransaction = errors.New("zookeeper: unexpected reply to a transaction")
 
-// Multi sends a transaction, as a part of a flight if that is not nil: whoever
-// waits for the flight then waits until the transaction has been answered,
+// Multi sends a transaction, as a part of a flight if that is not nil: a call
+// that waits for the flight waits until the transaction has been answered,
 // whether or not its caller still does. So the requests may outlive the call,
 // and must not share memory with its arguments.
 func (s *Session) Multi(ctx context.Context, f *Flight, requests []any) (Outcome, error) {

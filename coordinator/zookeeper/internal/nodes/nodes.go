@@ -54,7 +54,7 @@ type Layout interface {
 
 	// Places are the places of the children of a queue, in order. When that
 	// takes more reads than the listing that showed the names, the places may
-	// be newer. It is ErrRefused if nobody can tell the order.
+	// be newer. It is ErrRefused if there is no order.
 	Places(ctx context.Context, queue driver.Queue, names []string) ([]driver.Place, error)
 
 	// Entry is the place of an entry with this key, and its token if its node

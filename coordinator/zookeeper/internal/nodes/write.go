@@ -90,7 +90,7 @@ func DataVersion(v driver.Version) int32 {
 
 // Record waits with a data watch on the record's node, or for its coming if
 // there is none. The version is the service's count of changes to the node's
-// data, plus one. It starts again if an operator deletes the node: nobody else
+// data, plus one. It starts again if an operator deletes the node: Baton never
 // does.
 //
 // To wait for the coming of the node is better than to watch what is above it:

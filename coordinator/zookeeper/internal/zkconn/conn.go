@@ -27,7 +27,7 @@ type Config struct {
 // another session.
 type Conn struct {
 	client  *zk.Conn
-	events  <-chan zk.Event // closed when the client's last goroutine ends; nobody reads the events
+	events  <-chan zk.Event // closed when the client's last goroutine ends; no event is read
 	started chan struct{}   // closed when client and events are set
 	retired chan struct{}   // closed when nothing runs for the session any more
 

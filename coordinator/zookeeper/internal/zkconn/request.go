@@ -30,8 +30,8 @@ func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) 
 
 // Start sends a request. On failure nothing was and will be sent. The request
 // runs in a goroutine of its own, since the client knows no contexts: it blocks
-// until the reply comes or the connection is lost. A reply that nobody waits
-// for any more is dropped.
+// until the reply comes or the connection is lost. A reply comes to nothing
+// when its caller has gone.
 func Start[T any](
 	ctx context.Context, c *Conn, request func(*zk.Conn) (T, error),
 ) (*Reply[T], error) {
@@ -147,7 +147,7 @@ func (c *Conn) run(slots chan struct{}, request func()) {
 //
 // Any request touches the session at the server it reaches, but a read proves
 // less: a follower that has lost its leader answers reads, and collects touches
-// that nobody will hear of, until it notices.
+// that never reach a leader, until it notices.
 func (c *Conn) Renew(ctx context.Context) error {
 	r, err := start(ctx, c, c.renewals, syncing("/"))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Kind is what a watch is told of, by the request that sets it.
+// Kind is the request that sets a watch, and what the watch fires for.
 type Kind int8
 
 const (
@@ -24,12 +24,12 @@ const (
 	Exists
 )
 
-// Target is what somebody waits for.
+// Target is what a watch is on.
 type Target struct {
 	Kind Kind
 	Node string
-	// As is what the watch is shared as, if its node is only known to the one
-	// who sets it; empty for the node's path.
+	// As is the name that the watch is shared by, if not by its node: only the
+	// caller that sets it needs to know the node then.
 	As string
 }
 

@@ -29,8 +29,7 @@ type socket struct {
 	lost    error  // why there are no more messages
 }
 
-// maxMessage bounds what is allocated on the word of whoever is at the other
-// end. The listing of a queue with a hundred thousand contenders has 10 MiB.
+// maxMessage bounds what is allocated on the word of the peer. The listing of a queue with a hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, l *link, by time.Time) *socket {
@@ -58,7 +57,7 @@ func (s *socket) Read(p []byte) (int, error) {
 // there. Left to itself it does that badly: it reads the number of the last
 // transaction in one goroutine while another one writes it, which is a data
 // race; it does not tell when setting them has failed, which would be a lost
-// wake-up; and watches for which nobody waits any more come along for ever. (A
+// wake-up; and watches without waiters come along for ever. (A
 // watch that is set on the new connection in the instant in which the client
 // looks for such is set twice, which is nothing.)
 func (s *socket) fill() (err error) {
