@@ -145,7 +145,7 @@ type ownEntries struct {
 type ownEntry struct {
 	successor string   // the name of its successor node, empty if there is none
 	follows   string   // the key of an entry ahead that has a successor node
-	spent     []string // names of successor nodes ahead that are of no more use when this one leaves
+	spent     []string // names of successor nodes ahead that go when this entry leaves
 }
 
 // maxSpent bounds the successor nodes that one contender clears away.
@@ -328,7 +328,8 @@ func (s *session) Follow(
 func (s *session) unlessPassed(
 	ctx context.Context, queue driver.Queue, ahead node,
 ) (w *zkconn.Watch, passed bool, err error) {
-	w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, ahead.successor())})
+	successor := s.Below(queue, ahead.successor())
+	w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: successor})
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil, false, nil

@@ -108,8 +108,8 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 	return queues, nil
 }
 
-// standingIn returns those of the names of a kind whose queues are not empty. Records are no queues, and neither is what other programs have beside
-// them.
+// standingIn returns those of the names of a kind whose queues are not empty.
+// Records are no queues, and neither is what other programs have beside them.
 func (s *session) standingIn(
 	ctx context.Context, kind string, names []string,
 ) ([]driver.Queue, error) {

@@ -164,7 +164,7 @@ func arrived(place string, o nodes.Outcome) (arrival, error) {
 		a.successor = path.Base(o.Made[1])
 		a.others--
 	}
-	a.Joined = driver.Joined{Place: n.Place, Token: driver.Token(o.Stat.Mzxid), First: a.others == 0}
+	a.Place, a.Token, a.First = n.Place, driver.Token(o.Stat.Mzxid), a.others == 0
 	return a, nil
 }
 
@@ -233,7 +233,9 @@ func (s *session) release(
 	e := s.ownEntries.of(queue, n.ID)
 	// Where numbers run out, an entry may have a successor node that no follower
 	// can find. That one is only deleted.
-	pass = pass && e.successor != "" && e.successor == n.successor() && s.contention.contended(queue)
+	if e.successor == "" || e.successor != n.successor() || !s.contention.contended(queue) {
+		pass = false
+	}
 	if pass {
 		s.clearLater(queue, leftover{e.successor, 1})
 	}
@@ -294,7 +296,8 @@ func (s *session) delete(ctx context.Context, parent string, n node, e ownEntry,
 		switch {
 		case err == nil || failed < 0 || failed == own:
 			return err
-		case pass && failed < own && !errors.Is(err, zk.ErrNoNode): // a follower must not wait for it
+		case pass && failed < own && !errors.Is(err, zk.ErrNoNode):
+			// A follower must not wait for it.
 			ops[failed], pass = nodes.Deleting(parent+e.successor), false
 		default:
 			if ops = slices.Delete(ops, failed, failed+1); failed < own {

@@ -84,7 +84,9 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 			return queueView{}, err
 		}
 		if all {
-			slices.SortFunc(c.nodes, func(a, b node) int { return cmp.Compare(known[a.Key], known[b.Key]) })
+			slices.SortFunc(c.nodes, func(a, b node) int {
+				return cmp.Compare(known[a.Key], known[b.Key])
+			})
 			return c, nil
 		}
 		if names, err = s.Listing(ctx, queue); err != nil {

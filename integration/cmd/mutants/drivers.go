@@ -116,8 +116,8 @@ var ofDrivers = []mutation{{
 	name: "zookeeper-token-is-sequence", promise: "P3",
 	what:   "The token is the node's sequence number, which wraps, and begins anew with its parent.",
 	file:   "coordinator/zookeeper/queue.go",
-	old:    `Token: driver.Token(o.Stat.Mzxid)`,
-	new:    `Token: driver.Token(n.seq)`,
+	old:    `driver.Token(o.Stat.Mzxid)`,
+	new:    `driver.Token(n.seq)`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinReadsItsPlaceFromOneReply"}},
 }, {
 	name: "zookeeper-joins-again", promise: "P4",

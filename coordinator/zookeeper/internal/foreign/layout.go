@@ -44,7 +44,7 @@ const (
 type Layout struct {
 	name     string
 	kinds    map[string]*form        // of what kinds of queues it has something like
-	plain    bool                    // queues are plain nodes, since the other client does not expect that they go
+	plain    bool                    // queues are plain nodes: the other client expects that they stay
 	uniqueID func(hex string) string // what an entry makes of 32 hex digits
 }
 
@@ -230,7 +230,8 @@ func (c children) places() []driver.Place {
 func (f *Layout) ambiguous(queue driver.Queue, c children) error {
 	if len(c.strays) > 0 {
 		return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-			"zookeeper: %s has children that are no contenders of this kind, so nobody can tell who comes first: %s",
+			"zookeeper: %s has children that are no contenders of this kind, "+
+				"so nobody can tell who comes first: %s",
 			f.path(queue), strings.Join(c.strays, ", ")))
 	}
 	for _, n := range c.nodes {
@@ -246,7 +247,8 @@ func (f *Layout) ambiguous(queue driver.Queue, c children) error {
 // newcomer would come first.
 func (f *Layout) spent(queue driver.Queue, key string) error {
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"zookeeper: %s has run out of sequence numbers, as %q shows; let it become empty, and delete the node", f.path(queue), key))
+		"zookeeper: %s has run out of sequence numbers, as %q shows; "+
+			"let it become empty, and delete the node", f.path(queue), key))
 }
 
 // reserve is how many numbers before the last a contender is refused.

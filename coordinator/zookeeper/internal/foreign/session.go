@@ -399,13 +399,15 @@ func (s *session) Convert(
 			own.Place.Key, queue, mode)
 	}
 	to := own.Place
-	to.Key, to.Mode = fmt.Sprintf("%s%s%010d", s.layout.head(to.ID, s.Number()), text, old.seq), mode
+	to.Key = fmt.Sprintf("%s%s%010d", s.layout.head(to.ID, s.Number()), text, old.seq)
+	to.Mode = mode
 	from, there := s.Below(queue, own.Place.Key), s.Below(queue, to.Key)
 	f, _ := s.Begin(to.ID)
 	defer f.End()
 	convert := []any{nodes.Deleting(from), s.Creating(there, value, zk.FlagEphemeral)}
 	_, err = s.Multi(ctx, f, convert)
-	if errors.Is(err, zk.ErrNoNode) { // an earlier attempt has made the new node, or the entry is gone
+	if errors.Is(err, zk.ErrNoNode) {
+		// An earlier attempt has made the new node, or the entry is gone.
 		_, err = s.Stat(ctx, there)
 	}
 	if err != nil {

@@ -59,7 +59,8 @@ func CheckID(id string) error {
 // CheckMode refuses what is no contender's mode.
 func CheckMode(mode string) error {
 	if !Within(mode, 1, MaxMode, IsMode) {
-		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9", mode, MaxMode)
+		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9",
+			mode, MaxMode)
 	}
 	return nil
 }

@@ -51,7 +51,9 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 		}
 	}
 	if len(places) > 1 {
-		return s.WatchQueue(ctx, queue, func(there []driver.Place) bool { return haveAll(there, places) })
+		return s.WatchQueue(ctx, queue, func(there []driver.Place) bool {
+			return haveAll(there, places)
+		})
 	}
 	return s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
 		if told.Type == zk.EventNodeDeleted {
@@ -190,7 +192,9 @@ func Gather[T any](
 		if _, ok := known[p.Key]; ok {
 			continue
 		}
-		r, err := zkconn.Start(ctx, s.Conn, func(client *zk.Conn) (T, error) { return read(client, p) })
+		r, err := zkconn.Start(ctx, s.Conn, func(client *zk.Conn) (T, error) {
+			return read(client, p)
+		})
 		if err != nil {
 			return false, err
 		}

@@ -185,7 +185,8 @@ func (s *Session) SetRecord(
 	if err := CheckValue(value); err != nil {
 		return 0, err
 	}
-	node, value := s.Layout.RecordPath(queue), bytes.Clone(value) // the request may outlive the call
+	node := s.Layout.RecordPath(queue)
+	value = bytes.Clone(value) // the request may outlive the call
 	if known != 0 {
 		return zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (driver.Version, error) {
 			stat, err := client.Set(node, value, DataVersion(known))

@@ -29,7 +29,8 @@ type socket struct {
 	lost    error  // why there are no more messages
 }
 
-// maxMessage bounds what is allocated on the word of the peer. The listing of a queue with a hundred thousand contenders has 10 MiB.
+// maxMessage bounds what is allocated on the word of the peer. The listing of a
+// queue with a hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, l *link, by time.Time) *socket {
