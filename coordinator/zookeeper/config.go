@@ -1,7 +1,7 @@
 package zookeeper
 
 import (
-	"context"
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -9,6 +9,9 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/foreign"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 	"github.com/baton-go/baton/internal/tlsfiles"
 )
 
@@ -17,35 +20,16 @@ const (
 	defaultSecurePort = "2281"
 )
 
-// reserved is the part of the tree that belongs to the service itself.
-const reserved = "zookeeper"
-
-// base is what all drivers of this package have in common.
-type base struct {
-	chroot string // without slashes at its ends
-	acl    []zk.ACL
-	kind   *parentKind
-	layout *foreign // nil: Baton's own
-}
-
-func (b *base) root() string {
-	if b.chroot == "" {
-		return ""
+// rootOf checks a chroot, and returns it as a path.
+func rootOf(chroot string) (string, error) {
+	ns, err := driver.Namespace(chroot)
+	if err != nil || ns == "" {
+		return "", err
 	}
-	return "/" + b.chroot
-}
-
-// setChroot checks and sets the namespace.
-func (b *base) setChroot(path string) error {
-	ns, err := driver.Namespace(path)
-	if err != nil {
-		return err
+	if first, _, _ := strings.Cut(ns, "/"); first == nodes.Reserved {
+		return "", zkconn.Invalid("chroot %q: /%s belongs to the service", ns, nodes.Reserved)
 	}
-	if first, _, _ := strings.Cut(ns, "/"); first == reserved {
-		return invalid("chroot %q: /%s belongs to the service", ns, reserved)
-	}
-	b.chroot = ns
-	return nil
+	return "/" + ns, nil
 }
 
 // Open makes a driver from a URL:
@@ -63,8 +47,8 @@ func (b *base) setChroot(path string) error {
 //
 // User and password are ZooKeeper's digest authentication. acl says who may use
 // the nodes that the driver makes: "open" (everybody; the default without
-// credentials), "creator" (whoever has the same credentials; the default with
-// them), "creator-read" (the same, and everybody may look). A client
+// credentials), "creator" (clients with the same credentials; the default with
+// them), "creator-read" (the same, and everybody may read). A client
 // certificate is a credential for "creator" too.
 //
 // layout says how queues are laid out: "native" (the default), or as other
@@ -82,7 +66,7 @@ func (b *base) setChroot(path string) error {
 // String never show the password.
 func Open(u *url.URL) (driver.Driver, error) {
 	if u == nil {
-		return nil, invalid("no URL")
+		return nil, zkconn.Invalid("no URL")
 	}
 	port := defaultPort
 	switch u.Scheme {
@@ -90,41 +74,36 @@ func Open(u *url.URL) (driver.Driver, error) {
 	case "zks":
 		port = defaultSecurePort
 	default:
-		return nil, invalid("scheme %q; want zk, zookeeper or zks", u.Scheme)
+		return nil, zkconn.Invalid("scheme %q; want zk, zookeeper or zks", u.Scheme)
 	}
 	if u.Fragment != "" {
 		// A password with a bare # ends up here, so it is not shown.
-		return nil, invalid("%s URL has a fragment; write # as %%23", u.Scheme)
+		return nil, zkconn.Invalid("%s URL has a fragment; write # as %%23", u.Scheme)
 	}
-	d := &service{base: base{kind: new(parentKind)}, scheme: u.Scheme}
+	var conf zkconn.Config
 	var err error
-	if d.servers, err = driver.Hosts(u, port); err != nil {
+	if conf.Servers, err = driver.Hosts(u, port); err != nil {
 		return nil, err
 	}
-	if err := d.setChroot(u.Path); err != nil {
+	tree := new(nodes.Tree)
+	if tree.Root, err = rootOf(u.Path); err != nil {
 		return nil, err
 	}
-	if d.digest, err = digest(u.User); err != nil {
+	if conf.Digest, err = digest(u.User); err != nil {
 		return nil, err
 	}
-	if err := d.setParams(u); err != nil {
+	layout, err := setParams(u, &conf, tree)
+	if err != nil {
 		return nil, err
 	}
-	if d.layout != nil {
-		d.kind.plain.Store(d.layout.plain)
-		return host{d}, nil
+	name := u.Scheme + "://" + strings.Join(conf.Servers, ",") + cmp.Or(tree.Root, "/")
+	if layout != nil {
+		return foreign.New(layout, conf, tree, name), nil
 	}
-	return d, nil
+	return &service{conf: conf, tree: tree, name: name}, nil
 }
 
 var _ driver.Opener = Open
-
-func (d *service) String() string {
-	return d.scheme + "://" + strings.Join(d.servers, ",") + "/" + d.chroot
-}
-
-// Close has nothing to give back: each session closes its own connection.
-func (d *service) Close(context.Context) error { return nil }
 
 // digest refuses half of a pair, and a user whom the service would split
 // elsewhere.
@@ -135,48 +114,51 @@ func digest(user *url.Userinfo) (string, error) {
 	password, _ := user.Password()
 	switch {
 	case user.Username() == "":
-		return "", invalid("URL has a password but no user name")
+		return "", zkconn.Invalid("URL has a password but no user name")
 	case strings.Contains(user.Username(), ":"):
-		return "", invalid("URL has a user name with a colon, which ends a user name in digest authentication")
+		return "", zkconn.Invalid("URL has a user name with a colon, " +
+			"which ends a user name in digest authentication")
 	case password == "":
-		return "", invalid("URL has a user name but no password")
+		return "", zkconn.Invalid("URL has a user name but no password")
 	}
 	return user.Username() + ":" + password, nil
 }
 
-func (d *service) setParams(u *url.URL) error {
+// setParams reads the URL's parameters. The layout is nil for Baton's own.
+func setParams(u *url.URL, conf *zkconn.Config, tree *nodes.Tree) (*foreign.Layout, error) {
 	p := driver.NewParams(u)
 	files := tlsfiles.Read(p)
 	standard := "open"
-	if d.digest != "" {
+	if conf.Digest != "" {
 		standard = "creator"
 	}
 	acl := p.String("acl", standard)
-	layout, election := p.String("layout", nativeLayout), p.String("election", "")
+	name, election := p.String("layout", foreign.Native), p.String("election", "")
 	if err := p.Err(); err != nil {
-		return err
+		return nil, err
 	}
-	var err error
-	if d.layout, err = layoutOf(layout, election); err != nil {
-		return err
+	layout, err := foreign.LayoutOf(name, election)
+	if err != nil {
+		return nil, err
 	}
-	if d.tls, err = files.For(u, "zks"); err != nil {
-		return err
+	if conf.TLS, err = files.For(u, "zks"); err != nil {
+		return nil, err
 	}
-	if acl != "open" && d.digest == "" && files.Cert == "" {
-		return invalid("URL parameter \"acl\": everything but open needs a user and password, or a client certificate")
+	if acl != "open" && conf.Digest == "" && files.Cert == "" {
+		return nil, zkconn.Invalid("URL parameter \"acl\": everything but open needs " +
+			"a user and password, or a client certificate")
 	}
 	switch acl {
 	case "open":
-		d.acl = zk.WorldACL(zk.PermAll)
+		tree.ACL = zk.WorldACL(zk.PermAll)
 	case "creator":
-		d.acl = zk.AuthACL(zk.PermAll)
+		tree.ACL = zk.AuthACL(zk.PermAll)
 	case "creator-read":
-		d.acl = append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
+		tree.ACL = append(zk.AuthACL(zk.PermAll), zk.WorldACL(zk.PermRead)...)
 	default:
-		return invalid("URL parameter \"acl\" must be open, creator or creator-read")
+		return nil, zkconn.Invalid("URL parameter \"acl\" must be open, creator or creator-read")
 	}
-	return nil
+	return layout, nil
 }
 
 func init() {

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,19 +35,21 @@ func TestOpenReadsItsURL(t *testing.T) {
 	all := zk.WorldACL(zk.PermAll)
 	creator := zk.AuthACL(zk.PermAll)
 	for raw, want := range map[string]struct {
-		service
-		name string
+		servers, root, digest string
+		acl                   []zk.ACL
+		name                  string
 	}{
-		"zk://h1":           {service{servers: []string{"h1:2181"}, base: base{acl: all}}, "zk://h1:2181/"},
-		"zookeeper://h1/a/": {service{servers: []string{"h1:2181"}, base: base{acl: all, chroot: "a"}}, "zookeeper://h1:2181/a"},
-		"zk://h1:1,[::1]:2,h3/a/b?acl=open": {service{servers: []string{"h1:1", "[::1]:2", "h3:2181"},
-			base: base{acl: all, chroot: "a/b"}}, "zk://h1:1,[::1]:2,h3:2181/a/b"},
-		"zk://u:p%3A%40@h1/zookeeper2": {service{servers: []string{"h1:2181"}, digest: "u:p:@",
-			base: base{acl: creator, chroot: "zookeeper2"}}, "zk://h1:2181/zookeeper2"},
-		"zk://u:secret@h1?acl=creator-read": {service{servers: []string{"h1:2181"}, digest: "u:secret",
-			base: base{acl: append(creator, zk.WorldACL(zk.PermRead)...)}}, "zk://h1:2181/"},
-		"zk://u:secret@h1?acl=open":    {service{servers: []string{"h1:2181"}, digest: "u:secret", base: base{acl: all}}, "zk://h1:2181/"},
-		"zks://h1,h2:1?servername=srv": {service{servers: []string{"h1:2281", "h2:1"}, base: base{acl: all}}, "zks://h1:2281,h2:1/"},
+		"zk://h1":           {"h1:2181", "", "", all, "zk://h1:2181/"},
+		"zookeeper://h1/a/": {"h1:2181", "/a", "", all, "zookeeper://h1:2181/a"},
+		"zk://h1:1,[::1]:2,h3/a/b?acl=open": {
+			"h1:1,[::1]:2,h3:2181", "/a/b", "", all, "zk://h1:1,[::1]:2,h3:2181/a/b",
+		},
+		"zk://u:p%3A%40@h1/zookeeper2": {"h1:2181", "/zookeeper2", "u:p:@", creator, "zk://h1:2181/zookeeper2"},
+		"zk://u:secret@h1?acl=creator-read": {
+			"h1:2181", "", "u:secret", append(creator, zk.WorldACL(zk.PermRead)...), "zk://h1:2181/",
+		},
+		"zk://u:secret@h1?acl=open":    {"h1:2181", "", "u:secret", all, "zk://h1:2181/"},
+		"zks://h1,h2:1?servername=srv": {"h1:2281,h2:1", "", "", all, "zks://h1:2281,h2:1/"},
 	} {
 		d, err := Open(parse(t, raw))
 		if err != nil {
@@ -54,15 +57,15 @@ func TestOpenReadsItsURL(t *testing.T) {
 			continue
 		}
 		got := d.(*service)
-		if strings.Join(got.servers, ",") != strings.Join(want.servers, ",") || got.chroot != want.chroot ||
-			got.digest != want.digest || len(got.acl) != len(want.acl) || got.acl[0] != want.acl[0] {
-			t.Errorf("%s: %+v", raw, *got)
+		if strings.Join(got.conf.Servers, ",") != want.servers || got.tree.Root != want.root ||
+			got.conf.Digest != want.digest || !slices.Equal(got.tree.ACL, want.acl) {
+			t.Errorf("%s: %+v, root %q, ACL %v", raw, got.conf, got.tree.Root, got.tree.ACL)
 		}
 		if got.String() != want.name {
 			t.Errorf("%s: String() = %q; want %q", raw, got.String(), want.name)
 		}
-		if (got.tls != nil) != (got.scheme == "zks") {
-			t.Errorf("%s: TLS %v", raw, got.tls)
+		if (got.conf.TLS != nil) != strings.HasPrefix(raw, "zks:") {
+			t.Errorf("%s: TLS %v", raw, got.conf.TLS)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -66,76 +65,8 @@ func TestConvertedNamesKeepWhatStays(t *testing.T) {
 	}
 }
 
-func TestConvertKeepsPlaceAndToken(t *testing.T) {
-	f, tr, s := openTree(t)
-	first, second, third := testJoin(t, s, 1, "r"), testJoin(t, s, 2, "w"), testJoin(t, s, 3, "r")
-	before := f.count(opMulti)
-	second = testConvert(t, s, second, "r")
-	second = testConvert(t, s, second, "w")
-	second = testConvert(t, s, second, "r")
-	if n := f.count(opMulti) - before; n != 3 {
-		t.Errorf("3 conversions took %d transactions", n)
-	}
-	entries := testList(t, s, 0)
-	want := []driver.Entry{
-		{Place: first.Place, Token: first.Token, Value: []byte("joined")},
-		{Place: second.Place, Token: second.Token, Value: []byte("converted")},
-		{Place: third.Place, Token: third.Token, Value: []byte("joined")},
-	}
-	if !slices.EqualFunc(entries, want, sameEntry) {
-		t.Errorf("List = %+v; want %+v", entries, want)
-	}
-	v, err := s.Ahead(soon(t, time.Second), "m/a", third.Place)
-	if err != nil || !slices.Equal(v.Ahead, []driver.Place{first.Place, second.Place}) || !v.Last {
-		t.Errorf("Ahead of the third = %+v, %v", v, err)
-	}
-	if v, err = s.Ahead(soon(t, time.Second), "m/a", second.Place); err != nil || len(v.Ahead) != 1 || v.Last {
-		t.Errorf("Ahead of the second = %+v, %v; want one, and not the last", v, err)
-	}
-	for _, queue := range []driver.Queue{"m/a", "m/none"} { // V4
-		want := map[driver.Queue][]driver.Place{"m/a": {first.Place, second.Place, third.Place}}[queue]
-		if v, err = s.Ahead(soon(t, time.Second), queue, driver.Place{}); err != nil || !slices.Equal(v.Ahead, want) || !v.Last {
-			t.Errorf("Ahead of nobody in %s = %+v, %v", queue, v, err)
-		}
-	}
-	// J2: a join that is repeated finds the entry as it is now.
-	again, err := s.Join(soon(t, time.Second), "m/a", driver.Contender{ID: second.Place.ID, Mode: "w", Again: true, Record: 77})
-	if err != nil || again.Place != second.Place || again.Token != second.Token {
-		t.Errorf("Join again = %+v, %v; want %+v", again, err, second)
-	}
-	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); err != nil {
-		t.Errorf("Leave = %v", err)
-	}
-	if n := len(tr.below("/app/m/a")); n != 2 {
-		t.Errorf("%d nodes are left; want 2", n)
-	}
-}
-
 func sameEntry(a, b driver.Entry) bool {
 	return a.Place == b.Place && a.Token == b.Token && string(a.Value) == string(b.Value)
-}
-
-func TestConvertRefusesWhatItCannotDo(t *testing.T) {
-	f, _, s := openTree(t)
-	own := testJoin(t, s, 1, "w")
-	converted := testConvert(t, s, own, "r")
-	before := f.count(opMulti)
-	for what, err := range map[string]error{
-		"the same mode":      convertErr(s, converted, "r", nil),
-		"a bad mode":         convertErr(s, converted, "R", nil),
-		"a long mode":        convertErr(s, converted, "abcdefgh123456789", nil),
-		"a long value":       convertErr(s, converted, "w", make([]byte, maxValue+1)),
-		"no token":           convertErr(s, driver.Joined{Place: own.Place}, "r", nil),
-		"another token":      convertErr(s, driver.Joined{Place: converted.Place, Token: own.Token + 1}, "w", nil),
-		"a key with a slash": convertErr(s, driver.Joined{Place: driver.Place{Key: "a/b"}, Token: 1}, "w", nil),
-	} {
-		if !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("Convert with %s = %v; want ErrInvalid", what, err)
-		}
-	}
-	if n := f.count(opMulti) - before; n != 0 {
-		t.Errorf("%d transactions were sent", n)
-	}
 }
 
 func convertErr(s *session, own driver.Joined, mode string, value []byte) error {
@@ -173,51 +104,6 @@ func TestJoinWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestConvertWithUnknownOutcome: the reply is lost, or the request is.
-func TestConvertWithUnknownOutcome(t *testing.T) {
-	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
-		t.Run(what, func(t *testing.T) {
-			_, tr, s := openTree(t)
-			own := testJoin(t, s, 1, "w")
-			once := false
-			tr.on(func(op int32, _ string) treeFate {
-				if op == opMulti && !once {
-					once = true
-					return fate
-				}
-				return treeFate{}
-			})
-			if err := convertErr(s, own, "r", nil); !errors.Is(err, driver.ErrUnavailable) {
-				t.Fatalf("Convert = %v; want ErrUnavailable", err)
-			}
-			to := testConvert(t, s, own, "r")
-			if names := tr.below("/app/m/a"); len(names) != 1 || names[0] != to.Place.Key {
-				t.Errorf("in the queue: %q; want %q", names, to.Place.Key)
-			}
-		})
-	}
-}
-
-func TestConvertOfAPlaceThatIsGoneMakesNothing(t *testing.T) {
-	_, tr, s := openTree(t)
-	own := testJoin(t, s, 1, "w")
-	converted := testConvert(t, s, own, "r")
-	if err := convertErr(s, own, "x", nil); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("Convert of the old place to a third mode = %v; want ErrGone", err)
-	}
-	if err := s.Leave(soon(t, time.Second), "m/a", converted.Place); err != nil {
-		t.Fatal(err)
-	}
-	for _, j := range []driver.Joined{own, converted} {
-		if err := convertErr(s, j, "y", nil); !errors.Is(err, driver.ErrGone) {
-			t.Errorf("Convert after the leave = %v; want ErrGone", err)
-		}
-	}
-	if names := tr.below("/app/m/a"); len(names) != 0 {
-		t.Errorf("in the queue: %q", names)
-	}
-}
-
 // TestForgetWaitsForConversions: one that is still queued in the process would make a node after Forget has listed.
 func TestForgetWaitsForConversions(t *testing.T) {
 	_, tr, s := openTree(t)
@@ -235,7 +121,7 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	if _, err := s.Convert(ctx, "m/a", own, "r", nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Convert = %v", err)
 	}
-	if len(s.joins.flights(own.Place.ID)) != 1 {
+	if len(s.Flights(own.Place.ID)) != 1 {
 		t.Error("the conversion is not in flight")
 	}
 	forgotten := make(chan error, 1)

@@ -18,7 +18,7 @@
 // that is not granted exactly is refused, since a holder computes its deadline
 // from it.
 //
-// The client library pings by itself. So a session that nobody renews ends with
+// The client library pings by itself. So a session that is not renewed ends with
 // its process or its connection, and not already when the renewals stop;
 // package coordinator closes a session that it takes for lost.
 //
@@ -31,22 +31,24 @@
 // # What it costs
 //
 //	Open       connect; one request more with a user and password
-//	Join       one transaction; with Alone one read before it, which is all if the queue is taken.
+//	Join       one transaction; with Alone a listing before it, which is all if the queue is taken.
 //	           The first join of a queue that is not there creates it: two or three more.
 //	           In a contended queue, one read more, which finds and watches the nearest
 //	Ahead      one listing of the queue
-//	Watch      for one place a read; for several a listing, and another one whenever somebody comes or goes, once for all of the session
+//	Watch      for one place a read; for several a listing, and another one for each
+//	           change of the queue, once for all waiters of the session
 //	WatchQueue the same listings
 //	Follow     nothing, if the Join has found the nearest, else a read or two
 //	Convert    one transaction
 //	Write      one write
 //	Leave      one delete, or one transaction
-//	Pass       the same; and one delete a second after the last of them, where others have come in between
+//	Pass       the same; and one delete a second after the last of them, if others came between
 //	Forget     sync, listing, and a delete if there is something to delete
 //	List       one listing, and one read for each entry
 //	Check      one sync and one read
-//	Remove     the two of Check, and one transaction; and one delete if the entry has no successor node
-//	Queues      one sync, one listing of the kinds and one of each; and one of each name that has or had a queue, all of a kind under way at once
+//	Remove     the two of Check, and one transaction; one delete more without a successor node
+//	Queues     one sync, one listing of the kinds and one of each; and one of each name that
+//	           has or had a queue, all of a kind under way at once
 //	Head       a listing and a read; a read when the head was written to, while it is followed
 //	Record     one read
 //	SetRecord  one write
@@ -55,16 +57,6 @@
 //
 // A wait costs nothing if a watch is left from one before. A view after a
 // reconnect costs one sync more, and a waiter then looks again.
-//
-// # One session
-//
-//	connect ─► HasSession ──────────────────── Close ─► closeSession on a new connection
-//	              │  ▲                           ▲
-//	       silent │  │ same session, any server  │ (any state)
-//	       or cut ▼  │                           │
-//	           reconnecting ─────────────────────┘
-//	              │
-//	              └─ "no such session": Done is closed, the Conn is retired
 //
 // # The tree
 //
@@ -80,12 +72,12 @@
 //	                            └ of the entry whose number is one less
 //	/chroot/kind/name+record
 //
-// Successor nodes are in busy queues only. They tell who comes next who is
-// nearest, and then that this one has passed, so that a hand-over takes no look
-// at the queue and costs the same however long that is: see handoff.go. Most go
-// with their entries. One that was passed stays until the next one leaves, or
-// for a second. To delete any is safe; it makes whoever follows look at the
-// queue.
+// Only contended queues have successor nodes. They tell a contender that joins
+// who its predecessor is, and then that the predecessor has passed, so that a
+// handoff takes no read of the queue and costs the same however long that is:
+// see handoff.go. Most go with their entries. One that was passed stays until
+// the next entry leaves, or for a second. To delete any is safe: the follower
+// then reads the queue.
 //
 // Queues and what is above them are container nodes, which the service removes
 // when they have been empty for a while; on servers before 3.5 they are plain
@@ -97,38 +89,23 @@
 // # Queues shared with other clients
 //
 // With layout=curator or layout=kazoo in the URL, queues are those of Curator
-// and go-zookeeper, or of Kazoo: see foreign.go for the names, and
-// docs/interop.md for what excludes what. Names are theirs, paths below the
-// chroot. Nobody writes to a queue's own node, and there are no successor nodes:
-// Join is a create, and then a read of the entry's czxid and a listing at once;
-// with Alone one listing before that. Pass is Leave. Of whom an entry is a
-// listing does not tell. Children that are no contenders of the queue's kind
-// make Join, if it is to be alone, Ahead, List and Head fail with
-// driver.ErrRefused and their names, and so does a queue that is about to run
-// out of sequence numbers.
-//
-// # Package zk
-//
-// The client is github.com/go-zookeeper/zk. Its Lock is not used, and its
-// connection is fenced in (link.go, wire.go), because
-//   - a request has no context, and blocks for as long as the service is away;
-//   - after an expiry it goes on with a new session by itself, and sends on that what was
-//     meant for the old one;
-//   - it hides the timeout that was granted;
-//   - it waits for a silent server six times the TTL, and a second before it connects again;
-//   - a write that fails can block it for ever, and its Close does not tell whether the service
-//     heard of it;
-//   - watches cannot be given up, and setting them again after a reconnect is a data race.
+// and go-zookeeper, or of Kazoo: see internal/foreign, and docs/interop.md for
+// what excludes what.
 //
 // # The files
 //
 //	config.go    what a URL says
-//	session.go   a session: its requests' common ground, how it begins and ends
-//	link.go      its servers and connections; wire.go: their messages
-//	request.go   one request, with a context, and what its error means
-//	queue.go     Join, Leave, Forget; handoff.go: Follow, and what Pass leaves
-//	view.go      Ahead and List; watch.go: Watch, and the watches of a session
-//	entry.go     Convert, Write, Guard; state.go: Head and Record
-//	names.go     the names of nodes; operator.go: Check, Examine, Queues, Remove
-//	foreign.go   queues shared with Curator, go-zookeeper and Kazoo
+//	session.go   the driver and its sessions; where a queue is
+//	queue.go     the protocol of a queue: Join, Leave, Pass, Forget
+//	view.go      Ahead, and finding an entry again
+//	handoff.go   successor nodes: Follow, and what Pass leaves
+//	entry.go     Convert, Write, Guard
+//	names.go     the names of nodes, and their order
+//	operator.go  Examine, Queues, Remove
+//
+//	internal/nodes    what the native driver has in common with foreign layouts:
+//	                  Watch, WatchQueue, List, Check, Head, Record, transactions
+//	internal/foreign  the driver of queues shared with Curator, go-zookeeper and Kazoo
+//	internal/zkconn   the fence around the client library, github.com/go-zookeeper/zk:
+//	                  a session, its requests and its watches
 package zookeeper

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -32,11 +33,30 @@ type fake struct {
 	conns []net.Conn
 }
 
+// hello is what a connect request asks for, and what its answer grants.
+type hello struct {
+	timeout time.Duration
+	session int64
+	passwd  []byte
+}
+
+// readMessage reads one message with its length before it.
+func readMessage(r io.Reader) ([]byte, error) {
+	m := make([]byte, 4)
+	if _, err := io.ReadFull(r, m); err != nil {
+		return nil, err
+	}
+	m = append(m, make([]byte, binary.BigEndian.Uint32(m))...)
+	_, err := io.ReadFull(r, m[4:])
+	return m, err
+}
+
 const (
-	opGet  = 4
-	opSync = 9
-	opPing = 11
-	opAuth = 100
+	opGet          = 4
+	opSync         = 9
+	opPing         = 11
+	opAuth         = 100
+	opCloseSession = -11
 )
 
 // newFake starts a server that grants every session and answers every request with success.
@@ -115,14 +135,14 @@ func (f *fake) serve(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	f.set(func() { f.conns = append(f.conns, c) })
 	in := bufio.NewReader(c)
-	m, err := readMessage(in, maxHandshake)
+	m, err := readMessage(in)
 	if err != nil {
 		return
 	}
-	// The request is the answer with the last transaction seen in front of the timeout.
-	asked, err := parseHello(append(m[:8:8], m[16:]...))
-	if err != nil {
-		return
+	asked := hello{
+		timeout: time.Duration(binary.BigEndian.Uint32(m[16:])) * time.Millisecond,
+		session: int64(binary.BigEndian.Uint64(m[20:])),
+		passwd:  m[32:48],
 	}
 	p := &peer{Conn: c}
 	f.mu.Lock()
@@ -136,11 +156,14 @@ func (f *fake) serve(c net.Conn) {
 		defer tree.leave(p)
 	}
 	if speak {
-		b := answer.appendConnect(nil)
-		_, _ = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b)-12)), append(b[4:8:8], b[16:]...)...))
+		b := binary.BigEndian.AppendUint64(nil, uint64(4+4+8+4+len(answer.passwd))<<32) // and the version
+		b = binary.BigEndian.AppendUint32(b, uint32(answer.timeout.Milliseconds()))
+		b = binary.BigEndian.AppendUint64(b, uint64(answer.session))
+		b = binary.BigEndian.AppendUint32(b, uint32(len(answer.passwd)))
+		_, _ = c.Write(append(b, answer.passwd...))
 	}
 	for {
-		m, err := readMessage(in, maxMessage)
+		m, err := readMessage(in)
 		if err != nil {
 			return
 		}
@@ -234,7 +257,7 @@ func running() string {
 	buf := make([]byte, 1<<20)
 	var left []string
 	for _, g := range strings.Split(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(g, "go-zookeeper") || strings.Contains(g, "zookeeper.(*") {
+		if strings.Contains(g, "go-zookeeper") || strings.Contains(g, "zkconn.(*") || strings.Contains(g, "zookeeper.(*") {
 			left = append(left, g)
 		}
 	}

@@ -1,46 +1,15 @@
 package zookeeper
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 )
-
-// FuzzHandshake reads whatever a server that is no ZooKeeper may answer.
-func FuzzHandshake(f *testing.F) {
-	good := append([]byte{0, 0, 0, 37, 0, 0, 0, 0, 0, 0, 0x27, 0x10, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 16}, make([]byte, 17)...)
-	for _, b := range [][]byte{nil, good, good[:20], {0xff, 0xff, 0xff, 0xff}, {0, 0, 0, 0}, []byte("HTTP/1.1 400 Bad Request\r\n\r\n")} {
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := readMessage(bufio.NewReader(bytes.NewReader(b)), maxHandshake)
-		if err != nil {
-			return
-		}
-		if len(m) < 4 || len(m) > 4+maxHandshake || !bytes.HasPrefix(b, m) {
-			t.Fatalf("%x: a message of %d bytes", b, len(m))
-		}
-		h, err := parseHello(m)
-		if err != nil {
-			return
-		}
-		if len(h.passwd) > len(m) || h.timeout < math.MinInt32*time.Millisecond || h.timeout > math.MaxInt32*time.Millisecond {
-			t.Errorf("%x: %+v", b, h)
-		}
-		// The request to continue that session says the same of it.
-		again := h.appendConnect([]byte("before"))
-		if !bytes.HasSuffix(again, h.passwd) || len(again) != len("before")+4+4+8+4+8+4+len(h.passwd) {
-			t.Errorf("%+v is continued with %x", h, again)
-		}
-	})
-}
 
 // FuzzConvertedName: however often a name is converted, ID, session, place and token stay, and each name is new.
 func FuzzConvertedName(f *testing.F) {
@@ -48,7 +17,7 @@ func FuzzConvertedName(f *testing.F) {
 	f.Add(int32(math.MinInt32), int64(math.MaxInt64), uint8(1), "p3v00a1")
 	f.Add(int32(-1), int64(1), uint8(20), "x")
 	f.Fuzz(func(t *testing.T, seq int32, token int64, turns uint8, mode string) {
-		if checkMode(mode) != nil || token <= 0 {
+		if nodes.CheckMode(mode) != nil || token <= 0 {
 			return
 		}
 		first := nodePrefix(driver.Contender{ID: testID, Mode: "x"}, "1a") + fmt.Sprintf("%010d", seq)
@@ -103,18 +72,6 @@ func FuzzOrder(f *testing.F) {
 			if n.Key != names[i] {
 				t.Fatalf("from %d on: %s is number %d, want %s", start, n.Key, i, names[i])
 			}
-		}
-	})
-}
-
-// FuzzCode reads the code out of an error's text, which is all that the library gives.
-func FuzzCode(f *testing.F) {
-	for _, s := range []string{"unknown error: -125", "unknown error: x", "unknown error: ", "zk: -1", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if n := code(fmt.Errorf("%s", s)); n != 0 && !strings.Contains(s, "unknown error: ") { //nolint:err113 // any text
-			t.Errorf("%q: %d", s, n)
 		}
 	})
 }

@@ -24,7 +24,8 @@ func TestGuardHoldsAsLongAsTheNodeDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.conn.Multi(holds, &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1})
+		write := &zk.SetDataRequest{Path: "/app", Data: []byte("written"), Version: -1}
+		_, err = s.Multi(soon(t, 5*time.Second), nil, []any{holds, write})
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -15,29 +14,31 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// This file has the successor nodes: what an entry of a busy queue leaves in
-// reach of whoever comes next.
+// This file has the handoff: how a release admits the next entry without a read
+// of the queue. In a contended queue each entry has a successor node:
 //
 //	x_5f0c…_1000a2b3c4d5e6f_0000000007    an entry
 //	successor_0000000008                  its successor node, made in the same transaction
 //	x_77ab…_1000a2b3c4d5e70_0000000009    the next entry, which looks for successor_0000000008
 //
-// A sequence number counts the nodes that were made in the queue, so whoever
-// joins with number n knows without a listing what the successor node of the
-// one directly ahead is called, if it has one. The successor node says who that
-// is, in the part of the entry's name that cannot be guessed. One read of it
-// finds the nearest contender and sets the watch to wait with.
+// A sequence number counts the nodes that were made in the queue. So an entry
+// with number n knows without a listing the name of its predecessor's successor
+// node, if there is one. Its data is the part of the predecessor's name that
+// cannot be guessed. One read of it finds the predecessor and sets the watch to
+// wait with.
 //
-// It goes together with its entry, in one transaction. Only one that passes
-// leaves it, with other data: the watch tells of that by another word than of a
-// leaving, so the next one is admitted without a look. Nothing else writes to a
-// successor node. Deleting a successor node is always safe, since whoever
-// follows it then looks at the queue.
+// The successor node is deleted together with its entry, in one transaction. Only
+// an entry that passes leaves it, with other data: to the follower that is a
+// change and no deletion, and it is admitted without a read of the queue. Nothing
+// else writes to a successor node. To delete one is always safe, since its
+// follower then reads the queue.
 //
 // A successor node that was passed is deleted in the transaction in which the
-// one that it passed to leaves, or by its own session after a while, and is an
+// entry that it passed to leaves, or by its own session after a while. It is an
 // ephemeral node like its entry.
 
 const successorPrefix = "successor_"
@@ -48,7 +49,7 @@ func parseSuccessor(name string) (seq int32, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	return sequence(number)
+	return nodes.Sequence(number)
 }
 
 // successor is the name of the node's successor node, if it has one; empty if
@@ -62,8 +63,8 @@ func (n node) successor() string {
 
 func successorName(seq int32) string { return fmt.Sprintf("%s%010d", successorPrefix, seq) }
 
-// nearestSuccessor is the name that the successor node of the one directly
-// ahead has; empty if it cannot have one.
+// nearestSuccessor is the name that the successor node of the predecessor has;
+// empty if it cannot have one.
 func (n node) nearestSuccessor() string {
 	if n.late() || n.seq < 2 {
 		return ""
@@ -71,9 +72,9 @@ func (n node) nearestSuccessor() string {
 	return successorName(n.seq - 1)
 }
 
-// successorData is the data of a successor node: whose it is, in the entry's name but for
-// the number, which follows from its own. A mark before it tells that the entry
-// has passed.
+// successorData is the data of a successor node: the entry's name but for the
+// number, which follows from its own. A mark before it says that the entry has
+// passed.
 type successorData struct {
 	node   node // as it joined
 	passed bool
@@ -86,7 +87,8 @@ func (h successorData) data() []byte {
 	if h.passed {
 		mark = passedMark
 	}
-	return []byte(mark + nodePrefix(driver.Contender{ID: h.node.ID, Mode: h.node.Mode}, h.node.Session))
+	c := driver.Contender{ID: h.node.ID, Mode: h.node.Mode}
+	return []byte(mark + nodePrefix(c, h.node.Session))
 }
 
 // read reads a successor node of this name.
@@ -106,8 +108,8 @@ func (c queueView) hasSuccessor(n node) bool {
 	return n.successor() != "" && slices.Contains(c.successors, n.seq+1)
 }
 
-// orphans are the names of the successor nodes whose entries are gone: what
-// those who passed have left, as a rule.
+// orphans are the names of the successor nodes whose entries are gone: as a rule
+// what entries that passed have left.
 func (c queueView) orphans() []string {
 	if len(c.successors) == 0 {
 		return nil
@@ -127,355 +129,268 @@ func (c queueView) orphans() []string {
 	return names
 }
 
-// entry names a contender of this session in a queue.
-type entry struct {
+// contender names a contender of this session in a queue.
+type contender struct {
 	queue driver.Queue
 	id    string
 }
 
-// ownEntries are what a session keeps of its own contenders beyond their places,
-// for as long as they stand.
+// ownEntries are what a session knows of its own entries besides their places,
+// for as long as they are in a queue.
 type ownEntries struct {
 	mu sync.Mutex
-	m  map[entry]ownEntry
+	m  map[contender]ownEntry
 }
 
 type ownEntry struct {
-	key       string   // the entry's, as far as this session knows
 	successor string   // the name of its successor node, empty if there is none
-	ahead     string   // the key of somebody ahead, of whom is known
-	bare      bool     // that it has no successor node
-	spent     []string // names of successor nodes ahead that are of no more use when this one leaves
+	follows   string   // the key of an entry ahead that has a successor node
+	spent     []string // names of successor nodes ahead that go when this entry leaves
 }
 
 // maxSpent bounds the successor nodes that one contender clears away.
 const maxSpent = 16
 
-func newOwnEntries() *ownEntries { return &ownEntries{m: make(map[entry]ownEntry)} }
-
-// of returns what is kept of a place; nothing if it has another key by now.
-func (t *ownEntries) of(queue driver.Queue, n node) ownEntry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if tr := t.m[entry{queue, n.ID}]; tr.key == n.Key {
-		return tr
-	}
-	return ownEntry{key: n.Key}
+func (o *ownEntries) of(queue driver.Queue, id string) ownEntry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.m[contender{queue, id}]
 }
 
-func (t *ownEntries) keep(queue driver.Queue, id string, tr ownEntry) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.m[entry{queue, id}] = tr
+func (o *ownEntries) keep(queue driver.Queue, id string, e ownEntry) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.m[contender{queue, id}] = e
 }
 
-// converted notes that a place has another key, and no successor node.
-func (t *ownEntries) converted(queue driver.Queue, old, to node) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := entry{queue, old.ID}
-	if tr := t.m[e]; tr.key == old.Key {
-		tr.key, tr.successor = to.Key, ""
-		t.m[e] = tr
-	}
+func (o *ownEntries) forget(queue driver.Queue, id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.m, contender{queue, id})
 }
 
-// drop forgets a place that is not in the queue any more.
-func (t *ownEntries) drop(queue driver.Queue, n node) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if e := (entry{queue, n.ID}); t.m[e].key == n.Key {
-		delete(t.m, e)
-	}
-}
-
-// forget forgets a contender.
-func (t *ownEntries) forget(queue driver.Queue, id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.m, entry{queue, id})
-}
-
-// note keeps what a listing shows to the i-th in the queue: whether the one ahead
-// has a successor node; to the first which successor nodes are left over.
-func (t *ownEntries) note(queue driver.Queue, c queueView, i int) {
+// note keeps what a listing shows to the i-th in the queue: whether the entry
+// ahead has a successor node; to the first which successor nodes are left over.
+func (o *ownEntries) note(queue driver.Queue, c queueView, i int) {
 	n := c.nodes[i]
-	tr := t.of(queue, n)
-	if len(c.successors) == 0 && tr.successor == "" || n.ID == "" || n.late() {
+	e := o.of(queue, n.ID)
+	if len(c.successors) == 0 && e.successor == "" || n.ID == "" || n.late() {
 		return
 	}
+	e.follows = ""
 	if i > 0 {
-		tr.ahead, tr.bare = c.nodes[i-1].Key, !c.hasSuccessor(c.nodes[i-1])
+		if ahead := c.nodes[i-1]; c.hasSuccessor(ahead) {
+			e.follows = ahead.Key
+		}
 	} else {
-		tr.ahead, tr.spent = "", nil
+		e.spent = nil
 		for _, name := range c.orphans() {
-			if seq, _ := parseSuccessor(name); seq < n.seq && len(tr.spent) < maxSpent {
-				tr.spent = append(tr.spent, name)
+			if seq, _ := parseSuccessor(name); seq < n.seq && len(e.spent) < maxSpent {
+				e.spent = append(e.spent, name)
 			}
 		}
 	}
-	t.keep(queue, n.ID, tr)
+	o.keep(queue, n.ID, e)
 }
 
-// contention is in which queues a session has met others lately. Only there entries
-// get successor nodes: elsewhere nobody would have any use for them.
+// contention is for how many more joins to an empty queue a session takes the
+// queue for contended. Only then its entries get successor nodes: without
+// followers they would be of no use.
 type contention struct {
 	mu sync.Mutex
-	m  map[driver.Queue]flow
-}
-
-type flow struct {
-	busy int   // for how many more joins that meet nobody the queue counts as busy
-	size int32 // how many nodes were there at last
+	m  map[driver.Queue]int
 }
 
 const (
-	maxBusy    = 1024 // queues
-	quietAfter = 4    // joins
+	maxContended = 1024 // queues
+	quietAfter   = 4    // joins
 )
 
-func newContention() *contention { return &contention{m: make(map[driver.Queue]flow)} }
-
-func (t *contention) busy(queue driver.Queue) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.m[queue].busy > 0
+func (c *contention) contended(queue driver.Queue) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.m[queue] > 0
 }
 
-// long tells whether the queue was rather long when it was last looked at.
-func (t *contention) long(queue driver.Queue) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.m[queue].size > shortQueue
-}
-
-// met notes that others are in the queue.
-func (t *contention) met(queue driver.Queue, size int32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.put(queue, flow{quietAfter, size})
-}
-
-// saw notes how many are in the queue, to one who does not stand in it.
-func (t *contention) saw(queue driver.Queue, size int32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if f := t.m[queue]; f.busy > 0 || size > shortQueue {
-		t.put(queue, flow{f.busy, size})
-	} else {
-		delete(t.m, queue)
-	}
-}
-
-func (t *contention) put(queue driver.Queue, f flow) {
-	if _, ok := t.m[queue]; !ok && len(t.m) >= maxBusy {
-		for some := range t.m {
-			delete(t.m, some)
+// met notes a join that has met others.
+func (c *contention) met(queue driver.Queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.m[queue]; !ok && len(c.m) >= maxContended {
+		for some := range c.m {
+			delete(c.m, some)
 			break
 		}
 	}
-	t.m[queue] = f
+	c.m[queue] = quietAfter
 }
 
-// alone notes a join that has met nobody.
-func (t *contention) alone(queue driver.Queue) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	f, ok := t.m[queue]
-	if f.busy--; f.busy > 0 {
-		f.size = 0
-		t.m[queue] = f
-	} else if ok {
-		delete(t.m, queue)
+// alone notes a join to an empty queue.
+func (c *contention) alone(queue driver.Queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m[queue]--; c.m[queue] <= 0 {
+		delete(c.m, queue)
 	}
 }
 
-// Follow waits with one watch: on the successor node of the one ahead, which
-// Join has set already if it has found that one; without a successor node, on
-// the entry ahead.
+// arrive notes what a join has met, and looks for the predecessor by its
+// successor node.
+func (s *session) arrive(
+	ctx context.Context, queue driver.Queue, c driver.Contender, a arrival,
+) driver.Joined {
+	e := ownEntry{successor: a.successor}
+	alone := a.others == 0
+	if a.successor != "" && !alone && !c.Alone {
+		switch h, ok := s.predecessor(ctx, queue, a.node); {
+		case !ok:
+		case h.passed: // it was the first in the queue and directly ahead, and has left
+			a.First = true
+			e.spent = []string{a.node.nearestSuccessor()}
+			alone = a.others == 1 && h.node.Session == s.Hex
+		default:
+			a.Nearest, e.follows = h.node.Place, h.node.Key
+		}
+	}
+	if e.successor != "" {
+		s.ownEntries.keep(queue, c.ID, e)
+	}
+	switch {
+	case alone:
+		s.contention.alone(queue)
+	case c.Follows && !a.node.late():
+		s.contention.met(queue)
+	}
+	return a.Joined
+}
+
+// predecessor reads the successor node of the entry directly ahead, and watches
+// it: for Follow, which finds the watch standing. A failure says nothing: then
+// the queue is read.
+func (s *session) predecessor(
+	ctx context.Context, queue driver.Queue, n node,
+) (h successorData, ok bool) {
+	name := n.nearestSuccessor()
+	if name == "" {
+		return successorData{}, false
+	}
+	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, name)})
+	if err != nil {
+		return successorData{}, false
+	}
+	return read(name, w.Seen.Value)
+}
+
+// Follow waits with one watch: on the successor node of the entry ahead, which
+// Join has set already if it has found that; if the entry has no successor node,
+// on the entry.
 //
-// A change of the successor node's data says that the one ahead has passed. The
-// successor node is deleted together with its entry. If an operator deletes the
-// entry alone, its own session deletes the successor node as soon as it
+// A change of the successor node's data says that the entry ahead has passed.
+// The successor node is deleted together with its entry. If an operator deletes
+// the entry alone, its own session deletes the successor node as soon as it
 // notices, or ends and takes it along.
-func (s *session) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (passed bool, err error) {
-	if err := cmp.Or(s.checkQueue(queue), checkKey(queue, own), checkKey(queue, ahead)); err != nil {
+func (s *session) Follow(
+	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
+) (passed bool, err error) {
+	err = cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckKey(queue, ahead))
+	if err != nil {
 		return false, err
 	}
 	mine, _ := parseNode(own.Key)
-	successor, known := s.successorOf(queue, mine, ahead)
-	if successor == "" {
+	n, _ := parseNode(ahead.Key)
+	e := s.ownEntries.of(queue, mine.ID)
+	if e.follows != ahead.Key || n.successor() == "" {
 		return false, s.Watch(ctx, queue, ahead)
 	}
-	err = s.wait(ctx, func(told zk.Event) (w *watch, err error) {
+	err = s.Wait(ctx, func(told zk.Event) (w *zkconn.Watch, err error) {
 		switch {
 		case told.Type == zk.EventNodeDeleted:
 			return nil, nil
 		case told.Type == zk.EventNodeDataChanged && told.State == zk.StateSyncConnected:
-			// Nobody else writes to a successor node. Own stands in the queue,
-			// so that is the one in which the watch was set.
+			// Only its owner writes to a successor node. Own stands in the
+			// queue, so that is the one in which the watch was set.
 			passed = true
 			return nil, nil
 		}
-		w, known, passed, err = s.lookAtSuccessor(ctx, queue, successor, ahead, known)
+		w, passed, err = s.unlessPassed(ctx, queue, n)
 		return w, err
 	})
-	if passed && path.Base(successor) == mine.nearestSuccessor() { // of several who follow it this one clears it away
-		tr := s.ownEntries.of(queue, mine)
-		tr.spent = []string{path.Base(successor)}
-		s.ownEntries.keep(queue, mine.ID, tr)
+	if passed && n.successor() == mine.nearestSuccessor() {
+		// Of several who follow it this one clears it away.
+		e.spent = []string{n.successor()}
+		s.ownEntries.keep(queue, mine.ID, e)
 	}
 	return passed && err == nil, err
 }
 
-// successorOf is the path of the successor node of the one ahead; empty if it
-// has none. known says that it has or had one.
-func (s *session) successorOf(queue driver.Queue, mine node, ahead driver.Place) (successor string, known bool) {
-	n, ok := parseNode(ahead.Key)
-	if !ok || n.ID == "" || n.successor() == "" {
-		return "", false
-	}
-	tr := s.ownEntries.of(queue, mine)
-	known = tr.ahead == ahead.Key && !tr.bare
-	if !known && (tr.ahead == ahead.Key || tr.successor == "") {
-		return "", false
-	}
-	return s.below(queue, n.successor()), known
-}
-
-// lookAtSuccessor returns the watch on the successor node while that says
-// nothing, nothing when the one ahead has left, and the watch on the entry
-// ahead if there is no successor node and none was known.
-func (s *session) lookAtSuccessor(
-	ctx context.Context, queue driver.Queue, successor string, ahead driver.Place, known bool,
-) (w *watch, there, passed bool, err error) {
-	w, err = s.watch(ctx, watchKey{onSuccessor, successor}, successor)
+// unlessPassed returns the watch on the successor node of the entry ahead, nil
+// when the entry has left.
+func (s *session) unlessPassed(
+	ctx context.Context, queue driver.Queue, ahead node,
+) (w *zkconn.Watch, passed bool, err error) {
+	successor := s.Below(queue, ahead.successor())
+	w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: successor})
 	switch {
-	case errors.Is(err, zk.ErrNoNode) && !known:
-		entry := s.below(queue, ahead.Key)
-		if w, err = s.watch(ctx, watchKey{onPlace, entry}, entry); errors.Is(err, zk.ErrNoNode) {
-			return nil, false, false, nil
-		}
-		return w, false, false, err
 	case errors.Is(err, zk.ErrNoNode):
-		return nil, true, false, nil
+		return nil, false, nil
 	case err != nil:
-		return nil, known, false, err
+		return nil, false, err
 	}
-	h, ok := read(path.Base(successor), w.seen.value)
+	h, ok := read(ahead.successor(), w.Seen.Value)
 	switch {
 	case !ok || h.node.Key != ahead.Key: // the queue was deleted, and made anew
-		return nil, true, false, nil
+		return nil, false, nil
 	case h.passed:
-		return nil, true, true, nil
+		return nil, true, nil
 	}
-	return w, true, false, nil
+	return w, false, nil
 }
 
-// lingerFor is how long the successor node of one that has passed is left to
-// whoever it passed to. That one deletes it when it leaves, if there is such a
+// lingerFor is how long the successor node of an entry that has passed is left
+// to the entry that it passed to, which deletes it when it leaves, if there is
 // one.
 const lingerFor = time.Second
 
-// leftovers are the successor nodes that a session has left when its contenders
-// passed: of each queue the latest, since the one before has been of use to
-// whoever came in between. As long as a session goes on passing in a queue,
-// nothing is sent.
+// leftovers are the timers that delete the successor nodes which a session has
+// left when its contenders passed: of each queue the latest, since the one
+// before was of use to the entry in between. As long as a session goes on
+// passing in a queue, nothing is sent.
 type leftovers struct {
-	clear func() // what the timer runs
-
-	mu      sync.Mutex
-	m       map[driver.Queue]leftover
-	timer   *time.Timer // nil when there is nothing to clear
-	stopped bool
+	mu sync.Mutex
+	m  map[driver.Queue]*time.Timer
 }
 
 type leftover struct {
 	successor string
-	version   int32 // of its data
-	since     time.Time
+	version   int32 // of its data; -1 is any
 }
 
-func newLeftovers() *leftovers { return &leftovers{m: make(map[driver.Queue]leftover)} }
-
-// note notes a successor node that is left, or about to be, and reports whether
-// there is room for it.
-func (l *leftovers) note(queue driver.Queue, successor string, version int32) bool {
+// clearLater deletes a successor node that is left, or about to be, after a
+// while.
+//
+// A successor node of that name that does not say that it was passed is another
+// one, in a queue that was removed and made anew: hence the version.
+func (s *session) clearLater(queue driver.Queue, left leftover) {
+	l := s.left
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.m[queue]; l.stopped || !ok && len(l.m) >= maxBusy {
-		return false
+	if before := l.m[queue]; before != nil {
+		before.Stop()
 	}
-	l.m[queue] = leftover{successor, version, time.Now()}
-	if l.timer == nil {
-		l.timer = time.AfterFunc(lingerFor, l.clear)
-	}
-	return true
-}
-
-// due returns those that have lingered for long enough, and sets the timer for
-// the rest.
-func (l *leftovers) due() map[driver.Queue]leftover {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.timer = nil
-	due := make(map[driver.Queue]leftover)
-	next := lingerFor
-	for queue, left := range l.m {
-		if wait := lingerFor - time.Since(left.since); wait <= 0 {
-			due[queue] = left
-			delete(l.m, queue)
-		} else {
-			next = min(next, wait)
-		}
-	}
-	if len(l.m) > 0 && !l.stopped {
-		l.timer = time.AfterFunc(next, l.clear)
-	}
-	return due
-}
-
-func (l *leftovers) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped = true
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-}
-
-// clearLeft deletes what has lingered. A successor node of that name that does
-// not say that it was passed is another one, in a queue that was removed and
-// made anew: hence the version.
-func (s *session) clearLeft() {
-	if !s.begin() {
-		return
-	}
-	defer s.running.Done()
-	for queue, left := range s.left.due() {
-		successor := s.below(queue, left.successor)
-		_, err := call(context.Background(), s, func() (struct{}, error) {
-			return struct{}{}, s.conn.Delete(successor, left.version)
+	var timer *time.Timer
+	timer = time.AfterFunc(lingerFor, func() {
+		s.Run(func() {
+			err := s.Delete(context.Background(), s.Below(queue, left.successor), left.version)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			switch {
+			case l.m[queue] != timer: // there is a later one
+			case errors.Is(err, driver.ErrUnavailable):
+				timer.Reset(lingerFor)
+			default:
+				delete(l.m, queue)
+			}
 		})
-		if errors.Is(err, driver.ErrUnavailable) {
-			s.left.again(queue, left)
-		}
-	}
-}
-
-// again keeps what could not be deleted, unless there is something later.
-func (l *leftovers) again(queue driver.Queue, left leftover) {
-	l.mu.Lock()
-	_, ok := l.m[queue]
-	l.mu.Unlock()
-	if !ok {
-		l.note(queue, left.successor, left.version)
-	}
-}
-
-// shed deletes the successor node of an entry that somebody else has deleted.
-func (s *session) shed(ctx context.Context, queue driver.Queue, successor string) {
-	if err := s.remove(ctx, s.below(queue, successor)); err != nil && !errors.Is(err, zk.ErrNoNode) {
-		s.left.note(queue, successor, -1)
-	}
+	})
+	l.m[queue] = timer
 }

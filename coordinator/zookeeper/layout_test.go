@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 )
 
 const testID = "0123456789abcdef0123456789abcdef"
@@ -71,11 +72,11 @@ func TestStraysAreReportedByName(t *testing.T) {
 	if len(c.nodes) != 2 || c.nodes[0].seq != 1 || len(c.strays) != len(strays) || !slices.Equal(c.successors, []int32{3}) {
 		t.Errorf("parseChildren: %+v", c)
 	}
-	err := ambiguous("m/a", c.strays)
+	err := c.ambiguous("m/a")
 	if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), `"lease_holder"`) || !strings.Contains(err.Error(), `"m/a"`) {
 		t.Errorf("ambiguous = %v; want ErrRefused that names the queue and the strays", err)
 	}
-	if err := ambiguous("m/a", nil); err != nil {
+	if err := parseChildren(nil).ambiguous("m/a"); err != nil {
 		t.Errorf("ambiguous without strays = %v", err)
 	}
 }
@@ -112,35 +113,35 @@ func permute(p []node, k int, f func([]node)) {
 }
 
 func TestQueuesKeysAndContendersAreChecked(t *testing.T) {
-	root, below := &session{}, &session{root: "/app"}
+	root, below := &nodes.Session{Tree: new(nodes.Tree)}, &nodes.Session{Tree: &nodes.Tree{Root: "/app"}}
 	for _, queue := range []driver.Queue{"", "a", "/a", "a/", "a/b/c", "./a", "a/..", "a b/c", "a/b\x00", "a/ü"} {
-		if err := below.checkQueue(queue); !errors.Is(err, driver.ErrInvalid) {
+		if err := below.CheckQueue(queue); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("queue %q: %v; want ErrInvalid", queue, err)
 		}
 	}
-	if err := root.checkQueue("zookeeper/a"); !errors.Is(err, driver.ErrInvalid) {
+	if err := root.CheckQueue("zookeeper/a"); !errors.Is(err, driver.ErrInvalid) {
 		t.Errorf("the service's own tree: %v; want ErrInvalid", err)
 	}
 	for _, queue := range []driver.Queue{"m/a", "m/a%2Fb", "m/.a", "m/~-._", "zookeeper/a"} {
-		if err := below.checkQueue(queue); err != nil {
+		if err := below.CheckQueue(queue); err != nil {
 			t.Errorf("queue %q: %v", queue, err)
 		}
 	}
 	for _, key := range []string{"", ".", "..", "a/b", "/"} {
-		if err := checkKey("m/a", driver.Place{Key: key}); !errors.Is(err, driver.ErrInvalid) {
+		if err := nodes.CheckKey("m/a", driver.Place{Key: key}); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("key %q: %v; want ErrInvalid", key, err)
 		}
 	}
 	for _, c := range []driver.Contender{
 		{ID: testID[:15], Mode: "x"}, {ID: testID + "0", Mode: "x"}, {ID: strings.ToUpper(testID), Mode: "x"},
 		{ID: testID}, {ID: testID, Mode: "x_y"}, {ID: testID, Mode: "abcdefgh123456789"},
-		{ID: testID, Mode: "x", Value: make([]byte, maxValue+1)},
+		{ID: testID, Mode: "x", Value: make([]byte, 64<<10+1)},
 	} {
-		if err := checkContender(c); !errors.Is(err, driver.ErrInvalid) {
+		if err := nodes.CheckContender(c); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("contender %q %q %d: %v; want ErrInvalid", c.ID, c.Mode, len(c.Value), err)
 		}
 	}
-	if err := checkContender(driver.Contender{ID: testID, Mode: "p3", Value: make([]byte, maxValue)}); err != nil {
+	if err := nodes.CheckContender(driver.Contender{ID: testID, Mode: "p3", Value: make([]byte, 64<<10)}); err != nil {
 		t.Error(err)
 	}
 }

@@ -92,16 +92,3 @@ func nodeOf(t *testing.T, j driver.Joined) node {
 	}
 	return n
 }
-
-// TestRemoveOnSharedLines: a name that can come back names nobody, and nothing tells which nodes are queues.
-func TestRemoveOnSharedQueues(t *testing.T) {
-	g := foreignOf(t, kazooLayout, "")
-	for queue, want := range map[driver.Queue]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
-		if err := g.Remove(t.Context(), queue, strings.Repeat("0", 32), 1); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Remove in %s = %v", queue, err)
-		}
-	}
-	if _, err := g.Queues(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), kazooLayout) {
-		t.Errorf("Queues = %v", err)
-	}
-}

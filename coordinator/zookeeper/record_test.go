@@ -18,53 +18,6 @@ func testSetRecord(t *testing.T, s *session, value string, known driver.Version)
 	return v
 }
 
-func TestRecordIsWrittenByWhoKnowsItsVersion(t *testing.T) {
-	f, tr, s := openTree(t)
-	if r, err := s.Record(soon(t, time.Second), "m/a", driver.Any); err != nil || r.Value != nil || r.Version != 0 {
-		t.Errorf("Record of a queue that has none = %+v, %v", r, err)
-	}
-	for _, known := range []driver.Version{driver.Any, 1, 7, 1 << 40} {
-		if _, err := s.SetRecord(soon(t, time.Second), "m/a", []byte("5"), known); !errors.Is(err, driver.ErrStale) {
-			t.Errorf("SetRecord with version %d of none = %v; want ErrStale", known, err)
-		}
-	}
-	before := f.count(opCreate)
-	v := testSetRecord(t, s, "5", 0)
-	if n := f.count(opCreate) - before; v == 0 || n != 1 {
-		t.Errorf("SetRecord = %d with %d requests", v, n)
-	}
-	for _, known := range []driver.Version{0, driver.Any, v + 1, v + 1<<32, v - 1<<32} {
-		if _, err := s.SetRecord(soon(t, time.Second), "m/a", []byte("6"), known); !errors.Is(err, driver.ErrStale) {
-			t.Errorf("SetRecord with version %d of %d = %v; want ErrStale", known, v, err)
-		}
-	}
-	next := testSetRecord(t, s, "7", v)
-	if r, err := s.Record(soon(t, time.Second), "m/a", v); err != nil || string(r.Value) != "7" || r.Version != next || next == v {
-		t.Errorf("Record = %+v, %v; want 7 in version %d", r, err, next)
-	}
-	for _, value := range [][]byte{nil, make([]byte, maxValue+1)} {
-		if _, err := s.SetRecord(soon(t, time.Second), "m/a", value, next); !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("SetRecord of %d bytes = %v; want ErrInvalid", len(value), err)
-		}
-	}
-	if names := tr.below("/app/m"); len(names) != 1 || names[0] != "a+record" {
-		t.Errorf("beside the queue: %q", names)
-	}
-	if entries := testList(t, s, 0); len(entries) != 0 {
-		t.Errorf("a queue with a record has the entries %+v", entries)
-	}
-}
-
-func TestRecordMakesWhatIsAbove(t *testing.T) {
-	_, tr, s := openTree(t)
-	if _, err := s.SetRecord(soon(t, time.Second), "other/b", []byte("5"), 0); err != nil {
-		t.Fatal(err)
-	}
-	if names := tr.below("/app/other"); len(names) != 1 {
-		t.Errorf("made: %q", names)
-	}
-}
-
 func TestJoinChecksTheRecordInTheSameRequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	join := func(n int, record driver.Version) (driver.Joined, error) {

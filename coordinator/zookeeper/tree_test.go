@@ -38,6 +38,22 @@ type spot struct {
 	children bool
 }
 
+// notice is what the service sends to those who watch a node.
+type notice struct {
+	path string
+	kind zk.EventType
+}
+
+func (n notice) message() []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(4+8+4+4+4+4+len(n.path)))
+	b = binary.BigEndian.AppendUint32(b, 1<<32-1) // xid -1: a notice
+	b = binary.BigEndian.AppendUint64(b, 1<<64-1) // of no transaction
+	b = binary.BigEndian.AppendUint32(b, 0)       // no error
+	b = binary.BigEndian.AppendUint32(b, uint32(n.kind))
+	b = binary.BigEndian.AppendUint32(b, uint32(zk.StateSyncConnected))
+	return appendText(b, n.path)
+}
+
 // treeFate is what becomes of a request.
 type treeFate struct {
 	lost bool       // it is not applied
@@ -145,7 +161,7 @@ func (tr *tree) tell(notices ...notice) {
 				continue
 			}
 			for p := range tr.watches[s] {
-				p.send(n.append(nil, zk.StateSyncConnected))
+				p.send(n.message())
 				tr.notices = append(tr.notices, n)
 			}
 			delete(tr.watches, s)

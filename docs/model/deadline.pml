@@ -102,7 +102,7 @@ active proctype everything() {
 	/* go: engine.Session.renewOnce, engine.Session.suspend */
 	:: atomic { left != 0 && age != NEVER && age >= QUARTER GIVEUP -> age = NEVER; next = 0 }
 
-	/* go: lease.Session.Renew, zookeeper.session.Renew */
+	/* go: lease.Session.Renew, zkconn.Conn.Renew */
 	:: atomic { asked && life != 0 && connected ->
 		asked = 0; answered = 1;
 #ifdef ZK

@@ -378,7 +378,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.session.lookAtSuccessor */
+lookAgain: /* go: etcd.following.read, zookeeper.session.predecessor, zookeeper.session.unlessPassed */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK
@@ -408,7 +408,7 @@ lookAgain: /* go: etcd.following.read, zookeeper.session.nearest, zookeeper.sess
 #endif
 	};
 
-waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Follow, zookeeper.session.wait, zookeeper.session.attend */
+waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Follow, zkconn.Conn.Wait, zkconn.Conn.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
@@ -482,7 +482,7 @@ hold: /* go: recipes.Hold.Release, recipes.grant.watchSelf, recipes.grant.remove
 	:: atomic { !dead[s] && !over[s] -> holds[i] = 0; writes[i] = 0 }
 	fi;
 
-pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.depart */
+pass: /* go: recipes.grant.withdraw, engine.Session.Pass, etcd.session.Pass, etcd.session.leave, etcd.session.delete, zookeeper.session.Pass, zookeeper.session.remove */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->
@@ -547,7 +547,7 @@ out: /* go: engine.Session.end */
 #else
 #define RMALSO(k)
 #endif
-/* A mark goes before it has told anybody, or after: go: etcd.session.sweep, zookeeper.session.clearLeft */
+/* A mark goes before it has told anybody, or after: go: etcd.session.sweep, zookeeper.session.clearLater */
 #define SWEEP(k) :: atomic { sweeps > 0 && MARK(k) -> sweeps--; rev++; md[k] = rev }
 #define SETTLED(k) && dead[SES(k)] == over[SES(k)]
 #define FINISHED(k) && finished[k]

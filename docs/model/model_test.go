@@ -86,9 +86,12 @@ func read(t *testing.T, path string) string {
 func functions(t *testing.T) map[string]bool {
 	t.Helper()
 	exists := map[string]bool{}
-	for _, dir := range []string{"recipes", "semaphore", "internal/engine", "coordinator", "coordinator/etcd",
-		"coordinator/etcd/internal/lease", "coordinator/etcd/internal/watch", "coordinator/etcd/internal/keys",
-		"coordinator/zookeeper"} {
+	for _, dir := range []string{
+		"recipes", "semaphore", "internal/engine", "coordinator",
+		"coordinator/etcd", "coordinator/etcd/internal/lease", "coordinator/etcd/internal/watch",
+		"coordinator/etcd/internal/keys", "coordinator/zookeeper",
+		"coordinator/zookeeper/internal/nodes", "coordinator/zookeeper/internal/zkconn",
+	} {
 		paths, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 		if err != nil || len(paths) == 0 {
 			t.Fatalf("no source in %s: %v", dir, err)

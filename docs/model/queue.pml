@@ -252,7 +252,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, lease
 	:: atomic { !dead[s] -> sent = known[s] }
 	fi;
 #ifdef ZK
-find: /* go: zookeeper.session.find, zookeeper.session.mine, zookeeper.session.sync */
+find: /* go: zookeeper.session.find, zookeeper.session.mine, nodes.Session.Settled */
 	atomic {
 		if
 		:: again ->
@@ -270,7 +270,7 @@ find: /* go: zookeeper.session.find, zookeeper.session.mine, zookeeper.session.s
 		:: else
 		fi;
 		if
-		:: TRIES(i) -> /* go: zookeeper.session.taken */
+		:: TRIES(i) -> /* go: zookeeper.onlySuccessors */
 			select(R : floor[s] .. rev); anybody(R); R = 0;
 			if
 			:: p != NONE -> goto out
@@ -381,7 +381,7 @@ look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, lea
 	fi;
 
 #ifdef ZK
-watch: /* go: recipes.attempt.await, engine.Session.Await, zookeeper.session.Watch, zookeeper.session.watch, zookeeper.watch.request */
+watch: /* go: recipes.attempt.await, engine.Session.Await, nodes.Session.Watch, zkconn.Conn.Watching, zkconn.Watch.request */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -430,14 +430,14 @@ lookAgain: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, lease.Session.
 #endif
 #endif
 
-waits: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, zookeeper.session.wait, zookeeper.session.attend */
+waits: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, zkconn.Conn.Wait, zkconn.Conn.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		floor[s] = (LEFT(p, pw) > floor[s] -> LEFT(p, pw) : floor[s])
 	}
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
-	:: atomic { breaks > 0 -> breaks--; goto watch } /* go: zookeeper.presence.reconnected */
+	:: atomic { breaks > 0 -> breaks--; goto watch } /* go: zkconn.presence.reconnected */
 	fi;
 woken: /* go: recipes.attempt.wait */
 	atomic {

@@ -336,7 +336,7 @@ waits: /* go: recipes.attempt.await, recipes.attempt.renegotiate, engine.Session
 		fi
 	}
 	:: atomic { record && version > mine ->
-told: /* go: recipes.attempt.renegotiate, etcd.session.Record, zookeeper.session.Record */
+told: /* go: recipes.attempt.renegotiate, etcd.session.Record, nodes.Session.Record */
 		select(v : mine + 1 .. version);
 		since = (v > since -> v : since);
 		mine = v; v = 0;
@@ -450,7 +450,7 @@ proctype world() {
 	do
 	EACH(RELEASE)
 	EACH(CANCEL)
-	/* go: semaphore.Semaphore.SetLimit, engine.Session.SetRecord, etcd.session.SetRecord, zookeeper.session.SetRecord */
+	/* go: semaphore.Semaphore.SetLimit, engine.Session.SetRecord, etcd.session.SetRecord, nodes.Session.SetRecord */
 	:: atomic { moves > 0 && !(true EACH(FINISHED)) -> moves--;
 		select(x : 1 .. MOST);
 		if

@@ -109,9 +109,9 @@ var ofDrivers = []mutation{{
 	name: "zookeeper-order-of-strings", promise: "P1",
 	what: "Sequence numbers are compared as text: after 2147483647 a newcomer overtakes the holder.",
 	file: "coordinator/zookeeper/names.go",
-	old: `	pivot := nodes[0].seq // which node does not matter
-	slices.SortFunc(nodes, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })`,
-	new: `	slices.SortFunc(nodes, func(a, b node) int {
+	old: `	pivot := all[0].seq // which node does not matter
+	slices.SortFunc(all, func(a, b node) int { return cmp.Compare(a.seq-pivot, b.seq-pivot) })`,
+	new: `	slices.SortFunc(all, func(a, b node) int {
 		return cmp.Compare(a.Key[strings.LastIndex(a.Key, "_")+1:], b.Key[strings.LastIndex(b.Key, "_")+1:])
 	})`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestOrderSurvivesTheWrap"}},
@@ -119,8 +119,8 @@ var ofDrivers = []mutation{{
 	name: "zookeeper-token-is-sequence", promise: "P3",
 	what:   "The token is the node's sequence number, which wraps, and begins anew with its parent.",
 	file:   "coordinator/zookeeper/queue.go",
-	old:    `Token: driver.Token(o.stat.Mzxid)`,
-	new:    `Token: driver.Token(n.seq)`,
+	old:    `driver.Token(o.Stat.Mzxid)`,
+	new:    `driver.Token(n.seq)`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestJoinReadsItsPlaceFromOneReply"}},
 }, {
 	name: "zookeeper-joins-again", promise: "P4",
@@ -140,7 +140,7 @@ var ofDrivers = []mutation{{
 	name: "zookeeper-releases-anybody", promise: "P7",
 	what: "A release deletes the node of another session.",
 	file: "coordinator/zookeeper/queue.go",
-	old: `	if n.Session != s.hex {
+	old: `	if n.Session != s.Hex {
 		// Any`,
 	new: `	if false {
 		// Any`,
@@ -148,8 +148,8 @@ var ofDrivers = []mutation{{
 }, {
 	name: "zookeeper-moved-session", promise: "P1",
 	what:   "A connection that has another session than before goes on, and replies about that one are believed.",
-	file:   "coordinator/zookeeper/session.go",
-	old:    `	case id != s.id:`,
+	file:   "coordinator/zookeeper/internal/zkconn/conn.go",
+	old:    `	case id != c.id:`,
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
 }, {

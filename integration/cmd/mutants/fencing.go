@@ -68,8 +68,8 @@ var ofFencing = []mutation{{
 }, {
 	name: "check-without-sync", promise: "P3",
 	what: "On ZooKeeper a check takes the word of a server that has not heard of the leaving.",
-	file: "coordinator/zookeeper/operator.go",
-	old: `	if err := s.sync(ctx, s.path(queue)); err != nil {
+	file: "coordinator/zookeeper/internal/nodes/read.go",
+	old: `	if err := s.Sync(ctx, s.Layout.Path(queue)); err != nil {
 		return err
 	}
 `,

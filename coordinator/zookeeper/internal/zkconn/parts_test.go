@@ -1,4 +1,4 @@
-package zookeeper
+package zkconn
 
 import (
 	"bytes"
@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,53 +15,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-func TestLaterJoinsWaitForEarlierOnesOnly(t *testing.T) {
-	j := newJoins()
-	landed := func(f *flight) bool {
-		select {
-		case <-f.landed:
-			return true
-		default:
-			return false
-		}
-	}
-	first, earlier := j.begin("m/a", "a")
-	if len(earlier) != 0 {
-		t.Errorf("flights before the first: %d", len(earlier))
-	}
-	first.extend()
-	first.end() // the call has returned, its request is under way
-	second, earlier := j.begin("m/a", "a")
-	if len(earlier) != 1 || earlier[0] != first || landed(first) {
-		t.Error("the second join does not wait for the request of the first")
-	}
-	if other, earlier := j.begin("m/a", "b"); len(earlier) != 0 {
-		t.Error("another contender's join waits")
-	} else {
-		other.end()
-	}
-	third, earlier := j.begin("m/a", "a")
-	if len(earlier) != 2 {
-		t.Errorf("the third join waits for %d", len(earlier))
-	}
-	first.end()
-	if all := j.flights("a"); !landed(first) || landed(second) || len(all) != 2 {
-		t.Error("only the first has landed now")
-	}
-	third.end()
-	if all := j.flights("a"); !landed(third) || landed(second) || len(all) != 1 || all[0] != second {
-		t.Error("the third has landed before the second")
-	}
-	second.end()
-	if !landed(second) || len(j.m) != 0 {
-		t.Error("landed flights are kept")
-	}
-}
-
 func TestSweepKeepsWatchesThatMayFire(t *testing.T) {
 	w := newWatches()
 	for i := range 10 * minSweep {
-		added, mine := w.add(placeKey(i), fmt.Sprint("/", i))
+		added, mine := w.add(Target{Kind: Children, Node: fmt.Sprint("/", i)})
 		if !mine {
 			t.Fatal("a new path has a watch")
 		}
@@ -82,32 +37,29 @@ func TestSweepKeepsWatchesThatMayFire(t *testing.T) {
 			close(added.ready)
 		}
 	}
-	if w.find(placeKey(0)) == nil || w.find(placeKey(1)) == nil {
+	if w.find(watchKey{Children, "/0"}) == nil || w.find(watchKey{Children, "/1"}) == nil {
 		t.Error("a live watch was thrown out")
 	}
 	if n := len(w.m); n > 2*minSweep {
 		t.Errorf("%d watches are kept; 2 are alive", n)
 	}
-	if _, mine := w.add(placeKey(1), "/1"); mine {
+	if _, mine := w.add(Target{Kind: Children, Node: "/1"}); mine {
 		t.Error("a watch is set twice")
 	}
-	if notices := w.lapse(); len(notices) < 2 || len(w.m) != 1 || w.find(placeKey(0)) == nil {
+	if notices := w.lapse(); len(notices) < 2 || len(w.m) != 1 || w.find(watchKey{Children, "/0"}) == nil {
 		t.Errorf("lapse returned %d notices and kept %d; want all, and the one that is being set", len(notices), len(w.m))
 	}
 }
-
-func placeKey(i int) watchKey { return watchKey{onPlace, fmt.Sprint("/", i)} }
 
 // TestLapseMakesEveryKindOfWatchFire: the Conn fires a watch only for a notice of its kind.
 func TestLapseMakesEveryKindOfWatchFire(t *testing.T) {
 	w := newWatches()
 	want := map[notice]bool{}
-	for kind, event := range map[watchKind]zk.EventType{
-		onPlace: zk.EventNodeChildrenChanged, onSuccessor: zk.EventNodeDataChanged, onQueue: zk.EventNodeChildrenChanged, onHead: zk.EventNodeDataChanged,
-		onRecord: zk.EventNodeDataChanged, onAbsence: zk.EventNodeDataChanged,
+	for kind, event := range map[Kind]zk.EventType{
+		Children: zk.EventNodeChildrenChanged, Data: zk.EventNodeDataChanged, Exists: zk.EventNodeDataChanged,
 	} {
 		node := fmt.Sprint("/", kind)
-		w.add(watchKey{kind, "/key"}, node)
+		w.add(Target{Kind: kind, Node: node, As: "shared"})
 		want[notice{node, event}] = true
 	}
 	for _, n := range w.lapse() {
@@ -133,13 +85,13 @@ func TestPresenceAnnouncesEachConnectionOnce(t *testing.T) {
 	}
 	before := p.reconnected()
 	p.set(false)
-	if is(p.connected()) || is(before) || p.number() != 0 {
+	if is(p.connected()) || is(before) || p.generation() != 0 {
 		t.Error("connected before the first connection")
 	}
 	p.set(true)
 	after := p.reconnected()
 	p.set(true) // said twice
-	if !is(p.connected()) || !is(before) || is(after) || p.number() != 1 {
+	if !is(p.connected()) || !is(before) || is(after) || p.generation() != 1 {
 		t.Error("the first connection is not announced, or twice")
 	}
 	p.set(false)
@@ -147,7 +99,7 @@ func TestPresenceAnnouncesEachConnectionOnce(t *testing.T) {
 		t.Error("the loss is not seen, or announced as a connection")
 	}
 	p.set(true)
-	if !is(after) || p.number() != 2 {
+	if !is(after) || p.generation() != 3 {
 		t.Error("the second connection is not announced")
 	}
 }
@@ -192,28 +144,6 @@ func TestMalformedHandshakesAreErrors(t *testing.T) {
 		binary.BigEndian.PutUint32(bad[20:], length)
 		if _, err := parseHello(bad); err == nil {
 			t.Errorf("a password of %d bytes is no error", length)
-		}
-	}
-}
-
-// TestReplyToAJoinIsAboutIt: whatever else a reply names, it is not known what the join has made, so that it has to be looked for.
-func TestReplyToAJoinIsAboutIt(t *testing.T) {
-	const asked = "/baton/mutex/orders/x_" + testID + "_1000a2b3c4d5e6f_"
-	n, err := made(asked, asked+"0000000007")
-	if err != nil || n.ID != testID || n.Mode != "x" || n.Session != "1000a2b3c4d5e6f" || n.seq != 7 || n.Key != "x_"+testID+"_1000a2b3c4d5e6f_0000000007" {
-		t.Errorf("made %+v, %v", n, err)
-	}
-	for _, other := range []string{
-		"", asked, asked + "7", asked + "lock-0000000007", asked + "1/0000000007",
-		asked + "0000000000000007_1_0000000007",
-		asked + "/x_" + testID + "_1000a2b3c4d5e6f_0000000007",
-		"/baton/mutex/invoices/x_" + testID + "_1000a2b3c4d5e6f_0000000007",
-		"/baton/mutex/orders/r_" + testID + "_1000a2b3c4d5e6f_0000000007",
-		"/baton/mutex/orders/x_" + testID + "_1000a2b3c4d5e70_0000000007",
-		"/baton/mutex/orders/x_00" + testID[2:] + "_1000a2b3c4d5e6f_0000000007",
-	} {
-		if n, err := made(asked, other); !errors.Is(err, driver.ErrUnavailable) || !strings.Contains(err.Error(), strconv.Quote(other)) {
-			t.Errorf("%q: %+v, %v; want ErrUnavailable that names it", other, n, err)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package zookeeper
+package foreign
 
 import (
 	"errors"
@@ -10,19 +10,21 @@ import (
 	"testing"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// foreignOf is a session that is only good for names.
-func foreignOf(t *testing.T, layout, election string) *foreignSession {
+// foreignOf is the layout of a URL.
+func foreignOf(t *testing.T, layout, election string) *Layout {
 	t.Helper()
-	f, err := layoutOf(layout, election)
+	f, err := LayoutOf(layout, election)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSession(testTTL, base{layout: f, kind: new(parentKind)})
-	s.identify(0x1000a2b3c4d5e6f)
-	return &foreignSession{session: s, known: make(map[string]bool)}
+	return f
 }
+
+const testSession = 0x1000a2b3c4d5e6f
 
 // decision is what a client does in a queue: it holds, or waits for one.
 type decision struct {
@@ -76,8 +78,8 @@ func curatorRW(children []string, own string) decision {
 	return decision{holds: true}
 }
 
-// kazoo is Lock._get_predecessor of a release that knows readers: the nearest contender with a smaller number.
-func kazoo(exclude ...string) func(children []string, own string) decision {
+// theirKazoo is Lock._get_predecessor of a release that knows readers: the nearest contender with a smaller number.
+func theirKazoo(exclude ...string) func(children []string, own string) decision {
 	all := regexp.MustCompile(`__r?lock__(-?\d{10})$`)
 	contends := regexp.MustCompile(`(?:` + strings.Join(exclude, "|") + `)(-?\d{10})$`)
 	return func(children []string, own string) decision {
@@ -127,9 +129,9 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 		{"curator", "", "election", []string{"latch-"}, map[string]func([]string, string) decision{"x": curatorMutex("latch-")}},
 		{"curator", "selector", "election", []string{"lock-"}, map[string]func([]string, string) decision{"x": curatorMutex("lock-")}},
 		{"curator", "", "rwlock", []string{"__READ__", "__WRIT__"}, map[string]func([]string, string) decision{"r": curatorRW, "w": curatorRW}},
-		{"kazoo", "", "mutex", []string{"__lock__"}, map[string]func([]string, string) decision{"x": kazoo("__lock__")}},
+		{"kazoo", "", "mutex", []string{"__lock__"}, map[string]func([]string, string) decision{"x": theirKazoo("__lock__")}},
 		{"kazoo", "", "rwlock", []string{"__rlock__", "__lock__"},
-			map[string]func([]string, string) decision{"r": kazoo("__lock__"), "w": kazoo("__lock__", "__rlock__")}},
+			map[string]func([]string, string) decision{"r": theirKazoo("__lock__"), "w": theirKazoo("__lock__", "__rlock__")}},
 	} {
 		g := foreignOf(t, c.layout, c.election)
 		queue, lines := driver.Queue(c.kind+"/a"), 0
@@ -188,16 +190,15 @@ func TestADowngradeStandsWithItsWriter(t *testing.T) {
 func TestForeignNames(t *testing.T) {
 	for _, id := range []string{"0123456789abcdef", "0123456789abcdef01234567", strings.Repeat("0123456789abcdef", 2)} {
 		g := foreignOf(t, "curator", "")
-		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.head(id)) {
-			t.Errorf("ID %s: %q is not as Curator's are", id, g.head(id))
+		if !regexp.MustCompile(`^_c_01234567-89ab-cdef-[0-9a-f]{4}-[0-9a-f]{12}-$`).MatchString(g.head(id, testSession)) {
+			t.Errorf("ID %s: %q is not as Curator's are", id, g.head(id, testSession))
 		}
 		k := foreignOf(t, "kazoo", "")
-		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.head(id)) {
-			t.Errorf("ID %s: %q is not as Kazoo's are", id, k.head(id))
+		if !regexp.MustCompile(`^0123456789abcdef[0-9a-f]{16}$`).MatchString(k.head(id, testSession)) {
+			t.Errorf("ID %s: %q is not as Kazoo's are", id, k.head(id, testSession))
 		}
-		other := foreignOf(t, "kazoo", "")
-		if other.identify(0x7fffffff); len(id) < 32 && other.head(id) == k.head(id) {
-			t.Errorf("ID %s: two sessions have %s", id, k.head(id))
+		if len(id) < 32 && k.head(id, 0x7fffffff) == k.head(id, testSession) {
+			t.Errorf("ID %s: two sessions have %s", id, k.head(id, testSession))
 		}
 	}
 	for queue, path := range map[driver.Queue]string{
@@ -240,11 +241,7 @@ func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
 		layout, kind string
 		refused      bool
 	}{{"curator", "mutex", true}, {"curator", "rwlock", true}, {"curator", "election", false}, {"kazoo", "mutex", false}} {
-		f, err := layoutOf(c.layout, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := host{&service{base: base{layout: f}}}
+		h := New(foreignOf(t, c.layout, ""), zkconn.Config{}, new(nodes.Tree), "")
 		for _, try := range [][2]string{{"me", "__REVOKE__"}, {"__REVOKE__", ""}} {
 			_, err := h.SharedValue(c.kind, try[0], []byte(try[1]))
 			if errors.Is(err, driver.ErrInvalid) != c.refused {
@@ -257,5 +254,18 @@ func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
 		if v, err := h.SharedValue(c.kind, "me", []byte("__REVOKE__!")); err != nil || string(v) != "__REVOKE__!" {
 			t.Errorf("%s %s: %q, %v", c.layout, c.kind, v, err)
 		}
+	}
+}
+
+// TestRemoveOnSharedLines: a name that can come back names nobody, and nothing tells which nodes are queues.
+func TestRemoveOnSharedQueues(t *testing.T) {
+	g := &session{Session: &nodes.Session{Tree: new(nodes.Tree)}, layout: foreignOf(t, kazoo, "")}
+	for queue, want := range map[driver.Queue]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
+		if err := g.Remove(t.Context(), queue, strings.Repeat("0", 32), 1); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Remove in %s = %v", queue, err)
+		}
+	}
+	if _, err := g.Queues(t.Context()); !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), kazoo) {
+		t.Errorf("Queues = %v", err)
 	}
 }

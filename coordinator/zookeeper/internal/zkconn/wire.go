@@ -1,4 +1,4 @@
-package zookeeper
+package zkconn
 
 import (
 	"bufio"
@@ -13,10 +13,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// socket is one connection of a Conn to a server. It reads whole messages, and
-// looks at the first before the Conn does: the answer to the connect request.
+// socket is one connection of the client to a server. It reads whole messages, and
+// looks at the first before the client does: the answer to the connect request.
 //
-// The Conn reads in one goroutine at a time, so the fields that reading changes
+// The client reads in one goroutine at a time, so the fields that reading changes
 // need no lock.
 type socket struct {
 	net.Conn
@@ -25,12 +25,12 @@ type socket struct {
 	by   time.Time // when the handshake must be over
 
 	greeted bool   // it is
-	rest    []byte // what the Conn has not read yet of a message
+	rest    []byte // what the client has not read yet of a message
 	lost    error  // why there are no more messages
 }
 
-// maxMessage bounds what is allocated on the word of whoever is at the other
-// end. The listing of a queue with a hundred thousand contenders has 10 MiB.
+// maxMessage bounds what is allocated on the word of the peer. The listing of a
+// queue with a hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, l *link, by time.Time) *socket {
@@ -52,14 +52,14 @@ func (s *socket) Read(p []byte) (int, error) {
 
 // fill gets the next message.
 //
-// When the connection is lost the Conn is first told, as if the service had
+// When the connection is lost the client is first told, as if the service had
 // said so, that all it watches has changed. Waiters then look again, on the
-// next connection, and the Conn has no watches that it would have to set again
+// next connection, and the client has no watches that it would have to set again
 // there. Left to itself it does that badly: it reads the number of the last
 // transaction in one goroutine while another one writes it, which is a data
 // race; it does not tell when setting them has failed, which would be a lost
-// wake-up; and watches for which nobody waits any more come along for ever. (A
-// watch that is set on the new connection in the instant in which the Conn
+// wake-up; and watches without waiters come along for ever. (A
+// watch that is set on the new connection in the instant in which the client
 // looks for such is set twice, which is nothing.)
 func (s *socket) fill() (err error) {
 	switch {
@@ -84,7 +84,7 @@ func (s *socket) fill() (err error) {
 }
 
 // handshake reads the answer to the connect request, within the time that is
-// left for it. If the link does not like it, the Conn sees a failed handshake
+// left for it. If the link does not like it, the client sees a failed handshake
 // and takes the next server.
 func (s *socket) handshake() error {
 	if err := s.Conn.SetReadDeadline(s.by); err != nil {
@@ -107,7 +107,7 @@ func (s *socket) handshake() error {
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
-// SetReadDeadline is the Conn's. During the handshake it would be ten times too
+// SetReadDeadline is the client's. During the handshake it would be ten times too
 // late.
 func (s *socket) SetReadDeadline(t time.Time) error {
 	if !s.greeted {
@@ -117,12 +117,12 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 }
 
 // Write never fails. When it cannot write it closes the connection, and the
-// Conn learns of it from the next read.
+// client learns of it from the next read.
 //
-// The Conn answers a request whose write fails at once, and once more when it
+// The client answers a request whose write fails at once, and once more when it
 // clears away what was outstanding. The second answer has no room for a request
 // that repeats the credentials after a reconnect, and none for one that Close
-// interrupts: the Conn then blocks for ever, holding its lock. The read side
+// interrupts: the client then blocks for ever, holding its lock. The read side
 // reports each failure exactly once.
 func (s *socket) Write(p []byte) (int, error) {
 	if _, err := s.Conn.Write(p); err != nil {
@@ -143,7 +143,7 @@ func closeNow(c net.Conn) error {
 	return c.Close()
 }
 
-// drop makes the Conn connect again, elsewhere if there is an elsewhere.
+// drop makes the client connect again, elsewhere if there is an elsewhere.
 func (s *socket) drop() { _ = s.Close() }
 
 // The client library hides what a session needs to know of itself: the timeout

@@ -1,0 +1,261 @@
+package foreign
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+)
+
+// This file has the names of entries and queues in the layouts:
+//
+//	/chroot/<name>/_c_<uuid>-lock-<sequence>      Curator's mutex and leader selector, go-zookeeper's Lock
+//	/chroot/<name>/_c_<uuid>-__READ__<sequence>   Curator's read-write lock
+//	/chroot/<name>/_c_<uuid>-__WRIT__<sequence>
+//	/chroot/<name>/_c_<uuid>-latch-<sequence>     Curator's leader latch
+//	/chroot/<name>/<hex>__lock__<sequence>        Kazoo's Lock, WriteLock and Election
+//	/chroot/<name>/<hex>__rlock__<sequence>       Kazoo's ReadLock
+//	/chroot/<name>/locks/_c_<uuid>-lock-<sequence>, /chroot/<name>/leases/_c_<uuid>-lease-<sequence>
+//	                                              Curator's InterProcessSemaphoreV2
+//	/chroot/<name>-__lock__/<hex>__lock__<sequence>, /chroot/<name>/<hex>
+//	                                              Kazoo's Semaphore, which has its limit at <name>
+//
+// A name is a path below the chroot, as the other client is given it; a "/" at
+// its beginning is of no matter. The digits of uuid and hex are a contender's
+// ID and a part of its session's.
+
+// The values of the URL parameters layout and election.
+const (
+	Native  = "native" // Baton's own
+	curator = "curator"
+	kazoo   = "kazoo"
+
+	latch    = "latch"
+	selector = "selector"
+)
+
+// Layout is the layout of another client.
+type Layout struct {
+	name     string
+	kinds    map[string]*form        // of what kinds of queues it has something like
+	plain    bool                    // queues are plain nodes: the other client expects that they stay
+	uniqueID func(hex string) string // what an entry makes of 32 hex digits
+}
+
+// form is what the entries of a kind look like.
+type form struct {
+	marks []mark
+	// silent: a value does not change. The other client would not notice any
+	// more when the entry goes.
+	silent bool
+	// revocable: the other client asks a holder to give up by writing revoke to
+	// its entry.
+	revocable bool
+	// suffix is what the queue's path has behind the name.
+	suffix string
+	// unordered: entries have no sequence numbers. All others count as ahead.
+	unordered bool
+	// recorded: the data of the queue's own node is its record.
+	recorded bool
+}
+
+// mark is what stands between an entry's head and its sequence number.
+type mark struct{ mode, text string }
+
+// revoke is what Curator's Revoker writes to the entry of a holder.
+const revoke = "__REVOKE__"
+
+// LayoutOf returns the layout of a URL; nil for Baton's own.
+func LayoutOf(name, election string) (*Layout, error) {
+	mutex := &form{marks: []mark{{"x", "lock-"}}, revocable: true}
+	switch {
+	case name == Native && election == "":
+		return nil, nil
+	case name == curator:
+		f := &Layout{name: name, uniqueID: protected, kinds: map[string]*form{
+			"mutex":  mutex,
+			"rwlock": {marks: []mark{{"r", "__READ__"}, {"w", "__WRIT__"}}, revocable: true},
+
+			"semaphore-locks":  {marks: mutex.marks, suffix: "/locks"},
+			"semaphore-leases": {marks: []mark{{"x", "lease-"}}, suffix: "/leases"},
+		}}
+		switch election {
+		case "", latch:
+			f.kinds["election"] = &form{marks: []mark{{"x", "latch-"}}, silent: true}
+		case selector:
+			f.kinds["election"] = mutex
+		default:
+			return nil, zkconn.Invalid("URL parameter \"election\" must be %s or %s", latch, selector)
+		}
+		return f, nil
+	case name == kazoo && election == "":
+		lock := &form{marks: []mark{{"x", "__lock__"}}}
+		return &Layout{name: name, plain: true, uniqueID: func(hex string) string { return hex }, kinds: map[string]*form{
+			"mutex": lock, "election": lock,
+			"rwlock": {marks: []mark{{"r", "__rlock__"}, {"w", "__lock__"}}},
+
+			"semaphore-locks":  {marks: lock.marks, suffix: "-__lock__"},
+			"semaphore-leases": {marks: []mark{{"x", ""}}, unordered: true, recorded: true},
+		}}, nil
+	case name == Native || name == kazoo:
+		return nil, zkconn.Invalid("URL parameter \"election\" is for layout=%s", curator)
+	}
+	return nil, zkconn.Invalid("URL parameter \"layout\" must be %s, %s or %s", Native, curator, kazoo)
+}
+
+// protected is the head of an entry that Curator makes "with protection".
+func protected(hex string) string {
+	parts := []string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:]}
+	return "_c_" + strings.Join(parts, "-") + "-"
+}
+
+// head is what the names of a contender's entries begin with, whatever its
+// mode. The session fills up what the ID leaves of 32 digits, with the last
+// ones of its number, which differ the most.
+func (f *Layout) head(id string, session int64) string {
+	fill := fmt.Sprintf("%016x", uint64(session))
+	return f.uniqueID(id + fill[len(id)-16:])
+}
+
+// form returns that of a queue, nil if the layout has nothing like it.
+func (f *Layout) form(queue driver.Queue) *form {
+	kind, _, _ := strings.Cut(string(queue), "/")
+	return f.kinds[kind]
+}
+
+// path is where a queue is, below the chroot.
+func (f *Layout) path(queue driver.Queue) string {
+	_, escaped, _ := strings.Cut(string(queue), "/")
+	name, err := url.PathUnescape(escaped)
+	if err != nil {
+		name = escaped
+	}
+	path := "/" + name
+	if form := f.form(queue); form != nil {
+		path += form.suffix
+	}
+	return path
+}
+
+// mark is that of a mode.
+func (f *form) mark(mode string) (text string, ok bool) {
+	for _, m := range f.marks {
+		if m.mode == mode {
+			return m.text, true
+		}
+	}
+	return "", false
+}
+
+// node is an entry of a queue.
+type node struct {
+	driver.Place
+	seq int32
+}
+
+// parse reads a name. Only one that ends in a mark and a sequence number is an
+// entry.
+func (f *form) parse(name string) (node, bool) {
+	if f == nil {
+		return node{}, false
+	}
+	if f.unordered {
+		n := node{Place: driver.Place{Key: name, Mode: f.marks[0].mode}}
+		return n, nodes.Within(name, 32, 32, nodes.IsHex)
+	}
+	for _, m := range f.marks {
+		i := strings.LastIndex(name, m.text)
+		if i < 0 {
+			continue
+		}
+		if seq, ok := nodes.Sequence(name[i+len(m.text):]); ok {
+			return node{Place: driver.Place{Key: name, Mode: m.mode}, seq: seq}, true
+		}
+	}
+	return node{}, false
+}
+
+// check refuses a value that means something else than itself.
+func (f *form) check(value []byte) error {
+	if f.revocable && string(value) == revoke {
+		return zkconn.Invalid("the value %s asks a holder to give up", revoke)
+	}
+	return nil
+}
+
+// children are the children of a queue at one moment.
+type children struct {
+	nodes  []node   // in order
+	strays []string // those that are no entries of the queue's kind, quoted
+}
+
+// parse reads the children of a queue.
+func (f *Layout) parse(queue driver.Queue, names []string) (c children) {
+	form := f.form(queue)
+	for _, name := range names {
+		if n, ok := form.parse(name); ok {
+			c.nodes = append(c.nodes, n)
+		} else {
+			c.strays = append(c.strays, strconv.Quote(name))
+		}
+	}
+	// A writer that goes on as a reader has the same number twice for a moment.
+	slices.SortFunc(c.nodes, func(a, b node) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode))
+	})
+	return c
+}
+
+func (c children) places() []driver.Place {
+	places := make([]driver.Place, len(c.nodes))
+	for i, n := range c.nodes {
+		places[i] = n.Place
+	}
+	return places
+}
+
+// ambiguous is the error for a shared queue that has nodes which are no
+// entries of its kind, or that is about to run out of numbers; nil if it is
+// neither.
+//
+// Curator takes part with every child, by its name as a whole if need be, and
+// Kazoo passes over what it does not know. So such a child stands ahead of
+// everybody to the one, and is nobody to the other.
+func (f *Layout) ambiguous(queue driver.Queue, c children) error {
+	if len(c.strays) > 0 {
+		return driver.Wrap(driver.ErrRefused, fmt.Errorf(
+			"zookeeper: %s has children that are no contenders of this kind, "+
+				"so nobody can tell who comes first: %s",
+			f.path(queue), strings.Join(c.strays, ", ")))
+	}
+	for _, n := range c.nodes {
+		if n.seq < 0 {
+			return f.spent(queue, n.Key)
+		}
+	}
+	return nil
+}
+
+// spent is the error for a queue whose sequence numbers run out. They would
+// become negative, and the other clients compare them as texts: then each
+// newcomer would come first.
+func (f *Layout) spent(queue driver.Queue, key string) error {
+	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
+		"zookeeper: %s has run out of sequence numbers, as %q shows; "+
+			"let it become empty, and delete the node", f.path(queue), key))
+}
+
+// reserve is how many numbers before the last a contender is refused.
+const reserve = 1 << 20
+
+func (f *Layout) noForm(queue driver.Queue) error {
+	return zkconn.Invalid("queue %q: layout %s has nothing like it", queue, f.name)
+}
+
+func (f *Layout) noRecords() error { return zkconn.Invalid("layout %s has no records", f.name) }

@@ -1,0 +1,502 @@
+// Package foreign is a driver whose queues are those of other ZooKeeper clients:
+// Curator, go-zookeeper and Kazoo. Its contenders join as theirs do, so that
+// they exclude each other; docs/interop.md says what excludes what.
+//
+// Names are paths below the chroot, as the other client is given them. There are
+// no successor nodes, and no other data is written to a queue's own node. Join is
+// a create, and then a read of the entry's czxid and a listing at once; with
+// Alone one listing before that. The listing does not tell whose an entry is.
+// Children that are no contenders of the queue's kind make Join, if it is to be
+// alone, Ahead, List and Head fail with driver.ErrRefused and their names, and so
+// does a queue that is about to run out of sequence numbers.
+//
+//	layout.go   the names of queues and entries
+//	session.go  the driver and its sessions
+package foreign
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+)
+
+// service is the driver.
+type service struct {
+	layout *Layout
+	conf   zkconn.Config
+	tree   *nodes.Tree
+	name   string
+}
+
+// New makes a driver. name is what String returns.
+func New(layout *Layout, conf zkconn.Config, tree *nodes.Tree, name string) driver.Sharer {
+	tree.Plain.Store(layout.plain)
+	return &service{layout, conf, tree, name}
+}
+
+func (d *service) String() string { return d.name }
+
+// Close has nothing to give back: each session closes its own connection.
+func (d *service) Close(context.Context) error { return nil }
+
+var _ driver.Examiner = (*service)(nil)
+
+// Examine asks the servers. A layout of others has no place for the node that
+// would show the service's time.
+func (d *service) Examine(ctx context.Context) []driver.Finding {
+	found, _ := d.conf.Examine(ctx)
+	return found
+}
+
+// SharedName takes paths.
+func (d *service) SharedName(kind, name string) (string, error) {
+	if d.layout.kinds[kind] == nil {
+		return "", zkconn.Invalid("%s %q: layout %s has nothing like it", kind, name, d.layout.name)
+	}
+	name = strings.TrimPrefix(name, "/")
+	return name, coordinator.CheckName(name)
+}
+
+// SharedValue is the payload, or who it is: Curator shows it as the
+// participant's ID, Kazoo as the contender's identifier.
+func (d *service) SharedValue(kind, identity string, payload []byte) ([]byte, error) {
+	if len(payload) == 0 {
+		payload = []byte(identity)
+	}
+	return payload, d.layout.kinds[kind].check(payload)
+}
+
+// session is a session whose queues are shared with other clients.
+type session struct {
+	*nodes.Session
+	layout *Layout
+
+	mu    sync.Mutex
+	known map[string]bool // the paths of this session's entries: names do not tell
+}
+
+// Open starts a session.
+func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	conn, err := d.conf.Open(ctx, ttl)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{
+		Session: nodes.NewSession(conn, d.tree), layout: d.layout, known: make(map[string]bool),
+	}
+	s.Layout = s
+	return s, nil
+}
+
+// Capabilities lack handoffs, which no other client of a layout knows of.
+func (s *session) Capabilities() driver.Capabilities {
+	return driver.Capabilities{Converter: s, Writer: s, HeadWatcher: s, Operator: s, Revoker: s}
+}
+
+// Path is where a queue is.
+func (s *session) Path(queue driver.Queue) string { return s.Tree.Root + s.layout.path(queue) }
+
+// RecordPath is the queue's own node, where it has a record.
+func (s *session) RecordPath(queue driver.Queue) string { return s.Path(queue) }
+
+// Places are the places of the children of a queue.
+func (s *session) Places(
+	_ context.Context, queue driver.Queue, names []string,
+) ([]driver.Place, error) {
+	c := s.layout.parse(queue, names)
+	return c.places(), s.layout.ambiguous(queue, c)
+}
+
+// Entry is the place and the token of an entry.
+func (s *session) Entry(queue driver.Queue, key string, czxid int64) (driver.Place, driver.Token) {
+	n, _ := s.layout.form(queue).parse(key)
+	return n.Place, driver.Token(czxid)
+}
+
+// note notes an entry of this session's, or that it has gone.
+func (s *session) note(node string, there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if delete(s.known, node); there {
+		s.known[node] = true
+	}
+}
+
+// drop forgets an entry that is gone.
+func (s *session) drop(node string) {
+	s.note(node, false)
+	s.Gone(node)
+}
+
+// Join makes the node, and then asks for its czxid, which is the token, and
+// lists the queue. The other clients do the same without the czxid. Both
+// requests are under way at once.
+func (s *session) Join(
+	ctx context.Context, queue driver.Queue, c driver.Contender,
+) (driver.Joined, error) {
+	text, err := s.check(queue, c)
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	f, earlier := s.Begin(c.ID)
+	defer f.End()
+	if c.Again {
+		names, err := s.mine(ctx, queue, c.ID, earlier)
+		if err != nil {
+			return driver.Joined{}, err
+		}
+		if len(names) > 0 {
+			return s.arrive(ctx, queue, c, names[0])
+		}
+	}
+	if c.Alone {
+		if view, err := s.Ahead(ctx, queue, driver.Place{}); err != nil {
+			return driver.Joined{}, err
+		} else if len(view.Ahead) > 0 {
+			return driver.Joined{}, driver.ErrTaken
+		}
+	}
+	node := s.Below(queue, s.layout.head(c.ID, s.Number())+text)
+	create := s.Creating(node, c.Value, zk.FlagEphemeralSequential)
+	if s.layout.form(queue).unordered {
+		create.Flags = zk.FlagEphemeral
+	}
+	o, err := nodes.InQueue(ctx, s.Session, queue, func() (nodes.Outcome, error) {
+		return s.Multi(ctx, f, []any{create})
+	})
+	switch {
+	case err != nil:
+		return driver.Joined{}, err
+	case !strings.HasPrefix(o.Made[0], create.Path):
+		return driver.Joined{}, nodes.Misdirected(o.Made[0])
+	}
+	return s.arrive(ctx, queue, c, path.Base(o.Made[0]))
+}
+
+// check returns the mark of a contender that can stand in the queue.
+func (s *session) check(queue driver.Queue, c driver.Contender) (text string, err error) {
+	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckContender(c)); err != nil {
+		return "", err
+	}
+	form := s.layout.form(queue)
+	if form == nil {
+		return "", s.layout.noForm(queue)
+	}
+	text, ok := form.mark(c.Mode)
+	if !ok {
+		return "", zkconn.Invalid("mode %q in the queue %q: layout %s has nothing like it",
+			c.Mode, queue, s.layout.name)
+	}
+	if c.Record != 0 {
+		return "", s.layout.noRecords()
+	}
+	return text, form.check(c.Value)
+}
+
+// arrive looks where a node stands.
+func (s *session) arrive(
+	ctx context.Context, queue driver.Queue, c driver.Contender, name string,
+) (driver.Joined, error) {
+	full, form := s.Below(queue, name), s.layout.form(queue)
+	n, ok := form.parse(name)
+	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
+		if err := s.Session.Remove(ctx, full); err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return driver.Joined{}, err
+		}
+		return driver.Joined{}, s.layout.spent(queue, name)
+	}
+	token, all, err := s.read(ctx, queue, full)
+	i := slices.IndexFunc(all.nodes, func(n node) bool { return n.Key == name })
+	switch {
+	case errors.Is(err, driver.ErrGone), err == nil && i < 0:
+		// There is no entry now, and Join can be called again.
+		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errRemoved)
+	case err != nil:
+		return driver.Joined{}, err
+	}
+	s.note(full, true)
+	ambiguous := s.layout.ambiguous(queue, all)
+	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
+	j := driver.Joined{Place: own, Token: token}
+	if form.unordered {
+		i = len(all.nodes) - 1
+	} else if i > 0 && c.Follows && ambiguous == nil {
+		j.Nearest = all.nodes[i-1].Place
+	}
+	j.First = i == 0 && ambiguous == nil
+	if !c.Alone || j.First {
+		return j, nil
+	}
+	if err := s.Leave(ctx, queue, j.Place); err != nil && !errors.Is(err, driver.ErrGone) {
+		return driver.Joined{}, err
+	}
+	return driver.Joined{}, cmp.Or(ambiguous, driver.ErrTaken)
+}
+
+// read reads the token of a node and its queue, both under way at once.
+func (s *session) read(
+	ctx context.Context, queue driver.Queue, node string,
+) (driver.Token, children, error) {
+	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
+	if err != nil {
+		return 0, children{}, err
+	}
+	stat, err := s.Stat(ctx, node)
+	if err != nil {
+		return 0, children{}, err
+	}
+	names, err := listing.Wait(ctx)
+	return driver.Token(stat.Czxid), s.layout.parse(queue, names), err
+}
+
+// Ahead lists the queue. Where there is no order all others are ahead.
+func (s *session) Ahead(
+	ctx context.Context, queue driver.Queue, own driver.Place,
+) (driver.View, error) {
+	whole := own == driver.Place{}
+	if err := s.CheckQueue(queue); err != nil {
+		return driver.View{}, err
+	}
+	if err := nodes.CheckKey(queue, own); err != nil && !whole {
+		return driver.View{}, err
+	}
+	names, err := s.Listing(ctx, queue)
+	if err != nil {
+		return driver.View{}, err
+	}
+	c := s.layout.parse(queue, names)
+	places := c.places()
+	i := slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == own.Key })
+	if i < 0 && !whole {
+		return driver.View{}, driver.ErrGone
+	}
+	if err := s.layout.ambiguous(queue, c); err != nil {
+		return driver.View{}, err
+	}
+	switch form := s.layout.form(queue); {
+	case whole:
+		return driver.View{Ahead: places, Last: true}, nil
+	case form != nil && form.unordered:
+		return driver.View{Ahead: slices.Delete(places, i, i+1)}, nil
+	}
+	return driver.View{Ahead: places[:i], Last: i == len(places)-1}, nil
+}
+
+// mine lists the names of a contender's nodes, after the given flights have
+// landed.
+func (s *session) mine(
+	ctx context.Context, queue driver.Queue, id string, flights []*nodes.Flight,
+) (mine []string, err error) {
+	if err := s.Settled(ctx, queue, flights); err != nil {
+		return nil, err
+	}
+	names, err := s.Names(ctx, s.Path(queue))
+	for _, name := range names {
+		if !strings.HasPrefix(name, s.layout.head(id, s.Number())) {
+			continue
+		}
+		stat, err := s.Stat(ctx, s.Below(queue, name))
+		switch {
+		case err == nil && stat.EphemeralOwner == s.Number():
+			mine = append(mine, name)
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			return nil, err
+		}
+	}
+	return mine, err
+}
+
+var (
+	errNotMine = errors.New("zookeeper: the entry belongs to another session")
+	errRemoved = errors.New("zookeeper: somebody has removed the entry while it joined")
+)
+
+// owns tells whether a place is that of a contender of this session.
+func (s *session) owns(queue driver.Queue, own driver.Place) error {
+	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own)); err != nil {
+		return err
+	}
+	if s.layout.form(queue) == nil {
+		return s.layout.noForm(queue)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.known[s.Below(queue, own.Key)] || nodes.CheckID(own.ID) != nil ||
+		!strings.HasPrefix(own.Key, s.layout.head(own.ID, s.Number())) {
+		return driver.Wrap(driver.ErrGone, errNotMine)
+	}
+	return nil
+}
+
+// Leave deletes the node.
+func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	if err := s.owns(queue, own); err != nil {
+		return err
+	}
+	node := s.Below(queue, own.Key)
+	err := s.Session.Remove(ctx, node)
+	if err == nil || errors.Is(err, driver.ErrGone) {
+		s.drop(node)
+	}
+	return err
+}
+
+// Forget deletes all nodes of a contender, after making sure that no more can
+// appear: see Settled. A node that was converted meanwhile has another name, so
+// it lists again when a delete has found nothing.
+func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckID(id)); err != nil {
+		return err
+	}
+	flights := s.Flights(id)
+	for missed := true; missed; flights = nil {
+		names, err := s.mine(ctx, queue, id, flights)
+		if err != nil {
+			return err
+		}
+		missed = false
+		for _, name := range names {
+			switch err := s.Session.Remove(ctx, s.Below(queue, name)); {
+			case errors.Is(err, zk.ErrNoNode):
+				missed = true
+			case err != nil:
+				return err
+			}
+			s.drop(s.Below(queue, name))
+		}
+	}
+	return nil
+}
+
+// Convert makes another node with the same number in place of the old one, in
+// one transaction: as Curator does when a writer goes on as a reader. The
+// others see the new node where the old one stood. Its czxid is another one.
+func (s *session) Convert(
+	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
+) (driver.Place, error) {
+	err := cmp.Or(s.owns(queue, own.Place), nodes.CheckMode(mode), nodes.CheckValue(value))
+	if err != nil {
+		return driver.Place{}, err
+	}
+	text, ok := s.layout.form(queue).mark(mode)
+	old, known := s.layout.form(queue).parse(own.Place.Key)
+	if !ok || !known || mode == old.Mode {
+		return driver.Place{}, zkconn.Invalid("place %q in the queue %q: it cannot have mode %q",
+			own.Place.Key, queue, mode)
+	}
+	to := own.Place
+	to.Key = fmt.Sprintf("%s%s%010d", s.layout.head(to.ID, s.Number()), text, old.seq)
+	to.Mode = mode
+	from, there := s.Below(queue, own.Place.Key), s.Below(queue, to.Key)
+	f, _ := s.Begin(to.ID)
+	defer f.End()
+	convert := []any{nodes.Deleting(from), s.Creating(there, value, zk.FlagEphemeral)}
+	_, err = s.Multi(ctx, f, convert)
+	if errors.Is(err, zk.ErrNoNode) {
+		// An earlier attempt has made the new node, or the entry is gone.
+		_, err = s.Stat(ctx, there)
+	}
+	if err != nil {
+		return driver.Place{}, err
+	}
+	s.drop(from)
+	s.note(there, true)
+	return to, nil
+}
+
+// Write writes to the node, where a value may change.
+func (s *session) Write(
+	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
+) error {
+	if err := cmp.Or(s.owns(queue, own), nodes.CheckValue(value)); err != nil {
+		return err
+	}
+	form := s.layout.form(queue)
+	if form.silent {
+		return zkconn.Invalid("queue %q: in layout %s values do not change: "+
+			"whoever waits behind would not be told any more when the entry goes", queue, s.layout.name)
+	}
+	if err := form.check(value); err != nil {
+		return err
+	}
+	return s.WriteTo(ctx, s.Below(queue, own.Key), value)
+}
+
+// Revoked watches what is written to own. Another client that asks writes over
+// the value.
+func (s *session) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	if err := s.owns(queue, own); err != nil {
+		return err
+	}
+	if !s.layout.form(queue).revocable {
+		return zkconn.Invalid("queue %q: in layout %s nobody can ask for that", queue, s.layout.name)
+	}
+	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
+		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: s.Below(queue, own.Key)})
+		if err != nil || string(w.Seen.Value) == revoke {
+			return nil, err
+		}
+		return w, nil
+	})
+}
+
+// Record is refused, unless the layout has one.
+func (s *session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
+	if form := s.layout.form(queue); form == nil || !form.recorded {
+		return driver.Record{}, s.layout.noRecords()
+	}
+	return s.Session.Record(ctx, queue, known)
+}
+
+// SetRecord is likewise. It makes the queue's node.
+func (s *session) SetRecord(
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
+	if form := s.layout.form(queue); form == nil || !form.recorded {
+		return 0, s.layout.noRecords()
+	}
+	return s.Session.SetRecord(ctx, queue, value, known)
+}
+
+// Queues is refused.
+func (s *session) Queues(context.Context) ([]driver.Queue, error) {
+	return nil, zkconn.Invalid("queues cannot be listed in layout %s, "+
+		"whose nodes do not say what is a queue: name the one that you want", s.layout.name)
+}
+
+// Remove deletes a node, after Check. A node without a sequence number is
+// refused: its owner can make it again under the same name.
+func (s *session) Remove(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
+	if err := s.CheckQueue(queue); err != nil {
+		return err
+	}
+	switch form := s.layout.form(queue); {
+	case form == nil:
+		return s.layout.noForm(queue)
+	case form.unordered:
+		return zkconn.Invalid("queue %q: in layout %s the names of entries come back, "+
+			"so that nobody can remove exactly one", queue, s.layout.name)
+	}
+	if err := s.Check(ctx, queue, key, token); err != nil {
+		return err
+	}
+	return s.Session.Remove(ctx, s.Below(queue, key))
+}

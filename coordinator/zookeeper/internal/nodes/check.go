@@ -1,0 +1,115 @@
+package nodes
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+)
+
+// The contract's bounds. The send buffer of zkconn holds more than the largest
+// value.
+const (
+	MaxMode  = 16
+	maxValue = 64 << 10
+)
+
+// CheckQueue refuses what is not "kind/name" in safe characters. The coordinator
+// never sends such a queue; a driver that is called directly must not turn one
+// into a path that reaches into another queue or into ZooKeeper's own tree.
+func (s *Session) CheckQueue(queue driver.Queue) error {
+	kind, name, _ := strings.Cut(string(queue), "/")
+	for _, part := range [...]string{kind, name} {
+		if part == "." || part == ".." || !Within(part, 1, len(queue), isPlain) {
+			return zkconn.Invalid("queue %q: want kind/name in unreserved URL characters "+
+				"and percent escapes", queue)
+		}
+	}
+	if s.Tree.Root == "" && kind == Reserved {
+		return zkconn.Invalid("queue %q: /%s belongs to the service", queue, Reserved)
+	}
+	return nil
+}
+
+// CheckKey refuses keys that would lead out of the queue: an empty one is the
+// queue itself.
+func CheckKey(queue driver.Queue, p driver.Place) error {
+	if p.Key == "" || p.Key == "." || p.Key == ".." || strings.ContainsRune(p.Key, '/') {
+		return zkconn.Invalid("place with key %q in the queue %q: not a place of this driver",
+			p.Key, queue)
+	}
+	return nil
+}
+
+// CheckContender refuses what would not come back out of a node's name.
+func CheckContender(c driver.Contender) error {
+	return cmp.Or(CheckID(c.ID), CheckMode(c.Mode), CheckValue(c.Value))
+}
+
+// CheckID refuses what is no contender's ID.
+func CheckID(id string) error {
+	if !Within(id, 16, 32, IsHex) {
+		return zkconn.Invalid("contender ID %q: want 16 to 32 lower-case hex digits", id)
+	}
+	return nil
+}
+
+// CheckMode refuses what is no contender's mode.
+func CheckMode(mode string) error {
+	if !Within(mode, 1, MaxMode, IsMode) {
+		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9",
+			mode, MaxMode)
+	}
+	return nil
+}
+
+// CheckValue refuses a value that is too large.
+func CheckValue(value []byte) error {
+	if len(value) > maxValue {
+		return zkconn.Invalid("value of %d bytes: at most %d", len(value), maxValue)
+	}
+	return nil
+}
+
+// Sequence reads a sequence number, in the form in which the service writes it
+// and no other: "%010d". (Printing it again to compare would cost most of the
+// time that a long listing takes.)
+func Sequence(s string) (int32, bool) {
+	v, err := strconv.ParseInt(s, 10, 32)
+	switch {
+	case err != nil || s[0] == '+':
+		return 0, false
+	case v <= -1_000_000_000:
+		return int32(v), len(s) == 11
+	default:
+		return int32(v), len(s) == 10 && (s[0] == '-') == (v < 0)
+	}
+}
+
+// Within tells whether a text has so many characters, all of them of one sort.
+func Within(s string, least, most int, ok func(byte) bool) bool {
+	if len(s) < least || len(s) > most {
+		return false
+	}
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsDigit tells whether a character is a decimal digit.
+func IsDigit(b byte) bool { return b >= '0' && b <= '9' }
+
+// IsHex tells whether a character is a lower-case hex digit.
+func IsHex(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'f' }
+
+// IsMode tells whether a character may be in a mode.
+func IsMode(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'z' }
+
+func isPlain(b byte) bool {
+	return IsMode(b) || b >= 'A' && b <= 'Z' || strings.IndexByte("-._~%", b) >= 0
+}

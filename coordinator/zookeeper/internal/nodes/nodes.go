@@ -1,0 +1,187 @@
+// Package nodes has what the native driver and the foreign layouts have in
+// common: queues, entries and records as nodes of ZooKeeper.
+//
+// [Session] has those methods of the contract that are the same in every layout,
+// and the requests that the others are made of. A [Layout] says where the nodes
+// of a queue are and in which order.
+//
+//	nodes.go   what a driver and a session have; nodes above the queues
+//	flight.go  transactions that a later call may have to wait for
+//	read.go    Watch, WatchQueue, List, Check, Head
+//	write.go   Record, SetRecord, and writing an entry's value
+//	check.go   what may be put into a path
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+)
+
+// Reserved is the part of the tree that belongs to the service itself.
+const Reserved = "zookeeper"
+
+// MaxTries bounds how often a request is repeated after something that it needs
+// vanished. A container that is empty is removed by the service, so it can
+// vanish between its creation and the join, but not time after time.
+const MaxTries = 5
+
+// Tree is the part of ZooKeeper's tree that a driver uses. Its sessions share
+// it.
+type Tree struct {
+	Root string // the chroot as a path: "" or "/a/b"
+	ACL  []zk.ACL
+	// Plain makes queues plain nodes, and not containers, which the service
+	// removes when they have become empty. Servers before 3.5 do not know
+	// containers.
+	Plain atomic.Bool
+}
+
+// Layout says where the nodes of a queue are, and what they mean.
+type Layout interface {
+	// Path is where a queue is, and RecordPath where its record is.
+	Path(driver.Queue) string
+	RecordPath(driver.Queue) string
+
+	// Places are the places of the children of a queue, in order. When that
+	// takes more reads than the listing that showed the names, the places may
+	// be newer. It is ErrRefused if there is no order.
+	Places(ctx context.Context, queue driver.Queue, names []string) ([]driver.Place, error)
+
+	// Entry is the place of an entry with this key, and its token if its node
+	// has this czxid.
+	Entry(queue driver.Queue, key string, czxid int64) (driver.Place, driver.Token)
+}
+
+// Session is one session.
+type Session struct {
+	*zkconn.Conn
+	Tree   *Tree
+	Hex    string // the session's ID
+	Layout Layout
+
+	flights flights
+
+	mu       sync.Mutex
+	versions map[string]int32 // of the data of this session's nodes; absent: 0
+}
+
+// NewSession returns a session of a tree. Its Layout is still to be set.
+func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
+	return &Session{
+		Conn: conn, Tree: tree, Hex: conn.ID(),
+		flights:  flights{m: make(map[string]*Flight)},
+		versions: make(map[string]int32),
+	}
+}
+
+// Below is where a child of a queue is.
+func (s *Session) Below(queue driver.Queue, name string) string {
+	return s.Layout.Path(queue) + "/" + name
+}
+
+// Top is the chroot.
+func (s *Session) Top() string {
+	if s.Tree.Root == "" {
+		return "/"
+	}
+	return s.Tree.Root
+}
+
+// Ensure makes a node and those above it, from the bottom: usually only the last
+// is missing, and there may be no permission to read those above.
+func (s *Session) Ensure(ctx context.Context, node string) error {
+	for range MaxTries {
+		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (string, error) {
+			if s.Tree.Plain.Load() {
+				return client.Create(node, nil, zk.FlagPersistent, s.Tree.ACL)
+			}
+			return client.CreateContainer(node, nil, zk.FlagContainer, s.Tree.ACL)
+		})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return nil
+		case zkconn.Unimplemented(err):
+			s.Tree.Plain.Store(true)
+		case errors.Is(err, zk.ErrNoNode) && path.Dir(node) != "/":
+			if err := s.Ensure(ctx, path.Dir(node)); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	return vanished(node)
+}
+
+// InQueue sends a request that makes something in a queue. If the queue is not
+// there it makes the queue, and sends it again.
+func InQueue[T any](
+	ctx context.Context, s *Session, queue driver.Queue, send func() (T, error),
+) (T, error) {
+	return below(ctx, s, s.Layout.Path(queue), send)
+}
+
+// below sends a request that needs a node, which it makes if it is not there.
+func below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
+	var zero T
+	for range MaxTries {
+		value, err := send()
+		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
+			return value, err
+		}
+		if err := s.Ensure(ctx, node); err != nil {
+			return zero, err
+		}
+	}
+	return zero, vanished(node)
+}
+
+func vanished(node string) error {
+	return driver.Wrap(driver.ErrUnavailable,
+		fmt.Errorf("zookeeper: %s vanished again and again", node))
+}
+
+// Remove deletes a node.
+func (s *Session) Remove(ctx context.Context, node string) error { return s.Delete(ctx, node, -1) }
+
+// Creating is the request to make a node with a copy of the value.
+func (s *Session) Creating(node string, value []byte, flags int32) *zk.CreateRequest {
+	value = append([]byte(nil), value...)
+	return &zk.CreateRequest{Path: node, Data: value, Acl: s.Tree.ACL, Flags: flags}
+}
+
+// Deleting is the request to delete a node.
+func Deleting(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: node, Version: -1} }
+
+// Slack is a quarter of the TTL.
+//
+// A follower does not pass a client's touch on to the leader: it collects
+// touches, and reports them with its answer to the leader's next ping, every
+// half tick. If it dies in between, the leader, which ends sessions, knows only
+// of the touch before. The coordinator renews every quarter of the TTL, so that
+// one is at most a quarter older, and it had been reported, since a TTL is at
+// least two ticks and a quarter of it at least the half tick. (A reconnect
+// touches the session at the leader directly.)
+//
+// A leader that has lost its quorum finds out within a tick and may acknowledge
+// until then; the new leader gives every session its whole TTL again when it
+// starts, so the same slack covers that for a TTL of four ticks or more.
+//
+// Not covered is a pair of faults: the follower dies within half a tick of a
+// renewal's arrival, and the touch before is older than the slack and the
+// margin allow for, or was not reported either. That takes a renewal that was
+// lost; one that was on its way for so long that the next came within half a
+// tick; or a client that sent this one late by more than the margin. With a TTL
+// of just two ticks no second fault is needed: a report can come a moment after
+// the next renewal. The model of the loss clock in docs/model has all four.
+func (s *Session) Slack() time.Duration { return s.TTL() / 4 }

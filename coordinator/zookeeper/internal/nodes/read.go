@@ -1,0 +1,379 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+)
+
+// Listing reads the names of the children of a queue, none if it is not there.
+func (s *Session) Listing(ctx context.Context, queue driver.Queue) ([]string, error) {
+	path := s.Layout.Path(queue)
+	return zkconn.Fresh(ctx, s.Conn, path, func() ([]string, error) { return s.Names(ctx, path) })
+}
+
+func (s *Session) places(ctx context.Context, queue driver.Queue) ([]driver.Place, error) {
+	names, err := s.Listing(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	return s.Layout.Places(ctx, queue, names)
+}
+
+// Watch waits for the first of the places to go: one place with a watch on its
+// node, several with one on the queue. The caller's own goroutine waits.
+//
+// For one, which is what nearly all wait for, the comings and goings of others
+// are not even sent. A watch on each of several would be a request and a watch
+// at the service for each; the one on the queue fires for each contender that
+// comes or goes, and then lists the queue again, but those who wait for several
+// are few.
+//
+// A lost connection does not end the wait. It goes on with the next connection,
+// or ends with ctx or the session.
+func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	if err := s.CheckQueue(queue); err != nil {
+		return err
+	}
+	if len(places) == 0 {
+		return zkconn.Invalid("watch on no place in the queue %q", queue)
+	}
+	for _, p := range places {
+		if err := CheckKey(queue, p); err != nil {
+			return err
+		}
+	}
+	if len(places) > 1 {
+		return s.WatchQueue(ctx, queue, func(there []driver.Place) bool {
+			return haveAll(there, places)
+		})
+	}
+	return s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
+		if told.Type == zk.EventNodeDeleted {
+			return nil, nil
+		}
+		node := s.Below(queue, places[0].Key)
+		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: node})
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil, nil
+		}
+		return w, err
+	})
+}
+
+// haveAll tells whether all of some places are among others, by their keys.
+func haveAll(there, places []driver.Place) bool {
+	keys := make(map[string]bool, len(there))
+	for _, p := range there {
+		keys[p.Key] = true
+	}
+	return !slices.ContainsFunc(places, func(p driver.Place) bool { return !keys[p.Key] })
+}
+
+// WatchQueue lists the queue by the request that sets a watch on it, again after
+// each event.
+func (s *Session) WatchQueue(
+	ctx context.Context, queue driver.Queue, show func([]driver.Place) bool,
+) error {
+	if err := s.CheckQueue(queue); err != nil {
+		return err
+	}
+	var shown []driver.Place
+	first := true
+	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
+		places, w, err := s.watchQueue(ctx, queue)
+		if err != nil || !first && slices.Equal(places, shown) {
+			return w, err
+		}
+		first, shown = false, places
+		if !show(places) {
+			return nil, nil
+		}
+		return w, nil
+	})
+}
+
+// watchQueue returns the places of a queue, and the watch that fires when they
+// change. If a queue is made between the two requests that look for it, a watch
+// on its node is left over until that is deleted.
+func (s *Session) watchQueue(
+	ctx context.Context, queue driver.Queue,
+) ([]driver.Place, *zkconn.Watch, error) {
+	path := s.Layout.Path(queue)
+	for {
+		w, err := zkconn.Fresh(ctx, s.Conn, path, func() (*zkconn.Watch, error) {
+			return s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: path})
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			if w, err := s.absent(ctx, path); w != nil || err != nil {
+				return nil, w, err
+			}
+		case err != nil:
+			return nil, nil, err
+		default:
+			places, err := s.Layout.Places(ctx, queue, w.Seen.Names)
+			return places, w, err
+		}
+	}
+}
+
+// absent returns a watch that fires when a node comes, nil if it is there.
+func (s *Session) absent(ctx context.Context, node string) (*zkconn.Watch, error) {
+	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Exists, Node: node})
+	if err != nil || w.Seen.Exists {
+		return nil, err
+	}
+	return w, nil
+}
+
+// List reads the names in one request and each entry in one more, all under way
+// at once.
+//
+// An entry that is not there any more may have left, or stand in its place
+// under another name: to read on with the next would then leave out an entry
+// that never left. So the names are listed again, and what was read already is
+// not read again, until there is an entry for each. The result is the queue as
+// it was at the last listing.
+func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+	if err := s.CheckQueue(queue); err != nil {
+		return nil, err
+	}
+	if limit < 0 {
+		return nil, zkconn.Invalid("limit %d: want 0 or more", limit)
+	}
+	read := func(client *zk.Conn, p driver.Place) (driver.Entry, error) {
+		value, stat, err := client.Get(s.Below(queue, p.Key))
+		if err != nil {
+			return driver.Entry{}, err
+		}
+		p, token := s.Layout.Entry(queue, p.Key, stat.Czxid)
+		return driver.Entry{Place: p, Token: token, Value: value}, nil
+	}
+	known := make(map[string]driver.Entry)
+	for {
+		places, err := s.places(ctx, queue)
+		if err != nil {
+			return nil, err
+		}
+		if limit > 0 {
+			places = places[:min(limit, len(places))]
+		}
+		all, err := Gather(ctx, s, places, known, read)
+		if err != nil {
+			return nil, err
+		}
+		if !all {
+			continue
+		}
+		entries := make([]driver.Entry, len(places))
+		for i, p := range places {
+			entries[i] = known[p.Key]
+		}
+		return entries, nil
+	}
+}
+
+// Gather reads something of each place of which it is not known yet, by its key,
+// all under way at once, and tells whether they were all there.
+func Gather[T any](
+	ctx context.Context, s *Session, places []driver.Place, known map[string]T,
+	read func(*zk.Conn, driver.Place) (T, error),
+) (all bool, err error) {
+	replies := make(map[string]*zkconn.Reply[T])
+	for _, p := range places {
+		if _, ok := known[p.Key]; ok {
+			continue
+		}
+		r, err := zkconn.Start(ctx, s.Conn, func(client *zk.Conn) (T, error) {
+			return read(client, p)
+		})
+		if err != nil {
+			return false, err
+		}
+		replies[p.Key] = r
+	}
+	all = true
+	for key, r := range replies {
+		v, err := r.Wait(ctx)
+		switch {
+		case err == nil:
+			known[key] = v
+		case errors.Is(err, zk.ErrNoNode):
+			all = false
+		default:
+			return false, err
+		}
+	}
+	return all, nil
+}
+
+// Check reads one node's Stat, after a sync: another session may have seen the
+// entry go, and this one's server may not have heard of that (K1). If the
+// connection breaks between the two, the next server is no older than the
+// answer to the sync.
+//
+// A leader that has lost its quorum answers a sync until it finds out, which
+// takes a tick. A transaction would not have that gap, and would be a write.
+func (s *Session) Check(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
+	if err := s.CheckQueue(queue); err != nil {
+		return err
+	}
+	if CheckKey(queue, driver.Place{Key: key}) != nil {
+		return driver.ErrGone
+	}
+	if err := s.Sync(ctx, s.Layout.Path(queue)); err != nil {
+		return err
+	}
+	stat, err := s.Stat(ctx, s.Below(queue, key))
+	switch {
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrInvalidPath):
+		// A key is what another process says it is.
+		return driver.Wrap(driver.ErrGone, err)
+	case err != nil:
+		return err
+	}
+	if _, is := s.Layout.Entry(queue, key, stat.Czxid); is != token {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// Head waits with a data watch on the node of the first entry. The version is
+// the node's mzxid: the number of the transaction that made it, or wrote to it
+// last, which no other state of a head shares.
+//
+// No contender joins ahead of the first, so as long as the node is there it is
+// the first, and the queue need not be listed: one who follows a queue gets one
+// notice and one read for each write, and lists only when the head has gone. In
+// an empty queue it waits for the children to change; and where the queue itself
+// is not there, which is what becomes of one that is empty for a while, for its
+// coming.
+func (s *Session) Head(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Head, error) {
+	if err := s.CheckQueue(queue); err != nil {
+		return driver.Head{}, err
+	}
+	where := s.Layout.Path(queue)
+	if known == driver.Any {
+		return zkconn.Fresh(ctx, s.Conn, where, func() (driver.Head, error) {
+			return s.readHead(ctx, queue)
+		})
+	}
+	var head driver.Head
+	first := "" // the first node, while that is known
+	err := s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
+		if told.Type == zk.EventNodeDeleted {
+			first = ""
+		}
+		return zkconn.Fresh(ctx, s.Conn, where, func() (w *zkconn.Watch, err error) {
+			if known == 0 {
+				head, w, err = s.anyHead(ctx, queue)
+				return w, err
+			}
+			if w, err = s.watchHead(ctx, queue, first); err != nil || w == nil {
+				head = driver.Head{} // the queue is empty now
+				return nil, err
+			}
+			first = w.Target.Node
+			if head = s.headOf(queue, path.Base(first), w.Seen); head.Version != known {
+				return nil, nil
+			}
+			return w, nil
+		})
+	})
+	if err != nil {
+		return driver.Head{}, err
+	}
+	return head, nil
+}
+
+// readHead reads the first entry of a queue.
+func (s *Session) readHead(ctx context.Context, queue driver.Queue) (driver.Head, error) {
+	for {
+		places, err := s.places(ctx, queue)
+		if err != nil || len(places) == 0 {
+			return driver.Head{}, err
+		}
+		seen, err := s.Get(ctx, s.Below(queue, places[0].Key))
+		switch {
+		case err == nil:
+			return s.headOf(queue, places[0].Key, seen), nil
+		case !errors.Is(err, zk.ErrNoNode):
+			return driver.Head{}, err
+		}
+		// An entry that is gone meanwhile may have been converted, and be the
+		// first still.
+	}
+}
+
+func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) driver.Head {
+	p, token := s.Layout.Entry(queue, key, seen.Stat.Czxid)
+	return driver.Head{
+		Entry:   driver.Entry{Place: p, Token: token, Value: bytes.Clone(seen.Value)},
+		Version: driver.Version(seen.Stat.Mzxid),
+	}
+}
+
+// watchHead returns the watch on the first node of a queue, nil if the queue is
+// empty. A watch that stands from before is on the first node still.
+func (s *Session) watchHead(
+	ctx context.Context, queue driver.Queue, first string,
+) (*zkconn.Watch, error) {
+	target := zkconn.Target{Kind: zkconn.Data, As: "first of " + s.Layout.Path(queue)}
+	for {
+		if w, err := s.Standing(ctx, target); w != nil || err != nil {
+			return w, err
+		}
+		if first == "" {
+			places, err := s.places(ctx, queue)
+			if err != nil || len(places) == 0 {
+				return nil, err
+			}
+			first = s.Below(queue, places[0].Key)
+		}
+		target.Node = first
+		w, err := s.Watching(ctx, target)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return w, err
+		}
+		first = ""
+	}
+}
+
+// anyHead returns the head if there is one, else a watch that fires when a
+// contender joins.
+//
+// It lists before it watches, since a watch on the children of a queue that is
+// not empty fires for the others too. (When a contender joins between the two,
+// it leaves one that fires for the next of them.) While it waits the queue may
+// be removed, being empty, and made anew. The watch on its children fires for
+// that, and the next call waits for the queue itself, so no join is missed.
+func (s *Session) anyHead(
+	ctx context.Context, queue driver.Queue,
+) (driver.Head, *zkconn.Watch, error) {
+	for {
+		w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.Exists, Node: s.Layout.Path(queue)})
+		if err != nil || w != nil && !w.Seen.Exists {
+			return driver.Head{}, w, err
+		}
+		h, err := s.readHead(ctx, queue)
+		if err != nil || h.Version != 0 {
+			return h, nil, err
+		}
+		places, w, err := s.watchQueue(ctx, queue)
+		if err != nil || len(places) == 0 {
+			return driver.Head{}, w, err
+		}
+	}
+}

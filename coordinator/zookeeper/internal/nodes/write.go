@@ -1,0 +1,211 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"path"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
+)
+
+var errOverwritten = errors.New("zookeeper: somebody else wrote to the entry again and again")
+
+// WriteTo writes to the node of an entry of this session, in one request that
+// says which version of the data it replaces.
+//
+// An earlier one whose caller has gone may still be queued in the client, or be
+// on its way. It named that version or one before, so once this one is applied
+// it is refused. If it comes first, this one is refused, reads the version, and
+// tries again.
+//
+// Those who wait for the node to go are not woken: see Watch.
+func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error {
+	value = bytes.Clone(value) // the request may outlive the call
+	for range MaxTries {
+		version := s.version(node)
+		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (*zk.Stat, error) {
+			stat, err := client.Set(node, value, version)
+			if err == nil {
+				s.noteVersion(node, stat.Version)
+			}
+			return stat, err
+		})
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, driver.ErrGone):
+			s.Gone(node)
+			return err
+		case !errors.Is(err, zk.ErrBadVersion):
+			return err
+		}
+		stat, err := s.Stat(ctx, node)
+		if err != nil {
+			return err
+		}
+		s.noteVersion(node, stat.Version)
+	}
+	return driver.Wrap(driver.ErrUnavailable, errOverwritten)
+}
+
+func (s *Session) version(node string) int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.versions[node]
+}
+
+// noteVersion notes a version that the service has told. Answers may be noted in
+// another order than that in which they were given.
+func (s *Session) noteVersion(node string, version int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.versions[node] = max(version, s.versions[node])
+}
+
+// Gone forgets the node of an entry that is gone.
+func (s *Session) Gone(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.versions, node)
+}
+
+// version is the contract's version of a node's data. The service counts the
+// changes of the data from 0, which in the contract stands for a record that is
+// not there.
+func version(data int32) driver.Version { return driver.Version(data) + 1 }
+
+// DataVersion is the service's number for a version: -2, which no node has, for
+// what is not the version of a node. (The service takes -1 for any version.)
+func DataVersion(v driver.Version) int32 {
+	if v < 1 || v > math.MaxInt32 {
+		return -2
+	}
+	return int32(v - 1)
+}
+
+// Record waits with a data watch on the record's node, or for its coming if
+// there is none. The version is the service's count of changes to the node's
+// data, plus one. It starts again if an operator deletes the node: Baton never
+// does.
+//
+// To wait for the coming of the node is better than to watch what is above it:
+// that has all queues of the kind for children, which come and go. The watch
+// goes when the record is made, and all who wait for that in this session share
+// it.
+func (s *Session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
+	if err := s.CheckQueue(queue); err != nil {
+		return driver.Record{}, err
+	}
+	node := s.Layout.RecordPath(queue)
+	if known == driver.Any {
+		return zkconn.Fresh(ctx, s.Conn, node, func() (driver.Record, error) {
+			return s.readRecord(ctx, node)
+		})
+	}
+	var record driver.Record
+	err := s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
+		return zkconn.Fresh(ctx, s.Conn, node, func() (w *zkconn.Watch, err error) {
+			record, w, err = s.otherRecord(ctx, node, known)
+			return w, err
+		})
+	})
+	if err != nil {
+		return driver.Record{}, err
+	}
+	return record, nil
+}
+
+func recordOf(seen zkconn.Seen) driver.Record {
+	return driver.Record{Value: bytes.Clone(seen.Value), Version: version(seen.Stat.Version)}
+}
+
+// readRecord reads a record. A standing watch on it shows it without a request.
+func (s *Session) readRecord(ctx context.Context, node string) (driver.Record, error) {
+	if w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.Data, Node: node}); err != nil {
+		return driver.Record{}, err
+	} else if w != nil {
+		return recordOf(w.Seen), nil
+	}
+	seen, err := s.Get(ctx, node)
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return driver.Record{}, nil
+	case err != nil:
+		return driver.Record{}, err
+	}
+	return recordOf(seen), nil
+}
+
+// otherRecord returns the record if it is in another version than known, else
+// the watch to wait for.
+func (s *Session) otherRecord(
+	ctx context.Context, node string, known driver.Version,
+) (driver.Record, *zkconn.Watch, error) {
+	for {
+		if known == 0 {
+			if w, err := s.absent(ctx, node); w != nil || err != nil {
+				return driver.Record{}, w, err
+			}
+		}
+		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: node})
+		switch {
+		case errors.Is(err, zk.ErrNoNode) && known == 0:
+			continue // it has gone again
+		case errors.Is(err, zk.ErrNoNode):
+			return driver.Record{}, nil, nil
+		case err != nil:
+			return driver.Record{}, nil, err
+		}
+		r := recordOf(w.Seen)
+		if r.Version == known {
+			return r, w, nil
+		}
+		return r, nil, nil
+	}
+}
+
+// SetRecord writes the record in one request, if it was made by an earlier one:
+// its node stays when everybody has left.
+func (s *Session) SetRecord(
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
+	if err := s.CheckQueue(queue); err != nil {
+		return 0, err
+	}
+	if len(value) == 0 {
+		return 0, zkconn.Invalid("record without a value")
+	}
+	if err := CheckValue(value); err != nil {
+		return 0, err
+	}
+	node := s.Layout.RecordPath(queue)
+	value = bytes.Clone(value) // the request may outlive the call
+	if known != 0 {
+		return zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (driver.Version, error) {
+			stat, err := client.Set(node, value, DataVersion(known))
+			if errors.Is(err, zk.ErrNoNode) {
+				return 0, driver.Wrap(driver.ErrStale, err)
+			}
+			if err != nil {
+				return 0, err
+			}
+			return version(stat.Version), nil
+		})
+	}
+	return below(ctx, s, path.Dir(node), func() (driver.Version, error) {
+		return zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (driver.Version, error) {
+			_, err := client.Create(node, value, zk.FlagPersistent, s.Tree.ACL)
+			if errors.Is(err, zk.ErrNodeExists) {
+				return 0, driver.Wrap(driver.ErrStale, err)
+			}
+			return version(0), err
+		})
+	})
+}

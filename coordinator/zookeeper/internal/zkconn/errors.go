@@ -1,0 +1,97 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Why a session of this process is over. They come with driver.ErrSessionLost.
+var (
+	errClosed  = errors.New("zookeeper: session was closed")
+	errExpired = errors.New("zookeeper: session expired")
+	errMoved   = errors.New("zookeeper: the connection has gone on with another session")
+)
+
+// Error codes of the service that the client library has no name for. It
+// reports them as text only.
+const (
+	codeUnimplemented    = -6
+	codeEphemeralOnLocal = -120
+	codeNeedsSASL        = -124
+	codeQuota            = -125
+)
+
+// translate gives an error of the client library its kind. It is the one place
+// that does. Callers look for the cause (zk.ErrNoNode, say) where it means
+// something else to them.
+func translate(err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *driver.Error
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, zk.ErrSessionExpired):
+		return driver.Wrap(driver.ErrSessionLost, err)
+	case errors.Is(err, zk.ErrNoNode):
+		return driver.Wrap(driver.ErrGone, err)
+	case errors.Is(err, zk.ErrBadVersion):
+		return driver.Wrap(driver.ErrStale, err)
+	case errors.Is(err, zk.ErrInvalidPath), errors.Is(err, zk.ErrShortBuffer):
+		return driver.Wrap(driver.ErrInvalid, err) // found before anything was sent
+	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed),
+		errors.Is(err, zk.ErrInvalidACL), errors.Is(err, zk.ErrBadArguments),
+		errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return driver.Wrap(driver.ErrRefused, err)
+	}
+	switch code(err) {
+	case codeUnimplemented, codeEphemeralOnLocal, codeNeedsSASL, codeQuota:
+		return driver.Wrap(driver.ErrRefused, err)
+	}
+	// The rest says nothing about the outcome: ErrConnectionClosed,
+	// ErrNoServer, ErrClosing, throttling (-127), a server in read-only mode
+	// (-119). ErrSessionMoved belongs here too: the session lives, another
+	// connection has it.
+	return driver.Wrap(driver.ErrUnavailable, err)
+}
+
+// Unimplemented tells whether the server does not know the request.
+func Unimplemented(err error) bool { return code(err) == codeUnimplemented }
+
+// code is the service's error code where the library knows no better than
+// "unknown error: -125"; else 0.
+func code(err error) int {
+	if err == nil {
+		return 0
+	}
+	_, number, ok := strings.Cut(err.Error(), "unknown error: ")
+	if !ok {
+		return 0
+	}
+	n, _ := strconv.Atoi(number)
+	return n
+}
+
+// away is the error of a call whose context ended before anything could be
+// sent. It is both ErrUnavailable and the context's error: the caller was kept
+// waiting by the service.
+func away(ctx context.Context, why error) error {
+	cause := context.Cause(ctx)
+	if why != nil {
+		cause = fmt.Errorf("%w (last attempt: %w)", cause, why)
+	}
+	return driver.Wrap(driver.ErrUnavailable, cause)
+}
+
+// Invalid is driver.ErrInvalid with a reason.
+func Invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
+}

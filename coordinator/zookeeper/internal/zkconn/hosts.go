@@ -1,0 +1,127 @@
+package zkconn
+
+import (
+	"context"
+	"crypto/tls"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"time"
+)
+
+const (
+	// roundPause is how long a round of all servers takes at least, on average.
+	// A healthy session never sees it: it takes the next server at once. The
+	// client library's own pause is a full second, which is a tenth of a usual
+	// TTL, and with a single server it comes before every reconnect.
+	roundPause = 100 * time.Millisecond
+
+	// lookupPatience bounds the resolution of one name, so that a slow name
+	// server does not keep the other names from being tried.
+	lookupPatience = time.Second
+)
+
+// target is one server to dial.
+type target struct {
+	addr string // IP address and port, or what was configured if it did not resolve
+	host string // the configured name, which a certificate is checked against
+}
+
+// connect makes a connection to the server.
+func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", t.addr)
+	if err != nil || conf == nil {
+		return conn, err
+	}
+	if conf.ServerName == "" {
+		conf = conf.Clone()
+		conf.ServerName = t.host
+	}
+	secure := tls.Client(conn, conf)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // without TLS's close alert
+		return nil, err
+	}
+	return secure, nil
+}
+
+// rotation yields servers to try, one after the other, in rounds: each round
+// resolves the names anew, since addresses change in clusters that schedule
+// containers, and shuffles, so that clients do not all move to one server.
+//
+// It is used by one goroutine at a time.
+type rotation struct {
+	servers []string
+	lookup  func(ctx context.Context, host string) ([]string, error)
+	pause   time.Duration
+
+	round []target  // what is left of this round
+	began time.Time // when this round began
+}
+
+func newRotation(servers []string) *rotation {
+	return &rotation{servers: servers, lookup: net.DefaultResolver.LookupHost, pause: roundPause}
+}
+
+// next returns the next server. It fails only when ctx ends.
+//
+// A new round begins no sooner than the pause after the last one began,
+// whatever came of that: a server that accepts and then hangs up, again and
+// again, is not dialled in a tight loop either.
+func (r *rotation) next(ctx context.Context) (target, error) {
+	if err := ctx.Err(); err != nil {
+		return target{}, err
+	}
+	if len(r.round) == 0 {
+		if !r.began.IsZero() {
+			// Spread, so that clients which lost a server together do not
+			// return together.
+			spread := r.pause/2 + rand.N(r.pause+1)
+			if !sleep(ctx, spread-time.Since(r.began)) {
+				return target{}, ctx.Err()
+			}
+		}
+		r.began = time.Now()
+		r.round = r.resolve(ctx)
+	}
+	t := r.round[0]
+	r.round = r.round[1:]
+	return t, ctx.Err()
+}
+
+// resolve returns every address of every server, shuffled.
+func (r *rotation) resolve(ctx context.Context) []target {
+	var round []target
+	for _, server := range r.servers {
+		host, port, err := net.SplitHostPort(server)
+		if err != nil {
+			round = append(round, target{server, server}) // dialling it will say what is wrong
+			continue
+		}
+		addrs := []string{host}
+		if _, err := netip.ParseAddr(host); err != nil {
+			bounded, cancel := context.WithTimeout(ctx, lookupPatience)
+			if found, err := r.lookup(bounded, host); err == nil && len(found) > 0 {
+				addrs = found
+			}
+			cancel()
+		}
+		for _, addr := range addrs {
+			round = append(round, target{net.JoinHostPort(addr, port), host})
+		}
+	}
+	rand.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+	return round
+}
+
+// sleep reports false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,254 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Reply is the outcome of a request that was started.
+type Reply[T any] struct {
+	conn  *Conn
+	value T
+	err   error
+	come  chan struct{} // closed when value and err are set
+}
+
+var errBusy = errors.New("zookeeper: too many requests are waiting for an answer")
+
+// Do sends a request and waits for its reply.
+func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) (T, error) {
+	r, err := Start(ctx, c, request)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return r.Wait(ctx)
+}
+
+// Start sends a request. On failure nothing was and will be sent. The request
+// runs in a goroutine of its own, since the client knows no contexts: it blocks
+// until the reply comes or the connection is lost. A reply comes to nothing
+// when its caller has gone.
+func Start[T any](
+	ctx context.Context, c *Conn, request func(*zk.Conn) (T, error),
+) (*Reply[T], error) {
+	return start(ctx, c, c.slots, request)
+}
+
+func start[T any](
+	ctx context.Context, c *Conn, slots chan struct{}, request func(*zk.Conn) (T, error),
+) (*Reply[T], error) {
+	if err := c.enter(ctx, slots); err != nil {
+		return nil, err
+	}
+	r := &Reply[T]{conn: c, come: make(chan struct{})}
+	c.run(slots, func() {
+		value, err := request(c.client)
+		r.value, r.err = value, c.judge(err)
+		close(r.come)
+	})
+	return r, nil
+}
+
+// Wait waits for the reply, the end of ctx or the end of the session, whichever
+// comes first.
+func (r *Reply[T]) Wait(ctx context.Context) (T, error) {
+	err := r.conn.Until(ctx, r.come)
+	select {
+	case <-r.come: // if both at once, the reply says more
+		return r.value, r.err
+	default:
+		var zero T
+		return zero, err
+	}
+}
+
+// Until waits until a channel is closed, ctx ends or the session ends. The
+// error is nil only in the first case.
+func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
+	select {
+	case <-closed:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.over:
+		return c.Err()
+	}
+}
+
+// enter waits until a request can be sent, and takes a place for it, which run
+// gives back, or leave. Requests are not handed to a client that is not
+// connected: it has room for 16 and then blocks its callers without end.
+func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := c.online(ctx); err != nil {
+		return err
+	}
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return away(ctx, errBusy)
+	case <-c.over:
+		return c.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause != nil { // retire waits for what runs, so nothing may start now
+		<-slots
+		return c.cause
+	}
+	c.running.Add(1)
+	return nil
+}
+
+// leave gives back what enter took.
+func (c *Conn) leave(slots chan struct{}) {
+	<-slots
+	c.running.Done()
+}
+
+// online waits for a connection.
+func (c *Conn) online(ctx context.Context) error {
+	select {
+	case <-c.presence.connected():
+		return nil
+	case <-ctx.Done():
+		return away(ctx, c.link.why())
+	case <-c.over:
+		return c.Err()
+	}
+}
+
+// run runs a request in the place that enter took. If it stays unanswered for a
+// quarter of the TTL, its connection is closed. The client notices silence
+// after two thirds, and a server that still answers pings but nothing else,
+// because it lost its leader, it never notices. A quarter leaves time to find
+// another server before the session's user has to take it for lost. The request
+// may have been applied or not, which its caller is told.
+func (c *Conn) run(slots chan struct{}, request func()) {
+	// If the socket is replaced meanwhile it is closed already, and closing it
+	// again is nothing.
+	patience := max(c.ttl/4, 200*time.Millisecond)
+	late := time.AfterFunc(patience, c.link.current().drop)
+	go func() {
+		defer c.leave(slots)
+		defer late.Stop()
+		request()
+	}()
+}
+
+// Renew sends a sync, which goes to the leader and back. The path need not
+// exist, and syncing it needs no permission.
+//
+// Any request touches the session at the server it reaches, but a read proves
+// less: a follower that has lost its leader answers reads, and collects touches
+// that never reach a leader, until it notices.
+func (c *Conn) Renew(ctx context.Context) error {
+	r, err := start(ctx, c, c.renewals, syncing("/"))
+	if err != nil {
+		return err
+	}
+	_, err = r.Wait(ctx)
+	return err
+}
+
+func syncing(path string) func(*zk.Conn) (string, error) {
+	return func(client *zk.Conn) (string, error) { return client.Sync(path) }
+}
+
+// Sync makes all that was applied when it was called known to the server that
+// answers the requests after it.
+func (c *Conn) Sync(ctx context.Context, path string) error {
+	_, err := Do(ctx, c, syncing(path))
+	return err
+}
+
+// Fresh reads what is at least as new as all that this session was told before
+// it was called.
+//
+// On one connection it is so by itself. At a reconnect the client names the
+// latest transaction that it has seen in a reply, and a server that is behind
+// it refuses; but what a watch has told does not count there. So the first read
+// after a reconnect costs a sync, and a read that went over a newer connection
+// than the one that was synced is repeated.
+func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (T, error) {
+	var zero T
+	for {
+		if err := c.online(ctx); err != nil {
+			return zero, err
+		}
+		n := c.presence.generation()
+		if c.synced.Load() < int64(n) {
+			if err := c.Sync(ctx, path); err != nil {
+				return zero, err
+			}
+			c.synced.Store(int64(n)) // a later connection has a higher one
+		}
+		if value, err := read(); err != nil || c.presence.generation() == n {
+			return value, err
+		}
+	}
+}
+
+// Names reads the names of the children of a node, none if it is not there. A
+// standing watch shows them without a request.
+func (c *Conn) Names(ctx context.Context, path string) ([]string, error) {
+	if w, err := c.Standing(ctx, Target{Kind: Children, Node: path}); err != nil {
+		return nil, err
+	} else if w != nil {
+		return w.Seen.Names, nil
+	}
+	r, err := StartNames(ctx, c, path)
+	if err != nil {
+		return nil, err
+	}
+	names, err := r.Wait(ctx)
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// StartNames asks for the names of the children of a node.
+func StartNames(ctx context.Context, c *Conn, path string) (*Reply[[]string], error) {
+	return Start(ctx, c, func(client *zk.Conn) ([]string, error) {
+		names, _, err := client.Children(path)
+		return names, err
+	})
+}
+
+// Get reads a node's data and Stat.
+func (c *Conn) Get(ctx context.Context, path string) (Seen, error) {
+	return Do(ctx, c, func(client *zk.Conn) (Seen, error) {
+		value, stat, err := client.Get(path)
+		if err != nil {
+			return Seen{}, err
+		}
+		return Seen{Value: value, Stat: *stat, Exists: true}, nil
+	})
+}
+
+// Stat reads what the service keeps of a node beside its data. A node that is
+// not there is zk.ErrNoNode.
+func (c *Conn) Stat(ctx context.Context, path string) (*zk.Stat, error) {
+	return Do(ctx, c, func(client *zk.Conn) (*zk.Stat, error) {
+		there, stat, err := client.Exists(path)
+		if err == nil && !there {
+			err = zk.ErrNoNode
+		}
+		return stat, err
+	})
+}
+
+// Delete deletes a node if its data has this version; -1 is any.
+func (c *Conn) Delete(ctx context.Context, path string, version int32) error {
+	_, err := Do(ctx, c, func(client *zk.Conn) (struct{}, error) {
+		return struct{}{}, client.Delete(path, version)
+	})
+	return err
+}
