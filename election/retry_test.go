@@ -124,7 +124,7 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 	})
 }
 
-// TestFailureIsShownUntilTheCandidateStandsInLine, and not only until the next campaign begins.
+// TestFailureIsShownUntilTheCandidateIsQueued, and not only until the next campaign begins.
 func TestFailureIsShownUntilTheCandidateIsQueued(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]

@@ -291,7 +291,7 @@ func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 	})
 }
 
-// TestOperatorOnSharedLines: what the layout can show and do, and what it cannot, in so many words.
+// TestOperatorOnSharedQueues: what the layout can show and do, and what it cannot, in so many words.
 func TestOperatorOnSharedQueues(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		layout := map[string]string{"etcd": "concurrency", "zk": "curator"}[s.service]

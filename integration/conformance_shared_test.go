@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestConformanceOfSharedLines runs the suite on queues that are laid out as those of other clients. Entries there do not tell whose they
+// TestConformanceOfSharedQueues runs the suite on queues that are laid out as those of other clients. Entries there do not tell whose they
 // are, so a mask between the suite and the driver does.
 func TestConformanceOfSharedQueues(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func TestKilledHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestNoLockDelayOnSharedLines: the other clients would take the lock meanwhile.
+// TestNoLockDelayOnSharedQueues: the other clients would take the lock meanwhile.
 func TestNoLockDelayOnSharedQueues(t *testing.T) {
 	for _, url := range []string{"etcd://127.0.0.1:1/?layout=concurrency", "zk://127.0.0.1:1/?layout=curator", "zk://127.0.0.1:1/?layout=kazoo"} {
 		c, err := coordinator.Open(url)

@@ -122,7 +122,7 @@ func TestDowngradeCutOffIsLostBeforeAWriterIsAdmitted(t *testing.T) {
 	})
 }
 
-// TestWhicheverHolderOfPermitsLeavesTheFirstInLineIsAdmitted: not only when the one directly ahead of it does.
+// TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted: not only when the one directly ahead of it does.
 func TestWhicheverHolderOfPermitsLeavesTheFirstInQueueIsAdmitted(t *testing.T) {
 	together(t, func(t *testing.T, s site) {
 		for leaver := range permits {

@@ -466,7 +466,7 @@ func TestEtcdAuthFailsAtReconnect(t *testing.T) {
 	log.tells(t, alicePassword, bobPassword)
 }
 
-// TestZooKeeperLinesWithoutARight takes one right after the other from the nodes of a queue. What needs it is refused at once, the
+// TestZooKeeperQueuesWithoutARight takes one right after the other from the nodes of a queue. What needs it is refused at once, the
 // rest works, and when the client is closed nothing is left.
 func TestZooKeeperQueuesWithoutARight(t *testing.T) {
 	s := site{"zk", servers.ZooKeeper(t).Endpoints()}

@@ -164,7 +164,7 @@ func TestDefragmentationAndSnapshots(t *testing.T) {
 	}
 }
 
-// TestLinesAreReapedAllTheTime: the server removes empty containers every few milliseconds, so between the making of a queue and the joining
+// TestQueuesAreReapedAllTheTime: the server removes empty containers every few milliseconds, so between the making of a queue and the joining
 // too. The sequence begins anew each time, the tokens do not.
 func TestQueuesAreReapedAllTheTime(t *testing.T) {
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestQueuesAreReapedAllTheTime(t *testing.T) {
 	}
 }
 
-// TestLineDeletedByAnOperator: an empty queue is made again. Those who stand in one that is deleted are told, and keep nothing.
+// TestQueueDeletedByAnOperator: an empty queue is made again. Those who stand in one that is deleted are told, and keep nothing.
 func TestQueueDeletedByAnOperator(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s site) {

@@ -298,7 +298,7 @@ func (r *race) holder(i int) (*mutex.Mutex, func(ctx context.Context, l *mutex.L
 	return m, lose, err
 }
 
-// TestCheckIsOneReadHoweverLongTheLine counts.
+// TestCheckIsOneReadHoweverLongTheQueue counts.
 func TestCheckIsOneReadHoweverLongTheQueue(t *testing.T) {
 	each(t, func(t *testing.T, s site) {
 		const waiting = 50

@@ -255,7 +255,7 @@ func (p party) session() *engine.Session {
 	return s
 }
 
-// TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine: FIELD 9, 31 and 34: what ended the wait is never swallowed.
+// TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheQueue: FIELD 9, 31 and 34: what ended the wait is never swallowed.
 func TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheQueue(t *testing.T) {
 	mine := errors.New("mine")
 	parties(t, func(a, b party) {

@@ -208,7 +208,7 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 	})
 }
 
-// TestSecondInLineLooksIfNobodyPassed: an operator may have removed it together with the first.
+// TestSecondInQueueLooksIfNobodyPassed: an operator may have removed it together with the first.
 func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
 	for what, c := range map[string]struct {
 		ask   func(*runner) *attempt
@@ -232,7 +232,7 @@ func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
 	}
 }
 
-// TestThirdInLineLooks: it has seen who is ahead, but there are two.
+// TestThirdInQueueLooks: it has seen who is ahead, but there are two.
 func TestThirdInQueueLooks(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		first, second, between, last := a.lock(), b.lock(), a.lock(), c.lock()

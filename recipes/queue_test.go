@@ -59,7 +59,7 @@ func TestHoldIsNotReenteredInAnotherMode(t *testing.T) {
 	})
 }
 
-// TestTryOnASharedLineLooksBeforeItJoins: what would not be admitted is not written at all.
+// TestTryOnASharedQueueLooksBeforeItJoins: what would not be admitted is not written at all.
 func TestTryOnASharedQueueLooksBeforeItJoins(t *testing.T) {
 	shared(t, func(t *testing.T, a, b *recipes.Queue) {
 		r1, err := a.Acquire(t.Context(), try(read))

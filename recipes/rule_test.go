@@ -52,7 +52,7 @@ func lines(modes string, f func(line string)) {
 	}
 }
 
-// TestRulesAreRightOnEveryShortLine checks on every queue, for its last contender and
+// TestRulesAreRightOnEveryShortQueue checks on every queue, for its last contender and
 // every subset of those ahead: the admission is exactly "no conflict ahead"; once admitted,
 // admitted for ever; and nothing but a watched leaving can admit it.
 func TestRulesAreRightOnEveryShortQueue(t *testing.T) {

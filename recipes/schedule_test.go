@@ -28,7 +28,7 @@ type visit struct {
 	token   coordinator.Token
 }
 
-// TestLineFollowsTheReferenceModel runs generated schedules of joins, holds, conversions and lost
+// TestQueueFollowsTheReferenceModel runs generated schedules of joins, holds, conversions and lost
 // patience on several clients, in virtual time and on a service without delay, and compares
 // every grant, its moment and its token's order with a model of a few lines. Half of the services show queues as they were
 // a while ago.

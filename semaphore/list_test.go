@@ -74,7 +74,7 @@ func TestListingShowsHoldersAndWaiters(t *testing.T) {
 	})
 }
 
-// TestForeignEntryShutsTheLineBehindIt: what it has is not known.
+// TestForeignEntryShutsTheQueueBehindIt: what it has is not known.
 func TestForeignEntryShutsTheQueueBehindIt(t *testing.T) {
 	parties(t, 5, func(a, b party) {
 		p := a.acquire(1)

@@ -81,7 +81,7 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
-// FuzzLine: the queue of a name gives the name back, and no other queue does.
+// FuzzQueue: the queue of a name gives the name back, and no other queue does.
 func FuzzQueue(f *testing.F) {
 	for _, name := range []string{"a", "a/b", "a%2Fb", "%", "", "ü \x00\xff", "..", "~-_."} {
 		f.Add("mutex", name, "mutex/"+name)

@@ -223,7 +223,7 @@ func TestForeignJoinsAfterALostReply(t *testing.T) {
 	}
 }
 
-// TestStrayKeysMakeALineAmbiguous, if they stand ahead.
+// TestStrayKeysMakeAQueueAmbiguous, if they stand ahead.
 func TestStrayKeysMakeAQueueAmbiguous(t *testing.T) {
 	f, c := newFake(t)
 	g := openForeign(t, f, c)

@@ -11,7 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// TestLinesPassOverLongOnes: what is read goes by pages, and a queue that is longer than one is left with the first.
+// TestQueuesPassOverLongOnes: what is read goes by pages, and a queue that is longer than one is left with the first.
 func TestQueuesPassOverLongOnes(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)

@@ -135,7 +135,7 @@ func TestFirstAfterAPassTakesNoLook(t *testing.T) {
 	}
 }
 
-// TestQuietLineHasNoSuccessors: when nobody has come for a while, a pair of requests is as small as it was.
+// TestQuietQueueHasNoSuccessors: when nobody has come for a while, a pair of requests is as small as it was.
 func TestQuietQueueHasNoSuccessors(t *testing.T) {
 	f, tr, s := openTree(t)
 	busy(t, tr, s)
@@ -342,7 +342,7 @@ func TestEntryThatIsGoneLeavesNoSuccessor(t *testing.T) {
 	}
 }
 
-// TestLineOfManyNumbersHasNoSuccessors: where numbers run out they tell nobody's neighbour.
+// TestQueueOfManyNumbersHasNoSuccessors: where numbers run out they tell nobody's neighbour.
 func TestQueueOfManyNumbersHasNoSuccessors(t *testing.T) {
 	_, tr, s := openTree(t)
 	busy(t, tr, s)

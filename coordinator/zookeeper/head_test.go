@@ -108,7 +108,7 @@ func TestHeadIsNotToldOfOthers(t *testing.T) {
 	}
 }
 
-// TestHeadMissesNoJoinWhileTheLineComesAndGoes: the service removes empty queues.
+// TestHeadMissesNoJoinWhileTheQueueComesAndGoes: the service removes empty queues.
 func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	_, tr, s := openTree(t)
 	seen, _ := startHead(t.Context(), s, 0)

@@ -63,7 +63,7 @@ func TestQueueWatchListsOnceForEachChange(t *testing.T) {
 	}
 }
 
-// TestQueueWatchWaitsForTheLine: there may be no node for it yet, or no more; a stray is refused.
+// TestQueueWatchWaitsForTheQueue: there may be no node for it yet, or no more; a stray is refused.
 func TestQueueWatchWaitsForTheQueue(t *testing.T) {
 	f, tr, s := openTree(t)
 	sizes, ended := watchQueue(t.Context(), s)

@@ -86,7 +86,7 @@ func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 	}
 }
 
-// TestStandingWatchShowsTheLineWithoutARequest: until it fires, which it does before this session hears of anything later.
+// TestStandingWatchShowsTheQueueWithoutARequest: until it fires, which it does before this session hears of anything later.
 func TestStandingWatchShowsTheQueueWithoutARequest(t *testing.T) {
 	f, tr, s := openTree(t)
 	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place

@@ -84,7 +84,7 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `		a.session.Abandon(a.queue.queue, a.joined.Place)`,
 	new:    ``,
-	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheLine"}},
+	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheQueue"}},
 }, {
 	name: "joins-by-any-record", promise: "P1",
 	what:   "A contender joins without comparing the limit that it has read with the stored one.",
@@ -167,7 +167,7 @@ var ofRecipes = []mutation{{
 	file:   "recipes/rule.go",
 	old:    `		for i := len(ahead) - 1; i >= 0; i-- {`,
 	new:    `		for i := min(len(ahead), 1) - 1; i >= 0; i-- {`,
-	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestRulesAreRightOnEveryShortLine"}},
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestRulesAreRightOnEveryShortQueue"}},
 }, {
 	name: "semaphore-watches-one", promise: "P5",
 	what:   "The first who waits for permits watches the nearest holder only, although holders leave in any order.",

@@ -350,7 +350,7 @@ func TestBreakHandsOnAndTellsTheHolder(t *testing.T) {
 	})
 }
 
-// TestBreakFindsTheLineOfAToken: whatever is at the name, exactly one grant goes.
+// TestBreakFindsTheQueueOfAToken: whatever is at the name, exactly one grant goes.
 func TestBreakFindsTheQueueOfAToken(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.crowd()

@@ -257,7 +257,7 @@ func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
 	}
 }
 
-// TestRemoveOnSharedLines: a name that can come back names nobody, and nothing tells which nodes are queues.
+// TestRemoveOnSharedQueues: a name that can come back names nobody, and nothing tells which nodes are queues.
 func TestRemoveOnSharedQueues(t *testing.T) {
 	g := &session{Session: &nodes.Session{Tree: new(nodes.Tree)}, layout: foreignOf(t, kazoo, "")}
 	for queue, want := range map[driver.Queue]string{"semaphore-leases/a": "come back", "other/a": "nothing like it"} {
