@@ -236,3 +236,17 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 		}
 	})
 }
+
+// When baton ends, the script around it is not hung up. A group with a stopped
+// process gets SIGHUP from the kernel when its last member whose parent is
+// elsewhere in the session is gone, so nothing of baton may be in that group.
+func TestScriptIsNotHungUpWhenBatonEnds(t *testing.T) {
+	s := site{"etcd", servers.Etcd(t).Endpoints()}
+	const script = `sleep 600 >/dev/null 2>&1 & kill -STOP $!; set -m; "$0" lock "$1" -- true; sleep 0.5; kill -KILL $!; wait $!; echo lives`
+	c := exec.Command("bash", "-c", script, batonbin.Path(t), servers.Name(t))
+	c.Env = append(os.Environ(), "BATON_URL="+s.url(10*time.Second))
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "lives\n") {
+		t.Errorf("%v: %q", err, out)
+	}
+}
