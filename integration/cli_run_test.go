@@ -221,8 +221,8 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 		}{
 			{"--grace=1", "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done", 124, "others may hold meanwhile"},
 			{"--grace=0.2", "trap '' TERM; echo ready; sleep 600", 124, "others may hold meanwhile"},
-			{"--on-lost=kill", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
-			{"--on-lost=run", "echo ready; sleep 2; exit 6", 6, "runs on"},
+			{"--grace=0", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
+			{"--keep-running", "echo ready; sleep 2; exit 6", 6, "runs on"},
 		} {
 			name := servers.Name(t) + itoa(n)
 			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)

@@ -20,6 +20,7 @@
 package ward
 
 import (
+	"errors"
 	"io"
 	"time"
 )
@@ -36,10 +37,5 @@ type Spec struct {
 	Deadline time.Time // until when the command may run; zero: it may run for ever, without a guard
 }
 
-// Error says that a command was not started, or was ended, because nothing could guard it.
-type Error struct{ err error }
-
-func (e *Error) Error() string { return e.err.Error() }
-
-// Unwrap returns the system's error.
-func (e *Error) Unwrap() error { return e.err }
+// ErrUnguarded: a command was not started, or was ended, because nothing could guard it.
+var ErrUnguarded = errors.New("the command cannot be guarded")

@@ -13,9 +13,9 @@ import (
 // signals to send. Terminate and Kill end the command itself and nothing that it
 // has started, and a command outlives a starter that was killed.
 
-// Signals is the one signal that asks this process to end. It is not passed on:
-// the command gets what a console sends by itself.
-var Signals = []os.Signal{os.Interrupt}
+// Ending is the one signal that asks a process to end. It is not passed on: the
+// command gets what a console sends by itself.
+var Ending, Others = []os.Signal{os.Interrupt}, []os.Signal(nil)
 
 // Main does nothing here.
 func Main() {}

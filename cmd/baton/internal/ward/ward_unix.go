@@ -13,11 +13,12 @@ import (
 	"time"
 )
 
-// Signals are the signals that Signal passes on. The first four ask a process to end.
-var Signals = []os.Signal{
-	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT,
-	syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT,
-}
+// Ending are the signals that ask a process to end. Others are further ones that
+// Signal passes on.
+var (
+	Ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+	Others = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT}
+)
 
 // Ward is a command that runs. It is safe for concurrent use.
 type Ward struct {
@@ -31,7 +32,7 @@ type Ward struct {
 }
 
 // Start starts a command. If that fails nothing is left behind. The error is
-// an *Error if it was the guard that could not be started, else the system's.
+// ErrUnguarded if it was the guard that failed, else the system's.
 func Start(s Spec) (*Ward, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	w := &Ward{tty: openTerminal(), done: make(chan struct{}), cmd: &exec.Cmd{
@@ -41,7 +42,7 @@ func Start(s Spec) (*Ward, error) {
 		g, err := startGuard(s.Title, s.Deadline)
 		if err != nil {
 			w.Close()
-			return nil, &Error{fmt.Errorf("no process to guard the command: %w", err)}
+			return nil, fmt.Errorf("%w: %w", ErrUnguarded, err)
 		}
 		w.guard, attr.Pgid = g, g.group()
 		diesWithParent(attr)
@@ -63,7 +64,7 @@ func Start(s Spec) (*Ward, error) {
 		_ = w.Kill()
 		<-w.done
 		w.Close()
-		return nil, &Error{err}
+		return nil, fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
 	return w, nil
 }

@@ -118,8 +118,7 @@ func TestSignalsForAllAndForOne(t *testing.T) {
 
 func TestCommandThatIsNotThereLeavesNoGuard(t *testing.T) {
 	_, err := Start(Spec{Path: "/no/such/program", Args: []string{"x"}, Deadline: time.Now().Add(time.Minute)})
-	var unguarded *Error
-	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, &unguarded) {
+	if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrUnguarded) {
 		t.Errorf("Start = %v", err)
 	}
 	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
