@@ -156,7 +156,7 @@ func TestCommandKnowsItsHold(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		before := time.Now()
-		c := baton(t, url, "sem", "--limit=5", "-n", "2", "--slots", "--identity=me", name, "--", "env")
+		c := baton(t, url, "sem", "--limit=5", "--permits=2", "--slots", "--identity=me", name, "--", "env")
 		c.wants(0)
 		env := map[string]string{}
 		for line := range strings.Lines(c.out.String()) {
@@ -242,11 +242,12 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 // elsewhere in the session is gone, so nothing of baton may be in that group.
 func TestScriptIsNotHungUpWhenBatonEnds(t *testing.T) {
 	s := site{"etcd", servers.Etcd(t).Endpoints()}
-	const script = `sleep 600 >/dev/null 2>&1 & kill -STOP $!; set -m; "$0" lock "$1" -- true; sleep 0.5; kill -KILL $!; wait $!; echo lives`
+	const script = `sleep 600 >/dev/null 2>&1 & pid=$!; disown; kill -STOP $pid
+set -m; "$0" lock "$1" -- true; sleep 0.5; kill -KILL $pid; echo lives`
 	c := exec.Command("bash", "-c", script, batonbin.Path(t), servers.Name(t))
 	c.Env = append(os.Environ(), "BATON_URL="+s.url(10*time.Second))
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if out, err := c.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "lives\n") {
+	if out, err := c.CombinedOutput(); err != nil || string(out) != "lives\n" {
 		t.Errorf("%v: %q", err, out)
 	}
 }

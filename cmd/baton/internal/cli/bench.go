@@ -19,11 +19,12 @@ func (a *app) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how long a lock takes",
-		Long: `Acquires and releases a lock of a new name, again and again, and prints how long a turn takes.
+		Long: `Acquires and releases a lock of a new name, again and again, and prints how
+long a turn takes.
 
-With --contenders above 1 as many wait for the one name, over one session, and a turn is the time from one
-unlock to the next: the pace of a contended name. It leaves nothing behind. It is a load on the service:
-each turn is two writes that all of its servers put on their disks.`,
+With --contenders above 1 as many wait for the one name, over one session, and a turn is the
+time from one unlock to the next: the pace of a contended name. It leaves nothing behind. It is
+a load on the service: each turn is two writes that all of its servers put on their disks.`,
 		Example: `  baton bench
   baton bench --contenders 16 --duration 10s`,
 		Args: cobra.NoArgs,
@@ -128,6 +129,8 @@ func (t *timings) print(w io.Writer, took time.Duration) {
 	}
 	slices.Sort(t.turns)
 	at := func(percent int) int64 { return t.turns[min(n*percent/100, n-1)].Microseconds() }
-	fmt.Fprintf(w, "%d turns in %.1f s, %.0f a second\n", n, took.Seconds(), float64(n)/took.Seconds())
-	fmt.Fprintf(w, "µs a turn: min %d, median %d, p90 %d, p99 %d, max %d\n", at(0), at(50), at(90), at(99), at(100))
+	rate := float64(n) / took.Seconds()
+	fmt.Fprintf(w, "%d turns in %.1f s, %.0f a second\n", n, took.Seconds(), rate)
+	fmt.Fprintf(w, "µs a turn: min %d, median %d, p90 %d, p99 %d, max %d\n",
+		at(0), at(50), at(90), at(99), at(100))
 }

@@ -19,19 +19,20 @@ func (a *app) breakGrant() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --token TOKEN",
 		Short: "Remove a holder or a waiter from its queue",
-		Long: `Removes the grant or the waiter that has the token, which baton inspect shows. The next one in the queue is
-admitted. It asks for no confirmation and touches nobody else: if the holder has released or was broken
-already, the token matches nothing, nothing is removed, and baton prints who holds the name now.
+		Long: `Removes the grant or the waiter that has the token, which baton inspect shows.
+The next one in the queue is admitted. It asks for no confirmation and touches nobody else: if
+the holder has released or was broken already, the token matches nothing, nothing is removed,
+and baton prints who holds the name now.
 
-The hold of a broken grant ends, and so does a command that baton runs under it, as soon as the holder's
-client notices: after the fact. Requests that the holder has already sent still arrive, and a process that is
-stopped or cut off notices nothing. Only tokens protect from that: see docs/fencing.md. If the holder's
-process can be ended, end it instead. Clients other than Baton's, on a URL with a layout that is shared with
-them, are not notified at all.
+The hold of a broken grant ends, and so does a command that baton runs under it, as soon as the
+holder's client notices: after the fact. Requests that the holder has already sent still arrive,
+and a process that is stopped or cut off notices nothing. Only tokens protect from that: see
+docs/fencing.md. If the holder's process can be ended, end it instead. Clients other than
+Baton's, on a URL with a layout that is shared with them, are not notified at all.
 
-Exit codes: 0 the grant or waiter was removed; 1 failure, where the message says if it may have been removed all
-the same, and running the command again is safe; 2 wrong command line; 3 nobody holds the name or waits for it
-with that token, and nothing was removed.`,
+Exit codes: 0 the grant or waiter was removed; 1 failure, where the message says if it may have
+been removed all the same, and running the command again is safe; 2 wrong command line; 3 nobody
+holds the name or waits for it with that token, and nothing was removed.`,
 		Example: `  baton inspect orders/nightly
   baton break orders/nightly --token 4711
   baton break orders/nightly --token "$(baton inspect orders/nightly -o json |
@@ -42,7 +43,8 @@ with that token, and nothing was removed.`,
 	kind := addKind(cmd, "look in this kind of queue only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *text == "" {
-			return usage(fmt.Errorf("--token is missing: baton inspect %s shows the tokens", cell(args[0])))
+			name := cell(args[0])
+			return usage(fmt.Errorf("--token is missing: baton inspect %s shows the tokens", name))
 		}
 		token, err := driver.ParseToken(*text)
 		if err != nil {
@@ -56,7 +58,9 @@ with that token, and nothing was removed.`,
 }
 
 // breakToken removes a token from the queue that has it.
-func (a *app) breakToken(ctx context.Context, c *coordinator.Client, kind, name string, token coordinator.Token) error {
+func (a *app) breakToken(
+	ctx context.Context, c *coordinator.Client, kind, name string, token coordinator.Token,
+) error {
 	queues, err := readQueues(ctx, c, kind, name)
 	if err != nil {
 		return err
@@ -71,14 +75,16 @@ func (a *app) breakToken(ctx context.Context, c *coordinator.Client, kind, name 
 			break
 		}
 		if err == nil {
-			fmt.Fprintf(a.Out, "broken: %s %s, token %d, of %s\n", q.Kind, cell(name), token, cell(q.Contenders[n].Identity))
+			who := cell(q.Contenders[n].Identity)
+			fmt.Fprintf(a.Out, "broken: %s %s, token %d, of %s\n", q.Kind, cell(name), token, who)
 		}
 		return err
 	}
 	if queues, err = readQueues(ctx, c, kind, name); err != nil {
 		return err
 	}
-	return &exitError{code: exitMovedOn, err: fmt.Errorf("%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
+	return &exitError{code: exitMovedOn, err: fmt.Errorf(
+		"%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
 		cell(name), token, nowHeld(queues))}
 }
 
@@ -88,7 +94,8 @@ func nowHeld(queues []queueView) string {
 	for _, q := range queues {
 		for _, c := range q.Contenders {
 			if c.Holding {
-				all = append(all, fmt.Sprintf("the %s is held by %s (token %d)", q.Kind, cell(c.Identity), c.Token))
+				who := cell(c.Identity)
+				all = append(all, fmt.Sprintf("the %s is held by %s (token %d)", q.Kind, who, c.Token))
 			}
 		}
 	}

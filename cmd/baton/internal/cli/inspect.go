@@ -19,17 +19,19 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
-		Long: `Shows the queues at a name, of all kinds: the holders and waiters in the order in which they are served,
-what each does or asks for, since when it has been in the queue by its own clock, and for how long by this
-one, the token of its grant, which baton break needs, its session, and its payload, which in an election is
-what the leader proclaims. For a semaphore it shows the limit, too.
+		Long: `Shows the queues at a name, of all kinds: the holders and waiters in the order
+in which they are served, what each does or asks for, since when it has been in the queue by its
+own clock, and for how long by this one, the token of its grant, which baton break needs, its
+session, and its payload, which in an election is what the leader proclaims. For a semaphore it
+shows the limit, too.
 
-With --watch it reads the queues again every second, prints them whenever they have changed, and goes on
-until it is interrupted. It does not see what came and went within a second. While the service is
-unavailable it says so on stderr and goes on.
+With --watch it reads the queues again every second, prints them whenever they have changed, and
+goes on until it is interrupted. It does not see what came and went within a second. While the
+service is unavailable it says so on stderr and goes on.
 
-With -o json it prints one object in one line, with time, name and queues; with --watch, one for each
-change. When nobody holds or waits, queues is empty, and the text says so. That is no failure.`,
+With -o json it prints one object in one line, with time, name and queues; with --watch, one for
+each change. When nobody holds or waits, queues is empty, and the text says so. That is no
+failure.`,
 		Example: `  baton inspect orders/nightly
   baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
@@ -67,6 +69,8 @@ const (
 	watchWithin = 3 * time.Second
 )
 
+var errWatchSilent = fmt.Errorf("no answer within %v", watchWithin)
+
 // watch prints the queues at a name whenever they have changed, until ctx ends.
 //
 // It reads them again and again. Waiting for changes would take a watch for
@@ -84,13 +88,13 @@ func (i inspection) watch(ctx context.Context) error {
 	var last []queueView
 	away := false
 	for ; ctx.Err() == nil; sleep(ctx, watchEvery) {
-		read, cancel := context.WithTimeoutCause(ctx, watchWithin, fmt.Errorf("no answer within %v", watchWithin))
+		read, cancel := context.WithTimeoutCause(ctx, watchWithin, errWatchSilent)
 		queues, err := readQueues(read, c, i.kind, i.name)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, coordinator.ErrUnavailable) || errors.Is(err, coordinator.ErrSessionLost):
+		case errors.Is(err, coordinator.ErrUnavailable), errors.Is(err, coordinator.ErrSessionLost):
 			if !away {
 				i.say("trying again: %s", describe(err))
 			}
@@ -156,7 +160,8 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 		permits = fmt.Sprintf("%d of %d permits held, ", q.Held, q.Limit)
 	}
 	holding := len(q.holders())
-	fmt.Fprintf(i.Out, "%s %s: %s%d holding, %d waiting\n", q.Kind, cell(q.Name), permits, holding, len(q.Contenders)-holding)
+	fmt.Fprintf(i.Out, "%s %s: %s%d holding, %d waiting\n",
+		q.Kind, cell(q.Name), permits, holding, len(q.Contenders)-holding)
 	if len(q.Contenders) == 0 {
 		return nil
 	}
@@ -172,8 +177,8 @@ func (i inspection) printQueue(q queueView, now time.Time) error {
 			since = c.Since.Local().Format(time.RFC3339)
 			age = max(0, now.Sub(*c.Since)).Truncate(time.Second).String()
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
-			n+1, c.does(), cell(c.Identity), since, age, c.Token, cell(c.Session), shortened(cell(c.Payload)))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", n+1, c.does(), cell(c.Identity),
+			since, age, c.Token, cell(c.Session), shortened(cell(c.Payload)))
 	}
 	return t.Flush()
 }

@@ -74,7 +74,8 @@ func (k *keeper) extend() {
 		return
 	}
 	if err := k.ward.Extend(k.hold.Deadline()); err != nil {
-		k.say("%v: it cannot be told that the hold goes on, so the command may be killed, or live on if this process is killed", err)
+		k.say("%v: the command may be killed though the hold goes on, or live on if this process "+
+			"is killed", err)
 	}
 }
 
@@ -86,7 +87,8 @@ func (k *keeper) doubt() {
 		k.warn.Reset(left - k.grace)
 	case left > 0:
 		k.terminate(left) // before the message: a reader of stderr may be slow
-		k.say("the service does not answer and the hold is lost in %v: the command is told to end", left.Round(time.Millisecond))
+		k.say("the service does not answer and the hold is lost in %v: the command is told to end",
+			left.Round(time.Millisecond))
 	default:
 		k.lost()
 	}
@@ -110,7 +112,8 @@ func (k *keeper) lost() {
 		k.say("the hold is lost and the command is killed: %v", cause)
 	default:
 		k.terminate(min(left, k.grace))
-		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v", cause)
+		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v",
+			cause)
 	}
 }
 

@@ -17,10 +17,12 @@ func (a *app) leader() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "leader NAME",
 		Short: "Print the current leader of an election",
-		Long: `Prints the current leader of the election NAME: the value that it proclaims, and in brackets its
-identity, the token of its term, and since when it has been a candidate. Fails if nobody leads.
+		Long: `Prints the current leader of the election NAME: the value that it proclaims,
+and in brackets its identity, the token of its term, and since when it has been a candidate.
+Fails if nobody leads.
 
-With --watch it prints every change, and "nobody" while there is no leader, until it is interrupted.
+With --watch it prints every change, and "nobody" while there is no leader, until it is
+interrupted.
 
 The output was true when the service sent it. A program must not act as leader because of it.`,
 		Example: `  baton leader scheduler
@@ -80,7 +82,8 @@ func (a *app) printLeader(l election.Leader, machine bool) error {
 		_, err = fmt.Fprintln(a.Out, "null")
 	case machine:
 		err = json.NewEncoder(a.Out).Encode(map[string]any{
-			"identity": l.Identity, "value": string(l.Value), "token": l.Token, "session": l.Session, "since": l.Since,
+			"identity": l.Identity, "value": string(l.Value),
+			"token": l.Token, "session": l.Session, "since": l.Since,
 		})
 	case l.IsZero():
 		_, err = fmt.Fprintln(a.Out, "nobody")

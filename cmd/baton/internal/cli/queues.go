@@ -116,7 +116,8 @@ func newView(c *coordinator.Client, kind, name string) queueView {
 func (q *queueView) add(c recipes.Contender, mode string, permits int) {
 	v := contenderView{
 		Holding: c.Holding, Mode: mode, Permits: permits,
-		Identity: c.Identity, Token: c.Token, Session: c.Session, Payload: printable(string(c.Payload)),
+		Identity: c.Identity, Token: c.Token, Session: c.Session,
+		Payload: printable(string(c.Payload)),
 	}
 	if c.Place.ID == "" && !q.shared {
 		v.Mode = "unknown"
@@ -140,11 +141,14 @@ func (q queueView) holders() []string {
 
 // errWhichKind: in the layout of another client two kinds can have the same
 // queue, and reading it as the wrong kind is an error.
-var errWhichKind = errors.New("the URL has a layout that is shared with other clients: say with --kind which kind of queue it is")
+var errWhichKind = errors.New("the URL has a layout that is shared with other clients: " +
+	"say with --kind which kind of queue it is")
 
 // readQueues reads the queues at a name that have a contender or a stored
 // limit: of one kind, or of all if kind is empty.
-func readQueues(ctx context.Context, c *coordinator.Client, kind, name string) ([]queueView, error) {
+func readQueues(
+	ctx context.Context, c *coordinator.Client, kind, name string,
+) ([]queueView, error) {
 	wanted := kinds
 	switch {
 	case kind != "":

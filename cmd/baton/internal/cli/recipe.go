@@ -44,7 +44,9 @@ type taker struct {
 type opener func(c *coordinator.Client, name string) (taker, error)
 
 // newTaker makes a taker of the methods of a recipe.
-func newTaker[H hold](wait, try func(context.Context) (H, error), release func(H, context.Context) error) taker {
+func newTaker[H hold](
+	wait, try func(context.Context) (H, error), release func(H, context.Context) error,
+) taker {
 	granted := func(take func(context.Context) (H, error)) func(context.Context) (*grant, error) {
 		return func(ctx context.Context) (*grant, error) {
 			h, err := take(ctx)
@@ -91,8 +93,12 @@ func (f *runFlags) semaphore(c *coordinator.Client, name string) (taker, error) 
 		return taker{}, err
 	}
 	t := newTaker(
-		func(ctx context.Context) (*semaphore.Permit, error) { return s.Acquire(ctx, f.permits) },
-		func(ctx context.Context) (*semaphore.Permit, error) { return s.TryAcquire(ctx, f.permits) },
+		func(ctx context.Context) (*semaphore.Permit, error) {
+			return s.Acquire(ctx, f.permits)
+		},
+		func(ctx context.Context) (*semaphore.Permit, error) {
+			return s.TryAcquire(ctx, f.permits)
+		},
 		(*semaphore.Permit).Release)
 	t.environ = func(ctx context.Context, h hold) ([]string, error) {
 		env := []string{"BATON_PERMITS=" + strconv.Itoa(f.permits)}
@@ -116,9 +122,15 @@ func (f *runFlags) election(c *coordinator.Client, name string) (taker, error) {
 	}
 	value := cmp.Or(f.value, c.Identity())
 	t := newTaker(
-		func(ctx context.Context) (*election.Term, error) { return e.Campaign(ctx, []byte(value)) },
-		func(ctx context.Context) (*election.Term, error) { return e.TryCampaign(ctx, []byte(value)) },
+		func(ctx context.Context) (*election.Term, error) {
+			return e.Campaign(ctx, []byte(value))
+		},
+		func(ctx context.Context) (*election.Term, error) {
+			return e.TryCampaign(ctx, []byte(value))
+		},
 		(*election.Term).Resign)
-	t.environ = func(context.Context, hold) ([]string, error) { return []string{"BATON_VALUE=" + value}, nil }
+	t.environ = func(context.Context, hold) ([]string, error) {
+		return []string{"BATON_VALUE=" + value}, nil
+	}
 	return t, nil
 }

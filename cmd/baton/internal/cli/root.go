@@ -182,15 +182,16 @@ func (a *app) service() string { return cmp.Or(a.url, a.Getenv("BATON_URL")) }
 func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 	url := a.service()
 	if url == "" {
-		return nil, usage(errors.New("no service is named: give --url or set BATON_URL, for example to " +
-			"etcd://127.0.0.1:2379; `make serve` in Baton's sources starts an etcd to try things on"))
+		return nil, usage(errors.New("no service is named: give --url or set BATON_URL, for " +
+			"example to etcd://127.0.0.1:2379; `make serve` in Baton's sources starts an etcd"))
 	}
 	level := slog.LevelWarn
 	if a.verbose {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
-	return coordinator.Open(url, append([]coordinator.Option{coordinator.WithLogger(log)}, opts...)...)
+	opts = append([]coordinator.Option{coordinator.WithLogger(log)}, opts...)
+	return coordinator.Open(url, opts...)
 }
 
 // describe is an error as it is printed: what happened, and what to do next
@@ -227,7 +228,8 @@ func (c *choice) Set(value string) error {
 // addChoice gives a command such a flag, and its shell completion.
 func addChoice(cmd *cobra.Command, c *choice, name, short, help string) *choice {
 	cmd.Flags().VarP(c, name, short, help)
-	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp))
+	values := cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc(name, values)
 	return c
 }
 

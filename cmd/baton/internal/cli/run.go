@@ -119,7 +119,8 @@ func (r *run) release(ctx context.Context, g *grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 	defer cancel()
 	err := g.release(ctx)
-	if err != nil && !errors.Is(err, coordinator.ErrSessionLost) && !errors.Is(err, coordinator.ErrRemoved) {
+	lost := errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
+	if err != nil && !lost {
 		r.say("%s; the name is free when the session has ended, at the latest after its TTL",
 			strings.TrimPrefix(err.Error(), "baton: "))
 	}
@@ -140,7 +141,8 @@ func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
 		spec.Deadline = g.Deadline()
 	}
 	if err := g.Err(); err != nil {
-		return &exitError{code: exitLost, lost: true, err: fmt.Errorf("the command was not started: %w", err)}
+		err = fmt.Errorf("the command was not started: %w", err)
+		return &exitError{code: exitLost, lost: true, err: err}
 	}
 	w, err := ward.Start(spec)
 	switch {
@@ -176,7 +178,8 @@ func (r *run) endRest(w *ward.Ward, grace time.Duration, terminated bool) {
 		return
 	}
 	if !terminated {
-		r.say("%s has ended, but not all that it has started, which is ended now; start with setsid what shall live on", r.argv[0])
+		r.say("%s has ended, but not all that it has started, which is ended now; "+
+			"start with setsid what shall live on", r.argv[0])
 		w.Terminate()
 		if !w.Left(grace) {
 			return
@@ -184,7 +187,7 @@ func (r *run) endRest(w *ward.Ward, grace time.Duration, terminated bool) {
 	}
 	_ = w.Kill() // Left shows whether that helped
 	if w.Left(closing) {
-		r.say("something that %s has started cannot be killed, and runs on without the hold", r.argv[0])
+		r.say("a process that %s has started cannot be killed and runs on without the hold", r.argv[0])
 	}
 }
 
@@ -196,9 +199,11 @@ func (r *run) environ(ctx context.Context, g *grant) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	env := slices.DeleteFunc(r.Environ(), func(v string) bool { // an outer baton's, if this kind of hold has none
+	// An outer baton may have set variables that this kind of hold does not set.
+	outer := []string{"BATON_PERMITS", "BATON_SLOTS", "BATON_VALUE"}
+	env := slices.DeleteFunc(r.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains([]string{"BATON_PERMITS", "BATON_SLOTS", "BATON_VALUE"}, name)
+		return slices.Contains(outer, name)
 	})
 	env = append(env,
 		"BATON_URL="+r.service(),
@@ -271,7 +276,7 @@ func (r *run) waited() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	taken := &recipes.TakenError{Op: r.op, Name: r.name}
-	queue, _ := readers[r.kind](ctx, r.client, r.name) // without an answer the error names no holder
+	queue, _ := readers[r.kind](ctx, r.client, r.name) // without it no holder is named
 	if len(queue.Contenders) > 0 {
 		first := queue.Contenders[0]
 		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token}
@@ -299,8 +304,9 @@ func (r *run) grace(ctx context.Context) (time.Duration, error) {
 		return min(usualGrace, most), nil
 	case r.flags.grace > most:
 		return 0, usage(fmt.Errorf("--grace %v is too long for a TTL of %v, which allows %v: "+
-			"a hold lasts for %v after a renewal, and half the TTL has to be left for the next renewal before the SIGTERM; "+
-			"give a longer --ttl or a shorter --grace", r.flags.grace, s.TTL(), most, s.TTL()-s.Margin()))
+			"a hold lasts for %v after a renewal, and half the TTL has to be left for the next "+
+			"renewal before the SIGTERM; give a longer --ttl or a shorter --grace",
+			r.flags.grace, s.TTL(), most, s.TTL()-s.Margin()))
 	}
 	return r.flags.grace, nil
 }

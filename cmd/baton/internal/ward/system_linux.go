@@ -40,7 +40,8 @@ func alive(group int) bool {
 		// The name, in parentheses, may have blanks and parentheses. Behind it
 		// come state, parent and group.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		if len(fields) > 2 && fields[2] == strconv.Itoa(group) && fields[0] != "Z" && fields[0] != "X" {
+		ended := len(fields) < 3 || fields[0] == "Z" || fields[0] == "X"
+		if !ended && fields[2] == strconv.Itoa(group) {
 			return true
 		}
 	}

@@ -24,7 +24,8 @@ func alive(group int) bool {
 	number := strconv.Itoa(group)
 	for line := range strings.Lines(string(table)) {
 		fields := strings.Fields(line)
-		if len(fields) == 3 && fields[0] == number && fields[1] != number && !strings.HasPrefix(fields[2], "Z") {
+		ended := len(fields) < 3 || strings.HasPrefix(fields[2], "Z")
+		if !ended && fields[0] == number && fields[1] != number {
 			return true
 		}
 	}

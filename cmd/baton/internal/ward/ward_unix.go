@@ -36,7 +36,8 @@ type Ward struct {
 func Start(s Spec) (*Ward, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	w := &Ward{tty: openTerminal(), done: make(chan struct{}), cmd: &exec.Cmd{
-		Path: s.Path, Args: s.Args, Env: s.Env, Stdin: s.In, Stdout: s.Out, Stderr: s.Err, SysProcAttr: attr,
+		Path: s.Path, Args: s.Args, Env: s.Env,
+		Stdin: s.In, Stdout: s.Out, Stderr: s.Err, SysProcAttr: attr,
 	}}
 	if !s.Deadline.IsZero() {
 		g, err := startGuard(s.Title, s.Deadline)
