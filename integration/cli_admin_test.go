@@ -66,11 +66,11 @@ func (s site) inspected(t *testing.T, name string) (lines []shownQueue) {
 
 func parsedLines(t *testing.T, text string) []shownQueue {
 	t.Helper()
-	var shown struct{ Lines []shownQueue }
+	var shown struct{ Queues []shownQueue }
 	if err := json.Unmarshal([]byte(text), &shown); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	return shown.Lines
+	return shown.Queues
 }
 
 // contendAs lets somebody have a mutex, or wait for it. What it gets is sent.
@@ -248,7 +248,7 @@ func TestInspectWatchTellsOfAHandOver(t *testing.T) {
 		locks, errs := s.contendAs(t, "web-1", name)
 		first := getsLock(t, locks, errs)
 		ctx, cancel := context.WithCancel(within(t, 30*time.Second))
-		cmd := s.operation(ctx, t, "inspect", name, "--watch", "--every", "50ms", "-o", "json")
+		cmd := s.operation(ctx, t, "inspect", name, "--watch", "-o", "json")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

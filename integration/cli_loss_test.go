@@ -182,7 +182,7 @@ func TestCommandDoesNotOutliveItsBaton(t *testing.T) {
 			{"killed", nil, func(r *duel) { r.first.signal(syscall.SIGKILL) }},
 			{"killed with its group", nil, func(r *duel) { _ = syscall.Kill(-r.first.cmd.Process.Pid, syscall.SIGKILL) }},
 			{"stopped", nil, func(r *duel) { r.first.signal(syscall.SIGSTOP) }},
-			{"stopped, no SIGTERM", []string{"--on-lost=kill"}, func(r *duel) { r.first.signal(syscall.SIGSTOP) }},
+			{"stopped, no SIGTERM", []string{"--grace=0"}, func(r *duel) { r.first.signal(syscall.SIGSTOP) }},
 		} {
 			t.Run(c.how, func(t *testing.T) {
 				t.Parallel()

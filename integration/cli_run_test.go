@@ -156,7 +156,7 @@ func TestCommandKnowsItsHold(t *testing.T) {
 	eachOne(t, func(t *testing.T, s site) {
 		url, name := s.url(10*time.Second), servers.Name(t)
 		before := time.Now()
-		c := baton(t, url, "sem", "--limit=5", "-n", "2", "--slots", "--identity=me", name, "--", "env")
+		c := baton(t, url, "sem", "--limit=5", "--permits=2", "--slots", "--identity=me", name, "--", "env")
 		c.wants(0)
 		env := map[string]string{}
 		for line := range strings.Lines(c.out.String()) {
@@ -221,8 +221,8 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 		}{
 			{"--grace=1", "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done", 124, "others may hold meanwhile"},
 			{"--grace=0.2", "trap '' TERM; echo ready; sleep 600", 124, "others may hold meanwhile"},
-			{"--on-lost=kill", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
-			{"--on-lost=run", "echo ready; sleep 2; exit 6", 6, "runs on"},
+			{"--grace=0", "trap 'echo told' TERM; echo ready; sleep 600", 124, "is killed"},
+			{"--keep-running", "echo ready; sleep 2; exit 6", 6, "runs on"},
 		} {
 			name := servers.Name(t) + itoa(n)
 			b := baton(t, url, "lock", c.flag, name, "--", "sh", "-c", c.script)
@@ -235,4 +235,19 @@ func TestCommandIsEndedWhenItsHoldIsRemoved(t *testing.T) {
 			}
 		}
 	})
+}
+
+// When baton ends, the script around it is not hung up. A group with a stopped
+// process gets SIGHUP from the kernel when its last member whose parent is
+// elsewhere in the session is gone, so nothing of baton may be in that group.
+func TestScriptIsNotHungUpWhenBatonEnds(t *testing.T) {
+	s := site{"etcd", servers.Etcd(t).Endpoints()}
+	const script = `sleep 600 >/dev/null 2>&1 & pid=$!; disown; kill -STOP $pid
+set -m; "$0" lock "$1" -- true; sleep 0.5; kill -KILL $pid; echo lives`
+	c := exec.Command("bash", "-c", script, batonbin.Path(t), servers.Name(t))
+	c.Env = append(os.Environ(), "BATON_URL="+s.url(10*time.Second))
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if out, err := c.CombinedOutput(); err != nil || string(out) != "lives\n" {
+		t.Errorf("%v: %q", err, out)
+	}
 }

@@ -31,7 +31,7 @@ file() {
 }
 
 step "the program tells what it is"
-"$BATON" version | grep -q '^baton ' || fail "no version"
+"$BATON" --version | grep -q '^baton ' || fail "no version"
 "$BATON" --help | grep -q 'make serve' || fail "help does not say how to get a service"
 code 2 "$BATON" lock
 code 2 "$BATON" no-such-command
@@ -95,7 +95,7 @@ code 2 "$BATON" sem --limit 3 gpu -- true 2>message
 grep -q 'is 2, not 3' message || fail "the stored limit is not told: $(cat message)"
 : >free
 wait
-code 0 "$BATON" sem -n 2 gpu -- true
+code 0 "$BATON" sem --permits 2 gpu -- true
 
 step "elect: one leads, all know who, and the next one follows"
 code 1 "$BATON" leader scheduler 2>message

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,44 +12,39 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// exitMovedOn is the code of a break that found nobody with the token.
+// exitMovedOn is the code of a break that found no contender with the token.
 const exitMovedOn = 3
 
 func (a *app) breakGrant() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --token TOKEN",
-		Short: "Take a lock, a permit, a leadership or a place in the queue away from whoever has it",
-		Long: `Removes exactly the grant, or the waiter, that has the token: baton inspect shows it. Whoever is
-next is admitted. Nothing is asked, and nobody else is touched: when the token has moved on, because
-the holder has let go or has been broken already, nothing is removed, and baton says who holds the
-name now.
+		Short: "Remove a holder or a waiter from its queue",
+		Long: `Removes the grant or the waiter that has the token, which baton inspect shows.
+The next one in the queue is admitted. It asks for no confirmation and touches nobody else: if
+the holder has released or was broken already, the token matches nothing, nothing is removed,
+and baton prints who holds the name now.
 
-What it means to break a grant: the holder is told, as soon as its client hears of it, that its hold
-has ended, and a command that baton runs for it is ended. But it is told after the fact. What it has
-sent to a database or to another service already is not taken back, and a process that is stopped or
-cut off hears nothing. For a moment there may be two who believe that they hold. What the name
-protects is safe from that only if it checks tokens: see docs/fencing.md. If the holder's process
-can be ended, end it instead; its grant ends with it. A name with a lock-delay rests for so long
-before the next one holds. Clients of other make, on a URL with a layout that is shared with them,
-are not told at all.
+The hold of a broken grant ends, and so does a command that baton runs under it, as soon as the
+holder's client notices: after the fact. Requests that the holder has already sent still arrive,
+and a process that is stopped or cut off notices nothing. Only tokens protect from that: see
+docs/fencing.md. If the holder's process can be ended, end it instead. Clients other than
+Baton's, on a URL with a layout that is shared with them, are not notified at all.
 
-Ends with
-  0  the grant or waiter was removed
-  1  it could not be done: the service is away, or refuses. If it may have been done all the same the message says
-     so, and to run the command again is safe
-  2  the command line is wrong
-  3  nobody holds the name, or waits for it, with that token; nothing was removed`,
+Exit codes: 0 the grant or waiter was removed; 1 failure, where the message says if it may have
+been removed all the same, and running the command again is safe; 2 wrong command line; 3 nobody
+holds the name or waits for it with that token, and nothing was removed.`,
 		Example: `  baton inspect orders/nightly
   baton break orders/nightly --token 4711
   baton break orders/nightly --token "$(baton inspect orders/nightly -o json |
       jq '.queues[].contenders[] | select(.identity == "web-1" and .holding).token')"`,
 		Args: cobra.ExactArgs(1),
 	}
-	text := cmd.Flags().String("token", "", "the token of the grant or waiter to remove")
+	text := cmd.Flags().String("token", "", "token of the grant or waiter to remove")
 	kind := addKind(cmd, "look in this kind of queue only")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *text == "" {
-			return usage(fmt.Errorf("--token is missing: baton inspect %s shows the tokens", cell(args[0])))
+			name := cell(args[0])
+			return usage(fmt.Errorf("--token is missing: baton inspect %s shows the tokens", name))
 		}
 		token, err := driver.ParseToken(*text)
 		if err != nil {
@@ -63,48 +57,50 @@ Ends with
 	return cmd
 }
 
-// breakToken finds out in which queue a token is, and removes it there.
-func (a *app) breakToken(ctx context.Context, c *coordinator.Client, kind, name string, token coordinator.Token) error {
-	queues, err := readLines(ctx, c, kind, name)
+// breakToken removes a token from the queue that has it.
+func (a *app) breakToken(
+	ctx context.Context, c *coordinator.Client, kind, name string, token coordinator.Token,
+) error {
+	queues, err := readQueues(ctx, c, kind, name)
 	if err != nil {
 		return err
 	}
-	for _, l := range queues {
-		n := slices.IndexFunc(l.Contenders, func(c contenderView) bool { return c.Token == token })
+	for _, q := range queues {
+		n := slices.IndexFunc(q.Contenders, func(c contenderView) bool { return c.Token == token })
 		if n < 0 {
 			continue
 		}
-		err := c.Break(ctx, l.Kind, name, token)
+		err := c.Break(ctx, q.Kind, name, token)
 		if errors.Is(err, coordinator.ErrNotHeld) { // it has left meanwhile
 			break
 		}
 		if err == nil {
-			fmt.Fprintf(a.Out, "broken: %s %s, token %d, which %s had\n", l.Kind, cell(name), token, cell(l.Contenders[n].Identity))
+			who := cell(q.Contenders[n].Identity)
+			fmt.Fprintf(a.Out, "broken: %s %s, token %d, of %s\n", q.Kind, cell(name), token, who)
 		}
 		return err
 	}
-	if queues, err = readLines(ctx, c, kind, name); err != nil {
+	if queues, err = readQueues(ctx, c, kind, name); err != nil {
 		return err
 	}
-	return &exitError{code: exitMovedOn, err: fmt.Errorf("%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
+	return &exitError{code: exitMovedOn, err: fmt.Errorf(
+		"%s: nobody holds it or waits for it with token %d, and nothing was removed; %s",
 		cell(name), token, nowHeld(queues))}
 }
 
 // nowHeld says who holds queues.
 func nowHeld(queues []queueView) string {
 	var all []string
-	for _, l := range queues {
-		for _, c := range l.Contenders {
+	for _, q := range queues {
+		for _, c := range q.Contenders {
 			if c.Holding {
-				all = append(all, fmt.Sprintf("the %s is held by %s", l.Kind, c.who()))
+				who := cell(c.Identity)
+				all = append(all, fmt.Sprintf("the %s is held by %s (token %d)", q.Kind, who, c.Token))
 			}
 		}
 	}
 	if len(all) == 0 {
 		return "nobody holds it now"
 	}
-	if more := len(all) - mostHolders; more > 0 {
-		all = append(all[:mostHolders], fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(all, ", ")
+	return abridged(all)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,13 +17,14 @@ import (
 func (a *app) doctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out whether the service is fit for locks",
-		Long: `Asks every server in the URL how it is, opens a session, measures round trips, and says what that means: for the
-TTL to choose, for the rights of the user in the URL, and for the clocks that listings show.
+		Short: "Check whether the service is fit for locks",
+		Long: `Asks every server in the URL for its state, opens a session, measures round
+trips, and says what that means: for the TTL to choose, for the rights of the user in the URL,
+and for the clocks that listings show.
 
-It makes and deletes some entries in a queue that nobody uses, and leaves nothing behind.
+It creates and deletes some entries in a queue of its own, and leaves nothing behind.
 
-Ends with 0 if all is well or only worth a note, and with 1 after a warning or a failure.`,
+Exit code 0 if there are no findings but "ok" and "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'
   baton doctor -o json | jq '.[] | select(.grade != "ok")'`,
 		Args: cobra.NoArgs,
@@ -32,20 +33,18 @@ Ends with 0 if all is well or only worth a note, and with 1 after a warning or a
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
 			found := c.Examine(ctx)
-			if err := a.printFindings(found, output.json()); err != nil {
-				return err
+			err := a.printFindings(found, output.json())
+			bad := func(f coordinator.Finding) bool { return f.Grade > driver.Note }
+			if err == nil && slices.ContainsFunc(found, bad) {
+				err = &exitError{code: exitFailed}
 			}
-			for _, f := range found {
-				if f.Grade > driver.Note {
-					return &exitError{code: exitFailed}
-				}
-			}
-			return nil
+			return err
 		})
 	}
 	return cmd
 }
 
+// printFindings prints one line for each finding, and one for its advice.
 func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
 	if machine {
 		e := json.NewEncoder(a.Out)
@@ -68,12 +67,13 @@ func (a *app) printFindings(found []coordinator.Finding, machine bool) error {
 func (a *app) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check SEQUENCER",
-		Short: "Ask whether the grant of a sequencer still holds",
-		Long: `Asks the service whether the grant that a sequencer tells of still holds. A sequencer is what
-BATON_SEQUENCER has in a command that baton runs, and Lock.Sequencer in a program.
+		Short: "Check whether the grant of a sequencer still holds",
+		Long: `Asks the service whether the grant that a sequencer names still holds. A
+sequencer is the value of BATON_SEQUENCER in a command that baton runs, and of Lock.Sequencer in
+a program.
 
-Ends with 0 if the grant holds, and with 1 if it is over. It may be over the moment after: this keeps out
-those who are late, and makes no write safe.`,
+Exit code 0 if the grant holds, and 1 if it is over. It may be over a moment later: the check
+refuses late callers, and makes no write safe.`,
 		Example: `  baton check "$BATON_SEQUENCER" && echo still holding`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -90,40 +90,4 @@ those who are late, and makes no write safe.`,
 			})
 		},
 	}
-}
-
-func (a *app) version() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Show the version of this program",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintln(a.Out, "baton", version())
-			return nil
-		},
-	}
-}
-
-// version is what the go command has written into the program: the module's
-// version, or the commit that it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" {
-		v = "(devel)"
-	}
-	said := map[string]string{}
-	for _, s := range info.Settings {
-		said[s.Key] = s.Value
-	}
-	if commit := said["vcs.revision"]; commit != "" {
-		v += " " + commit
-		if said["vcs.modified"] == "true" {
-			v += " with changes"
-		}
-	}
-	return v + " " + info.GoVersion
 }

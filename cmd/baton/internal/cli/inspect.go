@@ -3,9 +3,10 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"strings"
+	"log/slog"
+	"reflect"
 	"text/tabwriter"
 	"time"
 
@@ -18,19 +19,19 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
-		Long: `Shows all queues at a name, of whatever kind: who holds and who waits, in the order in which they are
-served; what each does or asks for; since when it has been in the queue, by its own clock, and for
-how long by this one; the token of its grant, which baton break takes; its session; and what it
-chose to show, which in an election is what the leader proclaims. Of a semaphore it shows the limit,
-too.
+		Long: `Shows the queues at a name, of all kinds: the holders and waiters in the order
+in which they are served, what each does or asks for, since when it has been in the queue by its
+own clock, and for how long by this one, the token of its grant, which baton break needs, its
+session, and its payload, which in an election is what the leader proclaims. For a semaphore it
+shows the limit, too.
 
-With --watch it goes on, until it is interrupted. On a terminal the picture is refreshed in place;
-elsewhere what there is now is written whenever that has changed. It looks at the queue again and
-again, every second or as --every says, and does not see what came and went in between. While the
-service is away it says so on stderr and goes on.
+With --watch it reads the queues again every second, prints them whenever they have changed, and
+goes on until it is interrupted. It does not see what came and went within a second. While the
+service is unavailable it says so on stderr and goes on.
 
-With -o json it writes one object on one queue, with time, name and queues; with --watch, one for each
-change. When nobody is there, queues is empty, and the text says so on stderr. That is no failure.`,
+With -o json it prints one object in one line, with time, name and queues; with --watch, one for
+each change. When nobody holds or waits, queues is empty, and the text says so. That is no
+failure.`,
 		Example: `  baton inspect orders/nightly
   baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
@@ -38,17 +39,19 @@ change. When nobody is there, queues is empty, and the text says so on stderr. T
 	}
 	output := addOutput(cmd)
 	kind := addKind(cmd, "show this kind of queue only")
-	watch := cmd.Flags().Bool("watch", false, "go on, and show each change")
-	every := cmd.Flags().Duration("every", time.Second, "how often --watch looks")
+	watch := cmd.Flags().Bool("watch", false, "go on, and print each change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *every <= 0 {
-			return usage(fmt.Errorf("--every %v; want more than 0", *every))
-		}
 		i := inspection{app: a, name: args[0], kind: kind.value, json: output.json()}
 		if *watch {
-			return i.watch(cmd.Context(), *every)
+			return i.watch(cmd.Context())
 		}
-		return a.with(cmd.Context(), i.once)
+		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+			queues, err := readQueues(ctx, c, i.kind, i.name)
+			if err != nil {
+				return err
+			}
+			return i.print(queues)
+		})
 	}
 	return cmd
 }
@@ -60,89 +63,151 @@ type inspection struct {
 	json       bool
 }
 
-func (i inspection) once(ctx context.Context, c *coordinator.Client) error {
-	queues, err := readLines(ctx, c, i.kind, i.name)
+// How often a watch reads the queues, and how long one read may take.
+const (
+	watchEvery  = time.Second
+	watchWithin = 3 * time.Second
+)
+
+var errWatchSilent = fmt.Errorf("no answer within %v", watchWithin)
+
+// watch prints the queues at a name whenever they have changed, until ctx ends.
+//
+// It reads them again and again. Waiting for changes would take a watch for
+// each contender, and would not notice a new one.
+func (i inspection) watch(ctx context.Context) error {
+	var opts []coordinator.Option
+	if !i.verbose { // nothing is held, so the state of the session is of no interest
+		opts = append(opts, coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	}
+	c, err := i.open(opts...)
 	if err != nil {
 		return err
 	}
-	if len(queues) == 0 && !i.json {
-		fmt.Fprintln(i.Err, "baton:", i.nobody())
-	}
-	return i.write(i.Out, queues, time.Now())
-}
-
-// write shows the queues as they were at a time.
-func (i inspection) write(w io.Writer, queues []queueView, at time.Time) error {
-	if i.json {
-		return json.NewEncoder(w).Encode(struct {
-			Time   time.Time   `json:"time"`
-			Name   string      `json:"name"`
-			Queues []queueView `json:"queues"`
-		}{at.UTC(), i.name, queues})
-	}
-	for n, l := range queues {
-		if n > 0 {
-			fmt.Fprintln(w)
+	defer finish(c)
+	var last []queueView
+	away := false
+	for ; ctx.Err() == nil; sleep(ctx, watchEvery) {
+		read, cancel := context.WithTimeoutCause(ctx, watchWithin, errWatchSilent)
+		queues, err := readQueues(read, c, i.kind, i.name)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, coordinator.ErrUnavailable), errors.Is(err, coordinator.ErrSessionLost):
+			if !away {
+				i.say("trying again: %s", describe(err))
+			}
+			away = true
+			continue
+		case err != nil:
+			return err
 		}
-		if err := l.write(w, at); err != nil {
+		away = false
+		if last != nil && reflect.DeepEqual(queues, last) {
+			continue
+		}
+		if last != nil && !i.json {
+			fmt.Fprintln(i.Out)
+		}
+		last = queues
+		if err := i.print(queues); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (i inspection) nobody() string {
-	what := "it"
-	if i.kind != "" {
-		what = "that " + i.kind
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
-	return fmt.Sprintf("%s: nobody holds %s or waits for it", cell(i.name), what)
 }
 
-// write shows a queue to people.
-func (l queueView) write(w io.Writer, at time.Time) error {
-	fmt.Fprintf(w, "%s %s: %s\n", l.Kind, cell(l.Name), l.sum())
-	if len(l.Contenders) == 0 {
+// print shows the queues as they are now.
+func (i inspection) print(queues []queueView) error {
+	now := time.Now()
+	if i.json {
+		return json.NewEncoder(i.Out).Encode(struct {
+			Time   time.Time   `json:"time"`
+			Name   string      `json:"name"`
+			Queues []queueView `json:"queues"`
+		}{now.UTC(), i.name, queues})
+	}
+	if len(queues) == 0 {
+		what := "it"
+		if i.kind != "" {
+			what = "that " + i.kind
+		}
+		fmt.Fprintf(i.Out, "%s: nobody holds %s or waits for it\n", cell(i.name), what)
+	}
+	for n, q := range queues {
+		if n > 0 {
+			fmt.Fprintln(i.Out)
+		}
+		if err := i.printQueue(q, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i inspection) printQueue(q queueView, now time.Time) error {
+	permits := ""
+	if q.Kind == "semaphore" {
+		permits = fmt.Sprintf("%d of %d permits held, ", q.Held, q.Limit)
+	}
+	holding := len(q.holders())
+	fmt.Fprintf(i.Out, "%s %s: %s%d holding, %d waiting\n",
+		q.Kind, cell(q.Name), permits, holding, len(q.Contenders)-holding)
+	if len(q.Contenders) == 0 {
 		return nil
 	}
-	shows := "PAYLOAD"
-	if l.Kind == "election" {
-		shows = "PROCLAIMS"
+	payload := "PAYLOAD"
+	if q.Kind == "election" {
+		payload = "PROCLAIMS"
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "#\tDOES\tIDENTITY\tSINCE\tFOR\tTOKEN\tSESSION\t%s\n", shows)
-	for n, c := range l.Contenders {
+	t := tabwriter.NewWriter(i.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "#\tDOES\tIDENTITY\tSINCE\tFOR\tTOKEN\tSESSION\t%s\n", payload)
+	for n, c := range q.Contenders {
 		since, age := "-", "-"
 		if c.Since != nil {
 			since = c.Since.Local().Format(time.RFC3339)
-			age = max(0, at.Sub(*c.Since)).Truncate(time.Second).String()
+			age = max(0, now.Sub(*c.Since)).Truncate(time.Second).String()
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n",
-			n+1, c.does(), cell(c.Identity), since, age, c.Token, cell(c.Session), c.shows())
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", n+1, c.does(), cell(c.Identity),
+			since, age, c.Token, cell(c.Session), shortened(cell(c.Payload)))
 	}
 	return t.Flush()
 }
 
-// sum is the queue in a few words.
-func (l queueView) sum() string {
-	holding := l.holders()
-	words := []string{fmt.Sprintf("%d holding", holding), fmt.Sprintf("%d waiting", len(l.Contenders)-holding)}
-	if l.Kind == "semaphore" {
-		words = append([]string{fmt.Sprintf("%d of %d permits held", l.Held, l.Limit)}, words...)
+// does says in words what a contender does.
+func (c contenderView) does() string {
+	permits := fmt.Sprintf("%d permits", c.Permits)
+	if c.Permits == 1 {
+		permits = "1 permit"
 	}
-	return strings.Join(words, ", ")
+	words := map[string][2]string{
+		"exclusive": {"waits", "holds"},
+		"lead":      {"waits to lead", "leads"},
+		"read":      {"waits to read", "reads"},
+		"write":     {"waits to write", "writes"},
+		"permits":   {"asks for " + permits, "has " + permits},
+		"unknown":   {"is not Baton's", "is not Baton's"},
+	}[c.Mode]
+	if c.Holding {
+		return words[1]
+	}
+	return words[0]
 }
 
-// mostPayload is how much of a payload a table shows, in characters.
-const mostPayload = 60
-
-func (c contenderView) shows() string {
-	if len(c.PayloadBytes) > 0 {
-		return fmt.Sprintf("(%d bytes)", len(c.PayloadBytes))
+// shortened cuts a text for a table.
+func shortened(s string) string {
+	const most = 60
+	if text := []rune(s); len(text) > most {
+		return string(text[:most-1]) + "…"
 	}
-	text := []rune(c.Payload)
-	if len(text) > mostPayload {
-		return string(text[:mostPayload-1]) + "…"
-	}
-	return cell(c.Payload)
+	return s
 }

@@ -16,7 +16,13 @@ type guarded interface {
 	Code() int
 }
 
-// keeper stands between a hold and the command that runs under it.
+// keeper ends the command that runs under a hold when the hold ends.
+//
+// The command gets SIGTERM at the deadline less the grace, unless a renewal has
+// moved the deadline, and SIGKILL at the deadline. After the SIGTERM the command
+// keeps that deadline even if a renewal comes: a command that is half ended
+// helps nobody. The guard beside the command has the deadline, too, and kills
+// the command if this process is stopped or killed.
 type keeper struct {
 	hold    hold
 	ward    guarded
@@ -26,18 +32,13 @@ type keeper struct {
 	renewed <-chan struct{}
 	say     func(format string, args ...any)
 
-	told bool        // the command was told to end
-	dead bool        // it was killed
-	warn *time.Timer // for the SIGTERM
-	kill *time.Timer // for the SIGKILL
+	terminated bool        // the command got SIGTERM
+	killed     bool        // the command got SIGKILL
+	warn       *time.Timer // for the SIGTERM
+	kill       *time.Timer // for the SIGKILL
 }
 
-// keep returns when the command has ended, and whether it was the hold that ended it.
-//
-// It tells it at the deadline less the grace, unless a renewal has moved that.
-// The warden has the deadline, too: should this process be stopped or killed,
-// it kills in its place. Once told, the command keeps the deadline of then,
-// whatever comes: half an end helps nobody.
+// keep returns when the command has ended, and whether the loss of the hold ended it.
 func (k *keeper) keep() (ended bool) {
 	k.kill = time.NewTimer(time.Hour)
 	k.kill.Stop()
@@ -51,7 +52,7 @@ func (k *keeper) keep() (ended bool) {
 	for {
 		select {
 		case <-k.ward.Done():
-			return k.told || k.killed()
+			return k.terminated || k.killed || k.killedByGuard()
 		case sig := <-k.signals:
 			k.ward.Signal(sig)
 		case <-k.renewed:
@@ -67,25 +68,27 @@ func (k *keeper) keep() (ended bool) {
 	}
 }
 
-// extend tells the warden the new deadline.
+// extend sends the guard the new deadline.
 func (k *keeper) extend() {
-	if k.runOn || k.told {
+	if k.runOn || k.terminated || k.killed {
 		return
 	}
 	if err := k.ward.Extend(k.hold.Deadline()); err != nil {
-		k.say("the process that guards the command cannot be told that the hold goes on (%v): the command may be killed, or live on if this process is killed", err)
+		k.say("%v: the command may be killed though the hold goes on, or live on if this process "+
+			"is killed", err)
 	}
 }
 
-// doubt is called when the deadline is near.
+// doubt is called when the deadline is near, as it was when the timer was set.
 func (k *keeper) doubt() {
 	left := time.Until(k.hold.Deadline())
 	switch {
 	case left > k.grace:
 		k.warn.Reset(left - k.grace)
 	case left > 0:
-		k.tell(left) // before it is said: whoever reads that may be slow
-		k.say("the service does not answer and the hold is lost in %v: the command is told to end", left.Round(time.Millisecond))
+		k.terminate(left) // before the message: a reader of stderr may be slow
+		k.say("the service does not answer and the hold is lost in %v: the command is told to end",
+			left.Round(time.Millisecond))
 	default:
 		k.lost()
 	}
@@ -95,45 +98,46 @@ func (k *keeper) doubt() {
 func (k *keeper) lost() {
 	cause := context.Cause(k.hold.Context())
 	if cause == nil {
-		cause = k.hold.Err() // it looks at the clock
+		cause = k.hold.Err() // it compares the deadline with the clock
 	}
 	left := until(k.hold.Deadline())
 	switch {
 	case k.runOn:
 		k.say("the hold is lost, and the command runs on: %v", cause)
-	case k.told && left > 0: // told already, and the SIGKILL will come
-	case left <= 0 || k.grace == 0:
-		told := k.told
-		k.told = true
+	case k.terminated && left > 0: // the SIGKILL will come
+	case k.terminated:
 		k.end()
-		if !told {
-			k.say("the hold is lost and the command is killed: %v", cause)
-		}
+	case left <= 0 || k.grace == 0:
+		k.end()
+		k.say("the hold is lost and the command is killed: %v", cause)
 	default:
-		k.tell(min(left, k.grace))
-		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v", cause)
+		k.terminate(min(left, k.grace))
+		k.say("the hold is lost and the command is told to end; others may hold meanwhile: %v",
+			cause)
 	}
 }
 
-// tell asks the command to end within so long.
-func (k *keeper) tell(within time.Duration) {
-	k.told = true
+// terminate asks the command to end within some time.
+func (k *keeper) terminate(within time.Duration) {
+	k.terminated = true
 	k.kill.Reset(within)
 	k.ward.Terminate()
 }
 
 // end kills the command, once.
 func (k *keeper) end() {
-	if !k.dead {
-		k.dead = true
-		if err := k.ward.Kill(); err != nil {
-			k.say("the command cannot be killed, and runs on without the hold: %v", err)
-		}
+	if k.killed {
+		return
+	}
+	k.killed = true
+	if err := k.ward.Kill(); err != nil {
+		k.say("the command cannot be killed, and runs on without the hold: %v", err)
 	}
 }
 
-// killed tells whether the warden has killed the command, while this process was stopped.
-func (k *keeper) killed() bool {
+// killedByGuard tells whether the guard has killed the command, while this process was stopped.
+func (k *keeper) killedByGuard() bool {
+	const sigkill = 9
 	if k.runOn || k.ward.Code() != exitSignal+sigkill || k.hold.Err() == nil {
 		return false
 	}
@@ -141,10 +145,8 @@ func (k *keeper) killed() bool {
 	return true
 }
 
-const sigkill = 9
-
-// until is how long it is to a moment, also by the wall clock: the other one
-// stands still while the machine sleeps.
+// until is how long it is to a moment, also by the wall clock: the monotonic
+// clock stands still while the machine sleeps.
 func until(t time.Time) time.Duration {
 	return min(time.Until(t), t.Round(0).Sub(time.Now().Round(0)))
 }

@@ -153,7 +153,7 @@ func TestLateRenewalDoesNotTakeTheSignalBack(t *testing.T) {
 			t.Errorf("the hold, which was renewed after all, is over: %v", err)
 		}
 		if len(s.ward.extended) > 0 {
-			t.Errorf("the warden was told of %v", s.ward.extended)
+			t.Errorf("the guard was told of %v", s.ward.extended)
 		}
 	})
 }
@@ -207,8 +207,8 @@ func TestCommandThatMayRunOnIsToldNothing(t *testing.T) {
 	})
 }
 
-// This process was stopped, and the warden has killed the command: the exit code says why.
-func TestCommandKilledByItsWardenWasEndedByTheLoss(t *testing.T) {
+// This process was stopped, and the guard has killed the command: the exit code says why.
+func TestCommandKilledByItsGuardWasEndedByTheLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, newFakeWard(true), 2*time.Second)
 		s.service.Stop()

@@ -1,16 +1,16 @@
 // Package cli is the command line of baton, apart from the process it runs in:
-// its streams and its environment are handed to it.
+// its streams and its environment are passed in.
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
+	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +21,7 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// The exit codes of baton itself.
+// The exit codes of all commands.
 const (
 	exitFailed = 1 // what was asked could not be done
 	exitUsage  = 2 // the command line is wrong
@@ -29,7 +29,7 @@ const (
 
 // Env is the process around a command line.
 type Env struct {
-	In       io.Reader // what a command that is run reads; passed on as it is if it is an *os.File
+	In       io.Reader // what a command that is run reads; an *os.File is passed on as it is
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Environ  func() []string
@@ -40,11 +40,11 @@ type app struct {
 	Env
 	url     string
 	verbose bool
-	running bool // the command line was right, and what it asks for is done; errors from before are about the command line
+	running bool // the command line was right; an error from before is about the command line
 }
 
 // exitError is an error that says with which code baton ends. One without err
-// has been told already, or says nothing.
+// was printed already, or needs no words.
 type exitError struct {
 	code int
 	err  error
@@ -62,9 +62,10 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Main runs a command line and returns the exit code. What it has to tell is on
-// env's streams. ctx ends it early; the signals of the process are its own
-// business.
+func usage(err error) error { return &exitError{code: exitUsage, err: err} }
+
+// Main runs a command line and returns the exit code. It prints to env's
+// streams. ctx ends it early; signals that the process gets end it, too.
 func Main(ctx context.Context, args []string, env Env) int {
 	a := &app{Env: env}
 	root := a.root()
@@ -81,7 +82,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 		code = exitUsage
 	}
 	if err != nil {
-		fmt.Fprintln(env.Err, "baton:", describe(err))
+		a.say("%s", describe(err))
 	}
 	if exit != nil && exit.interrupted {
 		ward.Interrupt()
@@ -89,23 +90,28 @@ func Main(ctx context.Context, args []string, env Env) int {
 	return code
 }
 
+// say prints a message to the standard error.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.Err, "baton: "+format+"\n", args...)
+}
+
 // root is the whole tree of commands.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "baton",
 		Short: "Locks, permits and leaders between processes, over etcd or ZooKeeper",
-		Long: `baton takes locks, permits and leaderships for a command that it runs, and shows and mends
-the queues of those who wait for them.
+		Long: `baton runs a command while it holds a lock, permits of a semaphore, or a leadership.
+It also shows the queues of those that hold and wait, and breaks a grant.
 
-The service is named by --url or BATON_URL:
+--url or BATON_URL names the service:
 
   etcd://host:2379/namespace?ttl=10s      etcds://… with TLS
   zk://host:2181/chroot?ttl=10s           zks://… with TLS
 
-To try things on, "make serve" in Baton's sources starts an etcd and prints its URL; "make serve PORT=2379" on that port.
+For a first try, "make serve" in Baton's sources starts an etcd and prints its URL.
 
-Exit codes: 0 done, 1 the answer is no, or it failed, 2 the command line is wrong. The commands that run a command
-have more: see "baton lock --help".`,
+Exit codes: 0 success, 1 failure or the answer no, 2 wrong command line. The commands
+that run a command have more: see "baton lock --help".`,
 		Example: `  baton lock nightly-report -- ./report.sh
   baton sem --limit 4 downloads -- ./download.sh
   baton elect --again scheduler -- ./scheduler
@@ -114,103 +120,93 @@ have more: see "baton lock --help".`,
 		SilenceErrors: true,
 		Version:       version(),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			err := cmp.Or(cmd.ValidateRequiredFlags(), cmd.ValidateFlagGroups())
+			a.running = err == nil
+			return err
+		},
 	}
 	root.SetVersionTemplate("baton {{.Version}}\n")
-	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	root.PersistentFlags().StringVar(&a.url, "url", "", "the service; BATON_URL if it is not given")
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log what happens to stderr")
-	root.AddCommand(a.commands()...)
-	a.mark(root)
+	root.PersistentFlags().StringVar(&a.url, "url", "", "URL of the service (default $BATON_URL)")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log to stderr")
+	root.AddCommand(
+		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
+		a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench(),
+	)
 	return root
 }
 
-// mark has every command of a tree note that it runs.
-func (a *app) mark(c *cobra.Command) {
-	if run := c.RunE; run != nil {
-		c.RunE = func(cmd *cobra.Command, args []string) error {
-			a.running = true
-			return run(cmd, args)
-		}
+// version is what the go command has written into the program.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
 	}
-	for _, sub := range c.Commands() {
-		a.mark(sub)
-	}
-}
-
-// commands are the subcommands, in the order of help.
-func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{
-		a.lock(), a.rlock(), a.wlock(), a.sem(), a.elect(), a.leader(),
-		a.list(), a.inspect(), a.breakGrant(), a.check(), a.doctor(), a.bench(), a.version(),
-	}
+	return cmp.Or(info.Main.Version, "(devel)") + " " + info.GoVersion
 }
 
 // patience bounds the commands that ask the service something and end.
 const patience = 10 * time.Second
 
-// with runs f with a client, for no longer than such a command may take, and closes the client.
+var errSilent = fmt.Errorf("no answer within %v", patience)
+
+// with runs f with a client, for no longer than patience, and closes the client.
 func (a *app) with(ctx context.Context, f func(context.Context, *coordinator.Client) error) error {
 	c, err := a.open()
 	if err != nil {
 		return err
 	}
-	bound, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no answer within %v", patience))
-	defer cancel()
 	defer finish(c)
-	return f(bound, c)
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	return f(ctx, c)
 }
 
-// finish closes a client, within a time of its own. What it leaves ends with the session.
+// closing is the time that the last clean-up may take.
+const closing = 2 * time.Second
+
+// finish closes a client. What it cannot clean up in time ends with the session.
 func finish(c *coordinator.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), closing)
 	defer cancel()
 	_ = c.Close(ctx)
 }
 
-func usage(err error) error { return &exitError{code: exitUsage, err: err} }
-
 // service is the URL that the user gave.
-func (a *app) service() string {
-	if a.url != "" {
-		return a.url
-	}
-	return a.Getenv("BATON_URL")
-}
+func (a *app) service() string { return cmp.Or(a.url, a.Getenv("BATON_URL")) }
 
 // open returns the client of the service that the user named.
 func (a *app) open(opts ...coordinator.Option) (*coordinator.Client, error) {
 	url := a.service()
 	if url == "" {
-		return nil, usage(errors.New("no service is named: give --url or set BATON_URL, etcd://127.0.0.1:2379 for one; " +
-			"`make serve` in Baton's sources starts one to try things on"))
+		return nil, usage(errors.New("no service is named: give --url or set BATON_URL, for " +
+			"example to etcd://127.0.0.1:2379; `make serve` in Baton's sources starts an etcd"))
 	}
 	level := slog.LevelWarn
 	if a.verbose {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: level}))
-	return coordinator.Open(url, append([]coordinator.Option{coordinator.WithLogger(log)}, opts...)...)
+	opts = append([]coordinator.Option{coordinator.WithLogger(log)}, opts...)
+	return coordinator.Open(url, opts...)
 }
 
-// describe is an error as it is shown to people: what happened, and what to do
-// next where that is known.
+// describe is an error as it is printed: what happened, and what to do next
+// where that is known. It has no "baton: " at the beginning, which say prints.
 func describe(err error) string {
-	s := plain(err)
+	s := strings.TrimPrefix(err.Error(), "baton: ")
 	var limit *semaphore.LimitError
 	switch {
 	case errors.As(err, &limit):
 		s += "; on the command line: leave --limit out to use the stored one"
 	case errors.Is(err, coordinator.ErrUnavailable):
-		s += "; is the service there, and is its address right? \"baton -v\" logs the attempts"
+		s += "; is the service running, and is its address right? \"baton -v\" logs the attempts"
 	}
 	return s
 }
-
-// plain is an error without the "baton: " that stands before it anyway.
-func plain(err error) string { return strings.TrimPrefix(err.Error(), "baton: ") }
 
 // choice is a flag that has one of a few values.
 type choice struct {
@@ -229,67 +225,38 @@ func (c *choice) Set(value string) error {
 	return nil
 }
 
-// addChoice gives a command such a flag, and its shell completion. short may be empty.
-func addChoice(cmd *cobra.Command, c *choice, name, short, help string) {
+// addChoice gives a command such a flag, and its shell completion.
+func addChoice(cmd *cobra.Command, c *choice, name, short, help string) *choice {
 	cmd.Flags().VarP(c, name, short, help)
-	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-}
-
-// addOutput gives a command the flag that chooses between people and machines.
-func addOutput(cmd *cobra.Command) *choice {
-	c := &choice{"text", []string{"text", "json"}}
-	addChoice(cmd, c, "output", "o", "how to show it")
+	values := cobra.FixedCompletions(c.of, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc(name, values)
 	return c
 }
 
-// json tells whether that is for machines.
+// addOutput gives a command the flag that chooses between text and JSON.
+func addOutput(cmd *cobra.Command) *choice {
+	return addChoice(cmd, &choice{"text", []string{"text", "json"}}, "output", "o", "output format")
+}
+
 func (c *choice) json() bool { return c.value == "json" }
 
 // addKind gives a command the flag that chooses one kind of queue.
 func addKind(cmd *cobra.Command, help string) *choice {
-	c := &choice{"", kinds}
-	addChoice(cmd, c, "kind", "", help)
-	return c
+	return addChoice(cmd, &choice{"", kinds}, "kind", "", help)
 }
 
-// environ is the command's environment. It is baton's own, with what the hold is.
-func (r *run) environ(ctx context.Context, c *coordinator.Client, g *grant) ([]string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
-	defer cancel()
-	seq, err := g.Sequencer(ctx)
-	if err != nil {
-		return nil, err
-	}
-	outer := slices.DeleteFunc(r.Environ(), func(v string) bool { // which this hold may have nothing in place of
-		return strings.HasPrefix(v, "BATON_PERMITS=") || strings.HasPrefix(v, "BATON_SLOTS=") || strings.HasPrefix(v, "BATON_VALUE=")
-	})
-	return append(append(outer,
-		"BATON_URL="+r.service(),
-		"BATON_KIND="+r.recipe.kind,
-		"BATON_NAME="+r.name,
-		"BATON_IDENTITY="+c.Identity(),
-		"BATON_SESSION="+g.Session(),
-		"BATON_TOKEN="+g.Token().String(),
-		"BATON_SEQUENCER="+seq.String(),
-		"BATON_DEADLINE="+g.Deadline().Format(time.RFC3339Nano),
-	), g.env...), nil
-}
-
-// seconds is a flag with a duration, where plain numbers are seconds, as flock and timeout have it.
+// seconds is a flag with a duration in which a plain number means seconds, as in flock and timeout.
 type seconds struct{ d *time.Duration }
 
 func (s seconds) Set(text string) error {
 	d, err := time.ParseDuration(text)
-	if n, failed := strconv.ParseFloat(text, 64); failed == nil {
-		if n*float64(time.Second) > math.MaxInt64 || math.IsNaN(n) {
-			return fmt.Errorf("%s seconds are too many", text)
-		}
-		d, err = time.Duration(n*float64(time.Second)), nil
-	}
 	if err != nil {
-		return fmt.Errorf("%q is neither a number of seconds nor a duration such as 1m30s", text)
+		d, err = time.ParseDuration(text + "s")
 	}
-	if d < 0 {
+	switch {
+	case err != nil:
+		return fmt.Errorf("%q is neither a number of seconds nor a duration such as 1m30s", text)
+	case d < 0:
 		return fmt.Errorf("%q is negative", text)
 	}
 	*s.d = d
@@ -298,7 +265,7 @@ func (s seconds) Set(text string) error {
 
 func (s seconds) String() string {
 	if s.d == nil || *s.d == 0 {
-		return ""
+		return "" // so that help shows no default
 	}
 	return s.d.String()
 }

@@ -1,241 +1,326 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/semaphore"
+	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/recipes"
 )
 
-// The exit codes of the commands that run a command, beside that command's own.
-// They are those of timeout and env.
-const (
-	exitTaken     = 1   // unless -E says otherwise
-	exitLost      = 124 // the command was ended because the hold was lost, or about to be
-	exitBroken    = 125 // baton itself failed
-	exitCannotRun = 126
-	exitNotFound  = 127
-	exitSignal    = 128 // plus the signal's number
-)
+// run is one call of a command that runs a command.
+type run struct {
+	*app
+	flags      *runFlags
+	kind, op   string
+	name, path string
+	argv       []string
 
-// What becomes of the command when the hold is lost.
-const (
-	onLostTerminate = "terminate"
-	onLostKill      = "kill"
-	onLostRun       = "run"
-)
-
-// runFlags are the options of the commands that run a command.
-type runFlags struct {
-	nonblock  bool
-	wait      time.Duration
-	waits     bool // wait is given
-	conflict  int
-	ttl       time.Duration
-	identity  string
-	payload   string
-	payloads  bool // payload is given
-	lockDelay time.Duration
-	grace     time.Duration
-	graces    bool // grace is given
-	onLost    choice
-	again     bool
+	client  *coordinator.Client
+	taker   taker
+	signals <-chan os.Signal
+	renewed chan struct{} // has an element when the deadline has moved since it was last empty
 }
 
-const runLong = `
-The command's standard streams and exit code are passed on, and so are signals. Its environment has
-BATON_NAME, BATON_KIND, BATON_TOKEN, BATON_SEQUENCER, BATON_SESSION, BATON_IDENTITY, BATON_DEADLINE and
-BATON_URL.
-
-If the hold is about to be lost, because the service does not answer, the command and all that it has
-started get SIGTERM, --grace before the deadline, and SIGKILL at the deadline, which is before anyone else
-can hold. A renewal that comes after the SIGTERM does not take it back. If the hold is over without notice,
-as by "baton break", others may hold already: SIGTERM at once, and SIGKILL after the grace.
-%s
-Ends with the command's exit code, or 128+n if signal n ended it; 1 (see -E) if somebody else holds and
---nonblock or --wait was given; 124 if the command was ended because the hold was lost; 125 if baton failed;
-126 or 127 if the command cannot be run or is not found; 2 if the command line is wrong.`
-
-// runnable makes a command that runs a command. build returns the recipe, once the flags are known.
-func (a *app) runnable(c *cobra.Command, f *runFlags, r func() recipe) *cobra.Command {
-	c.Long = strings.TrimSpace(c.Long) + "\n" + fmt.Sprintf(runLong, guarding)
-	c.Args = nameAndCommand
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) == 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp // a name
-		}
-		return nil, cobra.ShellCompDirectiveDefault // the command and its files
+// main runs the command under one hold, or, with --again, under one after the other.
+func (r *run) main(ctx context.Context, open opener, opts []coordinator.Option) error {
+	signals, stop := listen()
+	defer stop()
+	defer survivePipes()()
+	r.signals, r.renewed = signals, make(chan struct{}, 1)
+	c, err := r.open(append(opts, coordinator.WithObserver(event.ObserverFunc(r.observe)))...)
+	if err != nil {
+		return err
 	}
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		f.waits, f.graces = cmd.Flags().Changed("wait"), cmd.Flags().Changed("grace")
-		f.payloads = cmd.Flags().Changed("payload")
-		for _, name := range []string{"ttl", "identity", "lock-delay"} {
-			if given := cmd.Flags().Lookup(name); given != nil && given.Changed && given.Value.String() == "" {
-				return usage(fmt.Errorf("--%s is given and empty, or zero: leave it out for its default", name))
-			}
-		}
-		if err := f.check(); err != nil {
-			return usage(err)
-		}
-		if f.waits && f.wait == 0 {
-			f.nonblock, f.waits = true, false
-		}
-		path, err := find(args[1])
-		if err != nil {
+	defer finish(c)
+	r.client = c
+	if r.taker, err = open(c, r.name); err != nil {
+		return broken(err)
+	}
+	for pause := leastPause; ; pause = min(2*pause, mostPause) {
+		began := time.Now()
+		err := r.once(ctx)
+		if !r.flags.again || !again(err) {
 			return err
 		}
-		run := &run{app: a, flags: f, recipe: r(), name: args[0], path: path, argv: args[1:]}
-		return run.main(cmd.Context())
+		if cause := errors.Unwrap(err); cause != nil {
+			r.say("%s", describe(cause))
+		}
+		r.say("campaigning again")
+		if time.Since(began) > mostPause {
+			pause = leastPause
+		}
+		if err := r.rest(ctx, pause); err != nil {
+			return err
+		}
 	}
-	set := c.Flags()
-	set.SortFlags = false
-	if set.Lookup("permits") != nil { // whose short form is -n
-		set.BoolVar(&f.nonblock, "nonblock", false, "do not wait: fail if it is not to be had at once")
-	} else {
-		set.BoolVarP(&f.nonblock, "nonblock", "n", false, "do not wait: fail if it is not to be had at once")
-	}
-	set.VarP(seconds{&f.wait}, "wait", "w", "wait for no longer than this: 10, 0.5, 1m30s (plain numbers are seconds)")
-	set.IntVarP(&f.conflict, "conflict-exit-code", "E", exitTaken, "exit code if it was not to be had")
-	set.Var(seconds{&f.ttl}, "ttl", "how long others wait after a crash; the URL's ttl, or 10s, if it is not given")
-	set.StringVar(&f.identity, "identity", "", "who holds, in listings; the URL's identity, or host/pid, if it is not given")
-	set.Var(seconds{&f.grace}, "grace", "time from SIGTERM to SIGKILL when the hold is lost; 2s, or what the TTL allows, if it is not given")
-	f.onLost = choice{onLostTerminate, []string{onLostTerminate, onLostKill, onLostRun}}
-	addChoice(c, &f.onLost, "on-lost", "", "when the hold is lost: terminate, kill (no SIGTERM), or run (let it run on)")
-	return c
 }
 
-// check checks what can be checked without the service.
-func (f *runFlags) check() error {
-	switch {
-	case f.graces && f.onLost.value != onLostTerminate:
-		return fmt.Errorf("--grace goes with --on-lost=%s only, not with %s", onLostTerminate, f.onLost.value)
-	case f.nonblock && f.waits:
-		return errors.New("--nonblock and --wait exclude each other")
-	case f.conflict < 0 || f.conflict > 255:
-		return fmt.Errorf("--conflict-exit-code %d: want 0 to 255", f.conflict)
-	}
-	return nil
+// The pauses between two campaigns.
+const (
+	leastPause = 100 * time.Millisecond
+	mostPause  = 5 * time.Second
+)
+
+// again tells whether another campaign can help: the hold was lost, or the
+// service is unavailable. The code alone does not tell, since it can be the
+// command's own.
+func again(err error) bool {
+	var exit *exitError
+	return errors.As(err, &exit) && (exit.lost || exit.code == exitBroken && exit.err != nil) &&
+		!errors.Is(err, ward.ErrUnguarded)
 }
 
-// nameAndCommand wants NAME -- COMMAND [ARGUMENT]…
-func nameAndCommand(c *cobra.Command, args []string) error {
-	switch dash := c.ArgsLenAtDash(); {
-	case dash == 1 && len(args) > 1:
+// rest waits, or returns which signal ended the wait.
+func (r *run) rest(ctx context.Context, pause time.Duration) error {
+	ctx, stop := untilSignal(ctx, r.signals)
+	defer stop()
+	select {
+	case <-time.After(pause):
 		return nil
-	case dash < 0 && len(args) > 1:
-		return fmt.Errorf("no -- before the command: want %s", c.UseLine())
-	default:
-		return fmt.Errorf("%d arguments, want a name, --, and a command: %s", len(args), c.UseLine())
+	case <-ctx.Done():
+	}
+	if sig := signalOf(ctx); sig != nil {
+		return sig.exit()
+	}
+	return broken(context.Cause(ctx))
+}
+
+func (r *run) observe(e event.Event) {
+	if e.Kind == event.SessionRenewed {
+		select {
+		case r.renewed <- struct{}{}:
+		default:
+		}
 	}
 }
 
-// find returns the path of a program, or why there is none: before anything is waited for.
-func find(program string) (string, error) {
-	path, err := exec.LookPath(program)
-	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", cannotRun(err)
+// once takes the hold, runs the command, and releases the hold. The error has the exit code.
+func (r *run) once(ctx context.Context) error {
+	g, grace, err := r.take(ctx)
+	if err != nil {
+		return err
 	}
-	return path, nil
+	err = r.under(ctx, g, grace)
+	r.release(ctx, g)
+	return err
 }
 
-func (a *app) lock() *cobra.Command {
-	f := &runFlags{}
-	c := a.runnable(&cobra.Command{
-		Use:   "lock [flags] NAME -- COMMAND [ARGUMENT]...",
-		Short: "Run a command while holding a lock",
-		Long:  "Waits until the lock NAME is free, in the order of asking, and runs a command while holding it.\n",
-		Example: `  baton lock nightly-report -- ./report.sh
-  baton lock -n deploy -- make deploy          # somebody deploys already: fail at once
-  baton lock -w 30 -E 75 db-migration -- ./migrate`,
-	}, f, func() recipe { return mutexRecipe(f) })
-	f.addPayload(c)
-	f.addLockDelay(c)
-	return c
-}
-
-func (a *app) rlock() *cobra.Command {
-	f := &runFlags{}
-	c := a.runnable(&cobra.Command{
-		Use:     "rlock [flags] NAME -- COMMAND [ARGUMENT]...",
-		Short:   "Run a command while holding a read lock, together with other readers",
-		Long:    "Waits until nobody who came before holds or wants the read-write lock NAME for writing, and runs a command while\nholding it for reading. See wlock. It has nothing to do with \"lock NAME\".\n",
-		Example: `  baton rlock catalogue -- ./export.sh`,
-	}, f, func() recipe { return rwlockRecipe(f, false) })
-	f.addPayload(c)
-	return c
-}
-
-func (a *app) wlock() *cobra.Command {
-	f := &runFlags{}
-	c := a.runnable(&cobra.Command{
-		Use:     "wlock [flags] NAME -- COMMAND [ARGUMENT]...",
-		Short:   "Run a command while holding a write lock, alone",
-		Long:    "Waits until nobody else holds the read-write lock NAME, and runs a command while holding it for writing. See rlock.\n",
-		Example: `  baton wlock catalogue -- ./rebuild.sh`,
-	}, f, func() recipe { return rwlockRecipe(f, true) })
-	f.addPayload(c)
-	return c
-}
-
-func (a *app) sem() *cobra.Command {
-	f, n, limit, slots := &runFlags{}, 0, 0, false
-	c := &cobra.Command{
-		Use:   "sem [flags] NAME -- COMMAND [ARGUMENT]...",
-		Short: "Run a command while holding permits of a semaphore",
-		Long: `Waits until permits of the semaphore NAME are free, in the order of asking, and runs a command while
-holding them. The limit is stored at the name by the first who asks; who gives another one later is refused.
-With --slots, BATON_SLOTS has the numbers of the permits, such as "3 7", which nobody else has meanwhile.
-`,
-		Example: `  baton sem --limit 10 downstream -- ./call.sh
-  baton sem -n 2 --limit 8 --slots gpu -- sh -c './train --devices "$BATON_SLOTS"'`,
+// release releases the hold. A failure is printed and changes no exit code. A
+// loss of the hold was printed before.
+func (r *run) release(ctx context.Context, g *grant) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	err := g.release(ctx)
+	lost := errors.Is(err, coordinator.ErrSessionLost) || errors.Is(err, coordinator.ErrRemoved)
+	if err != nil && !lost {
+		r.say("%s; the name is free when the session has ended, at the latest after its TTL",
+			strings.TrimPrefix(err.Error(), "baton: "))
 	}
-	c.Flags().IntVarP(&n, "permits", "n", 1, "how many permits, all or none")
-	c.Flags().IntVar(&limit, "limit", semaphore.Stored, "how many permits there are; what is stored at the name if it is not given")
-	c.Flags().BoolVar(&slots, "slots", false, "give the command the numbers of its permits")
-	c.Flags().Lookup("limit").DefValue = "0" // which help does not show
-	c = a.runnable(c, f, func() recipe { return semaphoreRecipe(f, n, limit, slots) })
-	f.addPayload(c)
-	return c
 }
 
-func (a *app) elect() *cobra.Command {
-	f, value := &runFlags{}, ""
-	c := a.runnable(&cobra.Command{
-		Use:   "elect [flags] NAME -- COMMAND [ARGUMENT]...",
-		Short: "Run a command while leading",
-		Long: `Campaigns in the election NAME and runs a command while leading: for one term, or, with --again, for one
-after the other, until the command ends by itself. "baton leader NAME" tells who leads.
-`,
-		Example: `  baton elect --again --value 10.0.0.7:8080 scheduler -- ./scheduler`,
-	}, f, func() recipe { return electionRecipe(f, value) })
-	c.Flags().StringVar(&value, "value", "", "what others see of the leader, an address for instance; the identity if it is not given")
-	c.Flags().BoolVar(&f.again, "again", false, "campaign again when a term was lost, and while the service is away")
-	f.addLockDelay(c)
-	return c
-}
-
-func (f *runFlags) addPayload(c *cobra.Command) {
-	c.Flags().StringVar(&f.payload, "payload", "", "what listings show besides; the command's name, without its arguments, if it is not given")
-}
-
-func (f *runFlags) addLockDelay(c *cobra.Command) {
-	c.Flags().Var(seconds{&f.lockDelay}, "lock-delay", "after a loss, let the name rest for so long, 1ms to 1m; all who use it give the same")
-}
-
-// options are those of the client.
-func (f *runFlags) options() []coordinator.Option {
-	var opts []coordinator.Option
-	if f.ttl != 0 {
-		opts = append(opts, coordinator.WithTTL(f.ttl))
+// under runs the command while g holds. The error has the command's exit code
+// if that is not 0, or says why the command did not run.
+func (r *run) under(ctx context.Context, g *grant, grace time.Duration) error {
+	env, err := r.environ(ctx, g)
+	if err != nil {
+		return broken(err)
 	}
-	if f.identity != "" {
-		opts = append(opts, coordinator.WithIdentity(f.identity))
+	spec := ward.Spec{
+		Path: r.path, Args: r.argv, Env: env, In: r.In, Out: r.Out, Err: r.Err,
+		Title: r.op + " " + r.name,
 	}
-	return opts
+	if !r.flags.keepRunning {
+		spec.Deadline = g.Deadline()
+	}
+	if err := g.Err(); err != nil {
+		err = fmt.Errorf("the command was not started: %w", err)
+		return &exitError{code: exitLost, lost: true, err: err}
+	}
+	w, err := ward.Start(spec)
+	switch {
+	case errors.Is(err, ward.ErrUnguarded):
+		return broken(err)
+	case err != nil:
+		return cannotRun(err)
+	}
+	defer w.Close()
+	k := &keeper{
+		hold: g, ward: w, grace: grace, runOn: r.flags.keepRunning,
+		signals: r.signals, renewed: r.renewed, say: r.say,
+	}
+	ended := k.keep()
+	if !k.runOn {
+		r.endRest(w, grace, ended)
+	}
+	code := w.Code()
+	if ended {
+		code = exitLost
+	}
+	if code == 0 {
+		return nil
+	}
+	return &exitError{code: code, lost: ended, interrupted: !ended && w.Interrupted()}
+}
+
+// endRest ends what the command has left running, unless it ends within the
+// grace by itself, as a process does that drains a pipe. If the hold has ended
+// the command, the rest got its SIGTERM as well.
+func (r *run) endRest(w *ward.Ward, grace time.Duration, terminated bool) {
+	if !w.Left(grace) {
+		return
+	}
+	if !terminated {
+		r.say("%s has ended, but not all that it has started, which is ended now; "+
+			"start with setsid what shall live on", r.argv[0])
+		w.Terminate()
+		if !w.Left(grace) {
+			return
+		}
+	}
+	_ = w.Kill() // Left shows whether that helped
+	if w.Left(closing) {
+		r.say("a process that %s has started cannot be killed and runs on without the hold", r.argv[0])
+	}
+}
+
+// environ is the command's environment: baton's own, and what the hold is.
+func (r *run) environ(ctx context.Context, g *grant) ([]string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	seq, err := g.Sequencer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// An outer baton may have set variables that this kind of hold does not set.
+	outer := []string{"BATON_PERMITS", "BATON_SLOTS", "BATON_VALUE"}
+	env := slices.DeleteFunc(r.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(outer, name)
+	})
+	env = append(env,
+		"BATON_URL="+r.service(),
+		"BATON_KIND="+r.kind,
+		"BATON_NAME="+r.name,
+		"BATON_IDENTITY="+r.client.Identity(),
+		"BATON_SESSION="+g.Session(),
+		"BATON_TOKEN="+g.Token().String(),
+		"BATON_SEQUENCER="+seq.String(),
+		"BATON_DEADLINE="+g.Deadline().Format(time.RFC3339Nano),
+	)
+	if r.taker.environ == nil {
+		return env, nil
+	}
+	more, err := r.taker.environ(ctx, g.hold)
+	return append(env, more...), err
+}
+
+// take waits for the hold, and returns it with the grace that its session allows.
+func (r *run) take(ctx context.Context) (*grant, time.Duration, error) {
+	ctx, stop := untilSignal(ctx, r.signals)
+	defer stop()
+	bound := ctx
+	if r.flags.wait > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, r.flags.wait, errWaited)
+		defer cancel()
+		bound = limited
+	}
+	grace, err := r.grace(bound)
+	if err != nil {
+		return nil, 0, r.notHeld(bound, err)
+	}
+	var g *grant
+	if r.flags.nonblock {
+		brief, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+		defer cancel()
+		g, err = r.taker.try(brief)
+	} else {
+		g, err = r.taker.wait(bound)
+	}
+	if err != nil {
+		return nil, 0, r.notHeld(bound, err)
+	}
+	stop() // from here on signals are the command's; one that came before must not be lost
+	if sig := signalOf(ctx); sig != nil {
+		r.release(ctx, g)
+		return nil, 0, sig.exit()
+	}
+	return g, grace, nil
+}
+
+var errWaited = errors.New("waited for as long as --wait allows")
+
+// notHeld is the error for a hold that was not granted.
+func (r *run) notHeld(ctx context.Context, err error) error {
+	sig := signalOf(ctx)
+	switch {
+	case sig != nil:
+		return sig.exit()
+	case errors.Is(err, coordinator.ErrTaken):
+		return &exitError{code: r.flags.conflict, err: err}
+	case errors.Is(err, errWaited) && !errors.Is(err, coordinator.ErrUnavailable):
+		return &exitError{code: r.flags.conflict, err: r.waited()}
+	}
+	return broken(err)
+}
+
+// waited is a TakenError after a wait. It asks the service who holds now.
+func (r *run) waited() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closing)
+	defer cancel()
+	taken := &recipes.TakenError{Op: r.op, Name: r.name}
+	queue, _ := readers[r.kind](ctx, r.client, r.name) // without it no holder is named
+	if len(queue.Contenders) > 0 {
+		first := queue.Contenders[0]
+		taken.Holder = recipes.Contender{Identity: first.Identity, Token: first.Token}
+		if first.Since != nil {
+			taken.Holder.Since = *first.Since
+		}
+	}
+	return fmt.Errorf("%w; waited for %v", taken, r.flags.wait)
+}
+
+// grace is the time from the SIGTERM to the deadline. It opens the session,
+// which knows how long it can be.
+func (r *run) grace(ctx context.Context) (time.Duration, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	defer cancel()
+	s, err := r.client.Session(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// A renewal is sent every quarter of the TTL, and given up a quarter later.
+	// One has to fit in before the SIGTERM.
+	most := max(0, s.TTL()/2-s.Margin())
+	switch {
+	case !r.flags.graces:
+		return min(usualGrace, most), nil
+	case r.flags.grace > most:
+		return 0, usage(fmt.Errorf("--grace %v is too long for a TTL of %v, which allows %v: "+
+			"a hold lasts for %v after a renewal, and half the TTL has to be left for the next "+
+			"renewal before the SIGTERM; give a longer --ttl or a shorter --grace",
+			r.flags.grace, s.TTL(), most, s.TTL()-s.Margin()))
+	}
+	return r.flags.grace, nil
+}
+
+const usualGrace = 2 * time.Second
+
+// broken is a failure of baton itself, or of the command line.
+func broken(err error) error {
+	var exit *exitError
+	switch {
+	case errors.As(err, &exit):
+		return err
+	case errors.Is(err, coordinator.ErrInvalid):
+		return usage(err)
+	}
+	return &exitError{code: exitBroken, err: err}
 }

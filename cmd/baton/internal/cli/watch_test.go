@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/mutex"
 )
 
@@ -73,7 +71,7 @@ func TestWatchWritesEachChange(t *testing.T) {
 func TestWatchGoesOnOverAnOutage(t *testing.T) {
 	onStage(t, func(s *stage) {
 		s.lock("web-1", "x")
-		out, errs, stop := s.watched("inspect", "x", "--watch", "--every", "100ms")
+		out, errs, stop := s.watched("inspect", "x", "--watch")
 		news(out)
 		s.svc.Stop()
 		time.Sleep(time.Minute)
@@ -97,7 +95,8 @@ func TestWatchGoesOnOverAnOutage(t *testing.T) {
 
 func TestWatchForMachinesIsALineForEachChange(t *testing.T) {
 	onStage(t, func(s *stage) {
-		out, _, stop := s.watched("inspect", "x", "--watch", "-o", "json", "--every", "50ms")
+		out, _, stop := s.watched("inspect", "x", "--watch", "-o", "json")
+		time.Sleep(watchEvery / 2) // the changes are between two reads
 		for _, who := range []string{"web-1", "web-2", "web-3"} {
 			s.lock(who, "x")
 		}
@@ -124,52 +123,4 @@ func TestWatchEndsWithWhatItDoesNotOutlive(t *testing.T) {
 			t.Errorf("%s", errs)
 		}
 	})
-}
-
-func TestPictureLiesOverTheOneBefore(t *testing.T) {
-	const home, eol, below = "\x1b[H", "\x1b[K\n", "\x1b[J"
-	for _, c := range []struct {
-		text          string
-		width, height int
-		want          string
-	}{
-		{"a\nb\n", 80, 24, home + "a" + eol + "b" + eol + below},
-		{"abcdef\nü\n", 4, 24, home + "abc…" + eol + "ü" + eol + below},
-		{"1\n2\n3\n4\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "4" + eol + below},
-		{"1\n2\n3\n4\n5\n", 80, 5, home + "1" + eol + "2" + eol + "3" + eol + "… and 2 more" + eol + below},
-		{"1\n2\n3\n", 80, 1, home + "1" + eol + "… and 2 more" + eol + below},
-		{"1\n2\n3\n", 0, 0, home + "1" + eol + "2" + eol + "3" + eol + below},
-	} {
-		if got := picture(c.text, c.width, c.height); got != c.want {
-			t.Errorf("picture(%q, %d, %d) = %q, want %q", c.text, c.width, c.height, got, c.want)
-		}
-	}
-}
-
-// TestRefreshKeepsThePictureWhileTheServiceIsAway: an operator wants to see what was there last, and that it is old.
-func TestRefreshKeepsThePictureWhileTheServiceIsAway(t *testing.T) {
-	var out bytes.Buffer
-	i := inspection{app: &app{Env: Env{Out: &out}}, name: "x"}
-	show := i.refresh(func() (int, int, error) { return 120, 40, nil })
-	held := []queueView{{Kind: "mutex", Name: "x", Contenders: []contenderView{{Holding: true, Mode: "exclusive", Identity: "web-1", Token: 7}}}}
-	for _, c := range []struct {
-		queues     []queueView
-		away       error
-		want, lack string
-	}{
-		{nil, nil, "nobody holds it", "web-1"},
-		{held, nil, "web-1", "nobody"},
-		{nil, coordinator.ErrUnavailable, "web-1", "nobody"},
-		{nil, coordinator.ErrUnavailable, "trying again", "nobody"},
-		{held, nil, "web-1", "trying again"},
-	} {
-		out.Reset()
-		if err := show(c.queues, c.away); err != nil || !strings.Contains(out.String(), c.want) || strings.Contains(out.String(), c.lack) {
-			t.Errorf("%v, %q; want %q and not %q", err, out.String(), c.want, c.lack)
-		}
-	}
-	broken := errors.New("no terminal")
-	if err := i.refresh(func() (int, int, error) { return 0, 0, broken })(held, nil); !errors.Is(err, broken) {
-		t.Errorf("without a size: %v", err)
-	}
 }

@@ -4,13 +4,14 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 )
 
-// A warden that could not leave the group is not taken for one of the command's processes.
+// The guard is not taken for one of the command's processes.
 func TestLeaderOfTheGroupIsNotCountedAlive(t *testing.T) {
 	sleep := func(group int) *exec.Cmd {
 		c := exec.Command("sleep", "600")
-		c.SysProcAttr = attributes(group, false)
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -34,5 +35,23 @@ func TestLeaderOfTheGroupIsNotCountedAlive(t *testing.T) {
 	_ = other.Wait()
 	if alive(group) {
 		t.Error("a process that is gone counts as alive")
+	}
+}
+
+// A command that leaves its group, as an interactive shell does, is killed all the same.
+func TestCommandThatLeavesItsGroupIsKilled(t *testing.T) {
+	w, _ := start(t, time.Now().Add(time.Minute), "exec setsid sleep 600")
+	pid := w.cmd.Process.Pid
+	for group := w.group; group != pid; time.Sleep(10 * time.Millisecond) {
+		var err error
+		if group, err = syscall.Getpgid(pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Kill(); err != nil {
+		t.Error(err)
+	}
+	if code := w.Code(); code != 128+9 {
+		t.Errorf("the command ended with %d", code)
 	}
 }

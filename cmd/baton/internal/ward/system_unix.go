@@ -1,14 +1,33 @@
-//go:build unix && !linux
+//go:build unix && !linux && !solaris && !illumos && !aix
 
 package ward
 
-import "syscall"
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+)
 
-// attributes are those of a command: it is in a group from its birth on.
-func attributes(group int, _ bool) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pgid: group}
+// diesWithParent does nothing: the kernel has nothing for it.
+func diesWithParent(*syscall.SysProcAttr) {}
+
+func executable() (string, error) { return os.Executable() }
+
+// alive tells whether a group has a process that lives, besides its leader, the guard.
+func alive(group int) bool {
+	table, err := exec.Command("ps", "-A", "-o", "pgid=,pid=,stat=").Output()
+	if err != nil {
+		return true // nothing is known
+	}
+	number := strconv.Itoa(group)
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		ended := len(fields) < 3 || strings.HasPrefix(fields[2], "Z")
+		if !ended && fields[0] == number && fields[1] != number {
+			return true
+		}
+	}
+	return false
 }
-
-// alive tells whether a group has a process that lives. Here those that have
-// ended, and nobody has looked at yet, are not told from others.
-func alive(int) bool { return true }

@@ -9,11 +9,13 @@ import (
 	"time"
 )
 
-// Guards says that commands are not guarded here: there are no process groups
-// to kill and no signals to send. Terminate and Kill end the command itself and
-// nothing that it has started, and a command outlives a starter that was
-// killed.
-const Guards = false
+// Commands are not guarded here: there are no process groups to kill and no
+// signals to send. Terminate and Kill end the command itself and nothing that it
+// has started, and a command outlives a starter that was killed.
+
+// Ending is the one signal that asks a process to end. It is not passed on: the
+// command gets what a console sends by itself.
+var Ending, Others = []os.Signal{os.Interrupt}, []os.Signal(nil)
 
 // Main does nothing here.
 func Main() {}
@@ -34,7 +36,7 @@ func Start(s Spec) (*Ward, error) {
 	}
 	go func() { // ends with the command
 		defer close(w.done)
-		_ = w.cmd.Wait() // Code tells how it ended
+		_ = w.cmd.Wait() // Code has the outcome
 	}()
 	return w, nil
 }
@@ -48,18 +50,6 @@ func (w *Ward) Code() int {
 	return w.cmd.ProcessState.ExitCode()
 }
 
-// Interrupted is false: nobody is given a terminal.
-func (w *Ward) Interrupted() bool { return false }
-
-// Interrupt does nothing.
-func Interrupt() {}
-
-// Signal does nothing: the command gets what a console sends by itself.
-func (w *Ward) Signal(os.Signal) {}
-
-// Terminate is Kill.
-func (w *Ward) Terminate() { _ = w.Kill() }
-
 // Kill ends the command.
 func (w *Ward) Kill() error {
 	if err := w.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
@@ -68,19 +58,14 @@ func (w *Ward) Kill() error {
 	return nil
 }
 
-// Extend does nothing.
-func (w *Ward) Extend(time.Time) error { return nil }
+// Terminate is Kill.
+func (w *Ward) Terminate() { _ = w.Kill() }
 
-// Left knows of nobody.
+// What there is nothing to do for here.
+
+func Interrupt()                        {}
+func (w *Ward) Interrupted() bool       { return false }
+func (w *Ward) Signal(os.Signal)        {}
+func (w *Ward) Extend(time.Time) error  { return nil }
 func (w *Ward) Left(time.Duration) bool { return false }
-
-// Close does nothing.
-func (w *Ward) Close() {}
-
-// Error is not returned here.
-type Error struct{ err error }
-
-func (e *Error) Error() string { return e.err.Error() }
-
-// Unwrap returns the system's error.
-func (e *Error) Unwrap() error { return e.err }
+func (w *Ward) Close()                  {}

@@ -3,6 +3,7 @@
 package ward
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,58 +13,74 @@ import (
 	"time"
 )
 
+// Ending are the signals that ask a process to end. Others are further ones that
+// Signal passes on.
+var (
+	Ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+	Others = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT}
+)
+
 // Ward is a command that runs. It is safe for concurrent use.
 type Ward struct {
 	cmd    *exec.Cmd
-	warden *warden
+	guard  *guard // nil if the command may run for ever
+	group  int
 	tty    *terminal
 	done   chan struct{}
 	status syscall.WaitStatus // valid once done is closed, and so is front
-	front  bool               // it had the terminal when it ended
+	front  bool               // the command had the terminal when it ended
 }
 
-// Start starts a command. If that fails nothing is left behind; the error is
-// the system's if it was the command that could not be started, and an *Error
-// if it was its warden.
+// Start starts a command. If that fails nothing is left behind. The error is
+// ErrUnguarded if it was the guard that failed, else the system's.
 func Start(s Spec) (*Ward, error) {
-	name := guardName
-	if s.Deadline.IsZero() {
-		name = leadName
+	attr := &syscall.SysProcAttr{Setpgid: true}
+	w := &Ward{tty: openTerminal(), done: make(chan struct{}), cmd: &exec.Cmd{
+		Path: s.Path, Args: s.Args, Env: s.Env,
+		Stdin: s.In, Stdout: s.Out, Stderr: s.Err, SysProcAttr: attr,
+	}}
+	if !s.Deadline.IsZero() {
+		g, err := startGuard(s.Title, s.Deadline)
+		if err != nil {
+			w.Close()
+			return nil, fmt.Errorf("%w: %w", ErrUnguarded, err)
+		}
+		w.guard, attr.Pgid = g, g.group()
+		diesWithParent(attr)
 	}
-	warden, err := hire(name, s.Title)
-	if err != nil {
-		return nil, &Error{err}
-	}
-	w := &Ward{warden: warden, tty: openTerminal(warden.cmd.Process.Pid), done: make(chan struct{})}
-	w.cmd = &exec.Cmd{
-		Path: s.Path, Args: s.Args, Env: s.Env, Stdin: s.In, Stdout: s.Out, Stderr: s.Err,
-		SysProcAttr: attributes(w.group(), !s.Deadline.IsZero()),
-	}
-	if isTerminal(s.In) && isTerminal(s.Out) {
-		w.tty.give()
+	if isTerminal(s.In) && isTerminal(s.Out) && w.tty.ours() {
+		attr.Foreground, attr.Ctty = true, w.tty.fd
 	}
 	started := make(chan error)
 	go w.run(started)
 	if err := <-started; err != nil {
-		w.tty.close()
-		warden.dismiss()
+		w.tty.takeBack()
+		w.Close()
 		return nil, err
 	}
-	if err := warden.tell(s.Deadline); err != nil {
+	if w.guard == nil {
+		return w, nil
+	}
+	if err := w.Extend(s.Deadline); err != nil { // the guard was gone before the command was there
 		_ = w.Kill()
 		<-w.done
 		w.Close()
-		return nil, &Error{fmt.Errorf("the process that guards the command: %w", err)}
+		return nil, fmt.Errorf("%w: %w", ErrUnguarded, err)
 	}
 	return w, nil
 }
 
 // run starts the command and waits for its end, in one thread: where the kernel
-// kills the command when its parent dies, that is the thread.
+// kills the command when its parent dies, the parent is the thread.
 func (w *Ward) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := w.cmd.Start()
+	w.group = w.cmd.SysProcAttr.Pgid
+	if w.group == 0 && err == nil {
+		w.group = w.cmd.Process.Pid
+	}
+	w.tty.serve(w.group)
 	started <- err
 	if err != nil {
 		return
@@ -82,9 +99,6 @@ func (w *Ward) run(started chan<- error) {
 		}
 	}
 }
-
-// group is the number of the command's process group.
-func (w *Ward) group() int { return w.warden.cmd.Process.Pid }
 
 // Done is closed when the command has ended.
 func (w *Ward) Done() <-chan struct{} { return w.done }
@@ -105,19 +119,19 @@ func (w *Ward) Interrupted() bool {
 	return w.front && w.status.Signaled() && w.status.Signal() == syscall.SIGINT
 }
 
-// Interrupt ends this process and its group as the terminal would have, had it
-// not been given to the command: a shell that runs a script goes on with the
-// next line unless it was interrupted, too, and its child died of that. It
-// returns if nothing ends this process.
+// Interrupt ends this process and its group as the terminal would have done, had
+// it not been given to the command: a shell that runs a script goes on with the
+// next line unless it was interrupted, too, and its child died of the same
+// signal. It returns if nothing ends this process.
 func Interrupt() {
 	signal.Reset(syscall.SIGINT)
 	if syscall.Kill(0, syscall.SIGINT) == nil {
-		<-time.After(time.Second)
+		time.Sleep(time.Second)
 	}
 }
 
-// Signal passes a signal on: to the whole group, as a terminal does, but one
-// whose meaning only the command itself can know to the command alone.
+// Signal passes a signal on to the whole group, as a terminal does. A signal
+// that has a meaning for some programs only, and ends others, goes to the command alone.
 func (w *Ward) Signal(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1, syscall.SIGUSR2:
@@ -133,55 +147,48 @@ func (w *Ward) Signal(sig os.Signal) {
 // Terminate asks the whole group to end.
 func (w *Ward) Terminate() {
 	w.send(syscall.SIGTERM)
-	w.send(syscall.SIGCONT) // who is stopped could not hear it
+	w.send(syscall.SIGCONT) // a stopped process does not act on the first one
 }
 
-// Kill ends the whole group. An error says that it ends nobody: the command has
-// another user's rights, as under sudo.
+// Kill ends the whole group, and the command if it has left the group. An error
+// says that the command lives on: it has another user's rights, as under sudo.
 func (w *Ward) Kill() error {
-	if err := syscall.Kill(-w.group(), syscall.SIGKILL); err != syscall.ESRCH {
+	w.send(syscall.SIGKILL)
+	select {
+	case <-w.done:
+		return nil
+	default:
+	}
+	if err := w.cmd.Process.Kill(); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil
 }
 
-func (w *Ward) send(sig syscall.Signal) { _ = syscall.Kill(-w.group(), sig) }
+func (w *Ward) send(sig syscall.Signal) { _ = syscall.Kill(-w.group, sig) }
 
-// Extend moves the moment until which the command may run. An error says that
-// the command is not guarded any more.
-func (w *Ward) Extend(deadline time.Time) error { return w.warden.tell(deadline) }
+// Extend moves the deadline of a command that has one. An error says that the
+// command is not guarded any more.
+func (w *Ward) Extend(deadline time.Time) error { return w.guard.extend(deadline) }
 
-// Left tells, after the end of the command, whether others of its group live
-// on. It waits for their end, for so long.
+// Left tells, after the end of a guarded command, whether others of its group
+// live on. It waits for their end, for so long.
 func (w *Ward) Left(patience time.Duration) bool {
-	for end := time.Now().Add(patience); ; {
-		// Who dies as an orphan is a child of the first process of a container,
-		// which this one may be.
-		_, _ = syscall.Wait4(-w.group(), nil, syscall.WNOHANG, nil)
-		switch {
-		case syscall.Kill(-w.group(), 0) == syscall.ESRCH, !alive(w.group()):
-			return false
-		case time.Now().After(end):
+	for end := time.Now().Add(patience); alive(w.group); time.Sleep(lookEvery) {
+		if time.Now().After(end) {
 			return true
 		}
-		<-time.After(look)
 	}
+	return false
 }
 
-// look is how often Left looks.
-const look = 20 * time.Millisecond
+const lookEvery = 20 * time.Millisecond
 
-// Close ends the warden, after the end of the command. If the command had a
-// deadline, what is left of its group is killed.
+// Close ends the guard, after the end of the command, and with it what is left
+// of the group.
 func (w *Ward) Close() {
 	w.tty.close()
-	w.warden.dismiss()
+	if w.guard != nil {
+		w.guard.end()
+	}
 }
-
-// Error says that a command was not started, or was ended, because nothing could guard it.
-type Error struct{ err error }
-
-func (e *Error) Error() string { return e.err.Error() }
-
-// Unwrap returns the system's error.
-func (e *Error) Unwrap() error { return e.err }

@@ -116,10 +116,9 @@ func TestSignalsForAllAndForOne(t *testing.T) {
 	}
 }
 
-func TestCommandThatIsNotThereLeavesNoWarden(t *testing.T) {
+func TestCommandThatIsNotThereLeavesNoGuard(t *testing.T) {
 	_, err := Start(Spec{Path: "/no/such/program", Args: []string{"x"}, Deadline: time.Now().Add(time.Minute)})
-	var unguarded *Error
-	if !errors.Is(err, fs.ErrNotExist) || errors.As(err, &unguarded) {
+	if !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrUnguarded) {
 		t.Errorf("Start = %v", err)
 	}
 	if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); err != syscall.ECHILD {
@@ -127,10 +126,10 @@ func TestCommandThatIsNotThereLeavesNoWarden(t *testing.T) {
 	}
 }
 
-// The warden dies first: the starter hears of it when it has a new deadline, and goes on.
-func TestDeadWardenIsNoticed(t *testing.T) {
+// A guard that dies alone is noticed with the next deadline, and the command is still ended.
+func TestDeadGuardIsNoticed(t *testing.T) {
 	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
-	if err := w.warden.cmd.Process.Kill(); err != nil {
+	if err := w.guard.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(10 * time.Second); w.Extend(time.Now().Add(time.Minute)) == nil; {
@@ -142,6 +141,32 @@ func TestDeadWardenIsNoticed(t *testing.T) {
 		t.Error(err)
 	}
 	if code := w.Code(); code != 128+9 {
+		t.Errorf("the command ended with %d", code)
+	}
+}
+
+// The guard has a group with the command alone: no other process gets the
+// SIGHUP of a group that is orphaned while it has a stopped process.
+func TestGuardLeadsTheGroupOfTheCommand(t *testing.T) {
+	w, _ := start(t, time.Now().Add(time.Minute), "exec sleep 600")
+	for _, pid := range []int{w.guard.cmd.Process.Pid, w.cmd.Process.Pid} {
+		if group, err := syscall.Getpgid(pid); err != nil || group != w.guard.cmd.Process.Pid {
+			t.Errorf("process %d is in group %d, %v; the guard is %d", pid, group, err, w.guard.cmd.Process.Pid)
+		}
+	}
+}
+
+// A guard that was stopped together with its group reads the deadlines that
+// came meanwhile before it acts on an old one.
+func TestGuardThatWasStoppedKnowsLaterDeadlines(t *testing.T) {
+	w, _ := start(t, time.Now().Add(1500*time.Millisecond), "sleep 1; exit 4")
+	w.send(syscall.SIGSTOP)
+	if err := w.Extend(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // the old deadline passes
+	w.send(syscall.SIGCONT)
+	if code := w.Code(); code != 4 {
 		t.Errorf("the command ended with %d", code)
 	}
 }

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+)
+
+func (a *app) leader() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "leader NAME",
+		Short: "Print the current leader of an election",
+		Long: `Prints the current leader of the election NAME: the value that it proclaims,
+and in brackets its identity, the token of its term, and since when it has been a candidate.
+Fails if nobody leads.
+
+With --watch it prints every change, and "nobody" while there is no leader, until it is
+interrupted.
+
+The output was true when the service sent it. A program must not act as leader because of it.`,
+		Example: `  baton leader scheduler
+  baton leader -o json scheduler | jq -r .value`,
+		Args: cobra.ExactArgs(1),
+	}
+	output := addOutput(c)
+	watch := c.Flags().Bool("watch", false, "print every change")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		if *watch {
+			return a.watchLeader(cmd.Context(), args[0], output.json())
+		}
+		return a.with(cmd.Context(), func(ctx context.Context, c *coordinator.Client) error {
+			e, err := election.New(c, args[0])
+			if err != nil {
+				return err
+			}
+			l, err := e.Leader(ctx)
+			if errors.Is(err, election.ErrNoLeader) {
+				return fmt.Errorf("nobody leads %q", args[0])
+			} else if err != nil {
+				return err
+			}
+			return a.printLeader(l, output.json())
+		})
+	}
+	return c
+}
+
+// watchLeader prints leaders until an error ends it.
+func (a *app) watchLeader(ctx context.Context, name string, machine bool) error {
+	c, err := a.open()
+	if err != nil {
+		return err
+	}
+	defer finish(c)
+	e, err := election.New(c, name)
+	if err != nil {
+		return err
+	}
+	for l, err := range e.Observe(ctx) {
+		if err == nil {
+			err = a.printLeader(l, machine)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLeader prints one leader in one line.
+func (a *app) printLeader(l election.Leader, machine bool) error {
+	var err error
+	switch {
+	case machine && l.IsZero():
+		_, err = fmt.Fprintln(a.Out, "null")
+	case machine:
+		err = json.NewEncoder(a.Out).Encode(map[string]any{
+			"identity": l.Identity, "value": string(l.Value),
+			"token": l.Token, "session": l.Session, "since": l.Since,
+		})
+	case l.IsZero():
+		_, err = fmt.Fprintln(a.Out, "nobody")
+	default:
+		_, err = fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)\n",
+			cell(string(l.Value)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339))
+	}
+	return err
+}

@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/mutex"
+	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/rwlock"
+	"github.com/baton-go/baton/semaphore"
+)
+
+// queueView is a queue as list, inspect and break see it, and as JSON shows it.
+type queueView struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Limit and Held are a semaphore's.
+	Limit      int             `json:"limit,omitempty"`
+	Held       int             `json:"held,omitempty"`
+	Contenders []contenderView `json:"contenders"`
+
+	shared bool // with clients other than Baton's
+}
+
+// contenderView is a holder or a waiter.
+type contenderView struct {
+	Holding bool `json:"holding"`
+	// Mode is what the contender asks for or has: "exclusive", "read", "write",
+	// "permits", "lead", or "unknown" for an entry that is not Baton's.
+	Mode     string            `json:"mode"`
+	Permits  int               `json:"permits,omitempty"`
+	Identity string            `json:"identity,omitempty"`
+	Since    *time.Time        `json:"since,omitempty"`
+	Token    coordinator.Token `json:"token"`
+	Session  string            `json:"session,omitempty"`
+	Payload  string            `json:"payload,omitempty"` // quoted if it cannot be printed
+}
+
+// kinds are those of the recipes, in the order in which they are shown.
+var kinds = []string{"mutex", "rwlock", "semaphore", "election"}
+
+// readers read a queue of each kind.
+var readers = map[string]func(context.Context, *coordinator.Client, string) (queueView, error){
+	"mutex": readMutex, "rwlock": readRWLock, "semaphore": readSemaphore, "election": readElection,
+}
+
+func readMutex(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
+	q := newView(c, "mutex", name)
+	m, err := mutex.New(c, name)
+	if err != nil {
+		return q, err
+	}
+	all, err := m.Contenders(ctx)
+	for _, c := range all {
+		q.add(c, "exclusive", 0)
+	}
+	return q, err
+}
+
+func readRWLock(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
+	q := newView(c, "rwlock", name)
+	l, err := rwlock.New(c, name)
+	if err != nil {
+		return q, err
+	}
+	all, err := l.Contenders(ctx)
+	for _, c := range all {
+		mode := "read"
+		if c.Writer {
+			mode = "write"
+		}
+		q.add(c.Contender, mode, 0)
+	}
+	return q, err
+}
+
+func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
+	q := newView(c, "semaphore", name)
+	s, err := semaphore.New(c, name, semaphore.Stored)
+	if err != nil {
+		return q, err
+	}
+	listing, err := s.List(ctx)
+	q.Limit, q.Held = listing.Limit, listing.Held
+	for _, c := range listing.Contenders {
+		q.add(c.Contender, "permits", c.Permits)
+	}
+	return q, err
+}
+
+func readElection(ctx context.Context, c *coordinator.Client, name string) (queueView, error) {
+	q := newView(c, "election", name)
+	e, err := election.New(c, name)
+	if err != nil {
+		return q, err
+	}
+	all, err := e.Candidates(ctx)
+	for _, c := range all {
+		q.add(c, "lead", 0)
+	}
+	return q, err
+}
+
+// newView is an empty queue. Its contenders are an empty array in JSON, and not null.
+func newView(c *coordinator.Client, kind, name string) queueView {
+	return queueView{Kind: kind, Name: name, Contenders: []contenderView{}, shared: c.Shared()}
+}
+
+func (q *queueView) add(c recipes.Contender, mode string, permits int) {
+	v := contenderView{
+		Holding: c.Holding, Mode: mode, Permits: permits,
+		Identity: c.Identity, Token: c.Token, Session: c.Session,
+		Payload: printable(string(c.Payload)),
+	}
+	if c.Place.ID == "" && !q.shared {
+		v.Mode = "unknown"
+	}
+	if !c.Since.IsZero() {
+		v.Since = &c.Since
+	}
+	q.Contenders = append(q.Contenders, v)
+}
+
+// holders are the identities of those that hold.
+func (q queueView) holders() []string {
+	all := []string{}
+	for _, c := range q.Contenders {
+		if c.Holding {
+			all = append(all, c.Identity)
+		}
+	}
+	return all
+}
+
+// errWhichKind: in the layout of another client two kinds can have the same
+// queue, and reading it as the wrong kind is an error.
+var errWhichKind = errors.New("the URL has a layout that is shared with other clients: " +
+	"say with --kind which kind of queue it is")
+
+// readQueues reads the queues at a name that have a contender or a stored
+// limit: of one kind, or of all if kind is empty.
+func readQueues(
+	ctx context.Context, c *coordinator.Client, kind, name string,
+) ([]queueView, error) {
+	wanted := kinds
+	switch {
+	case kind != "":
+		wanted = []string{kind}
+	case c.Shared():
+		return nil, usage(errWhichKind)
+	}
+	queues := []queueView{} // an empty array in JSON
+	for _, k := range wanted {
+		q, err := readers[k](ctx, c, name)
+		switch {
+		case kind == "" && errors.Is(err, coordinator.ErrRefused):
+			return nil, fmt.Errorf("%w; --kind shows the other kinds at the name", err)
+		case err != nil:
+			return nil, err
+		}
+		if len(q.Contenders) > 0 || q.Limit > 0 {
+			queues = append(queues, q)
+		}
+	}
+	return queues, nil
+}
+
+// cell is a text in a table: "-" if there is none.
+func cell(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return printable(s)
+}
+
+// printable is a text as a terminal can be shown it: quoted if it has control
+// characters, which could do something to the terminal.
+func printable(s string) string {
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return strconv.Quote(s)
+		}
+	}
+	if !utf8.ValidString(s) {
+		return strconv.Quote(s)
+	}
+	return s
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/baton-go/baton/cmd/baton/internal/ward"
+)
+
+// listen has the signals that concern a command sent to a channel. One that is
+// ignored stays ignored, for the command as well: nohup means that.
+func listen() (<-chan os.Signal, func()) {
+	c := make(chan os.Signal, 16)
+	signal.Notify(c, slices.DeleteFunc(slices.Concat(ward.Ending, ward.Others), signal.Ignored)...)
+	return c, func() { signal.Stop(c) }
+}
+
+// survivePipes catches SIGPIPE and drops it. A message on a standard error that
+// nobody reads any more would end baton, and with it the command, without a
+// SIGTERM. The command has the signal as usual, since a caught signal is not
+// inherited.
+func survivePipes() (stop func()) {
+	if signal.Ignored(syscall.SIGPIPE) {
+		return func() {}
+	}
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGPIPE)
+	return func() { signal.Stop(c) }
+}
+
+// signalError is the cause of a context that a signal has ended.
+type signalError struct{ signal syscall.Signal }
+
+func (e *signalError) Error() string { return fmt.Sprintf("signal: %v", e.signal) }
+func (e *signalError) exit() error   { return &exitError{code: exitSignal + int(e.signal)} }
+
+// signalOf is the signal that ended a context; nil if none did.
+func signalOf(ctx context.Context) *signalError {
+	var sig *signalError
+	errors.As(context.Cause(ctx), &sig)
+	return sig
+}
+
+// untilSignal ends a context when a signal comes that asks to end. It is for the
+// times at which no command runs that the signal could be meant for.
+func untilSignal(ctx context.Context, signals <-chan os.Signal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() { // stop waits for it
+		defer close(done)
+		for {
+			select {
+			case s := <-signals:
+				if slices.Contains(ward.Ending, s) {
+					cancel(&signalError{s.(syscall.Signal)})
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil); <-done }
+}
