@@ -16,7 +16,7 @@
 //		})
 //	}
 //
-// The page docs/testing.md leads through this, and examples/outbox is a service with such tests.
+// The page docs/testing.md leads through this, and examples/scheduler is a service with such tests.
 //
 // # One service, many clients
 //
