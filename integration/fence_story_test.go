@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,12 +14,12 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
-	"github.com/baton-go/baton/examples/fencing/story"
 	"github.com/baton-go/baton/integration/internal/etcdserver"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/mutex"
 )
 
-// TestLateWriteIsRefusedEverywhere tells the story of examples/fencing on real services, to databases and to the service itself.
+// TestLateWriteIsRefusedEverywhere tells the story on real services, to databases and to the service itself.
 func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 	shelves := map[string]database{}
 	for product, p := range products {
@@ -31,24 +32,87 @@ func TestLateWriteIsRefusedEverywhere(t *testing.T) {
 		if err := b.write(within(t, callBound), fence.Sequencer{}, name, "new"); err != nil {
 			t.Fatal(err)
 		}
-		resources := []story.Resource{guarded{b, second, name}}
+		resources := []resource{guarded{b, second, name}}
 		for product, db := range shelves {
 			resources = append(resources, shelf{db, product, name})
 		}
 		var out strings.Builder
-		err := story.Story{
-			First: newMutex(t, first.Client, name), Second: newMutex(t, second, name),
-			Stop: func() {
+		err := story{
+			first: newMutex(t, first.Client, name), second: newMutex(t, second, name),
+			stop: func() {
 				first.proxy.CutUp()
 				first.proxy.CutDown()
 			},
-			Resources: resources, Out: &out,
-		}.Tell(within(t, 2*callBound))
+			resources: resources, out: &out,
+		}.tell(within(t, 2*callBound))
 		first.proxy.Heal()
 		if err != nil || strings.Count(out.String(), "refuses it") != len(resources) {
 			t.Errorf("%v\n%s", err, out.String())
 		}
 	})
+}
+
+// resource is what the lock protects.
+type resource interface {
+	Name() string
+	// Write replaces the text. A late sequencer is refused with ErrStale.
+	Write(ctx context.Context, s fence.Sequencer, text string) error
+	Read(ctx context.Context) (string, error)
+}
+
+// story: a holder is cut off for longer than its TTL, another one takes over and
+// writes, and then the first one's late write arrives.
+type story struct {
+	first, second *mutex.Mutex // of two clients
+	stop          func()       // cuts the first client off
+	resources     []resource
+	out           io.Writer
+}
+
+// tell returns an error if a resource took the late write, or refused another
+// one.
+func (s story) tell(ctx context.Context) error {
+	late, err := s.write(ctx, s.first, "written by the first")
+	if err != nil {
+		return err
+	}
+	s.stop()
+	if _, err := s.write(ctx, s.second, "written by the second"); err != nil {
+		return err
+	}
+	for _, r := range s.resources {
+		err := r.Write(ctx, late, "written late")
+		if !errors.Is(err, fence.ErrStale) {
+			return fmt.Errorf("%s does not refuse the late write: %w", r.Name(), errors.Join(errNotRefused, err))
+		}
+		fmt.Fprintf(s.out, "%s refuses it: %v\n", r.Name(), err)
+	}
+	for _, r := range s.resources {
+		if text, err := r.Read(ctx); err != nil || text != "written by the second" {
+			return fmt.Errorf("%s has %q in the end: %w", r.Name(), text, errors.Join(errNotRefused, err))
+		}
+	}
+	return nil
+}
+
+var errNotRefused = errors.New("not refused as it should be")
+
+// write locks and writes to all resources. The lock stays held.
+func (s story) write(ctx context.Context, m *mutex.Mutex, text string) (fence.Sequencer, error) {
+	lock, err := m.Lock(ctx)
+	if err != nil {
+		return fence.Sequencer{}, err
+	}
+	seq, err := lock.Sequencer(ctx)
+	if err != nil {
+		return fence.Sequencer{}, err
+	}
+	for _, r := range s.resources {
+		if err := r.Write(ctx, seq, text); err != nil {
+			return fence.Sequencer{}, fmt.Errorf("%s: %w", r.Name(), err)
+		}
+	}
+	return seq, nil
 }
 
 // shelf is a database as a resource of the story.

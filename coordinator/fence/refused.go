@@ -7,8 +7,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// ParseValues reads the sequencer among the values of a header or of metadata:
-// without one the error is ErrMissing, and of several none is taken.
+// ParseValues reads the sequencer in the values of a header or of metadata. None
+// is ErrMissing, and several are driver.ErrInvalid.
 func ParseValues(values []string) (Sequencer, error) {
 	switch len(values) {
 	case 0:
@@ -16,10 +16,8 @@ func ParseValues(values []string) (Sequencer, error) {
 	case 1:
 		return Parse(values[0])
 	}
-	return Sequencer{}, errSeveral
+	return Sequencer{}, invalid("several sequencers")
 }
-
-var errSeveral = driver.Wrap(driver.ErrInvalid, errors.New("several sequencers"))
 
 // EncodeRefusal writes why a sequencer was refused in visible ASCII and blanks,
 // for transports: "stale 1234", "foreign 4f0c…:mutex/orders". It is empty for
@@ -34,8 +32,8 @@ func EncodeRefusal(err error) string {
 	return ""
 }
 
-// DecodeRefusal makes the error again of which EncodeRefusal wrote the text,
-// for the sequencer that was shown. It is nil if that is none.
+// DecodeRefusal returns the error that EncodeRefusal wrote, for the sequencer
+// that was shown. It is nil for any other text.
 func DecodeRefusal(shown Sequencer, text string) error {
 	switch what, detail, _ := strings.Cut(text, " "); what {
 	case "stale":

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Scope is where a token counts: tokens of one scope can be compared, and no others.
+// Scope is where a token counts: only tokens of one scope can be compared.
 type Scope struct {
 	// Service is the identity of the service and the namespace in it: see
 	// coordinator.Session.Service.
@@ -20,7 +21,8 @@ type Scope struct {
 	Kind, Name string
 }
 
-// String writes the scope in visible ASCII: "4f0c…:mutex/orders". ParseScope reads it.
+// String writes the scope in visible ASCII: "4f0c…:mutex/orders". ParseScope
+// reads it.
 func (s Scope) String() string { return s.Service + ":" + string(driver.NewQueue(s.Kind, s.Name)) }
 
 // ParseScope reads what String wrote of a scope without empty fields. Anything
@@ -39,11 +41,16 @@ func splitScope(text string) (Scope, bool) {
 	return Scope{Service: service, Kind: kind, Name: name}, ok
 }
 
+var (
+	serviceRule = regexp.MustCompile(`^[!-9;-~]{1,64}$`)
+	kindRule    = regexp.MustCompile(`^[a-z-]+$`)
+)
+
 func (s Scope) check() error {
 	switch {
-	case s.Service == "" || len(s.Service) > 64 || strings.ContainsFunc(s.Service, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }):
+	case !serviceRule.MatchString(s.Service):
 		return invalid("service %.80q; want 1 to 64 visible ASCII characters without a colon", s.Service)
-	case s.Kind == "" || strings.ContainsFunc(s.Kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }):
+	case !kindRule.MatchString(s.Kind):
 		return invalid("kind %.80q; want letters a to z and \"-\"", s.Kind)
 	case s.Name == "" || len(s.Name) > 255:
 		return invalid("name %.80q; want 1 to 255 bytes", s.Name)
@@ -51,13 +58,12 @@ func (s Scope) check() error {
 	return nil
 }
 
-// Sequencer tells of one grant, in any process: whose token it is, and which
-// entry at the service stands for it. It is made by the Sequencer method of a
-// lock, permit or term. It is comparable; the zero Sequencer is none.
+// Sequencer identifies one grant, in any process. The Sequencer method of a lock,
+// permit or term returns it. It is comparable; the zero Sequencer is none.
 type Sequencer struct {
 	Scope
 	Token driver.Token
-	// Key is the service's own handle of the entry that holds, opaque to all but the driver.
+	// Key identifies the entry of the grant at the service. Only the driver reads it.
 	Key string
 }
 
@@ -78,7 +84,8 @@ func Parse(text string) (Sequencer, error) {
 	rest, ok := strings.CutPrefix(text, version)
 	parts := strings.SplitN(rest, ":", 4)
 	if !ok || len(parts) < 4 || len(text) > maxText {
-		return Sequencer{}, invalid("%.80q is no sequencer; want %sservice:kind/name:token:key", text, version)
+		const want = version + "service:kind/name:token:key"
+		return Sequencer{}, invalid("%.80q is no sequencer; want %s", text, want)
 	}
 	scope, err := ParseScope(parts[0] + ":" + parts[1])
 	token, err2 := driver.ParseToken(parts[2])
@@ -92,8 +99,8 @@ func Parse(text string) (Sequencer, error) {
 	return Sequencer{scope, token, key}, nil
 }
 
-// Validate returns nil if the sequencer can be one that was granted: all of its
-// fields are set, and within their bounds. It asks nobody.
+// Validate returns nil if all fields are set and within their bounds. It does no
+// I/O.
 func (s Sequencer) Validate() error {
 	switch err := s.check(); {
 	case err != nil:
@@ -106,7 +113,7 @@ func (s Sequencer) Validate() error {
 	return nil
 }
 
-// MarshalText is String for encoders. A sequencer that is none is an error.
+// MarshalText is String for encoders. A sequencer that is not valid is an error.
 func (s Sequencer) MarshalText() ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -130,58 +137,68 @@ func (s Sequencer) Compare(other Sequencer) (int, error) {
 	return cmp.Compare(s.Token, other.Token), nil
 }
 
-// In returns nil if the sequencer is of a scope, of which empty fields count
-// for any, and else a *ForeignError.
+// In returns nil if the sequencer is of a scope, whose empty fields match any,
+// and else a *ForeignError.
 func (s Sequencer) In(want Scope) error {
-	if (want.Service == "" || want.Service == s.Service) && (want.Kind == "" || want.Kind == s.Kind) && (want.Name == "" || want.Name == s.Name) {
-		return nil
+	all := Scope{
+		Service: cmp.Or(want.Service, s.Service),
+		Kind:    cmp.Or(want.Kind, s.Kind),
+		Name:    cmp.Or(want.Name, s.Name),
 	}
-	return &ForeignError{Shown: s, Want: want}
+	if s.Scope != all {
+		return &ForeignError{Shown: s, Want: want}
+	}
+	return nil
 }
 
 // Errors that say why access was refused.
 var (
 	// ErrStale: the grant is over. See StaleError.
 	ErrStale = errors.New("stale token")
-	// ErrForeign: the token is of another service or name than the one that
-	// counts here. See ForeignError.
+	// ErrForeign: the token is of another service or name than those that count
+	// here. See ForeignError.
 	ErrForeign = errors.New("token of another scope")
-	// ErrMissing: access without a sequencer.
+	// ErrMissing: the access showed no sequencer.
 	ErrMissing = errors.New("no sequencer was shown")
 )
 
-// StaleError refuses a token because a greater one was here before, or because
+// StaleError refuses a token because a greater one was shown before, or because
 // the service says that its grant is over. It is ErrStale.
 type StaleError struct {
-	Shown  Sequencer
-	Latest driver.Token // the greatest that was seen; zero if the service was asked, which does not tell
+	Shown Sequencer
+	// Latest is the greatest token that was shown; zero if the service was asked,
+	// which does not know it.
+	Latest driver.Token
 }
 
 func (e *StaleError) Error() string {
-	if e.Latest == 0 {
-		return fmt.Sprintf("fence: %v: token %d of %s %q: the grant is over", ErrStale, e.Shown.Token, e.Shown.Kind, e.Shown.Name)
+	reason := ": the grant is over"
+	if e.Latest != 0 {
+		reason = fmt.Sprintf(", after token %d", e.Latest)
 	}
-	return fmt.Sprintf("fence: %v: token %d of %s %q, after token %d", ErrStale, e.Shown.Token, e.Shown.Kind, e.Shown.Name, e.Latest)
+	s := e.Shown
+	return fmt.Sprintf("fence: %v: token %d of %s %q%s", ErrStale, s.Token, s.Kind, s.Name, reason)
 }
 
 // Unwrap returns ErrStale.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
 // ForeignError refuses a token that cannot be compared with those that count
-// here: another service, namespace, kind or name gave it out. It is ErrForeign.
+// here: it is of another service, namespace, kind or name. It is ErrForeign.
 type ForeignError struct {
 	Shown Sequencer
 	Want  Scope // fields that may be anything are empty
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("fence: %v: token %d of %s, where those of %s count", ErrForeign, e.Shown.Token, e.Shown.Scope, e.Want)
+	return fmt.Sprintf("fence: %v: token %d of %s, where those of %s count",
+		ErrForeign, e.Shown.Token, e.Shown.Scope, e.Want)
 }
 
 // Unwrap returns ErrForeign.
 func (e *ForeignError) Unwrap() error { return ErrForeign }
 
-// escape keeps visible ASCII as it is, but for "%".
+// escape keeps visible ASCII except "%".
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {

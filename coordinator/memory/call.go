@@ -14,9 +14,7 @@ type call struct {
 	fate   Fate
 	apply  func(*call) // the step at the service; it calls reply, or lets a watch do so
 	watch  *watch      // registered at the service
-	told   driver.Token
-	passed bool // of a Follow
-	over   bool // the caller has its answer or has gone
+	over   bool        // the caller has its answer or has gone
 	done   chan struct{}
 	err    error
 }
@@ -24,26 +22,29 @@ type call struct {
 // do sends a request and waits for the answer or the end of ctx. What apply
 // writes may be read when do returned nil and not otherwise: a request can be
 // applied after its caller has gone (G2).
-func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) (*call, error) {
+func (d *Driver) do(ctx context.Context, req Request, apply func(*call)) error {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	req.Driver, req.Context = d, ctx
-	c := &call{driver: d, op: req.Op, apply: apply, fate: d.svc.fate(req)}
+	c := &call{driver: d, op: req.Op, apply: apply}
+	if decide := d.svc.decide.Load(); decide != nil {
+		c.fate = (*decide)(req)
+	}
 	if c.send() {
-		return c, c.err
+		return c.err
 	}
 	select {
 	case <-c.done:
-		return c, c.err
+		return c.err
 	case <-ctx.Done():
-		return c, c.abandon(ctx.Err())
+		return c.abandon(ctx.Err())
 	}
 }
 
 // send starts the request on its way and reports whether the answer is there
-// already, which it is when nothing holds it up: then no channel is made, no timer
-// runs and the caller never waits.
+// already, which it is when nothing holds it up: then no channel is made, no
+// timer runs and the caller never waits.
 func (c *call) send() bool {
 	d := c.driver
 	d.svc.mu.Lock()
@@ -53,7 +54,7 @@ func (c *call) send() bool {
 		return true
 	}
 	d.calls[c] = struct{}{}
-	// From here on the request may outlive its caller: on a timer, in a queue, stranded.
+	// From here on the request may outlive its caller: delayed, held or stranded.
 	d.requests.carry(d.svc, c.fate.DelayRequest, c.arrive)
 	if c.over {
 		return true
@@ -82,8 +83,8 @@ func (c *call) arrive() {
 	c.apply(c)
 }
 
-// reply sends the outcome back. A dropped reply is a broken connection to the caller:
-// it learns that something failed, at the time at which the reply would have come.
+// reply sends the outcome back. A dropped reply is a broken connection to the
+// caller: it gets an error at the time at which the reply would have come.
 func (c *call) reply(err error) {
 	if c.fate.DropReply {
 		err = driver.Wrap(driver.ErrUnavailable, errReset)
@@ -104,11 +105,12 @@ func (c *call) finish(err error) {
 	}
 }
 
-// abandon is the caller going away because its context ended. An answer that came at
+// abandon is called when the context of the caller ended. An answer that came at
 // the same moment wins: what it says is true, and useful.
 //
-// The withdrawal of a watch is a message like any other. If it overtakes its own Watch, Head
-// or Record, that one finds its caller gone and registers nothing.
+// The withdrawal of a watch is a message like any other. If it overtakes the
+// request that registers the watch, that finds its caller gone and registers
+// nothing.
 func (c *call) abandon(cause error) error {
 	d := c.driver
 	d.svc.mu.Lock()
@@ -118,12 +120,10 @@ func (c *call) abandon(cause error) error {
 	}
 	c.over, c.err = true, cause
 	delete(d.calls, c)
-	if c.op == OpWatch || c.op == OpWatchQueue || c.op == OpHead || c.op == OpRecord {
-		d.requests.carry(d.svc, 0, func() {
-			if c.watch != nil {
-				d.svc.unregister(c.watch)
-			}
-		})
-	}
+	d.requests.carry(d.svc, 0, func() {
+		if c.watch != nil {
+			d.svc.unregister(c.watch)
+		}
+	})
 	return cause
 }

@@ -16,31 +16,28 @@
 //		})
 //	}
 //
-// The page docs/testing.md leads through this, and examples/outbox is a service with such tests.
+// docs/testing.md is the guide, and examples/scheduler a service with such tests.
 //
 // # One service, many clients
 //
 // A [Service] holds what a server would hold: sessions with their timers,
 // queues, entries, watches, and the counter that tokens come from. A [Driver] is
-// one client's link to it. All that passes between the two passes over that
-// link, answers and notifications included, so a client knows only what has
-// reached it.
+// one client's link to it. Everything that passes between the two passes over
+// that link, so a client knows only what has reached it.
 //
 //	Driver --request--> [delay][hold] --> Service
 //	Driver <-- reply, notification -- [hold][delay] <-- Service
 //
 // # Levers
 //
-// What happens, and what makes it happen:
-//
-//	a client's machine dies, or is stopped   Driver.Cut
+//	a client's machine dies, or is paused    Driver.Cut
 //	a partition that heals                   Driver.Cut, then Heal
 //	one way of it                            Driver.HoldRequests, HoldReplies, then Heal
 //	a slow network, a slow client            Driver.Delay
 //	a connection breaks                      Driver.Reset
 //	a client's session ends                  Driver.Expire, Service.Expire
-//	an operator deletes a lock's entry       Service.RemoveGrant, Remove
-//	another program stands in the queue       Service.AddForeign
+//	an operator deletes an entry             Service.RemoveGrant, Remove
+//	another program has an entry             Service.AddForeign
 //	the service is away, and comes back      Service.Stop, Start
 //	a request or its reply is lost           Service.OnRequest with Once
 //	a request is refused, or takes long      Service.OnRequest
@@ -53,17 +50,17 @@
 //
 // # What to look at
 //
-//	what it cost        Service.Stats, Driver.Stats: requests by kind, wake-ups, what is there now; Stats.Since
-//	what happened       Tally, an observer of one client; Service.OnStep, in the middle of every change of a queue
-//	what is there       Service.Snapshot, Record, Queues, Sessions: they are no requests
+//	what it cost     Service.Stats, Driver.Stats: requests, wake-ups, what is there now; Stats.Since
+//	what happened    Tally, an observer of one client; Service.OnStep, in each change of a queue
+//	what is there    Service.Snapshot, Record, Queues, Sessions: they are no requests
 //
 // # Time
 //
-// There are only channels and timers, and no lock is held over a wait, so a service
-// made inside a testing/synctest bubble runs in virtual time. Without faults a
-// call takes no time and starts no goroutine. The driver has no
-// goroutines at all: what is under way is a timer, and a timer that fires after
-// Close does nothing. A coordinator.Client has goroutines: close it before its bubble ends.
+// There are only channels and timers, and no lock is held over a wait, so a
+// service made in a testing/synctest bubble runs in virtual time. Without faults
+// a call takes no time and starts no goroutine. The driver has no goroutines:
+// what is under way is a timer, and a timer that fires after Close does nothing.
+// A coordinator.Client has goroutines: close it before its bubble ends.
 //
 // # Guarantees
 //
@@ -72,22 +69,11 @@
 // timer says so; a renewal counts from its arrival. A lost session takes its
 // entries and watches with it in one step.
 //
-// Forget (clause F1) needs a service that refuses a Join which arrives late. Here
-// each session has an epoch: Forget raises it, every Join carries the epoch of the moment it
-// was called, and the service refuses a Join of an older epoch with
-// ErrUnavailable. It costs one number for each session, whatever the number of
-// contenders forgotten, and a real service can do the same with one guarded key.
-//
-// Write (clause P1) is guarded in the same way: the client numbers its calls,
-// and an entry refuses a number below the latest that it has seen. Convert
-// needs no number. The key of a place is never used again, so a conversion that
-// is late finds nothing to convert (M4).
-//
 // # Not guaranteed
 //
 // Nothing survives the process, and nothing is shared between processes:
-// memory:// opens a new service each time. Requests of one link that are
-// delayed by the same time may change places on the way, as requests of
-// concurrent callers do on every service. Which goroutine runs first when one
-// event wakes several is up to Go's scheduler, in virtual time too.
+// memory:// opens a new service each time. Requests of one link that are delayed
+// by the same time may change places on the way, as requests of concurrent
+// callers do on every service. Which goroutine runs first when one event wakes
+// several is up to Go's scheduler, in virtual time too.
 package memory

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -25,11 +24,8 @@ func joinAndWait(ctx context.Context, s session, own driver.Joined) error {
 	}
 }
 
-func TestTenThousandWaitersAreServedInOrderWithoutAHerd(t *testing.T) {
-	n := 10_000
-	if raceEnabled {
-		n = 2_000 // the detector makes each step ten times as dear
-	}
+func TestTwoThousandWaitersAreServedInOrderWithoutAHerd(t *testing.T) {
+	const n = 2_000
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
 		s := open(t, svc.Driver())
@@ -59,40 +55,6 @@ func TestTenThousandWaitersAreServedInOrderWithoutAHerd(t *testing.T) {
 		}
 		if stats := svc.Stats(); stats.Wakeups != n || stats.Entries != 0 || stats.Watches != 0 {
 			t.Errorf("stats %+v, want %d wake-ups, no entry and no watch", stats, n)
-		}
-	})
-}
-
-func TestManyWatchersOfOnePlaceAreAllTold(t *testing.T) {
-	bubble(t, func(t *testing.T, w wired) {
-		const n = 5_000
-		own := join(t, w.s)
-		ctx, cancel := context.WithCancel(t.Context())
-		var told, gaveUp atomic.Int32
-		var all sync.WaitGroup
-		for i := range n {
-			ctx := ctx
-			if i%2 == 0 {
-				ctx = t.Context()
-			}
-			all.Go(func() {
-				if w.s.Watch(ctx, queue, own.Place) == nil {
-					told.Add(1)
-				} else {
-					gaveUp.Add(1)
-				}
-			})
-		}
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		if watches := w.svc.Stats().Watches; watches != n/2 {
-			t.Errorf("%d watches after half were given up, want %d", watches, n/2)
-		}
-		must(t, w.s.Leave(t.Context(), queue, own.Place))
-		all.Wait()
-		if told.Load() != n/2 || gaveUp.Load() != n/2 {
-			t.Errorf("%d told, %d gave up, want %d each", told.Load(), gaveUp.Load(), n/2)
 		}
 	})
 }

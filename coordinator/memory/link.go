@@ -1,14 +1,15 @@
 package memory
 
 import (
+	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// direction is one way of a link: a packet first takes its time and
-// then passes, unless the direction is held: then it waits in a queue. Nothing is
-// lost, as on TCP, until the connection is reset.
+// direction is one way of a link: a packet first takes its time and then passes,
+// unless the direction is held: then it waits in a queue. Nothing is lost, as on
+// TCP, until the connection is reset.
 type direction struct {
 	delay time.Duration
 	held  bool
@@ -16,8 +17,8 @@ type direction struct {
 	reset int // how often the connection was reset
 }
 
-// carry lets deliver happen at the far end. The caller holds the service's mutex, and
-// so does deliver. Without a delay it happens before carry returns.
+// carry lets deliver happen at the far end. The caller holds the service's mutex,
+// and so does deliver. Without a delay it happens before carry returns.
 func (x *direction) carry(s *Service, extra time.Duration, deliver func()) {
 	wait := x.delay + extra
 	if wait <= 0 {
@@ -58,33 +59,28 @@ func (x *direction) drop() {
 	x.reset++
 }
 
-// Cut holds both directions of this client's link: from now on nothing passes until
-// Heal. Neither side notices. What is sent meanwhile is kept and passes late, in
-// order, even when its caller has given up: as TCP retransmits. Add
-// Reset to lose it instead.
-func (d *Driver) Cut() {
+// Cut holds both directions of this client's link: nothing passes until Heal.
+// Neither side notices. What is sent meanwhile is kept and passes late, in order,
+// even when its caller has given up: as TCP retransmits. Reset loses it instead.
+func (d *Driver) Cut() { d.hold(true, true) }
+
+// HoldRequests holds what this client sends, until Heal. Replies and
+// notifications still arrive.
+func (d *Driver) HoldRequests() { d.hold(true, false) }
+
+// HoldReplies holds what the service sends to this client, until Heal: its
+// requests are applied, and it is not told.
+func (d *Driver) HoldReplies() { d.hold(false, true) }
+
+func (d *Driver) hold(requests, replies bool) {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
-	d.requests.held, d.replies.held = true, true
+	d.requests.held = d.requests.held || requests
+	d.replies.held = d.replies.held || replies
 }
 
-// HoldRequests holds what this client sends, until Heal. Replies and notifications
-// still arrive.
-func (d *Driver) HoldRequests() {
-	d.svc.mu.Lock()
-	defer d.svc.mu.Unlock()
-	d.requests.held = true
-}
-
-// HoldReplies holds what the service sends to this client, until Heal: its requests are
-// applied and it does not hear of it.
-func (d *Driver) HoldReplies() {
-	d.svc.mu.Lock()
-	defer d.svc.mu.Unlock()
-	d.replies.held = true
-}
-
-// Heal ends Cut, HoldRequests and HoldReplies. What was held passes at once, in order.
+// Heal ends Cut, HoldRequests and HoldReplies. What was held passes at once, in
+// order.
 func (d *Driver) Heal() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -100,10 +96,10 @@ func (d *Driver) Delay(request, reply time.Duration) {
 	d.requests.delay, d.replies.delay = request, reply
 }
 
-// Reset breaks the connection. All that is under way in either direction is lost,
-// held or delayed; every waiting call ends with driver.ErrUnavailable, and the
-// client's watches at the service go. The client has a new connection at once,
-// to which Cut and Delay still apply.
+// Reset breaks the connection. All that is under way in either direction is
+// lost, held or delayed; every waiting call ends with driver.ErrUnavailable, and
+// the client's watches at the service go. The client has a new connection at
+// once, to which Cut and Delay still apply.
 func (d *Driver) Reset() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -112,10 +108,10 @@ func (d *Driver) Reset() {
 	d.reconnect()
 }
 
-// Strand breaks the connection for the client only, as Reset does, but the requests it
-// has sent and that have not arrived stay under way: those held arrive at
-// Deliver, those delayed at their time. The new connection is healed. This is how a
-// request can be overtaken by a later one of the same client.
+// Strand breaks the connection for the client only, as Reset does, but the
+// requests it has sent and that have not arrived stay under way: those held
+// arrive at Deliver, those delayed at their time. The new connection is healed.
+// This is how a request is overtaken by a later one of the same client.
 func (d *Driver) Strand() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -126,7 +122,8 @@ func (d *Driver) Strand() {
 	d.reconnect()
 }
 
-// Deliver lets the requests that Strand left behind arrive. Nobody hears their replies.
+// Deliver lets the requests that Strand left behind arrive. Their replies are
+// lost.
 func (d *Driver) Deliver() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -137,22 +134,42 @@ func (d *Driver) Deliver() {
 	}
 }
 
+// Expire ends all sessions of this client at the service, as [Service.Expire]
+// does one, and reports whether there was any. The client may open another one
+// at once.
+func (d *Driver) Expire() bool {
+	d.svc.mu.Lock()
+	defer d.svc.mu.Unlock()
+	sessions := d.sessionsInOrder()
+	for _, session := range sessions {
+		session.end(ByOperator)
+	}
+	return len(sessions) > 0
+}
+
+// sessionsInOrder returns this client's live sessions, oldest first.
+func (d *Driver) sessionsInOrder() []*session {
+	return slices.DeleteFunc(d.svc.sessionsInOrder(), func(s *session) bool { return s.driver != d })
+}
+
 // disconnect ends all calls, and the watches that this connection carried.
 func (d *Driver) disconnect(cause error) {
 	d.replies.drop()
-	for _, w := range inOrder(d.watches) {
-		d.svc.unregister(w)
+	for _, session := range d.sessionsInOrder() {
+		for _, w := range inOrder(session.watches) {
+			d.svc.unregister(w)
+		}
 	}
 	for c := range d.calls {
 		c.finish(driver.Wrap(driver.ErrUnavailable, cause))
 	}
 }
 
-// reconnect repeats what the old connection may have swallowed: a client that connects
+// reconnect repeats what the old connection may have lost: a client that connects
 // again learns at once which of its sessions are over.
 func (d *Driver) reconnect() {
-	for s := range d.sessions {
-		if s.seat.over {
+	for s := range d.untold {
+		if s.over {
 			s.tell()
 		}
 	}

@@ -1,8 +1,11 @@
 package memory
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,61 +13,61 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Service is one simulated coordination service. Make it with [NewService]; all its
+// Service is one simulated coordination service. Make it with [NewService]. All
 // methods may be called by many goroutines at once, and none of them waits.
 type Service struct {
 	minTTL, maxTTL, slack time.Duration
-	hook                  atomic.Pointer[func(Request) Fate]
+	decide                atomic.Pointer[func(Request) Fate] // see OnRequest
 
 	// mu guards everything below, and the state of links, calls and sessions.
 	// One lock for all keeps "the service does one thing at a time" literally
 	// true. It is held for steps in memory only: a goroutine that waited for it
-	// over a timer would stop a synctest bubble's clock for good.
-	mu       sync.Mutex
-	revision driver.Token
-	opened   uint64 // sessions ever opened, the source of their IDs
-	watched  uint64 // watches ever registered, which orders them
-	stopped  bool
-	seats    map[string]*seat
-	queues   map[driver.Queue]*queue
-	records  map[driver.Queue]driver.Record
-	waits    map[driver.Queue]map[*watch]struct{} // for a head or a record
-	watches  int
-	entries  int
-	counts   counts
-	stale    *rand.Rand // nil: views are always current
-	mute     *rand.Rand // nil: all is said that may be said
-	see      func(Step) // see OnStep; may be nil
+	// over a timer would stop the clock of a synctest bubble for good.
+	mu         sync.Mutex
+	revision   driver.Token
+	opened     uint64 // sessions ever opened, the source of their IDs
+	watched    uint64 // watches ever registered, which orders them
+	stopped    bool
+	sessions   map[string]*session // by ID
+	queues     map[driver.Queue]*queue
+	entries    map[string]*entry      // by key
+	contenders map[contenderID]*entry // those that Baton wrote
+	records    map[driver.Queue]driver.Record
+	waits      map[string]map[*watch]struct{} // by topic, see watch
+	counts     counts
+	stale      *rand.Rand // nil: views are always current
+	mute       *rand.Rand // nil: all hints are given
+	see        func(Step) // see OnStep; may be nil
 }
 
 // Option is a trait of a service, for [NewService].
 type Option func(*Service)
 
-// WithTTLRange makes the service grant times to live in this range only. Open
-// with any other fails with driver.ErrInvalid, as clause O2 says. Without this
-// option every positive ttl is granted. A longest below shortest counts as shortest.
+// WithTTLRange makes the service grant times to live in this range only; Open
+// with any other fails with driver.ErrInvalid (clause O2). Without this option
+// every positive TTL is granted. A longest below shortest counts as shortest.
 func WithTTLRange(shortest, longest time.Duration) Option {
-	return func(s *Service) { s.minTTL, s.maxTTL = shortest, longest }
+	return func(s *Service) { s.minTTL, s.maxTTL = shortest, max(shortest, longest) }
 }
 
-// WithSlack makes the service end a session that much sooner than its ttl, and
-// sessions report it as their Slack: the worst that clause O1 allows.
+// WithSlack makes the service end a session earlier than its TTL by d, which
+// sessions report as their Slack: the worst that clause O1 allows.
 func WithSlack(d time.Duration) Option {
 	return func(s *Service) { s.slack = d }
 }
 
-// WithStaleViews makes Ahead answer from a past revision, chosen at random
-// from seed, as a lagging replica does. Views still keep clause V1: never older
-// than the asker's own entry, nor than what a Watch has told its session.
+// WithStaleViews makes Ahead answer from a past revision, chosen at random from
+// seed, as a lagging replica does. Views keep clause V1: they are never older
+// than the asker's own entry, nor than what a Watch has reported to its session.
 // A recipe must reach the same decisions on such views.
 func WithStaleViews(seed uint64) Option {
 	return func(s *Service) { s.stale = rand.New(rand.NewPCG(seed, seed)) }
 }
 
-// WithFewHints makes the service leave unsaid, at random from seed, what a
-// service need not say: that a contender is the first in the queue, or who is
-// nearest to it, when it joins; and that the one whom it follows has passed. A
-// recipe must reach the same decisions without.
+// WithFewHints makes the service leave out, at random from seed, what a service
+// need not say: in the answer to a join, that the contender is the first in the
+// queue, or its predecessor; in that to a follower, that the predecessor has
+// passed. A recipe must reach the same decisions without.
 func WithFewHints(seed uint64) Option {
 	return func(s *Service) { s.mute = rand.New(rand.NewPCG(seed, ^seed)) }
 }
@@ -72,18 +75,18 @@ func WithFewHints(seed uint64) Option {
 // NewService makes an empty service that is running.
 func NewService(opts ...Option) *Service {
 	s := &Service{
-		maxTTL: 1<<63 - 1,
-		seats:  map[string]*seat{},
-		queues: map[driver.Queue]*queue{},
-		counts: newCounts(),
-
-		records: map[driver.Queue]driver.Record{},
-		waits:   map[driver.Queue]map[*watch]struct{}{},
+		maxTTL:     1<<63 - 1,
+		sessions:   map[string]*session{},
+		queues:     map[driver.Queue]*queue{},
+		entries:    map[string]*entry{},
+		contenders: map[contenderID]*entry{},
+		records:    map[driver.Queue]driver.Record{},
+		waits:      map[string]map[*watch]struct{}{},
+		counts:     newCounts(),
 	}
 	for _, opt := range opts {
 		opt(s)
 	}
-	s.maxTTL = max(s.maxTTL, s.minTTL)
 	return s
 }
 
@@ -91,26 +94,25 @@ func NewService(opts ...Option) *Service {
 // opened yet.
 func (s *Service) Driver() *Driver {
 	return &Driver{
-		svc:      s,
-		calls:    map[*call]struct{}{},
-		watches:  map[*watch]struct{}{},
-		sessions: map[*session]struct{}{},
-		counts:   newCounts(),
+		svc:    s,
+		calls:  map[*call]struct{}{},
+		untold: map[*session]struct{}{},
+		counts: newCounts(),
 	}
 }
 
-// Stop takes the whole service away: every Watch that waits at it, and every request that
-// arrives from now on, gets driver.ErrUnavailable. The data stays, and no session expires
-// meanwhile, since nobody is there to judge it.
+// Stop takes the service away: every waiting call, and every request that
+// arrives from now on, gets driver.ErrUnavailable. The data stays, and no
+// session expires meanwhile, since nobody is there to judge it.
 func (s *Service) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	for _, seat := range s.seatsInOrder() {
-		seat.timer.Stop()
+	for _, session := range s.sessionsInOrder() {
+		session.timer.Stop()
 		// The connections are gone, and watches with them. The answer travels
-		// as any other: a client that is cut off hears of it when healed.
-		for _, w := range seat.watchesInOrder() {
+		// as any other: a client that is cut off gets it after Heal.
+		for _, w := range inOrder(session.watches) {
 			s.unregister(w)
 			w.call.reply(driver.Wrap(driver.ErrUnavailable, errStopped))
 		}
@@ -118,7 +120,7 @@ func (s *Service) Stop() {
 }
 
 // Start brings a stopped service back with its data. Every session gets its full
-// ttl again, as etcd and ZooKeeper do after a restart.
+// TTL again, as etcd and ZooKeeper do after a restart.
 func (s *Service) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,66 +128,140 @@ func (s *Service) Start() {
 		return
 	}
 	s.stopped = false
-	for i, seat := range s.seatsInOrder() {
-		seat.renew(time.Duration(i)) // those that nobody renews end one after the other, and not in an order that chance decides
+	for i, session := range s.sessionsInOrder() {
+		session.renew(time.Duration(i)) // so that they expire in a fixed order
 	}
 }
 
-// Expire ends a session at the service, as its own timer or an operator would. Its
-// entries and watches go at once; its client hears of it over the link. It
+// Expire ends a session at the service, as its timer or an operator would. Its
+// entries and watches go at once; its client learns of it over the link. It
 // reports whether there was such a session.
 func (s *Service) Expire(sessionID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seat := s.seats[sessionID]
-	if seat == nil {
+	session := s.sessions[sessionID]
+	if session == nil {
 		return false
 	}
-	s.end(seat, ByOperator)
+	session.end(ByOperator)
 	return true
 }
 
 // Remove deletes an entry as an operator would. The entry is named by the key of
-// its place or by the ID of its contender. Its session lives on, and whoever
-// watches the entry is told. It reports whether there was such an entry.
+// its place or by the ID of its contender. Its session lives on, and its
+// watchers are notified. It reports whether there was such an entry.
 func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.queues[queue]
-	if l == nil {
-		return false
-	}
-	e := l.byKey[keyOrID]
+	e := s.find(queue, keyOrID)
 	if e == nil {
-		e = l.byID[keyOrID]
+		e = s.contenders[contenderID{queue, keyOrID}]
 	}
 	if e == nil {
 		return false
 	}
-	s.erase(e)
+	s.leave(e, ByOperator, false)
 	return true
 }
 
-// erase takes out an entry by an operator's hand.
-func (s *Service) erase(e *entry) {
-	s.revision++
-	s.remove(e, ByOperator)
-	s.changed(e.queue.name)
+// RemoveGrant is [Service.Remove] for an operator who has the token of a grant:
+// of a lock, a permit or a term.
+func (s *Service) RemoveGrant(token driver.Token) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.entries {
+		if e.Token == token {
+			s.leave(e, ByOperator, false)
+			return true
+		}
+	}
+	return false
 }
 
-// AddForeign puts an entry at the end of a queue that Baton did not write, as
+// AddForeign puts an entry that Baton did not write at the end of a queue, as
 // another program that shares the name would. Its place has no ID, mode or
 // session. It stays until Remove.
 func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	place := s.add(queue, nil, driver.Entry{}).Place
-	s.changed(queue)
-	return place
+	return s.add(queue, nil, driver.Entry{}).Place
 }
 
-// sessionID gives each session a name that was never used before. Counting,
-// not chance: the output of a test is then the same in every run.
+// RemoveRecord deletes the record of a queue as an operator would, and reports
+// whether there was one.
+func (s *Service) RemoveRecord(queue driver.Queue) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, there := s.records[queue]; !there {
+		return false
+	}
+	s.setRecord(queue, nil, ByOperator)
+	return true
+}
+
+// Snapshot returns the entries of a queue in order, as they are at the service
+// now. Snapshot, Record, Queues and Sessions are no requests, need no session,
+// and work while the service is stopped.
+func (s *Service) Snapshot(queue driver.Queue) []driver.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(queue, 0)
+}
+
+// Record returns the record of a queue.
+func (s *Service) Record(queue driver.Queue) driver.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.record(queue)
+}
+
+// Queues returns the names of all queues that have entries, sorted.
+func (s *Service) Queues() []driver.Queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.queues))
+}
+
+// Sessions returns the IDs of all live sessions, oldest first.
+func (s *Service) Sessions() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.sessions))
+}
+
+func (s *Service) sessionsInOrder() []*session {
+	all := make([]*session, 0, len(s.sessions))
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		all = append(all, s.sessions[id])
+	}
+	return all
+}
+
+// record copies a record: a caller may keep and change what it got.
+func (s *Service) record(queue driver.Queue) driver.Record {
+	r := s.records[queue]
+	r.Value = bytes.Clone(r.Value)
+	return r
+}
+
+// setRecord writes the record of a queue, or deletes it if value is nil.
+func (s *Service) setRecord(queue driver.Queue, value []byte, by Hand) driver.Version {
+	s.revision++
+	if value == nil {
+		delete(s.records, queue)
+	} else {
+		s.records[queue] = driver.Record{Value: value, Version: driver.Version(s.revision)}
+	}
+	s.step(Step{Kind: StepRecord, By: by, Queue: queue, Record: s.record(queue)})
+	s.notify(string(queue))
+	return driver.Version(s.revision)
+}
+
+// hints reports whether the service says what it need not say.
+func (s *Service) hints() bool { return s.mute == nil || s.mute.IntN(2) == 0 }
+
+// sessionID gives each session a name that was never used before. It counts, so
+// that the output of a test is the same in every run.
 func (s *Service) sessionID() string {
 	s.opened++
 	return fmt.Sprintf("%016x", s.opened)

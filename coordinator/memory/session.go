@@ -1,174 +1,199 @@
 package memory
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// session is the client's side of a session.
+// session is a session, as its client and as the service know it. Client and
+// service learn of each other's part over the link only.
 type session struct {
 	driver *Driver
-	seat   *seat
-	epoch  atomic.Uint64 // raised by each Forget when it is called
+	id     string
+	ttl    time.Duration
+
+	// The client's part; ended and seen are guarded by the service's mutex.
 	done   chan struct{}
+	forgot atomic.Uint64 // counts the calls of Forget
+	writes atomic.Uint64 // counts the calls of Write
+	ended  bool          // the client knows that the session is over
+	seen   driver.Token  // the newest revision that a Watch has reported
 
-	// Guarded by the service's mutex.
-	ended bool
-	seen  driver.Token // the newest revision that a Watch has told
-
-	writes atomic.Uint64 // numbers the calls of Write
+	// The service's part, guarded by its mutex.
+	over     bool
+	deadline time.Time
+	timer    *time.Timer
+	epoch    uint64 // of the latest Forget: Joins that were called before are refused
+	entries  map[*entry]struct{}
+	watches  map[*watch]struct{}
 }
 
-var _ driver.Session = (*session)(nil)
-
-func newSession(d *Driver, st *seat) *session {
-	s := &session{driver: d, seat: st, done: make(chan struct{})}
-	st.client = s
-	return s
+// open starts a session at the service. The timer is the service's own: it runs
+// whether the client ever hears of its session or not, so a lost answer leaves
+// nothing that outlives the TTL (O4).
+func (s *Service) open(d *Driver, ttl time.Duration) *session {
+	opened := &session{
+		driver: d, id: s.sessionID(), ttl: ttl,
+		done:    make(chan struct{}),
+		entries: map[*entry]struct{}{},
+		watches: map[*watch]struct{}{},
+	}
+	s.sessions[opened.id] = opened
+	d.untold[opened] = struct{}{}
+	opened.timer = time.AfterFunc(ttl, opened.expire)
+	opened.renew(0)
+	return opened
 }
 
-// These are facts of the session that the client knows without asking. See driver.Session.
+// renew counts the TTL from now, the arrival of a renewal, or from a little
+// later.
+func (s *session) renew(later time.Duration) {
+	life := s.ttl - s.driver.svc.slack + later
+	s.deadline = time.Now().Add(life)
+	s.timer.Reset(life)
+}
 
-func (s *session) ID() string            { return s.seat.id }
-func (s *session) TTL() time.Duration    { return s.seat.ttl }
+// expire runs when the timer fires. Before it gets the lock a renewal may have
+// arrived, the service may have been stopped or the session ended: only the
+// deadline decides.
+func (s *session) expire() {
+	svc := s.driver.svc
+	svc.mu.Lock()
+	defer svc.mu.Unlock()
+	if s.over || svc.stopped || time.Now().Before(s.deadline) {
+		return
+	}
+	s.end(ByClock)
+}
+
+// end ends a session at the service, in one step as seen by everyone else. Its
+// own watches go first: a waiter of the session must not be told that an entry
+// has left, which it could take for its admission.
+func (s *session) end(by Hand) {
+	svc := s.driver.svc
+	s.over = true
+	s.timer.Stop()
+	delete(svc.sessions, s.id)
+	for _, w := range inOrder(s.watches) {
+		svc.unregister(w)
+		w.call.reply(errLost)
+	}
+	svc.revision++
+	left := slices.SortedFunc(maps.Keys(s.entries), func(a, b *entry) int {
+		return cmp.Compare(a.Token, b.Token)
+	})
+	for _, e := range left {
+		svc.remove(e, by, false)
+	}
+	for _, e := range left {
+		svc.notify(string(e.queue.name))
+	}
+	s.tell()
+}
+
+// tell sends the client word that its session is over.
+func (s *session) tell() {
+	s.driver.replies.carry(s.driver.svc, 0, s.hear)
+}
+
+// hear is the moment at which the client knows that its session is over, by
+// whatever message comes first.
+func (s *session) hear() {
+	if s.ended || s.driver.closed {
+		return
+	}
+	s.ended = true
+	delete(s.driver.untold, s)
+	close(s.done)
+}
+
+// These are facts that the client knows without asking. See driver.Session.
+
+func (s *session) ID() string            { return s.id }
+func (s *session) TTL() time.Duration    { return s.ttl }
 func (s *session) Slack() time.Duration  { return s.driver.svc.slack }
 func (s *session) Done() <-chan struct{} { return s.done }
 
 // Capabilities are all that recipes of Baton's own layout use.
 func (s *session) Capabilities() driver.Capabilities {
-	return driver.Capabilities{Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s}
-}
-
-// tell sends word that the session is over, over the link.
-func (s *session) tell() {
-	d := s.driver
-	d.replies.carry(d.svc, 0, s.end)
-}
-
-// end is the client hearing that its session is over, by whatever message comes first. After
-// the driver's Close nothing is heard any more.
-func (s *session) end() {
-	if s.ended || s.driver.closed {
-		return
+	return driver.Capabilities{
+		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,
 	}
-	s.ended = true
-	delete(s.driver.sessions, s)
-	close(s.done)
 }
 
-// do sends a request of this session. A session known to be over costs no request.
-// apply runs at the service while the session is alive there; nil from
-// it means that a watch will reply later.
-func (s *session) do(ctx context.Context, req Request, apply func(*call) error) (*call, error) {
-	lost := driver.Wrap(driver.ErrSessionLost, errExpired)
+// do sends a request of this session. A session that the client knows to be over
+// costs no request. apply runs at the service while the session is alive there;
+// if it registers a watch, that answers later.
+func (s *session) do(ctx context.Context, req Request, apply func(*call) error) error {
 	select {
 	case <-s.done:
-		return nil, lost
+		return errLost
 	default:
 	}
-	req.Session = s.seat.id
-	c, err := s.driver.do(ctx, req, func(c *call) {
-		if s.seat.over {
-			c.reply(lost)
+	req.Session = s.id
+	err := s.driver.do(ctx, req, func(c *call) {
+		if s.over {
+			c.reply(errLost)
 			return
 		}
-		err := apply(c)
-		if c.watch == nil {
+		if err := apply(c); c.watch == nil {
 			c.reply(err)
 		}
 	})
 	if errors.Is(err, driver.ErrSessionLost) {
-		// The reply may have overtaken the notification, or that was lost with a connection.
-		s.driver.svc.mu.Lock()
-		defer s.driver.svc.mu.Unlock()
-		s.end()
+		// The reply may have overtaken the word of the session's end, or that
+		// word was lost with a connection.
+		s.lock(s.hear)
 	}
-	return c, err
-}
-
-// Renew asks the service to keep the session: the ttl counts from the arrival.
-func (s *session) Renew(ctx context.Context) error {
-	_, err := s.do(ctx, Request{Op: OpRenew}, func(*call) error {
-		s.seat.renew(0)
-		return nil
-	})
 	return err
 }
 
-// Join puts a contender at the end of the queue. The rules of package driver for queues and
-// contenders are checked here, so that a recipe that breaks one is found out early.
-func (s *session) Join(ctx context.Context, queue driver.Queue, x driver.Contender) (driver.Joined, error) {
-	if err := check(queue, x); err != nil {
-		return driver.Joined{}, err
-	}
-	x.Value = bytes.Clone(x.Value) // the request as it was sent, whatever the caller does later
-	epoch := s.epoch.Load()
-	var joined driver.Joined
-	_, err := s.do(ctx, Request{Op: OpJoin, Queue: queue, ID: x.ID}, func(*call) (err error) {
-		joined, err = s.driver.svc.join(s.seat, epoch, queue, x)
+// ask is do for a request whose answer is a value.
+func ask[T any](ctx context.Context, s *session, req Request, apply func() (T, error)) (T, error) {
+	var answer, none T
+	err := s.do(ctx, req, func(*call) (err error) {
+		answer, err = apply()
 		return err
 	})
 	if err != nil {
-		return driver.Joined{}, err
+		return none, err // answer may be written later, see Driver.do
 	}
-	return joined, nil
+	return answer, nil
 }
 
-// join is the step at the service. The epoch is looked at before all else: a late
-// request must not even find the entry of a newer one.
-func (s *Service) join(st *seat, epoch uint64, name driver.Queue, x driver.Contender) (driver.Joined, error) {
-	if epoch < st.epoch {
-		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errFenced)
-	}
-	l := s.queues[name]
-	var e *entry
-	if l != nil {
-		e = l.byID[x.ID]
-	}
-	switch {
-	case e != nil && e.seat != st: // never its own: returning it would hand over another's place
-		return driver.Joined{}, driver.Wrap(driver.ErrInvalid,
-			fmt.Errorf("memory: contender %s belongs to session %s", x.ID, e.Session))
-	case e != nil: // J2: found again, also by an Alone
-	case x.Record != 0 && x.Record != s.records[name].Version:
-		return driver.Joined{}, driver.Wrap(driver.ErrStale, errVersion)
-	case x.Alone && l != nil:
-		return driver.Joined{}, driver.Wrap(driver.ErrTaken, errNotEmpty)
-	default:
-		place := driver.Place{ID: x.ID, Mode: x.Mode, Session: st.id}
-		e = s.add(name, st, driver.Entry{Place: place, Value: x.Value})
-		s.changed(name)
-	}
-	j := driver.Joined{Place: e.Place, Token: e.Token}
-	i := e.queue.ahead(e)
-	if j.First = i == 0; !j.First && x.Follows && !x.Again && e.queue.places[i-1].ID != "" && s.says() {
-		j.Nearest = e.queue.places[i-1]
-	}
-	j.First = j.First && s.says()
-	return j, nil
+// lock calls f under the service's mutex.
+func (s *session) lock(f func()) {
+	s.driver.svc.mu.Lock()
+	defer s.driver.svc.mu.Unlock()
+	f()
 }
 
-// Close ends the session at the service. A session that is over already is
-// closed. Nothing runs in this process for a session, so there is nothing to release
-// when the service does not answer.
-func (s *session) Close(ctx context.Context) error {
-	_, err := s.do(ctx, Request{Op: OpClose}, func(*call) error {
-		s.driver.svc.end(s.seat, ByClient)
+// Renew asks the service to keep the session: the TTL counts from the arrival.
+func (s *session) Renew(ctx context.Context) error {
+	return s.do(ctx, Request{Op: OpRenew}, func(*call) error {
+		s.renew(0)
 		return nil
 	})
-	if err == nil {
-		// The reply said so. The notification may be still on its way.
-		s.driver.svc.mu.Lock()
-		defer s.driver.svc.mu.Unlock()
-		s.end()
-	}
-	if errors.Is(err, driver.ErrSessionLost) {
+}
+
+// Close ends the session at the service. Nothing runs in this process for a
+// session, so there is nothing to release when the service does not answer.
+func (s *session) Close(ctx context.Context) error {
+	err := s.do(ctx, Request{Op: OpClose}, func(*call) error {
+		s.end(ByClient)
+		return nil
+	})
+	switch {
+	case err == nil: // the word of the end may still be on its way
+		s.lock(s.hear)
+	case errors.Is(err, driver.ErrSessionLost): // closed already
 		return nil
 	}
 	return err

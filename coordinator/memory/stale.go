@@ -10,17 +10,17 @@ import (
 // keep bounds how many entries a queue remembers after they left.
 const keep = 64
 
-// past remembers entries that have left a queue, for views of an earlier revision.
-// It is kept by a service WithStaleViews only.
+// past remembers entries that have left a queue, for views of an earlier
+// revision. Only a service WithStaleViews keeps it.
 type past struct {
 	departed []departure
-	// floor is the oldest revision that can still be shown in full: what left up to it
-	// may have been dropped.
+	// floor is the oldest revision that can still be shown in full: what left up
+	// to it may have been dropped.
 	floor driver.Token
 }
 
-// departure is an entry that was there from one revision to another. joined is its rank in
-// the queue; it is made later than that if it is a conversion.
+// departure is an entry that was there from one revision to another. joined is
+// its rank in the queue; it was made later than that if it is a conversion.
 type departure struct {
 	place  driver.Place
 	joined driver.Token
@@ -28,9 +28,9 @@ type departure struct {
 	left   driver.Token
 }
 
-// record adds an entry that left at a revision. What left before the oldest entry
-// of the queue joined can never be shown again: a view is at least as new as its
-// asker's own entry.
+// record adds an entry that left at a revision. What left before the oldest
+// entry of the queue joined can never be shown again: a view is at least as new
+// as its asker's own entry.
 func (p *past) record(e *entry, left, oldest driver.Token) {
 	p.departed = append(p.departed, departure{e.Place, e.Token, e.made, left})
 	p.departed = slices.DeleteFunc(p.departed, func(d departure) bool { return d.left < oldest })
@@ -43,9 +43,9 @@ func (p *past) record(e *entry, left, oldest driver.Token) {
 // view returns the queue as own sees it. seen is the revision below which the
 // asker must not be shown the queue.
 //
-// A stale view is the queue as it was at one revision, from the newest that the
-// asker is entitled to up to now. Joins are never missed by it, since
-// those ahead of own joined before own did.
+// A stale view is the queue as it was at one revision, from the oldest that the
+// asker may be shown up to now. It never misses an entry ahead of own: those
+// joined before own did.
 func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.queue
 	n := l.ahead(own)

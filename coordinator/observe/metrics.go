@@ -1,6 +1,6 @@
 package observe
 
-// Type is what a metric does with its values.
+// Type is the type of a metric.
 type Type string
 
 // The types of metrics.
@@ -67,24 +67,26 @@ var (
 	byLine = []string{"kind", "class"}
 	byOp   = []string{"kind", "class", "op"}
 
-	// How long people wait and hold: from the millisecond in which a service
-	// hands over to the hour of a nightly job. Around ten seconds, the default
-	// TTL, they are closer, for there it shows whether a wait ended with a
-	// release or with a crash.
-	long = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 7.5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600}
-	// What one or a few requests take: from less than a millisecond to a
-	// minute, which is the longest lock-delay.
+	// long is for waits and holds: from the millisecond of a handoff to the hour
+	// of a nightly job. They are closer around ten seconds, the default TTL, where
+	// they show whether a wait ended with a release or with a crash.
+	long = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5,
+		7.5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600}
+	// short is for one or a few requests: from less than a millisecond to a
+	// minute, the longest lock-delay.
 	short = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-	// Of a session's life: a renewal is sent when it is down to about 0.7,
-	// after one that failed to 0.4, after two to 0.15.
+	// share is for what is left of a session's life: a renewal is sent at about
+	// 0.7, after one failure at 0.4, after two at 0.15.
 	share = []float64{.05, .1, .15, .2, .3, .4, .5, .6, .7, .8, .9}
 )
 
 var metrics = [...]Metric{
-	Grants: {Name: "baton_grants_total", Type: Counter, Labels: []string{"kind", "class", "op", "contended"},
-		Help: "Grants; contended are those that were not there at once. Re-entries are not among them."},
-	NotGranted: {Name: "baton_not_granted_total", Type: Counter, Labels: []string{"kind", "class", "op", "reason"},
-		Help: "Calls that ended without a grant."},
+	Grants: {Name: "baton_grants_total", Type: Counter,
+		Labels: []string{"kind", "class", "op", "contended"},
+		Help:   "Grants; contended are those that were not there at once. Re-entries are not among them."},
+	NotGranted: {Name: "baton_not_granted_total", Type: Counter,
+		Labels: []string{"kind", "class", "op", "reason"},
+		Help:   "Calls that ended without a grant."},
 	Reentries: {Name: "baton_reentries_total", Type: Counter, Labels: byLine,
 		Help: "Calls that entered a hold of their own context again."},
 	Wait: {Name: "baton_wait_seconds", Type: Histogram, Labels: byOp, Buckets: long,
@@ -109,8 +111,9 @@ var metrics = [...]Metric{
 		Help: "Grants whose context WithMaxHold has ended."},
 	LongHolders: {Name: "baton_long_holders", Type: Gauge, Labels: byLine,
 		Help: "Grants that last longer than WithHoldWarning or WithMaxHold allows, at present."},
-	Conversions: {Name: "baton_conversions_total", Type: Counter, Labels: []string{"kind", "class", "result"},
-		Help: "Entries that were converted to another mode, and those that the service refused to."},
+	Conversions: {Name: "baton_conversions_total", Type: Counter,
+		Labels: []string{"kind", "class", "result"},
+		Help:   "Entries that were converted to another mode, and those that the service refused to."},
 	Sessions: {Name: "baton_sessions", Type: Gauge, Labels: []string{"state"},
 		Help: "Sessions that are open, by what is known of them."},
 	SessionsOpened: {Name: "baton_sessions_opened_total", Type: Counter,
@@ -126,7 +129,8 @@ var metrics = [...]Metric{
 	Renewal: {Name: "baton_renewal_seconds", Type: Histogram, Buckets: short,
 		Help: "Time from sending a renewal to its answer."},
 	RenewalMargin: {Name: ratio, Type: Histogram, Buckets: share,
-		Help: "What was left of a session when a renewal was answered, as a share of what a renewal gives it. Below zero it is lost."},
+		Help: "What was left of a session when a renewal was answered," +
+			" as a share of what a renewal gives it. Below zero it is lost."},
 	Retries: {Name: "baton_retries_total", Type: Counter, Labels: []string{"op"},
 		Help: "Requests that had no answer and were sent again."},
 	CleanUps: {Name: "baton_cleanups_total", Type: Counter, Labels: []string{"op"},

@@ -1,29 +1,30 @@
-// Package observe turns the events of Baton's clients into metrics. It says
-// which metrics there are and when they change, once for all that keep them:
-// otelobserve for OpenTelemetry, promobserve for Prometheus, and whoever
-// implements a [Sink]. Tests that want the events themselves have memory.Tally.
+// Package observe turns the events of Baton's clients into metrics. It defines
+// the metrics and when they change; otelobserve keeps them for OpenTelemetry,
+// promobserve for Prometheus, and you can implement a [Sink] for another system.
+// Tests that want the events themselves use memory.Tally.
 //
 // # Labels
 //
-// Names are not labels: there may be any number of them, and each would be a
-// time series for ever. The kind of the recipe is one, and a class of names is
-// if the user gives a [Class], which must have few values. Where it has none
-// the label is empty.
+// Names are not labels: there may be any number of them, and each would be a time
+// series for ever. The kind of the recipe is a label, and so is the class of the
+// name if the user gives a [Class]; otherwise that is empty.
 //
-//	kind       mutex, rwlock, semaphore, election; semaphore-locks and semaphore-leases, if a semaphore is shared with other clients
+//	kind       mutex, rwlock, semaphore, election; semaphore-locks and
+//	           semaphore-leases, if a semaphore is shared with other clients
 //	class      what the user's Class returns
-//	op         lock, try-lock, read-lock, try-read-lock, acquire, try-acquire, campaign, try-campaign; of retries and clean-ups, the request
+//	op         lock, try-lock, read-lock, try-read-lock, acquire, try-acquire,
+//	           campaign, try-campaign; of retries and clean-ups, the request
 //	contended  true, false
-//	reason     timeout, cancelled, taken, unavailable, session_lost, removed, refused, closed, invalid, other
+//	reason     timeout, cancelled, taken, unavailable, session_lost, removed,
+//	           refused, closed, invalid, other
 //	cause      session_lost, removed, closed, other
 //	result     ok, refused
 //	state      connected, suspended
 //
-// A gauge comes back to where it was, whatever happened, since each event that
-// raises one is followed by one that lowers it; but events of different
-// goroutines may change places, so that for an instant it can be off by one.
-// Counters of what should not happen are there, at zero, before it has
-// happened: otherwise the first time would not show as a rise.
+// Each event that raises a gauge is followed by one that lowers it. Events of
+// different goroutines may change places, so a gauge can be off by one for an
+// instant. Counters of failures are recorded as zero before the first failure,
+// which would not show as a rise otherwise.
 package observe
 
 import (
@@ -38,21 +39,20 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Sink keeps metrics. Its method is called by many goroutines at once.
+// Sink keeps metrics. It must be safe for concurrent use.
 type Sink interface {
 	// Record adds v to a counter or a gauge, or counts it in a histogram. The
 	// values are those of the metric's labels, in their order.
 	Record(metric ID, v float64, values ...string)
 }
 
-// Class puts names into classes, of which there must be few, since each is a
-// label's value: the part of a name before the first "/", for instance. It is
-// called for each event, by many goroutines.
+// Class returns the class of a name, for instance the part before the first "/".
+// There must be few classes, since each is the value of a label. It is called for
+// each event, concurrently.
 type Class func(kind, name string) string
 
-// New returns an observer that records what happens. A nil class puts all names
-// into one, without a name. Several clients may have the same observer: then
-// the metrics are those of all of them.
+// New returns an observer that records metrics. With a nil class the label is
+// empty. Several clients may share an observer, and then their metrics add up.
 func New(s Sink, class Class) event.Observer {
 	m := &meter{Sink: s, class: class}
 	for _, cause := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed} {
@@ -74,7 +74,7 @@ func New(s Sink, class Class) event.Observer {
 type meter struct {
 	Sink
 	class Class
-	known sync.Map // of kind, class and op; without an op, of pairs of the others
+	known sync.Map // the kinds and classes seen, and with which ops
 }
 
 // Observe implements event.Observer.
@@ -177,42 +177,50 @@ func (m *meter) over(e event.Event, kind, class string) {
 	}
 }
 
-// labels are the kind and the class of an event's queue. When they are new, what
-// should not happen is set to zero.
+// labels returns the kind and the class of an event's queue. When they are new,
+// the counters of failures are set to zero.
 func (m *meter) labels(e event.Event) (kind, class string) {
 	kind, _, _ = strings.Cut(string(e.Queue), "/")
 	if m.class != nil {
 		_, name, _ := e.Queue.Split()
-		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD") // it may have cut one of the name's characters, and sinks panic at that
+		// The class may have cut a character of the name, and sinks panic at that.
+		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD")
 	}
 	if m.isNew(kind, class, "") {
-		for _, id := range []ID{Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong} {
+		for _, id := range atZero {
 			m.Record(id, 0, kind, class)
 		}
-		for _, err := range []error{coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed} {
+		for _, err := range losses {
 			m.Record(Lost, 0, kind, class, Cause(err))
 		}
 	}
 	return kind, class
 }
 
-// call sets to zero what should not become of a call.
+// What is recorded as zero when a kind and class, or a call of theirs, is new.
+var (
+	atZero   = []ID{Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong}
+	losses   = []error{coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed}
+	failures = []error{coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost}
+)
+
+// call sets the failures of a call to zero when it is new.
 func (m *meter) call(kind, class, op string) {
 	if !m.isNew(kind, class, op) {
 		return
 	}
-	for _, err := range []error{coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost} {
+	for _, err := range failures {
 		m.Record(NotGranted, 0, kind, class, op, Reason(event.Event{Err: err}))
 	}
 }
 
-// isNew reports whether something was seen for the first time.
+// isNew reports whether the labels are seen for the first time.
 func (m *meter) isNew(kind, class, op string) bool {
 	_, known := m.known.LoadOrStore([3]string{kind, class, op}, true)
 	return !known
 }
 
-// Cause is the value of the label for why a hold was lost or a session ended.
+// Cause returns the label for why a hold was lost or a session ended.
 func Cause(err error) string {
 	switch {
 	case errors.Is(err, coordinator.ErrSessionLost):
@@ -225,10 +233,9 @@ func Cause(err error) string {
 	return "other"
 }
 
-// Reason is the value of the label for why there was no grant, of an
-// EventNotGranted. What the cause of the caller's context says is not taken for
-// the service's word: it is timeout if it is context.DeadlineExceeded, and else
-// cancelled.
+// Reason returns the label for why there was no grant, of an event.NotGranted. If
+// the caller's context ended it is timeout or cancelled, even if the cause of the
+// context wraps an error of the service.
 func Reason(e event.Event) string {
 	if e.Context != nil && engine.IsCause(e.Context, e.Err) {
 		if errors.Is(e.Err, context.DeadlineExceeded) {

@@ -1,181 +1,135 @@
-// Cache: a cache of several files that one replica rebuilds and all read.
+// Cache: an entry expires, everybody finds that out at the same moment, and one
+// replica rebuilds it while the others serve what is there. This prevents a
+// cache stampede.
 //
-//	go run ./examples/cache                                       # no server: four replicas in memory, for three seconds
-//	go run ./examples/cache -stale 1s                             # the others serve what is there instead of waiting
-//	go run ./examples/cache -url etcd://127.0.0.1:2379 -for 1m    # one replica: start it in several terminals
-//	go run ./examples/cache -url zk://127.0.0.1:2181 -for 1m
+//	go run ./examples/cache                              # no server: four replicas in memory
+//	go run ./examples/cache -stale 0                     # the others wait for the new value
+//	go run ./examples/cache -url etcd://127.0.0.1:2379
+//	go run ./examples/cache -url zk://127.0.0.1:2181
 //
-// Each replica reads the cache again and again, under a read lock, so that many
-// do so at once. When it is too old, one of them rebuilds it under the write
-// lock, file by file, and the others wait for it instead of doing the same
-// work. Then it goes on as a reader, without a gap (a downgrade), serves what
-// it has just written, and lets the others read it too.
-//
-// With -stale nobody waits for a cache that is only a little too old: see
-// stale.go. Either way it is rebuilt once, however many find it too old in the
-// same moment, which is what a stampede is.
-//
-// Things to notice in the code: a read lock does not become a write lock, so
-// whoever finds the cache too old unlocks, locks for writing, and looks again,
-// since another may have been faster.
-//
-// No lock stops a replica that was paused in the middle of its work, has lost
-// the lock, and goes on before it notices. So the decision is with the
-// resource, by the token of the lock: each version has a directory of its own,
-// named by its token, and the greatest complete one is what is read. What comes
-// late has a smaller token than what was written since, and is not read; if
-// nothing was, it is just the newest. A replica that dies half-way leaves a
-// directory that is not complete, which the next one removes.
+// A replica that gets the lock reads the cache again before it rebuilds:
+// another one may have been faster. No lock stops a replica that was paused in
+// the middle of a rebuild and stores its value late. So the store decides: it
+// keeps the value with the greatest token.
 package main
 
 import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"io"
 	"log"
 	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	_ "github.com/baton-go/baton/coordinator/etcd"
-	"github.com/baton-go/baton/coordinator/memory"
-	_ "github.com/baton-go/baton/coordinator/zookeeper"
-	"github.com/baton-go/baton/examples/internal/fleet"
+	"github.com/baton-go/baton/examples/internal/demo"
 	"github.com/baton-go/baton/mutex"
-	"github.com/baton-go/baton/rwlock"
 )
 
-// config is what the flags say.
-type config struct {
-	url, name, dir        string
-	maxAge, stale, length time.Duration
+// cache reads an entry and has it rebuilt when it is older than maxAge. An entry
+// that is older by less than stale is served while it is rebuilt.
+type cache struct {
+	store         *store
+	lock          *mutex.Mutex
+	maxAge, stale time.Duration
+	rebuild       func(context.Context) error
+}
+
+// read returns an entry that is younger than maxAge + stale.
+func (c *cache) read(ctx context.Context) (entry, error) {
+	e := c.store.get()
+	age := time.Since(e.made)
+	if age < c.maxAge {
+		return e, nil
+	}
+	usable := age < c.maxAge+c.stale
+	take := c.lock.Lock
+	if usable {
+		take = c.lock.TryLock
+	}
+	lock, err := take(ctx)
+	if err != nil && usable {
+		return e, nil // another replica rebuilds it, or the service is away
+	}
+	if err != nil {
+		return entry{}, err
+	}
+	e, err = c.renew(lock)
+	return e, errors.Join(err, lock.Unlock(ctx))
+}
+
+// renew rebuilds the entry, unless another replica was faster.
+func (c *cache) renew(lock *mutex.Lock) (entry, error) {
+	if e := c.store.get(); time.Since(e.made) < c.maxAge {
+		return e, nil
+	}
+	e := entry{token: lock.Token(), made: time.Now()} // before the rebuild, which reads older data
+	if err := c.rebuild(lock.Context()); err != nil {
+		return entry{}, err
+	}
+	c.store.put(e)
+	return e, nil
+}
+
+// entry is what is cached. The zero entry is older than any maxAge.
+type entry struct {
+	token coordinator.Token // of the lock under which it was made
+	made  time.Time
+}
+
+// store stands for the cache that all replicas share, a table or a Redis.
+type store struct {
+	mu    sync.Mutex
+	entry entry
+}
+
+func (s *store) get() entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entry
+}
+
+// put ignores an entry that comes late. In SQL: UPDATE … WHERE token < $1.
+func (s *store) put(e entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.token > s.entry.token {
+		s.entry = e
+	}
 }
 
 func main() {
-	var c config
-	flag.StringVar(&c.url, "url", "memory://", "the service: memory://, etcd://host:port/namespace, zk://host:port/chroot")
-	flag.StringVar(&c.name, "name", "examples/cache", "the lock's name")
-	flag.StringVar(&c.dir, "dir", "", "the cache's directory, the same for all replicas: by default one in the system's for temporary files")
-	flag.DurationVar(&c.maxAge, "max-age", 500*time.Millisecond, "how old the cache may be")
-	flag.DurationVar(&c.stale, "stale", 0, "how much older a cache may be that is served while one replica rebuilds it; 0: the others wait")
-	flag.DurationVar(&c.length, "for", 3*time.Second, "how long to run")
-	fleet.Main(func(ctx context.Context, out io.Writer) error {
-		return run(ctx, out, c)
+	url := demo.URL()
+	maxAge := flag.Duration("max-age", 500*time.Millisecond, "how old the entry may be")
+	stale := flag.Duration("stale", time.Second, "how much older an entry is served during a rebuild")
+	length := flag.Duration("for", 3*time.Second, "how long to run")
+	demo.Main(func(ctx context.Context, out *log.Logger) error {
+		ctx, cancel := context.WithTimeout(ctx, *length)
+		defer cancel()
+		shared := new(store)
+		return demo.Run(ctx, *url, 4, func(ctx context.Context, client *coordinator.Client) error {
+			lock, err := mutex.New(client, "examples/cache")
+			if err != nil {
+				return err
+			}
+			c := &cache{store: shared, lock: lock, maxAge: *maxAge, stale: *stale}
+			c.rebuild = func(ctx context.Context) error {
+				out.Printf("%s rebuilds", client.Identity())
+				return demo.Sleep(ctx, 100*time.Millisecond) // the work
+			}
+			for served := (entry{}); ; {
+				e, err := c.read(ctx)
+				if err != nil {
+					return err
+				}
+				if e != served {
+					out.Printf("%s serves the entry of token %d", client.Identity(), e.token)
+					served = e
+				}
+				if err := demo.Sleep(ctx, 50*time.Millisecond); err != nil {
+					return err
+				}
+			}
+		})
 	})
-}
-
-// check says which flag breaks which rule.
-func (c config) check() error {
-	if c.length <= 0 {
-		return fmt.Errorf("-for %v: must be positive", c.length)
-	}
-	if c.maxAge <= 0 {
-		return fmt.Errorf("-max-age %v: must be positive", c.maxAge)
-	}
-	if c.stale < 0 {
-		return fmt.Errorf("-stale %v: must not be negative", c.stale)
-	}
-	return nil
-}
-
-// run is main without the process: replicas that share a cache, until the time is over or ctx ends.
-func run(ctx context.Context, out io.Writer, c config) (err error) {
-	if err := c.check(); err != nil {
-		return err
-	}
-	clients, err := open(c.url)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		for _, client := range clients {
-			err = errors.Join(err, client.Close(bound))
-		}
-	}()
-	for _, client := range clients {
-		// A first session within five seconds, so that a wrong address shows at once.
-		first, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		if _, err := client.Session(first); ctx.Err() != nil {
-			return nil // told to stop
-		} else if err != nil {
-			return err
-		}
-	}
-	name := c.name
-	if c.stale > 0 {
-		name += "?stale" // another lock, whose tokens mean nothing to versions of this one
-	}
-	dir, remove, err := fleet.Dir("cache", c.dir, c.url, name)
-	if err != nil {
-		return err
-	}
-	defer remove()
-
-	lines := log.New(out, "", 0) // many replicas write to it
-	var replicas []*replica
-	for _, client := range clients {
-		lock, err := rwlock.New(client, c.name)
-		if err != nil {
-			return err
-		}
-		rebuilding, err := mutex.New(client, c.name)
-		if err != nil {
-			return err
-		}
-		replicas = append(replicas, &replica{lock: lock, rebuilding: rebuilding, store: store{dir}, maxAge: c.maxAge, stale: c.stale,
-			out: lines, name: client.Identity()})
-	}
-	during, cancel := context.WithTimeout(ctx, c.length)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, r := range replicas {
-		wg.Go(func() { r.err = r.serve(during) })
-	}
-	wg.Wait()
-	return report(lines, replicas)
-}
-
-// open returns the clients of the replicas in this process: one at a real
-// service, or several, each with a connection of its own, at one in memory.
-func open(url string) ([]*coordinator.Client, error) {
-	if url != "memory://" {
-		client, err := coordinator.Open(url)
-		return []*coordinator.Client{client}, err
-	}
-	service := memory.NewService()
-	var clients []*coordinator.Client
-	for i := range 4 {
-		client, err := coordinator.New(service.Driver(), coordinator.WithIdentity(fmt.Sprint("replica ", i+1)))
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, client)
-	}
-	return clients, nil
-}
-
-// report says what happened. A reader that saw a damaged version is an error,
-// although it was mended: nothing here leaves one.
-func report(out *log.Logger, replicas []*replica) error {
-	var reads, rebuilds, damaged int
-	var longest time.Duration
-	var errs []error
-	for _, r := range replicas {
-		reads, rebuilds, damaged, longest = reads+r.reads, rebuilds+r.rebuilds, damaged+r.damaged, max(longest, r.longest)
-		errs = append(errs, r.err)
-	}
-	if damaged > 0 {
-		errs = append(errs, fmt.Errorf("a damaged cache was seen %d times", damaged))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	out.Printf("the longest wait for another's rebuild was %d ms", longest.Milliseconds())
-	out.Printf("%d reads and %d rebuilds in this process; a half-written cache was seen 0 times", reads, rebuilds)
-	return nil
 }

@@ -1,116 +1,144 @@
-// Cron: a job that runs once in each period, whichever replica of a fleet runs
-// it, and whoever crashes.
+// Cron: a job that runs once per period, whichever replica runs it, and
+// whichever crashes.
 //
-//	go run ./examples/cron                                                # no server: three replicas; one crashes in the middle of the job
-//	go run ./examples/cron -mode at-most-once                             # the run that crashed is not run again
-//	go run ./examples/cron -url etcd://127.0.0.1:2379 -every 5s -for 1m   # one replica: start several, kill -9 one at work
-//	go run ./examples/cron -url zk://127.0.0.1:2181 -every 5s -for 1m
+//	go run ./examples/cron                              # no server: three replicas in memory
+//	go run ./examples/cron -at-most-once
+//	go run ./examples/cron -url etcd://127.0.0.1:2379
+//	go run ./examples/cron -url zk://127.0.0.1:2181
 //
-// A lock alone does not do it: it keeps two from running at once, and the
-// second one gets it when the first is done, and runs the job again. What has
-// been run is a fact that outlives the lock, so it is in a record, which the
-// holder of the lock reads and writes. Each access shows the lock's token, and
-// the record refuses late ones: a replica that was stopped in the middle cannot
-// say, after others have gone on, that a period is done.
+// The lock alone is not enough: a replica whose timer fires late finds the lock
+// free and would run the job again. Which period is done is a fact that outlives
+// the lock, so it is stored in a record that the holder of the lock reads and
+// writes. Every access shows the lock's token, and the record refuses tokens
+// below the greatest it has seen: a replica that was paused cannot write late.
 //
-// The lock is waited for and not tried, so that somebody is there when the
-// holder crashes: within its TTL the next one goes on, in the same period. What
-// becomes of the run that crashed is a choice, -mode, that no lock can take
-// from you.
-//
-// At-least-once: the record says "done" after the job, and a run that was begun
-// and not done is run again. At-most-once: the record says "begun" before the
-// job, and what was begun is not begun again. Exactly once is had if the job's
-// effects are written together with "done", in one transaction of one database.
+// Replicas wait for the lock instead of trying it, so that one of them takes
+// over in the same period when the holder crashes. Whether it runs the job again
+// is a choice that no lock can make: at least once, or at most once. To get
+// exactly once, write the job's effects in the same transaction as "done".
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
-	"fmt"
-	"io"
+	"log"
 	"time"
 
-	"github.com/baton-go/baton/examples/internal/fleet"
-	"github.com/baton-go/baton/examples/internal/records"
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/examples/internal/demo"
+	"github.com/baton-go/baton/mutex"
 )
 
-// config is what the flags say.
-type config struct {
-	url, dir, mode      string
-	job                 string
-	replicas, crash     int
-	every, work, length time.Duration
+// cron is the job, as all replicas know it.
+type cron struct {
+	every time.Duration
+	job   func(ctx context.Context, period time.Time) error
+	rec   *record
 }
 
-const (
-	atLeastOnce = "at-least-once"
-	atMostOnce  = "at-most-once"
-)
-
-func main() {
-	var c config
-	flag.StringVar(&c.url, "url", fleet.InMemory, "the service: memory://, etcd://host:port/namespace, zk://host:port/chroot")
-	flag.StringVar(&c.dir, "dir", "", "the directory of the records, the same for all replicas: by default one in the system's for temporary files")
-	flag.StringVar(&c.mode, "mode", atLeastOnce, "what becomes of a run that crashed: at-least-once runs it again, at-most-once does not")
-	flag.StringVar(&c.job, "job", "nightly", "the job's name, which is the lock's too")
-	flag.IntVar(&c.replicas, "replicas", 0, "replicas in this process; 0: three on memory://, else one")
-	flag.IntVar(&c.crash, "crash", 2, "which run of the job crashes in the middle, on memory://; 0: none")
-	flag.DurationVar(&c.every, "every", time.Second, "the period")
-	flag.DurationVar(&c.work, "work", 200*time.Millisecond, "how long the job takes")
-	flag.DurationVar(&c.length, "for", 6*time.Second, "how long to run")
-	fleet.Main(func(ctx context.Context, out io.Writer) error {
-		return run(ctx, out, c)
-	})
-}
-
-// check says which flag breaks which rule.
-func (c config) check() error {
-	for _, f := range []struct {
-		name  string
-		value time.Duration
-	}{{"every", c.every}, {"work", c.work}, {"for", c.length}} {
-		if f.value <= 0 {
-			return fmt.Errorf("-%s %v: must be positive", f.name, f.value)
+// replica runs what is due in each period, until ctx ends.
+func (c cron) replica(ctx context.Context, client *coordinator.Client, out *log.Logger) error {
+	m, err := mutex.New(client, "cron/nightly")
+	if err != nil {
+		return err
+	}
+	for {
+		if err := c.runDue(ctx, m); ctx.Err() != nil {
+			return err
+		} else if err != nil {
+			out.Printf("%s goes on after: %v", client.Identity(), err)
+		}
+		now := time.Now()
+		next := now.Truncate(c.every).Add(c.every)
+		if err := demo.Sleep(ctx, next.Sub(now)); err != nil {
+			return err
 		}
 	}
-	switch {
-	case c.mode != atLeastOnce && c.mode != atMostOnce:
-		return fmt.Errorf("-mode %q: must be %s or %s", c.mode, atLeastOnce, atMostOnce)
-	case c.replicas < 0:
-		return fmt.Errorf("-replicas %d: must be at least 0", c.replicas)
-	case c.crash < 0:
-		return fmt.Errorf("-crash %d: must be at least 0", c.crash)
-	}
-	return nil
 }
 
-// run is main without the process: replicas, until the time is over or ctx ends.
-func run(ctx context.Context, out io.Writer, c config) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	dir, remove, err := fleet.Dir("cron", c.dir, c.url, c.job)
+// runDue waits for the lock and runs the job if nobody has run it.
+func (c cron) runDue(ctx context.Context, m *mutex.Mutex) error {
+	lock, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	defer remove()
-	if c.replicas == 0 {
-		c.replicas = fleet.Size(c.url)
+	return errors.Join(c.runLocked(lock), lock.Unlock(ctx))
+}
+
+func (c cron) runLocked(lock *mutex.Lock) error {
+	ctx := lock.Context() // ends when the lock is lost, not when the replica is told to stop
+	seq, err := lock.Sequencer(ctx)
+	if err != nil {
+		return err
 	}
-	during, cancel := context.WithTimeout(ctx, c.length)
-	defer cancel()
-	schedule := schedule{config: c, store: records.Store(dir)}
-	err = fleet.Run(during, out, c.url, c.replicas, func(ctx context.Context, r *fleet.Replica) error {
-		return schedule.serve(ctx, r)
+	period, due, err := c.rec.begin(ctx, seq, time.Now().Truncate(c.every))
+	if err != nil || !due {
+		return err
+	}
+	if err := c.job(ctx, period); err != nil {
+		return err
+	}
+	return c.rec.end(ctx, seq, period)
+}
+
+// record stands for a row in your database, and its gate for the guard in that
+// row: begin and end are one transaction each. In SQL use package sqlfence.
+type record struct {
+	gate       *fence.Gate
+	atMostOnce bool
+
+	begun, done  time.Time // the last period that was begun, and done
+	begins, ends int
+}
+
+// begin notes that a period is begun and returns which, if any is due.
+func (r *record) begin(
+	ctx context.Context, seq fence.Sequencer, now time.Time,
+) (period time.Time, due bool, err error) {
+	err = r.gate.Do(ctx, seq, func() error {
+		switch {
+		case r.begun.After(r.done) && !r.atMostOnce: // its run was cut short
+			period = r.begun
+		case now.After(r.begun):
+			period, r.begun = now, now
+		default:
+			return nil
+		}
+		due = true
+		r.begins++
+		return nil
 	})
-	if err != nil {
+	return period, due, err
+}
+
+// end notes that a period is done.
+func (r *record) end(ctx context.Context, seq fence.Sequencer, period time.Time) error {
+	return r.gate.Do(ctx, seq, func() error {
+		r.done = period
+		r.ends++
+		return nil
+	})
+}
+
+func main() {
+	url := demo.URL()
+	every := flag.Duration("every", time.Second, "the period")
+	length := flag.Duration("for", 5*time.Second, "how long to run")
+	atMostOnce := flag.Bool("at-most-once", false, "do not repeat a run that was cut short")
+	demo.Main(func(ctx context.Context, out *log.Logger) error {
+		rec := &record{gate: fence.NewGate(fence.Scope{}), atMostOnce: *atMostOnce}
+		c := cron{max(*every, time.Millisecond), func(ctx context.Context, period time.Time) error {
+			out.Printf("nightly of %s", period.Format(time.TimeOnly))
+			return demo.Sleep(ctx, *every/5)
+		}, rec}
+		ctx, cancel := context.WithTimeout(ctx, *length)
+		defer cancel()
+		err := demo.Run(ctx, *url, 3, func(ctx context.Context, client *coordinator.Client) error {
+			return c.replica(ctx, client, out)
+		})
+		out.Printf("the job was begun %d times and done %d times", rec.begins, rec.ends)
 		return err
-	}
-	rec, err := records.Read[record](schedule.store, c.job)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "%d periods; the job was begun %d times and done %d times\n", rec.Periods, rec.Begins, rec.Ends)
-	return nil
+	})
 }

@@ -1,82 +1,152 @@
-// Fencing: the famous story of a lock that was lost unawares. A holder is
-// stopped for longer than its TTL, another one takes over and writes, the first
-// one goes on where it was, and its late write is refused: by a ledger in this
-// process, by an HTTP server, by a gRPC server, and by one that asks the
-// coordinator.
+// Fencing: a holder loses its lock unawares, another one takes over and writes,
+// and then the first holder's late write arrives and is refused.
 //
-//	go run ./examples/fencing
+//	go run ./examples/fencing                              # no server: in memory
+//	go run ./examples/fencing -url etcd://127.0.0.1:2379
+//	go run ./examples/fencing -url zk://127.0.0.1:2181
 //
-// It needs no server: the coordinator is in memory. The same story on real etcd
-// and ZooKeeper, with PostgreSQL, MariaDB, SQLite and with writes into the
-// coordinator itself, is TestLateWriteIsRefusedEverywhere in integration.
+// In production a holder loses its lock unawares when its process is paused for
+// longer than its TTL. Here an operator breaks the lock, which is faster
+// than to wait, and the holder does not look at its lock before it writes.
+//
+// The resource is a ledger behind an HTTP server. The client shows the lock's
+// sequencer in a header, and the server writes inside of a fence.Gate, which
+// refuses a token below the greatest it has seen. Packages sqlfence and
+// grpcfence do the same for databases and gRPC.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
-	"os/signal"
-	"syscall"
+	"log"
+	"net"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/examples/fencing/story"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/coordinator/fence/httpfence"
+	"github.com/baton-go/baton/examples/internal/demo"
 	"github.com/baton-go/baton/mutex"
 )
 
-func main() {
-	ttl := flag.Duration("ttl", 2*time.Second, "how long a holder that is stopped keeps the lock")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
-		os.Exit(2)
+// ledger is the resource: a text, written inside of the gate.
+type ledger struct {
+	gate *fence.Gate
+	text string
+}
+
+// ServeHTTP replaces the text. httpfence.Handler has read the sequencer from the
+// request. The check and the write are one step, in Gate.Do: between a check and
+// a write that follows it the lock could pass to another holder.
+func (l *ledger) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	seq, _ := fence.From(req.Context())
+	text, err := io.ReadAll(io.LimitReader(req.Body, 1<<20))
+	if err == nil {
+		err = l.gate.Do(req.Context(), seq, func() error {
+			l.text = string(text)
+			return nil
+		})
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, os.Stdout, *ttl); err != nil && ctx.Err() == nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	if err != nil {
+		httpfence.Refuse(w, err)
 	}
 }
 
-// run is main without the process.
-func run(ctx context.Context, out io.Writer, ttl time.Duration) (err error) {
-	svc := memory.NewService()
-	links := []*memory.Driver{svc.Driver(), svc.Driver()}
-	var locks []*mutex.Mutex
-	var clients []*coordinator.Client
-	for _, link := range links {
-		c, err := coordinator.New(link, coordinator.WithTTL(ttl), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // that of the first finds its session over
-		m, err := mutex.New(c, "accounts")
-		if err != nil {
-			return err
-		}
-		locks, clients = append(locks, m), append(clients, c)
-	}
-	defer links[0].Heal() // so that nobody waits for it
-	overHTTP, err := serveHTTP()
+// write is the client's side: the transport sends the sequencer of the context.
+func write(ctx context.Context, seq fence.Sequencer, url, text string) error {
+	ctx = fence.With(ctx, seq)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, strings.NewReader(text))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, overHTTP.close()) }()
-	overGRPC, err := serveGRPC()
+	client := &http.Client{Transport: httpfence.Transport(nil)}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, overGRPC.close()) }()
-	return story.Story{
-		First: locks[0], Second: locks[1],
-		Stop:      links[0].Cut,
-		Resources: []story.Resource{newLedger(), overHTTP, overGRPC, &asking{client: clients[1]}},
-		Out:       out,
-	}.Tell(ctx)
+	defer resp.Body.Close()
+	if err := httpfence.Refusal(resp); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %s", resp.Status)
+	}
+	return nil
+}
+
+// lock returns the lock and the sequencer that goes with each write.
+func lock(ctx context.Context, client *coordinator.Client) (*mutex.Lock, fence.Sequencer, error) {
+	m, err := mutex.New(client, "accounts")
+	if err != nil {
+		return nil, fence.Sequencer{}, err
+	}
+	l, err := m.Lock(ctx)
+	if err != nil {
+		return nil, fence.Sequencer{}, err
+	}
+	seq, err := l.Sequencer(ctx)
+	return l, seq, err
+}
+
+// story has two holders write to the ledger at url. They share a client here;
+// two processes have one each.
+func story(ctx context.Context, out *log.Logger, client *coordinator.Client, url string) error {
+	lost, late, err := lock(ctx, client)
+	if err != nil {
+		return err
+	}
+	out.Printf("first has the lock, with token %d", late.Token)
+	if err := write(ctx, late, url, "written by the first"); err != nil {
+		return err
+	}
+	out.Print("first ... is paused before its next write")
+	if err := client.Break(ctx, "mutex", "accounts", late.Token); err != nil {
+		return err
+	}
+	held, next, err := lock(ctx, client)
+	if err != nil {
+		return err
+	}
+	out.Printf("second has the lock, with token %d", next.Token)
+	if err := write(ctx, next, url, "written by the second"); err != nil {
+		return err
+	}
+	out.Print("first ... goes on, and sends its write")
+	err = write(ctx, late, url, "written late")
+	if !errors.Is(err, fence.ErrStale) {
+		return fmt.Errorf("the late write was not refused: %w", errors.Join(err, held.Unlock(ctx)))
+	}
+	out.Printf("the ledger refuses it: %v", err)
+	<-lost.Context().Done()
+	out.Printf("first looks at its lock: %v", lost.Err())
+	return held.Unlock(ctx)
+}
+
+// run serves the ledger and tells the story.
+func run(ctx context.Context, out *log.Logger, url string) error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	// The gate admits the tokens of one lock, and learns from the first
+	// sequencer which service they are from.
+	l := &ledger{gate: fence.NewGate(fence.Scope{Kind: "mutex", Name: "accounts"})}
+	handler := httpfence.Handler(l.gate.Check, l)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	defer server.Close()
+
+	return demo.Run(ctx, url, 1, func(ctx context.Context, client *coordinator.Client) error {
+		return story(ctx, out, client, "http://"+listener.Addr().String())
+	})
+}
+
+func main() {
+	url := demo.URL()
+	demo.Main(func(ctx context.Context, out *log.Logger) error { return run(ctx, out, *url) })
 }

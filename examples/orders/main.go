@@ -1,118 +1,170 @@
-// Orders: a state machine of orders that many workers drive. Each order is
-// moved by one worker at a time, and a worker that comes late, because it was
-// stopped in the middle, moves nothing.
+// Orders: a state machine of orders that many workers drive. A lock for each
+// order lets one worker at a time move it, and a worker that comes late, because
+// it was paused in the middle, moves nothing.
 //
-//	go run ./examples/orders                                  # no server: three workers in memory; one is stopped in the middle
-//	go run ./examples/orders -url etcd://127.0.0.1:2379       # one worker: start several, kill -STOP one and kill -CONT it
+//	go run ./examples/orders                              # no server: three workers in memory
+//	go run ./examples/orders -url etcd://127.0.0.1:2379
 //	go run ./examples/orders -url zk://127.0.0.1:2181
 //
-// An order has a lock of its own, which is tried: who does not get it goes to
-// the next order. A move is to read the order, to do the work, and to write the
-// next state. The lock saves the work from being done twice; the record
-// decides. It takes a move if no later lock has touched the order, which the
-// token tells, and if the state is the one that the move begins at.
+// Workers try the lock: a worker that does not get it goes to the next order.
+// The lock saves work; the order's record decides. It accepts a move if no later
+// holder of the lock has touched the order, which the token tells, and if the
+// order is in the state where the move begins. The state alone would not do,
+// because states come again: a packed order may go back to paid, and "it is
+// paid" is then true for a worker that saw it paid long ago.
 //
-// The state alone would not do, since states come again: an order that is
-// packed may go back to paid, and "it is paid" is then true for a worker that
-// saw it paid long ago.
-//
-// What the work does elsewhere, here a payment, is outside of the record, and a
-// worker that was stopped has done it. So it carries an idempotency key, the
-// order and the number of the move, by which the one who is paid knows it
-// again. The state would not do here either.
+// What a move does elsewhere, here a payment, is outside of the record, and a
+// worker that was paused has done it. So it carries an idempotency key: the
+// order and the number of the move.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"log"
+	"slices"
 	"time"
 
-	"github.com/baton-go/baton/examples/internal/fleet"
-	"github.com/baton-go/baton/examples/internal/records"
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
+	"github.com/baton-go/baton/examples/internal/demo"
+	"github.com/baton-go/baton/mutex"
 )
 
-// config is what the flags say.
-type config struct {
-	url, dir              string
-	orders, workers, stop int
-	work                  time.Duration
+// state is where an order is.
+type state string
+
+// allowed are the moves; the first one is the usual one.
+var allowed = map[state][]state{
+	"new":     {"paid"},
+	"paid":    {"packed"},
+	"packed":  {"shipped", "paid"},
+	"shipped": nil,
+}
+
+// order stands for a row in your database, and its gate for the guard in that
+// row: read and move are one transaction each. In SQL use package sqlfence.
+type order struct {
+	id    string
+	gate  *fence.Gate
+	state state
+	moves int
+}
+
+func newOrder(id string) *order {
+	scope := fence.Scope{Kind: "mutex", Name: "orders/" + id}
+	return &order{id: id, gate: fence.NewGate(scope), state: "new"}
+}
+
+// read returns the state and the number of moves so far, and from then on
+// refuses all earlier holders of the lock.
+func (o *order) read(ctx context.Context, seq fence.Sequencer) (at state, moves int, err error) {
+	err = o.gate.Do(ctx, seq, func() error {
+		at, moves = o.state, o.moves
+		return nil
+	})
+	return at, moves, err
+}
+
+// move changes the state, unless the caller comes late.
+func (o *order) move(ctx context.Context, seq fence.Sequencer, from, to state) error {
+	return o.gate.Do(ctx, seq, func() error {
+		if o.state != from || !slices.Contains(allowed[from], to) {
+			return fmt.Errorf("%s is %s: no move from %s to %s", o.id, o.state, from, to)
+		}
+		o.state = to
+		o.moves++
+		return nil
+	})
+}
+
+// worker moves orders until all are shipped.
+type worker struct {
+	orders []*order
+	work   func(ctx context.Context, to state, idempotencyKey string) error
+	out    *log.Logger
+}
+
+func (w worker) run(ctx context.Context, client *coordinator.Client) error {
+	open := slices.Clone(w.orders)
+	for len(open) > 0 {
+		var left []*order
+		for _, o := range open {
+			shipped, err := w.try(ctx, client, o)
+			if !shipped {
+				left = append(left, o)
+			}
+			if ctx.Err() != nil {
+				return err
+			}
+			// ErrTaken: another worker is moving it.
+			if err != nil && !errors.Is(err, coordinator.ErrTaken) {
+				w.out.Printf("%s goes on after: %v", client.Identity(), err)
+			}
+		}
+		open = left
+		if err := demo.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// try makes one move if nobody else is moving the order.
+func (w worker) try(
+	ctx context.Context, client *coordinator.Client, o *order,
+) (shipped bool, err error) {
+	m, err := mutex.New(client, "orders/"+o.id)
+	if err != nil {
+		return false, err
+	}
+	lock, err := m.TryLock(ctx)
+	if err != nil {
+		return false, err
+	}
+	shipped, err = w.move(lock, o)
+	return shipped, errors.Join(err, lock.Unlock(ctx))
+}
+
+func (w worker) move(lock *mutex.Lock, o *order) (shipped bool, err error) {
+	ctx := lock.Context() // ends when the lock is lost
+	seq, err := lock.Sequencer(ctx)
+	if err != nil {
+		return false, err
+	}
+	from, moves, err := o.read(ctx, seq)
+	if err != nil || len(allowed[from]) == 0 {
+		return err == nil, err
+	}
+	to := allowed[from][0]
+	if err := w.work(ctx, to, fmt.Sprintf("%s/%d", o.id, moves+1)); err != nil {
+		return false, err
+	}
+	if err := o.move(ctx, seq, from, to); err != nil {
+		return false, err
+	}
+	w.out.Printf("%s: %s -> %s (token %d)", o.id, from, to, seq.Token)
+	return len(allowed[to]) == 0, nil
 }
 
 func main() {
-	var c config
-	flag.StringVar(&c.url, "url", fleet.InMemory, "the service: memory://, etcd://host:port/namespace, zk://host:port/chroot")
-	flag.StringVar(&c.dir, "dir", "", "the directory of the orders, the same for all workers: by default one in the system's for temporary files")
-	flag.IntVar(&c.orders, "orders", 6, "how many orders there are")
-	flag.IntVar(&c.workers, "workers", 0, "workers in this process; 0: three on memory://, else one")
-	flag.IntVar(&c.stop, "stop", 3, "at which move of its own the first worker is stopped for longer than its TTL, on memory://; 0: never")
-	flag.DurationVar(&c.work, "work", 100*time.Millisecond, "how long a move takes")
-	fleet.Main(func(ctx context.Context, out io.Writer) error {
-		return run(ctx, out, c)
+	url := demo.URL()
+	count := flag.Int("orders", 6, "how many orders there are")
+	demo.Main(func(ctx context.Context, out *log.Logger) error {
+		w := worker{out: out, work: func(ctx context.Context, _ state, _ string) error {
+			return demo.Sleep(ctx, 100*time.Millisecond)
+		}}
+		for n := range *count {
+			w.orders = append(w.orders, newOrder(fmt.Sprintf("order-%d", n+1)))
+		}
+		err := demo.Run(ctx, *url, 3, w.run)
+		moves := 0
+		for _, o := range w.orders {
+			moves += o.moves
+		}
+		out.Printf("%d orders made %d moves", *count, moves)
+		return err
 	})
-}
-
-// check says which flag breaks which rule.
-func (c config) check() error {
-	switch {
-	case c.orders < 1:
-		return fmt.Errorf("-orders %d: must be at least 1", c.orders)
-	case c.workers < 0:
-		return fmt.Errorf("-workers %d: must be at least 0", c.workers)
-	case c.stop < 0:
-		return fmt.Errorf("-stop %d: must be at least 0", c.stop)
-	case c.work <= 0:
-		return fmt.Errorf("-work %v: must be positive", c.work)
-	}
-	return nil
-}
-
-// run is main without the process: workers, until all orders are shipped or ctx ends.
-func run(ctx context.Context, out io.Writer, c config) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	dir, remove, err := fleet.Dir("orders", c.dir, c.url, "orders")
-	if err != nil {
-		return err
-	}
-	defer remove()
-	if c.workers == 0 {
-		c.workers = fleet.Size(c.url)
-	}
-	book := records.Store(dir)
-	err = fleet.Run(ctx, out, c.url, c.workers, func(ctx context.Context, r *fleet.Replica) error {
-		w := &worker{Replica: r, config: c, book: book}
-		if !r.First {
-			w.stop = 0
-		}
-		return w.serve(ctx)
-	})
-	if err != nil {
-		return err
-	}
-	return report(out, book, c.orders)
-}
-
-// report says what became of the orders.
-func report(out io.Writer, book records.Store, orders int) error {
-	shipped, moves := 0, 0
-	for n := 1; n <= orders; n++ {
-		o, err := records.Read[order](book, key(n))
-		if err != nil {
-			return err
-		}
-		moves += len(o.Moves)
-		if o.state() == shippedState {
-			shipped++
-		}
-	}
-	paid, err := records.Read[payments](book, paymentsKey)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "%d of %d orders are shipped, in %d moves; %d payments were asked for and %d made\n",
-		shipped, orders, moves, paid.Asked, len(paid.Made))
-	return nil
 }

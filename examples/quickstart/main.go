@@ -7,10 +7,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"log"
 	"os"
 	"os/signal"
 	"sync"
@@ -25,82 +24,59 @@ import (
 )
 
 func main() {
-	url := flag.String("url", "memory://", "the service: memory://, etcd://host:port/namespace, zk://host:port/chroot")
-	turns := flag.Int("turns", 3, "turns for each worker")
+	url := flag.String("url", "memory://", "memory://, etcd://host:port/namespace, zk://host:port/chroot")
 	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
-		os.Exit(2)
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, os.Stdout, *url, *turns); err != nil {
+	defer stop()
+	if err := run(ctx, log.New(os.Stdout, "", 0), *url); err != nil && ctx.Err() == nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run is main without the process: it returns when all turns are taken, or ctx
-// ends, which is no error.
-func run(ctx context.Context, out io.Writer, url string, turns int) (err error) {
-	if turns < 1 {
-		return fmt.Errorf("-turns %d: must be at least 1", turns)
-	}
+// run returns when each worker has had three turns, or ctx ends.
+func run(ctx context.Context, out *log.Logger, url string) error {
 	client, err := coordinator.Open(url)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		defer cancel()
-		err = errors.Join(err, client.Close(bound))
-	}()
-	if err := work(ctx, out, client, turns); ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
-		return err
-	}
-	return nil // told to stop
-}
+	// Closing releases at once what is still held; a process that crashes
+	// keeps it for the rest of its TTL.
+	defer client.Close(context.WithoutCancel(ctx))
 
-// work has three workers take their turns.
-func work(ctx context.Context, out io.Writer, client *coordinator.Client, turns int) error {
-	// A first session within five seconds, so that a wrong address shows at once.
-	first, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if _, err := client.Session(first); err != nil {
-		return err
-	}
 	m, err := mutex.New(client, "quickstart")
 	if err != nil {
 		return err
 	}
+	errs := make([]error, 3)
 	var wg sync.WaitGroup
-	errs := make(chan error, 3)
-	for worker := 1; worker <= 3; worker++ {
+	for worker := range errs {
 		wg.Go(func() {
-			for turn := 1; turn <= turns && ctx.Err() == nil; turn++ {
-				if err := take(ctx, out, m, worker, turn); err != nil {
-					errs <- err
-					return
-				}
+			for turn := 1; turn <= 3 && errs[worker] == nil; turn++ {
+				errs[worker] = take(ctx, out, m, worker+1, turn)
 			}
 		})
 	}
 	wg.Wait()
-	close(errs)
-	return <-errs
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// take is one turn: what stands between Lock and Unlock is done by one worker at a time, in this
-// process and in all others.
-func take(ctx context.Context, out io.Writer, m *mutex.Mutex, worker, turn int) error {
+// take is one turn. One worker at a time is between Lock and Unlock, in all
+// processes together.
+func take(ctx context.Context, out *log.Logger, m *mutex.Mutex, worker, turn int) error {
 	lock, err := m.Lock(ctx)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "worker %d has turn %d, token %d\n", worker, turn, lock.Token())
+	out.Printf("worker %d has turn %d, token %d", worker, turn, lock.Token())
 	select {
 	case <-time.After(100 * time.Millisecond): // the work
-	case <-lock.Context().Done(): // lost: stop at once
+	case <-lock.Context().Done(): // the lock is lost: stop at once
 	}
 	return lock.Unlock(ctx)
 }

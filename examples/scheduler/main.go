@@ -1,14 +1,15 @@
-// Scheduler: a service of several replicas, one of which runs the scheduled
-// jobs. Told to stop (SIGTERM, as in a rolling update) it finishes the job that
-// it has begun and hands over: no job runs twice, and the next replica goes on
-// at once, not after a TTL.
+// Scheduler: a service of several replicas, one of which, the leader, runs the
+// scheduled jobs. Told to stop (SIGTERM, as in a rolling update) the leader
+// finishes the job that it has begun and hands over: no job runs twice, and the
+// next replica leads at once, not after a TTL.
 //
-//	go run ./examples/scheduler                               # no server: three replicas in this process, stopped in turn
-//	go run ./examples/scheduler -url etcd://127.0.0.1:2379 -name one   # start several, stop one with Ctrl-C
-//	go run ./examples/scheduler -url zk://127.0.0.1:2181 -http :8080   # with /ready, /leader and /live
+//	go run ./examples/scheduler                              # three replicas, stopped in turn
+//	go run ./examples/scheduler -url etcd://127.0.0.1:2379   # one: start several, stop one
+//	go run ./examples/scheduler -url zk://127.0.0.1:2181 -http :8080   # /ready, /leader, /live
 //
-// The directory kubernetes has manifests to run it as a Deployment; what they
-// decide and why is in docs/cookbook.md.
+// The directory kubernetes has manifests to run it as a Deployment;
+// docs/cookbook.md explains them. The tests show how to test a service in
+// virtual time; see docs/testing.md.
 package main
 
 import (
@@ -17,146 +18,156 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
+	"log"
+	"net"
+	"net/http"
 	"os"
-	"os/signal"
-	"strconv"
-	"sync"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	_ "github.com/baton-go/baton/coordinator/etcd"
 	"github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/coordinator/memory"
-	_ "github.com/baton-go/baton/coordinator/zookeeper"
+	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/examples/internal/demo"
 )
 
-const inMemory = "memory://"
-
-type config struct {
-	url, name, http string
-	every, drain    time.Duration
+// scheduler is one replica.
+type scheduler struct {
+	client       *coordinator.Client // given, so that a test can disturb it
+	every, drain time.Duration
+	// job is one job. It shows its token to what it writes to, which refuses a
+	// token below the greatest it has seen: that of a leader that was paused.
+	job    func(ctx context.Context, token coordinator.Token) error
+	health election.Health
+	out    *log.Logger
 }
 
-func main() {
-	var cfg config
-	host, _ := os.Hostname()
-	flag.StringVar(&cfg.url, "url", cmp.Or(os.Getenv("BATON_URL"), inMemory),
-		"the service: memory://, etcd://host:port/namespace, zk://host:port/chroot; by default that of the environment's BATON_URL")
-	flag.StringVar(&cfg.name, "name", host+"/"+strconv.Itoa(os.Getpid()), "the name of this replica")
-	flag.StringVar(&cfg.http, "http", "", "address to answer /ready, /leader and /live on, such as :8080; not with memory://")
-	flag.DurationVar(&cfg.every, "every", 250*time.Millisecond, "time between jobs")
-	flag.DurationVar(&cfg.drain, "drain", 10*time.Second, "how long a job may go on when the replica is told to stop")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "argument %q: there are only flags\n", flag.Arg(0))
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, cfg, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
-
-// check says which flag breaks which rule.
-func (c config) check() error {
-	switch {
-	case c.every <= 0:
-		return fmt.Errorf("-every %v: must be positive", c.every)
-	case c.drain <= 0:
-		return fmt.Errorf("-drain %v: must be positive", c.drain)
-	case c.name == "":
-		return errors.New(`-name "": must not be empty`)
-	case c.http != "" && c.url == inMemory:
-		return fmt.Errorf("-http %s: must not be given with -url %s, which runs three replicas in one process", c.http, c.url)
-	}
-	return nil
-}
-
-// run is main without the process: it returns when ctx ends, which is no error, or the demo does.
-func run(ctx context.Context, cfg config, out io.Writer) error {
-	if err := cfg.check(); err != nil {
-		return err
-	}
-	if cfg.url == inMemory {
-		return demo(ctx, cfg, &printer{out: out})
-	}
-	r := &replica{jobs: new(ledger), config: cfg, out: &printer{out: out}}
-	var err error
-	if r.client, err = coordinator.Open(cfg.url, coordinator.WithIdentity(cfg.name), coordinator.WithObserver(&r.place)); err != nil {
-		return err
-	}
-	stop, err := r.listen(cfg.http)
+// run is the replica's life: candidate, leader, candidate again if it loses the
+// lead, until ctx ends.
+func (s *scheduler) run(ctx context.Context) error {
+	e, err := election.New(s.client, "scheduler")
 	if err != nil {
-		return errors.Join(err, r.close(ctx))
+		return err
 	}
-	defer stop()
-	return r.run(ctx)
+	err = e.Run(ctx, s.lead,
+		election.WithHealth(&s.health),
+		election.WithDrain(s.drain),
+		election.WithOnError(func(err error) { s.say("goes on after: %v", err) }))
+	if ctx.Err() != nil && err == context.Cause(ctx) { //nolint:errorlint // that and nothing else
+		return nil // it stopped as it was told
+	}
+	return err
 }
 
-// demo starts three replicas on a service in memory, and stops them in turn, as
-// a rolling update would.
-func demo(ctx context.Context, cfg config, out *printer) error {
-	svc, jobs := memory.NewService(), new(ledger)
-	var wg sync.WaitGroup
-	var stops []func()
-	errs := make(chan error, 3)
-	joined := make(chan struct{}, 100)
-	for _, name := range []string{"one", "two", "three"} {
-		client, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(name),
-			coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
-				if e.Kind == event.Joined {
-					joined <- struct{}{}
-				}
-			})))
-		if err != nil {
+// lead runs job after job. ctx ends when the replica is told to stop or has lost
+// the lead. In the first case it leads until lead returns, so it finishes the
+// job that it has begun; the term's own context ends only with the lead.
+func (s *scheduler) lead(ctx context.Context, t *election.Term) error {
+	s.say("leads with token %d", t.Token())
+	tick := time.NewTicker(s.every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := s.job(t.Context(), t.Token()); err != nil {
 			return err
 		}
-		own := cfg
-		own.name = name
-		r := &replica{client: client, jobs: jobs, config: own, out: out}
-		told, stop := context.WithCancel(ctx)
-		stops = append(stops, stop)
-		wg.Go(func() { errs <- r.run(told) })
-		select { // so that they stand in line in this order
-		case <-joined:
+		select {
+		case <-tick.C:
 		case <-ctx.Done():
 		}
 	}
-	for _, stop := range stops {
-		pause(ctx, 4*cfg.every+cfg.every/4) // in the middle of a job
-		stop()                              // SIGTERM
-	}
-	wg.Wait()
-	for range stops {
-		if err := <-errs; err != nil {
-			return err
-		}
-	}
-	ran, terms := jobs.summary()
-	out.printf("%d jobs ran in %d terms, none twice and none left out\n", ran, terms)
+	s.say("stops: %v", context.Cause(ctx))
 	return nil
 }
 
-// pause waits, unless ctx ends first.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+func (s *scheduler) say(format string, args ...any) {
+	s.out.Printf("%s %s", s.client.Identity(), fmt.Sprintf(format, args...))
+}
+
+// queued counts the entries of a replica in the queue: the leader and each
+// candidate that could take over have one. It observes the client's events.
+type queued struct{ atomic.Int32 }
+
+// Observe counts, instead of keeping the last event: the loss of a term may be
+// reported when the next entry is queued already.
+func (q *queued) Observe(e event.Event) {
+	switch e.Kind {
+	case event.Joined:
+		q.Add(1)
+	case event.NotGranted:
+		if e.Token != 0 { // else it has not joined
+			q.Add(-1)
+		}
+	case event.Released, event.Lost:
+		q.Add(-1)
 	}
 }
 
-// printer keeps lines of several replicas apart.
-type printer struct {
-	mu  sync.Mutex
-	out io.Writer
+// probes answers Kubernetes. Ready means queued, not leading: if only the leader
+// were ready, a rollout would wait forever for its new pods to lead.
+func probes(health *election.Health, q *queued) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/leader", health.Ready())
+	mux.Handle("/live", health.Live())
+	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		if q.Load() <= 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	return mux
 }
 
-func (p *printer) printf(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	fmt.Fprintf(p.out, format, args...)
+// serve runs one replica of the real service.
+func serve(ctx context.Context, out *log.Logger, s *scheduler, url, addr string) error {
+	var q queued
+	client, err := coordinator.Open(url, coordinator.WithObserver(&q))
+	if err != nil {
+		return err
+	}
+	s.client = client
+	if addr != "" {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			return errors.Join(err, client.Close(ctx))
+		}
+		server := &http.Server{Handler: probes(&s.health, &q), ReadHeaderTimeout: 5 * time.Second}
+		go func() { _ = server.Serve(l) }() // ends with Close
+		defer server.Close()
+		out.Printf("answers /ready, /leader and /live on %s", l.Addr())
+	}
+	err = s.run(ctx)
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, client.Close(bound))
+}
+
+func main() {
+	url := flag.String("url", cmp.Or(os.Getenv("BATON_URL"), demo.InMemory),
+		"the service; by default that of the environment's BATON_URL")
+	addr := flag.String("http", "", "address to answer /ready, /leader and /live on, such as :8080")
+	every := flag.Duration("every", 250*time.Millisecond, "time between jobs")
+	drain := flag.Duration("drain", 10*time.Second, "how long a job may go on after SIGTERM")
+	demo.Main(func(ctx context.Context, out *log.Logger) error {
+		job := func(ctx context.Context, token coordinator.Token) error {
+			out.Printf("a job runs (token %d)", token)
+			return demo.Sleep(ctx, *every/2)
+		}
+		if *url != demo.InMemory {
+			s := &scheduler{every: *every, drain: *drain, job: job, out: out}
+			return serve(ctx, out, s, *url, *addr)
+		}
+		return demo.Run(ctx, *url, 3, func(ctx context.Context, client *coordinator.Client) error {
+			s := &scheduler{client: client, every: *every, drain: *drain, out: out}
+			told, stop := context.WithCancel(ctx)
+			defer stop()
+			jobs := 0
+			s.job = func(ctx context.Context, token coordinator.Token) error {
+				if jobs++; jobs == 4 {
+					stop() // as SIGTERM does, in the middle of a job
+				}
+				return job(ctx, token)
+			}
+			return s.run(told)
+		})
+	})
 }

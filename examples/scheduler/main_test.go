@@ -1,15 +1,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,207 +17,340 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/election"
 )
 
-func TestReplicasHandOverInTurn(t *testing.T) {
+const (
+	ttl   = 30 * time.Second
+	every = time.Second
+	work  = every / 4
+)
+
+var quiet = log.New(io.Discard, "", 0)
+
+// fleet is the service under test: replicas, each with a link of its own to one
+// coordination service, and the jobs that they ran.
+type fleet struct {
+	*testing.T
+	svc      *memory.Service
+	replicas []*replica
+
+	mu   sync.Mutex
+	jobs []job
+}
+
+type replica struct {
+	*scheduler
+	link   *memory.Driver // has the levers
+	events memory.Tally
+	queued queued
+	stop   context.CancelFunc // as SIGTERM
+	done   chan error
+}
+
+type job struct {
+	replica    int
+	token      coordinator.Token
+	begun, end time.Time
+}
+
+// play runs a test in virtual time. The first of the replicas leads.
+func play(t *testing.T, replicas int, test func(*fleet), opts ...memory.Option) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		began := time.Now()
-		if err := run(t.Context(), config{url: inMemory, name: "demo", every: 250 * time.Millisecond, drain: 10 * time.Second}, &out); err != nil {
-			t.Fatal(err)
+		// Made in the bubble, so that its timers are virtual.
+		f := &fleet{T: t, svc: memory.NewService(opts...)}
+		for range replicas {
+			f.start()
 		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("took %v", took)
+		test(f)
+	})
+}
+
+func (f *fleet) start() {
+	i := len(f.replicas)
+	r := &replica{link: f.svc.Driver(), done: make(chan error, 1)}
+	observer := event.ObserverFunc(func(e event.Event) {
+		r.events.Observe(e)
+		r.queued.Observe(e)
+	})
+	client, err := coordinator.New(r.link, coordinator.WithTTL(ttl),
+		coordinator.WithObserver(observer), coordinator.WithIdentity(fmt.Sprint("replica ", i)),
+		coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	r.scheduler = &scheduler{client: client, every: every, drain: every, out: quiet}
+	r.job = func(_ context.Context, token coordinator.Token) error {
+		begun := time.Now()
+		time.Sleep(work)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.jobs = append(f.jobs, job{i, token, begun, time.Now()})
+		return nil
+	}
+	ctx, stop := context.WithCancel(f.Context())
+	r.stop = stop
+	go func() { r.done <- r.run(ctx) }()
+	f.replicas = append(f.replicas, r)
+	f.Cleanup(func() { // all that was started ends before the bubble does
+		r.link.Heal()
+		stop()
+		<-r.done
+		_ = client.Close(context.Background()) // an error if the test has ended its session
+	})
+	synctest.Wait() // it is queued
+}
+
+// since returns the jobs that were begun after a moment. The lock is needed:
+// that virtual time has passed orders nothing for the race detector.
+func (f *fleet) since(from time.Time) (jobs []job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.jobs {
+		if j.begun.After(from) {
+			jobs = append(jobs, j)
 		}
-		rest := out.String()
-		job := 0
-		for i, name := range []string{"one", "two", "three"} {
-			for _, line := range []string{"leads with token", "ran job", "ran job", "hands over (context canceled)"} {
-				want := fmt.Sprintf("%-5s %s", name, line)
-				_, after, found := strings.Cut(rest, want)
-				if !found {
-					t.Fatalf("replica %d: no %q in turn in\n%s", i, want, out.String())
-				}
-				if rest = after; line == "ran job" {
-					job++
-				}
-			}
-		}
-		if !strings.Contains(rest, "in 3 terms, none twice and none left out") || job != 6 {
-			t.Errorf("no summary:\n%s", out.String())
+	}
+	return jobs
+}
+
+func (f *fleet) all() []job { return f.since(time.Time{}) }
+
+// TestAnotherGoesOnAfterACrash is a fail-over of thirty seconds, in a few
+// milliseconds.
+func TestAnotherGoesOnAfterACrash(t *testing.T) {
+	play(t, 3, func(f *fleet) {
+		time.Sleep(10 * time.Second)
+		f.replicas[0].link.Cut() // nothing of it reaches the service, as when its machine dies
+		crashed := time.Now()
+		time.Sleep(ttl + 2*every) // no real time passes
+		if after := f.since(crashed.Add(ttl)); len(after) == 0 || after[0].replica != 1 {
+			f.Errorf("jobs after the TTL: %v", after)
 		}
 	})
 }
 
-func TestDemoEndsEarlyWhenItIsInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := run(ctx, config{url: inMemory, name: "demo", every: 500 * time.Millisecond, drain: 10 * time.Second}, io.Discard); err != nil {
-			t.Error(err)
+// TestNoTwoLeadAtOnce: a leader that is cut off, and lives, stops before the
+// next one begins.
+func TestNoTwoLeadAtOnce(t *testing.T) {
+	play(t, 3, func(f *fleet) {
+		time.Sleep(10 * time.Second)
+		f.replicas[0].link.Cut()
+		time.Sleep(2 * ttl)
+		f.replicas[0].link.Heal()
+		time.Sleep(2 * ttl)
+		last := f.all()[0]
+		for _, j := range f.all()[1:] {
+			if j.begun.Before(last.end) || j.token < last.token ||
+				j.token == last.token && j.replica != last.replica {
+				f.Errorf("%v after %v", j, last)
+			}
+			last = j
 		}
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("took %v", took)
+		if lost := f.replicas[0].events.Count(event.Lost); lost != 1 || last.replica != 1 {
+			f.Errorf("replica 0 lost its lead %d times, and replica %d leads", lost, last.replica)
+		}
+	})
+}
+
+// TestReplicasHandOverInTurn: a leader that is told to stop finishes its job,
+// and the next one leads at once, not after a TTL.
+func TestReplicasHandOverInTurn(t *testing.T) {
+	play(t, 3, func(f *fleet) {
+		for i, r := range f.replicas[:2] {
+			time.Sleep(10 * every)
+			latest := f.all()[len(f.all())-1]
+			time.Sleep(time.Until(latest.begun.Add(every + work/2))) // the middle of the next job
+			r.stop()
+			stopped := time.Now()
+			time.Sleep(every)
+			all, after := f.all(), f.since(stopped)
+			last := all[len(all)-len(after)-1]
+			if last.replica != i || last.end.Before(stopped) {
+				f.Errorf("replica %d was stopped at %v, its last job: %v", i, stopped, last)
+			}
+			if len(after) == 0 || after[0].replica != i+1 || after[0].begun.After(last.end.Add(work)) {
+				f.Errorf("replica %d was stopped at %v, then: %v", i, stopped, after)
+			}
+			if err := <-r.done; err != nil {
+				f.Error(err)
+			}
+			r.done <- nil // for the clean-up
+		}
+	})
+}
+
+// TestSmallTroubleCostsNothing: whatever it is, the leader goes on leading.
+func TestSmallTroubleCostsNothing(t *testing.T) {
+	once := func(op memory.Op, fate memory.Fate) func(*fleet) {
+		return func(f *fleet) { f.svc.OnRequest(memory.Once(op, fate)) }
+	}
+	for name, trouble := range map[string]func(f *fleet){
+		"an outage":         func(f *fleet) { f.svc.Stop() },
+		"a lost connection": func(f *fleet) { f.replicas[0].link.Reset() },
+		"a short partition": func(f *fleet) { f.replicas[0].link.Cut() },
+		"no replies":        func(f *fleet) { f.replicas[0].link.HoldReplies() },
+		"no requests":       func(f *fleet) { f.replicas[0].link.HoldRequests() },
+		"a slow link":       func(f *fleet) { f.replicas[0].link.Delay(every/2, every/2) },
+		"a lost request":    once(memory.OpRenew, memory.Fate{DropRequest: true}),
+		"a renewal refused": once(memory.OpRenew, memory.Fate{Err: coordinator.ErrRefused}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 2, func(f *fleet) {
+				time.Sleep(10 * time.Second)
+				trouble(f)
+				time.Sleep(ttl / 3)
+				f.svc.Start()
+				f.replicas[0].link.Heal()
+				time.Sleep(ttl)
+				all, lost := f.all(), f.replicas[0].events.Count(event.Lost)
+				last := all[len(all)-1]
+				if len(all) < 45 || last.token != all[0].token || lost != 0 {
+					f.Errorf("%d jobs, the last: %v; lost %d times", len(all), last, lost)
+				}
+			})
+		})
+	}
+}
+
+// TestLeaderStopsWhenAnOperatorTakesTheLead, and is a candidate again.
+func TestLeaderStopsWhenAnOperatorTakesTheLead(t *testing.T) {
+	for name, take := range map[string]func(f *fleet){
+		"the session ended": func(f *fleet) { f.replicas[0].link.Expire() },
+		"the entry removed": func(f *fleet) { f.svc.RemoveGrant(f.all()[0].token) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, 2, func(f *fleet) {
+				time.Sleep(10*time.Second + every/2)
+				take(f)
+				taken := time.Now()
+				time.Sleep(10 * time.Second)
+				for _, j := range f.since(taken) {
+					if j.replica != 1 {
+						f.Errorf("%v, after the lead was taken at %v", j, taken)
+					}
+				}
+				f.replicas[1].stop()
+				stopped := time.Now()
+				time.Sleep(2 * every)
+				if again := f.since(stopped); len(again) == 0 || again[0].replica != 0 {
+					f.Errorf("replica 0 is no candidate again: %v", again)
+				}
+			})
+		})
+	}
+}
+
+// TestLostReplyLeavesNoSecondCandidate: the service applied the request, and the
+// replica did not hear of it.
+func TestLostReplyLeavesNoSecondCandidate(t *testing.T) {
+	play(t, 1, func(f *fleet) {
+		f.svc.OnRequest(memory.Once(memory.OpJoin, memory.Fate{DropReply: true}))
+		f.start()
+		time.Sleep(10 * time.Second)
+		if n := f.svc.Stats().Entries; n != 2 {
+			f.Errorf("%d are queued, want 2", n)
+		}
+	})
+}
+
+// TestQuietMinuteCostsRenewalsOnly, and a handoff wakes one of nine candidates.
+func TestQuietMinuteCostsRenewalsOnly(t *testing.T) {
+	play(t, 10, func(f *fleet) {
+		time.Sleep(10 * time.Second)
+		before := f.svc.Stats()
+		time.Sleep(time.Minute)
+		quiet := f.svc.Stats().Since(before)
+		if quiet.Total() != quiet.Requests[memory.OpRenew] || quiet.Wakeups != 0 {
+			f.Errorf("a quiet minute: %v, %d wake-ups", quiet.Requests, quiet.Wakeups)
+		}
+		f.replicas[0].stop()
+		time.Sleep(2 * every)
+		woken := 0
+		for _, r := range f.replicas[1:] {
+			woken += r.link.Stats().Wakeups // of one client
+		}
+		if all := f.all(); woken != 1 || all[len(all)-1].replica != 1 {
+			f.Errorf("a handoff wakes %d; the last job: %v", woken, all[len(all)-1])
+		}
+	})
+}
+
+// TestServiceThatLagsAndHintsLess: views of the queue are stale, and the service
+// leaves out what it may.
+func TestServiceThatLagsAndHintsLess(t *testing.T) {
+	for seed := range uint64(5) {
+		play(t, 4, func(f *fleet) {
+			for i, r := range f.replicas[:3] {
+				time.Sleep(5 * every)
+				r.stop()
+				stopped := time.Now()
+				time.Sleep(2 * every)
+				if after := f.since(stopped); len(after) == 0 || after[0].replica != i+1 {
+					f.Errorf("seed %d: after replica %d: %v", seed, i, after)
+				}
+			}
+		}, memory.WithStaleViews(seed), memory.WithFewHints(seed))
+	}
+}
+
+func TestFailureOfAJobEndsTheReplicaAndReleasesTheLead(t *testing.T) {
+	play(t, 1, func(f *fleet) {
+		because := errors.New("because")
+		s := &scheduler{client: f.replicas[0].client, every: every, drain: every, out: quiet}
+		s.job = func(context.Context, coordinator.Token) error { return because }
+		ended := make(chan error) // made in the bubble, as all channels that its goroutines wait on
+		go func() { ended <- s.run(f.Context()) }()
+		f.replicas[0].stop()
+		if err := <-ended; !errors.Is(err, because) {
+			f.Error(err)
+		}
+		if n := f.svc.Stats().Entries; n != 0 {
+			f.Errorf("%d are queued", n)
 		}
 	})
 }
 
 func TestReplicaAnswersProbes(t *testing.T) {
-	svc := memory.NewService()
-	out, in := io.Pipe()
-	said := bufio.NewScanner(out)
-	r := &replica{jobs: new(ledger), config: config{name: "one", every: time.Millisecond, drain: time.Second}, out: &printer{out: in}}
-	var err error
-	if r.client, err = coordinator.New(svc.Driver(), coordinator.WithObserver(&r.place)); err != nil {
-		t.Fatal(err)
-	}
-	var stop func()
-	listening := make(chan error, 1)
-	go func() {
-		var err error
-		stop, err = r.listen("127.0.0.1:0")
-		listening <- err
-	}()
-	line := await(t, said, " on ")
-	if err := <-listening; err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	_, addr, _ := strings.Cut(line, " on ")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	status := func(path string) int {
-		resp, err := http.Get("http://" + addr + path)
-		if err != nil {
-			t.Fatal(err)
+	play(t, 2, func(f *fleet) {
+		time.Sleep(every)
+		check := func(when string, r *replica, ready, leader int) {
+			f.Helper()
+			handler := probes(&r.health, &r.queued)
+			wants := map[string]int{"/ready": ready, "/leader": leader, "/live": http.StatusOK}
+			for path, want := range wants {
+				answer := httptest.NewRecorder()
+				handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
+				if answer.Code != want {
+					f.Errorf("%s: %s answers %d, want %d", when, path, answer.Code, want)
+				}
+			}
 		}
-		defer resp.Body.Close()
-		return resp.StatusCode
-	}
-	probes := func(when string, ready, leader int) {
-		t.Helper()
-		if r, l, live := status("/ready"), status("/leader"), status("/live"); r != ready || l != leader || live != http.StatusOK {
-			t.Errorf("%s: ready %d, leader %d, live %d", when, r, l, live)
-		}
-	}
-	probes("before it stands in line", http.StatusServiceUnavailable, http.StatusServiceUnavailable)
-	other, err := coordinator.New(svc.Driver())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close(t.Context())
-	e, err := election.New(other, "scheduler")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ahead, err := e.Campaign(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { done <- r.run(ctx) }()
-	await(t, said, "is a candidate")
-	for deadline := time.Now().Add(time.Minute); status("/ready") != http.StatusOK && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
-	probes("behind the leader", http.StatusOK, http.StatusServiceUnavailable)
-	if err := ahead.Resign(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	await(t, said, "leads with token")
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	probes("as leader", http.StatusOK, http.StatusOK)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	probes("after its end", http.StatusServiceUnavailable, http.StatusServiceUnavailable)
-}
-
-// await returns the first line with a text.
-func await(t *testing.T, said *bufio.Scanner, text string) string {
-	t.Helper()
-	for said.Scan() {
-		if strings.Contains(said.Text(), text) {
-			return said.Text()
-		}
-	}
-	t.Fatalf("never said %q: %v", text, said.Err())
-	return ""
-}
-
-// TestLostLead: who has lost the lead has nothing to hand over.
-func TestLostLead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, err := coordinator.New(memory.NewService().Driver())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		r := &replica{client: client, jobs: new(ledger), config: config{name: "one", every: time.Second, drain: time.Second}, out: &printer{out: &out}}
-		done := make(chan error, 1)
-		go func() { done <- r.run(t.Context()) }()
-		time.Sleep(2700 * time.Millisecond) // between two jobs
-		if err := client.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; !errors.Is(err, coordinator.ErrClosed) {
-			t.Errorf("run = %v", err)
-		}
-		if s := out.String(); !strings.Contains(s, "one   stops (") || strings.Contains(s, "hands over") {
-			t.Errorf("%s", s)
-		}
+		const yes, no = http.StatusOK, http.StatusServiceUnavailable
+		check("leader", f.replicas[0], yes, yes)
+		check("candidate", f.replicas[1], yes, no)
+		f.replicas[0].stop()
+		time.Sleep(every)
+		check("stopped", f.replicas[0], no, no)
+		check("next leader", f.replicas[1], yes, yes)
 	})
 }
 
-func TestBadFlagsAreRefused(t *testing.T) {
-	for want, cfg := range map[string]config{
-		"-every 0s: must be positive": {url: inMemory, name: "one", drain: time.Second},
-		"-drain 0s: must be positive": {url: inMemory, name: "one", every: time.Second},
-		`-name "": must not be empty`: {url: inMemory, every: time.Second, drain: time.Second},
-		"-http :0: must not be given": {url: inMemory, name: "one", every: time.Second, drain: time.Second, http: ":0"},
-		"redis":                       {url: "redis://here", name: "one", every: time.Second, drain: time.Second},
-	} {
-		if err := run(t.Context(), cfg, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("run = %v, want %q", err, want)
-		}
-	}
-}
-
-// TestOneReplicaRunsUntilItIsToldToStop takes the way of -url. The slash makes it another URL than that of the demo.
-func TestOneReplicaRunsUntilItIsToldToStop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if err := run(ctx, config{url: "memory:///", name: "solo", every: time.Second, drain: time.Second}, &out); err != nil {
-			t.Error(err)
-		}
-		if s := out.String(); !strings.Contains(s, "solo  ran job 60") || !strings.HasSuffix(s, "solo  has stopped\n") {
-			t.Errorf("%s", s)
-		}
-	})
-}
-
-// TestPlaceIsKeptWhenALossIsToldLate: the next contender stands in line by then.
-func TestPlaceIsKeptWhenALossIsToldLate(t *testing.T) {
-	var p place
+// TestQueuedCountsWhenALossIsReportedLate: the next entry is queued by then.
+func TestQueuedCountsWhenALossIsReportedLate(t *testing.T) {
+	var q queued
 	for i, step := range []struct {
 		event event.Event
-		want  int
+		want  int32
 	}{
-		{event.Event{Kind: event.Joined, Token: 1}, http.StatusOK},
-		{event.Event{Kind: event.Joined, Token: 2}, http.StatusOK},
-		{event.Event{Kind: event.Lost, Token: 1}, http.StatusOK},
-		{event.Event{Kind: event.NotGranted}, http.StatusOK}, // it had no session, and has not joined
-		{event.Event{Kind: event.NotGranted, Token: 2}, http.StatusServiceUnavailable},
+		{event.Event{Kind: event.Joined, Token: 1}, 1},
+		{event.Event{Kind: event.Joined, Token: 2}, 2},
+		{event.Event{Kind: event.Lost, Token: 1}, 1},
+		{event.Event{Kind: event.NotGranted}, 1}, // it had no session, and has not joined
+		{event.Event{Kind: event.NotGranted, Token: 2}, 0},
 	} {
-		p.Observe(step.event)
-		answer := httptest.NewRecorder()
-		if p.ServeHTTP(answer, nil); answer.Code != step.want {
-			t.Errorf("after event %d, %v: %d", i, step.event.Kind, answer.Code)
+		if q.Observe(step.event); q.Load() != step.want {
+			t.Errorf("after event %d, %v: %d", i, step.event.Kind, q.Load())
 		}
 	}
 }

@@ -213,6 +213,6 @@ func replica(t *testing.T, program string, args []string, url string) *process {
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), "BATON_URL="+url)
 	p := start(t, cmd)
-	p.addr = p.awaitQueue(t, `answers .* on (\S+)\n`)
+	p.addr = p.awaitOutput(t, `answers .* on (\S+)\n`)
 	return p
 }

@@ -40,8 +40,9 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// awaitLine waits until the process has printed what fits a pattern, and returns what its first group found.
-func (p *process) awaitQueue(t *testing.T, pattern string) string {
+// awaitOutput waits until the process has printed what fits a pattern, and
+// returns what its first group found.
+func (p *process) awaitOutput(t *testing.T, pattern string) string {
 	t.Helper()
 	expr := regexp.MustCompile(pattern)
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

@@ -1,24 +1,30 @@
-// Package grpcfence carries sequencers in gRPC calls, and has servers refuse stale ones.
+// Package grpcfence carries sequencers in gRPC calls, and makes servers refuse
+// stale ones.
 //
 //	// the holder
-//	conn, err := grpc.NewClient(target, grpc.WithUnaryInterceptor(grpcfence.UnaryClient), grpc.WithStreamInterceptor(grpcfence.StreamClient))
-//	_, err = orders.Pay(fence.With(ctx, seq), &PayRequest{…}) // seq, err := lock.Sequencer(ctx)
+//	conn, err := grpc.NewClient(target,
+//		grpc.WithUnaryInterceptor(grpcfence.UnaryClient),
+//		grpc.WithStreamInterceptor(grpcfence.StreamClient))
+//	seq, err := lock.Sequencer(ctx)
+//	_, err = orders.Pay(fence.With(ctx, seq), &PayRequest{…})
 //	... errors.As(err, &stale) finds the *fence.StaleError that names both tokens
 //
 //	// the resource
 //	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
-//	server := grpc.NewServer(grpc.UnaryInterceptor(grpcfence.UnaryServer(gate.Check)), grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
+//	server := grpc.NewServer(
+//		grpc.UnaryInterceptor(grpcfence.UnaryServer(gate.Check)),
+//		grpc.StreamInterceptor(grpcfence.StreamServer(gate.Check)))
 //
-// The server is asked once, before a call is served: what package httpfence
-// says of handlers is so here. In the context of the server's method fence.From
-// has the sequencer that was shown, and Refuse answers with what a gate or a
-// guard says of it.
+// The server checks once, before a call is served: what package httpfence says
+// of handlers holds here too. In the server's method fence.From(ctx) returns the
+// sequencer that was shown, and Refuse answers with the error of a gate or guard.
 package grpcfence
 
 import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -29,30 +35,35 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Key is that of a call's metadata which carries the sequencer.
+// Key is the key of the sequencer in the metadata of a call.
 const Key = "baton-sequencer"
 
-// RefusalKey is that of the trailer of a call that was refused, which says why
-// in the words of fence.EncodeRefusal.
+// RefusalKey is the key of the refusal, written by fence.EncodeRefusal, in the
+// trailer of a call that was refused.
 const RefusalKey = "baton-refusal"
 
-// UnaryClient is a grpc.UnaryClientInterceptor that shows the sequencer in a call's context (see fence.With) to the server, if there
-// is one. The error of a call that the server refused has the *fence.StaleError or *fence.ForeignError beside gRPC's status.
+// UnaryClient is a grpc.UnaryClientInterceptor that shows the sequencer in a
+// call's context (see fence.With) to the server, if there is one. The error of a
+// call that the server refused wraps the *fence.StaleError or
+// *fence.ForeignError, and has gRPC's status.
 func UnaryClient(
-	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	ctx context.Context, method string, req, reply any,
+	cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
 	s, ok := fence.From(ctx)
 	if !ok {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
 	var trailer metadata.MD
-	err := invoke(show(ctx, s), method, req, reply, cc, append(opts[:len(opts):len(opts)], grpc.Trailer(&trailer))...)
+	opts = append(slices.Clip(opts), grpc.Trailer(&trailer))
+	err := invoke(show(ctx, s), method, req, reply, cc, opts...)
 	return refusal(err, s, trailer)
 }
 
 // StreamClient is UnaryClient for streams: a grpc.StreamClientInterceptor.
 func StreamClient(
-	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption,
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
 	s, ok := fence.From(ctx)
 	if !ok {
@@ -65,8 +76,8 @@ func StreamClient(
 	return &clientStream{stream, s}, nil
 }
 
-// show replaces what the context may carry already: a server that calls another
-// one has its own sequencer to show.
+// show replaces a sequencer that the outgoing metadata may have already: a server
+// that calls another one shows its own.
 func show(ctx context.Context, s fence.Sequencer) context.Context {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	md = md.Copy()
@@ -79,7 +90,7 @@ type clientStream struct {
 	shown fence.Sequencer
 }
 
-// RecvMsg is where a stream's error is told; SendMsg only says that there is one.
+// RecvMsg returns the error of a stream; SendMsg only says that there is one.
 func (c *clientStream) RecvMsg(m any) error {
 	err := c.ClientStream.RecvMsg(m)
 	if err == nil || errors.Is(err, io.EOF) {
@@ -88,7 +99,7 @@ func (c *clientStream) RecvMsg(m any) error {
 	return refusal(err, c.shown, c.Trailer())
 }
 
-// refusal adds to a call's error what its trailer says.
+// refusal adds the refusal in the trailer to the error of a call.
 func refusal(err error, s fence.Sequencer, trailer metadata.MD) error {
 	if err == nil {
 		return nil
@@ -101,19 +112,21 @@ func refusal(err error, s fence.Sequencer, trailer metadata.MD) error {
 	return err
 }
 
-// refused is a call's error: package status finds its status, and package
-// errors finds what the server's check said.
+// refused is the error of a call: package status finds its status, and package
+// errors the error of the server's check.
 type refused struct{ why, call error }
 
 func (r *refused) Error() string              { return r.call.Error() }
 func (r *refused) Unwrap() []error            { return []error{r.why, r.call} }
 func (r *refused) GRPCStatus() *status.Status { return status.Convert(r.call) }
 
-// UnaryServer returns an interceptor that asks check for each call before it is
-// served, in a context that has the sequencer. A call that is not admitted is
-// answered by Refuse.
+// UnaryServer returns an interceptor that calls check for each call, and serves
+// it in a context that has the sequencer. A call that is not admitted is answered
+// by Refuse.
 func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+	return func(
+		ctx context.Context, req any, _ *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
+	) (any, error) {
 		ctx, err := admit(ctx, check)
 		if err != nil {
 			return nil, err
@@ -124,7 +137,9 @@ func UnaryServer(check fence.Checker) grpc.UnaryServerInterceptor {
 
 // StreamServer is UnaryServer for streams.
 func StreamServer(check fence.Checker) grpc.StreamServerInterceptor {
-	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, serve grpc.StreamHandler) error {
+	return func(
+		srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, serve grpc.StreamHandler,
+	) error {
 		ctx, err := admit(stream.Context(), check)
 		if err != nil {
 			return err
@@ -153,20 +168,20 @@ func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 	return fence.With(ctx, s), nil
 }
 
-// Refuse returns the error of a call whose sequencer a check did not admit,
-// with one of these codes. ctx is the server's, whose trailer tells the
-// client's interceptor.
+// Refuse returns the error of a call whose sequencer a check did not admit, with
+// one of these codes. ctx is the server's, whose trailer informs the client's
+// interceptor.
 //
 //	FailedPrecondition  it is stale or foreign, or there is none
-//	InvalidArgument     it is no proper one, or there are several
-//	Unavailable         the check could not tell, or failed for any other reason, which is not shown
+//	InvalidArgument     it is malformed, or there are several
+//	Unavailable         the check failed for another reason, which is not shown
 func Refuse(ctx context.Context, err error) error {
 	refusal := fence.EncodeRefusal(err)
+	if refusal != "" {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal)) // fails outside of a call only
+	}
 	switch {
-	case refusal != "":
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal)) // fails only outside of a call
-		return status.Error(codes.FailedPrecondition, err.Error())
-	case errors.Is(err, fence.ErrMissing):
+	case refusal != "", errors.Is(err, fence.ErrMissing):
 		return status.Error(codes.FailedPrecondition, err.Error())
 	case errors.Is(err, driver.ErrInvalid):
 		return status.Error(codes.InvalidArgument, err.Error())

@@ -1,8 +1,10 @@
-// Package httpfence carries sequencers in HTTP requests, and has servers refuse stale ones.
+// Package httpfence carries sequencers in HTTP requests, and makes servers refuse
+// stale ones.
 //
 //	// the holder
 //	client := &http.Client{Transport: httpfence.Transport(nil)}
-//	req, err := http.NewRequestWithContext(fence.With(ctx, seq), "PUT", url, body) // seq, err := lock.Sequencer(ctx)
+//	seq, err := lock.Sequencer(ctx)
+//	req, err := http.NewRequestWithContext(fence.With(ctx, seq), "PUT", url, body)
 //	resp, err := client.Do(req)
 //	... httpfence.Refusal(resp) is a *fence.StaleError that names both tokens, or nil
 //
@@ -10,12 +12,11 @@
 //	gate := fence.NewGate(fence.Scope{Kind: "mutex", Name: "orders"})
 //	http.Handle("/orders/", httpfence.Handler(gate.Check, orders))
 //
-// The handler keeps late requests out. It is asked before a request is served;
-// while that is being served the lock may pass on, and the next holder's
-// request be served beside it. Where that matters let the handler do its work
-// in the gate's Do, or guard its transaction with package sqlfence:
-// fence.From(r.Context()) has the sequencer that was shown, and Refuse answers
-// with what they say.
+// The handler checks before a request is served. While it is being served the
+// lock may pass to another holder, whose request is then served beside it. Where
+// that matters do the work in the gate's Do, or guard its transaction with
+// package sqlfence: fence.From(r.Context()) returns the sequencer that was shown,
+// and Refuse answers with their error.
 package httpfence
 
 import (
@@ -53,9 +54,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// Handler returns a handler that asks check for each request, and then next.
-// The context of what next gets has the sequencer. A request that is not
-// admitted is answered by Refuse.
+// Handler returns a handler that calls check for each request, and then next
+// with the sequencer in the request's context. A request that is not admitted is
+// answered by Refuse.
 func Handler(check fence.Checker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, err := fence.ParseValues(r.Header.Values(Header))
@@ -73,11 +74,12 @@ func Handler(check fence.Checker, next http.Handler) http.Handler {
 // Refuse answers a request with why a check did not admit its sequencer:
 //
 //	428 Precondition Required  there is none
-//	400 Bad Request            it is no proper one, or there are several
-//	412 Precondition Failed    it is stale or foreign; the client finds out by Refusal
-//	503 Service Unavailable    the check could not tell, or failed for any other reason, which is not shown
+//	400 Bad Request            it is malformed, or there are several
+//	412 Precondition Failed    it is stale or foreign; the client calls Refusal
+//	503 Service Unavailable    the check failed for another reason, which is not shown
 func Refuse(w http.ResponseWriter, err error) {
-	status, text := http.StatusServiceUnavailable, "the sequencer could not be checked" // what is behind that is none of the client's business
+	// Another error is not shown: it is the server's, and none of the client's business.
+	status, text := http.StatusServiceUnavailable, "the sequencer could not be checked"
 	switch refusal := fence.EncodeRefusal(err); {
 	case refusal != "":
 		status = http.StatusPreconditionFailed
@@ -93,9 +95,10 @@ func Refuse(w http.ResponseWriter, err error) {
 	http.Error(w, text, status)
 }
 
-// Refusal returns why a server refused a request that showed a sequencer: a *fence.StaleError or a *fence.ForeignError, as the server's check
-// returned it; fence.ErrMissing if it wants one; and nil for any other response. The sequencer is the one in the context of the
-// request. It leaves the body alone.
+// Refusal returns why a server refused a request: the *fence.StaleError or
+// *fence.ForeignError of the server's check, for the sequencer in the context of
+// the request; fence.ErrMissing if the server wants one; and nil for any other
+// response. It leaves the body alone.
 func Refusal(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusPreconditionRequired:

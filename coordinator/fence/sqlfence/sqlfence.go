@@ -1,5 +1,5 @@
 // Package sqlfence makes a database refuse what is done under a lock that has
-// passed to somebody else.
+// passed to another holder.
 //
 //	guard, err := sqlfence.New(sqlfence.PostgreSQL)
 //	...
@@ -12,21 +12,21 @@
 //	err = tx.Commit()
 //
 // One small table has a row for each resource: the greatest token that was
-// here, and whose tokens count. Check raises it and locks the row until the
-// transaction ends, so guarded transactions of one resource follow one after
-// the other, in the order of their tokens, and a transaction that is refused
-// writes nothing if it is rolled back. What is not guarded is not protected:
-// guard every transaction that reads or writes under the lock.
+// shown, and its scope. Check raises the token and locks the row until the
+// transaction ends, so guarded transactions of one resource follow one after the
+// other, in the order of their tokens, and a transaction that is refused writes
+// nothing if it is rolled back. What is not guarded is not protected: guard every
+// transaction that reads or writes under the lock.
 //
 // # A column instead of a table
 //
-// Where the protected thing is one row, and written only, a column of that row
-// will do, a BIGINT NOT NULL DEFAULT 0, and no guard:
+// If the resource is one row that is only written, a column of that row, a BIGINT
+// NOT NULL DEFAULT 0, is enough and no guard is needed:
 //
 //	UPDATE account SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
 //
-// No row is changed if a greater token was here. It does not tell tokens of two
-// services or names apart.
+// No row is changed if a greater token was shown before. It does not tell tokens
+// of two services or names apart.
 package sqlfence
 
 import (
@@ -40,12 +40,12 @@ import (
 	"github.com/baton-go/baton/coordinator/fence"
 )
 
-// Dialect is what a database understands. It depends on no driver of package database/sql.
+// Dialect is the SQL of a database, whichever database/sql driver is used.
 type Dialect int
 
-// The dialects. PostgreSQL wants 9.5 or newer, and a driver that takes $1 for a
-// parameter. MySQL is MariaDB, too, on which it is tested. SQLite wants 3.35 or
-// newer, and a connection that waits for a locked database (PRAGMA
+// The dialects. PostgreSQL must be 9.5 or newer, with a driver that takes $1 for
+// a parameter. MySQL includes MariaDB, on which it is tested. SQLite must be 3.35
+// or newer, with a connection that waits for a locked database (PRAGMA
 // busy_timeout).
 const (
 	PostgreSQL Dialect = iota + 1
@@ -59,22 +59,24 @@ const DefaultTable = "baton_fence"
 // MaxResource is the length of the longest name of a resource, in bytes.
 const MaxResource = 255
 
-// Guard is the guard of one table. It has no state of its own and is safe for concurrent use.
+// Guard is the guard of one table. It has no state of its own and is safe for
+// concurrent use.
 type Guard struct {
 	schema, raise string
-	look          string // for a database that does not return what it has written
+	read          string // for a database that does not return what it has written
 }
 
 // Option changes a default of a Guard.
 type Option func(*string)
 
-// Table sets the name of the table, which may have a schema before it: "fencing.tokens".
+// Table sets the name of the table, which may have a schema before it:
+// "fencing.tokens".
 func Table(name string) Option { return func(table *string) { *table = name } }
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// New returns a guard. It does no I/O. A dialect that is none, and a table
-// whose name would have to be quoted, is driver.ErrInvalid.
+// New returns a guard. It does no I/O. An unknown dialect, and a table name that
+// would have to be quoted, are driver.ErrInvalid.
 func New(d Dialect, opts ...Option) (*Guard, error) {
 	table := DefaultTable
 	for _, o := range opts {
@@ -86,45 +88,51 @@ func New(d Dialect, opts ...Option) (*Guard, error) {
 	if !tableName.MatchString(table) {
 		return nil, invalid("table %q; want letters, digits and \"_\", and at most one \".\"", table)
 	}
-	if d < PostgreSQL || d > SQLite {
+	g, known := dialects[d]
+	if !known {
 		return nil, invalid("dialect %d", d)
 	}
-	g := &Guard{}
-	for at, statement := range map[*string]string{&g.schema: schemas[d], &g.raise: raises[d], &g.look: looks[d]} {
-		*at = strings.ReplaceAll(statement, "TABLE_NAME", table)
+	for _, statement := range []*string{&g.schema, &g.raise, &g.read} {
+		*statement = strings.ReplaceAll(*statement, "TABLE_NAME", table)
 	}
-	return g, nil
+	return &g, nil
 }
 
-// schemas make the table. Names are compared byte by byte, which VARCHAR does not do on MySQL.
-var schemas = map[Dialect]string{
-	PostgreSQL: `CREATE TABLE IF NOT EXISTS TABLE_NAME (resource TEXT PRIMARY KEY, scope TEXT NOT NULL, token BIGINT NOT NULL)`,
-	MySQL: `CREATE TABLE IF NOT EXISTS TABLE_NAME (resource VARBINARY(255) PRIMARY KEY, scope VARBINARY(1024) NOT NULL, token BIGINT NOT NULL)` +
-		` ENGINE=InnoDB`,
-	SQLite: `CREATE TABLE IF NOT EXISTS TABLE_NAME (resource TEXT PRIMARY KEY, scope TEXT NOT NULL, token INTEGER NOT NULL) WITHOUT ROWID`,
+// dialects has the statements of each. raise writes the token if it is greater
+// than the stored one and of the same scope, and locks the row in any case; the
+// row that it leaves decides. A WHERE condition instead of the CASE would not
+// tell why it refused without another request. On MySQL the columns are
+// VARBINARY, since VARCHAR is not compared byte by byte, and read has FOR UPDATE,
+// to read the row as it is and not as the transaction's snapshot has it.
+var dialects = map[Dialect]Guard{
+	PostgreSQL: {
+		schema: `CREATE TABLE IF NOT EXISTS TABLE_NAME` +
+			` (resource TEXT PRIMARY KEY, scope TEXT NOT NULL, token BIGINT NOT NULL)`,
+		raise: `INSERT INTO TABLE_NAME AS f (resource, scope, token) VALUES ($1, $2, $3)` +
+			raiseOnConflict + ` RETURNING f.scope, f.token`,
+	},
+	MySQL: {
+		schema: `CREATE TABLE IF NOT EXISTS TABLE_NAME (resource VARBINARY(255) PRIMARY KEY,` +
+			` scope VARBINARY(1024) NOT NULL, token BIGINT NOT NULL) ENGINE=InnoDB`,
+		raise: `INSERT INTO TABLE_NAME (resource, scope, token) VALUES (?, ?, ?)` +
+			` ON DUPLICATE KEY UPDATE token =` +
+			` IF(scope = VALUES(scope) AND token < VALUES(token), VALUES(token), token)`,
+		read: `SELECT scope, token FROM TABLE_NAME WHERE resource = ? FOR UPDATE`,
+	},
+	SQLite: {
+		schema: `CREATE TABLE IF NOT EXISTS TABLE_NAME (resource TEXT PRIMARY KEY,` +
+			` scope TEXT NOT NULL, token INTEGER NOT NULL) WITHOUT ROWID`,
+		raise: `INSERT INTO TABLE_NAME AS f (resource, scope, token) VALUES (?, ?, ?)` +
+			raiseOnConflict + ` RETURNING scope, token`,
+	},
 }
 
-// raises write the token if it is greater than the one that is there and of the
-// same scope, and lock the row in any case. The judgement is what the row has
-// afterwards. A condition instead of a CASE would not tell what refused it
-// without another request.
-var raises = map[Dialect]string{
-	PostgreSQL: `INSERT INTO TABLE_NAME AS f (resource, scope, token) VALUES ($1, $2, $3) ON CONFLICT (resource) DO UPDATE` +
-		` SET token = CASE WHEN f.scope = excluded.scope AND f.token < excluded.token THEN excluded.token ELSE f.token END` +
-		` RETURNING f.scope, f.token`,
-	MySQL: `INSERT INTO TABLE_NAME (resource, scope, token) VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE` +
-		` token = IF(scope = VALUES(scope) AND token < VALUES(token), VALUES(token), token)`,
-	SQLite: `INSERT INTO TABLE_NAME AS f (resource, scope, token) VALUES (?, ?, ?) ON CONFLICT (resource) DO UPDATE` +
-		` SET token = CASE WHEN f.scope = excluded.scope AND f.token < excluded.token THEN excluded.token ELSE f.token END` +
-		` RETURNING scope, token`,
-}
+const raiseOnConflict = ` ON CONFLICT (resource) DO UPDATE SET token = CASE` +
+	` WHEN f.scope = excluded.scope AND f.token < excluded.token` +
+	` THEN excluded.token ELSE f.token END`
 
-// looks read the row as it is, and not as the transaction's snapshot has it.
-var looks = map[Dialect]string{
-	MySQL: `SELECT scope, token FROM TABLE_NAME WHERE resource = ? FOR UPDATE`,
-}
-
-// Schema is the statement that makes the table, for those who keep their schema elsewhere.
+// Schema is the statement that makes the table, for a program that keeps its
+// schema elsewhere.
 func (g *Guard) Schema() string { return g.schema }
 
 // Create makes the table if it is not there.
@@ -136,20 +144,19 @@ func (g *Guard) Create(ctx context.Context, db *sql.DB) error {
 }
 
 // Check admits the sequencer's token to a resource for the rest of the
-// transaction, and has the database remember it. The first sequencer ever shown
-// decides which scope's tokens count for the resource: check it with
-// [fence.Sequencer.In] if you know better. To let those of another count,
-// delete the row.
+// transaction, and stores it. The first sequencer ever shown decides which
+// scope's tokens count for the resource; [fence.Sequencer.In] checks that it is
+// the one you expect. To admit those of another scope, delete the row.
 //
-// It returns a *fence.StaleError if a greater token was here, which names both,
-// and a *fence.ForeignError for a sequencer of another scope: roll back then.
-// driver.ErrInvalid is a sequencer or resource that breaks a rule. Other errors
-// are the database's, with all that it says of deadlocks and transactions to be
-// repeated.
+// It returns a *fence.StaleError, which names both tokens, if a greater one was
+// shown before, and a *fence.ForeignError for a sequencer of another scope: roll
+// back then. driver.ErrInvalid is a sequencer or resource that breaks a rule.
+// Other errors are the database's, among them deadlocks and transactions that
+// have to be repeated.
 //
 // It is one statement, two on MySQL. Make it the first of the transaction: what
-// was read before may be old, and on SQLite a transaction that has begun to
-// read cannot wait for its turn to write.
+// was read before may be old, and on SQLite a transaction that has begun to read
+// cannot wait to write.
 func (g *Guard) Check(ctx context.Context, tx *sql.Tx, resource string, s fence.Sequencer) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -160,13 +167,14 @@ func (g *Guard) Check(ctx context.Context, tx *sql.Tx, resource string, s fence.
 	var text string
 	var latest driver.Token
 	var row *sql.Row
-	if g.look == "" {
-		row = tx.QueryRowContext(ctx, g.raise, resource, s.Scope.String(), int64(s.Token))
+	args := []any{resource, s.Scope.String(), int64(s.Token)}
+	if g.read == "" {
+		row = tx.QueryRowContext(ctx, g.raise, args...)
 	} else {
-		if _, err := tx.ExecContext(ctx, g.raise, resource, s.Scope.String(), int64(s.Token)); err != nil {
+		if _, err := tx.ExecContext(ctx, g.raise, args...); err != nil {
 			return fmt.Errorf("sqlfence: raise the token of %q: %w", resource, err)
 		}
-		row = tx.QueryRowContext(ctx, g.look, resource)
+		row = tx.QueryRowContext(ctx, g.read, resource)
 	}
 	if err := row.Scan(&text, &latest); err != nil {
 		return fmt.Errorf("sqlfence: read the token of %q: %w", resource, err)

@@ -1,29 +1,27 @@
-// Package otelobserve gives the metrics and traces of Baton's clients to
-// OpenTelemetry. It uses OpenTelemetry's API only: which SDK and which
-// exporters there are is up to the program.
+// Package otelobserve sends the metrics and traces of Baton's clients to
+// OpenTelemetry. It uses OpenTelemetry's API only: the program chooses the SDK
+// and the exporters.
 //
 //	o, err := otelobserve.New()
 //	client, err := coordinator.Open(url, coordinator.WithObserver(o))
 //
 // # Metrics
 //
-// They are those of package observe, whose comment has the labels, here
-// attributes. A name is without Prometheus' suffixes and has dots: the
-// instrument baton.wait, in seconds, becomes baton_wait_seconds again where an
-// exporter writes it for Prometheus, so dashboards and alerts fit both. Clients
-// of two services that are to be told apart have an observer each, with a
-// WithAttributes of its own.
+// The metrics are those of package observe, and its labels are attributes. Names
+// have dots and not Prometheus' suffixes: an exporter for Prometheus makes
+// baton_wait_seconds of the instrument baton.wait, in seconds, so dashboards and
+// alerts fit both. To tell clients of two services apart, give each an observer
+// with WithAttributes.
 //
 // # Traces
 //
-// Each call that was granted or not is a span, named after what was called,
-// baton.lock for instance, a child of the span in the caller's context. It is
-// made when the call returns, with the time of its beginning, so that spans of
-// the caller's other work are not below it. A grant is a span of its own,
-// baton.hold, from the grant to its release or loss, linked to that of the
-// call, since it ends at its own time. A hold that the process does not live to
-// give back has none. Attributes of both are baton.kind, baton.name,
-// baton.token and baton.session; here names are, since spans are not counted.
+// Each call that was granted or not is a span, named after the call, baton.lock
+// for instance, and a child of the span in the caller's context. It is made when
+// the call returns, with the time of its beginning, so that spans of the caller's
+// other work are not below it. A grant is a span of its own, baton.hold, from the
+// grant to its release or loss, linked to the span of the call. A hold that
+// outlives the process has none. Attributes of both are baton.kind, baton.name,
+// baton.token and baton.session; spans are not counted, so names do no harm here.
 package otelobserve
 
 import (
@@ -46,7 +44,7 @@ import (
 // scope names this package to the SDK.
 const scope = "github.com/baton-go/baton/coordinator/observe/otelobserve"
 
-// Observer is a event.Observer. It is safe for concurrent use.
+// Observer is an event.Observer. It is safe for concurrent use.
 type Observer struct {
 	metrics event.Observer
 	tracer  trace.Tracer
@@ -72,14 +70,13 @@ type config struct {
 	extra   []attribute.KeyValue
 }
 
-// WithMeterProvider sets whose instruments are used: otel.GetMeterProvider's if it is not called.
+// WithMeterProvider replaces otel.GetMeterProvider.
 func WithMeterProvider(p metric.MeterProvider) Option { return func(c *config) { c.meters = p } }
 
-// WithTracerProvider sets who makes the spans: otel.GetTracerProvider's tracer if it is not called.
+// WithTracerProvider replaces otel.GetTracerProvider.
 func WithTracerProvider(p trace.TracerProvider) Option { return func(c *config) { c.tracers = p } }
 
-// WithClass gives names a class, which is an attribute of metrics. It must have
-// few values. Without it there is one class, without a name.
+// WithClass sets the attribute class of metrics, which is absent without it.
 func WithClass(class observe.Class) Option { return func(c *config) { c.class = class } }
 
 // WithAttributes adds attributes to all metrics and spans.
@@ -87,7 +84,8 @@ func WithAttributes(a ...attribute.KeyValue) Option {
 	return func(c *config) { c.extra = append(c.extra, a...) }
 }
 
-// New returns an observer. The error is the provider's, if it does not make an instrument.
+// New returns an observer. The error is the provider's, if it cannot make an
+// instrument.
 func New(opts ...Option) (*Observer, error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, o := range opts {
@@ -97,7 +95,9 @@ func New(opts ...Option) (*Observer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Observer{metrics: observe.New(s, c.class), tracer: c.tracers.Tracer(scope), extra: c.extra}, nil
+	o := &Observer{tracer: c.tracers.Tracer(scope), extra: c.extra}
+	o.metrics = observe.New(s, c.class)
+	return o, nil
 }
 
 // Observe implements event.Observer.
@@ -108,8 +108,7 @@ func (o *Observer) Observe(e event.Event) {
 	case event.Granted:
 		call := o.call(e, now)
 		call.End(trace.WithTimestamp(now))
-		_, hold := o.tracer.Start(e.Context, "baton.hold", trace.WithTimestamp(now), trace.WithAttributes(o.attributes(e)...),
-			trace.WithLinks(trace.Link{SpanContext: call.SpanContext()}))
+		hold := o.start(e, "baton.hold", now, trace.Link{SpanContext: call.SpanContext()})
 		if hold.IsRecording() {
 			o.holds.Store(keyOf(e), hold)
 		}
@@ -117,7 +116,7 @@ func (o *Observer) Observe(e event.Event) {
 		call := o.call(e, now)
 		reason := observe.Reason(e)
 		call.SetAttributes(attribute.String("baton.reason", reason))
-		if reason != "taken" && reason != "cancelled" { // which are answers, and what the caller wanted
+		if reason != "taken" && reason != "cancelled" { // neither is a failure
 			call.SetStatus(codes.Error, e.Err.Error())
 		}
 		call.End(trace.WithTimestamp(now))
@@ -134,8 +133,14 @@ func (o *Observer) Observe(e event.Event) {
 
 // call begins the span of a call that has just ended.
 func (o *Observer) call(e event.Event, now time.Time) trace.Span {
-	_, span := o.tracer.Start(e.Context, "baton."+e.Op, trace.WithTimestamp(now.Add(-e.Duration)), trace.WithAttributes(o.attributes(e)...))
+	span := o.start(e, "baton."+e.Op, now.Add(-e.Duration))
 	span.SetAttributes(attribute.Bool("baton.contended", e.Waited))
+	return span
+}
+
+func (o *Observer) start(e event.Event, name string, at time.Time, links ...trace.Link) trace.Span {
+	_, span := o.tracer.Start(e.Context, name, trace.WithTimestamp(at),
+		trace.WithAttributes(o.attributes(e)...), trace.WithLinks(links...))
 	return span
 }
 
@@ -158,31 +163,27 @@ func (o *Observer) attributes(e event.Event) []attribute.KeyValue {
 	}, o.extra...)
 }
 
-// sink has, at the index of each metric's ID, what records it.
-type sink []func(v float64, with metric.MeasurementOption)
-
-// keeper is a sink, and how to name what it is given.
-type keeper struct {
-	sink
-	labels [][]attribute.Key
-	extra  []attribute.KeyValue
+// sink has the instrument of each metric, at the index of its ID.
+type sink struct {
+	instruments []instrument
+	extra       []attribute.KeyValue
 }
 
-func newSink(m metric.Meter, extra []attribute.KeyValue) (*keeper, error) {
-	k := &keeper{extra: extra}
+type instrument struct {
+	record func(v float64, with metric.MeasurementOption)
+	labels []string
+}
+
+func newSink(m metric.Meter, extra []attribute.KeyValue) (*sink, error) {
+	s := &sink{extra: extra}
 	for _, d := range observe.Metrics() {
 		f, err := record(m, d)
 		if err != nil {
 			return nil, err
 		}
-		k.sink = append(k.sink, f)
-		var keys []attribute.Key
-		for _, l := range d.Labels {
-			keys = append(keys, attribute.Key(l))
-		}
-		k.labels = append(k.labels, keys)
+		s.instruments = append(s.instruments, instrument{f, d.Labels})
 	}
-	return k, nil
+	return s, nil
 }
 
 // record makes the instrument of a metric.
@@ -197,25 +198,27 @@ func record(m metric.Meter, d observe.Metric) (func(float64, metric.MeasurementO
 		i, err := m.Int64UpDownCounter(nameOf(d), about, unit)
 		return func(v float64, with metric.MeasurementOption) { i.Add(ctx, int64(v), with) }, err
 	default:
-		i, err := m.Float64Histogram(nameOf(d), about, unit, metric.WithExplicitBucketBoundaries(d.Buckets...))
+		buckets := metric.WithExplicitBucketBoundaries(d.Buckets...)
+		i, err := m.Float64Histogram(nameOf(d), about, unit, buckets)
 		return func(v float64, with metric.MeasurementOption) { i.Record(ctx, v, with) }, err
 	}
 }
 
-// nameOf is the name of a metric in OpenTelemetry's manner, from which
-// exporters for Prometheus make the other one.
+// nameOf returns the name of a metric in OpenTelemetry's style, of which
+// exporters for Prometheus make the other one again.
 func nameOf(d observe.Metric) string {
 	name := strings.TrimSuffix(strings.TrimSuffix(d.Name, "_total"), "_seconds")
 	return strings.ReplaceAll(name, "_", ".")
 }
 
 // Record implements observe.Sink.
-func (k *keeper) Record(id observe.ID, v float64, values ...string) {
-	set := make([]attribute.KeyValue, 0, len(values)+len(k.extra))
-	for i, value := range values {
+func (s *sink) Record(id observe.ID, v float64, values ...string) {
+	i := s.instruments[id]
+	set := make([]attribute.KeyValue, 0, len(values)+len(s.extra))
+	for n, value := range values {
 		if value != "" {
-			set = append(set, k.labels[id][i].String(value))
+			set = append(set, attribute.String(i.labels[n], value))
 		}
 	}
-	k.sink[id](v, metric.WithAttributeSet(attribute.NewSet(append(set, k.extra...)...)))
+	i.record(v, metric.WithAttributeSet(attribute.NewSet(append(set, s.extra...)...)))
 }

@@ -4,10 +4,10 @@
 //	prometheus.MustRegister(metrics)
 //	client, err := coordinator.Open(url, coordinator.WithObserver(metrics))
 //
-// Nothing is registered by itself. One collector serves all clients of a
-// process together; to tell clients of two services apart, make two, and
-// register them by prometheus.WrapRegistererWith with a label each. The metrics
-// are those of package observe, whose comment has the labels.
+// New registers nothing. One collector serves all clients of a process together;
+// to tell clients of two services apart, make two and register them with a label
+// each, by prometheus.WrapRegistererWith. The metrics and labels are those of
+// package observe.
 package promobserve
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
-// Collector is a event.Observer, and a prometheus.Collector that the user
-// registers. It is safe for concurrent use.
+// Collector is an event.Observer and a prometheus.Collector. It is safe for
+// concurrent use.
 type Collector struct {
 	event.Observer
 	sink sink
@@ -27,8 +27,7 @@ type Collector struct {
 // Option changes a default of a Collector.
 type Option func(*observe.Class)
 
-// WithClass gives names a class, which is a label. It must have few values.
-// Without it there is one class, without a name.
+// WithClass sets the label class, which is empty without it.
 func WithClass(class observe.Class) Option { return func(c *observe.Class) { *c = class } }
 
 // New returns a collector.
@@ -55,7 +54,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// sink has, at the index of each metric's ID, what keeps it.
+// sink has the keeper of each metric, at the index of its ID.
 type sink []keeper
 
 type keeper struct {
@@ -80,7 +79,8 @@ func keep(m observe.Metric) keeper {
 		vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.Name, Help: m.Help}, m.Labels)
 		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Add(v) }}
 	default:
-		vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels)
+		opts := prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}
+		vec := prometheus.NewHistogramVec(opts, m.Labels)
 		return keeper{vec, func(v float64, values ...string) { vec.WithLabelValues(values...).Observe(v) }}
 	}
 }

@@ -93,8 +93,8 @@ var ofSessions = []mutation{{
 	name: "pass-not-told", promise: "P6",
 	what:   "A service in memory keeps no word of a pass for those who follow later: they look, though they need not.",
 	file:   "coordinator/memory/queue.go",
-	old:    `		l.passed = e.Key`,
-	new:    `		l.passed = ""`,
+	old:    `		q.passed = e.Key`,
+	new:    `		q.passed = ""`,
 	caught: []test{{pkg: "coordinator/memory", name: "TestFewHintsAreSomeOfThem"}},
 }, {
 	name: "waits-without-a-session", promise: "P8",

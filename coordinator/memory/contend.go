@@ -1,0 +1,246 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// This file has the core of driver.Session, and the capability Handoff.
+
+// Join puts a contender at the end of the queue.
+func (s *session) Join(
+	ctx context.Context, queue driver.Queue, x driver.Contender,
+) (driver.Joined, error) {
+	if err := checkContender(queue, x); err != nil {
+		return driver.Joined{}, err
+	}
+	x.Value = bytes.Clone(x.Value) // the request as it was sent, whatever the caller does later
+	epoch := s.forgot.Load()
+	return ask(ctx, s, Request{Op: OpJoin, Queue: queue, ID: x.ID}, func() (driver.Joined, error) {
+		// The epoch first: a late request must not even find a newer entry.
+		if epoch < s.epoch {
+			return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errFenced)
+		}
+		e, err := s.entryFor(queue, x)
+		if err != nil {
+			return driver.Joined{}, err
+		}
+		return s.joined(e, x), nil
+	})
+}
+
+// entryFor returns the contender's entry, a new one unless there is one already.
+func (s *session) entryFor(name driver.Queue, x driver.Contender) (*entry, error) {
+	svc := s.driver.svc
+	e := svc.contenders[contenderID{name, x.ID}]
+	switch {
+	case e != nil && e.session != s: // returning it would hand over another's place
+		return nil, invalid("contender %s belongs to session %s", x.ID, e.Session)
+	case e != nil: // J2: found again, also by an Alone
+		return e, nil
+	case x.Record != 0 && x.Record != svc.records[name].Version:
+		return nil, driver.Wrap(driver.ErrStale, errVersion)
+	case x.Alone && svc.queues[name] != nil:
+		return nil, driver.Wrap(driver.ErrTaken, errNotEmpty)
+	}
+	place := driver.Place{ID: x.ID, Mode: x.Mode, Session: s.id}
+	return svc.add(name, s, driver.Entry{Place: place, Value: x.Value}), nil
+}
+
+// joined is the answer to a Join.
+func (s *session) joined(e *entry, x driver.Contender) driver.Joined {
+	svc, j := s.driver.svc, driver.Joined{Place: e.Place, Token: e.Token}
+	i := e.queue.ahead(e)
+	if i == 0 {
+		j.First = svc.hints()
+		return j
+	}
+	predecessor := e.queue.places[i-1]
+	if x.Follows && !x.Again && predecessor.ID != "" && svc.hints() {
+		j.Nearest = predecessor
+	}
+	return j
+}
+
+// Ahead returns a view of the queue. See WithStaleViews.
+func (s *session) Ahead(
+	ctx context.Context, queue driver.Queue, own driver.Place,
+) (driver.View, error) {
+	svc := s.driver.svc
+	var seen driver.Token // sent along, as a client of etcd sends the least revision it accepts
+	s.lock(func() { seen = s.seen })
+	return ask(ctx, s, Request{Op: OpAhead, Queue: queue, ID: own.ID}, func() (driver.View, error) {
+		if own == (driver.Place{}) {
+			return driver.View{Ahead: slices.Clone(svc.places(queue)), Last: true}, nil
+		}
+		e := svc.find(queue, own.Key)
+		if e == nil {
+			return driver.View{}, errGone
+		}
+		return svc.view(e, seen), nil
+	})
+}
+
+// Watch waits until one of the places has left the queue. The service looks at
+// the queue and registers the watch in one step: no entry can leave in between.
+func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	_, err := s.watch(ctx, queue, places)
+	return err
+}
+
+// Follow watches one place, and reports whether it left by Pass.
+func (s *session) Follow(
+	ctx context.Context, queue driver.Queue, _, ahead driver.Place,
+) (passed bool, err error) {
+	return s.watch(ctx, queue, []driver.Place{ahead})
+}
+
+// watch waits until one of the places has left, and reports whether the first
+// one was the last entry of the queue to leave by Pass.
+func (s *session) watch(
+	ctx context.Context, name driver.Queue, places []driver.Place,
+) (bool, error) {
+	if len(places) == 0 {
+		return false, invalid("nothing to watch")
+	}
+	svc := s.driver.svc
+	var told driver.Token
+	passed := false
+	ready := func() bool {
+		told = svc.revision // what has happened so far is reported with it (V1)
+		q := svc.queues[name]
+		passed = q != nil && q.passed == places[0].Key && svc.hints()
+		return true
+	}
+	err := s.do(ctx, Request{Op: OpWatch, Queue: name, ID: places[0].ID}, func(c *call) error {
+		var keys []string
+		for _, p := range places {
+			if svc.find(name, p.Key) == nil { // it has left already
+				ready()
+				return nil
+			}
+			keys = append(keys, p.Key)
+		}
+		svc.register(s, c, ready, keys...)
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	s.lock(func() { s.seen = max(s.seen, told) })
+	return passed, nil
+}
+
+// own returns the entry of a place, which must be this session's.
+func (s *session) own(queue driver.Queue, own driver.Place) (*entry, error) {
+	e := s.driver.svc.find(queue, own.Key)
+	if e == nil || e.session != s || e.ID != own.ID {
+		return nil, errGone
+	}
+	return e, nil
+}
+
+// Leave removes exactly the entry of own.
+func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.leave(ctx, queue, own, false)
+}
+
+// Pass is Leave that notifies the follower of own that it is admitted. The queue
+// remembers it for a follower that comes later.
+func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.leave(ctx, queue, own, true)
+}
+
+func (s *session) leave(
+	ctx context.Context, queue driver.Queue, own driver.Place, pass bool,
+) error {
+	return s.do(ctx, Request{Op: OpLeave, Queue: queue, ID: own.ID}, func(*call) error {
+		e, err := s.own(queue, own)
+		if err == nil {
+			s.driver.svc.leave(e, ByClient, pass)
+		}
+		return err
+	})
+}
+
+// Forget removes the contender's entry, and raises the epoch, so that no Join
+// that was called before is applied any more. The client counts first: a Join
+// that is called after this Forget carries the new epoch and passes, whichever
+// arrives first.
+func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
+	epoch := s.forgot.Add(1)
+	svc := s.driver.svc
+	return s.do(ctx, Request{Op: OpForget, Queue: queue, ID: id}, func(*call) error {
+		s.epoch = max(s.epoch, epoch)
+		if e := svc.contenders[contenderID{queue, id}]; e != nil && e.session == s {
+			svc.leave(e, ByClient, false)
+		}
+		return nil
+	})
+}
+
+// List reads the first limit entries.
+func (s *session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+	if limit < 0 {
+		return nil, invalid("limit is negative")
+	}
+	return ask(ctx, s, Request{Op: OpList, Queue: queue}, func() ([]driver.Entry, error) {
+		return s.driver.svc.list(queue, limit), nil
+	})
+}
+
+// SetRecord writes the queue's record if its version is known.
+func (s *session) SetRecord(
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
+	if err := checkQueue(queue); err != nil {
+		return 0, err
+	}
+	if len(value) == 0 || len(value) > maxValue {
+		return 0, invalid("record of %d bytes; want 1 to %d", len(value), maxValue)
+	}
+	value = bytes.Clone(value)
+	svc := s.driver.svc
+	return ask(ctx, s, Request{Op: OpSetRecord, Queue: queue}, func() (driver.Version, error) {
+		if svc.records[queue].Version != known {
+			return 0, driver.Wrap(driver.ErrStale, errVersion)
+		}
+		return svc.setRecord(queue, value, ByClient), nil
+	})
+}
+
+// Record waits until the queue's record has another version than known.
+func (s *session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
+	return await(ctx, s, Request{Op: OpRecord, Queue: queue}, func() (driver.Record, bool) {
+		record := s.driver.svc.record(queue)
+		return record, record.Version != known
+	})
+}
+
+// await sends a request that is answered when ready says so: at once, or after a
+// change of the queue or its record.
+func await[T any](ctx context.Context, s *session, req Request, ready func() (T, bool)) (T, error) {
+	var answer, none T
+	if err := checkQueue(req.Queue); err != nil {
+		return none, err
+	}
+	look := func() (ok bool) {
+		answer, ok = ready()
+		return ok
+	}
+	err := s.do(ctx, req, func(c *call) error {
+		if !look() {
+			s.driver.svc.register(s, c, look, string(req.Queue))
+		}
+		return nil
+	})
+	if err != nil {
+		return none, err
+	}
+	return answer, nil
+}

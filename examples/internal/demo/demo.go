@@ -1,0 +1,118 @@
+// Package demo holds what the examples need and a real service does not:
+// several replicas in one process, each with a client of its own.
+package demo
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	_ "github.com/baton-go/baton/coordinator/etcd" // a scheme of -url
+	"github.com/baton-go/baton/coordinator/memory"
+	_ "github.com/baton-go/baton/coordinator/zookeeper" // a scheme of -url
+)
+
+// Replica is the life of one replica, until ctx ends.
+type Replica func(ctx context.Context, client *coordinator.Client) error
+
+// InMemory is the URL of a service in this process.
+const InMemory = "memory://"
+
+// URL declares the flag that chooses the service.
+func URL() *string {
+	return flag.String("url", InMemory, "memory://, etcd://host:port/namespace, zk://host:port/chroot")
+}
+
+// Main parses the flags and calls run with a context that ends at the first
+// SIGINT or SIGTERM; a second signal ends the process at once. An error of run
+// ends the process with exit code 1.
+func Main(run func(ctx context.Context, out *log.Logger) error) {
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx, log.New(os.Stdout, "", 0)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// Run opens n clients of one service, calls replica with each of them
+// concurrently, and closes them when all have returned. If a replica fails,
+// the context of the others ends. The end of ctx is no error.
+func Run(ctx context.Context, url string, n int, replica Replica) error {
+	if n < 1 {
+		return fmt.Errorf("%d replicas; want at least 1", n)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	open := opener(url)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			client, err := open(fmt.Sprintf("%d/%d", os.Getpid(), i+1))
+			if err == nil {
+				err = live(ctx, client, replica)
+			}
+			if err != nil && !(ctx.Err() != nil && errors.Is(err, context.Cause(ctx))) {
+				errs[i] = err
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// opener returns how a replica opens its client. In memory all replicas share
+// one service, with a short TTL and without a log.
+func opener(url string) func(identity string) (*coordinator.Client, error) {
+	if url != InMemory {
+		return func(identity string) (*coordinator.Client, error) {
+			return coordinator.Open(url, coordinator.WithIdentity(identity))
+		}
+	}
+	svc := memory.NewService()
+	return func(identity string) (*coordinator.Client, error) {
+		return coordinator.New(svc.Driver(), coordinator.WithIdentity(identity),
+			coordinator.WithTTL(coordinator.MinTTL),
+			coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+	}
+}
+
+// live runs a replica and closes its client, which releases at once what the
+// replica still holds. A wrong address is an error within five seconds.
+func live(ctx context.Context, client *coordinator.Client, replica Replica) error {
+	first, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err := client.Session(first)
+	if err == nil {
+		err = replica(ctx, client)
+	}
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, client.Close(bound))
+}
+
+// Sleep waits for d, or until ctx ends, and returns the cause of that end.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
