@@ -9,8 +9,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-type joinFunc = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error)
-
 // joined changes what Join returns.
 func joined(change func(w *world, s *patched, queue driver.Queue, c driver.Contender, j driver.Joined) driver.Joined) func(*world, *patched) {
 	return func(w *world, s *patched) {
@@ -49,7 +47,7 @@ func joinFlaws() []flaw {
 			name: "create is repeated after a lost reply",
 			finds: []string{
 				"J2/joining again finds the entry", "J2/joining again after a lost reply finds the entry",
-				"J2/a first request that arrives after the second adds nothing",
+				"J2/a join that arrives after it was repeated adds nothing",
 			},
 			session: func(_ *world, s *patched) {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
@@ -97,14 +95,14 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:  "alone joins, looks and leaves, and watches hear of the whole queue",
-			finds: []string{"J6/a refused alone wakes nobody"},
+			finds: []string{"W2/Watch: others who come and go wake nobody"},
 			session: func(w *world, s *patched) {
-				s.join, s.watch = joinAndLook(s), watchQueue(w, s)
+				s.join, s.watch = joinAndLook(s), watchQueue(w)
 			},
 		},
 		{
 			name:    "a refused join leaves a watch",
-			finds:   []string{"J6/a refused alone leaves no watch", "J7/a refused join leaves no watch"},
+			finds:   []string{"J6/a refused alone leaves no watch", "J7/a refused join wakes nobody and leaves no watch"},
 			session: func(w *world, s *patched) { s.join = joinAndWatch(w, s) },
 		},
 		{
@@ -177,9 +175,9 @@ func joinAndWatch(w *world, s *patched) joinFunc {
 	}
 }
 
-// watchLine returns when anything in the queue changes.
-func watchQueue(w *world, s *patched) func(context.Context, driver.Queue, []driver.Place) error {
-	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+// watchQueue returns when anything in the queue changes.
+func watchQueue(w *world) watchFunc {
+	return func(ctx context.Context, queue driver.Queue, _ ...driver.Place) error {
 		for before := w.print(queue); sleep(ctx, 100*time.Microsecond); {
 			if w.print(queue) != before {
 				return nil

@@ -25,7 +25,7 @@ func viewFlaws() []flaw {
 	return []flaw{
 		{
 			name:  "order is forgotten",
-			finds: []string{"V1/a view shows those ahead in order"},
+			finds: []string{"J1/order and tokens over sessions and clients"},
 			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
 				slices.Reverse(places)
 				return places
@@ -34,7 +34,7 @@ func viewFlaws() []flaw {
 		{
 			name: "view lacks the one next ahead",
 			finds: []string{
-				"V1/a view shows those ahead in order", "V1/a view is as new as the own join",
+				"J1/order and tokens over sessions and clients", "V1/a view is as new as the own join",
 				"V1/a view never lacks one ahead while others come and go",
 				"G1/many goroutines share sessions and a queue",
 			},
@@ -44,7 +44,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "view shows those behind",
-			finds: []string{"L1/after leave the entry is gone"},
+			finds: []string{"L1/after Leave the entry is gone"},
 			session: func(_ *world, s *patched) {
 				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 					entries, err := s.session.List(ctx, queue, 0)
@@ -117,7 +117,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "an empty queue is an error",
-			finds: []string{"Empty/a queue that nobody joined is empty"},
+			finds: []string{"List/a queue that nobody joined is empty"},
 			session: func(_ *world, s *patched) {
 				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 					entries, err := s.session.List(ctx, queue, limit)
@@ -130,7 +130,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:    "list is a step behind",
-			finds:   []string{"S1/a list shows what the session has finished"},
+			finds:   []string{"S1/a list, a view and the head show what the session has finished"},
 			session: func(_ *world, s *patched) { s.list = listBehind(s) },
 		},
 	}
