@@ -20,8 +20,7 @@ var convertCases = []testCase{
 	{name: "M2/the old place has left while disconnected", needs: []Lever{Network}, body: conversionWhileDisconnected},
 	{name: "M3/a conversion may be repeated after a lost reply", needs: []Lever{Network}, body: convertLostReply},
 	{name: "M3/a conversion that was given up may be repeated", body: conversionGivenUp},
-	{name: "M3/of a leave and a conversion at once exactly one succeeds", body: leaveRaces},
-	{name: "M4/forget at the time of a conversion leaves nothing", body: forgetRaces},
+	{name: "M3,M4/a leave or forget at the time of a conversion", body: leaveRaces},
 	{name: "J6/nobody is alone or first beside one who converts", body: aloneRaces},
 	{name: "J6/a converted entry is a contender to those who join", body: joinBehindConverted},
 	{name: "F1/forget removes what a lost conversion has made", needs: []Lever{Network}, body: forgetLostConversion},
@@ -134,10 +133,7 @@ func conversionIsLeaving(e *env) {
 			"after Watch has told of the conversion Ahead shows %+v", view.Ahead)
 	}
 	e.fires(e.watch(d.behind, d.queue, old), "an earlier conversion")
-	w = e.watch(d.behind, d.queue, d.first.Place)
-	e.quiet(w, "an earlier conversion")
-	e.leave(d.ahead, d.queue, d.first.Place)
-	e.fires(w, "the converted one left")
+	e.quiet(e.watch(d.behind, d.queue, d.first.Place), "an earlier conversion")
 }
 
 // conversionWhileDisconnected: when the client comes back the contender is in
@@ -234,47 +230,36 @@ func joinBehindConverted(e *env) {
 	e.joinAs(b, queue, alone())
 }
 
-// race starts a conversion of a contender, and returns shortly before or after.
-func (e *env) race(s session, queue driver.Queue, own driver.Joined) *outcome {
-	o := e.start(func() error {
-		e.jitter(e.Settle / 100)
-		return converts.call(e.soon(), s, queue, own)
-	})
-	e.jitter(e.Settle / 100)
-	return o
-}
-
-// forgetRaces: package coordinator withdraws one that it converts when its caller gives up.
-func forgetRaces(e *env) {
-	d := e.duel()
-	for range 20 {
-		own := e.join(d.behind, d.queue)
-		o := e.race(d.behind, d.queue, own)
-		e.ok(d.behind.Forget(e.soon(), d.queue, own.Place.ID), "Forget")
-		if err := e.ends(o, e.Patience, "Convert"); err != nil {
-			e.is(err, "Convert of one who was forgotten at the same time", driver.ErrGone, driver.ErrUnavailable)
-		}
-		e.same(e.standing(d.behind, d.queue), ids(d.places()), "after a forget at the time of a conversion the queue has")
-	}
-}
-
-// leaveRaces: both name the same entry, which is there for one of them.
+// leaveRaces: a leave and a conversion name the same entry, which is there for
+// one of them. After a forget it is gone: package coordinator forgets a contender
+// that it converts when the caller gives up.
 func leaveRaces(e *env) {
 	d := e.duel()
-	for range 20 {
+	for i := range 40 {
 		own := e.join(d.behind, d.queue)
-		o := e.race(d.behind, d.queue, own)
-		left := d.behind.Leave(e.soon(), d.queue, own.Place)
-		converted := e.ends(o, e.Patience, "Convert")
+		o := e.start(func() error {
+			e.jitter(e.Settle / 100)
+			return converts.call(e.soon(), d.behind, d.queue, own)
+		})
+		e.jitter(e.Settle / 100)
 		want := ids(d.places())
-		switch {
-		case left == nil && errors.Is(converted, driver.ErrGone):
-		case converted == nil && errors.Is(left, driver.ErrGone):
-			want = append(want, own.Place.ID)
-		default:
-			e.fail("ErrGone for exactly one of the two", "Leave: %v, and Convert at the same time: %v", left, converted)
+		if i%2 == 0 {
+			e.ok(d.behind.Forget(e.soon(), d.queue, own.Place.ID), "Forget")
+			if err := e.ends(o, e.Patience, "Convert"); err != nil {
+				e.is(err, "Convert of one who was forgotten", driver.ErrGone, driver.ErrUnavailable)
+			}
+		} else {
+			left := leaves.call(e.soon(), d.behind, d.queue, own)
+			converted := e.ends(o, e.Patience, "Convert")
+			if converted == nil {
+				want = append(want, own.Place.ID)
+				converted, left = left, nil
+			}
+			if left != nil || !errors.Is(converted, driver.ErrGone) {
+				e.fail("ErrGone for exactly one of the two", "Leave and Convert at once: %v, %v", left, converted)
+			}
 		}
-		e.same(e.standing(d.behind, d.queue), want, "after a leave at the time of a conversion the queue has")
+		e.same(e.standing(d.behind, d.queue), want, "after a leave or forget at the time of a conversion the queue has")
 		e.forget(d.behind, d.queue, own.Place.ID)
 	}
 }

@@ -2,8 +2,12 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strconv"
+	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -17,24 +21,13 @@ var nearestCases = []testCase{
 
 // handoffCases need Handoff.
 var handoffCases = []testCase{
+	{name: "N1/a queue is passed on past one that leaves", body: passedOn},
 	{name: "N1/a conversion is no pass", needs: []Lever{Converter}, body: conversionIsNoPass},
 	{name: "N1/an earlier pass of the same session is no pass", body: earlierPass},
 	{name: "N1/a pass of nothing is no pass", needs: []Lever{Remove}, body: passOfNothing},
 	{name: "N3/what a pass leaves is no contender", body: passLeavesNothing},
-	{name: "N3/what a pass leaves goes unheard", needs: []Lever{Events, HeadWatcher}, body: passGoesUnheard},
+	{name: "W2,N3/a pass and what it leaves notify the follower and nobody else", needs: []Lever{Events, HeadWatcher}, body: passGoesUnheard},
 	{name: "L3/a pass whose reply was lost passes on", needs: []Lever{Network}, body: passUnanswered},
-	{name: "W2/a pass notifies whoever follows and nobody else", needs: []Lever{Events}, body: passNotifiesOne},
-}
-
-// passedOnCases have one leave from the middle of a queue that is handed on.
-func passedOnCases() (all []testCase) {
-	for _, w := range waysOut {
-		all = append(all, testCase{
-			name: "N1/a queue is passed on past " + w.what, needs: w.needs,
-			body: func(e *env) { passedOn(e, w) },
-		})
-	}
-	return all
 }
 
 // joinBehind joins as one who follows.
@@ -137,23 +130,22 @@ func nearestAgain(e *env) {
 
 // passedOn: nobody is told that it is first because one ahead has left who was
 // not. Whoever comes to follow one who has passed is not kept waiting.
-func passedOn(e *env, w way) {
+func passedOn(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	d := &duel{queue: queue, ahead: e.open(), behind: e.open()}
 	first, second := e.joinBehind(a, queue), e.joinBehind(b, queue)
-	d.first, d.second = e.joinBehind(d.ahead, queue), e.joinBehind(d.behind, queue)
-	f := e.followed(d.behind, queue, d.second.Place, d.first.Place)
+	third, fourth := e.joinBehind(a, queue), e.joinBehind(b, queue)
+	f := e.followed(b, queue, fourth.Place, third.Place)
 	e.quiet(f.outcome, "everybody joined")
-	w.happen(e, d, nil)
-	e.told(f, w.what, false)
-	f = e.followed(d.behind, queue, d.second.Place, second.Place)
+	e.leave(a, queue, third.Place)
+	e.told(f, "the one ahead left", false)
+	f = e.followed(b, queue, fourth.Place, second.Place)
 	passes.must(e, a, queue, first)
 	e.quiet(f.outcome, "one further ahead passed")
 	e.told(e.followed(b, queue, second.Place, first.Place), "the one ahead had passed", true)
 	e.same(e.ahead(b, queue, second.Place), []string{}, "ahead:")
 	passes.must(e, b, queue, second)
 	e.told(f, "the one ahead passed", true)
-	passes.must(e, d.behind, queue, d.second)
+	passes.must(e, b, queue, fourth)
 	e.empty(queue)
 }
 
@@ -235,9 +227,11 @@ func passGoesUnheard(e *env) {
 	d, c, also := e.duelOf(true), e.connect(), e.open()
 	s := e.openOn(c)
 	third := e.joinBehind(s, d.queue)
+	second := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	f := e.followed(s, d.queue, third.Place, d.second.Place)
 	before := c.Events()
 	passes.must(e, d.ahead, d.queue, d.first)
+	e.told(second, "the one ahead passed", true)
 	head := driver.Head{}
 	e.eventually("the second is the head", func() bool {
 		head = e.head(also, d.queue)
@@ -273,35 +267,146 @@ func passUnanswered(e *env) {
 	e.empty(queue)
 }
 
-// passNotifiesOne counts on the clients of those who are further behind.
-func passNotifiesOne(e *env) {
-	queue := e.queue()
-	var clients [4]Client
-	var all [4]session
-	var places [4]driver.Joined
-	var running [4]*follower
-	for i := range all {
-		clients[i] = e.connect()
-		all[i] = e.openOn(clients[i])
-		if places[i] = e.joinBehind(all[i], queue); i > 0 {
-			running[i] = e.followed(all[i], queue, places[i].Place, places[i-1].Place)
-		}
-	}
-	for i := range all {
-		var before [4]int
-		for k := range all {
-			before[k] = clients[k].Events()
-		}
-		passes.must(e, all[i], queue, places[i])
-		if i+1 < len(all) {
-			e.told(running[i+1], "the one ahead passed", true)
-		}
-		e.settle()
-		for k := i + 2; k < len(all); k++ {
-			if n := clients[k].Events() - before[k]; n != 0 {
-				e.fail("no notification", "%d notifications of number %d in the queue when number %d passed", n, k+1, i+1)
+// contestCases have many goroutines on three sessions use one queue as recipes do.
+var contestCases = []testCase{
+	{name: "G1/many goroutines share sessions and a queue", body: func(e *env) { manyGoroutines(e, leaves) }},
+	{
+		name:  "G1/many goroutines convert, write and count in a record while they wait",
+		needs: []Lever{Converter, Writer, HeadWatcher},
+		body:  func(e *env) { manyGoroutines(e, leaves, "r", "x") },
+	},
+	{
+		name: "G1/many goroutines follow, pass on and give up", needs: passes.needs,
+		body: func(e *env) { manyGoroutines(e, passes) },
+	},
+}
+
+// contest is a plain mutex over one queue.
+type contest struct {
+	*env
+	queue  driver.Queue
+	by     deed     // by which the holder releases
+	modes  []string // to which each is converted while it waits; after each it counts
+	inside atomic.Int32
+	last   atomic.Int64
+}
+
+// manyGoroutines: whatever is not safe for many callers, or wrong about who is
+// ahead, lets two in at once or leaves one waiting.
+func manyGoroutines(e *env, by deed, modes ...string) {
+	sessions := e.three()
+	c := &contest{env: e, queue: e.queue(), by: by, modes: modes}
+	e.crowd(24, "a goroutine that joins, waits and leaves", func(i int) error {
+		for round := range 3 {
+			if err := c.take(sessions[i%len(sessions)], by.follows && (i+round)%3 == 0); err != nil {
+				return err
 			}
 		}
+		return nil
+	})
+	e.stands(sessions[0], c.queue)
+	if n := 24 * 3 * len(modes); n > 0 {
+		e.eventually(fmt.Sprint("a count of ", n), func() bool {
+			return string(e.record(sessions[0], c.queue).Value) == strconv.Itoa(n)
+		})
 	}
-	e.empty(queue)
+}
+
+// take joins, waits for its turn, unless it has no patience, and leaves.
+func (c *contest) take(s session, impatient bool) error {
+	x := contender()
+	x.Follows = c.by.follows
+	own, err := s.Join(c.soon(), c.queue, x)
+	if err != nil {
+		return fmt.Errorf("Join: %w", err)
+	}
+	for _, mode := range c.modes {
+		if own.Place, err = c.change(s, own, mode); err != nil {
+			return err
+		}
+	}
+	ctx := c.in(3 * c.Patience)
+	if impatient {
+		ctx = c.in(random(c.Settle / 5))
+	}
+	if err := c.turn(ctx, s, own); err != nil {
+		if ctx.Err() != nil && c.ctx.Err() == nil {
+			return s.Leave(c.soon(), c.queue, own.Place)
+		}
+		return err
+	}
+	if n := c.inside.Add(1); n != 1 {
+		return fmt.Errorf("%d contenders are first at once", n)
+	}
+	if before := c.last.Swap(int64(own.Token)); before >= int64(own.Token) {
+		return fmt.Errorf("token %d was admitted after %d", own.Token, before)
+	}
+	runtime.Gosched()
+	if c.by.follows {
+		sleep(c.ctx, c.Settle/100)
+	}
+	c.inside.Add(-1)
+	if err := c.by.call(c.soon(), s, c.queue, own); err != nil {
+		return fmt.Errorf("%s: %w", c.by.name, err)
+	}
+	return nil
+}
+
+// turn waits until own is first in the queue: by a pass to it, or by a look after
+// any other leaving.
+func (c *contest) turn(ctx context.Context, s session, own driver.Joined) error {
+	for ahead := own.Nearest; !own.First; ahead = (driver.Place{}) {
+		if ahead == (driver.Place{}) {
+			view, err := s.Ahead(ctx, c.queue, own.Place)
+			if err != nil {
+				return fmt.Errorf("Ahead: %w", err)
+			}
+			if len(view.Ahead) == 0 {
+				return nil
+			}
+			ahead = view.Ahead[len(view.Ahead)-1]
+		}
+		var err error
+		if c.by.follows {
+			own.First, err = s.Follow(ctx, c.queue, own.Place, ahead)
+		} else {
+			err = s.Watch(ctx, c.queue, ahead)
+		}
+		if err != nil && !errors.Is(err, driver.ErrUnavailable) {
+			return fmt.Errorf("a wait: %w", err)
+		}
+	}
+	return nil
+}
+
+// change changes all that a contender can: a conversion or write that goes to
+// another's entry ends that one's, and two writes over one version lose a count.
+func (c *contest) change(s session, own driver.Joined, mode string) (driver.Place, error) {
+	if err := s.Write(c.soon(), c.queue, own.Place, []byte("in "+own.Place.Mode)); err != nil {
+		return driver.Place{}, fmt.Errorf("Write: %w", err)
+	}
+	place, err := s.Convert(c.soon(), c.queue, own, mode, nil)
+	if err != nil {
+		return driver.Place{}, fmt.Errorf("Convert: %w", err)
+	}
+	head, err := s.Head(c.soon(), c.queue, driver.Any)
+	if err != nil || head.ID == "" {
+		return driver.Place{}, fmt.Errorf("Head while standing in the queue: %+v, %w", head, err)
+	}
+	return place, count(c.soon(), s, c.queue)
+}
+
+// count adds one to the number in a queue's record.
+func count(ctx context.Context, s session, queue driver.Queue) error {
+	for {
+		r, err := s.Record(ctx, queue, driver.Any)
+		if err != nil {
+			return fmt.Errorf("Record: %w", err)
+		}
+		n, _ := strconv.Atoi(string(r.Value)) // none is zero
+		_, err = s.SetRecord(ctx, queue, []byte(strconv.Itoa(n+1)), r.Version)
+		if !errors.Is(err, driver.ErrStale) {
+			return err
+		}
+	}
 }

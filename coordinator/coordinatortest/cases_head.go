@@ -8,16 +8,14 @@ import (
 )
 
 var headCases = []testCase{
-	{name: "Head/any returns at once what is there", needs: headWaits.needs, body: headAny},
 	{
-		name:  "Version/each state of a head has its own, and one that has passed ends the wait at once",
+		name:  "Version,Head/each state of a head has its own, and one that has passed ends the wait at once",
 		needs: []Lever{HeadWatcher, Writer, Converter}, body: headVersions,
 	},
 	{
 		name:  "H1/a queue that hands on is followed to its end",
 		needs: []Lever{HeadWatcher, Converter}, body: headRelay,
 	},
-	{name: "H2/an empty queue is left when somebody joins", needs: headWaits.needs, body: headOfEmpty},
 }
 
 // head returns the first entry at once.
@@ -40,18 +38,6 @@ func (e *env) isNobody(head driver.Head, when string) {
 	if head.Place != (driver.Place{}) || head.Token != 0 || head.Version != 0 || len(head.Value) != 0 {
 		e.fail("a zero Head", "%s Head is %+v", when, head)
 	}
-}
-
-// headAny: whoever asks who leads must be told at once, also that nobody does.
-func headAny(e *env) {
-	a, b, queue := e.open(), e.open(), e.queue()
-	e.isNobody(e.head(a, queue), "in a queue that nobody joined")
-	first, second := e.joinDuel(a, queue, false), e.joinDuel(b, queue, false)
-	e.isHead(e.head(b, queue), first, first.Place.ID, "behind the first")
-	e.leave(a, queue, first.Place)
-	e.isHead(e.head(a, queue), second, second.Place.ID, "after the first has left")
-	e.leave(b, queue, second.Place)
-	e.isNobody(e.head(b, queue), "after all have left")
 }
 
 // headVersions: two states with one version cannot be told apart, and who knows
@@ -155,27 +141,6 @@ func headRelay(e *env) {
 	e.isHead(e.head(seer, queue), final, "last", "after contenders that relieved each other")
 }
 
-// headOfEmpty: for the first time, and when all have left.
-func headOfEmpty(e *env) {
-	s, other, queue := e.open(), e.open(), e.queue()
-	for range 2 {
-		d := &duel{queue: queue, second: driver.Joined{Place: driver.Place{ID: newID()}}}
-		f := headWaits.begin(e, s, d)
-		e.waiting(f.outcome, "Head of an empty queue", "nothing")
-		c := contender()
-		c.ID, c.Value = d.value(), []byte(d.value())
-		own := e.joinAs(other, queue, c)
-		e.fires(f.outcome, "a join in an empty queue")
-		head := e.head(s, queue)
-		e.isHead(head, own, d.value(), "after a join in an empty queue")
-		left := e.start(func() error { _, err := s.Head(e.ctx, queue, head.Version); return err })
-		e.settle()
-		e.leave(other, queue, own.Place)
-		e.fires(left, "the last has left")
-		e.isNobody(e.head(s, queue), "when the last has left")
-	}
-}
-
 // stateCases are those of Head and Record, in which a state follows another.
 func stateCases() (all []testCase) {
 	for _, x := range []wait{headWaits, recordWaits} {
@@ -189,8 +154,8 @@ func stateCases() (all []testCase) {
 				needs: needs, body: x.many,
 			},
 			testCase{
-				name:  x.over + "/" + x.name + ": a wait for what is not there leaves at most one watch",
-				needs: append([]Lever{Watches}, x.needs...), body: x.watchesOfNothingGo,
+				name:  x.others + "," + x.over + "/" + x.name + ": a wait for the first state leaves at most one watch",
+				needs: x.needs, body: x.forFirst,
 			})
 	}
 	return all
@@ -236,15 +201,28 @@ func (x wait) many(e *env) {
 	}
 }
 
-// watchesOfNothingGo: the watch of what is not there goes when it comes.
-func (x wait) watchesOfNothingGo(e *env) {
+// forFirst: there is nothing yet that could be watched. The watch of what is not
+// there goes when it comes.
+func (x wait) forFirst(e *env) {
 	d := x.duel(e)
 	d.queue, d.known = e.queue(), 0
+	now, err := x.read(e.soon(), d.behind, d.queue, driver.Any)
+	e.ok(err, x.name+" of any version")
+	if now.version != 0 {
+		e.fail("version 0", "%s of what nobody joined has version %d", x.name, now.version)
+	}
 	before := x.giveUp(e, d)
-	own := e.join(d.ahead, d.queue)
+	f := x.begin(e, d.behind, d)
+	e.acquaint(d.ahead, d.queue) // the queue itself comes and goes
+	e.acquaint(d.ahead, e.queue())
+	e.quiet(f.outcome, "a contender that has left, and one elsewhere")
+	c := contender()
+	c.ID, c.Value = d.value(), []byte(d.value())
+	own := e.joinAs(d.ahead, d.queue, c)
 	if x.change != nil {
 		x.change(e, d)
 	}
+	e.fires(f.outcome, "the first state")
 	e.leave(d.ahead, d.queue, own.Place) // and so do the watches of those who come and go
 	e.fewWatches(before, "after the queue has come and gone")
 }

@@ -10,7 +10,6 @@ import (
 // operatorCases need an Operator.
 var operatorCases = []testCase{
 	{name: "K2/a check finds the entries of all sessions", body: checkSessions},
-	{name: "X1/a removed entry is gone and no other", body: removeOne},
 	{name: "X1/the contender of a removed entry is told", body: removeTold},
 	{name: "X1/a queue goes on behind a removed entry", needs: []Lever{Handoff}, body: removeGoesOn},
 	{name: "E1/queues has those of all sessions", body: queuesOfAll},
@@ -58,21 +57,6 @@ func checkSessions(e *env) {
 		d.first.Token++
 		checks.findsNone(e, d.behind, d.queue, d.first, "a converted entry with another token")
 	}
-}
-
-// removeOne: the first, the last and one in between, each by a session that has
-// nothing to do with it.
-func removeOne(e *env) {
-	d, third := e.duel(), e.open()
-	last := e.join(d.ahead, d.queue)
-	removes.must(e, third, d.queue, d.second)
-	e.same(e.standing(third, d.queue), []string{d.first.Place.ID, last.Place.ID}, "without the second")
-	removes.must(e, d.behind, d.queue, last)
-	e.same(e.standing(d.behind, d.queue), []string{d.first.Place.ID}, "without the last")
-	removes.must(e, d.ahead, d.queue, d.first) // its own
-	e.same(e.standing(d.ahead, d.queue), []string{}, "without anybody")
-	again := e.join(d.behind, d.queue)
-	e.keeps(third, d.queue, again.Place.ID)
 }
 
 func removeTold(e *env) {

@@ -10,9 +10,8 @@ import (
 )
 
 var recordCases = []testCase{
-	{name: "Record/the first record of a queue ends the wait for one", body: recordFirst},
 	{
-		name: "Version/each state of a record has its own, and one that has passed ends the wait at once",
+		name: "Version,Record/each state of a record has its own, and one that has passed ends the wait at once",
 		body: recordVersions,
 	},
 	{name: "D4/a queue with a record and nobody in it is empty", body: recordIsNobody},
@@ -70,19 +69,6 @@ func (e *env) records(s session, queue driver.Queue, value string, version drive
 		r := e.record(s, queue)
 		return r.Version == version && string(r.Value) == value
 	})
-}
-
-// recordFirst: there is nothing yet that could be watched.
-func recordFirst(e *env) {
-	s, other, queue := e.open(), e.open(), e.queue()
-	e.isRecord(s, queue, "", 0, "in a queue that has none")
-	o := e.start(func() error { return recordWaits.reach(e.ctx, s, queue, 0, "new") })
-	e.settle()
-	e.acquaint(other, queue) // the queue itself comes and goes
-	e.setRecord(other, e.queue(), "elsewhere", 0)
-	e.quiet(o, "a contender, and a record elsewhere")
-	e.setRecord(other, queue, "new", 0)
-	e.fires(o, "the first record")
 }
 
 // recordVersions: the same value again is another state, else a late write could

@@ -1,12 +1,10 @@
 package coordinatortest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -24,10 +22,10 @@ var viewCases = []testCase{
 		name: "V3/last is never true while there is always somebody behind", needs: []Lever{Converter},
 		body: lastNeverEarly,
 	},
-	{name: "V4/the whole queue is shown to one who does not stand in it", body: wholeQueue},
-	{name: "List/shows the first entries in order with their values", body: listEntries},
+	{name: "List,Mode,V4/a list and a view show the first entries in order with mode and value", body: listEntries},
 	{name: "List/a queue that nobody joined is empty", body: listEmpty},
-	{name: "S1/a list, a view and the head show what the session has finished", body: listFresh},
+	{name: "Q1/each change is shown", needs: []Lever{QueueWatcher}, body: queueChanges},
+	{name: "S1,V4/a list, a view and the head show what the session has finished", body: listFresh},
 }
 
 // viewAsNewAsJoin: the one ahead joined through another client a moment ago, and was acknowledged.
@@ -59,87 +57,43 @@ func viewAsNewAsTold(e *env) {
 	}
 }
 
-// population is what a case knows about a queue that others join and leave.
-type population struct {
-	mu     sync.Mutex
-	tokens map[string]driver.Token
-}
-
-// standing returns those who stand ahead of a token for sure: their Join has
-// returned and their Leave was not called.
-func (p *population) standing(ahead driver.Token) map[string]bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	all := map[string]bool{}
-	for id, token := range p.tokens {
-		if token < ahead {
-			all[id] = true
-		}
-	}
-	return all
-}
-
-func (p *population) set(id string, token driver.Token) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if token == 0 {
-		delete(p.tokens, id)
-	} else {
-		p.tokens[id] = token
-	}
-}
-
-// churn joins and leaves at random, a few places at a time.
-func (p *population) churn(e *env, s session, queue driver.Queue) error {
-	var mine []driver.Joined
-	for range 40 {
-		e.jitter(e.Settle / 50) // mixes the steps with those of the others
-		if len(mine) < 3 || rand.IntN(2) == 0 {
-			j, err := s.Join(e.soon(), queue, contender())
-			if err != nil {
-				return fmt.Errorf("Join: %w", err)
-			}
-			p.set(j.Place.ID, j.Token)
-			mine = append(mine, j)
-			continue
-		}
-		i := rand.IntN(len(mine))
-		j := mine[i]
-		mine = slices.Delete(mine, i, i+1)
-		p.set(j.Place.ID, 0)
-		if err := s.Leave(e.soon(), queue, j.Place); err != nil {
-			return fmt.Errorf("Leave: %w", err)
-		}
-	}
-	return nil
-}
-
 // viewNeverLacks: whoever stood ahead before a view was asked for, and still
 // stands when it came, must be in it.
 func viewNeverLacks(e *env) {
-	queue, watcher := e.queue(), e.open()
-	p := &population{tokens: map[string]driver.Token{}}
+	queue, watcher, s := e.queue(), e.open(), e.open()
+	var over atomic.Bool
 	var running []*outcome
 	for range 3 {
-		s := e.open()
-		running = append(running, e.start(func() error { return p.churn(e, s, queue) }))
-	}
-	for range 20 {
-		own := e.join(watcher, queue)
-		for range 3 {
-			sleep(e.ctx, e.Settle/100)
-			before := p.standing(own.Token)
-			view := e.ahead(watcher, queue, own.Place)
-			for id := range p.standing(own.Token) {
-				if before[id] && !slices.Contains(view, id) {
-					e.fail("all who stand ahead", "the view %s lacks %.6s, who was there all the time", sprint(view), id)
+		passing := e.open()
+		running = append(running, e.start(func() error {
+			for !over.Load() {
+				j, err := passing.Join(e.soon(), queue, contender())
+				if err != nil {
+					return fmt.Errorf("Join: %w", err)
+				}
+				e.jitter(e.Settle / 25) // mixes the steps with those of the others
+				if err := passing.Leave(e.soon(), queue, j.Place); err != nil {
+					return fmt.Errorf("Leave: %w", err)
 				}
 			}
+			return nil
+		}))
+	}
+	var stay []string
+	for range 20 {
+		stay = append(stay, e.join(s, queue).Place.ID)
+		own := e.join(watcher, queue)
+		for range 3 {
+			view := e.ahead(watcher, queue, own.Place)
+			view = slices.DeleteFunc(view, func(id string) bool { return !slices.Contains(stay, id) })
+			e.same(view, stay, "of those that stay a view shows")
+			e.jitter(e.Settle / 50)
 		}
 		e.leave(watcher, queue, own.Place)
 	}
+	over.Store(true)
 	for _, o := range running {
-		e.ok(e.ends(o, 3*e.Patience, "others who come and go"), "others who come and go")
+		e.ok(e.ends(o, e.Patience, "others who come and go"), "others who come and go")
 	}
 }
 
@@ -264,39 +218,37 @@ func (e *env) whole(s session, queue driver.Queue, when string, want ...driver.P
 	}
 }
 
-// wholeQueue: to a session that stands in the queue with others, and to one that does not.
-func wholeQueue(e *env) {
-	a, b, seer, queue := e.open(), e.open(), e.open(), e.queue()
-	e.whole(seer, queue, "before anybody has joined")
-	var want []driver.Place
-	for i, mode := range []string{"x", "r", "abcdefghijklmnop", "x", "x"} {
-		c := contender()
-		c.Mode, c.Value = mode, []byte("value")
-		want = append(want, e.joinAs([]session{a, b}[i%2], queue, c).Place)
-	}
-	e.whole(a, queue, "for one who stands in it", want...)
-	e.stands(seer, queue, ids(want)...) // from now on it has seen as much
-	e.whole(seer, queue, "for one who has seen it all", want...)
-}
-
-// listEntries: values may hold any bytes, and what one session wrote another must read.
+// listEntries: values may hold any bytes, and what one session wrote another must
+// read. The mode decides who waits for whom, so a view that loses it admits wrongly.
 func listEntries(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	var want []driver.Entry
-	for i, value := range []string{"host-1", "", big(), "\x00\xff ü/%"} {
-		c := contender()
-		c.Value = []byte(value)
-		j := e.joinAs([]session{a, b}[i%2], queue, c)
-		want = append(want, driver.Entry{Place: j.Place, Token: j.Token, Value: c.Value})
+	e.whole(a, queue, "before anybody has joined")
+	values := []string{"host-1", "", big(), "\x00\xff ü/%"}
+	var want []driver.Place
+	var joined []driver.Joined
+	for i, mode := range []string{"x", "p3", "abcdefghijklmnop", "1234567890123456"} {
+		s, c := []session{a, b}[i%2], driver.Contender{ID: newID(), Mode: mode, Value: []byte(values[i])}
+		j := e.joinAs(s, queue, c)
+		if p := j.Place; p.ID != c.ID || p.Mode != mode || p.Session != s.ID() {
+			e.fail(fmt.Sprintf("ID %s, mode %s, session %s", c.ID, mode, s.ID()), "Join returned %+v", p)
+		}
+		if view := e.view(s, queue, j.Place); !slices.Equal(view.Ahead, want) {
+			e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", view.Ahead)
+		}
+		want, joined = append(want, j.Place), append(joined, j)
 	}
-	e.stands(a, queue, entryIDs(want)...)
-	for limit, n := range []int{4, 1, 2, 3, 4, 4} {
-		got, err := a.List(e.soon(), queue, limit)
-		e.ok(err, "List")
-		if !slices.EqualFunc(got, want[:n], func(x, y driver.Entry) bool {
-			return x.Place == y.Place && x.Token == y.Token && bytes.Equal(x.Value, y.Value)
-		}) {
-			e.fail(sprintEntries(want[:n]), "List with limit %d has %s", limit, sprintEntries(got))
+	for _, s := range []session{b, a} {
+		e.stands(s, queue, ids(want)...) // from now on it has seen as much
+		e.whole(s, queue, "for one who has seen it all", want...)
+		for limit, n := range []int{4, 1, 2, 3, 4, 4} {
+			got, err := s.List(e.soon(), queue, limit)
+			e.ok(err, "List")
+			e.same(entryIDs(got), ids(want[:n]), fmt.Sprintf("List with limit %d has", limit))
+			for i, x := range got {
+				if !sameEntry(x, joined[i], values[i]) {
+					e.fail(sprintEntry(joined[i], values[i]), "List shows %s", sprintEntries(got[i:i+1]))
+				}
+			}
 		}
 	}
 }
@@ -316,12 +268,15 @@ func listEmpty(e *env) {
 func listFresh(e *env) {
 	s, queue := e.open(), e.queue()
 	look := func(after, value string, want ...driver.Joined) {
-		var places []driver.Place
-		for _, j := range want {
-			places = append(places, j.Place)
-		}
+		places := placesOf(want)
 		e.same(e.standing(s, queue), ids(places), "after "+after+" the queue has")
 		e.whole(s, queue, "after "+after, places...)
+		if e.has(QueueWatcher) {
+			var view []driver.Place
+			err := s.WatchQueue(e.soon(), queue, func(shown []driver.Place) bool { view = shown; return false })
+			e.ok(err, "WatchQueue whose first view ends it")
+			e.same(ids(view), ids(places), "after "+after+" the first view of a watch has")
+		}
 		switch {
 		case !e.has(HeadWatcher):
 		case len(want) == 0:
@@ -346,5 +301,50 @@ func listFresh(e *env) {
 		look("a leave", "", second)
 		e.ok(s.Forget(e.soon(), queue, second.Place.ID), "Forget")
 		look("a forget", "")
+	}
+}
+
+// queueChanges: of joins, leavings and conversions, and when a session ends.
+func queueChanges(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	var latest atomic.Pointer[[]driver.Place]
+	var last, ended, late atomic.Bool
+	o := e.start(func() error {
+		return b.WatchQueue(e.ctx, queue, func(places []driver.Place) bool {
+			late.Store(late.Load() || ended.Load())
+			latest.Store(&places)
+			ended.Store(last.Load())
+			return !last.Load()
+		})
+	})
+	look := func(after string, want ...driver.Joined) {
+		places := placesOf(want)
+		e.eventually(fmt.Sprintf("WatchQueue shows %+v after %s", places, after), func() bool {
+			shown := latest.Load()
+			return shown != nil && slices.Equal(*shown, places)
+		})
+	}
+	first := e.join(a, queue)
+	look("a join", first)
+	second := e.join(b, queue)
+	look("a join of its own session", first, second)
+	if e.has(Converter) {
+		first = e.convert(a, queue, first, "r", "")
+		look("a conversion", first, second)
+	}
+	third := e.join(a, queue)
+	e.leave(a, queue, first.Place)
+	look("a join and a leaving", second, third)
+	e.closes(a)
+	look("the end of a session", second)
+	e.leave(b, queue, second.Place)
+	look("all have left")
+	last.Store(true)
+	e.acquaint(b, queue)
+	e.fires(o, "show returned false")
+	e.acquaint(b, queue)
+	e.settle()
+	if late.Load() {
+		e.fail("show is not called again", "WatchQueue calls show after it has returned false")
 	}
 }

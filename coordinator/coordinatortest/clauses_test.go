@@ -53,13 +53,16 @@ func TestEveryClauseHasACaseOrAReason(t *testing.T) {
 	}
 	checked, names := map[string]bool{}, map[string]bool{}
 	for _, c := range cases {
-		if !numbered[c.clause()] && !declared[c.clause()] {
-			t.Errorf("case %q checks no clause", c.name)
+		for _, key := range c.clauses() {
+			if !numbered[key] && !declared[key] {
+				t.Errorf("case %q: there is no clause %s", c.name, key)
+			}
+			checked[key] = true
 		}
 		if names[c.name] {
 			t.Errorf("two cases are named %q", c.name)
 		}
-		checked[c.clause()], names[c.name] = true, true
+		names[c.name] = true
 	}
 	for key := range numbered {
 		if checked[key] == (untestable[key] != "") {

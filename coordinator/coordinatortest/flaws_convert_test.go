@@ -21,7 +21,7 @@ func convertFlaws() []flaw {
 			name: "conversion leaves and joins again",
 			finds: []string{
 				"M1/a conversion keeps id, session, token and order", "J1/tokens rise over a restart",
-				"M1/a view shows the old entry or the new one", "S1/a list, a view and the head show what the session has finished",
+				"M1/a view shows the old entry or the new one", "S1,V4/a list, a view and the head show what the session has finished",
 				"List/a limit counts converted entries where they stand",
 			},
 			session: converted(func(_ *world, s *patched, _ convertFunc) convertFunc { return leaveAndJoin(s) }),
@@ -29,8 +29,8 @@ func convertFlaws() []flaw {
 		{
 			name: "conversion takes two steps",
 			finds: []string{
-				"M4/forget at the time of a conversion leaves nothing", "J6/nobody is alone or first beside one who converts",
-				"G1/many goroutines share a queue and convert while they wait", "M1/a view shows the old entry or the new one",
+				"M3,M4/a leave or forget at the time of a conversion", "J6/nobody is alone or first beside one who converts",
+				"G1/many goroutines convert, write and count in a record while they wait", "M1/a view shows the old entry or the new one",
 			},
 			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return inTwoSteps(w, s) }),
 		},

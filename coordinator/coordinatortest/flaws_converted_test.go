@@ -15,7 +15,7 @@ func convertedFlaws() []flaw {
 		{
 			name: "conversion makes what is not there",
 			finds: []string{
-				"M3/Convert of a place that is gone changes nothing", "M3/of a leave and a conversion at once exactly one succeeds",
+				"M3/Convert of a place that is gone changes nothing", "M3,M4/a leave or forget at the time of a conversion",
 			},
 			session: converted(func(_ *world, s *patched, intact convertFunc) convertFunc { return convertOrJoin(s, intact) }),
 		},

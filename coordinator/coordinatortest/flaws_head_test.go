@@ -12,15 +12,15 @@ func headFlaws() []flaw {
 		read:    func(s session) readFunc[driver.Head] { return s.Head },
 		patch:   func(s *patched, broken readFunc[driver.Head]) { s.head = broken },
 		version: func(h driver.Head) driver.Version { return h.Version },
-		changes: []string{"H1/a queue that hands on is followed to its end", "H2/an empty queue is left when somebody joins"},
-		any:     []string{"Head/any returns at once what is there"},
-		passed:  []string{"Version/each state of a head has its own, and one that has passed ends the wait at once"},
-		fresh:   []string{"S1/a list, a view and the head show what the session has finished"},
+		changes: []string{"H1/a queue that hands on is followed to its end", "H2,H3/Head: a wait for the first state leaves at most one watch"},
+		any:     []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
+		passed:  []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
+		fresh:   []string{"S1,V4/a list, a view and the head show what the session has finished"},
 		quiet: []string{
 			"H2/Head: others who come and go wake nobody", "W2/writes, conversions and records of others wake nobody",
 		},
 		many:    []string{"H1/Head: the last of many changes is never missed, and none goes back"},
-		nothing: []string{"H3/Head: a wait for what is not there leaves at most one watch"},
+		nothing: []string{"H2,H3/Head: a wait for the first state leaves at most one watch"},
 	}
 	return append(r.flaws("head"),
 		flaw{
@@ -37,7 +37,7 @@ func headFlaws() []flaw {
 			}),
 		},
 		flaw{
-			name: "head: versions are tokens", finds: []string{"Version/each state of a head has its own, and one that has passed ends the wait at once"},
+			name: "head: versions are tokens", finds: []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
 			session: r.mapped(func(_ context.Context, h driver.Head, err error) (driver.Head, error) {
 				h.Version = driver.Version(h.Token)
 				return h, err

@@ -73,7 +73,7 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:  "alone is ignored",
-			finds: []string{"J6/alone is refused and leaves no entry"},
+			finds: []string{"J6/alone is refused and leaves no entry and no watch"},
 			session: func(_ *world, s *patched) {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 					c.Alone = false
@@ -102,17 +102,17 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:    "a refused join leaves a watch",
-			finds:   []string{"J6/a refused alone leaves no watch", "J7/a refused join wakes nobody and leaves no watch"},
+			finds:   []string{"J6/alone is refused and leaves no entry and no watch", "J7/a refused join wakes nobody and leaves no watch"},
 			session: func(w *world, s *patched) { s.join = joinAndWatch(w, s) },
 		},
 		{
 			name:    "names are folded and unescaped",
-			finds:   []string{"Queue/similar names do not see each other", "Queue/records of similar names do not see each other"},
+			finds:   []string{"Queue/queues and records of similar names do not see each other"},
 			session: func(_ *world, s *patched) { s.renameLines(func(l string) string { return strings.ToLower(l) }) },
 		},
 		{
 			name:  "names are cut at an escape",
-			finds: []string{"Queue/similar names do not see each other"},
+			finds: []string{"Queue/queues and records of similar names do not see each other"},
 			session: func(_ *world, s *patched) {
 				s.renameLines(func(l string) string { before, _, _ := strings.Cut(l, "%2F"); return before })
 			},
@@ -128,7 +128,7 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:  "joined does not show the mode",
-			finds: []string{"Mode/every view shows it"},
+			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: joined(func(_ *world, _ *patched, _ driver.Queue, _ driver.Contender, j driver.Joined) driver.Joined {
 				j.Place.Mode = ""
 				return j

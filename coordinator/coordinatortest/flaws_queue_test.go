@@ -26,7 +26,7 @@ func queueFlaws() []flaw {
 	var stale []driver.Place
 	return []flaw{
 		{
-			name: "queue: begins with what was shown before", finds: []string{"Q1/a queue is shown with what the session has finished"},
+			name: "queue: begins with what was shown before", finds: []string{"S1,V4/a list, a view and the head show what the session has finished"},
 			session: showing(func(_ *world, _ *patched, _ driver.Queue, first bool, places []driver.Place) []driver.Place {
 				now := slices.Clone(places)
 				if first && len(stale) > 0 {
@@ -70,7 +70,7 @@ func queueFlaws() []flaw {
 			},
 		},
 		{
-			name: "queue: puts a converted entry last", finds: []string{"Q1/a conversion is shown"},
+			name: "queue: puts a converted entry last", finds: []string{"Q1/each change is shown"},
 			session: showing(func(_ *world, _ *patched, _ driver.Queue, _ bool, places []driver.Place) []driver.Place {
 				now := slices.Clone(places)
 				slices.SortStableFunc(now, func(a, b driver.Place) int { return strings.Compare(b.Mode, a.Mode) })

@@ -12,20 +12,20 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-const recordStates = "Version/each state of a record has its own, and one that has passed ends the wait at once"
+const recordStates = "Version,Record/each state of a record has its own, and one that has passed ends the wait at once"
 
 func recordFlaws() []flaw {
 	r := reader[driver.Record]{
 		read:    func(s session) readFunc[driver.Record] { return s.Record },
 		patch:   func(s *patched, broken readFunc[driver.Record]) { s.record = broken },
 		version: func(x driver.Record) driver.Version { return x.Version },
-		changes: []string{"Record/the first record of a queue ends the wait for one"},
-		any:     []string{"Record/the first record of a queue ends the wait for one"},
+		changes: []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
+		any:     []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
 		passed:  []string{recordStates},
 		fresh:   []string{recordStates},
 		quiet:   []string{"Record/Record: others who come and go wake nobody"},
 		many:    []string{"D1/Record: the last of many changes is never missed, and none goes back"},
-		nothing: []string{"D2/Record: a wait for what is not there leaves at most one watch"},
+		nothing: []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
 	}
 	return append(r.flaws("record"),
 		flaw{
@@ -103,7 +103,7 @@ func setRecordFlaws() []flaw {
 		{
 			name: "versions are compared before writing",
 			finds: []string{
-				"D3/of several at once exactly one writes", "G1/many goroutines convert, write and count in a record",
+				"D3/of several at once exactly one writes", "G1/many goroutines convert, write and count in a record while they wait",
 			},
 			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc { return lookAndSet(w, intact) }),
 		},

@@ -41,7 +41,7 @@ func removeFlaws() []flaw {
 	return []flaw{
 		{
 			name:    "remove takes whoever is behind with it",
-			finds:   []string{"X1/a removed entry is gone and no other"},
+			finds:   []string{"X1/after Remove the entry is gone"},
 			session: removing(removeBehind),
 		},
 		{

@@ -161,7 +161,7 @@ func TestMissingLeversAreReportedByClause(t *testing.T) {
 
 func TestReportNamesTheClause(t *testing.T) {
 	got := report(testCase{name: "J3/claim"}, &failure{saw: "two firsts", want: "one first"})
-	want := "case J3/claim: see J3 in package driver\nsaw:  two firsts\nwant: one first"
+	want := "case J3/claim: see [J3] in package driver\nsaw:  two firsts\nwant: one first"
 	if got != want {
 		t.Errorf("report:\n%s\nwant:\n%s", got, want)
 	}

@@ -174,6 +174,14 @@ func ids(places []driver.Place) []string {
 	return all
 }
 
+func placesOf(joined []driver.Joined) []driver.Place {
+	var all []driver.Place
+	for _, j := range joined {
+		all = append(all, j.Place)
+	}
+	return all
+}
+
 func entryIDs(entries []driver.Entry) []string {
 	all := []string{}
 	for _, x := range entries {
