@@ -13,25 +13,23 @@ import (
 
 // convertCases check what a conversion does. All need a Converter.
 var convertCases = []testCase{
-	{name: "M1/a conversion keeps id, session, token and order", body: conversionKeeps},
-	{name: "M1/a converted place has a key of its own and a view at once", body: conversionKeys},
-	{name: "M1/a view shows the old entry or the new one", body: viewsOfConversions},
-	{name: "M2/the old place has left", body: conversionIsLeaving},
-	{name: "M2/the old place has left while disconnected", needs: []Lever{Network}, body: conversionWhileDisconnected},
-	{name: "M3/a conversion may be repeated after a lost reply", needs: []Lever{Network}, body: convertLostReply},
-	{name: "M3/a conversion that was given up may be repeated", body: conversionGivenUp},
-	{name: "M3,M4/a leave or forget at the time of a conversion", body: leaveRaces},
-	{name: "J6/nobody is alone or first beside one who converts", body: aloneRaces},
-	{name: "J6/a converted entry is a contender to those who join", body: joinBehindConverted},
-	{name: "F1/forget removes what a lost conversion has made", needs: []Lever{Network}, body: forgetLostConversion},
-	{name: "List/a limit counts converted entries where they stand", body: listConverted},
+	{"M1/a conversion keeps id, session, token and order", nil, conversionKeeps},
+	{"M1/a converted place has a key of its own and a view at once", nil, conversionKeys},
+	{"M1/a view shows the old entry or the new one", nil, viewsOfConversions},
+	{"M2/the old place has left", nil, conversionIsLeaving},
+	{"M2/the old place has left while disconnected", []Lever{Network}, conversionWhileDisconnected},
+	{"M3/a conversion may be repeated after a lost reply", []Lever{Network}, convertLostReply},
+	{"M3/a conversion that was given up may be repeated", nil, conversionGivenUp},
+	{"M3,M4/a leave or forget at the time of a conversion", nil, leaveRaces},
+	{"J6/a converted entry is a contender to those who join", nil, joinBehindConverted},
+	{"F1/forget removes what a lost conversion has made", []Lever{Network}, forgetLostConversion},
 }
 
 // writeCases check what a write does. All need a Writer.
 var writeCases = []testCase{
-	{name: "P1/a write is shown by list and head", needs: []Lever{Converter, HeadWatcher}, body: writeShows},
-	{name: "P1/a write may be repeated after a lost reply", needs: []Lever{Network}, body: writeLostReply},
-	{name: "P1/a write that was given up does not overwrite a later one", body: writeGivenUp},
+	{"P1/a write is shown by list and head", []Lever{Converter, HeadWatcher}, writeShows},
+	{"P1/a write may be repeated after a lost reply", []Lever{Network}, writeLostReply},
+	{"P1/a write that was given up does not overwrite a later one", nil, writeGivenUp},
 }
 
 // conversionKeeps converts twice in the middle of a queue, then at its head and
@@ -39,7 +37,8 @@ var writeCases = []testCase{
 // count its token anew.
 func conversionKeeps(e *env) {
 	q := e.trio()
-	for _, x := range [][2]string{{"r", "value"}, {"abcdefghij012345", strings.Repeat("\x00\xffü", 16<<10)}} {
+	for _, x := range [][2]string{{"r", "value"},
+		{"abcdefghij012345", strings.Repeat("\x00\xffü", 16<<10)}} {
 		q.own = e.convert(q.s, q.queue, q.own, x[0], x[1])
 		e.showsNow(q.s, q.queue, 1, q.own, x[1])
 		for _, s := range []session{q.ahead, q.behind} {
@@ -67,7 +66,8 @@ func conversionKeys(e *env) {
 		q.own = e.convert(q.s, q.queue, q.own, []string{"r", "x"}[i%2], "")
 		e.same(e.ahead(q.s, q.queue, q.own.Place), q.ids()[:1], "ahead of the converted one:")
 		if seen[q.own.Place.Key] {
-			e.fail("a new key for each entry", "key %q is used again by a conversion", q.own.Place.Key)
+			e.fail("a new key for each entry", "key %q is used again by a conversion",
+				q.own.Place.Key)
 		}
 		seen[q.own.Place.Key] = true
 	}
@@ -90,7 +90,8 @@ func viewsOfConversions(e *env) {
 					return err
 				}
 				if !slices.Equal(got, want) {
-					return fmt.Errorf("a view during conversions shows %s, want %s", sprint(got), sprint(want))
+					return fmt.Errorf("a view during conversions shows %s, want %s", sprint(got),
+						sprint(want))
 				}
 			}
 			return nil
@@ -128,7 +129,8 @@ func conversionIsLeaving(e *env) {
 	e.quiet(w, "nothing")
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	e.fires(w, "a conversion")
-	if view := e.view(d.behind, d.queue, d.second.Place); !slices.Equal(view.Ahead, d.places()[:1]) {
+	if view := e.view(d.behind, d.queue, d.second.Place); !slices.Equal(view.Ahead,
+		d.places()[:1]) {
 		e.fail(fmt.Sprintf("the place that Convert returned: %+v", d.first.Place),
 			"after Watch has told of the conversion Ahead shows %+v", view.Ahead)
 	}
@@ -155,28 +157,6 @@ func conversionWhileDisconnected(e *env) {
 	e.fires(w, "conversions while its client was disconnected")
 }
 
-// listConverted: entries that were converted, and in another order than that in
-// which they stand, stand between others that were not.
-func listConverted(e *env) {
-	a, b, queue := e.open(), e.open(), e.queue()
-	var all []driver.Joined
-	for i := range 7 {
-		all = append(all, e.join([]session{a, b}[i%2], queue))
-	}
-	for _, i := range []int{5, 4, 1, 2, 5} {
-		all[i] = e.convert([]session{a, b}[i%2], queue, all[i], "m"+all[i].Place.Mode, "")
-	}
-	e.acquaint(a, queue) // so that a lists what b has done before
-	for limit := 1; limit <= len(all); limit++ {
-		entries, err := a.List(e.soon(), queue, limit)
-		e.ok(err, "List")
-		last := all[limit-1]
-		if len(entries) != limit || !sameEntry(entries[limit-1], last, "") {
-			e.fail(fmt.Sprintf("number %d is %s", limit, sprintEntry(last, "")), "List has %s", sprintEntries(entries))
-		}
-	}
-}
-
 // lostConversion is a duel whose second was converted; the reply was lost with
 // the connection.
 func (e *env) lostConversion() *duel {
@@ -194,7 +174,8 @@ func convertLostReply(e *env) {
 	own := d.second
 	for range 2 {
 		if own = e.convert(d.behind, d.queue, d.second, "p7", "deed"); own.Place != entry.Place {
-			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place), "Convert again returned %+v", own.Place)
+			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place),
+				"Convert again returned %+v", own.Place)
 		}
 	}
 	e.keeps(d.ahead, d.queue, ids(d.places())...)
@@ -221,7 +202,8 @@ func joinBehindConverted(e *env) {
 		e.refuse(s, queue)
 		second := e.join(s, queue)
 		e.notFirst(second, "a converted entry")
-		e.same(e.ahead(s, queue, second.Place), []string{own.Place.ID}, "ahead is the converted one:")
+		e.same(e.ahead(s, queue, second.Place), []string{own.Place.ID},
+			"ahead is the converted one:")
 		e.leave(s, queue, second.Place)
 	}
 	e.rejoin(a, queue, c, own)
@@ -256,10 +238,12 @@ func leaveRaces(e *env) {
 				converted, left = left, nil
 			}
 			if left != nil || !errors.Is(converted, driver.ErrGone) {
-				e.fail("ErrGone for exactly one of the two", "Leave and Convert at once: %v, %v", left, converted)
+				e.fail("ErrGone for exactly one of the two", "Leave and Convert at once: %v, %v",
+					left, converted)
 			}
 		}
-		e.same(e.standing(d.behind, d.queue), want, "after a leave or forget at the time of a conversion the queue has")
+		e.same(e.standing(d.behind, d.queue), want,
+			"after a leave or forget at the time of a conversion the queue has")
 		e.forget(d.behind, d.queue, own.Place.ID)
 	}
 }
@@ -275,30 +259,6 @@ func conversionGivenUp(e *env) {
 		sleep(e.ctx, e.Settle/20)
 		e.showsNow(q.s, q.queue, 1, q.own, "")
 	}
-}
-
-// aloneRaces: to one who joins, too, the old entry is there or the new one.
-func aloneRaces(e *env) {
-	s, other, queue := e.open(), e.open(), e.queue()
-	own := e.join(s, queue)
-	var over atomic.Bool
-	converter := e.start(func() (err error) {
-		for i := 0; !over.Load() && err == nil; i++ {
-			e.jitter(e.Settle / 100)
-			own.Place, err = s.Convert(e.soon(), queue, own, []string{"r", "x"}[i%2], nil)
-		}
-		return err
-	})
-	for range 20 {
-		e.jitter(e.Settle / 100)
-		e.refuse(other, queue)
-		j := e.join(other, queue)
-		e.notFirst(j, "one who converts")
-		e.leave(other, queue, j.Place)
-	}
-	over.Store(true)
-	e.ok(e.ends(converter, e.Patience, "one who converts"), "one who converts")
-	e.stands(other, queue, own.Place.ID)
 }
 
 // writeShows: also of the first and of a converted one; values may hold any
@@ -364,10 +324,11 @@ var thens = []then{
 		leaves.repeat(e, d.behind, d.queue, d.second)
 		return nil, ""
 	}},
-	{what: "a deletion", needs: []Lever{Remove}, do: func(e *env, d *duel) (*driver.Joined, string) {
-		e.delete(d.queue, d.second.Place)
-		return nil, ""
-	}},
+	{what: "a deletion", needs: []Lever{Remove},
+		do: func(e *env, d *duel) (*driver.Joined, string) {
+			e.delete(d.queue, d.second.Place)
+			return nil, ""
+		}},
 	{what: "a join of the same id", do: func(e *env, d *duel) (*driver.Joined, string) {
 		e.forget(d.behind, d.queue, d.second.Place.ID)
 		c := contender()
@@ -376,17 +337,19 @@ var thens = []then{
 		return &own, "another time"
 	}},
 	// To the late request all looks as it did when it was sent, but for the key.
-	{what: "conversions", needs: []Lever{Converter}, do: func(e *env, d *duel) (*driver.Joined, string) {
-		own := e.convert(d.behind, d.queue, d.second, "p7", "deed")
-		own = e.convert(d.behind, d.queue, own, "x", "later")
-		return &own, "later"
-	}},
+	{what: "conversions", needs: []Lever{Converter},
+		do: func(e *env, d *duel) (*driver.Joined, string) {
+			own := e.convert(d.behind, d.queue, d.second, "p7", "deed")
+			own = e.convert(d.behind, d.queue, own, "x", "later")
+			return &own, "later"
+		}},
 }
 
-var thenWrite = then{what: "a write", needs: []Lever{Writer}, do: func(e *env, d *duel) (*driver.Joined, string) {
-	e.write(d.behind, d.queue, d.second.Place, "later")
-	return &d.second, "later"
-}}
+var thenWrite = then{what: "a write", needs: []Lever{Writer},
+	do: func(e *env, d *duel) (*driver.Joined, string) {
+		e.write(d.behind, d.queue, d.second.Place, "later")
+		return &d.second, "later"
+	}}
 
 // lateCases: the connection breaks while a Convert or Write is on it, and its
 // bytes come to the service after something else has happened to the contender.
@@ -404,15 +367,20 @@ func lateCases() (all []testCase) {
 	add("M4", converts, thens)
 	add("P1", writes, append(thens, thenWrite))
 	return append(all,
-		testCase{name: "C1/a join under way is not applied after close", needs: []Lever{Network}, body: closeBeatsJoin},
-		testCase{name: "C1/requests under way are not applied after close", needs: []Lever{Network}, body: closeBeatsAll})
+		testCase{name: "C1/a join under way is not applied after close", needs: []Lever{Network},
+			body: closeBeatsJoin},
+		testCase{name: "C1/requests under way are not applied after close", needs: []Lever{Network},
+			body: closeBeatsAll})
 }
 
 func (x deed) late(e *env, t then) {
 	for _, stranded := range []bool{true, false} {
 		d := e.duel()
 		e.stands(d.ahead, d.queue, ids(d.places())...)
-		request := func(ctx context.Context) error { return x.call(ctx, d.behind, d.queue, d.second) }
+		request := func(ctx context.Context) error {
+			return x.call(ctx, d.behind, d.queue,
+				d.second)
+		}
 		if stranded {
 			e.strand(d.client, request)
 		} else {
@@ -468,7 +436,10 @@ func closeBeatsAll(e *env) {
 	}}
 	if e.hasAll([]Lever{Converter, Writer}) {
 		requests = append(requests,
-			func(ctx context.Context) error { return converts.call(ctx, d.behind, d.queue, d.second) },
+			func(ctx context.Context) error {
+				return converts.call(ctx, d.behind, d.queue,
+					d.second)
+			},
 			func(ctx context.Context) error { return writes.call(ctx, d.behind, d.queue, writer) })
 	}
 	e.strand(d.client, requests...)

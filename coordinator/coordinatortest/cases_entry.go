@@ -65,13 +65,17 @@ var (
 func deedCases() (all []testCase) {
 	for _, x := range deeds {
 		all = append(all, []testCase{
-			{name: x.gone + "/" + x.name + " of a place that is gone changes nothing", needs: x.needs, body: x.ofGone},
-			{name: x.gone + "/" + x.name + " spares the same id joined later", needs: x.needs, body: x.ofEarlier},
-			{name: x.gone + "/" + x.name + " of a foreign place changes nothing", needs: x.needs, body: x.ofForeign},
+			{name: x.gone + "/" + x.name + " of a place that is gone changes nothing",
+				needs: x.needs, body: x.ofGone},
+			{name: x.gone + "/" + x.name + " spares the same id joined later", needs: x.needs,
+				body: x.ofEarlier},
+			{name: x.gone + "/" + x.name + " of a foreign place changes nothing", needs: x.needs,
+				body: x.ofForeign},
 		}...)
 		if x.removed != "" {
 			all = append(all,
-				testCase{name: x.removed + "/after " + x.name + " the entry is gone", needs: x.needs, body: x.removesEntry},
+				testCase{name: x.removed + "/after " + x.name + " the entry is gone",
+					needs: x.needs, body: x.removesEntry},
 				testCase{
 					name:  x.again + "/" + x.name + " may be repeated after a lost reply",
 					needs: append([]Lever{Network}, x.needs...), body: x.lostReply,
@@ -107,7 +111,8 @@ func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
 		same = sameEntry(entries[i], want[i], want[i].Place.ID)
 	}
 	if !same {
-		e.fail(fmt.Sprintf("the queue keeps %+v, with their values", want), "it has %s", sprintEntries(entries))
+		e.fail(fmt.Sprintf("the queue keeps %+v, with their values", want), "it has %s",
+			sprintEntries(entries))
 	}
 }
 
@@ -143,7 +148,8 @@ func (x deed) ofGone(e *env) {
 	keep = append(keep, e.joinDuel(other, queue, x.follows))
 	for range 2 {
 		for i, own := range gone {
-			x.findsNone(e, s, queue, own, fmt.Sprintf("place number %d of those that are gone", i+1))
+			x.findsNone(e, s, queue, own,
+				fmt.Sprintf("place number %d of those that are gone", i+1))
 			if x.anyone {
 				x.findsNone(e, other, queue, own, "a gone place of another session")
 			}
@@ -167,9 +173,11 @@ func (x deed) ofEarlier(e *env) {
 		x.findsNone(e, d.ahead, d.queue, old, "an earlier entry of the same ID")
 		if x.anyone {
 			mixed := driver.Joined{Place: old.Place, Token: later.Token}
-			x.findsNone(e, d.behind, d.queue, mixed, "the key of an earlier entry with the token of a later one")
+			x.findsNone(e, d.behind, d.queue, mixed,
+				"the key of an earlier entry with the token of a later one")
 			mixed = driver.Joined{Place: later.Place, Token: old.Token}
-			x.findsNone(e, d.behind, d.queue, mixed, "the key of a later entry with the token of an earlier one")
+			x.findsNone(e, d.behind, d.queue, mixed,
+				"the key of a later entry with the token of an earlier one")
 		}
 		if mode == "p7" {
 			e.settle()
@@ -203,10 +211,12 @@ func (x deed) ofForeign(e *env) {
 
 // ofForged: the token must be the entry's, and the key may hold anything.
 func (x deed) ofForged(e *env, d *duel) {
-	for _, token := range []driver.Token{0, -1, 1, d.first.Token - 1, d.first.Token + 1, d.second.Token} {
+	for _, token := range []driver.Token{0, -1, 1, d.first.Token - 1, d.first.Token + 1,
+		d.second.Token} {
 		if forged := d.first; token != forged.Token {
 			forged.Token = token
-			x.findsNone(e, d.behind, d.queue, forged, fmt.Sprintf("token %d instead of %d", token, d.first.Token))
+			x.findsNone(e, d.behind, d.queue, forged,
+				fmt.Sprintf("token %d instead of %d", token, d.first.Token))
 		}
 	}
 	key := d.first.Place.Key
@@ -216,7 +226,8 @@ func (x deed) ofForged(e *env, d *duel) {
 	} {
 		forged := d.first
 		forged.Place.Key = odd
-		x.findsNone(e, d.behind, d.queue, forged, fmt.Sprintf("the key %.40q instead of %q", odd, key))
+		x.findsNone(e, d.behind, d.queue, forged,
+			fmt.Sprintf("the key %.40q instead of %q", odd, key))
 	}
 }
 
@@ -251,30 +262,23 @@ func (x deed) lostReply(e *env) {
 }
 
 var forgetCases = []testCase{
-	{name: "F1/forget removes the entry", body: forgetRemoves},
-	{name: "F1/forgetting what never joined is no error", body: forgetUnknown},
-	{name: "F1/forget after a lost reply leaves nothing", needs: []Lever{Network}, body: forgetLostReply},
-	{name: "F2/others keep their places", body: forgetSparesOthers},
+	{"F1/forget removes the entry, and it is no error if there is none", nil, forgetRemoves},
+	{"F1/forget after a lost reply leaves nothing", []Lever{Network}, forgetLostReply},
+	{"F2/others keep their places", nil, forgetSparesOthers},
 }
 
-// forgetRemoves: a Join whose reply came is forgotten as one whose reply did not.
+// forgetRemoves: package coordinator forgets whenever it does not know, so most
+// often there is nothing.
 func forgetRemoves(e *env) {
 	d := e.duel()
-	for range 2 { // forgetting again is no error either
+	e.forget(d.ahead, e.queue(), newID()) // in a queue that nobody joined
+	e.forget(d.ahead, d.queue, newID())
+	e.keeps(d.ahead, d.queue, ids(d.places())...)
+	for range 2 {
 		e.forget(d.ahead, d.queue, d.first.Place.ID)
-		e.same(e.standing(d.ahead, d.queue), []string{d.second.Place.ID}, "its own session lists")
+		e.same(e.standing(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
 	}
 	e.stands(d.behind, d.queue, d.second.Place.ID)
-}
-
-// forgetUnknown: package coordinator forgets whenever it does not know, so most
-// often there is nothing.
-func forgetUnknown(e *env) {
-	s, queue := e.open(), e.queue()
-	e.forget(s, e.queue(), newID()) // in a queue that nobody joined
-	own := e.join(s, queue)
-	e.forget(s, queue, newID())
-	e.keeps(s, queue, own.Place.ID)
 }
 
 // forgetLostReply: the entry is one of which the client was never told.
@@ -298,8 +302,8 @@ func forgetSparesOthers(e *env) {
 }
 
 var closeCases = []testCase{
-	{name: "C1/after close all entries are gone at once", body: closeRemoves},
-	{name: "C2/close ends without the service", needs: []Lever{Network}, body: closeCutOff},
+	{"C1/after close all entries are gone at once", nil, closeRemoves},
+	{"C2/close ends without the service", []Lever{Network}, closeCutOff},
 }
 
 // closeRemoves: waiting out the ttl would do for the outcome, and make every

@@ -14,20 +14,22 @@ import (
 
 // nearestCases check whom a joiner is told to be behind. A driver may leave it out.
 var nearestCases = []testCase{
-	{name: "J8/nearest is who joined before", body: nearestJoined},
-	{name: "J8/nearest of one who asks for more is who joined before", body: nearestAsked},
-	{name: "J8/nearest of one who joins again is who joined before", body: nearestAgain},
+	{"J8/nearest is who joined before", nil, nearestJoined},
+	{"J8/nearest of one who asks for more is who joined before", nil, nearestAsked},
+	{"J8/nearest of one who joins again is who joined before", nil, nearestAgain},
 }
 
 // handoffCases need Handoff.
 var handoffCases = []testCase{
-	{name: "N1/a queue is passed on past one that leaves", body: passedOn},
-	{name: "N1/a conversion is no pass", needs: []Lever{Converter}, body: conversionIsNoPass},
-	{name: "N1/an earlier pass of the same session is no pass", body: earlierPass},
-	{name: "N1/a pass of nothing is no pass", needs: []Lever{Remove}, body: passOfNothing},
-	{name: "N3/what a pass leaves is no contender", body: passLeavesNothing},
-	{name: "W2,N3/a pass and what it leaves notify the follower and nobody else", needs: []Lever{Events, HeadWatcher}, body: passGoesUnheard},
-	{name: "L3/a pass whose reply was lost passes on", needs: []Lever{Network}, body: passUnanswered},
+	{"N1/a queue is passed on past one that leaves", nil, passedOn},
+	{"N1/a conversion is no pass", []Lever{Converter}, conversionIsNoPass},
+	{"N1/an earlier pass of the same session is no pass", nil, earlierPass},
+	{"N1/a pass of nothing is no pass", []Lever{Remove}, passOfNothing},
+	{"N3/what a pass leaves is no contender", nil, passLeavesNothing},
+	{
+		"W2,N3/a pass and what it leaves notify the follower and nobody else",
+		[]Lever{Events, HeadWatcher}, passGoesUnheard,
+	},
 }
 
 // joinBehind joins as one who follows.
@@ -163,7 +165,8 @@ func conversionIsNoPass(e *env) {
 	old := d.first
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	e.told(f, "the one ahead was converted", false)
-	e.told(e.followed(d.behind, d.queue, d.second.Place, old.Place), "the one ahead had been converted", false)
+	e.told(e.followed(d.behind, d.queue, d.second.Place, old.Place),
+		"the one ahead had been converted", false)
 	e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{d.first.Place.ID}, "ahead:")
 	f = e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	e.quiet(f.outcome, "nothing")
@@ -182,7 +185,8 @@ func earlierPass(e *env) {
 	e.quiet(f.outcome, "another of the same session passed")
 	e.leave(d.ahead, d.queue, third.Place)
 	e.told(f, "one gave up whose session had passed", false)
-	e.told(e.followed(d.behind, d.queue, fourth.Place, third.Place), "one had given up whose session had passed", false)
+	e.told(e.followed(d.behind, d.queue, fourth.Place, third.Place),
+		"one had given up whose session had passed", false)
 	passes.must(e, d.behind, d.queue, d.second)
 	passes.must(e, d.behind, d.queue, fourth)
 	e.empty(d.queue)
@@ -193,7 +197,8 @@ func passOfNothing(e *env) {
 	d := e.duelOf(true)
 	e.delete(d.queue, d.first.Place)
 	passes.findsNone(e, d.ahead, d.queue, d.first, "a removed entry")
-	e.told(e.followed(d.behind, d.queue, d.second.Place, d.first.Place), "the one ahead was removed", false)
+	e.told(e.followed(d.behind, d.queue, d.second.Place, d.first.Place),
+		"the one ahead was removed", false)
 	passes.findsNone(e, d.ahead, d.queue, d.first, "a removed entry")
 	e.leave(d.behind, d.queue, d.second.Place)
 	e.empty(d.queue)
@@ -251,33 +256,20 @@ func passGoesUnheard(e *env) {
 	e.told(f, "the one ahead passed", true)
 }
 
-// passUnanswered: the one behind goes on, and the one who passed learns that it has.
-func passUnanswered(e *env) {
-	c, b, queue := e.connect(), e.open(), e.queue()
-	a := e.openOn(c)
-	first, second := e.joinBehind(a, queue), e.joinBehind(b, queue)
-	f := e.followed(b, queue, second.Place, first.Place)
-	e.lostReply(c,
-		func(ctx context.Context) error { return a.Pass(ctx, queue, first.Place) },
-		func() bool { return len(e.list(b, queue)) == 1 })
-	e.told(f, "the one ahead passed", true)
-	passes.repeat(e, a, queue, first)
-	e.keeps(b, queue, second.Place.ID)
-	passes.must(e, b, queue, second)
-	e.empty(queue)
-}
-
 // contestCases have many goroutines on three sessions use one queue as recipes do.
 var contestCases = []testCase{
-	{name: "G1/many goroutines share sessions and a queue", body: func(e *env) { manyGoroutines(e, leaves) }},
 	{
-		name:  "G1/many goroutines convert, write and count in a record while they wait",
-		needs: []Lever{Converter, Writer, HeadWatcher},
-		body:  func(e *env) { manyGoroutines(e, leaves, "r", "x") },
+		"G1/many goroutines share sessions and a queue",
+		nil, func(e *env) { manyGoroutines(e, leaves) },
 	},
 	{
-		name: "G1/many goroutines follow, pass on and give up", needs: passes.needs,
-		body: func(e *env) { manyGoroutines(e, passes) },
+		"G1/many goroutines convert, write and count in a record while they wait",
+		[]Lever{Converter, Writer,
+			HeadWatcher}, func(e *env) { manyGoroutines(e, leaves, "r", "x") },
+	},
+	{
+		"G1/many goroutines follow, pass on and give up",
+		passes.needs, func(e *env) { manyGoroutines(e, passes) },
 	},
 }
 
@@ -298,7 +290,8 @@ func manyGoroutines(e *env, by deed, modes ...string) {
 	c := &contest{env: e, queue: e.queue(), by: by, modes: modes}
 	e.crowd(24, "a goroutine that joins, waits and leaves", func(i int) error {
 		for round := range 3 {
-			if err := c.take(sessions[i%len(sessions)], by.follows && (i+round)%3 == 0); err != nil {
+			if err := c.take(sessions[i%len(sessions)],
+				by.follows && (i+round)%3 == 0); err != nil {
 				return err
 			}
 		}
@@ -392,6 +385,9 @@ func (c *contest) change(s session, own driver.Joined, mode string) (driver.Plac
 	head, err := s.Head(c.soon(), c.queue, driver.Any)
 	if err != nil || head.ID == "" {
 		return driver.Place{}, fmt.Errorf("Head while standing in the queue: %+v, %w", head, err)
+	}
+	if _, err := s.Join(c.soon(), c.queue, alone()); !errors.Is(err, driver.ErrTaken) {
+		return driver.Place{}, fmt.Errorf("Join alone beside one that converts: %w", err)
 	}
 	return place, count(c.soon(), s, c.queue)
 }

@@ -9,13 +9,10 @@ import (
 
 var headCases = []testCase{
 	{
-		name:  "Version,Head/each state of a head has its own, and one that has passed ends the wait at once",
-		needs: []Lever{HeadWatcher, Writer, Converter}, body: headVersions,
+		"Version,Head/each state of a head has its own, and one that has passed ends the wait at once",
+		[]Lever{HeadWatcher, Writer, Converter}, headVersions,
 	},
-	{
-		name:  "H1/a queue that hands on is followed to its end",
-		needs: []Lever{HeadWatcher, Converter}, body: headRelay,
-	},
+	{"H1/a queue that hands on is followed to its end", []Lever{HeadWatcher, Converter}, headRelay},
 }
 
 // head returns the first entry at once.
@@ -49,7 +46,8 @@ func headVersions(e *env) {
 	note := func(what string) {
 		head := e.head(s, queue)
 		if before, again := seen[head.Version]; again {
-			e.fail("a version of its own", "the state %q has version %d, as the state %q", what, head.Version, before)
+			e.fail("a version of its own", "the state %q has version %d, as the state %q", what,
+				head.Version, before)
 		}
 		seen[head.Version] = what
 	}
@@ -120,7 +118,8 @@ func headRelay(e *env) {
 	e.stands(seer, queue, own.Place.ID)
 	var readers []*outcome
 	for _, s := range []session{seer, seer, b} {
-		readers = append(readers, e.start(func() error { return headWaits.reach(e.ctx, s, queue, driver.Any, "last") }))
+		readers = append(readers,
+			e.start(func() error { return headWaits.reach(e.ctx, s, queue, driver.Any, "last") }))
 	}
 	var latest driver.Token
 	s, own := e.relay(queue, a, b, own, func() {
@@ -190,7 +189,8 @@ func (x wait) many(e *env) {
 		e.ok(err, x.name)
 		if len(now.value) == 4 {
 			if now.value < latest {
-				e.fail("at least as new as before", "%s shows %q after %q", x.name, now.value, latest)
+				e.fail("at least as new as before", "%s shows %q after %q", x.name, now.value,
+					latest)
 			}
 			latest = now.value
 		}

@@ -10,24 +10,30 @@ import (
 )
 
 var joinCases = []testCase{
-	{name: "J1/order and tokens over sessions and clients", body: orderOverSessions},
-	{name: "J1/order of joins at the same time", body: orderAtOnce},
-	{name: "J1/tokens rise over a restart", needs: []Lever{Restart}, body: risesOverRestart},
-	{name: "Token/rises over times when the queue is empty", body: risesOverEmpty},
-	{name: "J2/joining again finds the entry", body: joinAgain},
-	{name: "J2/joining again after a lost reply finds the entry", needs: []Lever{Network}, body: joinAfterLostReply},
-	{name: "J3/only the first may see first", body: onlyFirst},
-	{name: "J5/an ended session cannot join", needs: []Lever{Expire}, body: endedCannotJoin},
-	{name: "J6/alone joins an empty queue", body: aloneJoins},
-	{name: "J6/alone is refused and leaves no entry and no watch", body: aloneRefused},
-	{name: "J7/a join with the record's version joins", body: versionJoins},
-	{name: "J2,J7/a join with another version is refused, unless its entry is there", body: versionRefused},
-	{name: "J7/a refused join wakes nobody and leaves no watch", body: staleWakesNobody},
-	{name: "Queue/queues and records of similar names do not see each other", body: similarNames},
-	{name: "Key/is never used for another entry", body: keyUnique},
-	{name: "J2/a join that arrives after it was repeated adds nothing", needs: []Lever{Network}, body: joinOvertaken},
-	{name: "J7/a join under way meets the record as it is when it arrives", needs: []Lever{Network}, body: joinMeetsNewer},
-	{name: "F1/forget beats a join under way", needs: []Lever{Network}, body: forgetBeatsJoin},
+	{"J1/order and tokens over sessions and clients", nil, orderOverSessions},
+	{"J1/order of joins at the same time", nil, orderAtOnce},
+	{"J1/tokens rise over a restart", []Lever{Restart}, risesOverRestart},
+	{"Token/rises over times when the queue is empty", nil, risesOverEmpty},
+	{"J2/joining again finds the entry", nil, joinAgain},
+	{"J2/joining again after a lost reply finds the entry", []Lever{Network}, joinAfterLostReply},
+	{"J3/only the first may see first", nil, onlyFirst},
+	{"J5/an ended session cannot join", []Lever{Expire}, endedCannotJoin},
+	{"J6/alone joins an empty queue", nil, aloneJoins},
+	{"J6/alone is refused and leaves no entry and no watch", nil, aloneRefused},
+	{"J7/a join with the record's version joins", nil, versionJoins},
+	{
+		"J2,J7/a join with another version is refused, unless its entry is there",
+		nil, versionRefused,
+	},
+	{"J7/a refused join wakes nobody and leaves no watch", nil, staleWakesNobody},
+	{"Queue/queues and records of similar names do not see each other", nil, similarNames},
+	{"Key/is never used for another entry", nil, keyUnique},
+	{"J2/a join that arrives after it was repeated adds nothing", []Lever{Network}, joinOvertaken},
+	{
+		"J7/a join under way meets the record as it is when it arrives",
+		[]Lever{Network}, joinMeetsNewer,
+	},
+	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
 }
 
 // orderOverSessions joins one after the other: the order is known beforehand.
@@ -40,7 +46,8 @@ func orderOverSessions(e *env) {
 		s := sessions[i%3]
 		j := e.join(s, queue)
 		last = e.rises(j, last, "behind others")
-		e.same(e.ahead(s, queue, j.Place), append([]string{}, order...), "ahead are those that joined before:")
+		e.same(e.ahead(s, queue, j.Place), append([]string{}, order...),
+			"ahead are those that joined before:")
 		order = append(order, j.Place.ID)
 	}
 	for _, s := range sessions {
@@ -74,7 +81,8 @@ func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	var last driver.Token
 	for i, x := range e.list(s, queue) {
 		if x.Token <= last || x.Token != joined[i].Token {
-			e.fail(fmt.Sprintf("token %d, as Join returned it, above %d", joined[i].Token, last), "List shows token %d", x.Token)
+			e.fail(fmt.Sprintf("token %d, as Join returned it, above %d", joined[i].Token, last),
+				"List shows token %d", x.Token)
 		}
 		last = x.Token
 	}
@@ -240,7 +248,8 @@ func versionJoins(e *env) {
 		c = contender()
 		c.Record = version
 		second := e.joinAs(a, queue, c)
-		e.isRecord(b, queue, []string{"one", "two"}[i], version, "for one who was let in by its version")
+		e.isRecord(b, queue, []string{"one", "two"}[i], version,
+			"for one who was let in by its version")
 		third := e.join(b, queue) // who knows no version joins in any
 		e.same(e.ahead(b, queue, third.Place), []string{first.Place.ID, second.Place.ID}, "ahead:")
 		version = e.setRecord(a, queue, value, version)
@@ -256,7 +265,8 @@ func versionJoins(e *env) {
 func (e *env) refuseStale(s session, queue driver.Queue, c driver.Contender, version driver.Version) {
 	c.Record = version
 	_, err := s.Join(e.soon(), queue, c)
-	e.is(err, fmt.Sprintf("Join of %+v with a version that is not the record's", c), driver.ErrStale)
+	e.is(err, fmt.Sprintf("Join of %+v with a version that is not the record's", c),
+		driver.ErrStale)
 }
 
 // versionRefused: an entry that was let in under an old limit would hold what is
@@ -329,7 +339,8 @@ func similarNames(e *env) {
 	var all []driver.Joined
 	var versions []driver.Version
 	for _, queue := range queues {
-		e.isRecord(s, queue, "", 0, fmt.Sprintf("with records in %v, that of %s:", queues[:len(all)], queue))
+		e.isRecord(s, queue, "", 0,
+			fmt.Sprintf("with records in %v, that of %s:", queues[:len(all)], queue))
 		versions = append(versions, e.setRecord(s, queue, string(queue), 0))
 		j, err := s.Join(e.soon(), queue, alone())
 		e.ok(err, fmt.Sprintf("Join alone in %s, with others in %v", queue, queues[:len(all)]))

@@ -11,16 +11,16 @@ import (
 
 var recordCases = []testCase{
 	{
-		name: "Version,Record/each state of a record has its own, and one that has passed ends the wait at once",
-		body: recordVersions,
+		"Version,Record/each state of a record has its own, and one that has passed ends the wait at once",
+		nil, recordVersions,
 	},
-	{name: "D4/a queue with a record and nobody in it is empty", body: recordIsNobody},
-	{name: "D4/a record stays when all are gone", body: recordStays},
-	{name: "SetRecord/writes any bytes of the right size", body: recordValues},
-	{name: "D3/another version writes nothing", body: setStale},
-	{name: "D3/of several at once exactly one writes", body: setAtOnce},
-	{name: "D3/a write may be repeated after a lost reply", needs: []Lever{Network}, body: setLostReply},
-	{name: "D3/a late write does not overwrite a later one", needs: []Lever{Network}, body: setOvertaken},
+	{"D4/a queue with a record and nobody in it is empty", nil, recordIsNobody},
+	{"D4/a record stays when all are gone", nil, recordStays},
+	{"SetRecord/writes any bytes of the right size", nil, recordValues},
+	{"D3/another version writes nothing", nil, setStale},
+	{"D3/of several at once exactly one writes", nil, setAtOnce},
+	{"D3/a write may be repeated after a lost reply", []Lever{Network}, setLostReply},
+	{"D3/a late write does not overwrite a later one", []Lever{Network}, setOvertaken},
 }
 
 // record returns the record at once.
@@ -34,7 +34,8 @@ func (e *env) setRecord(s session, queue driver.Queue, value string, known drive
 	version, err := s.SetRecord(e.soon(), queue, []byte(value), known)
 	e.ok(err, "SetRecord")
 	if version == 0 || version == driver.Any || version == known {
-		e.fail("the version of a record that is there", "SetRecord over version %d returned version %d", known, version)
+		e.fail("the version of a record that is there",
+			"SetRecord over version %d returned version %d", known, version)
 	}
 	return version
 }
@@ -59,16 +60,18 @@ func (e *env) overwrite(s session, queue driver.Queue, value string) {
 // isRecord checks the record that a session which is bound to know it shows.
 func (e *env) isRecord(s session, queue driver.Queue, value string, version driver.Version, when string) {
 	if r := e.record(s, queue); r.Version != version || !bytes.Equal(r.Value, []byte(value)) {
-		e.fail(fmt.Sprintf("a record of %.20q, version %d", value, version), "%s it is %.20q, version %d", when, r.Value, r.Version)
+		e.fail(fmt.Sprintf("a record of %.20q, version %d", value, version),
+			"%s it is %.20q, version %d", when, r.Value, r.Version)
 	}
 }
 
 // records waits until another session shows a record.
 func (e *env) records(s session, queue driver.Queue, value string, version driver.Version) {
-	e.eventually(fmt.Sprintf("a record of %.20q, version %d, in all sessions", value, version), func() bool {
-		r := e.record(s, queue)
-		return r.Version == version && string(r.Value) == value
-	})
+	e.eventually(fmt.Sprintf("a record of %.20q, version %d, in all sessions", value, version),
+		func() bool {
+			r := e.record(s, queue)
+			return r.Version == version && string(r.Value) == value
+		})
 }
 
 // recordVersions: the same value again is another state, else a late write could
@@ -86,7 +89,8 @@ func recordVersions(e *env) {
 			r, err := s.Record(e.soon(), queue, known)
 			e.ok(err, "Record that knows a version that has passed")
 			if r.Version != version {
-				e.fail(fmt.Sprintf("version %d", version), "Record that knows version %d returned %d", known, r.Version)
+				e.fail(fmt.Sprintf("version %d", version),
+					"Record that knows version %d returned %d", known, r.Version)
 			}
 		}
 		seen = append(seen, version)
@@ -103,7 +107,8 @@ func recordIsNobody(e *env) {
 		e.same(e.ahead(b, queue, own.Place), []string{}, "ahead of the only contender:")
 		e.last(b, queue, own, true, "alone in a queue with a record")
 		version = e.setRecord(b, queue, "another", version)
-		e.same(e.standing(b, queue), []string{own.Place.ID}, "a queue with a record and one contender has")
+		e.same(e.standing(b, queue), []string{own.Place.ID},
+			"a queue with a record and one contender has")
 		if e.has(HeadWatcher) {
 			e.isHead(e.head(b, queue), own, "", "with a record and one contender")
 		}
@@ -200,7 +205,8 @@ func setAtOnce(e *env) {
 	for range 6 {
 		versions := make([]driver.Version, len(sessions))
 		e.crowd(len(sessions), "SetRecord", func(i int) (err error) {
-			versions[i], err = sessions[i].SetRecord(e.soon(), queue, []byte(sessions[i].ID()), known)
+			versions[i], err = sessions[i].SetRecord(e.soon(), queue, []byte(sessions[i].ID()),
+				known)
 			if errors.Is(err, driver.ErrStale) {
 				versions[i], err = 0, nil
 			}
@@ -219,7 +225,8 @@ func setAtOnce(e *env) {
 			e.fail("exactly one of them writes", "none has written over version %d", known)
 		}
 		known = versions[winner]
-		e.isRecord(sessions[winner], queue, sessions[winner].ID(), known, "for the one who has written")
+		e.isRecord(sessions[winner], queue, sessions[winner].ID(), known,
+			"for the one who has written")
 	}
 }
 

@@ -11,19 +11,22 @@ import (
 )
 
 var sessionCases = []testCase{
-	{name: "G2/calls end with their context while nothing passes", needs: []Lever{Network}, body: callsEnd},
-	{name: "G3/every error is classified", needs: []Lever{Network}, body: errorsClassified},
-	{name: "TTL/is what was asked for", body: ttlGranted},
-	{name: "O1/a session lives for its ttl after open", body: func(e *env) { lifetime(e, false) }},
-	{name: "O1/a session lives for its ttl after a renewal, and ends soon after it", body: func(e *env) { lifetime(e, true) }},
-	{name: "O1/a session that is renewed lives on", body: renewedLives},
-	{name: "O2/a ttl that is not granted is refused", needs: []Lever{OddTTL}, body: oddTTL},
-	{name: "O3/session ids differ", body: idsDiffer},
-	{name: "O4/an open whose reply was lost leaves nothing", needs: []Lever{Network, Sessions}, body: lostOpen},
-	{name: "R1/a renewal without the service fails", needs: []Lever{Network}, body: renewNeedsService},
-	{name: "R2/an ended session stays ended", needs: []Lever{Expire}, body: endedStaysEnded},
-	{name: "R2/a closed session stays closed", body: closedStaysClosed},
-	{name: "Done/is closed once the service has said so", needs: []Lever{Expire}, body: doneCloses},
+	{"G2/calls end with their context while nothing passes", []Lever{Network}, callsEnd},
+	{"G3/every error is classified", []Lever{Network}, errorsClassified},
+	{"TTL/is what was asked for", nil, ttlGranted},
+	{"O1/a session lives for its ttl after open", nil, func(e *env) { lifetime(e, false) }},
+	{
+		"O1/a session lives for its ttl after a renewal, and ends soon after it",
+		nil, func(e *env) { lifetime(e, true) },
+	},
+	{"O1/a session that is renewed lives on", nil, renewedLives},
+	{"O2/a ttl that is not granted is refused", []Lever{OddTTL}, oddTTL},
+	{"O3/session ids differ", nil, idsDiffer},
+	{"O4/an open whose reply was lost leaves nothing", []Lever{Network, Sessions}, lostOpen},
+	{"R1/a renewal without the service fails", []Lever{Network}, renewNeedsService},
+	{"R2/an ended session stays ended", []Lever{Expire}, endedStaysEnded},
+	{"R2/a closed session stays closed", nil, closedStaysClosed},
+	{"Done/is closed once the service has said so", []Lever{Expire}, doneCloses},
 }
 
 // callsEnd: with both directions held no call can be answered. Clients that queue requests
@@ -128,7 +131,8 @@ func lifetime(e *env, renew bool) {
 func empties(e *env, seer session, queue driver.Queue, limit time.Time) time.Time {
 	for ; len(e.list(seer, queue)) > 0; time.Sleep(e.Settle / 10) {
 		if time.Now().After(limit) {
-			e.fail("the session ends soon after its ttl", "its entry is still there, %v late", e.Patience)
+			e.fail("the session ends soon after its ttl", "its entry is still there, %v late",
+				e.Patience)
 		}
 	}
 	return time.Now()
@@ -141,7 +145,8 @@ func renewedLives(e *env) {
 	own := e.join(s, queue)
 	e.stands(seer, queue, own.Place.ID)
 	for end := time.Now().Add(2*e.TTL + e.TTL/2); time.Now().Before(end); time.Sleep(e.TTL / 8) {
-		e.same(e.standing(seer, queue), []string{own.Place.ID}, "the renewed session's entry stands:")
+		e.same(e.standing(seer, queue), []string{own.Place.ID},
+			"the renewed session's entry stands:")
 	}
 }
 
@@ -158,12 +163,14 @@ func oddTTL(e *env) {
 	// Looked at once: waiting would only show that the session ends with its ttl.
 	if e.has(Sessions) {
 		if now := e.sessions(); now > before { // less is what an earlier case left, running out
-			e.fail(fmt.Sprintf("%d sessions as before", before), "%d sessions after the refused Open", now)
+			e.fail(fmt.Sprintf("%d sessions as before", before),
+				"%d sessions after the refused Open", now)
 		}
 	}
 	for _, d := range []time.Duration{e.OddTTL, e.GrantedTTL} {
 		if !strings.Contains(err.Error(), d.String()) {
-			e.fail(fmt.Sprintf("both values, %v and %v, in the error", e.OddTTL, e.GrantedTTL), "Open: %v", err)
+			e.fail(fmt.Sprintf("both values, %v and %v, in the error", e.OddTTL, e.GrantedTTL),
+				"Open: %v", err)
 		}
 	}
 }
@@ -177,7 +184,8 @@ func idsDiffer(e *env) {
 		for range 3 {
 			s := e.openOn(c)
 			if id := s.ID(); seen[id] || id == "" || strings.Trim(id, "0123456789abcdef") != "" {
-				e.fail("a new ID in lower-case hex for each session", "session ID %q after %v", id, seen)
+				e.fail("a new ID in lower-case hex for each session", "session ID %q after %v", id,
+					seen)
 			}
 			seen[s.ID()] = true
 			e.closes(s) // its ID must not come back
@@ -197,7 +205,8 @@ func lostOpen(e *env) {
 	c.Link.Heal()
 	for end := time.Now().Add(e.TTL + e.Patience); e.sessions() > before; time.Sleep(e.Settle / 4) {
 		if time.Now().After(end) {
-			e.fail(fmt.Sprintf("%d sessions as before, within the ttl", before), "still more, %v late", e.Patience)
+			e.fail(fmt.Sprintf("%d sessions as before, within the ttl", before),
+				"still more, %v late", e.Patience)
 		}
 	}
 }
@@ -208,7 +217,8 @@ func renewNeedsService(e *env) {
 	c := e.connect()
 	s := e.openUntended(c)
 	e.ok(s.Renew(e.soon()), "Renew")
-	for what, hold := range map[string]func(){"request": c.Link.HoldRequests, "reply": c.Link.HoldReplies} {
+	for what, hold := range map[string]func(){"request": c.Link.HoldRequests,
+		"reply": c.Link.HoldReplies} {
 		hold()
 		if err := s.Renew(e.in(e.Settle)); err == nil {
 			e.fail("an error", "Renew succeeded although its %s did not pass", what)

@@ -10,22 +10,25 @@ import (
 )
 
 var viewCases = []testCase{
-	{name: "V1/a view is as new as the own join", body: viewAsNewAsJoin},
-	{name: "V1/a view is as new as what watch has told", body: viewAsNewAsTold},
-	{name: "V1/a view never lacks one ahead while others come and go", body: viewNeverLacks},
-	{name: "V2/a place that was left has no view", body: viewOfLeft},
-	{name: "V2/a place of an ended session has no view", needs: []Lever{Expire}, body: viewOfEnded},
-	{name: "Last/the end of a queue shows nobody behind", body: lastAtEnd},
-	{name: "Last/shows that those behind have left", body: lastAgain},
-	{name: "V3/last is false in front of others", body: notLast},
+	{"V1/a view is as new as the own join", nil, viewAsNewAsJoin},
+	{"V1/a view is as new as what watch has told", nil, viewAsNewAsTold},
+	{"V1/a view never lacks one ahead while others come and go", nil, viewNeverLacks},
+	{"V2/a place that was left has no view", nil, viewOfLeft},
+	{"V2/a place of an ended session has no view", []Lever{Expire}, viewOfEnded},
+	{"Last/the end of a queue shows nobody behind", nil, lastAtEnd},
+	{"Last/shows that those behind have left", nil, lastAgain},
+	{"V3/last is false in front of others", nil, notLast},
 	{
-		name: "V3/last is never true while there is always somebody behind", needs: []Lever{Converter},
-		body: lastNeverEarly,
+		"V3/last is never true while there is always somebody behind",
+		[]Lever{Converter}, lastNeverEarly,
 	},
-	{name: "List,Mode,V4/a list and a view show the first entries in order with mode and value", body: listEntries},
-	{name: "List/a queue that nobody joined is empty", body: listEmpty},
-	{name: "Q1/each change is shown", needs: []Lever{QueueWatcher}, body: queueChanges},
-	{name: "S1,V4/a list, a view and the head show what the session has finished", body: listFresh},
+	{
+		"List,Mode,V4/a list and a view show the first entries in order with mode and value",
+		nil, listEntries,
+	},
+	{"List/a queue that nobody joined is empty", nil, listEmpty},
+	{"Q1/each change is shown", []Lever{QueueWatcher}, queueChanges},
+	{"S1,V4/a list, a view and the head show what the session has finished", nil, listFresh},
 }
 
 // viewAsNewAsJoin: the one ahead joined through another client a moment ago, and was acknowledged.
@@ -34,7 +37,8 @@ func viewAsNewAsJoin(e *env) {
 	for range 20 {
 		queue := e.queue()
 		first, own := e.join(a, queue), e.join(b, queue)
-		e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID}, "ahead is the one that joined before:")
+		e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID},
+			"ahead is the one that joined before:")
 	}
 }
 
@@ -53,7 +57,8 @@ func viewAsNewAsTold(e *env) {
 		e.ok(e.again(func(ctx context.Context) error { return b.Watch(ctx, queue, places[i]) }),
 			"Watch of a place that was left")
 		places = slices.Delete(places, i, i+1)
-		e.same(e.ahead(b, queue, own.Place), ids(places), "ahead without those that Watch has told are gone:")
+		e.same(e.ahead(b, queue, own.Place), ids(places),
+			"ahead without those that Watch has told are gone:")
 	}
 }
 
@@ -85,7 +90,8 @@ func viewNeverLacks(e *env) {
 		own := e.join(watcher, queue)
 		for range 3 {
 			view := e.ahead(watcher, queue, own.Place)
-			view = slices.DeleteFunc(view, func(id string) bool { return !slices.Contains(stay, id) })
+			view = slices.DeleteFunc(view,
+				func(id string) bool { return !slices.Contains(stay, id) })
 			e.same(view, stay, "of those that stay a view shows")
 			e.jitter(e.Settle / 50)
 		}
@@ -201,7 +207,8 @@ func lastNeverEarly(e *env) {
 	e.catchUp(s, b, queue)
 	e.relay(queue, a, b, behind, func() {
 		view := e.view(s, queue, own.Place)
-		e.same(ids(view.Ahead), []string{first.Place.ID}, "ahead while others relieve each other behind:")
+		e.same(ids(view.Ahead), []string{first.Place.ID},
+			"ahead while others relieve each other behind:")
 		if view.Last {
 			e.fail("Last is false", "Last is true although there was always somebody behind")
 		}
@@ -214,7 +221,8 @@ var nowhere driver.Place
 // whole checks the view of one who would come next.
 func (e *env) whole(s session, queue driver.Queue, when string, want ...driver.Place) {
 	if view := e.view(s, queue, nowhere); !slices.Equal(view.Ahead, want) || !view.Last {
-		e.fail(fmt.Sprintf("%+v, and nobody behind", want), "%s the whole queue is %+v, Last %t", when, view.Ahead, view.Last)
+		e.fail(fmt.Sprintf("%+v, and nobody behind", want), "%s the whole queue is %+v, Last %t",
+			when, view.Ahead, view.Last)
 	}
 }
 
@@ -227,18 +235,36 @@ func listEntries(e *env) {
 	var want []driver.Place
 	var joined []driver.Joined
 	for i, mode := range []string{"x", "p3", "abcdefghijklmnop", "1234567890123456"} {
-		s, c := []session{a, b}[i%2], driver.Contender{ID: newID(), Mode: mode, Value: []byte(values[i])}
+		s, c := []session{a, b}[i%2], driver.Contender{ID: newID(), Mode: mode,
+			Value: []byte(values[i])}
 		j := e.joinAs(s, queue, c)
 		if p := j.Place; p.ID != c.ID || p.Mode != mode || p.Session != s.ID() {
-			e.fail(fmt.Sprintf("ID %s, mode %s, session %s", c.ID, mode, s.ID()), "Join returned %+v", p)
+			e.fail(fmt.Sprintf("ID %s, mode %s, session %s", c.ID, mode, s.ID()),
+				"Join returned %+v", p)
 		}
 		if view := e.view(s, queue, j.Place); !slices.Equal(view.Ahead, want) {
 			e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", view.Ahead)
 		}
 		want, joined = append(want, j.Place), append(joined, j)
 	}
+	e.lists(a, b, queue, joined, values)
+	// They stay where they stand when they are converted, in whatever order.
+	if e.has(Converter) {
+		for n, i := range []int{2, 1, 2} {
+			s, mode := []session{a, b}[i%2], fmt.Sprint("m", n)
+			joined[i] = e.convert(s, queue, joined[i], mode, values[i])
+		}
+		e.lists(a, b, queue, joined, values)
+	}
+}
+
+// lists checks all lists and views of a queue with four entries.
+func (e *env) lists(a, b session, queue driver.Queue, joined []driver.Joined, values []string) {
+	want := placesOf(joined)
 	for _, s := range []session{b, a} {
-		e.stands(s, queue, ids(want)...) // from now on it has seen as much
+		e.eventually(fmt.Sprintf("the whole queue is %+v", want), func() bool {
+			return slices.Equal(e.view(s, queue, nowhere).Ahead, want)
+		})
 		e.whole(s, queue, "for one who has seen it all", want...)
 		for limit, n := range []int{4, 1, 2, 3, 4, 4} {
 			got, err := s.List(e.soon(), queue, limit)
@@ -273,7 +299,8 @@ func listFresh(e *env) {
 		e.whole(s, queue, "after "+after, places...)
 		if e.has(QueueWatcher) {
 			var view []driver.Place
-			err := s.WatchQueue(e.soon(), queue, func(shown []driver.Place) bool { view = shown; return false })
+			err := s.WatchQueue(e.soon(), queue,
+				func(shown []driver.Place) bool { view = shown; return false })
 			e.ok(err, "WatchQueue whose first view ends it")
 			e.same(ids(view), ids(places), "after "+after+" the first view of a watch has")
 		}

@@ -22,7 +22,8 @@ type wait struct {
 	// once waits once. passed is that of Follow.
 	once func(ctx context.Context, s session, d *duel) (passed bool, err error)
 	// read returns the value and version there are; nil where there are none.
-	read func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error)
+	read func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
+		error)
 	// change changes what is waited for; nil has the first leave.
 	change func(e *env, d *duel)
 }
@@ -56,14 +57,16 @@ var (
 	}
 	headWaits = wait{
 		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3", by: leaves, needs: []Lever{HeadWatcher},
-		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error) {
+		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
+			error) {
 			head, err := s.Head(ctx, queue, known)
 			return state{string(head.Value), head.Version}, err
 		},
 	}
 	recordWaits = wait{
 		name: "Record", told: "D1", others: "Record", over: "D2", lost: "D2", by: leaves,
-		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error) {
+		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
+			error) {
 			record, err := s.Record(ctx, queue, known)
 			return state{string(record.Value), record.Version}, err
 		},
@@ -76,7 +79,8 @@ func waitCases() (all []testCase) {
 	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
 		add := func(clause, claim string, body func(*env), needs ...Lever) {
 			all = append(all, testCase{
-				name: clause + "/" + x.name + ": " + claim, needs: slices.Concat(needs, x.needs), body: body,
+				name: clause + "/" + x.name + ": " + claim, needs: slices.Concat(needs,
+					x.needs), body: body,
 			})
 		}
 		for _, w := range changes {
@@ -200,46 +204,54 @@ type way struct {
 // changes are those of which the news can get lost.
 var changes = []way{
 	{what: "a change", happen: func(_ *env, _ *duel, alter func()) { alter() }},
-	{what: "a change while cut off and healed", needs: []Lever{Network}, happen: func(e *env, d *duel, alter func()) {
-		cut(d.client.Link)
-		alter()
-		e.settle()
-		d.client.Link.Heal()
-	}},
-	{what: "a change while disconnected", needs: []Lever{Network}, happen: func(e *env, d *duel, alter func()) {
-		cut(d.client.Link)
-		d.client.Link.Reset() // what the service sends is lost for good
-		alter()
-		e.settle()
-		mend(d.client.Link)
-	}},
-	{what: "a change after a reconnect", needs: []Lever{Network}, happen: func(e *env, d *duel, alter func()) {
-		d.client.Link.Reset()
-		e.settle()
-		alter()
-	}},
-	{what: "a change after a restart", needs: []Lever{Restart}, happen: func(e *env, _ *duel, alter func()) {
-		e.restart()
-		alter()
-	}},
-	{what: "a change that was compacted away", needs: []Lever{Network, Compact}, happen: func(e *env, d *duel, alter func()) {
-		cut(d.client.Link)
-		alter()
-		for range 5 { // history to forget
-			e.acquaint(d.ahead, d.queue)
-		}
-		e.compact()
-		mend(d.client.Link) // to resume, the wait must ask for what is forgotten
-	}},
+	{what: "a change while cut off and healed", needs: []Lever{Network},
+		happen: func(e *env, d *duel, alter func()) {
+			cut(d.client.Link)
+			alter()
+			e.settle()
+			d.client.Link.Heal()
+		}},
+	{what: "a change while disconnected", needs: []Lever{Network},
+		happen: func(e *env, d *duel, alter func()) {
+			cut(d.client.Link)
+			d.client.Link.Reset() // what the service sends is lost for good
+			alter()
+			e.settle()
+			mend(d.client.Link)
+		}},
+	{what: "a change after a reconnect", needs: []Lever{Network},
+		happen: func(e *env, d *duel, alter func()) {
+			d.client.Link.Reset()
+			e.settle()
+			alter()
+		}},
+	{what: "a change after a restart", needs: []Lever{Restart},
+		happen: func(e *env, _ *duel, alter func()) {
+			e.restart()
+			alter()
+		}},
+	{what: "a change that was compacted away", needs: []Lever{Network, Compact},
+		happen: func(e *env, d *duel, alter func()) {
+			cut(d.client.Link)
+			alter()
+			for range 5 { // history to forget
+				e.acquaint(d.ahead, d.queue)
+			}
+			e.compact()
+			mend(d.client.Link) // to resume, the wait must ask for what is forgotten
+		}},
 }
 
 // waysOut are those by which the first of a duel leaves. The queue then has the
 // second alone.
 var waysOut = []way{
-	{what: "a leave", happen: func(e *env, d *duel, _ func()) { e.leave(d.ahead, d.queue, d.first.Place) }},
-	{what: "a forget", happen: func(e *env, d *duel, _ func()) { e.forget(d.ahead, d.queue, d.first.Place.ID) }},
+	{what: "a leave",
+		happen: func(e *env, d *duel, _ func()) { e.leave(d.ahead, d.queue, d.first.Place) }},
+	{what: "a forget",
+		happen: func(e *env, d *duel, _ func()) { e.forget(d.ahead, d.queue, d.first.Place.ID) }},
 	{what: "a close", happen: func(e *env, d *duel, _ func()) { e.closes(d.ahead) }},
-	{what: "an ended session", needs: []Lever{Expire}, happen: func(e *env, d *duel, _ func()) { e.expire(d.ahead) }},
+	{what: "an ended session", needs: []Lever{Expire},
+		happen: func(e *env, d *duel, _ func()) { e.expire(d.ahead) }},
 	{what: "a deletion", needs: []Lever{Remove}, happen: func(e *env, d *duel, _ func()) {
 		e.delete(d.queue, d.first.Place)
 	}},
@@ -338,7 +350,8 @@ func (x wait) allTold(e *env) {
 		all = append(all, x.begin(e, s, &now))
 	}
 	cancel()
-	e.is(e.ends(given, e.Patience, "a wait that is given up"), "a wait that is given up", context.Canceled)
+	e.is(e.ends(given, e.Patience, "a wait that is given up"), "a wait that is given up",
+		context.Canceled)
 	for _, f := range all {
 		e.quiet(f.outcome, "another gave up")
 	}
@@ -462,7 +475,8 @@ func (x wait) othersWakeNobody(e *env) {
 	also := e.open()
 	if e.has(Events) {
 		before := d.client.Events()
-		e.comeAndGo(d, also, x.by.follows) // the client itself keeps still: it may watch its own entries
+		e.comeAndGo(d, also,
+			x.by.follows) // the client itself keeps still: it may watch its own entries
 		e.settle()
 		if n := d.client.Events() - before; n != 0 {
 			e.fail("no notification", "%d notifications while others came and went", n)
@@ -493,12 +507,12 @@ func (e *env) comeAndGo(d *duel, also session, follow bool) {
 
 // watchCases are those of Watch alone.
 var watchCases = []testCase{
-	{name: "W1/a session that runs out is told", needs: []Lever{Network}, body: runsOut},
-	{name: "W1/a place that is gone already is told", body: goneAlready},
-	{name: "W1/one of several places is told and no other", body: oneOfSeveral},
+	{"W1/a session that runs out is told", []Lever{Network}, runsOut},
+	{"W1/a place that is gone already is told", nil, goneAlready},
+	{"W1/one of several places is told and no other", nil, oneOfSeveral},
 	{
-		name:  "W2/writes, conversions and records of others wake nobody",
-		needs: []Lever{Converter, Writer, HeadWatcher}, body: changesWakeNobody,
+		"W2/writes, conversions and records of others wake nobody",
+		[]Lever{Converter, Writer, HeadWatcher}, changesWakeNobody,
 	},
 }
 
@@ -509,7 +523,8 @@ func runsOut(e *env) {
 	e.join(behind, queue)
 	w := e.watch(behind, queue, first.Place)
 	cut(c.Link) // also silences clients that ping on their own
-	e.ok(e.ends(w, e.TTL+e.Patience, "Watch of a session that runs out"), "Watch of a session that ran out")
+	e.ok(e.ends(w, e.TTL+e.Patience, "Watch of a session that runs out"),
+		"Watch of a session that ran out")
 }
 
 // goneAlready: a watch that is only told of what comes after it would wait for ever.
@@ -554,7 +569,10 @@ func changesWakeNobody(e *env) {
 	q := e.trio()
 	known, err := q.behind.Head(e.soon(), q.queue, driver.Any)
 	e.ok(err, "Head")
-	h := e.start(func() error { return headWaits.reach(e.ctx, q.behind, q.queue, known.Version, "new") })
+	h := e.start(func() error {
+		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
+			"new")
+	})
 	w, f := e.watch(q.behind, q.queue, q.own.Place), e.watch(q.behind, q.queue, q.first.Place)
 	e.write(q.s, q.queue, q.own.Place, "written")
 	for _, mode := range []string{"r", "x"} {
@@ -567,7 +585,10 @@ func changesWakeNobody(e *env) {
 	e.write(q.ahead, q.queue, q.first.Place, "new")
 	e.fires(h, "a write of the first")
 	e.quiet(f, "a write of the first")
-	h = e.start(func() error { return headWaits.reach(e.ctx, q.behind, q.queue, known.Version, "converted") })
+	h = e.start(func() error {
+		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
+			"converted")
+	})
 	e.settle()
 	q.first = e.convert(q.ahead, q.queue, q.first, "r", "converted")
 	e.fires(h, "a conversion of the first")

@@ -287,7 +287,8 @@ func (e *env) watches() (n int) {
 
 // fewWatches waits until there are no more than so many watches.
 func (e *env) fewWatches(n int, when string) {
-	e.eventually(fmt.Sprintf("at most %d watches %s", n, when), func() bool { return e.watches() <= n })
+	e.eventually(fmt.Sprintf("at most %d watches %s", n, when),
+		func() bool { return e.watches() <= n })
 }
 
 func (e *env) sessions() int {

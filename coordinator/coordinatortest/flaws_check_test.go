@@ -85,7 +85,7 @@ func checkFlaws() []flaw {
 			}),
 		},
 		{
-			name: "check knows its own session only", finds: []string{"K2/a check finds the entries of all sessions"},
+			name: "check knows its own session only", finds: []string{"K1/a check knows at once of a leave"},
 			session: checked(func(w *world, s *patched, queue driver.Queue, key string, _ driver.Token, err error) error {
 				if x, there := w.entry(queue, key); there && x.Session != s.ID() {
 					return driver.ErrGone
@@ -94,7 +94,7 @@ func checkFlaws() []flaw {
 			}),
 		},
 		{
-			name: "check knows the first mode only", finds: []string{"K2/a check finds the entries of all sessions"},
+			name: "check knows the first mode only", finds: []string{"K2/a check finds an entry that was converted"},
 			session: checked(func(w *world, _ *patched, queue driver.Queue, key string, _ driver.Token, err error) error {
 				if x, there := w.entry(queue, key); there && x.Mode != "x" {
 					return driver.ErrGone

@@ -22,14 +22,14 @@ func convertFlaws() []flaw {
 			finds: []string{
 				"M1/a conversion keeps id, session, token and order", "J1/tokens rise over a restart",
 				"M1/a view shows the old entry or the new one", "S1,V4/a list, a view and the head show what the session has finished",
-				"List/a limit counts converted entries where they stand",
+				"List,Mode,V4/a list and a view show the first entries in order with mode and value",
 			},
 			session: converted(func(_ *world, s *patched, _ convertFunc) convertFunc { return leaveAndJoin(s) }),
 		},
 		{
 			name: "conversion takes two steps",
 			finds: []string{
-				"M3,M4/a leave or forget at the time of a conversion", "J6/nobody is alone or first beside one who converts",
+				"M3,M4/a leave or forget at the time of a conversion", "G1/many goroutines convert, write and count in a record while they wait",
 				"G1/many goroutines convert, write and count in a record while they wait", "M1/a view shows the old entry or the new one",
 			},
 			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return inTwoSteps(w, s) }),

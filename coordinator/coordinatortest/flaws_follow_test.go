@@ -169,7 +169,7 @@ func passFlaws() []flaw {
 			}, true),
 		},
 		{
-			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/a pass whose reply was lost passes on"},
+			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/Pass may be repeated after a lost reply"},
 			session: func(w *world, s *patched) {
 				s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
 					err := s.session.Pass(ctx, queue, own)

@@ -98,7 +98,7 @@ func forgotten(broken func(ctx context.Context, w *world, s *patched, queue driv
 func forgetFlaws() []flaw {
 	return []flaw{
 		{
-			name: "forget does nothing", finds: []string{"F1/forget removes the entry", "F1/forget after a lost reply leaves nothing"},
+			name: "forget does nothing", finds: []string{"F1/forget removes the entry, and it is no error if there is none", "F1/forget after a lost reply leaves nothing"},
 			session: forgotten(func(context.Context, *world, *patched, driver.Queue, string) error { return nil }),
 		},
 		{
@@ -119,7 +119,7 @@ func forgetFlaws() []flaw {
 			}),
 		},
 		{
-			name: "forgetting nothing is an error", finds: []string{"F1/forgetting what never joined is no error"},
+			name: "forgetting nothing is an error", finds: []string{"F1/forget removes the entry, and it is no error if there is none"},
 			session: forgotten(func(_ context.Context, w *world, _ *patched, queue driver.Queue, id string) error {
 				return remove(w, queue, id)
 			}),

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -126,16 +125,9 @@ func (e *env) rises(j driver.Joined, last driver.Token, when string) driver.Toke
 	return j.Token
 }
 
-// lost waits until the session has been told that it is over.
+// lost checks that the session is told that it is over.
 func (e *env) lost(s session) {
-	err := e.again(func(ctx context.Context) error {
-		err := s.Renew(ctx)
-		if err == nil {
-			e.fail("ErrSessionLost", "Renew of an ended session succeeded")
-		}
-		return err
-	})
-	e.is(err, "Renew of an ended session", driver.ErrSessionLost)
+	e.is(e.again(s.Renew), "Renew of an ended session", driver.ErrSessionLost)
 }
 
 // watch starts a Watch and lets it reach the service. It goes on while the
@@ -166,41 +158,29 @@ func (e *env) fires(w *outcome, after string) {
 	}
 }
 
-func ids(places []driver.Place) []string {
-	all := []string{}
-	for _, p := range places {
-		all = append(all, p.ID)
+// each maps the elements of a list; the result is never nil.
+func each[T, U any](list []T, f func(T) U) []U {
+	all := []U{}
+	for _, x := range list {
+		all = append(all, f(x))
 	}
 	return all
 }
 
-func placesOf(joined []driver.Joined) []driver.Place {
-	var all []driver.Place
-	for _, j := range joined {
-		all = append(all, j.Place)
-	}
-	return all
+func ids(places []driver.Place) []string {
+	return each(places, func(p driver.Place) string { return p.ID })
 }
 
 func entryIDs(entries []driver.Entry) []string {
-	all := []string{}
-	for _, x := range entries {
-		all = append(all, x.ID)
-	}
-	return all
+	return each(entries, func(x driver.Entry) string { return x.ID })
+}
+
+func placesOf(joined []driver.Joined) []driver.Place {
+	return each(joined, func(j driver.Joined) driver.Place { return j.Place })
 }
 
 // sprint shortens IDs, which are long and random, for messages.
-func sprint(list []string) string {
-	var short []string
-	for _, id := range list[:min(8, len(list))] {
-		short = append(short, id[:min(6, len(id))])
-	}
-	if len(list) > len(short) {
-		short = append(short, "...")
-	}
-	return "[" + strings.Join(short, " ") + "]"
-}
+func sprint(list []string) string { return fmt.Sprintf("%.6s", list[:min(8, len(list))]) }
 
 // convert converts as package coordinator does, and returns own with its new place.
 func (e *env) convert(
@@ -213,7 +193,8 @@ func (e *env) convert(
 	}), "Convert")
 	if p.ID != own.Place.ID || p.Session != own.Place.Session || p.Mode != mode ||
 		p.Key == own.Place.Key {
-		e.fail(fmt.Sprintf("%+v with mode %s and another key", own.Place, mode), "Convert returned %+v", p)
+		e.fail(fmt.Sprintf("%+v with mode %s and another key", own.Place, mode),
+			"Convert returned %+v", p)
 	}
 	own.Place, own.First = p, false
 	return own
@@ -253,11 +234,9 @@ func sprintEntry(own driver.Joined, value string) string {
 }
 
 func sprintEntries(entries []driver.Entry) string {
-	var all []string
-	for _, x := range entries {
-		all = append(all, fmt.Sprintf("%+v with token %d and value %.20q", x.Place, x.Token, x.Value))
-	}
-	return fmt.Sprint(all)
+	return fmt.Sprint(each(entries, func(x driver.Entry) string {
+		return fmt.Sprintf("%+v with token %d and value %.20q", x.Place, x.Token, x.Value)
+	}))
 }
 
 // catchUp makes the views of s as new as all that was done before: by Watch it
@@ -311,7 +290,8 @@ type trio struct {
 
 func (e *env) trio() *trio {
 	q := &trio{queue: e.queue(), ahead: e.open(), s: e.open(), behind: e.open()}
-	q.first, q.own, q.last = e.join(q.ahead, q.queue), e.join(q.s, q.queue), e.join(q.behind, q.queue)
+	q.first, q.own, q.last = e.join(q.ahead, q.queue), e.join(q.s, q.queue), e.join(q.behind,
+		q.queue)
 	return q
 }
 
@@ -369,12 +349,25 @@ type call struct {
 func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []call {
 	all := []call{
 		{"Renew", s.Renew},
-		{"Join", func(ctx context.Context) error { _, err := s.Join(ctx, queue, contender()); return err }},
-		{"Ahead", func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, own.Place); return err }},
-		{"Ahead of nobody", func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, nowhere); return err }},
+		{"Join", func(ctx context.Context) error {
+			_,
+				err := s.Join(ctx, queue, contender())
+			return err
+		}},
+		{"Ahead", func(ctx context.Context) error {
+			_,
+				err := s.Ahead(ctx, queue, own.Place)
+			return err
+		}},
+		{"Ahead of nobody",
+			func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, nowhere); return err }},
 		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, queue, other.Place) }},
 		{"List", func(ctx context.Context) error { _, err := s.List(ctx, queue, 0); return err }},
-		{"Record", func(ctx context.Context) error { _, err := s.Record(ctx, queue, driver.Any); return err }},
+		{"Record", func(ctx context.Context) error {
+			_,
+				err := s.Record(ctx, queue, driver.Any)
+			return err
+		}},
 		{"SetRecord", func(ctx context.Context) error {
 			_, err := s.SetRecord(ctx, queue, []byte("value"), 0)
 			return err
@@ -383,7 +376,8 @@ func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []c
 	}
 	for _, x := range deeds {
 		if e.hasAll(x.needs) {
-			all = append(all, call{x.name, func(ctx context.Context) error { return x.call(ctx, s, queue, own) }})
+			all = append(all,
+				call{x.name, func(ctx context.Context) error { return x.call(ctx, s, queue, own) }})
 		}
 	}
 	if e.has(Handoff) {
@@ -404,7 +398,8 @@ func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []c
 		}})
 	}
 	if e.has(Operator) {
-		all = append(all, call{"Queues", func(ctx context.Context) error { _, err := s.Queues(ctx); return err }})
+		all = append(all,
+			call{"Queues", func(ctx context.Context) error { _, err := s.Queues(ctx); return err }})
 	}
 	return all
 }
