@@ -138,12 +138,13 @@ func (x wait) alter(e *env, d *duel) {
 }
 
 // waitOnce waits once. A false alarm, or a state that was skipped later, ends it too.
-func (x wait) waitOnce(ctx context.Context, s session, d *duel) (passed bool, err error) {
+func (x wait) waitOnce(ctx context.Context, s session, d *duel) (err error) {
 	if x.read == nil {
-		return x.once(ctx, s, d)
+		_, err = x.once(ctx, s, d)
+	} else {
+		_, err = x.read(ctx, s, d.queue, d.known)
 	}
-	_, err = x.read(ctx, s, d.queue, d.known)
-	return false, err
+	return err
 }
 
 // waitFor waits for what the second of a duel wants to see.
@@ -339,7 +340,7 @@ func (x wait) toldAtOnce(e *env) {
 func (x wait) allTold(e *env) {
 	d := x.duel(e)
 	ctx, cancel := context.WithCancel(e.ctx)
-	given := e.start(func() error { _, err := x.waitOnce(ctx, d.behind, d); return err })
+	given := e.start(func() error { return x.waitOnce(ctx, d.behind, d) })
 	e.settle()
 	var all []*follower
 	now := *d // each has its own place, and the value that is waited for stays the second's
@@ -365,17 +366,17 @@ func (x wait) allTold(e *env) {
 func (x wait) cancelled(e *env) {
 	d := x.duel(e)
 	ctx, cancel := context.WithCancel(e.ctx)
-	o := e.start(func() error { _, err := x.waitOnce(ctx, d.behind, d); return err })
+	o := e.start(func() error { return x.waitOnce(ctx, d.behind, d) })
 	e.settle()
 	cancel()
 	e.is(e.ends(o, e.Patience, "a cancelled wait"), "a cancelled wait", context.Canceled)
 
 	short := e.in(e.Settle)
-	o = e.start(func() error { _, err := x.waitOnce(short, d.behind, d); return err })
+	o = e.start(func() error { return x.waitOnce(short, d.behind, d) })
 	err := e.ends(o, e.Settle+e.Patience, "a wait that timed out")
 	e.is(err, "a wait that timed out", context.DeadlineExceeded)
 
-	_, err = x.waitOnce(ctx, d.behind, d)
+	err = x.waitOnce(ctx, d.behind, d)
 	e.is(err, "a wait whose context has ended", context.Canceled)
 
 	// All is as it was, and can be waited for again.
@@ -395,7 +396,7 @@ func (x wait) giveUp(e *env, d *duel) (before int) {
 		if slow {
 			d.client.Link.HoldReplies()
 		}
-		_, err := x.waitOnce(e.in(e.Settle/10), d.behind, d)
+		err := x.waitOnce(e.in(e.Settle/10), d.behind, d)
 		e.is(err, "a wait that timed out", context.DeadlineExceeded)
 		if slow {
 			d.client.Link.Heal()
@@ -437,7 +438,7 @@ func (x wait) sessionLost(e *env) {
 // sessionClosed: the end of the own session must not read as a change.
 func (x wait) sessionClosed(e *env) {
 	d := x.duel(e)
-	o := e.start(func() error { _, err := x.waitOnce(e.ctx, d.behind, d); return err })
+	o := e.start(func() error { return x.waitOnce(e.ctx, d.behind, d) })
 	e.settle()
 	e.ok(d.behind.Close(e.soon()), "Close")
 	err := e.ends(o, e.Patience, "a wait on a session that was closed")
@@ -456,7 +457,7 @@ func (x wait) notTold(e *env) {
 	}
 	for _, happen := range breaks {
 		e.ok(e.again(d.behind.Renew), "Renew")
-		o := e.start(func() error { _, err := x.waitOnce(e.ctx, d.behind, d); return err })
+		o := e.start(func() error { return x.waitOnce(e.ctx, d.behind, d) })
 		e.settle()
 		happen()
 		e.settle()
