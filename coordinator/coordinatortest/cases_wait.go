@@ -236,7 +236,7 @@ var changes = []way{
 			cut(d.client.Link)
 			alter()
 			for range 5 { // history to forget
-				e.acquaint(d.ahead, d.queue)
+				e.leave(d.ahead, d.queue, e.joinDuel(d.ahead, d.queue, d.follow).Place)
 			}
 			e.compact()
 			mend(d.client.Link) // to resume, the wait must ask for what is forgotten
@@ -476,29 +476,28 @@ func (x wait) othersWakeNobody(e *env) {
 	also := e.open()
 	if e.has(Events) {
 		before := d.client.Events()
-		e.comeAndGo(d, also,
-			x.by.follows) // the client itself keeps still: it may watch its own entries
+		e.comeAndGo(d, also) // the client itself keeps still: it may watch its own entries
 		e.settle()
 		if n := d.client.Events() - before; n != 0 {
 			e.fail("no notification", "%d notifications while others came and went", n)
 		}
 	}
-	e.comeAndGo(d, d.behind, x.by.follows)
+	e.comeAndGo(d, d.behind)
 	e.quiet(f.outcome, "others came and went")
 	x.alter(e, d)
 	e.fires(f.outcome, "a change")
 }
 
 // comeAndGo does in a queue all that is no leaving of the first two.
-func (e *env) comeAndGo(d *duel, also session, follow bool) {
+func (e *env) comeAndGo(d *duel, also session) {
 	for range 3 {
-		third := e.joinDuel(d.ahead, d.queue, follow)
-		fourth := e.joinDuel(also, d.queue, follow)
+		third := e.joinDuel(d.ahead, d.queue, d.follow)
+		fourth := e.joinDuel(also, d.queue, d.follow)
 		sleep(e.ctx, e.Settle/20) // time for a watch of the whole queue to take them in
 		e.leave(d.ahead, d.queue, third.Place)
 		e.forget(also, d.queue, fourth.Place.ID)
 		passing := e.open()
-		e.joinDuel(passing, d.queue, follow)
+		e.joinDuel(passing, d.queue, d.follow)
 		e.closes(passing)
 		e.ok(d.ahead.Renew(e.soon()), "Renew")
 		e.refuse(d.ahead, d.queue)

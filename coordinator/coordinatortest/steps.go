@@ -255,6 +255,7 @@ type duel struct {
 	ahead, behind session
 	first, second driver.Joined
 	client        Client         // of the one behind
+	follow        bool           // all contenders of the queue follow
 	known         driver.Version // of the head or record, see wait
 }
 
@@ -265,7 +266,7 @@ func (d *duel) value() string { return d.second.Place.ID }
 func (e *env) duel() *duel { return e.duelOf(false) }
 
 func (e *env) duelOf(follow bool) *duel {
-	d := &duel{queue: e.queue(), ahead: e.open(), client: e.connect()}
+	d := &duel{queue: e.queue(), ahead: e.open(), client: e.connect(), follow: follow}
 	d.behind = e.openOn(d.client)
 	d.first = e.joinDuel(d.ahead, d.queue, follow)
 	d.second = e.joinDuel(d.behind, d.queue, follow)
