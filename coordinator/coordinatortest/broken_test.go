@@ -78,22 +78,15 @@ func TestEveryCaseFindsAFlaw(t *testing.T) {
 
 func flaws() []flaw {
 	return slices.Concat(
-		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), watchFlaws(),
+		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), waitFlaws(), wakeFlaws(),
 		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
 		headFlaws(), recordFlaws(), setRecordFlaws(),
-		leaveFlaws(), checkFlaws(), removeFlaws(), queuesFlaws(), followFlaws(), followWaitFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
+		leaveFlaws(), checkFlaws(), removeFlaws(), queuesFlaws(), followFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
 	)
 }
 
 // errOpaque is an error that says nothing.
 var errOpaque = errors.New("something went wrong")
-
-func opaque(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errOpaque
-}
 
 // standing returns the live entry of an ID, looked up behind the driver's back.
 func (w *world) standing(queue driver.Queue, id string) (driver.Entry, bool) {
@@ -125,6 +118,13 @@ func later(err error, repeat func(ctx context.Context)) {
 			repeat(context.Background())
 		}()
 	}
+}
+
+func names(all []testCase) (names []string) {
+	for _, c := range all {
+		names = append(names, c.name)
+	}
+	return names
 }
 
 // until blocks as a driver does that waits for something that never comes.

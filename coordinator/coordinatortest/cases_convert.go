@@ -2,43 +2,34 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// convertCases check what a conversion does. All need a Converter.
 var convertCases = []testCase{
-	{name: "M1/a conversion keeps id, session, token and order", body: conversionKeeps},
-	{name: "M1/a converted place has a view at once", body: convertedHasView},
-	{name: "M1/a view shows the old entry or the new one", body: viewsOfConversions},
-	{name: "M1/order is kept over a restart", needs: []Lever{Restart}, body: conversionOverRestart},
-	{name: "M1/a converted entry goes with its session", needs: []Lever{Expire}, body: convertedGoesWithSession},
-	{name: "M2/the old place has left", body: conversionIsLeaving},
-	{name: "M2/the old place has left while disconnected", needs: []Lever{Hold, Reset}, body: conversionWhileDisconnected},
-	{name: "List/a limit counts converted entries where they stand", body: listConverted},
-	{name: "Key/a conversion gives a new key", body: conversionKeys},
+	{"M1/a conversion keeps id, session, token and order", nil, conversionKeeps},
+	{"M1/a converted place has a key of its own and a view at once", nil, conversionKeys},
+	{"M1/a view shows the old entry or the new one", nil, viewsOfConversions},
+	{"M2/the old place has left", nil, conversionIsLeaving},
+	{"M2/the old place has left while disconnected", []Lever{Network}, conversionWhileDisconnected},
+	{"M3/a conversion may be repeated after a lost reply", []Lever{Network}, convertLostReply},
+	{"M3/a conversion that was given up may be repeated", nil, conversionGivenUp},
+	{"M3,M4/a leave or forget at the time of a conversion", nil, leaveRaces},
+	{"J6/a converted entry is a contender to those who join", nil, joinBehindConverted},
+	{"F1/forget removes what a lost conversion has made", []Lever{Network}, forgetLostConversion},
 }
 
-// trio is a contender between two others, each of another session.
-type trio struct {
-	queue            driver.Queue
-	ahead, s, behind session
-	first, own, last driver.Joined
-}
-
-func (e *env) trio() *trio {
-	q := &trio{queue: e.queue(), ahead: e.open(), s: e.open(), behind: e.open()}
-	q.first, q.own, q.last = e.join(q.ahead, q.queue), e.join(q.s, q.queue), e.join(q.behind, q.queue)
-	return q
-}
-
-func (q *trio) ids() []string {
-	return []string{q.first.Place.ID, q.own.Place.ID, q.last.Place.ID}
+// writeCases check what a write does. All need a Writer.
+var writeCases = []testCase{
+	{"P1/a write is shown by list and head", []Lever{Converter, HeadWatcher}, writeShows},
+	{"P1/a write may be repeated after a lost reply", []Lever{Network}, writeLostReply},
+	{"P1/a write that was given up does not overwrite a later one", nil, writeGivenUp},
 }
 
 // conversionKeeps converts twice in the middle of a queue, then at its head and
@@ -46,36 +37,39 @@ func (q *trio) ids() []string {
 // count its token anew.
 func conversionKeeps(e *env) {
 	q := e.trio()
-	for mode, value := range map[string]string{"r": "value", "abcdefghij012345": strings.Repeat("\x00\xffü", 16<<10)} { // the largest allowed
-		q.own = e.convert(q.s, q.queue, q.own, mode, value)
-		e.showsNow(q.s, q.queue, 1, q.own, value)
+	for _, x := range [][2]string{{"r", "value"},
+		{"abcdefghij012345", strings.Repeat("\x00\xffü", 16<<10)}} {
+		q.own = e.convert(q.s, q.queue, q.own, x[0], x[1])
+		e.showsNow(q.s, q.queue, 1, q.own, x[1])
 		for _, s := range []session{q.ahead, q.behind} {
-			e.shows(s, q.queue, q.own, value)
+			e.shows(s, q.queue, 1, q.own, x[1])
 			e.same(e.standing(s, q.queue), q.ids(), "the order is kept:")
 		}
 	}
 	q.first = e.convert(q.ahead, q.queue, q.first, "r", "")
 	q.last = e.convert(q.behind, q.queue, q.last, "r", "")
 	next := e.join(q.ahead, q.queue)
-	if next.Token <= q.last.Token {
-		e.fail(fmt.Sprintf("a token above %d", q.last.Token), "Join after conversions got token %d", next.Token)
+	e.rises(next, q.last.Token, "after conversions")
+	if view := e.view(q.ahead, q.queue, next.Place); !slices.Equal(view.Ahead, q.places()) {
+		e.fail(fmt.Sprintf("%+v, as Convert returned them", q.places()), "Ahead: %+v", view.Ahead)
 	}
-	want := []driver.Place{q.first.Place, q.own.Place, q.last.Place}
-	if view := e.view(q.ahead, q.queue, next.Place); !slices.Equal(view.Ahead, want) {
-		e.fail(fmt.Sprintf("%+v, as Convert returned them", want), "Ahead: %+v", view.Ahead)
-	}
-	e.rising(q.s, q.queue, map[string]driver.Token{
-		q.first.Place.ID: q.first.Token, q.own.Place.ID: q.own.Token, q.last.Place.ID: q.last.Token, next.Place.ID: next.Token,
-	})
+	e.rising(q.s, q.queue, q.first, q.own, q.last, next)
 }
 
-// convertedHasView: a replica that has not heard of the conversion yet must not
-// be asked, or its answer not be taken for "gone".
-func convertedHasView(e *env) {
+// conversionKeys: back in its first mode a contender has a third entry, not its
+// first one. A replica that does not know of the conversion yet must not be
+// asked, or its answer not be taken for "gone".
+func conversionKeys(e *env) {
 	q := e.trio()
+	seen := map[string]bool{q.own.Place.Key: true}
 	for i := range 20 {
 		q.own = e.convert(q.s, q.queue, q.own, []string{"r", "x"}[i%2], "")
-		e.same(e.ahead(q.s, q.queue, q.own.Place), []string{q.first.Place.ID}, "ahead of the converted one:")
+		e.same(e.ahead(q.s, q.queue, q.own.Place), q.ids()[:1], "ahead of the converted one:")
+		if seen[q.own.Place.Key] {
+			e.fail("a new key for each entry", "key %q is used again by a conversion",
+				q.own.Place.Key)
+		}
+		seen[q.own.Place.Key] = true
 	}
 }
 
@@ -83,70 +77,48 @@ func convertedHasView(e *env) {
 // that is not there is overtaken.
 func viewsOfConversions(e *env) {
 	q := e.trio()
-	order := q.ids()
+	fourth, fifth := e.join(q.ahead, q.queue), e.join(q.s, q.queue) // beside the one who converts
+	order := e.standing(q.s, q.queue)
 	var over atomic.Bool
-	views := func(s session, own driver.Joined, want []string) func() error {
-		return func() error {
-			for !over.Load() && sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/50)))) {
-				view, err := s.Ahead(e.soon(), q.queue, own.Place)
+	var running []*outcome
+	look := func(want []string, read func() ([]string, error)) {
+		running = append(running, e.start(func() error {
+			for !over.Load() {
+				e.jitter(e.Settle / 50)
+				got, err := read()
 				if err != nil {
-					return fmt.Errorf("Ahead: %w", err)
+					return err
 				}
-				if got := ids(view.Ahead); !slices.Equal(got, want) {
-					return fmt.Errorf("a view during conversions shows %s, want %s", sprint(got), sprint(want))
+				if !slices.Equal(got, want) {
+					return fmt.Errorf("a view during conversions shows %s, want %s", sprint(got),
+						sprint(want))
 				}
 			}
 			return nil
-		}
+		}))
 	}
-	var running []*outcome
-	for _, s := range []session{q.ahead, q.s} { // two more at the end, one of them beside the one who converts
-		own := e.join(s, q.queue)
-		running = append(running, e.start(views(s, own, e.standing(s, q.queue)[:3+len(running)])))
+	ahead := func(s session, own driver.Place, n int) {
+		look(order[:n], func() ([]string, error) {
+			view, err := s.Ahead(e.soon(), q.queue, own)
+			return ids(view.Ahead), err
+		})
 	}
-	all := e.standing(q.s, q.queue) // for one who does not stand in the queue
-	running = append(running, e.start(views(q.s, driver.Joined{}, all)), e.start(views(q.behind, q.last, order[:2])))
-	running = append(running, e.start(func() error {
-		for !over.Load() && sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/50)))) {
-			entries, err := q.ahead.List(e.soon(), q.queue, 3)
-			if err != nil {
-				return fmt.Errorf("List: %w", err)
-			}
-			if got := entryIDs(entries); !slices.Equal(got, order) {
-				return fmt.Errorf("a list during conversions shows %s, want %s", sprint(got), sprint(order))
-			}
-		}
-		return nil
-	}))
+	ahead(q.behind, q.last.Place, 2)
+	ahead(q.ahead, fourth.Place, 3)
+	ahead(q.s, fifth.Place, 4)
+	ahead(q.s, nowhere, 5)
+	look(order[:3], func() ([]string, error) {
+		entries, err := q.ahead.List(e.soon(), q.queue, 3)
+		return entryIDs(entries), err
+	})
 	for i := range 24 {
-		sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/50))))
+		e.jitter(e.Settle / 50)
 		q.own = e.convert(q.s, q.queue, q.own, []string{"r", "x", "p3"}[i%3], "")
 	}
 	over.Store(true)
 	for _, o := range running {
 		e.ok(e.ends(o, e.Patience, "one who looks"), "one who looks")
 	}
-}
-
-// conversionOverRestart: what says that the new entry has the old one's place must be written down.
-func conversionOverRestart(e *env) {
-	q := e.trio()
-	q.own = e.convert(q.s, q.queue, q.own, "r", "value")
-	e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
-	next := e.joinUntil(q.behind, q.queue, contender())
-	e.same(e.standing(q.behind, q.queue), append(q.ids(), next.Place.ID), "the order is kept:")
-	e.showsNow(q.behind, q.queue, 1, q.own, "value")
-}
-
-// convertedGoesWithSession: the new entry needs the tie to the session that the old one had.
-func convertedGoesWithSession(e *env) {
-	d := e.duel()
-	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
-	e.stands(d.behind, d.queue, d.first.Place.ID, d.second.Place.ID)
-	w := e.watch(d.behind, d.queue, d.first.Place)
-	e.ok(e.svc.Expire(e.soon(), d.ahead), "Expire of the harness")
-	e.fires(w, "the session of a converted place ended")
-	e.stands(d.behind, d.queue, d.second.Place.ID)
 }
 
 // conversionIsLeaving: who waited for a writer must look again when it has become a reader.
@@ -157,15 +129,13 @@ func conversionIsLeaving(e *env) {
 	e.quiet(w, "nothing")
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	e.fires(w, "a conversion")
-	if view := e.view(d.behind, d.queue, d.second.Place); !slices.Equal(view.Ahead, []driver.Place{d.first.Place}) {
+	if view := e.view(d.behind, d.queue, d.second.Place); !slices.Equal(view.Ahead,
+		d.places()[:1]) {
 		e.fail(fmt.Sprintf("the place that Convert returned: %+v", d.first.Place),
 			"after Watch has told of the conversion Ahead shows %+v", view.Ahead)
 	}
 	e.fires(e.watch(d.behind, d.queue, old), "an earlier conversion")
-	w = e.watch(d.behind, d.queue, d.first.Place)
-	e.quiet(w, "an earlier conversion")
-	e.leave(d.ahead, d.queue, d.first.Place)
-	e.fires(w, "the converted one left")
+	e.quiet(e.watch(d.behind, d.queue, d.first.Place), "an earlier conversion")
 }
 
 // conversionWhileDisconnected: when the client comes back the contender is in
@@ -175,439 +145,151 @@ func conversionWhileDisconnected(e *env) {
 	d := e.duel()
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	w := e.watch(d.behind, d.queue, d.first.Place)
-	d.cut()
+	cut(d.client.Link)
 	d.client.Link.Reset()
 	d.first = e.convert(d.ahead, d.queue, d.first, "x", "")
 	d.first = e.convert(d.ahead, d.queue, d.first, "r", "")
 	if e.has(Compact) {
-		e.ok(e.svc.Compact(e.soon()), "Compact of the harness")
+		e.compact()
 	}
 	e.settle()
-	d.client.Link.Reset()
-	d.client.Link.Heal()
+	mend(d.client.Link)
 	e.fires(w, "conversions while its client was disconnected")
 }
 
-// conversionKeys: back in its first mode a contender has a third entry, not its first one.
-func conversionKeys(e *env) {
-	q := e.trio()
-	seen := map[string]bool{q.own.Place.Key: true}
-	for i := range 6 {
-		q.own = e.convert(q.s, q.queue, q.own, []string{"r", "x"}[i%2], "")
-		if seen[q.own.Place.Key] {
-			e.fail("a new key for each entry", "key %q is used again by a conversion", q.own.Place.Key)
-		}
-		seen[q.own.Place.Key] = true
-	}
-}
-
-// listConverted: entries that were converted, and in another order than that in
-// which they stand, stand between others that were not.
-func listConverted(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
-	var all []driver.Joined
-	for i := range 7 {
-		all = append(all, e.join([]session{a, b}[i%2], queue))
-	}
-	for _, i := range []int{5, 4, 1, 2, 5} {
-		s := []session{a, b}[i%2]
-		all[i] = e.convert(s, queue, all[i], "m"+all[i].Place.Mode, "")
-	}
-	e.leave(a, queue, e.join(a, queue).Place) // so that a lists what b has done before
-	var want []string
-	for limit := 1; limit <= len(all); limit++ {
-		want = append(want, all[limit-1].Place.ID)
-		entries, err := a.List(e.soon(), queue, limit)
-		e.ok(err, "List")
-		e.same(entryIDs(entries), want, fmt.Sprintf("List with limit %d has", limit))
-		if last := entries[limit-1]; last.Place != all[limit-1].Place || last.Token != all[limit-1].Token {
-			e.fail(fmt.Sprintf("%+v with token %d", all[limit-1].Place, all[limit-1].Token), "List has %s", sprintEntries(entries[limit-1:]))
-		}
-	}
-}
-
-// convertedCases check who can be converted, and that a converted entry is one like any other.
-var convertedCases = []testCase{
-	{name: "M3/a place that is gone is not converted", body: convertGone},
-	{name: "M3/an older place of its own is not converted", body: convertOlder},
-	{name: "M3/a stale conversion spares the same id joined later", body: convertSpares},
-	{name: "M3/a foreign place is not converted", body: convertForeign},
-	{name: "M3/a conversion may be repeated after a lost reply", needs: []Lever{Hold, Reset}, body: convertLostReply},
-	{name: "J2/joining again finds the converted entry", body: joinAgainConverted},
-	{name: "J3/nobody is first behind a converted entry", body: behindConverted},
-	{name: "J6/a converted entry keeps others from being alone", body: aloneConverted},
-	{name: "L1/a converted entry can be left", body: leaveConverted},
-	{name: "L2/leave with the place before a conversion deletes nothing", body: leaveOlder},
-	{name: "F1/forget removes a converted entry", body: forgetConverted},
-	{name: "F1/forget removes what a lost conversion has made", needs: []Lever{Hold, Reset}, body: forgetLostConversion},
-	{name: "C1/after close converted entries are gone", body: closeConverted},
-}
-
-// unconverted checks that Convert finds no entry and that the queue keeps the given ones.
-func (e *env) unconverted(s session, queue driver.Queue, own driver.Joined, what string, keep ...driver.Place) {
-	_, err := s.Convert(e.soon(), queue, own, "p7", []byte("converted"))
-	e.is(err, what, driver.ErrGone)
-	e.settle()
-	e.hasPlaces(s, queue, what, keep...)
-}
-
-// hasPlaces checks the places of a queue.
-func (e *env) hasPlaces(s session, queue driver.Queue, after string, want ...driver.Place) {
-	entries := e.list(s, queue)
-	same := len(entries) == len(want)
-	for i := 0; same && i < len(want); i++ {
-		same = entries[i].Place == want[i]
-	}
-	if !same {
-		e.fail("the queue has "+sprintPlaces(want), "after %s it has %s", after, sprintEntries(entries))
-	}
-}
-
-func sprintPlaces(places []driver.Place) string {
-	var all []driver.Entry
-	for _, p := range places {
-		all = append(all, driver.Entry{Place: p})
-	}
-	return sprintEntries(all)
-}
-
-// convertGone: an entry made for one who has left would block the queue.
-func convertGone(e *env) {
-	q := e.trio()
-	others := []driver.Place{q.first.Place, q.last.Place}
-	e.leave(q.s, q.queue, q.own.Place)
-	e.unconverted(q.s, q.queue, q.own, "Convert of a place that was left", others...)
-	q.own = e.join(q.s, q.queue)
-	e.ok(q.s.Forget(e.soon(), q.queue, q.own.Place.ID), "Forget")
-	e.unconverted(q.s, q.queue, q.own, "Convert of a place that was forgotten", others...)
-	if e.has(Remove) {
-		q.own = e.join(q.s, q.queue)
-		e.ok(e.svc.Remove(e.soon(), q.queue, q.own.Place), "Remove of the harness")
-		e.unconverted(q.s, q.queue, q.own, "Convert of a place that was removed", others...)
-	}
-	q.own = e.convert(q.s, q.queue, e.join(q.s, q.queue), "r", "")
-	e.leave(q.s, q.queue, q.own.Place)
-	e.unconverted(q.s, q.queue, q.own, "Convert of a place that was converted and left", others...)
-}
-
-// thereAndBack converts the one in the middle until it has been in each of two
-// modes twice, and returns all places that it had before. The last of them look
-// like the present one but for their keys.
-func (e *env) thereAndBack(q *trio) (older []driver.Joined) {
-	for _, mode := range []string{"r", "x", "r"} {
-		older = append(older, q.own)
-		q.own = e.convert(q.s, q.queue, q.own, mode, "")
-	}
-	return older
-}
-
-// convertOlder: a place that was converted is gone, for Convert too, unless it
-// repeats what was done.
-func convertOlder(e *env) {
-	q := e.trio()
-	for i, older := range e.thereAndBack(q) {
-		e.unconverted(q.s, q.queue, older, fmt.Sprintf("Convert of place number %d of four", i+1),
-			q.first.Place, q.own.Place, q.last.Place)
-	}
-}
-
-// convertSpares: the entry of another time has the same ID, session and queue,
-// and even the mode that is asked for.
-func convertSpares(e *env) {
-	d := e.duel() // somebody keeps the queue
-	old, c := e.join(d.ahead, d.queue), contender()
-	c.ID = old.Place.ID
-	e.leave(d.ahead, d.queue, old.Place)
-	for _, mode := range []string{"x", "p7"} { // the mode it had, and the one that is asked for
-		c.Mode = mode
-		later := e.joinAs(d.ahead, d.queue, c)
-		e.unconverted(d.ahead, d.queue, old, "Convert of an earlier entry of the same ID",
-			d.first.Place, d.second.Place, later.Place)
-		e.leave(d.ahead, d.queue, later.Place)
-	}
-}
-
-// convertForeign: a place belongs to the session in it, and to its queue.
-func convertForeign(e *env) {
+// lostConversion is a duel whose second was converted; the reply was lost with
+// the connection.
+func (e *env) lostConversion() *duel {
 	d := e.duel()
-	all := []driver.Place{d.first.Place, d.second.Place}
-	e.unconverted(d.behind, d.queue, d.first, "Convert of a place of another session", all...)
-	mixed := d.first
-	mixed.Place.ID, mixed.Place.Session = d.second.Place.ID, d.second.Place.Session
-	e.unconverted(d.behind, d.queue, mixed, "Convert with another's key and the own ID and session", all...)
-	e.unconverted(d.ahead, e.queue(), d.first, "Convert of a place of another queue")
-	e.hasPlaces(d.ahead, d.queue, "Convert of a place of another queue", all...)
-}
-
-// lostConversion is a contender that was converted; the reply was lost with the connection.
-func (e *env) lostConversion() *late {
-	l := e.late()
-	e.lostReply(l.client,
-		func(ctx context.Context) error {
-			_, err := l.s.Convert(ctx, l.queue, l.own, "r", []byte("converted"))
-			return err
-		},
-		func() bool { return e.list(l.seer, l.queue)[1].Mode == "r" })
-	return l
+	e.lostReply(d.client,
+		func(ctx context.Context) error { return converts.call(ctx, d.behind, d.queue, d.second) },
+		func() bool { return e.list(d.ahead, d.queue)[1].Mode == "p7" })
+	return d
 }
 
 // convertLostReply: the second call finds the place gone by its own doing.
 func convertLostReply(e *env) {
-	l := e.lostConversion()
-	entry := e.list(l.seer, l.queue)[1]
+	d := e.lostConversion()
+	entry := e.list(d.ahead, d.queue)[1]
+	own := d.second
 	for range 2 {
-		if now := e.convertUntil(l.s, l.queue, l.own, "r", "converted"); now.Place != entry.Place {
-			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place), "Convert again returned %+v", now.Place)
+		if own = e.convert(d.behind, d.queue, d.second, "p7", "deed"); own.Place != entry.Place {
+			e.fail(fmt.Sprintf("the place that was made, %+v", entry.Place),
+				"Convert again returned %+v", own.Place)
 		}
 	}
-	e.keeps(l.seer, l.queue, l.stays.Place.ID, l.own.Place.ID)
-	l.own.Place = entry.Place
-	e.showsNow(l.s, l.queue, 1, l.own, "converted")
-	l.own = e.convert(l.s, l.queue, l.own, "x", "again") // it goes on from there
-	e.leave(l.s, l.queue, l.own.Place)
-	e.keeps(l.seer, l.queue, l.stays.Place.ID)
+	e.keeps(d.ahead, d.queue, ids(d.places())...)
+	e.showsNow(d.behind, d.queue, 1, own, "deed")
+	own = e.convert(d.behind, d.queue, own, "x", "again") // it goes on from there
+	e.leave(d.behind, d.queue, own.Place)
+	e.keeps(d.ahead, d.queue, d.first.Place.ID)
 }
 
-// joinAgainConverted: the ID stands, in whatever mode. A second entry would wait for the first.
-func joinAgainConverted(e *env) {
-	s, other := e.open(), e.open()
-	queue, c := e.queue(), contender()
-	stays := e.join(other, queue)
-	own := e.convert(s, queue, e.joinAs(s, queue, c), "r", "")
-	c.Again = true
-	e.same2(e.joinAs(s, queue, c), own)
-	e.keeps(s, queue, stays.Place.ID, c.ID)
+// forgetLostConversion: the client knows the place before the conversion only,
+// and forgets by ID.
+func forgetLostConversion(e *env) {
+	d := e.lostConversion()
+	e.forget(d.behind, d.queue, d.second.Place.ID)
+	e.keeps(d.ahead, d.queue, d.first.Place.ID)
 }
 
-// behindConverted: the joiner counts or looks for those who are there, of whatever mode.
-func behindConverted(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
-	own := e.convert(a, queue, e.join(a, queue), "r", "")
+// joinBehindConverted: the joiner counts or looks for those who are there, of
+// whatever mode. A second entry of the same contender would wait for the first.
+func joinBehindConverted(e *env) {
+	a, b, queue, c := e.open(), e.open(), e.queue(), contender()
+	own := e.convert(a, queue, e.joinAs(a, queue, c), "r", "")
 	for _, s := range []session{a, b} {
+		e.refuse(s, queue)
 		second := e.join(s, queue)
-		if second.First {
-			e.fail("First is false behind another", "Join behind a converted entry returned First")
-		}
-		e.same(e.ahead(s, queue, second.Place), []string{own.Place.ID}, "ahead is the converted one:")
+		e.notFirst(second, "a converted entry")
+		e.same(e.ahead(s, queue, second.Place), []string{own.Place.ID},
+			"ahead is the converted one:")
 		e.leave(s, queue, second.Place)
 	}
-}
-
-func aloneConverted(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
-	own := e.convert(a, queue, e.join(a, queue), "r", "")
-	e.refuse(a, queue)
-	e.refuse(b, queue)
+	e.rejoin(a, queue, c, own)
 	e.keeps(b, queue, own.Place.ID)
 	e.leave(a, queue, own.Place)
-	c := contender()
-	c.Alone = true
-	e.joinAs(b, queue, c)
+	e.joinAs(b, queue, alone())
 }
 
-func leaveConverted(e *env) {
-	q := e.trio()
-	q.own = e.convert(q.s, q.queue, q.own, "r", "")
-	e.leave(q.s, q.queue, q.own.Place)
-	e.same(e.standing(q.s, q.queue), []string{q.first.Place.ID, q.last.Place.ID}, "its own session lists")
-	leaves.gone(e, q.s, q.queue, q.own.Place, " repeated", q.first.Place.ID, q.last.Place.ID)
-}
-
-// leaveOlder: that entry is not there any more. The contender is, and says so with its new place.
-func leaveOlder(e *env) {
-	q := e.trio()
-	for i, older := range e.thereAndBack(q) {
-		leaves.gone(e, q.s, q.queue, older.Place, fmt.Sprintf(" with place number %d of four", i+1), q.ids()...)
+// leaveRaces: a leave and a conversion name the same entry, which is there for
+// one of them. After a forget it is gone: package coordinator forgets a contender
+// that it converts when the caller gives up.
+func leaveRaces(e *env) {
+	d := e.duel()
+	for i := range 40 {
+		own := e.join(d.behind, d.queue)
+		o := e.start(func() error {
+			e.jitter(e.Settle / 100)
+			return converts.call(e.soon(), d.behind, d.queue, own)
+		})
+		e.jitter(e.Settle / 100)
+		want := ids(d.places())
+		if i%2 == 0 {
+			e.ok(d.behind.Forget(e.soon(), d.queue, own.Place.ID), "Forget")
+			if err := e.ends(o, e.Patience, "Convert"); err != nil {
+				e.is(err, "Convert of one who was forgotten", driver.ErrGone, driver.ErrUnavailable)
+			}
+		} else {
+			left := leaves.call(e.soon(), d.behind, d.queue, own)
+			converted := e.ends(o, e.Patience, "Convert")
+			if converted == nil {
+				want = append(want, own.Place.ID)
+				converted, left = left, nil
+			}
+			if left != nil || !errors.Is(converted, driver.ErrGone) {
+				e.fail("ErrGone for exactly one of the two", "Leave and Convert at once: %v, %v",
+					left, converted)
+			}
+		}
+		e.same(e.standing(d.behind, d.queue), want,
+			"after a leave or forget at the time of a conversion the queue has")
+		e.forget(d.behind, d.queue, own.Place.ID)
 	}
 }
 
-func forgetConverted(e *env) {
+// conversionGivenUp: it may have been applied or not, or still be under way when
+// it is called again.
+func conversionGivenUp(e *env) {
 	q := e.trio()
-	q.own = e.convert(q.s, q.queue, q.own, "r", "")
-	w := e.watch(q.behind, q.queue, q.own.Place)
-	e.ok(q.s.Forget(e.soon(), q.queue, q.own.Place.ID), "Forget")
-	e.same(e.standing(q.s, q.queue), []string{q.first.Place.ID, q.last.Place.ID}, "its own session lists")
-	e.fires(w, "a converted one was forgotten")
+	for i := range 20 {
+		mode := []string{"r", "x"}[i%2]
+		_, _ = q.s.Convert(e.brief(), q.queue, q.own, mode, nil)
+		q.own = e.convert(q.s, q.queue, q.own, mode, "")
+		sleep(e.ctx, e.Settle/20)
+		e.showsNow(q.s, q.queue, 1, q.own, "")
+	}
 }
 
-// forgetLostConversion: the client knows the place before the conversion only, and forgets by ID.
-func forgetLostConversion(e *env) {
-	l := e.lostConversion()
-	l.forget()
-	e.keeps(l.seer, l.queue, l.stays.Place.ID)
-}
-
-func closeConverted(e *env) {
-	d := e.duel()
-	e.convert(d.ahead, d.queue, d.first, "r", "")
-	elsewhere := e.queue()
-	e.convert(d.ahead, elsewhere, e.convert(d.ahead, elsewhere, e.join(d.ahead, elsewhere), "r", ""), "x", "")
-	e.closeAhead(d, "converted entries", elsewhere)
-}
-
-var writeCases = []testCase{
-	{name: "P1/a write is shown by list and head", body: writeShows},
-	{name: "P1/a written entry goes with its session", needs: []Lever{Expire}, body: writtenGoesWithSession},
-	{name: "C1/after close written entries are gone", body: closeWritten},
-	{name: "P1/a write may be repeated after a lost reply", needs: []Lever{Hold, Reset}, body: writeLostReply},
-	{name: "P2/a place that is gone is not written", body: writeGone},
-	{name: "P2/a stale write spares the same id joined later", body: writeSpares},
-	{name: "P2/a foreign place is not written", body: writeForeign},
-	{name: "P1/a write that was given up does not overwrite a later one", body: writeGivenUp},
-	{name: "W2/a write is told to who follows the head and not to who waits for its leaving", body: writeToldToFollower},
-	{name: "W2/writes and conversions of others wake nobody", body: writesWakeNobody},
-}
-
-// writeShows: also of the first and of a converted one; values may hold any bytes. All else stays.
+// writeShows: also of the first and of a converted one; values may hold any
+// bytes. All else stays.
 func writeShows(e *env) {
-	a, b := e.open(), e.open()
-	queue, c := e.queue(), contender()
+	a, b, queue, c := e.open(), e.open(), e.queue(), contender()
 	first := e.convert(a, queue, e.join(a, queue), "r", "")
 	own := e.joinAs(b, queue, c)
-	big := make([]byte, 64<<10)
-	for i := range big {
-		big[i] = byte(i)
-	}
-	for _, value := range []string{"one", "", string(big), "\x00\xff ü/%"} {
+	for _, value := range []string{"one", "", big(), "\x00\xff ü/%"} {
 		e.write(a, queue, first.Place, value)
 		e.write(b, queue, own.Place, value)
 		e.showsNow(a, queue, 0, first, value)
 		e.showsNow(b, queue, 1, own, value)
-		e.shows(a, queue, own, value)
-		if head := e.head(a, queue); !sameEntry(head.Entry, first, value) {
-			e.fail("Head shows what was written", "after a Write of %.20q Head is %s", value, sprintEntries([]driver.Entry{head.Entry}))
-		}
+		e.shows(a, queue, 1, own, value)
+		e.isHead(e.head(a, queue), first, value, "after a Write")
 	}
-	c.Again = true
-	e.same2(e.joinAs(b, queue, c), own) // a repeated Join does not bring its value back
+	e.rejoin(b, queue, c, own) // it does not bring its first value back
 	e.showsNow(b, queue, 1, own, "\x00\xff ü/%")
 	e.same(e.ahead(b, queue, own.Place), []string{first.Place.ID}, "ahead of the one who wrote:")
 }
 
-// writtenGoesWithSession: whoever writes an entry anew has to tie it to its session anew.
-func writtenGoesWithSession(e *env) {
-	d := e.duel()
-	e.write(d.ahead, d.queue, d.first.Place, "written")
-	w := e.watch(d.behind, d.queue, d.first.Place)
-	e.ok(e.svc.Expire(e.soon(), d.ahead), "Expire of the harness")
-	e.fires(w, "the session of the one who wrote ended")
-	e.stands(d.behind, d.queue, d.second.Place.ID)
-}
-
-func closeWritten(e *env) {
-	d := e.duel()
-	e.write(d.ahead, d.queue, d.first.Place, "written")
-	e.closeAhead(d, "written entries")
-}
-
 // writeLostReply: the second call finds its own work, and the third goes on from there.
 func writeLostReply(e *env) {
-	l := e.late()
-	e.lostReply(l.client, l.write, func() bool { return string(e.list(l.seer, l.queue)[1].Value) == "late" })
-	e.writeUntil(l.s, l.queue, l.own.Place, "late")
-	e.showsNow(l.s, l.queue, 1, l.own, "late")
-	e.write(l.s, l.queue, l.own.Place, "next")
-	e.showsNow(l.s, l.queue, 1, l.own, "next")
-}
-
-// unwritten checks that Write finds no entry, and that the queue keeps the given ones.
-func (e *env) unwritten(s session, queue driver.Queue, own driver.Place, what string, keep ...driver.Place) {
-	e.is(s.Write(e.soon(), queue, own, []byte("written")), what, driver.ErrGone)
-	e.settle()
-	e.hasPlaces(s, queue, what, keep...)
-	for _, x := range e.list(s, queue) {
-		if string(x.Value) == "written" {
-			e.fail("nothing is written", "after %s the queue has %s", what, sprintEntries([]driver.Entry{x}))
-		}
-	}
-}
-
-func writeGone(e *env) {
-	q := e.trio()
-	others := []driver.Place{q.first.Place, q.last.Place}
-	e.leave(q.s, q.queue, q.own.Place)
-	e.unwritten(q.s, q.queue, q.own.Place, "Write to a place that was left", others...)
-	q.own = e.join(q.s, q.queue)
-	e.ok(q.s.Forget(e.soon(), q.queue, q.own.Place.ID), "Forget")
-	e.unwritten(q.s, q.queue, q.own.Place, "Write to a place that was forgotten", others...)
-	if e.has(Remove) {
-		q.own = e.join(q.s, q.queue)
-		e.ok(e.svc.Remove(e.soon(), q.queue, q.own.Place), "Remove of the harness")
-		e.unwritten(q.s, q.queue, q.own.Place, "Write to a place that was removed", others...)
-	}
-	q.own = e.join(q.s, q.queue)
-	older := e.thereAndBack(q)
-	others = append(others, q.own.Place)
-	e.unwritten(q.s, q.queue, older[0].Place, "Write to a place that was converted", others...)
-	e.unwritten(q.s, q.queue, older[1].Place, "Write to a place that was converted twice since", others...)
-}
-
-// writeSpares: the entry of another time has the same ID, mode, session and queue.
-func writeSpares(e *env) {
 	d := e.duel()
-	old, c := e.join(d.ahead, d.queue), contender()
-	c.ID = old.Place.ID
-	e.leave(d.ahead, d.queue, old.Place)
-	later := e.joinAs(d.ahead, d.queue, c)
-	e.unwritten(d.ahead, d.queue, old.Place, "Write to an earlier entry of the same ID",
-		d.first.Place, d.second.Place, later.Place)
-}
-
-// writeForeign: a place belongs to the session in it, and to its queue.
-func writeForeign(e *env) {
-	d := e.duel()
-	all := []driver.Place{d.first.Place, d.second.Place}
-	e.unwritten(d.behind, d.queue, d.first.Place, "Write to a place of another session", all...)
-	mixed := d.first.Place
-	mixed.ID, mixed.Session = d.second.Place.ID, d.second.Place.Session
-	e.unwritten(d.behind, d.queue, mixed, "Write with another's key and the own ID and session", all...)
-	e.unwritten(d.ahead, e.queue(), d.first.Place, "Write to a place of another queue")
-	e.hasPlaces(d.ahead, d.queue, "Write to a place of another queue", all...)
-}
-
-// writesWakeNobody: Watch waits for leavings among its places. A value is none,
-// whoever writes it, and a conversion is one of the converted place only.
-func writesWakeNobody(e *env) {
-	q := e.trio()
-	w := e.watch(q.behind, q.queue, q.own.Place)
-	for _, value := range []string{"one", "two", ""} {
-		e.write(q.s, q.queue, q.own.Place, value)
-		e.write(q.ahead, q.queue, q.first.Place, value)
+	e.lostReply(d.client,
+		func(ctx context.Context) error { return writes.call(ctx, d.behind, d.queue, d.second) },
+		func() bool { return string(e.list(d.ahead, d.queue)[1].Value) == "deed" })
+	for _, value := range []string{"deed", "next"} {
+		e.write(d.behind, d.queue, d.second.Place, value)
+		e.showsNow(d.behind, d.queue, 1, d.second, value)
 	}
-	e.quiet(w, "writes")
-	for _, mode := range []string{"r", "x"} {
-		q.first = e.convert(q.ahead, q.queue, q.first, mode, "converted")
-		q.last = e.convert(q.behind, q.queue, q.last, mode, "converted")
-	}
-	e.setRecord(q.ahead, q.queue, "record", 0)
-	e.quiet(w, "conversions of others, and a record")
-	e.write(q.s, q.queue, q.own.Place, "last")
-	e.leave(q.s, q.queue, q.own.Place)
-	e.fires(w, "the one it waits for left")
-}
-
-// writeToldToFollower: one session does both, of one entry.
-func writeToldToFollower(e *env) {
-	d := e.duel()
-	known := e.head(d.behind, d.queue)
-	w := e.watch(d.behind, d.queue, d.first.Place)
-	for _, value := range []string{"one", "two"} {
-		o := headSubject.reach(e, d.behind, d.queue, known.Version, value)
-		e.settle()
-		e.write(d.ahead, d.queue, d.first.Place, value)
-		e.reached(o, "Head", "a write of the first")
-		e.quiet(w, "a write")
-		known = e.head(d.behind, d.queue)
-	}
-	var got driver.Head
-	o := e.follow(d.behind, d.queue, known.Version, &got)
-	e.leave(d.ahead, d.queue, d.first.Place)
-	e.fires(w, "the one it waits for left")
-	e.reached(o, "Head", "the first left")
-	e.isHead(got, d.second, "", "after the first has left")
 }
 
 // writeGivenUp: the calls do not overlap, but their requests may.
@@ -617,12 +299,152 @@ func writeGivenUp(e *env) {
 		_ = q.s.Write(e.brief(), q.queue, q.own.Place, []byte("given up"))
 		value := fmt.Sprint(i)
 		e.write(q.s, q.queue, q.own.Place, value)
-		time.Sleep(e.Settle / 20)
+		sleep(e.ctx, e.Settle/20)
 		e.showsNow(q.s, q.queue, 1, q.own, value)
 	}
 }
 
 // brief returns a context that ends at about the time when a call with it is answered.
-func (e *env) brief() context.Context {
-	return e.in(time.Duration(rand.Int64N(int64(e.Settle / 50))))
+func (e *env) brief() context.Context { return e.in(random(e.Settle / 50)) }
+
+// then is what happens to the second of a duel while a late request of it is
+// under way. It returns the entry with its value, or nothing.
+type then struct {
+	what  string
+	needs []Lever
+	do    func(e *env, d *duel) (own *driver.Joined, value string)
+}
+
+var thens = []then{
+	{what: "a forget", do: func(e *env, d *duel) (*driver.Joined, string) {
+		e.forget(d.behind, d.queue, d.second.Place.ID)
+		return nil, ""
+	}},
+	{what: "a leave", do: func(e *env, d *duel) (*driver.Joined, string) {
+		leaves.repeat(e, d.behind, d.queue, d.second)
+		return nil, ""
+	}},
+	{what: "a deletion", needs: []Lever{Remove},
+		do: func(e *env, d *duel) (*driver.Joined, string) {
+			e.delete(d.queue, d.second.Place)
+			return nil, ""
+		}},
+	{what: "a join of the same id", do: func(e *env, d *duel) (*driver.Joined, string) {
+		e.forget(d.behind, d.queue, d.second.Place.ID)
+		c := contender()
+		c.ID, c.Value = d.second.Place.ID, []byte("another time")
+		own := e.joinAs(d.behind, d.queue, c)
+		return &own, "another time"
+	}},
+	// To the late request all looks as it did when it was sent, but for the key.
+	{what: "conversions", needs: []Lever{Converter},
+		do: func(e *env, d *duel) (*driver.Joined, string) {
+			own := e.convert(d.behind, d.queue, d.second, "p7", "deed")
+			own = e.convert(d.behind, d.queue, own, "x", "later")
+			return &own, "later"
+		}},
+}
+
+var thenWrite = then{what: "a write", needs: []Lever{Writer},
+	do: func(e *env, d *duel) (*driver.Joined, string) {
+		e.write(d.behind, d.queue, d.second.Place, "later")
+		return &d.second, "later"
+	}}
+
+// lateCases: the connection breaks while a Convert or Write is on it, and its
+// bytes come to the service after something else has happened to the contender.
+// An entry of one who has left belongs to nobody who would remove it.
+func lateCases() (all []testCase) {
+	add := func(clause string, x deed, thens []then) {
+		for _, t := range thens {
+			all = append(all, testCase{
+				name:  clause + "/a late " + x.name + " makes nothing after " + t.what,
+				needs: slices.Concat(x.needs, t.needs, []Lever{Network}),
+				body:  func(e *env) { x.late(e, t) },
+			})
+		}
+	}
+	add("M4", converts, thens)
+	add("P1", writes, append(thens, thenWrite))
+	return append(all,
+		testCase{name: "C1/a join under way is not applied after close", needs: []Lever{Network},
+			body: closeBeatsJoin},
+		testCase{name: "C1/requests under way are not applied after close", needs: []Lever{Network},
+			body: closeBeatsAll})
+}
+
+func (x deed) late(e *env, t then) {
+	for _, stranded := range []bool{true, false} {
+		d := e.duel()
+		e.stands(d.ahead, d.queue, ids(d.places())...)
+		request := func(ctx context.Context) error {
+			return x.call(ctx, d.behind, d.queue,
+				d.second)
+		}
+		if stranded {
+			e.strand(d.client, request)
+		} else {
+			e.cutOff(d.client, request)
+		}
+		own, value := t.do(e, d)
+		if stranded {
+			d.client.Link.Deliver()
+		}
+		e.settle()
+		if own == nil {
+			e.same(e.standing(d.behind, d.queue), []string{d.first.Place.ID}, "the queue has")
+			next := e.join(d.behind, d.queue) // the session can still join
+			e.stands(d.ahead, d.queue, d.first.Place.ID, next.Place.ID)
+			continue
+		}
+		e.showsNow(d.behind, d.queue, 1, *own, value)
+		e.shows(d.ahead, d.queue, 1, *own, value)
+		e.same(e.standing(d.ahead, d.queue), ids(d.places()), "the queue has")
+	}
+}
+
+// cutOff makes a call that its caller gives up while nothing passes, and breaks
+// the connection. The client may have the request still, to send it on the next
+// one.
+func (e *env) cutOff(c Client, request func(ctx context.Context) error) {
+	cut(c.Link)
+	o := e.start(func() error { return request(e.in(e.Settle)) })
+	if e.ends(o, e.Settle+e.Patience, "a call while cut off") == nil {
+		e.fail("an error", "a call succeeded while nothing passed")
+	}
+	mend(c.Link)
+}
+
+// closeBeatsJoin: an entry that appears after Close belongs to a process that may
+// be gone.
+func closeBeatsJoin(e *env) {
+	j := e.joiner()
+	e.strand(j.client, j.join)
+	e.closes(j.s)
+	j.client.Link.Deliver()
+	e.keeps(j.seer, j.queue, j.stays)
+}
+
+// closeBeatsAll: the record outlives the session, but the session's requests must not.
+func closeBeatsAll(e *env) {
+	d := e.duel()
+	writer := e.join(d.behind, d.queue)
+	known := e.setRecord(d.ahead, d.queue, "before", 0) // to make the first may take more requests
+	requests := []func(ctx context.Context) error{func(ctx context.Context) error {
+		_, err := d.behind.SetRecord(ctx, d.queue, []byte("late"), known)
+		return err
+	}}
+	if e.hasAll([]Lever{Converter, Writer}) {
+		requests = append(requests,
+			func(ctx context.Context) error {
+				return converts.call(ctx, d.behind, d.queue,
+					d.second)
+			},
+			func(ctx context.Context) error { return writes.call(ctx, d.behind, d.queue, writer) })
+	}
+	e.strand(d.client, requests...)
+	e.closes(d.behind)
+	d.client.Link.Deliver()
+	e.keeps(d.ahead, d.queue, d.first.Place.ID)
+	e.isRecord(d.ahead, d.queue, "before", known, "after requests that were under way at a close")
 }

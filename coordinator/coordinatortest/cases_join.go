@@ -2,43 +2,52 @@ package coordinatortest
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 var joinCases = []testCase{
-	{name: "J1/order and tokens over sessions and clients", body: orderOverSessions},
-	{name: "J1/order of joins at the same time", body: orderAtOnce},
-	{name: "Token/rises over times when the queue is empty", body: risesOverEmpty},
-	{name: "J1/tokens rise over a restart", needs: []Lever{Restart}, body: risesOverRestart},
-	{name: "J2/joining again finds the entry", body: joinAgain},
-	{name: "J2/joining again after a lost reply finds the entry", needs: []Lever{Hold, Reset}, body: joinAfterLostReply},
-	{name: "J2/a first request that arrives after the second adds nothing", needs: []Lever{Hold, Strand}, body: joinOvertaken},
-	{name: "J3/only the first may see first", body: onlyFirst},
-	{name: "J5/an ended session cannot join", needs: []Lever{Expire}, body: endedCannotJoin},
+	{"J1/order and tokens over sessions and clients", nil, orderOverSessions},
+	{"J1/order of joins at the same time", nil, orderAtOnce},
+	{"J1/tokens rise over a restart", []Lever{Restart}, risesOverRestart},
+	{"Token/rises over times when the queue is empty", nil, risesOverEmpty},
+	{"J2/joining again finds the entry", nil, joinAgain},
+	{"J2/joining again after a lost reply finds the entry", []Lever{Network}, joinAfterLostReply},
+	{"J3/only the first may see first", nil, onlyFirst},
+	{"J5/an ended session cannot join", []Lever{Expire}, endedCannotJoin},
+	{"J6/alone joins an empty queue", nil, aloneJoins},
+	{"J6/alone is refused and leaves no entry and no watch", nil, aloneRefused},
+	{"J7/a join with the record's version joins", nil, versionJoins},
+	{
+		"J2,J7/a join with another version is refused, unless its entry is there",
+		nil, versionRefused,
+	},
+	{"J7/a refused join wakes nobody and leaves no watch", nil, staleWakesNobody},
+	{"Queue/queues and records of similar names do not see each other", nil, similarNames},
+	{"Key/is never used for another entry", nil, keyUnique},
+	{"J2/a join that arrives after it was repeated adds nothing", []Lever{Network}, joinOvertaken},
+	{
+		"J7/a join under way meets the record as it is when it arrives",
+		[]Lever{Network}, joinMeetsNewer,
+	},
+	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
 }
 
 // orderOverSessions joins one after the other: the order is known beforehand.
+// Nobody leaves, so there is only one right view for each place.
 func orderOverSessions(e *env) {
-	shared := e.connect()
-	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
-	queue := e.queue()
+	sessions, queue := e.three(), e.queue()
 	var order []string
 	var last driver.Token
 	for i := range 9 {
 		s := sessions[i%3]
 		j := e.join(s, queue)
-		if j.Token <= last {
-			e.fail(fmt.Sprintf("a token above %d", last), "Join number %d got token %d", i+1, j.Token)
-		}
-		last = j.Token
-		e.same(e.ahead(s, queue, j.Place), append([]string{}, order...), "ahead are those that joined before:")
+		last = e.rises(j, last, "behind others")
+		e.same(e.ahead(s, queue, j.Place), append([]string{}, order...),
+			"ahead are those that joined before:")
 		order = append(order, j.Place.ID)
 	}
 	for _, s := range sessions {
@@ -46,175 +55,147 @@ func orderOverSessions(e *env) {
 	}
 }
 
-// orderAtOnce joins all at the same time: the order is the service's, and everybody must
-// see the same.
+// orderAtOnce joins all at the same time: the order is the service's, and
+// everybody must see the same.
 func orderAtOnce(e *env) {
-	shared := e.connect()
-	sessions := []session{e.openOn(shared), e.openOn(shared), e.open()}
-	queue := e.queue()
-	const n = 18
-	got := make([]driver.Joined, n)
-	var running []*outcome
-	for i := range n {
-		running = append(running, e.start(func() (err error) {
-			got[i], err = sessions[i%3].Join(e.soon(), queue, contender())
-			return err
-		}))
-	}
-	tokens := map[string]driver.Token{}
-	for i, o := range running {
-		e.ok(e.ends(o, e.Patience, "Join"), "Join")
-		tokens[got[i].Place.ID] = got[i].Token
-	}
+	sessions, queue := e.three(), e.queue()
+	got := make([]driver.Joined, 18)
+	e.crowd(len(got), "Join", func(i int) (err error) {
+		got[i], err = sessions[i%3].Join(e.soon(), queue, contender())
+		return err
+	})
 	for _, s := range sessions {
-		e.rising(s, queue, tokens)
+		e.rising(s, queue, got...)
 	}
 }
 
-// rising checks that a queue has these entries, with the tokens that Join returned, in
-// the order of tokens.
-func (e *env) rising(s session, queue driver.Queue, tokens map[string]driver.Token) {
-	e.eventually("all entries are listed", func() bool { return len(e.list(s, queue)) == len(tokens) })
+// rising checks that a queue has these entries, with the tokens that Join
+// returned, in the order of tokens.
+func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
+	slices.SortFunc(joined, func(a, b driver.Joined) int { return int(a.Token - b.Token) })
+	var want []string
+	for _, j := range joined {
+		want = append(want, j.Place.ID)
+	}
+	e.stands(s, queue, want...)
 	var last driver.Token
-	for _, x := range e.list(s, queue) {
-		if x.Token <= last {
-			e.fail("tokens rise in the order of the queue", "token %d stands behind %d", x.Token, last)
-		}
-		if x.Token != tokens[x.ID] {
-			e.fail(fmt.Sprintf("token %d, as Join returned it", tokens[x.ID]), "List shows token %d", x.Token)
+	for i, x := range e.list(s, queue) {
+		if x.Token <= last || x.Token != joined[i].Token {
+			e.fail(fmt.Sprintf("token %d, as Join returned it, above %d", joined[i].Token, last),
+				"List shows token %d", x.Token)
 		}
 		last = x.Token
 	}
 }
 
-// risesOverEmpty: services that number the entries of a queue start again when it was empty;
-// then a resource would refuse the new holder's token, or accept the old one's.
+// risesOverEmpty: services that number the entries of a queue start again when
+// it was empty; then a resource would refuse the new holder's token, or accept
+// the old one's.
 func risesOverEmpty(e *env) {
 	queue, c := e.queue(), e.connect()
 	var last driver.Token
 	for i := range 4 {
 		s := e.openOn(c)
 		j := e.join(s, queue)
-		if j.Token <= last {
-			e.fail(fmt.Sprintf("a token above %d", last), "Join after the queue was empty got token %d", j.Token)
-		}
-		last = j.Token
+		last = e.rises(j, last, "after the queue was empty")
 		if i%2 == 0 {
 			e.leave(s, queue, j.Place)
 		}
-		e.ok(s.Close(e.soon()), "Close")
+		e.closes(s)
 		e.stands(e.openOn(c), queue)
 	}
 }
 
-// risesOverRestart: a token that is counted in the service's memory starts again with it.
+// risesOverRestart: a token that is counted in the service's memory starts again
+// with it, and so does an order that is not written down.
 func risesOverRestart(e *env) {
-	s := e.open()
-	queue := e.queue()
-	before := e.join(s, queue)
-	e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
-	after := e.joinUntil(s, queue, contender())
-	if after.Token <= before.Token {
-		e.fail(fmt.Sprintf("a token above %d", before.Token), "Join after a restart got token %d", after.Token)
+	q := e.trio()
+	if e.has(Converter) {
+		q.own = e.convert(q.s, q.queue, q.own, "r", "value")
 	}
-	e.same(e.standing(s, queue), []string{before.Place.ID, after.Place.ID}, "the order is kept:")
+	e.restart()
+	next := e.joinAs(q.behind, q.queue, contender())
+	e.rises(next, q.last.Token, "after a restart")
+	e.same(e.standing(q.behind, q.queue), append(q.ids(), next.Place.ID), "the order is kept:")
+	if e.has(Converter) {
+		e.showsNow(q.behind, q.queue, 1, q.own, "value")
+	}
 }
 
-// joinUntil joins as package coordinator does: again while the outcome is unknown.
-func (e *env) joinUntil(s session, queue driver.Queue, c driver.Contender) driver.Joined {
-	var j driver.Joined
-	e.ok(e.again(func(ctx context.Context) (err error) {
-		j, err = s.Join(ctx, queue, c)
-		c.Again = true
-		return err
-	}), "Join, with Again after the first time")
-	return j
-}
-
-// joinAgain: without a fault, and with others around. Again may also be set when the first
-// request never arrived.
+// joinAgain: without a fault, and with others around. Again may also be set when
+// the first request never arrived.
 func joinAgain(e *env) {
-	s, other := e.open(), e.open()
-	queue := e.queue()
-	first := e.join(other, queue)
-	c := contender()
+	s, other, queue := e.open(), e.open(), e.queue()
+	first, c := e.join(other, queue), contender()
 	own := e.joinAs(s, queue, c)
 	behind := e.join(other, queue)
-	c.Again = true
-	e.same2(e.joinAs(s, queue, c), own)
+	e.rejoin(s, queue, c, own)
 	e.keeps(s, queue, first.Place.ID, own.Place.ID, behind.Place.ID)
-
 	unknown := contender() // an earlier Join that was never applied
 	unknown.Again = true
 	j := e.joinAs(s, queue, unknown)
 	e.keeps(s, queue, first.Place.ID, own.Place.ID, behind.Place.ID, j.Place.ID)
 }
 
-// same2 checks that two Joins returned the same entry.
-func (e *env) same2(got, want driver.Joined) {
-	if got.Place != want.Place || got.Token != want.Token {
-		e.fail(fmt.Sprintf("the entry that is there: %+v, token %d", want.Place, want.Token),
-			"Join again returned %+v, token %d", got.Place, got.Token)
-	}
+// joiner is a contender that is about to join behind another.
+type joiner struct {
+	client  Client
+	s, seer session
+	queue   driver.Queue
+	x       driver.Contender
+	stays   string // the ID of the other, which is of the session seer
+}
+
+func (e *env) joiner() *joiner {
+	j := &joiner{client: e.connect(), seer: e.open(), queue: e.queue(), x: contender()}
+	j.s = e.openOn(j.client)
+	j.stays = e.join(j.seer, j.queue).Place.ID
+	e.acquaint(j.s, j.queue)
+	return j
+}
+
+func (j *joiner) join(ctx context.Context) error {
+	_, err := j.s.Join(ctx, j.queue, j.x)
+	return err
+}
+
+// lostJoin joins with a reply that is lost.
+func (e *env) lostJoin() *joiner {
+	j := e.joiner()
+	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.seer, j.queue)) == 2 })
+	return j
 }
 
 // joinAfterLostReply: a second entry would be queued behind the first of the same
 // contender, which waits for itself for as long as the session lives.
 func joinAfterLostReply(e *env) {
-	c := e.connect()
-	s, seer := e.openOn(c), e.open()
-	queue, x := e.queue(), contender()
-	stays := e.lostJoin(c, s, seer, queue, x)
-	entry := e.list(seer, queue)[1]
-	x.Again = true
-	e.same2(e.joinUntil(s, queue, x), driver.Joined{Place: entry.Place, Token: entry.Token})
-	e.keeps(seer, queue, stays, x.ID)
+	j := e.lostJoin()
+	entry := e.list(j.seer, j.queue)[1]
+	e.rejoin(j.s, j.queue, j.x, driver.Joined{Place: entry.Place, Token: entry.Token})
+	e.keeps(j.seer, j.queue, j.stays, j.x.ID)
 }
 
-// joinOvertaken: the connection breaks while a Join is on it, and the bytes
-// come to the service after the Join was repeated on a new one.
-func joinOvertaken(e *env) {
-	c := e.connect()
-	s, seer := e.openOn(c), e.open()
-	queue, x := e.queue(), contender()
-	stays := e.join(seer, queue)
-	e.acquaint(s, queue)
-	e.strand(c, func(ctx context.Context) error { _, err := s.Join(ctx, queue, x); return err })
-	x.Again = true
-	own := e.joinUntil(s, queue, x)
-	c.Link.Deliver()
-	e.keeps(seer, queue, stays.Place.ID, x.ID)
-	e.same2(e.joinUntil(s, queue, x), own)
-}
-
-// onlyFirst: First is a licence to enter without a look, so a wrong one is two holders.
+// onlyFirst: First is a licence to enter without a look, so a wrong one is two
+// holders.
 func onlyFirst(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
-	x := contender()
-	first := e.joinAs(a, queue, x)
+	a, b, queue := e.open(), e.open(), e.queue()
+	first := e.join(a, queue)
 	for _, s := range []session{a, b} {
 		c := contender()
-		for range 2 {
-			if j := e.joinAs(s, queue, c); j.First {
-				e.fail("First is false behind another", "Join (Again: %t) behind another returned First", c.Again)
-			}
-			c.Again = true
-		}
+		e.notFirst(e.joinAs(s, queue, c), "another")
+		c.Again = true
+		e.notFirst(e.joinAs(s, queue, c), "another, again")
 	}
-	// An empty queue has a first again, and again only one.
 	e.leave(a, queue, first.Place)
-	if j := e.join(b, queue); j.First {
-		e.fail("First is false behind another", "Join behind two returned First after the first had left")
-	}
+	e.notFirst(e.join(b, queue), "two, after the first had left")
 }
 
-// endedCannotJoin: the client may not know yet that its session is over, and may have a new
-// one under the same connection. An entry of that one would belong to nobody.
+// endedCannotJoin: the client may not know yet that its session is over, and may
+// have a new one under the same connection. An entry of that one would belong to
+// nobody.
 func endedCannotJoin(e *env) {
-	s, seer := e.open(), e.open()
-	queue := e.queue()
-	e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness")
+	s, seer, queue := e.open(), e.open(), e.queue()
+	e.expire(s)
 	err := e.again(func(ctx context.Context) error {
 		_, err := s.Join(ctx, queue, contender())
 		return err
@@ -223,103 +204,150 @@ func endedCannotJoin(e *env) {
 	e.keeps(seer, queue)
 }
 
-var aloneCases = []testCase{
-	{name: "J6/alone joins an empty queue", body: aloneJoins},
-	{name: "J6/alone is refused and leaves no entry", body: aloneRefused},
-	{name: "J6/a refused alone wakes nobody", body: aloneWakesNobody},
-	{name: "J6/a refused alone leaves no watch", needs: []Lever{Watches}, body: aloneNoWatch},
-}
-
-// aloneJoins: the queue is empty for the first time, and again after somebody has left.
+// aloneJoins: the queue is empty for the first time, and again after somebody
+// has left. Its own entry does not keep a contender from finding it.
 func aloneJoins(e *env) {
-	s, other := e.open(), e.open()
-	queue := e.queue()
-	c := contender()
-	c.Alone = true
-	own := e.joinAs(s, queue, c)
+	s, other, queue, c := e.open(), e.open(), e.queue(), alone()
+	own := e.joinAs(s, queue, alone())
 	e.leave(s, queue, own.Place)
 	e.stands(other, queue)
-	c = contender()
-	c.Alone = true
-	e.joinAs(other, queue, c)
-	// J2 comes first: its own entry does not keep a contender from finding it.
-	c.Again = true
-	e.joinAs(other, queue, c)
+	e.rejoin(other, queue, c, e.joinAs(other, queue, c))
 	e.stands(s, queue, c.ID)
 }
 
 // refuse tries to join alone a queue that is not empty.
 func (e *env) refuse(s session, queue driver.Queue) {
-	c := contender()
-	c.Alone = true
-	_, err := s.Join(e.soon(), queue, c)
+	_, err := s.Join(e.soon(), queue, alone())
 	e.is(err, "Join alone in a queue that is not empty", driver.ErrTaken)
 }
 
 // aloneRefused: TryLock is this and nothing else, so what it leaves behind blocks
-// everybody.
+// everybody. A watch that nobody waits for would wake this client later.
 func aloneRefused(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
-	own := e.join(a, queue)
-	e.refuse(a, queue) // also of one session
-	e.refuse(b, queue)
+	a, b, queue := e.open(), e.open(), e.queue()
+	own, before := e.join(a, queue), e.watches()
+	for range 5 {
+		e.refuse(a, queue) // also of one session
+		e.refuse(b, queue)
+	}
+	e.keeps(b, queue, own.Place.ID)
+	e.fewWatches(before, "after refused Joins")
+	e.leave(a, queue, own.Place)
+	e.keeps(b, queue)
+}
+
+// versionJoins: in a queue where nobody is and in one where somebody is, alone
+// and not, and without a version.
+func versionJoins(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	version := e.setRecord(a, queue, "one", 0)
+	for i, value := range []string{"two", "three"} {
+		c := alone()
+		c.Record = version
+		first := e.joinAs(b, queue, c)
+		c = contender()
+		c.Record = version
+		second := e.joinAs(a, queue, c)
+		e.isRecord(b, queue, []string{"one", "two"}[i], version,
+			"for one who was let in by its version")
+		third := e.join(b, queue) // who knows no version joins in any
+		e.same(e.ahead(b, queue, third.Place), []string{first.Place.ID, second.Place.ID}, "ahead:")
+		version = e.setRecord(a, queue, value, version)
+		e.leave(b, queue, first.Place)
+		e.leave(a, queue, second.Place)
+		e.leave(b, queue, third.Place)
+		e.stands(b, queue)
+		e.stands(a, queue)
+	}
+}
+
+// refuseStale tries to join with a version that the record does not have.
+func (e *env) refuseStale(s session, queue driver.Queue, c driver.Contender, version driver.Version) {
+	c.Record = version
+	_, err := s.Join(e.soon(), queue, c)
+	e.is(err, fmt.Sprintf("Join of %+v with a version that is not the record's", c),
+		driver.ErrStale)
+}
+
+// versionRefused: an entry that was let in under an old limit would hold what is
+// not there any more.
+func versionRefused(e *env) {
+	a, b, queue := e.open(), e.open(), e.queue()
+	elsewhere := e.setRecord(a, e.queue(), "other", 0)
+	e.refuseStale(a, queue, contender(), elsewhere) // no record, and a queue that nobody has joined
+	e.refuseStale(a, queue, alone(), elsewhere)
+	older := e.setRecord(a, queue, "one", 0)
+	version := e.setRecord(a, queue, "two", older)
+	e.refuseStale(b, queue, contender(), older)
+	e.refuseStale(b, queue, alone(), older)
+	e.keeps(b, queue)
+	c := alone()
+	c.Record = version
+	own := e.joinAs(a, queue, c)
+	again := contender() // an earlier Join that was never applied
+	again.Again = true
+	third := e.setRecord(b, queue, "three", version)
+	e.rejoin(a, queue, c, own) // it was let in when its version was the record's
+	e.isRecord(b, queue, "three", third, "once written")
+	e.refuseStale(a, queue, contender(), older)
+	e.refuseStale(b, queue, contender(), older)
+	e.refuseStale(b, queue, again, older)
 	e.keeps(b, queue, own.Place.ID)
 	e.leave(a, queue, own.Place)
 	e.keeps(b, queue)
 }
 
-// aloneWakesNobody: to join, look and leave would do for the outcome, but wakes whoever
-// watches the queue.
-func aloneWakesNobody(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
+// staleWakesNobody: to join, look and leave would do for the outcome. A watch
+// that nobody waits for would wake this client later.
+func staleWakesNobody(e *env) {
+	a, b, other, queue := e.open(), e.open(), e.open(), e.queue()
+	older := e.setRecord(a, queue, "one", 0)
+	version := e.setRecord(a, queue, "two", older)
 	first := e.join(a, queue)
 	e.join(b, queue)
+	e.isRecord(a, queue, "two", version, "for the one who has written")
 	w := e.watch(b, queue, first.Place)
+	r := e.start(func() error { _, err := b.Record(e.ctx, queue, version); return err })
+	e.settle()
+	before := e.watches()
 	for range 5 {
-		e.refuse(a, queue)
-		e.refuse(e.open(), queue)
+		e.refuseStale(a, queue, contender(), older)
+		e.refuseStale(other, queue, contender(), older)
 	}
 	e.quiet(w, "refused Joins")
+	e.waiting(r, "Record", "refused Joins")
+	e.fewWatches(before, "after refused Joins")
 	e.leave(a, queue, first.Place)
 	e.fires(w, "the leaving")
 }
 
-// aloneNoWatch: a watch that nobody waits for would wake this client later.
-func aloneNoWatch(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
-	e.join(a, queue)
-	before := e.watches()
-	for range 5 {
-		e.refuse(b, queue)
+// similarQueues are queues whose names contain, extend, escape or spell each
+// other.
+func similarQueues() (queues []driver.Queue) {
+	id := newID()
+	for _, name := range []string{
+		"m/%sa", "m/%sa%%2Fb", "m/%saa", "m/%sA", "m/%sa.b", "m/%sa-", "m/%%61%s", "m/a%s", "s/%sa", "m-m/%sa",
+	} {
+		queues = append(queues, driver.Queue(fmt.Sprintf(name, id)))
 	}
-	e.settle()
-	if now := e.watches(); now > before {
-		e.fail(fmt.Sprintf("%d watches as before", before), "%d watches after refused Joins", now)
-	}
+	return queues
 }
 
-func (e *env) watches() int {
-	n, err := e.svc.Watches(e.soon())
-	e.ok(err, "Watches of the harness")
-	return n
-}
-
-// similarNames joins alone in queues whose names contain, extend, escape or
-// spell each other: any that saw another's entry would be refused.
+// similarNames joins alone: any that saw another's entry would be refused.
 func similarNames(e *env) {
-	s, queues := e.open(), similarQueues(newID())
+	s, queues := e.open(), similarQueues()
 	var all []driver.Joined
+	var versions []driver.Version
 	for _, queue := range queues {
-		c := contender()
-		c.Alone = true
-		j, err := s.Join(e.soon(), queue, c)
+		e.isRecord(s, queue, "", 0,
+			fmt.Sprintf("with records in %v, that of %s:", queues[:len(all)], queue))
+		versions = append(versions, e.setRecord(s, queue, string(queue), 0))
+		j, err := s.Join(e.soon(), queue, alone())
 		e.ok(err, fmt.Sprintf("Join alone in %s, with others in %v", queue, queues[:len(all)]))
 		all = append(all, j)
 	}
 	for i, queue := range queues {
+		e.isRecord(s, queue, string(queue), versions[i], "with records in queues of similar names")
 		e.same(e.standing(s, queue), []string{all[i].Place.ID}, "List of "+string(queue)+" has")
 		e.same(e.ahead(s, queue, all[i].Place), []string{}, "Ahead in "+string(queue)+" has")
 	}
@@ -332,35 +360,11 @@ func similarNames(e *env) {
 	e.keeps(s, queues[last], all[last].Place.ID)
 }
 
-// modeShown: the mode decides who waits for whom, so a view that loses it admits wrongly.
-func modeShown(e *env) {
-	a, b := e.open(), e.open()
-	queue := e.queue()
-	var want []driver.Place
-	for _, mode := range []string{"x", "r", "p3", "abcdefghijklmnop", "1234567890123456"} {
-		c := contender()
-		c.Mode = mode
-		j := e.joinAs(a, queue, c)
-		if p := j.Place; p.ID != c.ID || p.Mode != mode || p.Session != a.ID() {
-			e.fail(fmt.Sprintf("ID %s, mode %s, session %s", c.ID, mode, a.ID()), "Join returned %+v", p)
-		}
-		want = append(want, j.Place)
-	}
-	own := e.join(b, queue)
-	if view := e.view(b, queue, own.Place); !slices.Equal(view.Ahead, want) {
-		e.fail(fmt.Sprintf("%+v, as Join returned them", want), "Ahead: %+v", view.Ahead)
-	}
-	for i, x := range e.list(b, queue)[:len(want)] {
-		if x.Place != want[i] {
-			e.fail(fmt.Sprintf("%+v, as Join returned it", want[i]), "List: %+v", x.Place)
-		}
-	}
-}
-
-// keyUnique: a key that comes back makes a stale Leave delete the entry of somebody else.
+// keyUnique: a key that comes back makes a stale Leave delete the entry of
+// somebody else.
 func keyUnique(e *env) {
-	a, b := e.open(), e.open()
-	queue, seen := e.queue(), map[string]bool{}
+	a, b, queue := e.open(), e.open(), e.queue()
+	seen := map[string]bool{}
 	fresh := func(p driver.Place) {
 		if seen[p.Key] {
 			e.fail("a new key for each entry", "key %q is used again", p.Key)
@@ -385,101 +389,39 @@ func keyUnique(e *env) {
 	}
 }
 
-// raceCases meet a conversion while it is made, over and over.
-var raceCases = []testCase{
-	{name: "M4/forget at the time of a conversion leaves nothing", body: forgetRaces},
-	{name: "M3/of a leave and a conversion at once exactly one succeeds", body: leaveRaces},
-	{name: "M3/a conversion that was given up may be repeated", body: conversionGivenUp},
-	{name: "J6/nobody is alone or first beside one who converts", body: aloneRaces},
+// joinOvertaken: the bytes of the Join come to the service after the Join was
+// repeated on a new connection.
+func joinOvertaken(e *env) {
+	j := e.joiner()
+	e.strand(j.client, j.join)
+	j.x.Again = true
+	own := e.joinAs(j.s, j.queue, j.x)
+	j.client.Link.Deliver()
+	e.keeps(j.seer, j.queue, j.stays, j.x.ID)
+	e.rejoin(j.s, j.queue, j.x, own)
 }
 
-// race starts a conversion of a contender, and returns shortly before or after.
-func (e *env) race(s session, queue driver.Queue, own driver.Joined) *outcome {
-	pause := func() { sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100)))) }
-	o := e.start(func() error {
-		pause()
-		_, err := s.Convert(e.soon(), queue, own, "r", nil)
-		return err
-	})
-	pause()
-	return o
+// joinMeetsNewer: the record had the version when the request was sent, and has
+// another when it arrives.
+func joinMeetsNewer(e *env) {
+	j := e.joiner()
+	j.x.Record = e.setRecord(j.seer, j.queue, "one", 0)
+	e.strand(j.client, j.join)
+	e.setRecord(j.seer, j.queue, "two", j.x.Record)
+	j.client.Link.Deliver()
+	e.keeps(j.seer, j.queue, j.stays)
+	j.x.Again = true
+	e.is(e.again(j.join), "Join with a version that is not the record's any more", driver.ErrStale)
+	e.keeps(j.seer, j.queue, j.stays)
 }
 
-// forgetRaces: package coordinator withdraws one that it converts when its caller gives up.
-func forgetRaces(e *env) {
-	s, other := e.open(), e.open()
-	queue := e.queue()
-	stays := e.join(other, queue)
-	for range 20 {
-		own := e.join(s, queue)
-		o := e.race(s, queue, own)
-		e.ok(s.Forget(e.soon(), queue, own.Place.ID), "Forget")
-		if err := e.ends(o, e.Patience, "Convert"); err != nil {
-			e.is(err, "Convert of one who was forgotten at the same time", driver.ErrGone, driver.ErrUnavailable)
-		}
-		e.same(e.standing(s, queue), []string{stays.Place.ID}, "after a forget at the time of a conversion the queue has")
-	}
-}
-
-// leaveRaces: both name the same entry, which is there for one of them.
-func leaveRaces(e *env) {
-	s, other := e.open(), e.open()
-	queue := e.queue()
-	stays := e.join(other, queue)
-	for range 20 {
-		own := e.join(s, queue)
-		o := e.race(s, queue, own)
-		left := s.Leave(e.soon(), queue, own.Place)
-		converted := e.ends(o, e.Patience, "Convert")
-		want := []string{stays.Place.ID}
-		switch {
-		case left == nil && errors.Is(converted, driver.ErrGone):
-		case converted == nil && errors.Is(left, driver.ErrGone):
-			want = append(want, own.Place.ID)
-		default:
-			e.fail("ErrGone for exactly one of the two", "Leave: %v, and Convert at the same time: %v", left, converted)
-		}
-		e.same(e.standing(s, queue), want, "after a leave at the time of a conversion the queue has")
-		e.ok(s.Forget(e.soon(), queue, own.Place.ID), "Forget")
-	}
-}
-
-// conversionGivenUp: it may have been applied or not, or still be under way
-// when it is called again.
-func conversionGivenUp(e *env) {
-	q := e.trio()
-	for i := range 20 {
-		mode := []string{"r", "x"}[i%2]
-		_, _ = q.s.Convert(e.brief(), q.queue, q.own, mode, nil)
-		q.own = e.convertUntil(q.s, q.queue, q.own, mode, "")
-		time.Sleep(e.Settle / 20)
-		e.showsNow(q.s, q.queue, 1, q.own, "")
-	}
-}
-
-// aloneRaces: to one who joins, too, the old entry is there or the new one.
-func aloneRaces(e *env) {
-	s, other := e.open(), e.open()
-	queue := e.queue()
-	own := e.join(s, queue)
-	var over atomic.Bool
-	converter := e.start(func() (err error) {
-		for i := 0; !over.Load() && err == nil; i++ {
-			sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100))))
-			own.Place, err = s.Convert(e.soon(), queue, own, []string{"r", "x"}[i%2], nil)
-		}
-		return err
-	})
-	for range 20 {
-		sleep(e.ctx, time.Duration(rand.Int64N(int64(e.Settle/100))))
-		e.refuse(other, queue)
-		j := e.join(other, queue)
-		if j.First {
-			e.fail("First is false behind another", "Join behind one who converts returned First")
-		}
-		e.leave(other, queue, j.Place)
-	}
-	over.Store(true)
-	e.ok(e.ends(converter, e.Patience, "one who converts"), "one who converts")
-	e.stands(other, queue, own.Place.ID)
+// forgetBeatsJoin: the Join was forgotten before its bytes come to the service.
+func forgetBeatsJoin(e *env) {
+	j := e.joiner()
+	e.strand(j.client, j.join)
+	e.forget(j.s, j.queue, j.x.ID)
+	j.client.Link.Deliver()
+	e.keeps(j.seer, j.queue, j.stays)
+	next := e.join(j.s, j.queue) // the session can still join
+	e.stands(j.seer, j.queue, j.stays, next.Place.ID)
 }

@@ -5,461 +5,596 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-var watchCases = []testCase{
-	{name: "W2/others who come and go wake nobody", body: othersWakeNobody},
-	{name: "W2/others who come and go are not even notified", needs: []Lever{Events}, body: othersNotNotified},
-	{name: "W2/a broken connection is no leaving", needs: []Lever{Reset}, body: resetIsNoLeaving},
-	{name: "W2/a restart is no leaving", needs: []Lever{Restart}, body: restartIsNoLeaving},
-	{name: "W3/a watch ends with its context's error", body: watchCancelled},
-	{name: "W3/a watch that was given up leaves at most one", needs: []Lever{Watches}, body: watchesGo},
-	{name: "W4/a watch ends when its own session is lost", needs: []Lever{Expire}, body: watchOfLost},
-	{name: "W4/a watch ends when its own session is closed", body: watchOfClosed},
+// wait is a call that waits for a change in a queue. The second of a duel waits
+// for the first to leave, or for a value of its own in the head or record.
+type wait struct {
+	name   string
+	told   string // the clause for what ends it
+	others string // the clause for what does not
+	over   string // the clause for its context
+	lost   string // the clause for its session
+	needs  []Lever
+	by     deed // by which the first leaves
+	// once waits once. passed is that of Follow.
+	once func(ctx context.Context, s session, d *duel) (passed bool, err error)
+	// read returns the value and version there are; nil where there are none.
+	read func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
+		error)
+	// change changes what is waited for; nil has the first leave.
+	change func(e *env, d *duel)
+}
+
+// state is that of a head or record.
+type state struct {
+	value   string
+	version driver.Version
+}
+
+var (
+	watches = wait{
+		name: "Watch", told: "W1", others: "W2", over: "W3", lost: "W4", by: leaves,
+		once: func(ctx context.Context, s session, d *duel) (bool, error) {
+			return false, s.Watch(ctx, d.queue, d.first.Place)
+		},
+	}
+	follows = wait{
+		name: "Follow", told: "W1", others: "W2", over: "W3", lost: "W4", by: passes, needs: passes.needs,
+		once: func(ctx context.Context, s session, d *duel) (bool, error) {
+			return s.Follow(ctx, d.queue, d.second.Place, d.first.Place)
+		},
+	}
+	queueWaits = wait{
+		name: "WatchQueue", told: "Q1", over: "Q1", lost: "Q1", by: leaves, needs: []Lever{QueueWatcher},
+		once: func(ctx context.Context, s session, d *duel) (bool, error) {
+			return false, s.WatchQueue(ctx, d.queue, func(places []driver.Place) bool {
+				return slices.Contains(places, d.first.Place)
+			})
+		},
+	}
+	headWaits = wait{
+		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3", by: leaves, needs: []Lever{HeadWatcher},
+		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
+			error) {
+			head, err := s.Head(ctx, queue, known)
+			return state{string(head.Value), head.Version}, err
+		},
+	}
+	recordWaits = wait{
+		name: "Record", told: "D1", others: "Record", over: "D2", lost: "D2", by: leaves,
+		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
+			error) {
+			record, err := s.Record(ctx, queue, known)
+			return state{string(record.Value), record.Version}, err
+		},
+		change: func(e *env, d *duel) { e.overwrite(d.ahead, d.queue, d.value()) },
+	}
+)
+
+// waitCases are the same for all waits.
+func waitCases() (all []testCase) {
+	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
+		add := func(clause, claim string, body func(*env), needs ...Lever) {
+			all = append(all, testCase{
+				name: clause + "/" + x.name + ": " + claim, needs: slices.Concat(needs,
+					x.needs), body: body,
+			})
+		}
+		for _, w := range changes {
+			add(x.told, w.what+" is told", func(e *env) { x.isTold(e, w.happen) }, w.needs...)
+		}
+		if x.change == nil {
+			for _, w := range waysOut {
+				add(x.told, w.what+" is told", func(e *env) { x.isLeft(e, w) }, w.needs...)
+			}
+		}
+		add(x.told, "a change at the time of the call is told", x.toldAtOnce)
+		add(x.told, "all are told, though one gives up", x.allTold)
+		add(x.over, "it ends with its context's error", x.cancelled)
+		add(x.over, "one that was given up leaves at most one watch", x.watchesGo, Watches)
+		add(x.lost, "it ends when its own session is lost", x.sessionLost, Expire)
+		add(x.lost, "it ends when its own session is closed", x.sessionClosed)
+		add(x.lost, "a broken connection or a restart is no change", x.notTold, Network)
+		if x.others != "" {
+			add(x.others, "others who come and go wake nobody", x.othersWakeNobody)
+		}
+	}
+	return all
+}
+
+// duel makes a duel in which the second knows a state that it can wait to change.
+func (x wait) duel(e *env) *duel {
+	d := e.duelOf(x.by.follows)
+	if x.change != nil {
+		e.overwrite(d.ahead, d.queue, "old")
+	}
+	x.look(e, d)
+	return d
+}
+
+// look notes the present state of what the second of a duel waits for.
+func (x wait) look(e *env, d *duel) {
+	if x.read == nil {
+		return
+	}
+	e.eventually(x.name+" shows what another session has done", func() bool {
+		now, err := x.read(e.soon(), d.behind, d.queue, driver.Any)
+		e.ok(err, x.name+" of any version")
+		d.known = now.version
+		return now.version != 0
+	})
+}
+
+// alter changes what is waited for, and goes on while the service is unavailable.
+func (x wait) alter(e *env, d *duel) {
+	if x.change != nil {
+		x.change(e, d)
+		return
+	}
+	x.by.repeat(e, d.ahead, d.queue, d.first)
+}
+
+// waitOnce waits once. A false alarm, or a state that was skipped later, ends it too.
+func (x wait) waitOnce(ctx context.Context, s session, d *duel) (err error) {
+	if x.read == nil {
+		_, err = x.once(ctx, s, d)
+	} else {
+		_, err = x.read(ctx, s, d.queue, d.known)
+	}
+	return err
+}
+
+// waitFor waits for what the second of a duel wants to see.
+func (x wait) waitFor(ctx context.Context, s session, d *duel) (passed bool, err error) {
+	if x.read == nil {
+		return x.once(ctx, s, d)
+	}
+	return false, x.reach(ctx, s, d.queue, d.known, d.value())
+}
+
+// reach reads state after state until one has the value.
+func (x wait) reach(ctx context.Context, s session, queue driver.Queue, known driver.Version, value string) error {
+	for {
+		got, err := x.read(ctx, s, queue, known)
+		if err != nil {
+			return err
+		}
+		if got.version == known {
+			return fmt.Errorf("%s returned the state that was known, version %d", x.name, known)
+		}
+		if got.value == value {
+			return nil
+		}
+		known = got.version
+	}
+}
+
+// follower is a wait under way.
+type follower struct {
+	*outcome
+	passed bool
+}
+
+// begin starts to wait and lets it reach the service. It goes on while the
+// service is unavailable, as clause W4 wants package coordinator to do.
+func (x wait) begin(e *env, s session, d *duel) *follower {
+	f, now := &follower{}, *d
+	f.outcome = e.start(func() error {
+		for {
+			passed, err := x.waitFor(e.ctx, s, &now)
+			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
+				f.passed = passed
+				return err
+			}
+		}
+	})
+	e.settle()
+	return f
+}
+
+// way is something that changes what is waited for.
+type way struct {
+	what   string
+	needs  []Lever
+	happen func(e *env, d *duel, alter func())
+}
+
+// changes are those of which the news can get lost.
+var changes = []way{
+	{what: "a change", happen: func(_ *env, _ *duel, alter func()) { alter() }},
+	{what: "a change while cut off and healed", needs: []Lever{Network},
+		happen: func(e *env, d *duel, alter func()) {
+			cut(d.client.Link)
+			alter()
+			e.settle()
+			d.client.Link.Heal()
+		}},
+	{what: "a change while disconnected", needs: []Lever{Network},
+		happen: func(e *env, d *duel, alter func()) {
+			cut(d.client.Link)
+			d.client.Link.Reset() // what the service sends is lost for good
+			alter()
+			e.settle()
+			mend(d.client.Link)
+		}},
+	{what: "a change after a reconnect", needs: []Lever{Network},
+		happen: func(e *env, d *duel, alter func()) {
+			d.client.Link.Reset()
+			e.settle()
+			alter()
+		}},
+	{what: "a change after a restart", needs: []Lever{Restart},
+		happen: func(e *env, _ *duel, alter func()) {
+			e.restart()
+			alter()
+		}},
+	{what: "a change that was compacted away", needs: []Lever{Network, Compact},
+		happen: func(e *env, d *duel, alter func()) {
+			cut(d.client.Link)
+			alter()
+			for range 5 { // history to forget
+				e.leave(d.ahead, d.queue, e.joinDuel(d.ahead, d.queue, d.follow).Place)
+			}
+			e.compact()
+			mend(d.client.Link) // to resume, the wait must ask for what is forgotten
+		}},
+}
+
+// waysOut are those by which the first of a duel leaves. The queue then has the
+// second alone.
+var waysOut = []way{
+	{what: "a leave",
+		happen: func(e *env, d *duel, _ func()) { e.leave(d.ahead, d.queue, d.first.Place) }},
+	{what: "a forget",
+		happen: func(e *env, d *duel, _ func()) { e.forget(d.ahead, d.queue, d.first.Place.ID) }},
+	{what: "a close", happen: func(e *env, d *duel, _ func()) { e.closes(d.ahead) }},
+	{what: "an ended session", needs: []Lever{Expire},
+		happen: func(e *env, d *duel, _ func()) { e.expire(d.ahead) }},
+	{what: "a deletion", needs: []Lever{Remove}, happen: func(e *env, d *duel, _ func()) {
+		e.delete(d.queue, d.first.Place)
+	}},
+	{what: "a removal", needs: removes.needs, happen: func(e *env, d *duel, _ func()) {
+		removes.must(e, e.open(), d.queue, d.first)
+	}},
+}
+
+// changed are ways to leave of an entry that was converted and written: by such
+// an entry a service may hold on to what the first one was tied to.
+func changedCases() (all []testCase) {
+	for _, w := range waysOut {
+		all = append(all, testCase{
+			name:  "W1/" + w.what + " of a converted and written entry is told",
+			needs: slices.Concat(w.needs, []Lever{Converter, Writer}),
+			body: func(e *env) {
+				d := watches.duel(e)
+				d.first = e.convert(d.ahead, d.queue, d.first, "r", "converted")
+				e.write(d.ahead, d.queue, d.first.Place, "written")
+				watches.leftIn(e, d, w)
+			},
+		})
+	}
+	return all
+}
+
+// isTold waits while something happens around a change.
+func (x wait) isTold(e *env, happen func(e *env, d *duel, alter func())) {
+	d := x.duel(e)
+	f := x.begin(e, d.behind, d)
+	e.quiet(f.outcome, "nothing")
+	happen(e, d, func() { x.alter(e, d) })
+	e.fires(f.outcome, "a change")
+}
+
+// isLeft waits while the first leaves by a way that is no pass.
+func (x wait) isLeft(e *env, w way) { x.leftIn(e, x.duel(e), w) }
+
+func (x wait) leftIn(e *env, d *duel, w way) {
+	f := x.begin(e, d.behind, d)
+	e.quiet(f.outcome, "nothing")
+	w.happen(e, d, nil)
+	e.fires(f.outcome, w.what)
+	if f.passed {
+		e.fail("passed is false", "Follow after %s: passed", w.what)
+	}
+	if x.told == watches.told { // the view is as new as what Watch has told
+		e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead after "+w.what)
+	}
+	e.stands(d.behind, d.queue, d.second.Place.ID)
+}
+
+// toldAtOnce meets the moment between looking and watching, over and over, and
+// then the moment before the request arrives: for the client the state was the
+// one that it knows when it called; the service never saw it.
+func (x wait) toldAtOnce(e *env) {
+	d := x.duel(e)
+	for range 30 {
+		o := e.start(func() error { _, err := x.waitFor(e.soon(), d.behind, d); return err })
+		e.jitter(e.Settle / 50)
+		x.alter(e, d)
+		e.fires(o, "a change at the same time")
+		// The one behind is the one ahead from now on.
+		x.by.repeat(e, d.ahead, d.queue, d.first)
+		d.ahead, d.behind, d.first = d.behind, d.ahead, d.second
+		d.second = e.joinDuel(d.behind, d.queue, x.by.follows)
+		x.look(e, d)
+	}
+	if e.has(Network) {
+		e.leave(d.behind, d.queue, d.second.Place)
+		d.client = e.connect()
+		d.behind = e.openOn(d.client)
+		d.second = e.joinDuel(d.behind, d.queue, x.by.follows)
+		x.look(e, d)
+		d.client.Link.HoldRequests()
+		f := x.begin(e, d.behind, d)
+		x.alter(e, d)
+		d.client.Link.Heal()
+		e.fires(f.outcome, "a change before the service was told of the wait")
+	}
+}
+
+// allTold: readers behind one writer all wait for the same, also over one
+// connection. What they have at the service may be shared.
+func (x wait) allTold(e *env) {
+	d := x.duel(e)
+	ctx, cancel := context.WithCancel(e.ctx)
+	given := e.start(func() error { return x.waitOnce(ctx, d.behind, d) })
+	e.settle()
+	var all []*follower
+	now := *d // each has its own place, and the value that is waited for stays the second's
+	for _, s := range []session{d.behind, d.behind, e.openOn(d.client), e.open()} {
+		if x.by.follows {
+			now.second = e.joinDuel(s, d.queue, true)
+		}
+		all = append(all, x.begin(e, s, &now))
+	}
+	cancel()
+	e.is(e.ends(given, e.Patience, "a wait that is given up"), "a wait that is given up",
+		context.Canceled)
+	for _, f := range all {
+		e.quiet(f.outcome, "another gave up")
+	}
+	x.alter(e, d)
+	for _, f := range all {
+		e.fires(f.outcome, "a change")
+	}
+}
+
+// cancelled: recipes tell a change from their own timeout by this error.
+func (x wait) cancelled(e *env) {
+	d := x.duel(e)
+	ctx, cancel := context.WithCancel(e.ctx)
+	o := e.start(func() error { return x.waitOnce(ctx, d.behind, d) })
+	e.settle()
+	cancel()
+	e.is(e.ends(o, e.Patience, "a cancelled wait"), "a cancelled wait", context.Canceled)
+
+	short := e.in(e.Settle)
+	o = e.start(func() error { return x.waitOnce(short, d.behind, d) })
+	err := e.ends(o, e.Settle+e.Patience, "a wait that timed out")
+	e.is(err, "a wait that timed out", context.DeadlineExceeded)
+
+	err = x.waitOnce(ctx, d.behind, d)
+	e.is(err, "a wait whose context has ended", context.Canceled)
+
+	// All is as it was, and can be waited for again.
+	f := x.begin(e, d.behind, d)
+	e.quiet(f.outcome, "earlier waits were given up")
+	x.alter(e, d)
+	e.fires(f.outcome, "a change")
+}
+
+// giveUp waits and gives up, time and again: waiters that time out and come back
+// must not add up at the service.
+func (x wait) giveUp(e *env, d *duel) (before int) {
+	before = e.watches()
+	for i := range 10 {
+		// Every second one is given up before the client can know that the service has it.
+		slow := i%2 == 1 && e.has(Network)
+		if slow {
+			d.client.Link.HoldReplies()
+		}
+		err := x.waitOnce(e.in(e.Settle/10), d.behind, d)
+		e.is(err, "a wait that timed out", context.DeadlineExceeded)
+		if slow {
+			d.client.Link.Heal()
+			sleep(e.ctx, e.Settle/10) // for what was held
+		}
+	}
+	e.fewWatches(before+1, "after waits that were given up")
+	return before
+}
+
+func (x wait) watchesGo(e *env) {
+	d := x.duel(e)
+	before := x.giveUp(e, d)
+	x.alter(e, d)
+	left := before
+	if x.by.follows {
+		left++ // what a pass leaves may be watched, by the one behind
+	}
+	e.fewWatches(left, "after the change")
+	// Some services can watch what is not there, for ever.
+	e.fires(x.begin(e, d.behind, d).outcome, "a change before")
+	x.by.must(e, d.behind, d.queue, d.second)
+	e.fewWatches(before, "after all have left")
+}
+
+// sessionLost: the service says so at the latest in answer to the next renewal.
+func (x wait) sessionLost(e *env) {
+	d := x.duel(e)
+	f := x.begin(e, d.behind, d)
+	e.expire(d.behind)
+	err := e.ends(f.outcome, e.TTL/3+e.Patience, "a wait on a session that ended")
+	wanted := []error{driver.ErrSessionLost}
+	if x.by.follows { // its own place has left, too
+		wanted = append(wanted, driver.ErrGone)
+	}
+	e.is(err, "a wait on a session that ended", wanted...)
+}
+
+// sessionClosed: the end of the own session must not read as a change.
+func (x wait) sessionClosed(e *env) {
+	d := x.duel(e)
+	o := e.start(func() error { return x.waitOnce(e.ctx, d.behind, d) })
+	e.settle()
+	e.ok(d.behind.Close(e.soon()), "Close")
+	err := e.ends(o, e.Patience, "a wait on a session that was closed")
+	if err == nil || errors.Is(err, driver.ErrGone) && !x.by.follows {
+		e.fail("ErrSessionLost", "a wait on a session that was closed: %v", err)
+	}
+}
+
+// notTold waits without repeating: the wait may go on or say ErrUnavailable, but
+// it must not say that something has changed.
+func (x wait) notTold(e *env) {
+	d := x.duel(e)
+	breaks := []func(){d.client.Link.Reset}
+	if e.has(Restart) {
+		breaks = append(breaks, e.restart)
+	}
+	for _, happen := range breaks {
+		e.ok(e.again(d.behind.Renew), "Renew")
+		o := e.start(func() error { return x.waitOnce(e.ctx, d.behind, d) })
+		e.settle()
+		happen()
+		e.settle()
+		if o.ended() {
+			e.is(o.err, "a wait when the connection broke", driver.ErrUnavailable)
+		}
+	}
+	x.by.repeat(e, d.ahead, d.queue, d.first) // the session has lived on
+}
+
+// othersWakeNobody counts what recipes rely on. A driver may hide needless
+// wake-ups from its caller, but the service has sent them.
+func (x wait) othersWakeNobody(e *env) {
+	d := x.duel(e)
+	f := x.begin(e, d.behind, d)
+	also := e.open()
+	if e.has(Events) {
+		before := d.client.Events()
+		e.comeAndGo(d, also) // the client itself keeps still: it may watch its own entries
+		e.settle()
+		if n := d.client.Events() - before; n != 0 {
+			e.fail("no notification", "%d notifications while others came and went", n)
+		}
+	}
+	e.comeAndGo(d, d.behind)
+	e.quiet(f.outcome, "others came and went")
+	x.alter(e, d)
+	e.fires(f.outcome, "a change")
 }
 
 // comeAndGo does in a queue all that is no leaving of the first two.
 func (e *env) comeAndGo(d *duel, also session) {
 	for range 3 {
-		third := e.joinAs(d.ahead, d.queue, d.by.contender())
-		fourth := e.joinAs(also, d.queue, d.by.contender())
-		time.Sleep(e.Settle / 20) // time for a watch of the whole queue to take them in
+		third := e.joinDuel(d.ahead, d.queue, d.follow)
+		fourth := e.joinDuel(also, d.queue, d.follow)
+		sleep(e.ctx, e.Settle/20) // time for a watch of the whole queue to take them in
 		e.leave(d.ahead, d.queue, third.Place)
-		e.ok(also.Forget(e.soon(), d.queue, fourth.Place.ID), "Forget")
+		e.forget(also, d.queue, fourth.Place.ID)
 		passing := e.open()
-		e.joinAs(passing, d.queue, d.by.contender())
-		e.ok(passing.Close(e.soon()), "Close")
+		e.joinDuel(passing, d.queue, d.follow)
+		e.closes(passing)
 		e.ok(d.ahead.Renew(e.soon()), "Renew")
+		e.refuse(d.ahead, d.queue)
+		e.refuse(also, d.queue)
 	}
 }
 
-// othersWakeNobody counts what recipes rely on: one leaving wakes those who wait for it.
-func othersWakeNobody(e *env) {
-	d := e.duel()
-	between := e.join(d.ahead, d.queue)
-	own := e.join(d.behind, d.queue)
-	w := e.watch(d.behind, d.queue, d.first.Place)
-	e.comeAndGo(d, d.behind)
-	e.quiet(w, "others came and went")
-	// Ahead of the watcher, yet not among the places.
-	e.leave(d.ahead, d.queue, between.Place)
-	e.leave(d.behind, d.queue, d.second.Place)
-	e.quiet(w, "others ahead left")
+// watchCases are those of Watch alone.
+var watchCases = []testCase{
+	{"W1/a session that runs out is told", []Lever{Network}, runsOut},
+	{"W1/a place that is gone already is told", nil, goneAlready},
+	{"W1/one of several places is told and no other", nil, oneOfSeveral},
+	{
+		"W2/writes, conversions and records of others wake nobody",
+		[]Lever{Converter, Writer, HeadWatcher}, changesWakeNobody,
+	},
+}
+
+// runsOut: nobody deletes the entry; the service ends the session by its own clock.
+func runsOut(e *env) {
+	queue, c, behind := e.queue(), e.connect(), e.open()
+	first := e.join(e.openUntended(c), queue)
+	e.join(behind, queue)
+	w := e.watch(behind, queue, first.Place)
+	cut(c.Link) // also silences clients that ping on their own
+	e.ok(e.ends(w, e.TTL+e.Patience, "Watch of a session that runs out"),
+		"Watch of a session that ran out")
+}
+
+// goneAlready: a watch that is only told of what comes after it would wait for ever.
+func goneAlready(e *env) {
+	d, c := e.duel(), contender()
+	third := e.joinAs(d.ahead, d.queue, c)
 	e.leave(d.ahead, d.queue, d.first.Place)
-	e.fires(w, "the one it waits for left")
-	e.stands(d.behind, d.queue, own.Place.ID)
-}
-
-// othersNotNotified: a driver may hide needless wake-ups from its caller, but the service
-// has sent them.
-func othersNotNotified(e *env) {
-	d := e.duel()
-	w := e.watch(d.behind, d.queue, d.first.Place)
-	before := d.client.Events()
-	e.comeAndGo(d, e.open()) // the client itself keeps still: it may well watch its own entries
-	e.settle()
-	if n := d.client.Events() - before; n != 0 {
-		e.fail("no notification", "%d notifications while others came and went", n)
-	}
-	e.leave(d.ahead, d.queue, d.first.Place)
-	e.fires(w, "the one it waits for left")
-}
-
-// resetIsNoLeaving watches without repeating: the watch may go on or say ErrUnavailable,
-// but it must not say that somebody has left.
-func resetIsNoLeaving(e *env) {
-	d := e.duel()
-	o := e.watchOnce(d)
-	d.client.Link.Reset()
-	e.noLeaving(o, "a broken connection")
-	e.leave(d.ahead, d.queue, d.first.Place) // the session has lived on
-}
-
-// restartIsNoLeaving: the same when the service is away and comes back with its data.
-func restartIsNoLeaving(e *env) {
-	d := e.duel()
-	o := e.watchOnce(d)
-	e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of the harness")
-	e.noLeaving(o, "a restart")
-	leaves.leaveUntil(e, d.ahead, d.queue, d.first.Place)
-}
-
-func (e *env) watchOnce(d *duel) *outcome {
-	o := e.start(func() error { return d.behind.Watch(e.ctx, d.queue, d.first.Place) })
-	e.settle()
-	return o
-}
-
-func (e *env) noLeaving(o *outcome, after string) {
-	e.settle()
-	select {
-	case <-o.done:
-		e.is(o.err, "Watch after "+after, driver.ErrUnavailable)
-	default:
-	}
-}
-
-// watchCancelled: recipes tell a leaving from their own timeout by this error.
-func watchCancelled(e *env) {
-	d := e.duel()
-	ctx, cancel := context.WithCancel(e.ctx)
-	o := e.start(func() error { return d.behind.Watch(ctx, d.queue, d.first.Place) })
-	e.settle()
-	cancel()
-	e.is(e.ends(o, e.Patience, "Watch with a cancelled context"), "Watch with a cancelled context", context.Canceled)
-
-	ctx = e.in(e.Settle)
-	o = e.start(func() error { return d.behind.Watch(ctx, d.queue, d.first.Place) })
-	e.is(e.ends(o, e.Settle+e.Patience, "Watch that timed out"), "Watch that timed out", context.DeadlineExceeded)
-
-	// The queue is as it was, and can be waited for again.
-	w := e.watch(d.behind, d.queue, d.first.Place)
-	e.quiet(w, "earlier watches were given up")
-	e.leave(d.ahead, d.queue, d.first.Place)
-	e.fires(w, "the one ahead left")
-}
-
-// watchesGo: waiters that time out and come back must not add up at the service.
-func watchesGo(e *env) {
-	d := e.duel()
-	before := e.watches()
-	for i := range 10 {
-		// Every second one is given up before the client can know that the service has it.
-		slow := i%2 == 1 && e.has(Hold)
-		if slow {
-			d.client.Link.HoldReplies()
-		}
-		err := d.behind.Watch(e.in(e.Settle/10), d.queue, d.first.Place)
-		e.is(err, "Watch that timed out", context.DeadlineExceeded)
-		if slow {
-			d.client.Link.Heal()
-			time.Sleep(e.Settle / 10) // for what was held
-		}
-	}
-	e.eventually(fmt.Sprintf("at most one watch more than the %d before", before), func() bool {
-		return e.watches() <= before+1
-	})
-	e.leave(d.ahead, d.queue, d.first.Place)
-	e.eventually(fmt.Sprintf("%d watches, as before, once the place has left", before), func() bool {
-		return e.watches() <= before
-	})
-	// Some services can watch what is not there, for ever.
-	third := e.join(d.ahead, d.queue)
+	e.fires(e.watch(d.behind, d.queue, d.first.Place), "the place had left")
+	e.fires(e.watch(d.behind, d.queue, third.Place, d.first.Place), "one of the places had left")
 	e.leave(d.ahead, d.queue, third.Place)
-	e.fires(e.watch(d.behind, d.queue, third.Place), "the place had left")
-	e.eventually(fmt.Sprintf("%d watches, as before, after the watch of a place that had left", before), func() bool {
-		return e.watches() <= before
-	})
+	e.joinAs(d.ahead, d.queue, c)
+	e.fires(e.watch(d.behind, d.queue, third.Place), "the earlier entry of the same ID had left")
+	last := e.join(d.ahead, d.queue)
+	e.closes(d.ahead)
+	e.fires(e.watch(d.behind, d.queue, last.Place), "the session of the place had ended")
 }
 
-// watchOfLost: the service says so at the latest in answer to the next renewal.
-func watchOfLost(e *env) {
-	d := e.duel()
-	o := e.watch(d.behind, d.queue, d.first.Place)
-	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
-	err := e.ends(o, e.TTL/3+e.Patience, "Watch on a session that ended")
-	e.is(err, "Watch on a session that ended", driver.ErrSessionLost)
-}
-
-// watchOfClosed: the end of the own session must not read as the leaving of another.
-func watchOfClosed(e *env) {
-	d := e.duel()
-	o := e.start(func() error { return d.behind.Watch(e.ctx, d.queue, d.first.Place) })
-	e.settle()
-	e.ok(d.behind.Close(e.soon()), "Close")
-	select {
-	case <-o.done:
-	case <-time.After(e.Patience):
-		e.fail("Watch ends with its session", "Watch was still waiting %v after Close", e.Patience)
-	}
-	if o.err == nil || errors.Is(o.err, driver.ErrGone) {
-		e.fail("ErrSessionLost", "Watch on a session that was closed: %v", o.err)
-	}
-}
-
-// waitCases check how a wait ends that saw no change.
-func (x subject) waitCases(clause string) []testCase {
-	return []testCase{
-		{name: clause + "/a wait ends with its context's error", body: x.cancelled},
-		{name: clause + "/a wait that was given up leaves at most one watch", needs: []Lever{Watches}, body: x.watchesGo},
-		{name: clause + "/a wait for what is not there leaves at most one watch", needs: []Lever{Watches}, body: x.watchesOfNothingGo},
-		{name: clause + "/a wait ends when its own session is lost", needs: []Lever{Expire}, body: x.sessionLost},
-		{name: clause + "/a wait ends when its own session is closed", body: x.sessionClosed},
-		{name: clause + "/a broken connection is no change", needs: []Lever{Reset}, body: x.resetIsNoChange},
-	}
-}
-
-// cancelled: observers tell a change from their own timeout by this error.
-func (x subject) cancelled(e *env) {
-	d, known := x.duel(e)
-	what := x.call + " with a cancelled context"
-	ctx, cancel := context.WithCancel(e.ctx)
-	o := e.start(func() error { _, err := x.read(ctx, d.behind, d.queue, known); return err })
-	e.settle()
-	cancel()
-	e.is(e.ends(o, e.Patience, what), what, context.Canceled)
-
-	what = x.call + " that timed out"
-	ctx = e.in(e.Settle)
-	o = e.start(func() error { _, err := x.read(ctx, d.behind, d.queue, known); return err })
-	e.is(e.ends(o, e.Settle+e.Patience, what), what, context.DeadlineExceeded)
-
-	// All is as it was, and can be waited for again.
-	o = x.reach(e, d.behind, d.queue, known, "new")
-	e.settle()
-	e.waiting(o, x.call, "earlier waits were given up")
-	x.change(e, d, "new")
-	e.reached(o, x.call, "a change")
-}
-
-// giveUp waits and gives up, time and again, and checks what that leaves.
-func (x subject) giveUp(e *env, c Client, s session, queue driver.Queue, known driver.Version) (before int) {
-	before = e.watches()
-	for i := range 10 {
-		// Every second one is given up before the client can know that the service has it.
-		slow := i%2 == 1 && e.has(Hold)
-		if slow {
-			c.Link.HoldReplies()
-		}
-		_, err := x.read(e.in(e.Settle/10), s, queue, known)
-		e.is(err, x.call+" that timed out", context.DeadlineExceeded)
-		if slow {
-			c.Link.Heal()
-			time.Sleep(e.Settle / 10) // for what was held
-		}
-	}
-	e.eventually(fmt.Sprintf("at most one watch more than the %d before", before), func() bool {
-		return e.watches() <= before+1
-	})
-	return before
-}
-
-// watchesGo: observers that time out and come back must not add up at the service.
-func (x subject) watchesGo(e *env) {
-	d, known := x.duel(e)
-	before := x.giveUp(e, d.client, d.behind, d.queue, known)
-	x.change(e, d, "new")
-	e.eventually(fmt.Sprintf("%d watches, as before, after the change", before), func() bool {
-		return e.watches() <= before
-	})
-}
-
-// watchesOfNothingGo: the watch of what is not there goes when it comes.
-func (x subject) watchesOfNothingGo(e *env) {
-	d := e.duel()
-	d.queue = e.queue() // of nobody
-	before := x.giveUp(e, d.client, d.behind, d.queue, 0)
-	d.first = e.join(d.ahead, d.queue)
-	x.change(e, d, "new")
-	e.leave(d.ahead, d.queue, d.first.Place) // and so do the watches of those who come and go
-	e.eventually(fmt.Sprintf("%d watches, as before, after the queue has come and gone", before), func() bool {
-		return e.watches() <= before
-	})
-}
-
-// sessionLost: the service says so at the latest in answer to the next renewal.
-func (x subject) sessionLost(e *env) {
-	d, known := x.duel(e)
-	o := x.reach(e, d.behind, d.queue, known, "new")
-	e.settle()
-	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
-	what := x.call + " on a session that ended"
-	e.is(e.ends(o, e.TTL/3+e.Patience, what), what, driver.ErrSessionLost)
-}
-
-// sessionClosed: the end of the own session must not read as a change.
-func (x subject) sessionClosed(e *env) {
-	d, known := x.duel(e)
-	o := e.start(func() error { _, err := x.read(e.ctx, d.behind, d.queue, known); return err })
-	e.settle()
-	e.ok(d.behind.Close(e.soon()), "Close")
-	what := x.call + " on a session that was closed"
-	if err := e.ends(o, e.Patience, what); err == nil || errors.Is(err, driver.ErrGone) {
-		e.fail("ErrSessionLost", "%s: %v", what, err)
-	}
-}
-
-// resetIsNoChange waits without repeating: the wait may go on or say
-// ErrUnavailable, but it must not say that something has changed.
-func (x subject) resetIsNoChange(e *env) {
-	d, known := x.duel(e)
-	o := e.start(func() error { _, err := x.read(e.ctx, d.behind, d.queue, known); return err })
-	e.settle()
-	d.client.Link.Reset()
-	e.settle()
-	select {
-	case <-o.done:
-		e.is(o.err, x.call+" after a broken connection", driver.ErrUnavailable)
-	default:
-	}
-}
-
-var queueCases = []testCase{
-	{name: "Q1/a queue is shown with what the session has finished", body: queueFresh},
-	{name: "Q1/each change is shown", body: queueChanges},
-	{name: "Q1/a conversion is shown", body: queueConversion},
-	{name: "Q1/changes while disconnected are shown", needs: []Lever{Hold, Reset}, body: queueDisconnected},
-	{name: "Q1/the end of the session ends it", needs: []Lever{Expire}, body: queueSessionLost},
-	{name: "Q1/one that was given up leaves at most one watch", needs: []Lever{Watches}, body: queueWatchesGo},
-}
-
-// queueWatcher is a WatchQueue under way.
-type queueWatcher struct {
-	*outcome
-	mu     sync.Mutex
-	latest []driver.Place // what was shown last
-	late   bool           // show was called after it had returned false
-}
-
-// watchQueue starts to watch a queue, until a view has as many places as until.
-// While the service is unavailable it begins again.
-func (e *env) watchQueue(s session, queue driver.Queue, until int) *queueWatcher {
-	w := &queueWatcher{}
-	w.outcome = e.start(func() error {
-		for {
-			over := false
-			err := s.WatchQueue(e.ctx, queue, func(places []driver.Place) bool {
-				w.mu.Lock()
-				defer w.mu.Unlock()
-				w.late = w.late || over
-				w.latest = places
-				over = len(places) == until
-				return !over
-			})
-			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
-				return err
-			}
-		}
-	})
-	return w
-}
-
-// shows reports whether exactly these places were shown last.
-func (w *queueWatcher) shows(places ...driver.Place) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Equal(w.latest, places)
-}
-
-// showsQueue waits until the watcher was shown exactly these places.
-func (e *env) showsQueue(w *queueWatcher, after string, want ...driver.Joined) {
-	places := make([]driver.Place, len(want))
-	for i, j := range want {
-		places[i] = j.Place
-	}
-	e.eventually("WatchQueue shows "+sprint(ids(places))+" after "+after, func() bool { return w.shows(places...) })
-}
-
-// queueFresh: the first view has what the session did before, and lacks what it removed.
-func queueFresh(e *env) {
+// oneOfSeveral: a semaphore's first waiter watches all holders, who leave in any order.
+func oneOfSeveral(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	for range 5 {
-		first, own, gone := e.join(a, queue), e.join(b, queue), e.join(b, queue)
-		e.leave(b, queue, gone.Place)
-		var view []driver.Place
-		err := b.WatchQueue(e.soon(), queue, func(places []driver.Place) bool { view = places; return false })
-		e.ok(err, "WatchQueue whose first view ends it")
-		e.same(ids(view), []string{first.Place.ID, own.Place.ID}, "the first view:")
-		e.leave(a, queue, first.Place)
-		e.leave(b, queue, own.Place)
-	}
-}
-
-// queueChanges: of joins and leavings, of its own session and of another one, and when a session ends.
-func queueChanges(e *env) {
-	a, b, queue := e.open(), e.open(), e.queue()
-	w := e.watchQueue(b, queue, 4)
-	first := e.join(a, queue)
-	e.showsQueue(w, "a join", first)
-	second := e.join(b, queue)
-	e.showsQueue(w, "a join of its own session", first, second)
-	third := e.join(a, queue)
-	e.leave(a, queue, first.Place)
-	e.showsQueue(w, "a join and a leaving", second, third)
-	e.ok(a.Close(e.soon()), "Close")
-	e.showsQueue(w, "the end of a session", second)
-	e.leave(b, queue, second.Place)
-	e.eventually("WatchQueue shows nobody after all have left", func() bool { return w.shows() })
+	other := e.join(a, queue)
+	var places []driver.Place
 	for range 4 {
-		e.join(b, queue)
+		places = append(places, e.join(a, queue).Place)
 	}
-	if err := e.ends(w.outcome, e.Patience, "WatchQueue whose show returns false"); err != nil {
-		e.fail("nil", "WatchQueue whose show returns false: %v", err)
-	}
-	e.leave(b, queue, e.join(b, queue).Place)
-	e.settle()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.late {
-		e.fail("show is not called again", "WatchQueue calls show after it has returned false")
+	e.join(b, queue)
+	w := e.watch(b, queue, places...)
+	e.leave(a, queue, other.Place)     // ahead of the watcher, yet not among the places
+	for _, i := range []int{3, 0, 1} { // the last, the first, one in between
+		e.quiet(w, "nothing to its places")
+		e.leave(a, queue, places[i])
+		e.fires(w, "one of several left")
+		places = append(places[:i:i], places[i+1:]...)
+		w = e.watch(b, queue, places...)
 	}
 }
 
-// queueConversion: the entry that was converted stands where it stood.
-func queueConversion(e *env) {
+// changesWakeNobody: Watch waits for leavings among its places. A value is none,
+// whoever writes it, and a conversion is one of the converted place only. Head
+// waits for changes of the first alone.
+func changesWakeNobody(e *env) {
 	q := e.trio()
-	w := e.watchQueue(q.behind, q.queue, 0)
-	e.showsQueue(w, "three joins", q.first, q.own, q.last)
-	q.own = e.convert(q.s, q.queue, q.own, "r", "")
-	e.showsQueue(w, "a conversion", q.first, q.own, q.last)
-}
-
-// queueDisconnected: the watch is set again, or fails, and nothing is missed.
-func queueDisconnected(e *env) {
-	d := e.duel()
-	w := e.watchQueue(d.behind, d.queue, 0)
-	e.showsQueue(w, "two joins", d.first, d.second)
-	d.cut()
-	d.client.Link.Reset()
-	third := e.join(d.ahead, d.queue)
-	e.leave(d.ahead, d.queue, d.first.Place)
-	e.settle()
-	d.client.Link.Reset()
-	d.client.Link.Heal()
-	e.showsQueue(w, "changes while its client was disconnected", d.second, third)
-	ctx, cancel := context.WithCancel(e.ctx)
-	cancel()
-	e.is(d.behind.WatchQueue(ctx, d.queue, func([]driver.Place) bool { return true }), "WatchQueue whose context has ended", context.Canceled)
-}
-
-// queueSessionLost: nothing is shown to a session that has ended.
-func queueSessionLost(e *env) {
-	d := e.duel()
-	w := e.watchQueue(d.behind, d.queue, 0)
-	e.showsQueue(w, "two joins", d.first, d.second)
-	e.ok(e.svc.Expire(e.soon(), d.behind), "Expire of the harness")
-	e.is(e.ends(w.outcome, e.TTL/3+e.Patience, "WatchQueue of a lost session"), "WatchQueue of a lost session", driver.ErrSessionLost)
-}
-
-// queueWatchesGo: contenders come and go, and each begins to watch.
-func queueWatchesGo(e *env) {
-	a, b, queue := e.open(), e.open(), e.queue()
-	first := e.join(a, queue)
-	before := e.watches()
-	for range 10 {
-		ctx, cancel := context.WithCancel(e.ctx)
-		shown := make(chan struct{}, 1)
-		o := e.start(func() error {
-			return b.WatchQueue(ctx, queue, func([]driver.Place) bool {
-				select {
-				case shown <- struct{}{}:
-				default:
-				}
-				return true
-			})
-		})
-		select {
-		case <-shown:
-		case <-time.After(e.Patience):
-		}
-		cancel()
-		e.is(e.ends(o, e.Patience, "WatchQueue that is given up"), "WatchQueue that is given up", context.Canceled)
+	known, err := q.behind.Head(e.soon(), q.queue, driver.Any)
+	e.ok(err, "Head")
+	h := e.start(func() error {
+		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
+			"new")
+	})
+	w, f := e.watch(q.behind, q.queue, q.own.Place), e.watch(q.behind, q.queue, q.first.Place)
+	e.write(q.s, q.queue, q.own.Place, "written")
+	for _, mode := range []string{"r", "x"} {
+		q.last = e.convert(q.behind, q.queue, q.last, mode, "converted")
 	}
-	e.eventually("at most one watch more", func() bool { return e.watches() <= before+1 })
-	e.leave(a, queue, first.Place)
-	e.eventually("no watch more once the queue has changed", func() bool { return e.watches() <= before })
+	e.write(q.behind, q.queue, q.last.Place, "written")
+	e.overwrite(q.ahead, q.queue, "record")
+	e.quiet(w, "conversions and writes of others, and a record")
+	e.quiet(h, "conversions and writes of others, and a record")
+	e.write(q.ahead, q.queue, q.first.Place, "new")
+	e.fires(h, "a write of the first")
+	e.quiet(f, "a write of the first")
+	h = e.start(func() error {
+		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
+			"converted")
+	})
+	e.settle()
+	q.first = e.convert(q.ahead, q.queue, q.first, "r", "converted")
+	e.fires(h, "a conversion of the first")
+	e.fires(f, "a conversion of the first")
+	e.leave(q.ahead, q.queue, q.first.Place)
+	e.quiet(w, "the first left")
+	e.leave(q.s, q.queue, q.own.Place)
+	e.fires(w, "the one it waits for left")
 }

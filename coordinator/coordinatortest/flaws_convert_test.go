@@ -20,17 +20,17 @@ func convertFlaws() []flaw {
 		{
 			name: "conversion leaves and joins again",
 			finds: []string{
-				"M1/a conversion keeps id, session, token and order", "M1/order is kept over a restart",
-				"M1/a view shows the old entry or the new one", "H1/the first is first although it was converted",
-				"List/a limit counts converted entries where they stand",
+				"M1/a conversion keeps id, session, token and order", "J1/tokens rise over a restart",
+				"M1/a view shows the old entry or the new one", "S1,V4/a list, a view and the head show what the session has finished",
+				"List,Mode,V4/a list and a view show the first entries in order with mode and value",
 			},
 			session: converted(func(_ *world, s *patched, _ convertFunc) convertFunc { return leaveAndJoin(s) }),
 		},
 		{
 			name: "conversion takes two steps",
 			finds: []string{
-				"M4/forget at the time of a conversion leaves nothing", "J6/nobody is alone or first beside one who converts",
-				"G1/many goroutines share a queue and convert while they wait", "M1/a view shows the old entry or the new one",
+				"M3,M4/a leave or forget at the time of a conversion", "G1/many goroutines convert, write and count in a record while they wait",
+				"G1/many goroutines convert, write and count in a record while they wait", "M1/a view shows the old entry or the new one",
 			},
 			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return inTwoSteps(w, s) }),
 		},
@@ -41,12 +41,12 @@ func convertFlaws() []flaw {
 		},
 		{
 			name:    "a converted place is not seen at once",
-			finds:   []string{"M1/a converted place has a view at once"},
+			finds:   []string{"M1/a converted place has a key of its own and a view at once"},
 			session: func(_ *world, s *patched) { s.convert, s.ahead = unseen(s) },
 		},
 		{
 			name:    "a converted entry belongs to another session",
-			finds:   []string{"M1/a converted entry goes with its session", "C1/after close converted entries are gone"},
+			finds:   []string{"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told"},
 			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return ofAnother(w, s) }),
 		},
 		{
@@ -56,7 +56,7 @@ func convertFlaws() []flaw {
 		},
 		{
 			name:    "keys are made of ID and mode",
-			finds:   []string{"Key/a conversion gives a new key"},
+			finds:   []string{"M1/a converted place has a key of its own and a view at once"},
 			session: converted(func(_ *world, _ *patched, intact convertFunc) convertFunc { return modeKeys(intact) }),
 		},
 	}
@@ -139,10 +139,10 @@ func ofAnother(w *world, s *patched) convertFunc {
 
 // byID waits until contenders have left, in whatever mode.
 func byID(w *world, intact watchFunc) watchFunc {
-	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+	return func(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 		places = slices.Clone(places)
 		for {
-			if err := intact(ctx, queue, places); err != nil {
+			if err := intact(ctx, queue, places...); err != nil {
 				return err
 			}
 			for i, p := range places {

@@ -15,13 +15,13 @@ func convertedFlaws() []flaw {
 		{
 			name: "conversion makes what is not there",
 			finds: []string{
-				"M3/a place that is gone is not converted", "M3/of a leave and a conversion at once exactly one succeeds",
+				"M3/Convert of a place that is gone changes nothing", "M3,M4/a leave or forget at the time of a conversion",
 			},
 			session: converted(func(_ *world, s *patched, intact convertFunc) convertFunc { return convertOrJoin(s, intact) }),
 		},
 		{
 			name:  "conversion goes by ID",
-			finds: []string{"M3/an older place of its own is not converted", "M3/a stale conversion spares the same id joined later"},
+			finds: []string{"M3/Convert of a place that is gone changes nothing", "M3/Convert spares the same id joined later"},
 			session: converted(func(w *world, _ *patched, intact convertFunc) convertFunc {
 				return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 					if x, there := w.standing(queue, own.Place.ID); there {
@@ -33,7 +33,7 @@ func convertedFlaws() []flaw {
 		},
 		{
 			name:    "conversion goes by key alone",
-			finds:   []string{"M3/a foreign place is not converted"},
+			finds:   []string{"M3/Convert of a foreign place changes nothing"},
 			session: converted(func(w *world, s *patched, intact convertFunc) convertFunc { return convertByKey(w, s, intact) }),
 		},
 		{
@@ -46,16 +46,15 @@ func convertedFlaws() []flaw {
 		{
 			name: "a conversion that failed is made later",
 			finds: []string{
-				"M4/forget beats a conversion under way", "M4/leave beats a conversion under way",
-				"M3/a conversion under way of a removed entry makes nothing", "M3/a late conversion does not undo a later one",
-				"M4/a late conversion spares the same id joined later",
-				"M4/forget beats a conversion that was given up while cut off",
+				"M4/a late Convert makes nothing after a forget", "M4/a late Convert makes nothing after a leave",
+				"M4/a late Convert makes nothing after a deletion", "M4/a late Convert makes nothing after conversions",
+				"M4/a late Convert makes nothing after a join of the same id",
 			},
 			session: converted(func(w *world, s *patched, intact convertFunc) convertFunc { return convertLater(w, s, intact) }),
 		},
 		{
 			name:  "joining again looks for the mode, too",
-			finds: []string{"J2/joining again finds the converted entry"},
+			finds: []string{"J6/a converted entry is a contender to those who join"},
 			session: func(w *world, s *patched) {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 					if x, there := w.standing(queue, c.ID); there && x.Mode != c.Mode {
@@ -67,7 +66,7 @@ func convertedFlaws() []flaw {
 		},
 		{
 			name:    "converted entries do not count",
-			finds:   []string{"J3/nobody is first behind a converted entry", "J6/a converted entry keeps others from being alone"},
+			finds:   []string{"J6/a converted entry is a contender to those who join"},
 			session: func(w *world, s *patched) { s.join = countUnconverted(w, s) },
 		},
 	}

@@ -35,17 +35,8 @@ func nearer(change func(w *world, queue driver.Queue, own driver.Place) driver.P
 func followFlaws() []flaw {
 	return append(nearestFlaws(), append(passedFlaws(), []flaw{
 		{
-			name: "a follower's wake-ups are lost", finds: append(names(followedCases), "N1/a queue is passed on to its end"),
-			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
-				if err == nil {
-					return false, until(ctx)
-				}
-				return passed, err
-			}),
-		},
-		{
 			name:  "follow does not look first",
-			finds: []string{"N1/a pass before the follow"},
+			finds: []string{"N1/a queue is passed on past one that leaves"},
 			session: followed(func(w *world, _ *patched, intact followFunc) followFunc {
 				return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
 					if _, there := w.standing(queue, ahead.ID); !there {
@@ -58,18 +49,16 @@ func followFlaws() []flaw {
 		{
 			name: "a follower watches all who are ahead",
 			finds: []string{
-				"W2/a pass notifies whoever follows and nobody else", "N3/what a pass leaves goes unheard",
+				"W2,N3/a pass and what it leaves notify the follower and nobody else",
 			},
 			session: followed(watchAhead),
 		},
 		{
-			name: "a follower watches all of the queue", finds: []string{"W2/others who come and go do not even notify a follower"},
+			name: "a follower watches all of the queue", finds: []string{"W2/Follow: others who come and go wake nobody"},
 			session: followed(func(w *world, s *patched, _ followFunc) followFunc {
-				all := watchAll(w, s, func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
-					return s.session.Watch(ctx, queue, places...)
-				})
+				all := watchAll(w, s, s.session.Watch)
 				return func(ctx context.Context, queue driver.Queue, _, ahead driver.Place) (bool, error) {
-					return false, all(ctx, queue, []driver.Place{ahead})
+					return false, all(ctx, queue, ahead)
 				}
 			}),
 		},
@@ -102,10 +91,10 @@ func passedFlaws() []flaw {
 		{
 			name: "every leaving is a pass",
 			finds: []string{
-				"N1/only a pass passes", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
-				"N1/a pass of nothing is no pass", "N1/a queue is passed on past one who gives up", "N1/a queue is passed on past one who expires",
-				"N1/a queue is passed on past one who is removed", "N1/a queue is passed on past one who is converted",
-				"G1/many goroutines follow, pass on and give up", "W1/a leave is told to a follower",
+				"N1/a queue is passed on past one that leaves", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
+				"N1/a pass of nothing is no pass",
+
+				"G1/many goroutines follow, pass on and give up", "W1/Follow: a leave is told",
 			},
 			session: followMapped(func(_ context.Context, _ bool, err error) (bool, error) { return err == nil, err }),
 		},
@@ -135,14 +124,6 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 	}
 }
 
-func names(all []testCase) []string {
-	var names []string
-	for _, c := range all {
-		names = append(names, c.name)
-	}
-	return names
-}
-
 // watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
 func watchAhead(w *world, s *patched, _ followFunc) followFunc {
 	return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
@@ -155,62 +136,6 @@ func watchAhead(w *world, s *patched, _ followFunc) followFunc {
 				return false, err
 			}
 		}
-	}
-}
-
-// followWaitFlaws are those of a wait.
-func followWaitFlaws() []flaw {
-	return []flaw{
-		{
-			name:  "follow takes a broken connection for a leaving",
-			finds: []string{"W2/a broken connection is no leaving to a follower", "W2/a restart is no leaving to a follower"},
-			session: followMapped(func(_ context.Context, passed bool, err error) (bool, error) {
-				if errors.Is(err, driver.ErrUnavailable) {
-					return false, nil
-				}
-				return passed, err
-			}),
-		},
-		{
-			name: "follow takes the end of its context for a leaving", finds: []string{"W3/a follow ends with its context's error"},
-			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
-				if ctx.Err() != nil {
-					return false, nil
-				}
-				return passed, err
-			}),
-		},
-		{
-			name: "follow goes on when its session is over", finds: []string{
-				"W4/a follow ends when its own session is lost", "W4/a follow ends when its own session is closed",
-				"N1/a queue is passed on past one who expires",
-			},
-			session: followMapped(func(ctx context.Context, passed bool, err error) (bool, error) {
-				if errors.Is(err, driver.ErrSessionLost) || errors.Is(err, driver.ErrGone) {
-					return false, until(ctx)
-				}
-				return passed, err
-			}),
-		},
-		{
-			name: "a follow that is given up leaves its watches", finds: []string{
-				"W3/a follow that was given up leaves at most one watch for each place"},
-			session: followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (passed bool, err error) {
-					fired := make(chan struct{})
-					go func() { // ends with the driver
-						defer close(fired)
-						passed, err = intact(context.Background(), queue, own, ahead)
-					}()
-					select {
-					case <-fired:
-						return passed, err
-					case <-ctx.Done():
-						return false, ctx.Err()
-					}
-				}
-			}),
-		},
 	}
 }
 
@@ -237,14 +162,14 @@ func passFlaws() []flaw {
 			}, true),
 		},
 		{
-			name: "a pass writes the record", finds: []string{"N3/what a pass leaves goes unheard"},
+			name: "a pass writes the record", finds: []string{"W2,N3/a pass and what it leaves notify the follower and nobody else"},
 			session: passed(func(_ *world, s *patched, queue driver.Queue, _ driver.Place, err error) error {
 				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, queue, []byte("passed"), 0) })
 				return err
 			}, true),
 		},
 		{
-			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/a pass whose reply was lost passes on"},
+			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/Pass may be repeated after a lost reply"},
 			session: func(w *world, s *patched) {
 				s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
 					err := s.session.Pass(ctx, queue, own)

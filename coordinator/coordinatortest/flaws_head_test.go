@@ -9,23 +9,22 @@ import (
 
 func headFlaws() []flaw {
 	r := reader[driver.Head]{
-		told: "H1", wait: "H3",
 		read:    func(s session) readFunc[driver.Head] { return s.Head },
 		patch:   func(s *patched, broken readFunc[driver.Head]) { s.head = broken },
 		version: func(h driver.Head) driver.Version { return h.Version },
-		changes: []string{
-			"H1/the next one is told when the first leaves", "H1/the next one is told when the session of the first ends",
-			"H1/the next one is told when the first is removed", "H1/a conversion of the first is told",
-			"H1/a queue that hands on is followed to its end", "H2/an empty queue is left when somebody joins",
+		changes: []string{"H1/a queue that hands on is followed to its end", "H2,H3/Head: a wait for the first state leaves at most one watch"},
+		any:     []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
+		passed:  []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
+		fresh:   []string{"S1,V4/a list, a view and the head show what the session has finished"},
+		quiet: []string{
+			"H2/Head: others who come and go wake nobody", "W2/writes, conversions and records of others wake nobody",
 		},
-		any:    []string{"Head/any returns at once what is there"},
-		passed: []string{"Head/a state that has passed ends the wait at once"},
-		fresh:  []string{"H1/a head shows what the session has finished"},
-		quiet:  []string{"H2/others who come, go and write wake nobody"},
+		many:    []string{"H1/Head: the last of many changes is never missed, and none goes back"},
+		nothing: []string{"H2,H3/Head: a wait for the first state leaves at most one watch"},
 	}
 	return append(r.flaws("head"),
 		flaw{
-			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/a head is never nobody while somebody always stands"},
+			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/a queue that hands on is followed to its end"},
 			session: r.broken(func(w *world, _ *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
 				return func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 					head, err := intact(ctx, queue, known)
@@ -38,14 +37,14 @@ func headFlaws() []flaw {
 			}),
 		},
 		flaw{
-			name: "head: versions are tokens", finds: []string{"Version/each state of a head has its own"},
+			name: "head: versions are tokens", finds: []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
 			session: r.mapped(func(_ context.Context, h driver.Head, err error) (driver.Head, error) {
 				h.Version = driver.Version(h.Token)
 				return h, err
 			}),
 		},
 		flaw{
-			name: "head: is notified of the whole queue and keeps quiet", finds: []string{"H2/others who come, go and write are not even notified"},
+			name: "head: is notified of the whole queue and keeps quiet", finds: []string{"H2/Head: others who come and go wake nobody"},
 			session: r.broken(func(w *world, s *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
 				return func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
 					for {

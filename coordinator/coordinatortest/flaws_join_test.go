@@ -9,8 +9,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-type joinFunc = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error)
-
 // joined changes what Join returns.
 func joined(change func(w *world, s *patched, queue driver.Queue, c driver.Contender, j driver.Joined) driver.Joined) func(*world, *patched) {
 	return func(w *world, s *patched) {
@@ -49,7 +47,7 @@ func joinFlaws() []flaw {
 			name: "create is repeated after a lost reply",
 			finds: []string{
 				"J2/joining again finds the entry", "J2/joining again after a lost reply finds the entry",
-				"J2/a first request that arrives after the second adds nothing",
+				"J2/a join that arrives after it was repeated adds nothing",
 			},
 			session: func(_ *world, s *patched) {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
@@ -75,7 +73,7 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:  "alone is ignored",
-			finds: []string{"J6/alone is refused and leaves no entry"},
+			finds: []string{"J6/alone is refused and leaves no entry and no watch"},
 			session: func(_ *world, s *patched) {
 				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
 					c.Alone = false
@@ -97,24 +95,24 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:  "alone joins, looks and leaves, and watches hear of the whole queue",
-			finds: []string{"J6/a refused alone wakes nobody"},
+			finds: []string{"W2/Watch: others who come and go wake nobody"},
 			session: func(w *world, s *patched) {
-				s.join, s.watch = joinAndLook(s), watchQueue(w, s)
+				s.join, s.watch = joinAndLook(s), watchQueue(w)
 			},
 		},
 		{
 			name:    "a refused join leaves a watch",
-			finds:   []string{"J6/a refused alone leaves no watch", "J7/a refused join leaves no watch"},
+			finds:   []string{"J6/alone is refused and leaves no entry and no watch", "J7/a refused join wakes nobody and leaves no watch"},
 			session: func(w *world, s *patched) { s.join = joinAndWatch(w, s) },
 		},
 		{
 			name:    "names are folded and unescaped",
-			finds:   []string{"Queue/similar names do not see each other", "Queue/records of similar names do not see each other"},
+			finds:   []string{"Queue/queues and records of similar names do not see each other"},
 			session: func(_ *world, s *patched) { s.renameLines(func(l string) string { return strings.ToLower(l) }) },
 		},
 		{
 			name:  "names are cut at an escape",
-			finds: []string{"Queue/similar names do not see each other"},
+			finds: []string{"Queue/queues and records of similar names do not see each other"},
 			session: func(_ *world, s *patched) {
 				s.renameLines(func(l string) string { before, _, _ := strings.Cut(l, "%2F"); return before })
 			},
@@ -130,7 +128,7 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:  "joined does not show the mode",
-			finds: []string{"Mode/every view shows it"},
+			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: joined(func(_ *world, _ *patched, _ driver.Queue, _ driver.Contender, j driver.Joined) driver.Joined {
 				j.Place.Mode = ""
 				return j
@@ -177,9 +175,9 @@ func joinAndWatch(w *world, s *patched) joinFunc {
 	}
 }
 
-// watchLine returns when anything in the queue changes.
-func watchQueue(w *world, s *patched) func(context.Context, driver.Queue, []driver.Place) error {
-	return func(ctx context.Context, queue driver.Queue, places []driver.Place) error {
+// watchQueue returns when anything in the queue changes.
+func watchQueue(w *world) watchFunc {
+	return func(ctx context.Context, queue driver.Queue, _ ...driver.Place) error {
 		for before := w.print(queue); sleep(ctx, 100*time.Microsecond); {
 			if w.print(queue) != before {
 				return nil

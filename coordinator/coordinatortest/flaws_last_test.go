@@ -29,12 +29,12 @@ func lastFlaws() []flaw {
 		},
 		{
 			name:    "everyone is last",
-			finds:   []string{"V3/last is false in front of others", "V3/last is false in front of a converted entry"},
+			finds:   []string{"V3/last is false in front of others", "V3/last is false in front of others"},
 			session: ended(func(*world, driver.Queue, driver.Place, driver.View) bool { return true }),
 		},
 		{
 			name:  "last goes by the age of entries",
-			finds: []string{"V3/last is false in front of a converted entry"},
+			finds: []string{"V3/last is false in front of others"},
 			session: ended(func(w *world, queue driver.Queue, own driver.Place, _ driver.View) bool {
 				return !slices.ContainsFunc(w.svc.Snapshot(queue), func(x driver.Entry) bool { return made(x.Key) > made(own.Key) })
 			}),
@@ -51,7 +51,7 @@ func wholeFlaws() []flaw {
 	return []flaw{
 		{
 			name:  "the whole queue ends before its last",
-			finds: []string{"V4/the whole queue is shown to one who does not stand in it"},
+			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: wholly(func(before, now driver.View) driver.View {
 				now.Ahead = now.Ahead[:max(0, len(now.Ahead)-1)]
 				return now
@@ -59,7 +59,7 @@ func wholeFlaws() []flaw {
 		},
 		{
 			name:  "nobody comes last",
-			finds: []string{"V4/the whole queue is shown to one who does not stand in it"},
+			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: wholly(func(before, now driver.View) driver.View {
 				now.Last = len(now.Ahead) == 0
 				return now
@@ -67,7 +67,7 @@ func wholeFlaws() []flaw {
 		},
 		{
 			name:    "the whole queue is a step behind",
-			finds:   []string{"V4/the whole queue is as the session has left it"},
+			finds:   []string{"S1,V4/a list, a view and the head show what the session has finished"},
 			session: wholly(func(before, now driver.View) driver.View { return before }),
 		},
 	}
@@ -114,7 +114,7 @@ func staleFlaws() []flaw {
 		{
 			name: "versions are not looked at",
 			finds: []string{
-				"J7/a join with another version is refused and leaves no entry",
+				"J2,J7/a join with another version is refused, unless its entry is there",
 				"J7/a join under way meets the record as it is when it arrives",
 			},
 			session: versioned(func(_ *world, c driver.Contender, _ driver.Queue) (driver.Contender, error) {
@@ -155,7 +155,7 @@ func staleFlaws() []flaw {
 		},
 		{
 			name:  "versions come before the own entry",
-			finds: []string{"J2/joining again finds the entry though the record has changed"},
+			finds: []string{"J2,J7/a join with another version is refused, unless its entry is there"},
 			session: versioned(func(w *world, c driver.Contender, queue driver.Queue) (driver.Contender, error) {
 				if c.Record != 0 && c.Record != w.svc.Record(queue).Version {
 					return c, driver.ErrStale
@@ -165,8 +165,8 @@ func staleFlaws() []flaw {
 		},
 		{
 			name:    "join looks at the version and leaves, and watches hear of the whole queue",
-			finds:   []string{"J7/a refused join wakes nobody"},
-			session: func(w *world, s *patched) { s.join, s.watch = joinAndCompare(w, s), watchQueue(w, s) },
+			finds:   []string{"J7/a refused join wakes nobody and leaves no watch"},
+			session: func(w *world, s *patched) { s.join, s.watch = joinAndCompare(w, s), watchQueue(w) },
 		},
 	}
 }

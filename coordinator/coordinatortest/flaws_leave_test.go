@@ -8,14 +8,14 @@ import (
 )
 
 func leaveFlaws() []flaw {
-	all := append(exitFlaws("leave", left), exitFlaws("pass", passed)...)
+	all := append(exitFlaws("Leave", left), exitFlaws("Pass", passed)...)
 	return append(append(all, forgetFlaws()...), flaw{
-		name: "leave goes by the ID", finds: []string{"L2/leave with the place before a conversion deletes nothing"},
+		name: "leave goes by the ID", finds: []string{"L2/Leave of a place that is gone changes nothing"},
 		session: left(func(w *world, _ *patched, queue driver.Queue, own driver.Place, _ error) error {
 			return remove(w, queue, own.ID)
 		}, false),
 	}, flaw{
-		name: "leave leaves what was converted", finds: []string{"L1/a converted entry can be left"},
+		name: "leave leaves what was converted", finds: []string{"W1/a leave of a converted and written entry is told"},
 		session: left(func(_ *world, _ *patched, _ driver.Queue, _ driver.Place, _ error) error { return nil }, false),
 	})
 }
@@ -34,7 +34,7 @@ func exitFlaws(verb string, exit breaker) []flaw {
 		},
 		{
 			name:  verb + " of nothing succeeds",
-			finds: []string{"L2/a repeated " + verb + " deletes nothing", "L2/" + verb + " of a removed entry says so"},
+			finds: []string{"L2/" + verb + " of a place that is gone changes nothing"},
 			session: exit(func(_ *world, _ *patched, _ driver.Queue, _ driver.Place, err error) error {
 				if errors.Is(err, driver.ErrGone) {
 					return nil
@@ -43,20 +43,20 @@ func exitFlaws(verb string, exit breaker) []flaw {
 			}, true),
 		},
 		{
-			name: verb + " goes by name", finds: []string{"L2/a stale " + verb + " spares the same id joined later"},
+			name: verb + " goes by name", finds: []string{"L2/" + verb + " spares the same id joined later"},
 			session: exit(func(w *world, _ *patched, queue driver.Queue, own driver.Place, _ error) error {
 				return remove(w, queue, own.ID)
 			}, false),
 		},
 		{
-			name: verb + " goes by key alone", finds: []string{"L2/a foreign " + verb + " deletes nothing"},
+			name: verb + " goes by key alone", finds: []string{"L2/" + verb + " of a foreign place changes nothing"},
 			session: exit(func(w *world, _ *patched, queue driver.Queue, own driver.Place, _ error) error {
 				return remove(w, queue, own.Key)
 			}, false),
 		},
 		{
 			name:  "a repeated " + verb + " takes the first in the queue",
-			finds: []string{"L3/" + verb + " may be repeated after a lost reply", "L2/a repeated " + verb + " deletes nothing"},
+			finds: []string{"L3/" + verb + " may be repeated after a lost reply", "L2/" + verb + " of a place that is gone changes nothing"},
 			session: exit(func(w *world, _ *patched, queue driver.Queue, _ driver.Place, err error) error {
 				if entries := w.svc.Snapshot(queue); errors.Is(err, driver.ErrGone) && len(entries) > 0 {
 					return remove(w, queue, entries[0].Key)
@@ -98,7 +98,7 @@ func forgotten(broken func(ctx context.Context, w *world, s *patched, queue driv
 func forgetFlaws() []flaw {
 	return []flaw{
 		{
-			name: "forget does nothing", finds: []string{"F1/forget removes the entry", "F1/forget after a lost reply leaves nothing"},
+			name: "forget does nothing", finds: []string{"F1/forget removes the entry, and it is no error if there is none", "F1/forget after a lost reply leaves nothing"},
 			session: forgotten(func(context.Context, *world, *patched, driver.Queue, string) error { return nil }),
 		},
 		{
@@ -110,7 +110,7 @@ func forgetFlaws() []flaw {
 		},
 		{
 			name:  "forget knows the first mode only",
-			finds: []string{"F1/forget removes a converted entry", "F1/forget removes what a lost conversion has made"},
+			finds: []string{"W1/a forget of a converted and written entry is told", "F1/forget removes what a lost conversion has made"},
 			session: forgotten(func(ctx context.Context, w *world, s *patched, queue driver.Queue, id string) error {
 				if x, there := w.standing(queue, id); there && x.Mode != "x" {
 					return nil
@@ -119,7 +119,7 @@ func forgetFlaws() []flaw {
 			}),
 		},
 		{
-			name: "forgetting nothing is an error", finds: []string{"F1/forgetting what never joined is no error"},
+			name: "forgetting nothing is an error", finds: []string{"F1/forget removes the entry, and it is no error if there is none"},
 			session: forgotten(func(_ context.Context, w *world, _ *patched, queue driver.Queue, id string) error {
 				return remove(w, queue, id)
 			}),

@@ -44,7 +44,7 @@ func queuesFlaws() []flaw {
 			}),
 		},
 		{
-			name: "queues knows the first mode only", finds: []string{"E1/queues has a queue whose entry was converted"},
+			name: "queues knows the first mode only", finds: []string{"E2/queues has none that only has a record"},
 			session: listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
 				return linesWith(w, queues, func(x driver.Entry) bool { return x.Mode == "x" })
 			}),

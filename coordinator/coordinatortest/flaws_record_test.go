@@ -12,17 +12,20 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+const recordStates = "Version,Record/each state of a record has its own, and one that has passed ends the wait at once"
+
 func recordFlaws() []flaw {
 	r := reader[driver.Record]{
-		told: "D1", wait: "D2",
 		read:    func(s session) readFunc[driver.Record] { return s.Record },
 		patch:   func(s *patched, broken readFunc[driver.Record]) { s.record = broken },
 		version: func(x driver.Record) driver.Version { return x.Version },
-		changes: []string{"Record/the first record of a queue ends the wait for one"},
-		any:     []string{"Record/any returns at once what is there"},
-		passed:  []string{"Record/a version that has passed ends the wait at once"},
-		fresh:   []string{"D1/a record is as the session has left it"},
-		quiet:   []string{"Record/what contenders do wakes nobody"},
+		changes: []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
+		any:     []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
+		passed:  []string{recordStates},
+		fresh:   []string{recordStates},
+		quiet:   []string{"Record/Record: others who come and go wake nobody"},
+		many:    []string{"D1/Record: the last of many changes is never missed, and none goes back"},
+		nothing: []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
 	}
 	return append(r.flaws("record"),
 		flaw{
@@ -70,7 +73,7 @@ func set(broken func(w *world, s *patched, intact setRecordFunc) setRecordFunc) 
 func setRecordFlaws() []flaw {
 	return []flaw{
 		{
-			name: "records are text", finds: []string{"SetRecord/writes any bytes"},
+			name: "records are text", finds: []string{"SetRecord/writes any bytes of the right size"},
 			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc {
 				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 					return intact(ctx, queue, bytes.ToValidUTF8(value, []byte("?")), known)
@@ -78,7 +81,7 @@ func setRecordFlaws() []flaw {
 			}),
 		},
 		{
-			name: "records are cut to size", finds: []string{"SetRecord/a value of a wrong size is refused"},
+			name: "records are cut to size", finds: []string{"SetRecord/writes any bytes of the right size"},
 			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc {
 				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 					return intact(ctx, queue, append(bytes.Clone(value[:min(len(value), 1<<10)]), '.'), known)
@@ -86,7 +89,7 @@ func setRecordFlaws() []flaw {
 			}),
 		},
 		{
-			name: "versions are made of values", finds: []string{"Version/each state of a record has its own"},
+			name: "versions are made of values", finds: []string{recordStates},
 			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc { return sums(intact) }),
 		},
 		{
@@ -100,7 +103,7 @@ func setRecordFlaws() []flaw {
 		{
 			name: "versions are compared before writing",
 			finds: []string{
-				"D3/of several at once exactly one writes", "G1/many goroutines convert, write and count in a record",
+				"D3/of several at once exactly one writes", "G1/many goroutines convert, write and count in a record while they wait",
 			},
 			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc { return lookAndSet(w, intact) }),
 		},

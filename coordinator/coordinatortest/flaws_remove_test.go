@@ -41,11 +41,11 @@ func removeFlaws() []flaw {
 	return []flaw{
 		{
 			name:    "remove takes whoever is behind with it",
-			finds:   []string{"X1/a removed entry is gone and no other"},
+			finds:   []string{"X1/after Remove the entry is gone"},
 			session: removing(removeBehind),
 		},
 		{
-			name: "remove knows the first mode only", finds: []string{"X1/remove finds an entry that was converted"},
+			name: "remove knows the first mode only", finds: []string{"W1/a removal of a converted and written entry is told"},
 			session: removing(func(_ *world, s *patched, c removal) error {
 				if c.there && c.entry.Mode != "x" {
 					return driver.ErrGone
@@ -55,11 +55,11 @@ func removeFlaws() []flaw {
 		},
 		{
 			name:    "remove only says so",
-			finds:   []string{"X1/whoever waits for a removed entry is told", "X1/the contender of a removed entry is told"},
+			finds:   []string{"X1/after Remove the entry is gone", "W1/Watch: a removal is told", "X1/the contender of a removed entry is told"},
 			session: removing(func(*world, *patched, removal) error { return nil }),
 		},
 		{
-			name: "remove passes", finds: []string{"X1/to be removed is no pass"},
+			name: "remove passes", finds: []string{"W1/Follow: a removal is told"},
 			session: func(w *world, s *patched) {
 				w.open.Store(s.ID(), s.session)
 				removing(removeAsPass)(w, s)
@@ -86,7 +86,7 @@ func removeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "remove of nothing takes the last", finds: []string{"X2/a repeated remove deletes nothing"},
+			name: "remove of nothing takes the last", finds: []string{"X2/Remove of a place that is gone changes nothing"},
 			session: removing(func(w *world, s *patched, c removal) error {
 				err := c.intact(s)
 				if all := w.svc.Snapshot(c.queue); errors.Is(err, driver.ErrGone) && len(all) > 0 {
@@ -96,11 +96,11 @@ func removeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "remove goes by the key alone", finds: []string{"X2/remove goes by the token too"},
+			name: "remove goes by the key alone", finds: []string{"X2/Remove of a foreign place changes nothing"},
 			session: removing(func(w *world, _ *patched, c removal) error { return c.byHand(w, c.queue, c.key) }),
 		},
 		{
-			name: "remove looks in all queues", finds: []string{"X2/remove does not reach another queue"},
+			name: "remove looks in all queues", finds: []string{"X2/Remove of a foreign place changes nothing"},
 			session: removing(func(w *world, _ *patched, c removal) error {
 				for _, queue := range w.svc.Queues() {
 					if x, there := w.entry(queue, c.key); there && x.Token == c.token {
@@ -111,7 +111,7 @@ func removeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "remove goes by the token alone", finds: []string{"X2/remove spares the same id joined later", "X2/remove of an odd key deletes nothing"},
+			name: "remove goes by the token alone", finds: []string{"X2/Remove spares the same id joined later", "X2/Remove of a foreign place changes nothing"},
 			session: removing(func(w *world, _ *patched, c removal) error {
 				for _, x := range w.svc.Snapshot(c.queue) {
 					if x.Token == c.token {
@@ -122,7 +122,7 @@ func removeFlaws() []flaw {
 			}),
 		},
 		{
-			name: "remove asked again takes the next", finds: []string{"X3/remove may be repeated after a lost reply"},
+			name: "remove asked again takes the next", finds: []string{"X3/Remove may be repeated after a lost reply"},
 			session: removing(func(w *world, s *patched, c removal) error {
 				err := c.intact(s)
 				if all := w.svc.Snapshot(c.queue); errors.Is(err, driver.ErrGone) && len(all) > 0 {

@@ -10,15 +10,14 @@ import (
 )
 
 func sessionFlaws() []flaw {
-	none := time.Duration(0)
 	return append(openFlaws(), []flaw{
 		{
 			name: "slack is hidden",
 			finds: []string{
-				"O1/a session lives for its ttl after open", "O1/a session lives for its ttl after a renewal",
+				"O1/a session lives for its ttl after open", "O1/a session lives for its ttl after a renewal, and ends soon after it",
 			},
 			opts:    []memory.Option{memory.WithSlack(testTTL / 4)},
-			session: func(_ *world, s *patched) { s.slack = &none },
+			session: func(_ *world, s *patched) { s.slack = 0 },
 		},
 		{
 			name:    "renewal is a dream",
@@ -99,7 +98,7 @@ func openFlaws() []flaw {
 		{
 			name: "sessions live long",
 			finds: []string{
-				"O1/a session that is not renewed ends", "O4/an open whose reply was lost leaves nothing",
+				"O1/a session lives for its ttl after open", "O4/an open whose reply was lost leaves nothing",
 				"W1/a session that runs out is told",
 			},
 			driver: func(_ *world, d *patchedDriver) {
@@ -108,7 +107,9 @@ func openFlaws() []flaw {
 					if err != nil {
 						return nil, err
 					}
-					return &patched{session: WithCapabilities(s), ttl: ttl}, nil
+					p := newPatched(s)
+					p.ttl = ttl
+					return p, nil
 				}
 			},
 		},
@@ -133,7 +134,7 @@ func openFlaws() []flaw {
 			},
 		},
 		{
-			name: "an odd ttl is found out too late", finds: []string{"O2/a refused open leaves no session"},
+			name: "an odd ttl is found out too late", finds: []string{"O2/a ttl that is not granted is refused"},
 			driver: func(_ *world, d *patchedDriver) {
 				d.open = func(ctx context.Context, ttl time.Duration) (driver.Session, error) {
 					s, err := d.Driver.Open(ctx, max(ttl, time.Second))

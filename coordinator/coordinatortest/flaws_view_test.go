@@ -25,7 +25,7 @@ func viewFlaws() []flaw {
 	return []flaw{
 		{
 			name:  "order is forgotten",
-			finds: []string{"V1/a view shows those ahead in order"},
+			finds: []string{"J1/order and tokens over sessions and clients"},
 			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
 				slices.Reverse(places)
 				return places
@@ -34,7 +34,7 @@ func viewFlaws() []flaw {
 		{
 			name: "view lacks the one next ahead",
 			finds: []string{
-				"V1/a view shows those ahead in order", "V1/a view is as new as the own join",
+				"J1/order and tokens over sessions and clients", "V1/a view is as new as the own join",
 				"V1/a view never lacks one ahead while others come and go",
 				"G1/many goroutines share sessions and a queue",
 			},
@@ -44,7 +44,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "view shows those behind",
-			finds: []string{"L1/after leave the entry is gone"},
+			finds: []string{"L1/after Leave the entry is gone"},
 			session: func(_ *world, s *patched) {
 				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 					entries, err := s.session.List(ctx, queue, 0)
@@ -76,7 +76,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "view drops the mode",
-			finds: []string{"Mode/every view shows it"},
+			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
 				for i := range places {
 					places[i].Mode = "x"
@@ -86,7 +86,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "list starts with the newest",
-			finds: []string{"J1/order of joins at the same time", "List/shows the first entries in order with their values"},
+			finds: []string{"J1/order of joins at the same time", "List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
 				slices.Reverse(entries)
 				return entries
@@ -94,7 +94,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "list has no values",
-			finds: []string{"List/shows the first entries in order with their values"},
+			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
 				for i := range entries {
 					entries[i].Value = nil
@@ -104,7 +104,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "list shows the last entries",
-			finds: []string{"List/shows the first entries in order with their values"},
+			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
 			session: func(_ *world, s *patched) {
 				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 					entries, err := s.session.List(ctx, queue, 0)
@@ -117,7 +117,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "an empty queue is an error",
-			finds: []string{"Empty/a queue that nobody joined is empty"},
+			finds: []string{"List/a queue that nobody joined is empty"},
 			session: func(_ *world, s *patched) {
 				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 					entries, err := s.session.List(ctx, queue, limit)
@@ -130,7 +130,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:    "list is a step behind",
-			finds:   []string{"S1/a list shows what the session has finished"},
+			finds:   []string{"S1,V4/a list, a view and the head show what the session has finished"},
 			session: func(_ *world, s *patched) { s.list = listBehind(s) },
 		},
 	}

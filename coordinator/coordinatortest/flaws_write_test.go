@@ -31,7 +31,7 @@ func writeFlaws() []flaw {
 		},
 		{
 			name:  "write goes by ID",
-			finds: []string{"P2/a stale write spares the same id joined later"},
+			finds: []string{"P2/Write spares the same id joined later"},
 			session: written(func(w *world, _ *patched, intact writeFunc) writeFunc {
 				return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 					if x, there := w.standing(queue, own.ID); there {
@@ -43,7 +43,7 @@ func writeFlaws() []flaw {
 		},
 		{
 			name:  "write makes what is not there",
-			finds: []string{"P2/a place that is gone is not written"},
+			finds: []string{"P2/Write of a place that is gone changes nothing"},
 			session: written(func(_ *world, s *patched, intact writeFunc) writeFunc {
 				return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 					err := intact(ctx, queue, own, value)
@@ -62,17 +62,17 @@ func lateWriteFlaws() []flaw {
 	return []flaw{
 		{
 			name:    "write goes by key alone",
-			finds:   []string{"P2/a foreign place is not written"},
+			finds:   []string{"P2/Write of a foreign place changes nothing"},
 			session: written(func(w *world, s *patched, intact writeFunc) writeFunc { return writeByKey(w, s, intact) }),
 		},
 		{
 			name: "a write that failed is made later",
 			finds: []string{
-				"P1/a late write does not overwrite a later one",
-				"P1/a write that was given up while cut off does not overwrite a later one",
-				"P2/a late write brings nobody back who has left",
-				"P2/a late write brings nobody back who was forgotten", "P2/a late write spares the same id joined later",
-				"P2/a late write does not change the converted entry",
+				"P1/a late Write makes nothing after a write",
+				"P1/a late Write makes nothing after a deletion",
+				"P1/a late Write makes nothing after a leave",
+				"P1/a late Write makes nothing after a forget", "P1/a late Write makes nothing after a join of the same id",
+				"P1/a late Write makes nothing after conversions",
 			},
 			session: written(func(w *world, s *patched, intact writeFunc) writeFunc { return writeLater(w, s, intact) }),
 		},
@@ -83,12 +83,12 @@ func lateWriteFlaws() []flaw {
 		},
 		{
 			name:    "a written entry belongs to another session",
-			finds:   []string{"P1/a written entry goes with its session", "C1/after close written entries are gone"},
+			finds:   []string{"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told"},
 			session: written(func(w *world, s *patched, _ writeFunc) writeFunc { return writtenByAnother(w, s) }),
 		},
 		{
 			name:  "write makes a new entry",
-			finds: []string{"W2/writes and conversions of others wake nobody", "P1/a write is shown by list and head"},
+			finds: []string{"W2/writes, conversions and records of others wake nobody", "P1/a write is shown by list and head"},
 			session: written(func(w *world, s *patched, _ writeFunc) writeFunc {
 				return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 					x, _ := w.standing(queue, own.ID)

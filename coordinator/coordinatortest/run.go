@@ -7,9 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -20,9 +18,6 @@ import (
 // lacks are skipped, and what was not checked is logged at the end.
 func Run(t *testing.T, h Harness) {
 	h = h.withDefaults()
-	if h.Start == nil {
-		t.Fatal("harness: Start is required")
-	}
 	usable := t.Run("harness", func(t *testing.T) {
 		h.Bubble(t, func(t *testing.T) {
 			if err := probe(t, h); err != nil {
@@ -38,11 +33,7 @@ func Run(t *testing.T, h Harness) {
 			if why := c.unable(h); why != "" {
 				t.Skip(why)
 			}
-			err := c.attempt(t, h)
-			if l, ok := errors.AsType[lacking](err); ok && h.Lacks[l.capability] != "" {
-				t.Skipf("%v: %s", err, h.Lacks[l.capability])
-			}
-			if err != nil {
+			if err := c.attempt(t, h); err != nil {
 				t.Error(report(c, err))
 			}
 		})
@@ -52,38 +43,39 @@ func Run(t *testing.T, h Harness) {
 
 // probe checks the harness itself before anything is concluded from it.
 func probe(t *testing.T, h Harness) error {
+	if h.Start == nil || h.TTL <= 0 {
+		return errors.New("harness: Start and TTL are required")
+	}
 	svc := h.Start(t)
 	if svc.Connect == nil {
-		return h.check(svc, Client{})
+		return errors.New("harness: Service.Connect is required")
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), h.Patience)
+	defer cancel()
 	c, err := svc.Connect()
 	if err != nil {
 		return fmt.Errorf("harness: Connect: %w", err)
 	}
-	if err := h.check(svc, c); err != nil {
-		return err
+	s, err := c.Driver.Open(ctx, h.TTL)
+	if err != nil {
+		return fmt.Errorf("harness: Open: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), h.Patience)
-	defer cancel()
-	if err := h.checkCapabilities(ctx, c.Driver); err != nil {
-		return err
-	}
-	return c.Driver.Close(ctx)
+	return errors.Join(h.check(svc, c, s.Capabilities()), s.Close(ctx), c.Driver.Close(ctx))
 }
 
 // testCase is one claim about a driver.
 type testCase struct {
-	// name is "clause/claim".
+	// name is "clause/claim", or "clause,clause/claim".
 	name  string
 	needs []Lever
 	// body makes the claim and fails through its env. It runs in one goroutine.
 	body func(e *env)
 }
 
-// clause is the key of the clause that the case checks.
-func (c testCase) clause() string {
-	key, _, _ := strings.Cut(c.name, "/")
-	return key
+// clauses are the keys of the clauses that the case checks.
+func (c testCase) clauses() []string {
+	keys, _, _ := strings.Cut(c.name, "/")
+	return strings.Split(keys, ",")
 }
 
 // unable says why a case cannot run with a harness; "" if it can.
@@ -105,7 +97,7 @@ func (c testCase) unable(h Harness) string {
 func (c testCase) attempt(t *testing.T, h Harness) (err error) {
 	for range h.Attempts {
 		h.Bubble(t, func(t *testing.T) { err = c.run(t, h) })
-		if err == nil || !away(err) {
+		if !away(err) {
 			return err
 		}
 		t.Logf("%s found the service away:\n%v", c.name, err)
@@ -130,13 +122,8 @@ func (c testCase) run(t *testing.T, h Harness) (err error) {
 		case nil:
 		case *failure:
 			err = p
-		case lacking:
-			err = p
 		default:
 			panic(p)
-		}
-		if l := e.lacks.Load(); l != nil { // what a call in the background has found
-			err = *l
 		}
 	}()
 	c.body(e)
@@ -151,14 +138,16 @@ type failure struct {
 
 func (f *failure) Error() string { return fmt.Sprintf("saw:  %s\nwant: %s", f.saw, f.want) }
 
-// away says of what a case found that it may be the weather's doing and not the driver's.
+// away reports whether what a case found may be a fault of the machine and not
+// of the driver.
 func away(err error) bool {
 	var f *failure
-	return errors.As(err, &f) && (errors.Is(f.cause, driver.ErrUnavailable) || errors.Is(f.cause, driver.ErrSessionLost))
+	return errors.As(err, &f) &&
+		(errors.Is(f.cause, driver.ErrUnavailable) || errors.Is(f.cause, driver.ErrSessionLost))
 }
 
 func report(c testCase, err error) string {
-	return fmt.Sprintf("case %s\n%s: %s\n%v", c.name, c.clause(), clauses[c.clause()], err)
+	return fmt.Sprintf("case %s: see %s in package driver\n%v", c.name, c.clauses(), err)
 }
 
 // coverage lists what a run with this harness leaves unchecked.
@@ -166,11 +155,14 @@ func coverage(h Harness) string {
 	total, able := map[string]int{}, map[string]int{}
 	why := map[string][]string{}
 	for _, c := range cases {
-		total[c.clause()]++
-		if reason := c.unable(h); reason != "" {
-			why[c.clause()] = append(why[c.clause()], fmt.Sprintf("%q %s", c.name, reason))
-		} else {
-			able[c.clause()]++
+		reason := c.unable(h)
+		for _, key := range c.clauses() {
+			total[key]++
+			if reason == "" {
+				able[key]++
+			} else {
+				why[key] = append(why[key], fmt.Sprintf("%q %s", c.name, reason))
+			}
 		}
 	}
 	var b strings.Builder
@@ -185,114 +177,27 @@ func coverage(h Harness) string {
 	return b.String()
 }
 
-// group owns the goroutines of a case.
-type group struct{ wg sync.WaitGroup }
+// untestable are the clauses that have no case, with reasons.
+var untestable = map[string]string{
+	"J4": "it allows and promises nothing; what must hold after such an error is checked by J2 and F1",
+	"C3": "needs a connection or lease that was made outside the driver; a driver's own tests check it",
+}
 
-func (g *group) spawn(f func()) { g.wg.Go(f) }
+// cases are all cases, in the order in which they run.
+var cases = slices.Concat(
+	sessionCases, joinCases, viewCases, contestCases,
+	deedCases(), forgetCases, closeCases,
+	waitCases(), watchCases, changedCases(),
+	needing(convertCases, Converter), needing(writeCases, Writer), lateCases(),
+	nearestCases, needing(handoffCases, Handoff),
+	headCases, recordCases, stateCases(),
+	needing(operatorCases, Operator), needing(checkCases(), Operator),
+)
 
-// wait waits for all of them, but not for ever: a driver that never returns must
-// fail its case and not hang the run.
-func (g *group) wait(patience time.Duration) bool {
-	done := make(chan struct{})
-	go func() {
-		g.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return true
-	case <-time.After(patience):
-		return false
+// needing adds levers to what all of the cases need.
+func needing(all []testCase, levers ...Lever) []testCase {
+	for i := range all {
+		all[i].needs = slices.Concat(all[i].needs, levers)
 	}
-}
-
-// subject is what a session can follow from state to state: the first entry of
-// a queue, or its record. The clauses for the two are the same where the cases
-// are.
-type subject struct {
-	call string // "Head" or "Record"
-	read func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error)
-	// set gives it a value, through the session ahead in a duel.
-	set func(ctx context.Context, d *duel, value string) error
-}
-
-type state struct {
-	value   string
-	version driver.Version
-}
-
-var headSubject = subject{
-	call: "Head",
-	read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error) {
-		head, err := s.Head(ctx, queue, known)
-		return state{string(head.Value), head.Version}, err
-	},
-	set: func(ctx context.Context, d *duel, value string) error {
-		return d.ahead.Write(ctx, d.queue, d.first.Place, []byte(value))
-	},
-}
-
-var recordSubject = subject{
-	call: "Record",
-	read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state, error) {
-		record, err := s.Record(ctx, queue, known)
-		return state{string(record.Value), record.Version}, err
-	},
-	set: func(ctx context.Context, d *duel, value string) error { return overwrite(ctx, d.ahead, d.queue, value) },
-}
-
-// change sets it, and goes on while the service is unavailable.
-func (x subject) change(e *env, d *duel, value string) {
-	e.ok(e.again(func(ctx context.Context) error { return x.set(ctx, d, value) }), "a change for "+x.call)
-}
-
-// now reads the state without waiting for another.
-func (x subject) now(e *env, s session, queue driver.Queue) state {
-	got, err := x.read(e.soon(), s, queue, driver.Any)
-	e.ok(err, x.call+" of any version")
-	return got
-}
-
-// duel makes a duel in which the one behind knows a first value, and returns its version.
-func (x subject) duel(e *env) (*duel, driver.Version) {
-	d := e.duel()
-	x.change(e, d, "old")
-	var now state
-	e.eventually(x.call+" shows what another session has written", func() bool {
-		now = x.now(e, d.behind, d.queue)
-		return now.value == "old"
-	})
-	return d, now.version
-}
-
-// reach follows the subject from a known state until it has the value. It goes
-// on while the service is unavailable, as clause W4 wants package coordinator
-// to do.
-func (x subject) reach(e *env, s session, queue driver.Queue, known driver.Version, value string) *outcome {
-	return e.start(func() error {
-		for {
-			got, err := x.read(e.ctx, s, queue, known)
-			switch {
-			case errors.Is(err, driver.ErrUnavailable):
-				if !sleep(e.ctx, e.Settle/20) {
-					return err
-				}
-			case err != nil:
-				return fmt.Errorf("%s: %w", x.call, err)
-			case got.version == known:
-				return fmt.Errorf("%s returned the state that was known, version %d", x.call, known)
-			case got.value == value:
-				return nil
-			default:
-				known = got.version
-			}
-		}
-	})
-}
-
-// reached waits for it to get there.
-func (e *env) reached(o *outcome, what, after string) {
-	if err := e.ends(o, e.Patience, what+" after "+after); err != nil {
-		e.fail("nil", "%s after %s: %v", what, after, err)
-	}
+	return all
 }

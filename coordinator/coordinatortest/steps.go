@@ -11,21 +11,54 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
+// contender makes a new contender.
+func contender() driver.Contender {
+	return driver.Contender{ID: newID(), Mode: "x"}
+}
+
+// alone makes a contender that joins an empty queue only.
+func alone() driver.Contender {
+	return driver.Contender{ID: newID(), Mode: "x", Alone: true}
+}
+
 // join lets a new contender join.
 func (e *env) join(s session, queue driver.Queue) driver.Joined {
 	return e.joinAs(s, queue, contender())
 }
 
+// joinAs joins as package coordinator does: again while the outcome is unknown.
 func (e *env) joinAs(s session, queue driver.Queue, c driver.Contender) driver.Joined {
-	j, err := s.Join(e.soon(), queue, c)
-	e.ok(err, "Join")
+	var j driver.Joined
+	e.ok(e.again(func(ctx context.Context) (err error) {
+		j, err = s.Join(ctx, queue, c)
+		c.Again = true
+		return err
+	}), "Join")
 	return j
+}
+
+// rejoin joins with an ID that stands in the queue, and checks that it finds the
+// entry.
+func (e *env) rejoin(s session, queue driver.Queue, c driver.Contender, want driver.Joined) {
+	c.Again = true
+	if got := e.joinAs(s, queue, c); got.Place != want.Place || got.Token != want.Token {
+		e.fail(fmt.Sprintf("the entry that is there: %+v, token %d", want.Place, want.Token),
+			"Join again returned %+v, token %d", got.Place, got.Token)
+	}
 }
 
 // leave leaves, which must succeed.
 func (e *env) leave(s session, queue driver.Queue, p driver.Place) {
 	e.ok(s.Leave(e.soon(), queue, p), "Leave")
 }
+
+// forget forgets as package coordinator does.
+func (e *env) forget(s session, queue driver.Queue, id string) {
+	e.ok(e.again(func(ctx context.Context) error { return s.Forget(ctx, queue, id) }), "Forget")
+}
+
+// closes closes a session.
+func (e *env) closes(s session) { e.ok(e.again(s.Close), "Close") }
 
 // ahead returns the IDs ahead of a place.
 func (e *env) ahead(s session, queue driver.Queue, own driver.Place) []string {
@@ -67,9 +100,7 @@ func (e *env) stands(s session, queue driver.Queue, want ...string) {
 // keeps checks that a queue has exactly these contenders after things have settled.
 func (e *env) keeps(s session, queue driver.Queue, want ...string) {
 	e.settle()
-	if got := e.standing(s, queue); !slices.Equal(got, want) {
-		e.fail("contenders "+sprint(want), "the queue has %s", sprint(got))
-	}
+	e.same(e.standing(s, queue), want, "the queue has")
 }
 
 // same fails unless two lists of IDs are equal.
@@ -79,51 +110,24 @@ func (e *env) same(got, want []string, what string) {
 	}
 }
 
-// lost waits until the session has been told that it is over.
-func (e *env) lost(s session) {
-	err := e.again(func(ctx context.Context) error {
-		err := s.Renew(ctx)
-		if err == nil {
-			e.fail("ErrSessionLost", "Renew of an ended session succeeded")
-		}
-		return err
-	})
-	e.is(err, "Renew of an ended session", driver.ErrSessionLost)
-}
-
-// outcome is a call that runs on its own.
-type outcome struct {
-	done chan struct{}
-	err  error
-}
-
-// start runs a call in a goroutine of the case.
-func (e *env) start(call func() error) *outcome {
-	o := &outcome{done: make(chan struct{})}
-	e.group.spawn(func() {
-		defer close(o.done)
-		defer func() {
-			switch p := recover().(type) {
-			case nil:
-			case lacking:
-				e.lacks.Store(&p)
-			default:
-				panic(p)
-			}
-		}()
-		o.err = call()
-	})
-	return o
-}
-
-// ends waits for a call that must end within d.
-func (e *env) ends(o *outcome, d time.Duration, what string) error {
-	select {
-	case <-o.done:
-	case <-time.After(d):
-		e.fail(what+" ends", "%s was still waiting after %v", what, d)
+// isFirst fails for a contender that joined behind another if it may be first.
+func (e *env) notFirst(j driver.Joined, behind string) {
+	if j.First {
+		e.fail("First is false", "Join behind %s returned First", behind)
 	}
-	return o.err
+}
+
+// rises fails unless a token is above the last one, and returns it.
+func (e *env) rises(j driver.Joined, last driver.Token, when string) driver.Token {
+	if j.Token <= last {
+		e.fail(fmt.Sprintf("a token above %d", last), "Join %s got token %d", when, j.Token)
+	}
+	return j.Token
+}
+
+// lost checks that the session is told that it is over.
+func (e *env) lost(s session) {
+	e.is(e.again(s.Renew), "Renew of an ended session", driver.ErrSessionLost)
 }
 
 // watch starts a Watch and lets it reach the service. It goes on while the
@@ -142,107 +146,73 @@ func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outc
 }
 
 // quiet fails if the watch ends although nothing has happened to its places.
-func (e *env) quiet(w *outcome, while string) {
+func (e *env) quiet(w *outcome, after string) {
 	e.settle()
-	e.waiting(w, "Watch", while)
+	e.waiting(w, "the wait", after)
 }
 
-// waiting fails if a call has returned that has to wait.
-func (e *env) waiting(o *outcome, what, while string) {
-	select {
-	case <-o.done:
-		e.fail(what+" goes on waiting", "%s returned %v after %s", what, o.err, while)
-	default:
-	}
-}
-
-// fires waits for the watch to report a leaving.
+// fires waits for a wait to report a change.
 func (e *env) fires(w *outcome, after string) {
-	if err := e.ends(w, e.Patience, "Watch after "+after); err != nil {
-		e.fail("nil", "Watch after %s: %v", after, err)
+	if err := e.ends(w, e.Patience, "a wait after "+after); err != nil {
+		e.fail("nil", "a wait after %s: %v", after, err)
 	}
+}
+
+// each maps the elements of a list; the result is never nil.
+func each[T, U any](list []T, f func(T) U) []U {
+	all := []U{}
+	for _, x := range list {
+		all = append(all, f(x))
+	}
+	return all
 }
 
 func ids(places []driver.Place) []string {
-	all := []string{}
-	for _, p := range places {
-		all = append(all, p.ID)
-	}
-	return all
+	return each(places, func(p driver.Place) string { return p.ID })
 }
 
 func entryIDs(entries []driver.Entry) []string {
-	all := []string{}
-	for _, x := range entries {
-		all = append(all, x.ID)
-	}
-	return all
+	return each(entries, func(x driver.Entry) string { return x.ID })
+}
+
+func placesOf(joined []driver.Joined) []driver.Place {
+	return each(joined, func(j driver.Joined) driver.Place { return j.Place })
 }
 
 // sprint shortens IDs, which are long and random, for messages.
-func sprint(list []string) string {
-	short := make([]byte, 0, 64)
-	for i, id := range list {
-		if i == 8 {
-			short = append(short, " ..."...)
-			break
-		}
-		if i > 0 {
-			short = append(short, ' ')
-		}
-		short = append(short, id[:min(6, len(id))]...)
-	}
-	return "[" + string(short) + "]"
-}
+func sprint(list []string) string { return fmt.Sprintf("%.6s", list[:min(8, len(list))]) }
 
-// convert converts, which must succeed, and returns own with its new place.
-func (e *env) convert(s session, queue driver.Queue, own driver.Joined, mode, value string) driver.Joined {
-	place, err := s.Convert(e.soon(), queue, own, mode, []byte(value))
-	e.ok(err, "Convert")
-	return e.converted(own, place, mode)
-}
-
-// convertUntil converts as package coordinator does: again while the outcome is unknown.
-func (e *env) convertUntil(s session, queue driver.Queue, own driver.Joined, mode, value string) driver.Joined {
-	var place driver.Place
+// convert converts as package coordinator does, and returns own with its new place.
+func (e *env) convert(
+	s session, queue driver.Queue, own driver.Joined, mode, value string,
+) driver.Joined {
+	var p driver.Place
 	e.ok(e.again(func(ctx context.Context) (err error) {
-		place, err = s.Convert(ctx, queue, own, mode, []byte(value))
+		p, err = s.Convert(ctx, queue, own, mode, []byte(value))
 		return err
-	}), "Convert, repeated while the service is unavailable")
-	return e.converted(own, place, mode)
-}
-
-// converted checks what Convert returned and gives it to own.
-func (e *env) converted(own driver.Joined, place driver.Place, mode string) driver.Joined {
-	if place.ID != own.Place.ID || place.Session != own.Place.Session || place.Mode != mode {
-		e.fail(fmt.Sprintf("the ID and session of %+v, and mode %s", own.Place, mode), "Convert returned %+v", place)
+	}), "Convert")
+	if p.ID != own.Place.ID || p.Session != own.Place.Session || p.Mode != mode ||
+		p.Key == own.Place.Key {
+		e.fail(fmt.Sprintf("%+v with mode %s and another key", own.Place, mode),
+			"Convert returned %+v", p)
 	}
-	if place.Key == own.Place.Key {
-		e.fail("a key of its own for the new entry", "Convert returned the key of the old one, %q", place.Key)
-	}
-	own.Place, own.First = place, false
+	own.Place, own.First = p, false
 	return own
 }
 
-// write writes, which must succeed.
+// write writes as package coordinator does.
 func (e *env) write(s session, queue driver.Queue, own driver.Place, value string) {
-	e.ok(s.Write(e.soon(), queue, own, []byte(value)), "Write")
+	e.ok(e.again(func(ctx context.Context) error {
+		return s.Write(ctx, queue, own, []byte(value))
+	}), "Write")
 }
 
-// writeUntil writes as package coordinator does.
-func (e *env) writeUntil(s session, queue driver.Queue, own driver.Place, value string) {
-	e.ok(e.again(func(ctx context.Context) error { return s.Write(ctx, queue, own, []byte(value)) }),
-		"Write, repeated while the service is unavailable")
-}
-
-// shows waits until a list, read by any session, has this entry in the second
-// place: behind that of another session.
-func (e *env) shows(s session, queue driver.Queue, own driver.Joined, value string) {
-	e.eventually(fmt.Sprintf("the second in the queue is %+v with token %d and value %.20q", own.Place, own.Token, value),
-		func() bool {
-			entries := e.list(s, queue)
-			return len(entries) > 1 && sameEntry(entries[1], own, value)
-		})
+// shows waits until a list, read by any session, has this entry as number at.
+func (e *env) shows(s session, queue driver.Queue, at int, own driver.Joined, value string) {
+	e.eventually(fmt.Sprintf("number %d is %s", at+1, sprintEntry(own, value)), func() bool {
+		entries := e.list(s, queue)
+		return len(entries) > at && sameEntry(entries[at], own, value)
+	})
 }
 
 // showsNow checks the same of a list that must be current: the session has done
@@ -250,7 +220,7 @@ func (e *env) shows(s session, queue driver.Queue, own driver.Joined, value stri
 func (e *env) showsNow(s session, queue driver.Queue, at int, own driver.Joined, value string) {
 	entries := e.list(s, queue)
 	if len(entries) <= at || !sameEntry(entries[at], own, value) {
-		e.fail(fmt.Sprintf("number %d is %+v with token %d and value %.20q", at+1, own.Place, own.Token, value),
+		e.fail(fmt.Sprintf("number %d is %s", at+1, sprintEntry(own, value)),
 			"the session that has done it lists %s", sprintEntries(entries))
 	}
 }
@@ -259,64 +229,77 @@ func sameEntry(x driver.Entry, own driver.Joined, value string) bool {
 	return x.Place == own.Place && x.Token == own.Token && bytes.Equal(x.Value, []byte(value))
 }
 
+func sprintEntry(own driver.Joined, value string) string {
+	return sprintEntries([]driver.Entry{{Place: own.Place, Token: own.Token, Value: []byte(value)}})
+}
+
 func sprintEntries(entries []driver.Entry) string {
-	var all []string
-	for _, x := range entries {
-		all = append(all, fmt.Sprintf("%+v with token %d and value %.20q", x.Place, x.Token, x.Value))
-	}
-	return fmt.Sprintf("%d entries: %s", len(entries), all)
+	return fmt.Sprint(each(entries, func(x driver.Entry) string {
+		return fmt.Sprintf("%+v with token %d and value %.20q", x.Place, x.Token, x.Value)
+	}))
 }
 
-// head returns the first entry at once.
-func (e *env) head(s session, queue driver.Queue) driver.Head {
-	head, err := s.Head(e.soon(), queue, driver.Any)
-	e.ok(err, "Head of any version")
-	return head
-}
-
-// record returns the record at once.
-func (e *env) record(s session, queue driver.Queue) driver.Record {
-	record, err := s.Record(e.soon(), queue, driver.Any)
-	e.ok(err, "Record of any version")
-	return record
-}
-
-func (e *env) setRecord(s session, queue driver.Queue, value string, known driver.Version) driver.Version {
-	version, err := s.SetRecord(e.soon(), queue, []byte(value), known)
-	e.ok(err, "SetRecord")
-	if version == 0 || version == driver.Any || version == known {
-		e.fail("the version of a record that is there", "SetRecord over version %d returned version %d", known, version)
-	}
-	return version
-}
-
-// setRecordUntil gives the record a value, whatever it was before, also while
-// the outcome is unknown.
-func (e *env) setRecordUntil(s session, queue driver.Queue, value string) {
-	e.ok(e.again(func(ctx context.Context) error { return overwrite(ctx, s, queue, value) }),
-		"Record and SetRecord, repeated while the service is unavailable")
-}
-
-// overwrite gives the record a value. Its own lost work is stale news, and found by the next look.
-func overwrite(ctx context.Context, s session, queue driver.Queue, value string) error {
-	for {
-		record, err := s.Record(ctx, queue, driver.Any)
-		if err != nil || string(record.Value) == value {
-			return err
-		}
-		if _, err = s.SetRecord(ctx, queue, []byte(value), record.Version); !errors.Is(err, driver.ErrStale) {
-			return err
-		}
-	}
-}
-
-// catchUp makes the views of s as new as all that was done before: by Watch it is told of a leaving
-// that came later (V1). Nobody else may be waiting for anything in the queue.
+// catchUp makes the views of s as new as all that was done before: by Watch it
+// is told of a leaving that came later (V1). Nobody else may be waiting for
+// anything in the queue.
 func (e *env) catchUp(s, other session, queue driver.Queue) {
 	passing := e.join(other, queue)
 	e.leave(other, queue, passing.Place)
 	e.ok(e.again(func(ctx context.Context) error { return s.Watch(ctx, queue, passing.Place) }),
 		"Watch of a place that was left")
+}
+
+// duel is one contender behind another, each on a client of its own.
+type duel struct {
+	queue         driver.Queue
+	ahead, behind session
+	first, second driver.Joined
+	client        Client         // of the one behind
+	follow        bool           // all contenders of the queue follow
+	known         driver.Version // of the head or record, see wait
+}
+
+// value is that of the second, and what the first or a record is changed to by
+// those who want the one behind to see a change.
+func (d *duel) value() string { return d.second.Place.ID }
+
+func (e *env) duel() *duel { return e.duelOf(false) }
+
+func (e *env) duelOf(follow bool) *duel {
+	d := &duel{queue: e.queue(), ahead: e.open(), client: e.connect(), follow: follow}
+	d.behind = e.openOn(d.client)
+	d.first = e.joinDuel(d.ahead, d.queue, follow)
+	d.second = e.joinDuel(d.behind, d.queue, follow)
+	return d
+}
+
+// joinDuel joins as one of a duel does: its value is its ID.
+func (e *env) joinDuel(s session, queue driver.Queue, follow bool) driver.Joined {
+	c := contender()
+	c.Value, c.Follows = []byte(c.ID), follow
+	return e.joinAs(s, queue, c)
+}
+
+func (d *duel) places() []driver.Place { return []driver.Place{d.first.Place, d.second.Place} }
+
+// trio is a contender between two others, each of another session.
+type trio struct {
+	queue            driver.Queue
+	ahead, s, behind session
+	first, own, last driver.Joined
+}
+
+func (e *env) trio() *trio {
+	q := &trio{queue: e.queue(), ahead: e.open(), s: e.open(), behind: e.open()}
+	q.first, q.own, q.last = e.join(q.ahead, q.queue), e.join(q.s, q.queue), e.join(q.behind,
+		q.queue)
+	return q
+}
+
+func (q *trio) ids() []string { return ids(q.places()) }
+
+func (q *trio) places() []driver.Place {
+	return []driver.Place{q.first.Place, q.own.Place, q.last.Place}
 }
 
 // lostReply runs a call whose request is applied and whose reply is lost with
@@ -325,22 +308,9 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 	c.Link.HoldReplies()
 	o := e.start(func() error { return call(e.soon()) })
 	e.eventually("the request is applied while its reply is held", applied)
-	e.waits(o, "HoldReplies")
-	c.Link.Reset()
-	c.Link.Heal()
+	e.waits(o)
+	mend(c.Link)
 	_ = e.ends(o, e.Patience, "a call whose connection broke")
-}
-
-// lostJoin joins behind another, with a reply that is lost. It returns the one
-// who stays. Without that one the queue need not exist, and a driver may have to
-// make it first: then the lost reply is not that of the join.
-func (e *env) lostJoin(c Client, s, seer session, queue driver.Queue, x driver.Contender) (stays string) {
-	stays = e.join(seer, queue).Place.ID
-	e.acquaint(s, queue)
-	e.lostReply(c,
-		func(ctx context.Context) error { _, err := s.Join(ctx, queue, x); return err },
-		func() bool { return len(e.list(seer, queue)) == 2 })
-	return stays
 }
 
 // acquaint lets a session see that somebody is in a queue. A driver may send
@@ -351,7 +321,8 @@ func (e *env) acquaint(s session, queue driver.Queue) {
 }
 
 // strand runs calls whose requests stay on the wire of a connection that the
-// client has lost. For a Join somebody must stand in the queue, see lostJoin.
+// client has lost. For a Join somebody must stand in the queue, and the session
+// must be acquainted with it: else a driver may have to make the queue first.
 func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 	c.Link.HoldRequests()
 	var running []*outcome
@@ -360,7 +331,7 @@ func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 	}
 	e.settle()
 	for _, o := range running {
-		e.waits(o, "HoldRequests")
+		e.waits(o)
 	}
 	c.Link.Strand()
 	for _, o := range running {
@@ -368,11 +339,72 @@ func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 	}
 }
 
-// waits makes sure that a lever held a call up: else the case would check nothing.
-func (e *env) waits(o *outcome, lever string) {
-	select {
-	case <-o.done:
-		e.fail("the harness holds the call up", "the call returned %v in spite of %s", o.err, lever)
-	default:
+// call is any call of a session.
+type call struct {
+	name string
+	do   func(ctx context.Context) error
+}
+
+// calls are all calls of a session but Close, for a contender of its own behind
+// another.
+func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []call {
+	all := []call{
+		{"Renew", s.Renew},
+		{"Join", func(ctx context.Context) error {
+			_,
+				err := s.Join(ctx, queue, contender())
+			return err
+		}},
+		{"Ahead", func(ctx context.Context) error {
+			_,
+				err := s.Ahead(ctx, queue, own.Place)
+			return err
+		}},
+		{"Ahead of nobody",
+			func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, nowhere); return err }},
+		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, queue, other.Place) }},
+		{"List", func(ctx context.Context) error { _, err := s.List(ctx, queue, 0); return err }},
+		{"Record", func(ctx context.Context) error {
+			_,
+				err := s.Record(ctx, queue, driver.Any)
+			return err
+		}},
+		{"SetRecord", func(ctx context.Context) error {
+			_, err := s.SetRecord(ctx, queue, []byte("value"), 0)
+			return err
+		}},
+		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, queue, newID()) }},
 	}
+	for _, x := range deeds {
+		if e.hasAll(x.needs) {
+			all = append(all,
+				call{x.name, func(ctx context.Context) error { return x.call(ctx, s, queue, own) }})
+		}
+	}
+	if e.has(Handoff) {
+		all = append(all, call{"Follow", func(ctx context.Context) error {
+			_, err := s.Follow(ctx, queue, own.Place, other.Place)
+			return err
+		}})
+	}
+	if e.has(HeadWatcher) {
+		all = append(all, call{"Head", func(ctx context.Context) error {
+			_, err := s.Head(ctx, queue, driver.Any)
+			return err
+		}})
+	}
+	if e.has(QueueWatcher) {
+		all = append(all, call{"WatchQueue", func(ctx context.Context) error {
+			return s.WatchQueue(ctx, queue, func([]driver.Place) bool { return true })
+		}})
+	}
+	if e.has(Operator) {
+		all = append(all,
+			call{"Queues", func(ctx context.Context) error { _, err := s.Queues(ctx); return err }})
+	}
+	return all
+}
+
+func (e *env) hasAll(levers []Lever) bool {
+	return !slices.ContainsFunc(levers, func(l Lever) bool { return !e.has(l) })
 }

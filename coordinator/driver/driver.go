@@ -12,7 +12,7 @@
 // asks for it.
 //
 // The doc comments below state the contract in numbered clauses. The
-// conformance suite quotes the clause that a failing case checks.
+// conformance suite names each case after the clause that it checks.
 //
 // General clauses:
 //

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 		Lacks: map[coordinatortest.Lever]string{
 			coordinatortest.Handoff: absent, coordinatortest.Converter: absent, coordinatortest.Writer: absent,
 			coordinatortest.HeadWatcher: absent, coordinatortest.QueueWatcher: absent, coordinatortest.Operator: absent,
-			coordinatortest.Hold: local, coordinatortest.Reset: local, coordinatortest.Strand: local, coordinatortest.Events: local,
+			coordinatortest.Network: local, coordinatortest.Events: local,
 			coordinatortest.Restart: none, coordinatortest.Compact: none, coordinatortest.Watches: none,
 		},
 		Start: func(*testing.T) coordinatortest.Service {

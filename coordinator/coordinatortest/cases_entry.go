@@ -1,0 +1,340 @@
+package coordinatortest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// deed is a call that removes, changes or checks one entry.
+type deed struct {
+	name    string
+	removed string // the clause for an entry that it removes; "" if it removes none
+	gone    string // the clause for an entry that is not there
+	again   string // the clause for repeating it, if it removes one
+	needs   []Lever
+	follows bool // its contenders follow each other
+	anyone  bool // any session may call it: it goes by key and token
+	call    func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error
+}
+
+var (
+	leaves = deed{
+		name: "Leave", removed: "L1", gone: "L2", again: "L3",
+		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
+			return s.Leave(ctx, queue, own.Place)
+		},
+	}
+	passes = deed{
+		name: "Pass", removed: "L1", gone: "L2", again: "L3", needs: []Lever{Handoff}, follows: true,
+		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
+			return s.Pass(ctx, queue, own.Place)
+		},
+	}
+	removes = deed{
+		name: "Remove", removed: "X1", gone: "X2", again: "X3", needs: []Lever{Operator}, anyone: true,
+		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
+			return s.Remove(ctx, queue, own.Place.Key, own.Token)
+		},
+	}
+	checks = deed{
+		name: "Check", gone: "K2", needs: []Lever{Operator}, anyone: true,
+		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
+			return s.Check(ctx, queue, own.Place.Key, own.Token)
+		},
+	}
+	converts = deed{
+		name: "Convert", gone: "M3", needs: []Lever{Converter},
+		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
+			_, err := s.Convert(ctx, queue, own, "p7", []byte("deed"))
+			return err
+		},
+	}
+	writes = deed{
+		name: "Write", gone: "P2", needs: []Lever{Writer},
+		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
+			return s.Write(ctx, queue, own.Place, []byte("deed"))
+		},
+	}
+	deeds = []deed{checks, converts, writes, leaves, passes, removes}
+)
+
+func deedCases() (all []testCase) {
+	for _, x := range deeds {
+		all = append(all, []testCase{
+			{name: x.gone + "/" + x.name + " of a place that is gone changes nothing",
+				needs: x.needs, body: x.ofGone},
+			{name: x.gone + "/" + x.name + " spares the same id joined later", needs: x.needs,
+				body: x.ofEarlier},
+			{name: x.gone + "/" + x.name + " of a foreign place changes nothing", needs: x.needs,
+				body: x.ofForeign},
+		}...)
+		if x.removed != "" {
+			all = append(all,
+				testCase{name: x.removed + "/after " + x.name + " the entry is gone",
+					needs: x.needs, body: x.removesEntry},
+				testCase{
+					name:  x.again + "/" + x.name + " may be repeated after a lost reply",
+					needs: append([]Lever{Network}, x.needs...), body: x.lostReply,
+				})
+		}
+	}
+	return all
+}
+
+// must calls, which must succeed.
+func (x deed) must(e *env, s session, queue driver.Queue, own driver.Joined) {
+	e.ok(x.call(e.soon(), s, queue, own), x.name)
+}
+
+// repeat calls as package coordinator does: again while the outcome is unknown.
+func (x deed) repeat(e *env, s session, queue driver.Queue, own driver.Joined) {
+	err := e.again(func(ctx context.Context) error { return x.call(ctx, s, queue, own) })
+	if err != nil {
+		e.is(err, x.name+", repeated while the service is unavailable", driver.ErrGone)
+	}
+}
+
+// finds checks that the deed finds no entry.
+func (x deed) findsNone(e *env, s session, queue driver.Queue, own driver.Joined, what string) {
+	e.is(x.call(e.soon(), s, queue, own), x.name+" of "+what, driver.ErrGone)
+}
+
+// intact checks that a queue still has these entries of joinDuel and no other.
+func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
+	entries := e.list(s, queue)
+	same := len(entries) == len(want)
+	for i := 0; same && i < len(want); i++ {
+		same = sameEntry(entries[i], want[i], want[i].Place.ID)
+	}
+	if !same {
+		e.fail(fmt.Sprintf("the queue keeps %+v, with their values", want), "it has %s",
+			sprintEntries(entries))
+	}
+}
+
+// ofGone: an entry that is made for a contender that has left would block the
+// queue, and the next one must not be removed in place of the one that has left.
+func (x deed) ofGone(e *env) {
+	s, other, queue := e.open(), e.open(), e.queue()
+	own := e.joinDuel(s, queue, x.follows)
+	keep := []driver.Joined{e.joinDuel(other, queue, x.follows)}
+	out := leaves
+	if x.removed != "" {
+		out = x
+	}
+	out.must(e, s, queue, own)
+	gone := []driver.Joined{own}
+
+	own = e.joinDuel(s, queue, x.follows)
+	e.forget(s, queue, own.Place.ID)
+	gone = append(gone, own)
+	if e.has(Remove) {
+		own = e.joinDuel(s, queue, x.follows)
+		e.delete(queue, own.Place)
+		gone = append(gone, own)
+	}
+	if e.has(Converter) { // back in a mode it has another entry than before
+		own = e.joinDuel(s, queue, x.follows)
+		for _, mode := range []string{"r", "x", "r"} {
+			gone = append(gone, own)
+			own = e.convert(s, queue, own, mode, own.Place.ID)
+		}
+		keep = append(keep, own)
+	}
+	keep = append(keep, e.joinDuel(other, queue, x.follows))
+	for range 2 {
+		for i, own := range gone {
+			x.findsNone(e, s, queue, own,
+				fmt.Sprintf("place number %d of those that are gone", i+1))
+			if x.anyone {
+				x.findsNone(e, other, queue, own, "a gone place of another session")
+			}
+		}
+	}
+	e.settle()
+	e.intact(s, queue, keep...)
+}
+
+// ofEarlier: the entry of another time has the same ID, session and queue, and
+// even the mode that a conversion asks for.
+func (x deed) ofEarlier(e *env) {
+	d := e.duelOf(x.follows) // others keep the queue from being cleaned away, and counting anew
+	c := contender()
+	c.Follows, c.Value = x.follows, []byte(c.ID)
+	old := e.joinAs(d.ahead, d.queue, c)
+	e.leave(d.ahead, d.queue, old.Place)
+	for _, mode := range []string{"x", "p7"} {
+		c.Mode = mode
+		later := e.joinAs(d.ahead, d.queue, c)
+		x.findsNone(e, d.ahead, d.queue, old, "an earlier entry of the same ID")
+		if x.anyone {
+			mixed := driver.Joined{Place: old.Place, Token: later.Token}
+			x.findsNone(e, d.behind, d.queue, mixed,
+				"the key of an earlier entry with the token of a later one")
+			mixed = driver.Joined{Place: later.Place, Token: old.Token}
+			x.findsNone(e, d.behind, d.queue, mixed,
+				"the key of a later entry with the token of an earlier one")
+		}
+		if mode == "p7" {
+			e.settle()
+		}
+		e.intact(d.ahead, d.queue, d.first, d.second, later)
+		e.leave(d.ahead, d.queue, later.Place)
+	}
+}
+
+// ofForeign: a place belongs to its queue and to the session in it. A key from
+// elsewhere must reach nothing.
+func (x deed) ofForeign(e *env) {
+	d := e.duelOf(x.follows)
+	longer := driver.Queue(string(d.queue) + "-")
+	elsewhere := e.joinDuel(d.ahead, longer, x.follows)
+	x.findsNone(e, d.ahead, e.queue(), d.first, "a place of another queue")
+	x.findsNone(e, d.ahead, longer, d.first, "a place of a queue with a shorter name")
+	x.findsNone(e, d.ahead, d.queue, elsewhere, "a place of a queue with a longer name")
+	if x.anyone {
+		x.ofForged(e, d)
+	} else {
+		x.findsNone(e, d.behind, d.queue, d.first, "a place of another session")
+		mixed := d.first
+		mixed.Place.ID, mixed.Place.Session = d.second.Place.ID, d.second.Place.Session
+		x.findsNone(e, d.behind, d.queue, mixed, "another's key with the own ID and session")
+	}
+	e.settle()
+	e.intact(d.behind, d.queue, d.first, d.second)
+	e.intact(d.ahead, longer, elsewhere)
+}
+
+// ofForged: the token must be the entry's, and the key may hold anything.
+func (x deed) ofForged(e *env, d *duel) {
+	for _, token := range []driver.Token{0, -1, 1, d.first.Token - 1, d.first.Token + 1,
+		d.second.Token} {
+		if forged := d.first; token != forged.Token {
+			forged.Token = token
+			x.findsNone(e, d.behind, d.queue, forged,
+				fmt.Sprintf("token %d instead of %d", token, d.first.Token))
+		}
+	}
+	key := d.first.Place.Key
+	for _, odd := range []string{
+		"", ".", "..", "/", "../" + key, key + "/", key + "x", "x" + key, key[:len(key)-1],
+		strings.ToUpper(key) + "Z", "@", "@1", string(d.queue), "\x00", "a\x00b", "\xff\xfe", strings.Repeat("k", 3000),
+	} {
+		forged := d.first
+		forged.Place.Key = odd
+		x.findsNone(e, d.behind, d.queue, forged,
+			fmt.Sprintf("the key %.40q instead of %q", odd, key))
+	}
+}
+
+// removesEntry looks from both sides: the contender that left, and the next one.
+func (x deed) removesEntry(e *env) {
+	d := e.duelOf(x.follows)
+	x.must(e, d.ahead, d.queue, d.first)
+	e.same(e.standing(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
+	e.fires(e.watch(d.behind, d.queue, d.first.Place), x.name+" returned nil")
+	e.same(e.ahead(d.behind, d.queue, d.second.Place), []string{}, "ahead of the next one:")
+	e.stands(d.behind, d.queue, d.second.Place.ID)
+}
+
+// lostReply: before the call is repeated somebody else has joined the queue.
+func (x deed) lostReply(e *env) {
+	c, seer := e.connect(), e.open()
+	s, queue := e.openOn(c), e.queue()
+	own := e.joinDuel(s, queue, x.follows)
+	e.stands(seer, queue, own.Place.ID)
+	e.lostReply(c,
+		func(ctx context.Context) error { return x.call(ctx, s, queue, own) },
+		func() bool {
+			if x.anyone { // it may look before it removes, and never come so far
+				e.settle()
+				return true
+			}
+			return len(e.list(seer, queue)) == 0
+		})
+	next := e.joinDuel(seer, queue, x.follows)
+	x.repeat(e, s, queue, own)
+	e.keeps(seer, queue, next.Place.ID)
+}
+
+var forgetCases = []testCase{
+	{"F1/forget removes the entry, and it is no error if there is none", nil, forgetRemoves},
+	{"F1/forget after a lost reply leaves nothing", []Lever{Network}, forgetLostReply},
+	{"F2/others keep their places", nil, forgetSparesOthers},
+}
+
+// forgetRemoves: package coordinator forgets whenever it does not know, so most
+// often there is nothing.
+func forgetRemoves(e *env) {
+	d := e.duel()
+	e.forget(d.ahead, e.queue(), newID()) // in a queue that nobody joined
+	e.forget(d.ahead, d.queue, newID())
+	e.keeps(d.ahead, d.queue, ids(d.places())...)
+	for range 2 {
+		e.forget(d.ahead, d.queue, d.first.Place.ID)
+		e.same(e.standing(d.ahead, d.queue), ids(d.places()[1:]), "its own session lists")
+	}
+	e.stands(d.behind, d.queue, d.second.Place.ID)
+}
+
+// forgetLostReply: the entry is one of which the client was never told.
+func forgetLostReply(e *env) {
+	j := e.lostJoin()
+	e.forget(j.s, j.queue, j.x.ID)
+	e.keeps(j.seer, j.queue, j.stays)
+}
+
+// forgetSparesOthers: contenders of one session are strangers to each other.
+func forgetSparesOthers(e *env) {
+	d := e.duel()
+	third, fourth := e.join(d.ahead, d.queue), e.join(d.ahead, d.queue)
+	elsewhere := e.queue()
+	other := e.join(d.ahead, elsewhere)
+	e.forget(d.ahead, d.queue, third.Place.ID)
+	// Another session's contender is not this session's to forget.
+	_ = d.ahead.Forget(e.soon(), d.queue, d.second.Place.ID)
+	e.keeps(d.ahead, d.queue, d.first.Place.ID, d.second.Place.ID, fourth.Place.ID)
+	e.keeps(d.ahead, elsewhere, other.Place.ID)
+}
+
+var closeCases = []testCase{
+	{"C1/after close all entries are gone at once", nil, closeRemoves},
+	{"C2/close ends without the service", []Lever{Network}, closeCutOff},
+}
+
+// closeRemoves: waiting out the ttl would do for the outcome, and make every
+// shutdown slow.
+func closeRemoves(e *env) {
+	d, elsewhere := e.duel(), e.queue()
+	e.join(d.ahead, d.queue)
+	other := e.join(d.ahead, elsewhere)
+	if e.has(Converter) {
+		e.convert(d.ahead, elsewhere, other, "r", "")
+	}
+	e.ok(d.ahead.Close(e.soon()), "Close")
+	closed := time.Now()
+	e.stands(d.behind, d.queue, d.second.Place.ID)
+	e.stands(d.behind, elsewhere)
+	if took := time.Since(closed); took > e.TTL/2 {
+		e.fail("entries are gone at once", "they were gone after %v, the ttl is %v", took, e.TTL)
+	}
+}
+
+// closeCutOff: a client that goes on pinging a session that nobody holds any
+// more would keep its entries for ever.
+func closeCutOff(e *env) {
+	c, seer, queue := e.connect(), e.open(), e.queue()
+	s := e.openUntended(c)
+	e.stands(seer, queue, e.join(s, queue).Place.ID)
+	cut(c.Link)
+	o := e.start(func() error { return s.Close(e.in(e.Settle)) })
+	err := e.ends(o, e.Settle+e.Patience, "Close without the service")
+	e.is(err, "Close without the service", driver.ErrUnavailable, context.DeadlineExceeded)
+	healed := time.Now()
+	c.Link.Heal()
+	empties(e, seer, queue, healed.Add(e.TTL+e.Patience))
+}
