@@ -46,25 +46,10 @@ func (c *config) now() moment {
 	return moment{now, now.UnixNano()}
 }
 
-// doubtful says that the deadline has passed by the wall clock, as it was when
-// the last acknowledged renewal was sent.
-func (s *Session) doubtful() bool {
-	return s.client.now().wall >= s.wallDeadline.Load()
-}
-
-// Sure says that the session lives, by both clocks, so that nobody has to be
-// asked. It reads the clock once.
-func (s *Session) Sure() bool {
-	now := s.client.now()
-	return s.inTime(now.time.Sub(s.born)) && now.wall < s.wallDeadline.Load()
-}
-
-// Timely is Sure without the wall clock, at half the price: it knows nothing of
-// a machine that slept.
-func (s *Session) Timely() bool { return s.inTime(time.Since(s.born)) }
-
-func (s *Session) inTime(age time.Duration) bool {
-	return s.ctx.Err() == nil && age < time.Duration(s.deadline.Load())
+// mayHaveSlept reports whether the deadline has passed by the wall clock, counted
+// from its reading when the last acknowledged renewal was sent.
+func (s *Session) mayHaveSlept(now moment) bool {
+	return now.wall >= s.wallDeadline.Load()
 }
 
 // ask has the service asked whether it still has the session, together with

@@ -139,7 +139,7 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
-	err := c.retry.do(ctx, func() (err error) {
+	err := c.retry.do(ctx, c.ctx, func() (err error) {
 		attempt, cancel := context.WithTimeout(ctx, c.ttl)
 		defer cancel()
 		s, err = c.openOnce(attempt)
@@ -183,7 +183,7 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 	switch {
 	case c.ctx.Err() != nil:
 		err = ErrClosed
-	case ctx.Err() != nil && !definite(err):
+	case ctx.Err() != nil && unanswered(err):
 		err = unavailable(err, context.Cause(ctx))
 	}
 	return &Error{Op: "session", Name: c.String(), Err: err}
@@ -199,41 +199,49 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 // With a context that was dead before the call, Close still tries for up to two
 // seconds. Called again, it waits for the first call and returns its error.
 func (c *Client) Close(ctx context.Context) error {
-	ctx, stop := Afterwards(ctx)
-	defer stop()
 	c.mu.Lock()
 	again := c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if !again {
-		c.cancel(ErrClosed)
-		err := c.close(ctx)
-		if err != nil {
-			err = &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
-		}
-		c.result = err
+		c.result = c.closeError(c.close(ctx))
 		close(c.done)
-		return err // what was done in time is not undone by a ctx that ends right then
+		return c.result // what was done in time is not undone by a ctx that ends right then
 	}
+	ctx, stop := ReleaseContext(ctx, false)
+	defer stop()
 	select {
 	case <-c.done:
 		return c.result
 	case <-ctx.Done():
-		return &Error{Op: "close", Name: c.String(), Err: unavailable(nil, context.Cause(ctx)), Maybe: true}
+		return c.closeError(unavailable(nil, context.Cause(ctx)))
 	}
+}
+
+func (c *Client) closeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
 }
 
 // close is Close, once.
 func (c *Client) close(ctx context.Context) error {
+	c.cancel(ErrClosed)
 	// Whoever is opening a session returns soon, since its context has just ended (clause
 	// G2), and can store no other session after this.
 	c.opening <- struct{}{}
 	defer func() { <-c.opening }()
 
-	var err error
 	c.mu.Lock()
 	s := c.session
 	c.mu.Unlock()
+	if s != nil {
+		s.end(ErrClosed)
+	}
+	ctx, stop := ReleaseContext(ctx, false) // now: if it was that of a hold, it has just ended
+	defer stop()
+	var err error
 	if s != nil {
 		within, cancel := context.WithTimeout(ctx, s.TTL()) // after that there is nothing left to give back
 		defer cancel()
@@ -247,9 +255,9 @@ func (c *Client) close(ctx context.Context) error {
 		}
 		ctx = within
 	}
-	stop := context.AfterFunc(ctx, c.lateCancel)
+	stopLate := context.AfterFunc(ctx, c.lateCancel)
 	c.wg.Wait()
-	stop()
+	stopLate()
 	c.lateCancel()
 	return errors.Join(err, c.driver.Close(ctx))
 }

@@ -1,12 +1,17 @@
 package engine
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
 	"strconv"
 	"time"
 	"unicode"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/baton-go/baton/coordinator/event"
 )
@@ -53,7 +58,7 @@ func WithIdentity(id string) Option { return func(c *config) { c.identity = id }
 // that cannot be opened, once for each call that waits for it, a clean-up that
 // fails, a conversion that is refused. At Info: a resumed session, a wait for a
 // lock-delay. At Debug: sessions that are opened, and further attempts to.
-// docs/observability.md has all queues.
+// docs/observability.md lists every line.
 func WithLogger(l *slog.Logger) Option { return func(c *config) { c.log = l } }
 
 // WithObserver has o told of events. Several may be given.
@@ -108,4 +113,69 @@ func CheckIdentity(id string) error {
 		}
 	}
 	return nil
+}
+
+// Retry says how long to pause between attempts while the service is unavailable.
+// The number of attempts is not limited: every call ends by its context or with its
+// session. The zero value of a field means its default.
+type Retry struct {
+	// Initial is the first pause: 50 ms by default.
+	Initial time.Duration
+	// Max is the longest pause, before jitter: 500 ms by default, so that clean-up is done
+	// within a second of the service's return.
+	Max time.Duration
+	// Jitter spreads each pause by ± this share of it, 0 to 1: 0.5 by default. Negative
+	// means none, for tests in virtual time.
+	Jitter float64
+}
+
+const (
+	initialPause  = 50 * time.Millisecond
+	longestPause  = 500 * time.Millisecond
+	defaultJitter = 0.5
+)
+
+func (r Retry) check() error {
+	if r.Initial < 0 || r.Max < 0 || r.Jitter > 1 {
+		return invalid("retry %+v: pauses must not be negative, and jitter at most 1", r)
+	}
+	if initial, longest := cmp.Or(r.Initial, initialPause), cmp.Or(r.Max, longestPause); initial > longest {
+		return invalid("retry: initial pause %v is above the longest, %v", initial, longest)
+	}
+	return nil
+}
+
+// pauses returns a fresh sequence of pauses.
+func (r Retry) pauses() *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(cmp.Or(r.Initial, initialPause)),
+		backoff.WithMaxInterval(cmp.Or(r.Max, longestPause)),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(max(0, cmp.Or(r.Jitter, defaultJitter))),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// do calls op until it returns anything but ErrUnavailable, or ctx or life ends.
+// It returns op's last error, and gives each error that is followed by a pause to
+// notify.
+func (r Retry) do(ctx, life context.Context, op func() error, notify func(error)) error {
+	var pauses *backoff.ExponentialBackOff
+	for {
+		err := op()
+		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil || life.Err() != nil {
+			return err
+		}
+		notify(err)
+		if pauses == nil { // nearly always the first attempt succeeds
+			pauses = r.pauses()
+		}
+		select {
+		case <-time.After(pauses.NextBackOff()):
+		case <-ctx.Done():
+			return err
+		case <-life.Done():
+			return err
+		}
+	}
 }

@@ -4,9 +4,8 @@ import "time"
 
 // How many requests of a session are under way at once.
 const (
-	MostJoining  = mostJoining
-	MostLooking  = mostLooking
-	MostCleaning = mostCleaning
+	MostChanges = mostChanges
+	MostReads   = mostReads
 )
 
 // WithWallClock sets what the client takes for the wall clock. The monotonic one stays as it is.

@@ -301,31 +301,3 @@ func TestCloseThatRanOutOfTimeSaysTheSameEachTime(t *testing.T) {
 		})
 	}
 }
-
-// TestTimeToGiveBackIsGivenOnce: a call that gives back in several steps has two seconds for all of them.
-func TestTimeToGiveBackIsGivenOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dead, cancel := context.WithCancel(t.Context())
-		cancel()
-		first, stop := engine.Afterwards(dead)
-		defer stop()
-		if first.Err() != nil {
-			t.Fatalf("no time to give back: %v", first.Err())
-		}
-		time.Sleep(2*time.Second + 1)
-		second, stop := engine.Afterwards(first)
-		defer stop()
-		if second.Err() == nil {
-			t.Error("another two seconds after the first")
-		}
-		alive, cancel := context.WithCancel(t.Context())
-		third, stop := engine.Afterwards(alive)
-		defer stop()
-		cancel()
-		fourth, stop := engine.Afterwards(third)
-		defer stop()
-		if third.Err() == nil || fourth.Err() == nil {
-			t.Error("a call whose context ended meanwhile goes on")
-		}
-	})
-}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -53,4 +54,25 @@ func QueueOf(kind, name string) (driver.Queue, error) {
 		return "", err
 	}
 	return driver.NewQueue(kind, name), nil
+}
+
+// Queue returns the queue of a recipe's name, as QueueOf does. Where queues are
+// shared with other clients, a name is what they call it, and a kind that they
+// have nothing like is ErrInvalid.
+func (c *Client) Queue(kind, name string) (driver.Queue, error) {
+	d := c.Sharer()
+	if d == nil {
+		return QueueOf(kind, name)
+	}
+	name, err := d.SharedName(kind, name)
+	if err != nil {
+		return "", fmt.Errorf("baton: %w", err)
+	}
+	return driver.NewQueue(kind, name), nil
+}
+
+// Sharer is the driver, if its queues are shared with other clients; else nil.
+func (c *Client) Sharer() driver.Sharer {
+	d, _ := c.driver.(driver.Sharer)
+	return d
 }
