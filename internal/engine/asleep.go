@@ -38,10 +38,10 @@ type moment struct {
 }
 
 // now reads the clocks.
-func (c *config) now() moment {
+func (c *Client) now() moment {
 	now := time.Now()
-	if c.wall != nil {
-		return moment{now, c.wall().UnixNano()}
+	if c.config.wall != nil {
+		return moment{now, c.config.wall().UnixNano()}
 	}
 	return moment{now, now.UnixNano()}
 }
@@ -79,7 +79,7 @@ func (s *Session) ask() <-chan struct{} {
 // does not succeed in time: it would be believed for too long.
 func (s *Session) awake() {
 	bound := min(s.TTL()/RenewalsPerTTL, askAtMost)
-	pauses := s.client.retry.pauses()
+	pauses := s.client.config.Retry.pauses()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	last := ErrUnavailable

@@ -14,7 +14,7 @@ import (
 // Client is a process's connection to one service. Make one for each service and
 // share it: one session serves thousands of names. It is safe for concurrent use.
 type Client struct {
-	config
+	config Config
 	driver driver.Driver
 
 	ctx    context.Context // ends, with cause ErrClosed, when Close begins
@@ -63,17 +63,17 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 func (c *Client) String() string { return c.driver.String() }
 
 // Identity is who this client is in listings.
-func (c *Client) Identity() string { return c.identity }
+func (c *Client) Identity() string { return c.config.Identity }
 
 // Log is the client's logger, for recipes.
-func (c *Client) Log() *slog.Logger { return c.log }
+func (c *Client) Log() *slog.Logger { return c.config.Log }
 
 // Done is closed when Close begins. From then on Session returns ErrClosed.
 func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Observe tells the client's observers, for recipes.
 func (c *Client) Observe(e event.Event) {
-	for _, o := range c.observers {
+	for _, o := range c.config.Observers {
 		o.Observe(e)
 	}
 }
@@ -139,8 +139,8 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
-	err := c.retry.do(ctx, c.ctx, func() (err error) {
-		attempt, cancel := context.WithTimeout(ctx, c.ttl)
+	err := c.config.Retry.do(ctx, c.ctx, func() (err error) {
+		attempt, cancel := context.WithTimeout(ctx, c.config.TTL)
 		defer cancel()
 		s, err = c.openOnce(attempt)
 		if err != nil && attempt.Err() != nil && ctx.Err() == nil {
@@ -152,20 +152,20 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 		if !warned { // once for each outage that somebody waits for
 			level, warned = slog.LevelWarn, true
 		}
-		c.log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
+		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
 		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
+	c.config.Log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
 	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: time.Since(began)})
 	return s, nil
 }
 
 func (c *Client) openOnce(ctx context.Context) (*Session, error) {
 	sent := c.now()
-	ds, err := c.driver.Open(ctx, c.ttl)
+	ds, err := c.driver.Open(ctx, c.config.TTL)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (c *Client) later(s *Session) {
 		ctx, cancel := context.WithTimeout(c.late, s.TTL())
 		defer cancel()
 		if err := s.driver.Close(ctx); err != nil {
-			c.log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
+			c.config.Log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
 		}
 		s.wg.Wait()
 	})

@@ -9,7 +9,7 @@ const (
 )
 
 // WithWallClock sets what the client takes for the wall clock. The monotonic one stays as it is.
-func WithWallClock(now func() time.Time) Option { return func(c *config) { c.wall = now } }
+func WithWallClock(now func() time.Time) Option { return func(c *Config) { c.wall = now } }
 
 // StopAlarm keeps the session's alarm from ringing, as in a process that was paused and has woken up this very
 // moment: the deadline has passed, and no timer has run yet.

@@ -150,7 +150,7 @@ func (s *Session) background(op string, queue driver.Queue, f func(context.Conte
 			}
 			s.cleanUpEvent(event.CleanupFailed, op, queue, err)
 			if !warned {
-				s.client.log.Warn("baton: clean-up fails; until it succeeds the entry stays, at most as long as the session",
+				s.client.config.Log.Warn("baton: clean-up fails; until it succeeds the entry stays, at most as long as the session",
 					"op", op, "queue", queue, "session", s.ID(), "error", err)
 			}
 			select {

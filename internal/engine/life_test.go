@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -176,7 +177,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world{T: t, svc: memory.NewService()}
 		hold := make(chan struct{})
-		w.client, w.link = w.another(engine.WithObserver(event.ObserverFunc(func(e event.Event) {
+		w.client, w.link = w.another(coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 			if e.Kind == event.SessionEnded && !errors.Is(e.Err, engine.ErrClosed) {
 				<-hold // the end is being told while the next session opens and the client closes
 			}

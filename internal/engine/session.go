@@ -238,7 +238,7 @@ func (s *Session) end(cause error) {
 	cause = context.Cause(s.ctx) // of two that end it at once, the first
 	s.client.Observe(event.Event{Kind: event.SessionEnded, Session: s.ID(), State: was, Err: cause})
 	if !errors.Is(cause, ErrClosed) {
-		s.client.log.Warn("baton: session lost; all holds on it are lost",
+		s.client.config.Log.Warn("baton: session lost; all holds on it are lost",
 			"service", s.client.String(), "session", s.ID(), "error", cause)
 	}
 	s.runOnEnd()
@@ -320,7 +320,7 @@ func (s *Session) Go(f func()) bool {
 // succeeded.
 func (s *Session) renew() {
 	interval := s.TTL() / RenewalsPerTTL
-	pauses := s.client.retry.pauses()
+	pauses := s.client.config.Retry.pauses()
 	timer := time.NewTimer(interval - time.Since(s.born))
 	defer timer.Stop()
 	for {
@@ -369,7 +369,7 @@ func (s *Session) renewOnce(bound time.Duration) error {
 // renewed tells of a renewal that took so long, and came when so much was left.
 func (s *Session) renewed(took, left time.Duration) {
 	if _, resumed := s.become(event.StateConnected); resumed {
-		s.client.log.Info("baton: session resumed", "service", s.client.String(), "session", s.ID())
+		s.client.config.Log.Info("baton: session resumed", "service", s.client.String(), "session", s.ID())
 		s.client.Observe(event.Event{Kind: event.SessionResumed, Session: s.ID()})
 	}
 	s.client.Observe(event.Event{Kind: event.SessionRenewed, Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
@@ -381,7 +381,7 @@ func (s *Session) suspend(err error, left time.Duration) {
 	if _, suspended := s.become(event.StateSuspended); !suspended {
 		return
 	}
-	s.client.log.Warn("baton: session suspended: the service does not answer",
+	s.client.config.Log.Warn("baton: session suspended: the service does not answer",
 		"service", s.client.String(), "session", s.ID(), "lost_in", left.Round(time.Millisecond), "error", err)
 	s.client.Observe(event.Event{Kind: event.SessionSuspended, Session: s.ID(), Margin: left, Err: err})
 }

@@ -20,7 +20,7 @@ import (
 
 const queue = driver.Queue("test/queue")
 
-var quiet = engine.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
 // world is a service with one client.
 type world struct {
@@ -492,7 +492,7 @@ func TestStartStopStress(t *testing.T) {
 	for i := range 200 {
 		synctest.Test(t, func(t *testing.T) {
 			w := world{T: t, svc: memory.NewService()}
-			w.client, w.link = w.another(engine.WithTTL(time.Second))
+			w.client, w.link = w.another(coordinator.WithTTL(time.Second))
 			w.link.Delay(50*time.Millisecond, 50*time.Millisecond)
 			var wg sync.WaitGroup
 			for range 3 {
