@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -52,9 +53,9 @@ func (s *Session) mayHaveSlept(now moment) bool {
 	return now.wall >= s.wallDeadline.Load()
 }
 
-// ask has the service asked whether it still has the session, together with
-// whoever else asks. The channel is closed when it has answered, or when the
-// session has ended for want of an answer.
+// ask starts a request whether the service still has the session, if none is
+// under way. The channel is closed when it was answered, or when the session has
+// ended for want of an answer.
 func (s *Session) ask() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,26 +80,17 @@ func (s *Session) ask() <-chan struct{} {
 // does not succeed in time: it would be believed for too long.
 func (s *Session) awake() {
 	bound := min(s.TTL()/RenewalsPerTTL, askAtMost)
-	pauses := s.client.config.Retry.pauses()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	last := ErrUnavailable
-	for began := time.Now(); ; {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-timer.C:
+	ctx, cancel := context.WithTimeout(s.ctx, bound)
+	defer cancel()
+	end := time.Now().Add(bound)
+	err := s.client.config.Retry.do(ctx, s.ctx, func() error {
+		err := s.renewOnce(ctx, bound)
+		if err == nil || errors.Is(err, ErrSessionLost) || errors.Is(err, ErrUnavailable) {
+			return err
 		}
-		left := bound - time.Since(began)
-		if left <= 0 {
-			s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w", errAsleep, last)))
-			return
-		}
-		if last = s.renewOnce(left); last == nil || errors.Is(last, ErrSessionLost) {
-			return
-		}
-		left = bound - time.Since(began)
-		s.suspend(fmt.Errorf("%w: %w", errAsleep, last), left)
-		timer.Reset(min(pauses.NextBackOff(), left))
+		return driver.Wrap(ErrUnavailable, err) // tried again, whatever it is
+	}, func(err error) { s.suspend(fmt.Errorf("%w: %w", errAsleep, err), time.Until(end)) })
+	if errors.Is(err, ErrUnavailable) && s.mayHaveSlept(s.client.now()) { // else the usual renewal was answered
+		s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w", errAsleep, err)))
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Client is a process's connection to one service. Make one for each service and
-// share it: one session serves thousands of names. It is safe for concurrent use.
+// Client is the engine of a coordinator.Client, which says what it does.
 type Client struct {
 	config Config
 	driver driver.Driver
@@ -24,7 +23,7 @@ type Client struct {
 	late       context.Context // ends when Close does not wait for them any longer
 	lateCancel context.CancelFunc
 
-	// opening is held, by sending to it, by whoever opens or closes a session. It is a
+	// opening is held, by sending to it, while a session is opened or closed. It is a
 	// channel because it is held across I/O and waited for under a context.
 	opening chan struct{}
 
@@ -36,15 +35,13 @@ type Client struct {
 }
 
 // Of returns the engine of a *coordinator.Client, nil if client is none or nil.
-// Package coordinator sets it. That way recipes reach the engine, and users of a
-// lock do not see it.
+// Package coordinator sets it: recipes reach the engine, and users do not see it.
 var Of func(client any) *Client
 
 // Driver is the driver that the client was made of.
 func (c *Client) Driver() driver.Driver { return c.driver }
 
-// New returns a client on a driver. It does no I/O: the first use opens the
-// session. The client owns the driver and closes it.
+// New returns a client on a driver. It does no I/O. The client owns the driver.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
 	if d == nil {
 		return nil, invalid("nil driver")
@@ -78,10 +75,8 @@ func (c *Client) Observe(e event.Event) {
 	}
 }
 
-// Session returns the live session and opens one if there is none or the last one
-// was lost. While the service is away it tries until ctx ends; the error is then ErrUnavailable
-// together with the context's cause. ErrInvalid and ErrRefused come back at once, ErrClosed
-// after Close.
+// Session returns the live session and opens one if there is none; see
+// coordinator.Client.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	s, err := c.live()
 	if s != nil || err != nil {
@@ -98,7 +93,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
 		return s, err
 	}
-	c.bury()
+	c.closeLost()
 	if s, err = c.open(bound); err != nil {
 		return nil, c.notOpened(ctx, err)
 	}
@@ -108,9 +103,9 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// bury sees to it that the lost session is ended before another one takes its place: after that
-// nobody would know of it.
-func (c *Client) bury() {
+// closeLost closes the lost session before it is replaced, because the client
+// keeps no other reference to it.
+func (c *Client) closeLost() {
 	c.mu.Lock()
 	s := c.session
 	c.mu.Unlock()
@@ -133,8 +128,9 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
-// open opens a session, trying again while the service is unavailable. One attempt lasts no longer
-// than the TTL: after that its session could be over before it was used.
+// open opens a session, trying again while the service is unavailable. One
+// attempt lasts no longer than the TTL: after that its session could be over
+// before it was used.
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
@@ -189,15 +185,8 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 	return &Error{Op: "session", Name: c.String(), Err: err}
 }
 
-// Close gives back all that the client holds, at once and not after the TTL: contexts of holds end
-// with ErrClosed, waiters return ErrClosed, the session is ended at the service,
-// and everything that the client started has come to its end.
-//
-// The service is asked once. When it does not answer before ctx ends, or within
-// the TTL, or the connection breaks under the request, the error says so; local
-// resources are released all the same, and what was held is free after the TTL.
-// With a context that was dead before the call, Close still tries for up to two
-// seconds. Called again, it waits for the first call and returns its error.
+// Close releases all that the client holds; see coordinator.Client. Its first call
+// does so, the others wait for that.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed
@@ -228,8 +217,8 @@ func (c *Client) closeError(err error) error {
 // close is Close, once.
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
-	// Whoever is opening a session returns soon, since its context has just ended (clause
-	// G2), and can store no other session after this.
+	// An opening that is under way returns soon, since its context has just ended
+	// (clause G2), and nothing can store another session after this.
 	c.opening <- struct{}{}
 	defer func() { <-c.opening }()
 
@@ -262,8 +251,8 @@ func (c *Client) close(ctx context.Context) error {
 	return errors.Join(err, c.driver.Close(ctx))
 }
 
-// later ends a lost session in the background, for at most its TTL, unless Close has
-// begun or has seen to it: then Close does it.
+// later closes a lost session in the background, for at most its TTL, unless
+// Close has begun or closes it already.
 func (c *Client) later(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -110,9 +110,6 @@ func (s *Session) Discard(queue driver.Queue, id string) {
 func (s *Session) doubt(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.doubts == nil {
-		s.doubts = make(map[string]struct{})
-	}
 	s.doubts[id] = struct{}{}
 }
 

@@ -15,13 +15,8 @@ const (
 	Services = driver.Queue(OwnKind + "/service")
 )
 
-// Service is the identity of the service and of the namespace in it: 32 hex
-// digits, drawn at random and stored there by the first who asks. So it is the
-// same for all clients of the namespace, and of no other. It goes with the
-// service's data: who restores a backup restores it, and a service that has
-// lost its data gets a new one.
-//
-// It costs one read of a session, the first time, and the first client of a namespace one write.
+// Service is the identity of the service; see coordinator.Session. The first
+// client of a namespace that asks draws it at random and stores it.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	for {
 		id, err := s.Identity(ctx)
@@ -35,9 +30,8 @@ func (s *Session) Service(ctx context.Context) (string, error) {
 	}
 }
 
-// Identity is Service, empty if nobody has asked for one yet. It is remembered
-// for as long as the session lives, which is no longer than the service has its
-// data.
+// Identity is Service, or empty if there is none yet. It is remembered for as
+// long as the session lives, which is no longer than the service has its data.
 func (s *Session) Identity(ctx context.Context) (string, error) {
 	if id := s.service.Load(); id != nil {
 		return *id, nil
@@ -85,7 +79,8 @@ func (s *Session) Remove(ctx context.Context, queue driver.Queue, key string, to
 	})
 }
 
-// OnSession runs a question on the session, and again on a new one when it turns out to be over.
+// OnSession calls f with the session, and again with a new one when the session
+// turns out to be over.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	for {
 		s, err := c.Session(ctx)

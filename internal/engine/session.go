@@ -50,20 +50,24 @@ type Session struct {
 	asked        chan struct{}                         // closed when the service has been asked; nil while nobody asks
 }
 
-// newSession returns the session that the driver's one, asked for at sent, is to users. Its clock
-// counts from then; nothing runs before start.
+// newSession returns a session on the driver's one, which was asked for at sent:
+// its clock counts from then. Nothing runs before start.
 func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
-		client:  c,
-		driver:  ds,
-		can:     withFallbacks(ds),
-		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
-		born:    sent.time,
-		state:   event.StateConnected,
-		onEnd:   list.New(),
-		changed: make(chan struct{}),
-		changes: make(chan struct{}, mostChanges),
-		reads:   make(chan struct{}, mostReads),
+		client: c,
+		driver: ds,
+		can:    withFallbacks(ds),
+		margin: ds.Slack() + ds.TTL()/marginsPerTTL,
+		born:   sent.time,
+		state:  event.StateConnected,
+		onEnd:  list.New(),
+		doubts: make(map[string]struct{}),
+
+		queueWatches: make(map[driver.Queue]*queueWatch),
+		onQueueWatch: make(map[driver.Queue]map[*func()]struct{}),
+		changed:      make(chan struct{}),
+		changes:      make(chan struct{}, mostChanges),
+		reads:        make(chan struct{}, mostReads),
 	}
 	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -223,11 +227,9 @@ func (s *Session) become(to event.State) (from event.State, changed bool) {
 	return from, true
 }
 
-// end ends the session for the given cause, once, tells everybody, and has its rest cleared
-// away.
-//
-// The context ends before anything else: whoever sees any sign of the end must not be told
-// by Err that the session is alive.
+// end ends the session for the given cause, once. The context ends before
+// anything else: a caller that sees any sign of the end must not get from Err
+// that the session is alive.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
 	was, first := s.become(event.StateLost)
@@ -330,7 +332,7 @@ func (s *Session) renew() {
 		case <-timer.C:
 		}
 		sent := time.Now()
-		switch err := s.renewOnce(interval); {
+		switch err := s.renewOnce(s.ctx, interval); {
 		case err == nil:
 			pauses.Reset()
 			timer.Reset(max(0, interval-time.Since(sent)))
@@ -346,8 +348,8 @@ func (s *Session) renew() {
 // renewOnce sends one renewal and waits for its answer, for the given time at
 // most. It moves the deadline, or ends the session if the service says so or
 // the answer comes too late; the error is ErrSessionLost then.
-func (s *Session) renewOnce(bound time.Duration) error {
-	ctx, cancel := context.WithTimeout(s.ctx, bound)
+func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	sent := s.client.now()
 	err := s.driver.Renew(ctx)
