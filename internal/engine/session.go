@@ -63,11 +63,12 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		onEnd:  list.New(),
 		doubts: make(map[string]struct{}),
 
+		changed: make(chan struct{}),
+		changes: make(chan struct{}, mostChanges),
+		reads:   make(chan struct{}, mostReads),
+
 		queueWatches: make(map[driver.Queue]*queueWatch),
 		onQueueWatch: make(map[driver.Queue]map[*func()]struct{}),
-		changed:      make(chan struct{}),
-		changes:      make(chan struct{}, mostChanges),
-		reads:        make(chan struct{}, mostReads),
 	}
 	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())

@@ -12,7 +12,7 @@ var ofSessions = []mutation{{
 	name: "no-margin", promise: "P2",
 	what:   "The deadline has no margin: a service that counts a little less than the TTL is quicker.",
 	file:   "internal/engine/session.go",
-	old:    `		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,`,
+	old:    `		margin: ds.Slack() + ds.TTL()/marginsPerTTL,`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "internal/engine", name: "TestSlackIsTakenOffTheDeadline"}},
 }, {
