@@ -30,10 +30,10 @@ type Option = engine.Option
 // lost, in the worst phase of the renewals: 0.55 of it on etcd and 0.3 of it on
 // ZooKeeper when connections are refused, 0.5 and 0.25 when requests vanish
 // silently.
-func WithTTL(ttl time.Duration) Option { return engine.WithTTL(ttl) }
+func WithTTL(ttl time.Duration) Option { return func(c *engine.Config) { c.TTL = ttl } }
 
 // WithIdentity sets who this client is in listings: "host/pid" by default.
-func WithIdentity(id string) Option { return engine.WithIdentity(id) }
+func WithIdentity(id string) Option { return func(c *engine.Config) { c.Identity = id } }
 
 // WithLogger sets where the client logs: slog.Default() if it is not called.
 // Logged at Warn: a lost hold (one that Close ends, too), one that lasts long if
@@ -41,11 +41,13 @@ func WithIdentity(id string) Option { return engine.WithIdentity(id) }
 // cannot be opened, once for each call that waits for it, a clean-up that fails, a
 // conversion that is refused. At Info: a resumed session, a wait for a lock-delay.
 // At Debug: sessions that are opened, and further attempts to.
-// docs/observability.md has all queues.
-func WithLogger(l *slog.Logger) Option { return engine.WithLogger(l) }
+// docs/observability.md lists every line.
+func WithLogger(l *slog.Logger) Option { return func(c *engine.Config) { c.Log = l } }
 
 // WithObserver notifies o of events. Several may be given.
-func WithObserver(o event.Observer) Option { return engine.WithObserver(o) }
+func WithObserver(o event.Observer) Option {
+	return func(c *engine.Config) { c.Observers = append(c.Observers, o) }
+}
 
 // Retry says how long to pause between attempts while the service is unavailable.
 // The number of attempts is not limited: every call ends by its context or with its
@@ -62,7 +64,7 @@ type Retry struct {
 }
 
 // WithRetry sets the pauses between attempts.
-func WithRetry(r Retry) Option { return engine.WithRetry(engine.Retry(r)) }
+func WithRetry(r Retry) Option { return func(c *engine.Config) { c.Retry = engine.Retry(r) } }
 
 // CheckName reports, as an ErrInvalid that says which rule is broken, whether a
 // name can be used for a lock, semaphore or election. A name is 1 to 255 bytes of

@@ -158,8 +158,6 @@ func (t *conversion) over() bool {
 // await waits until a conversion is done. When ctx ends first, or the service
 // refuses, it goes on in the background.
 func (g *grant) await(ctx context.Context, t *conversion) error {
-	ctx, stop := engine.Afterwards(ctx)
-	defer stop()
 	select {
 	case <-t.done:
 	case <-t.refused:
@@ -195,8 +193,6 @@ func (g *grant) notHeld() error {
 // request. That matters most when the service has refused it for want of space,
 // since it might refuse the other way as well.
 func (g *grant) withdraw(ctx context.Context) error {
-	ctx, stop := engine.Afterwards(ctx)
-	defer stop()
 	g.takeBack(ctx)
 	g.mu.Lock()
 	t := g.conversion

@@ -191,9 +191,6 @@ func (g *grant) leaveOthers(l *level) bool {
 // machine may have slept, it waits for the answer, but no longer than ctx: then
 // the error is ctx's cause, and whether the grant is over is not known.
 func (g *grant) err(ctx context.Context) error {
-	if g.session.Sure() && g.ctx.Err() == nil {
-		return nil // as nearly always
-	}
 	var unknown error
 	if g.ctx.Err() == nil {
 		unknown = g.session.Check(ctx) // ends the session, and with it g.ctx, if its deadline has passed

@@ -118,10 +118,11 @@ func (h *Hold) Release(ctx context.Context) error {
 		return coordinator.ErrNotHeld
 	}
 	g := h.ctx.grant
-	if g.session.Timely() && g.leaveOthers(h.level) { // the clock here too: nil says that all that was done so far was done while it held
+	if g.session.Ended() == nil && g.leaveOthers(h.level) { // the clock here too: nil says that all that was done so far was done while it held
 		return nil
 	}
-	ctx, stop := engine.Afterwards(ctx)
+	of, _ := ctx.Value(g.queue.key).(*grant)
+	ctx, stop := engine.ReleaseContext(ctx, of == g)
 	defer stop()
 	err := g.err(ctx)       // before its contexts end as released
 	if g.ctx.Err() == nil { // not known to be over

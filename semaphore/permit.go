@@ -80,7 +80,7 @@ func (p *Permit) Release(ctx context.Context) error {
 // and that had no answer, nothing is given back, and the call can be repeated.
 func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
-	ctx, stop := engine.Afterwards(ctx)
+	ctx, stop := engine.ReleaseContext(ctx, false)
 	defer stop()
 	if err := enter(ctx, p.writeLock()); err != nil {
 		return err

@@ -143,7 +143,7 @@ active proctype everything() {
 		:: fast > 0 && life > 0 -> fast--; life--
 		:: true
 		fi;
-		given_away_too_soon = (life == 0 && left != 0); /* go: engine.Session.Err */
+		given_away_too_soon = (life == 0 && left != 0); /* go: engine.Session.Check */
 		assert(!given_away_too_soon)
 	}
 

@@ -511,7 +511,7 @@ leave: /* go: engine.Session.Leave, engine.Session.Abandon, etcd.session.Leave, 
 	}
 	fi;
 
-gone: /* go: engine.removed */
+gone: /* go: engine.Session.outcome */
 	atomic {
 		not_removed = !removed[i] && !over[s]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
 		goto leave

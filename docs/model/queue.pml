@@ -537,20 +537,20 @@ leave: /* go: recipes.grant.withdraw, engine.Session.Leave, engine.Session.Aband
 		fi;
 #endif
 		if
-		:: again -> goto forget /* a stray; go: engine.Session.settle */
+		:: again -> goto forget /* a stray; go: engine.Session.left */
 		:: else -> goto out
 		fi
 	}
 	fi;
 
-gone: /* go: etcd.session.Ahead, engine.removed, engine.Session.Abandon */
+gone: /* go: etcd.session.Ahead, engine.Session.outcome, engine.Session.Abandon */
 	atomic {
 		not_removed = !removed[me]; ALSO(!not_removed); /* whoever finds itself out of the queue was removed */
 		R = 0;
 		goto leave
 	};
 
-forget: /* go: engine.Session.forget, engine.Session.Withdraw, engine.Session.Discard, etcd.session.Forget, lease.Session.Forget, lease.Joins.forget, zookeeper.session.Forget */
+forget: /* go: engine.Session.Withdraw, engine.Session.Discard, etcd.session.Forget, lease.Session.Forget, lease.Joins.forget, zookeeper.session.Forget */
 	if
 	:: atomic { over[s] && dead[s] -> goto out }
 	:: atomic { !over[s] ->

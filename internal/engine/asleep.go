@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -38,38 +39,23 @@ type moment struct {
 }
 
 // now reads the clocks.
-func (c *config) now() moment {
+func (c *Client) now() moment {
 	now := time.Now()
-	if c.wall != nil {
-		return moment{now, c.wall().UnixNano()}
+	if c.config.wall != nil {
+		return moment{now, c.config.wall().UnixNano()}
 	}
 	return moment{now, now.UnixNano()}
 }
 
-// doubtful says that the deadline has passed by the wall clock, as it was when
-// the last acknowledged renewal was sent.
-func (s *Session) doubtful() bool {
-	return s.client.now().wall >= s.wallDeadline.Load()
+// mayHaveSlept reports whether the deadline has passed by the wall clock, counted
+// from its reading when the last acknowledged renewal was sent.
+func (s *Session) mayHaveSlept(now moment) bool {
+	return now.wall >= s.wallDeadline.Load()
 }
 
-// Sure says that the session lives, by both clocks, so that nobody has to be
-// asked. It reads the clock once.
-func (s *Session) Sure() bool {
-	now := s.client.now()
-	return s.inTime(now.time.Sub(s.born)) && now.wall < s.wallDeadline.Load()
-}
-
-// Timely is Sure without the wall clock, at half the price: it knows nothing of
-// a machine that slept.
-func (s *Session) Timely() bool { return s.inTime(time.Since(s.born)) }
-
-func (s *Session) inTime(age time.Duration) bool {
-	return s.ctx.Err() == nil && age < time.Duration(s.deadline.Load())
-}
-
-// ask has the service asked whether it still has the session, together with
-// whoever else asks. The channel is closed when it has answered, or when the
-// session has ended for want of an answer.
+// ask starts a request whether the service still has the session, if none is
+// under way. The channel is closed when it was answered, or when the session has
+// ended for want of an answer.
 func (s *Session) ask() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,26 +80,17 @@ func (s *Session) ask() <-chan struct{} {
 // does not succeed in time: it would be believed for too long.
 func (s *Session) awake() {
 	bound := min(s.TTL()/RenewalsPerTTL, askAtMost)
-	pauses := s.client.retry.pauses()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	last := ErrUnavailable
-	for began := time.Now(); ; {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-timer.C:
+	ctx, cancel := context.WithTimeout(s.ctx, bound)
+	defer cancel()
+	end := time.Now().Add(bound)
+	err := s.client.config.Retry.do(ctx, s.ctx, func() error {
+		err := s.renewOnce(ctx, bound)
+		if err == nil || errors.Is(err, ErrSessionLost) || errors.Is(err, ErrUnavailable) {
+			return err
 		}
-		left := bound - time.Since(began)
-		if left <= 0 {
-			s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w", errAsleep, last)))
-			return
-		}
-		if last = s.renewOnce(left); last == nil || errors.Is(last, ErrSessionLost) {
-			return
-		}
-		left = bound - time.Since(began)
-		s.suspend(fmt.Errorf("%w: %w", errAsleep, last), left)
-		timer.Reset(min(pauses.NextBackOff(), left))
+		return driver.Wrap(ErrUnavailable, err) // tried again, whatever it is
+	}, func(err error) { s.suspend(fmt.Errorf("%w: %w", errAsleep, err), time.Until(end)) })
+	if errors.Is(err, ErrUnavailable) && s.mayHaveSlept(s.client.now()) { // else the usual renewal was answered
+		s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w", errAsleep, err)))
 	}
 }

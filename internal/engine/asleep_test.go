@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/internal/engine"
@@ -273,7 +274,7 @@ func TestObserverThatLooksWhileTheServiceIsAskedHangsNothing(t *testing.T) {
 			if err := l.Err(); (err == nil) != back {
 				t.Errorf("Err = %v", err)
 			}
-		}, engine.WithWallClock(c.now), engine.WithObserver(event.ObserverFunc(func(e event.Event) {
+		}, engine.WithWallClock(c.now), coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 			if e.Kind == event.SessionSuspended {
 				_ = l.Err()
 			}

@@ -11,10 +11,9 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// Client is a process's connection to one service. Make one for each service and
-// share it: one session serves thousands of names. It is safe for concurrent use.
+// Client is the engine of a coordinator.Client, which says what it does.
 type Client struct {
-	config
+	config Config
 	driver driver.Driver
 
 	ctx    context.Context // ends, with cause ErrClosed, when Close begins
@@ -24,7 +23,7 @@ type Client struct {
 	late       context.Context // ends when Close does not wait for them any longer
 	lateCancel context.CancelFunc
 
-	// opening is held, by sending to it, by whoever opens or closes a session. It is a
+	// opening is held, by sending to it, while a session is opened or closed. It is a
 	// channel because it is held across I/O and waited for under a context.
 	opening chan struct{}
 
@@ -36,15 +35,13 @@ type Client struct {
 }
 
 // Of returns the engine of a *coordinator.Client, nil if client is none or nil.
-// Package coordinator sets it. That way recipes reach the engine, and users of a
-// lock do not see it.
+// Package coordinator sets it: recipes reach the engine, and users do not see it.
 var Of func(client any) *Client
 
 // Driver is the driver that the client was made of.
 func (c *Client) Driver() driver.Driver { return c.driver }
 
-// New returns a client on a driver. It does no I/O: the first use opens the
-// session. The client owns the driver and closes it.
+// New returns a client on a driver. It does no I/O. The client owns the driver.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
 	if d == nil {
 		return nil, invalid("nil driver")
@@ -63,25 +60,23 @@ func New(d driver.Driver, opts ...Option) (*Client, error) {
 func (c *Client) String() string { return c.driver.String() }
 
 // Identity is who this client is in listings.
-func (c *Client) Identity() string { return c.identity }
+func (c *Client) Identity() string { return c.config.Identity }
 
 // Log is the client's logger, for recipes.
-func (c *Client) Log() *slog.Logger { return c.log }
+func (c *Client) Log() *slog.Logger { return c.config.Log }
 
 // Done is closed when Close begins. From then on Session returns ErrClosed.
 func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Observe tells the client's observers, for recipes.
 func (c *Client) Observe(e event.Event) {
-	for _, o := range c.observers {
+	for _, o := range c.config.Observers {
 		o.Observe(e)
 	}
 }
 
-// Session returns the live session and opens one if there is none or the last one
-// was lost. While the service is away it tries until ctx ends; the error is then ErrUnavailable
-// together with the context's cause. ErrInvalid and ErrRefused come back at once, ErrClosed
-// after Close.
+// Session returns the live session and opens one if there is none; see
+// coordinator.Client.
 func (c *Client) Session(ctx context.Context) (*Session, error) {
 	s, err := c.live()
 	if s != nil || err != nil {
@@ -98,7 +93,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
 		return s, err
 	}
-	c.bury()
+	c.closeLost()
 	if s, err = c.open(bound); err != nil {
 		return nil, c.notOpened(ctx, err)
 	}
@@ -108,9 +103,9 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// bury sees to it that the lost session is ended before another one takes its place: after that
-// nobody would know of it.
-func (c *Client) bury() {
+// closeLost closes the lost session before it is replaced, because the client
+// keeps no other reference to it.
+func (c *Client) closeLost() {
 	c.mu.Lock()
 	s := c.session
 	c.mu.Unlock()
@@ -133,14 +128,15 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
-// open opens a session, trying again while the service is unavailable. One attempt lasts no longer
-// than the TTL: after that its session could be over before it was used.
+// open opens a session, trying again while the service is unavailable. One
+// attempt lasts no longer than the TTL: after that its session could be over
+// before it was used.
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
-	err := c.retry.do(ctx, func() (err error) {
-		attempt, cancel := context.WithTimeout(ctx, c.ttl)
+	err := c.config.Retry.do(ctx, c.ctx, func() (err error) {
+		attempt, cancel := context.WithTimeout(ctx, c.config.TTL)
 		defer cancel()
 		s, err = c.openOnce(attempt)
 		if err != nil && attempt.Err() != nil && ctx.Err() == nil {
@@ -152,20 +148,20 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 		if !warned { // once for each outage that somebody waits for
 			level, warned = slog.LevelWarn, true
 		}
-		c.log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
+		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
 		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
+	c.config.Log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
 	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: time.Since(began)})
 	return s, nil
 }
 
 func (c *Client) openOnce(ctx context.Context) (*Session, error) {
 	sent := c.now()
-	ds, err := c.driver.Open(ctx, c.ttl)
+	ds, err := c.driver.Open(ctx, c.config.TTL)
 	if err != nil {
 		return nil, err
 	}
@@ -183,57 +179,58 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 	switch {
 	case c.ctx.Err() != nil:
 		err = ErrClosed
-	case ctx.Err() != nil && !definite(err):
+	case ctx.Err() != nil && unanswered(err):
 		err = unavailable(err, context.Cause(ctx))
 	}
 	return &Error{Op: "session", Name: c.String(), Err: err}
 }
 
-// Close gives back all that the client holds, at once and not after the TTL: contexts of holds end
-// with ErrClosed, waiters return ErrClosed, the session is ended at the service,
-// and everything that the client started has come to its end.
-//
-// The service is asked once. When it does not answer before ctx ends, or within
-// the TTL, or the connection breaks under the request, the error says so; local
-// resources are released all the same, and what was held is free after the TTL.
-// With a context that was dead before the call, Close still tries for up to two
-// seconds. Called again, it waits for the first call and returns its error.
+// Close releases all that the client holds; see coordinator.Client. Its first call
+// does so, the others wait for that.
 func (c *Client) Close(ctx context.Context) error {
-	ctx, stop := Afterwards(ctx)
-	defer stop()
 	c.mu.Lock()
 	again := c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if !again {
-		c.cancel(ErrClosed)
-		err := c.close(ctx)
-		if err != nil {
-			err = &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
-		}
-		c.result = err
+		c.result = c.closeError(c.close(ctx))
 		close(c.done)
-		return err // what was done in time is not undone by a ctx that ends right then
+		return c.result // what was done in time is not undone by a ctx that ends right then
 	}
+	ctx, stop := ReleaseContext(ctx, false)
+	defer stop()
 	select {
 	case <-c.done:
 		return c.result
 	case <-ctx.Done():
-		return &Error{Op: "close", Name: c.String(), Err: unavailable(nil, context.Cause(ctx)), Maybe: true}
+		return c.closeError(unavailable(nil, context.Cause(ctx)))
 	}
+}
+
+func (c *Client) closeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
 }
 
 // close is Close, once.
 func (c *Client) close(ctx context.Context) error {
-	// Whoever is opening a session returns soon, since its context has just ended (clause
-	// G2), and can store no other session after this.
+	c.cancel(ErrClosed)
+	// An opening that is under way returns soon, since its context has just ended
+	// (clause G2), and nothing can store another session after this.
 	c.opening <- struct{}{}
 	defer func() { <-c.opening }()
 
-	var err error
 	c.mu.Lock()
 	s := c.session
 	c.mu.Unlock()
+	if s != nil {
+		s.end(ErrClosed)
+	}
+	ctx, stop := ReleaseContext(ctx, false) // now: if it was that of a hold, it has just ended
+	defer stop()
+	var err error
 	if s != nil {
 		within, cancel := context.WithTimeout(ctx, s.TTL()) // after that there is nothing left to give back
 		defer cancel()
@@ -247,15 +244,15 @@ func (c *Client) close(ctx context.Context) error {
 		}
 		ctx = within
 	}
-	stop := context.AfterFunc(ctx, c.lateCancel)
+	stopLate := context.AfterFunc(ctx, c.lateCancel)
 	c.wg.Wait()
-	stop()
+	stopLate()
 	c.lateCancel()
 	return errors.Join(err, c.driver.Close(ctx))
 }
 
-// later ends a lost session in the background, for at most its TTL, unless Close has
-// begun or has seen to it: then Close does it.
+// later closes a lost session in the background, for at most its TTL, unless
+// Close has begun or closes it already.
 func (c *Client) later(s *Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,7 +263,7 @@ func (c *Client) later(s *Session) {
 		ctx, cancel := context.WithTimeout(c.late, s.TTL())
 		defer cancel()
 		if err := s.driver.Close(ctx); err != nil {
-			c.log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
+			c.config.Log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
 		}
 		s.wg.Wait()
 	})

@@ -3,12 +3,18 @@
 // background, and notifies observers. Package coordinator shows users the part of
 // it that they need; recipes reach the rest by [Of].
 //
-//	client.go            opens a session when one is needed, and closes it
-//	session.go           the session's life, its deadline and its renewal
-//	asleep.go            what happens when the machine was suspended
-//	queue.go, entry.go    what recipes ask of a session: join, wait, leave, convert
-//	fallback.go          what stands in for a capability that a driver lacks
-//	queuewatch.go        one watch of a queue for all of a session's waiters
-//	request.go           one request: its attempts, its bounds, its error
-//	cleanup.go           removes entries of attempts that failed
+//	client.go      opens a session when one is needed, and closes it
+//	session.go     the session's life, its deadline and its renewal
+//	asleep.go      what happens when the machine was suspended
+//	request.go     one request: its attempts, its bounds, its outcome
+//	join.go        joins a queue
+//	read.go        reads a queue or its record, and waits for a change
+//	change.go      changes an entry or a record
+//	leave.go       removes an entry, at once or in the background
+//	queuewatch.go  one watch of a queue for all of a session's waiters
+//	operator.go    answers sequencer checks and operators
+//	fallback.go    what stands in for a capability that a driver lacks
+//
+// Methods of a Session return bare errors, or an [Error] when the service may
+// have changed; [Describe] names the operation and the name that a user knows.
 package engine

@@ -10,7 +10,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// The errors of Baton; package engine says what each means.
+// The errors of Baton; package coordinator says what each means.
 var (
 	ErrUnavailable = driver.ErrUnavailable
 	ErrTaken       = driver.ErrTaken
@@ -34,50 +34,41 @@ func MayHaveApplied(err error) bool {
 	return errors.As(err, &e) && e.Maybe
 }
 
-// Describe gives err the operation and the name that a recipe's user knows, in
-// place of those of the step that failed, and of the steps behind that. The
-// cause of ctx, if that is what err is, comes back untouched, and so does nil.
-// It does so too if it ended a step that changes nothing: whoever waits looks
-// at the queue now and then, and its caller cannot know when.
-func Describe(ctx context.Context, op, name string, err error) error {
-	var cause error
-	if ctx.Err() != nil {
-		cause = context.Cause(ctx)
-	}
-	if err == nil || same(err, cause) {
+// maybe is err, of an operation on a queue, with the word that the operation may
+// have been applied if it is uncertain. Otherwise err stays bare: whoever returns
+// it to a user calls [Describe], which names what the user called.
+func maybe(op string, queue driver.Queue, err error, uncertain bool) error {
+	if err == nil || !uncertain {
 		return err
 	}
-	return describe(op, name, err, cause) // which allocates
+	return &Error{Op: op, Name: string(queue), Err: err, Maybe: true}
 }
 
-func describe(op, name string, err, cause error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return &Error{Op: op, Name: name, Err: err}
+// Describe gives err the operation and the name that a user knows, in place of
+// those of the steps behind it. It returns nil and the cause of ctx untouched.
+func Describe(ctx context.Context, op, name string, err error) error {
+	if err == nil || ctx.Err() != nil && same(err, context.Cause(ctx)) {
+		return err
 	}
-	said := &Error{Op: op, Name: name, Err: e.Err, Maybe: e.Maybe}
+	said := &Error{Op: op, Name: name, Err: err}
 	for {
-		if !said.Maybe && same(said.Err, cause) {
-			return cause
-		}
-		inner, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
+		step, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
 		if !ok {
 			return said
 		}
-		said.Err, said.Maybe = inner.Err, said.Maybe || inner.Maybe
+		said.Err, said.Maybe = step.Err, said.Maybe || step.Maybe
 	}
 }
 
 // IsCause reports whether err is the cause of the end of ctx itself, and not an
 // error that has it inside. That cause can be any error, one of the above too,
-// and then says nothing about the service. It does not ask a ctx that has not
-// ended, as context.Cause does: the context of a hold might ask the service,
-// and wait.
+// and then says nothing about the service. IsCause does not call the Err of a
+// ctx that has not ended, as context.Cause does: the context of a hold might ask
+// the service, and wait.
 func IsCause(ctx context.Context, err error) bool {
 	select {
 	case <-ctx.Done():
-		cause := context.Cause(ctx)
-		return cause != nil && same(err, cause)
+		return same(err, context.Cause(ctx))
 	default:
 		return false
 	}
@@ -88,24 +79,58 @@ func same(a, b error) bool {
 	return a != nil && b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
 }
 
-// errGone is for the drivers' ears only: users get ErrNotHeld or ErrRemoved.
-var errGone = driver.ErrGone
-
 // invalid returns an ErrInvalid that names the value and the rule.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// both is an error of two parts: what is true (errors.Is finds ErrUnavailable) and
-// which context ended the call (errors.Is finds context.DeadlineExceeded).
-type both struct{ kind, cause error }
-
-func (b *both) Error() string {
-	kind, cause := b.kind.Error(), b.cause.Error()
-	if strings.Contains(kind, cause) {
-		return kind
+// unanswered reports whether a driver's error is the want of an answer: the
+// request may have been applied, or may be later. Other errors are the service's
+// answer, or a refusal to send the request.
+func unanswered(err error) bool {
+	if err == nil {
+		return false
 	}
-	return kind + " (" + cause + ")"
+	for _, answer := range []error{
+		ErrTaken, ErrStale, ErrRefused, ErrInvalid, ErrSessionLost, driver.ErrGone,
+	} {
+		if errors.Is(err, answer) {
+			return false
+		}
+	}
+	return true
 }
 
-func (b *both) Unwrap() []error { return []error{b.kind, b.cause} }
+// unavailable is the error of a request that had no answer when the context ended
+// for cause. err is what the last attempt said.
+func unavailable(err, cause error) error {
+	if !errors.Is(err, ErrUnavailable) {
+		err = ErrUnavailable
+	}
+	return &unavailableError{err, cause}
+}
+
+// unavailableError is a driver's ErrUnavailable and the cause for which the
+// caller's context ended. It hides that the context which the driver was given
+// had ended: that one is ours, and is cancelled when the caller's has timed out.
+// A caller that asks errors.Is(err, context.Canceled) wants to know about its own.
+type unavailableError struct{ err, cause error }
+
+func (e *unavailableError) Is(target error) bool {
+	return target != context.Canceled && target != context.DeadlineExceeded && errors.Is(e.err, target)
+}
+
+func (e *unavailableError) As(target any) bool { return errors.As(e.err, target) }
+
+func (e *unavailableError) Unwrap() error { return e.cause }
+
+func (e *unavailableError) Error() string {
+	text, cause := e.err.Error(), e.cause.Error()
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		text = strings.ReplaceAll(text, ": "+ended.Error(), "")
+	}
+	if strings.Contains(text, cause) {
+		return text
+	}
+	return text + " (" + cause + ")"
+}

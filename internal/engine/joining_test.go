@@ -87,14 +87,14 @@ func TestCrowdJoinsInPortions(t *testing.T) {
 		svc := memory.NewService()
 		d := &slow{Driver: svc.Driver()}
 		s := sessionOn(t, d)
-		const n = portions * engine.MostJoining
+		const n = portions * engine.MostChanges
 		errs := crowd(t.Context(), s, n)
 		for range n {
 			if err := <-errs; err != nil {
 				t.Fatal(err)
 			}
 		}
-		if most, all := d.counted(); most != engine.MostJoining || all != n {
+		if most, all := d.counted(); most != engine.MostChanges || all != n {
 			t.Errorf("%d joins at once, %d in all", most, all)
 		}
 	})
@@ -107,7 +107,7 @@ func TestWaitingToJoinLeavesNothing(t *testing.T) {
 			svc := memory.NewService()
 			d := &slow{Driver: svc.Driver()}
 			s := sessionOn(t, d)
-			first := crowd(t.Context(), s, engine.MostJoining)
+			first := crowd(t.Context(), s, engine.MostChanges)
 			synctest.Wait()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -125,12 +125,12 @@ func TestWaitingToJoinLeavesNothing(t *testing.T) {
 					t.Errorf("lost %t: %v", lose, err)
 				}
 			}
-			for range engine.MostJoining {
+			for range engine.MostChanges {
 				if err := <-first; (err == nil) == lose {
 					t.Errorf("lost %t: one under way: %v", lose, err)
 				}
 			}
-			if _, all := d.counted(); all != engine.MostJoining {
+			if _, all := d.counted(); all != engine.MostChanges {
 				t.Errorf("lost %t: %d have asked to join", lose, all)
 			}
 		})
@@ -144,7 +144,7 @@ func TestWaitingForAPlaceIsNotTheServicesWord(t *testing.T) {
 			svc := memory.NewService()
 			d := &slow{Driver: svc.Driver()}
 			s := sessionOn(t, d)
-			first := crowd(t.Context(), s, engine.MostJoining)
+			first := crowd(t.Context(), s, engine.MostChanges)
 			synctest.Wait()
 			ctx, cancel := context.WithCancelCause(t.Context())
 			next := crowd(ctx, s, 1)
@@ -156,7 +156,7 @@ func TestWaitingForAPlaceIsNotTheServicesWord(t *testing.T) {
 			if err := s.Err(); err != nil {
 				t.Errorf("%v: the session has ended: %v", cause, err)
 			}
-			for range engine.MostJoining {
+			for range engine.MostChanges {
 				if err := <-first; err != nil {
 					t.Errorf("%v: %v", cause, err)
 				}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
@@ -176,7 +177,7 @@ func TestCloseEndsASessionThatWasLostJustBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := world{T: t, svc: memory.NewService()}
 		hold := make(chan struct{})
-		w.client, w.link = w.another(engine.WithObserver(event.ObserverFunc(func(e event.Event) {
+		w.client, w.link = w.another(coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 			if e.Kind == event.SessionEnded && !errors.Is(e.Err, engine.ErrClosed) {
 				<-hold // the end is being told while the next session opens and the client closes
 			}
@@ -300,32 +301,4 @@ func TestCloseThatRanOutOfTimeSaysTheSameEachTime(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTimeToGiveBackIsGivenOnce: a call that gives back in several steps has two seconds for all of them.
-func TestTimeToGiveBackIsGivenOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dead, cancel := context.WithCancel(t.Context())
-		cancel()
-		first, stop := engine.Afterwards(dead)
-		defer stop()
-		if first.Err() != nil {
-			t.Fatalf("no time to give back: %v", first.Err())
-		}
-		time.Sleep(2*time.Second + 1)
-		second, stop := engine.Afterwards(first)
-		defer stop()
-		if second.Err() == nil {
-			t.Error("another two seconds after the first")
-		}
-		alive, cancel := context.WithCancel(t.Context())
-		third, stop := engine.Afterwards(alive)
-		defer stop()
-		cancel()
-		fourth, stop := engine.Afterwards(third)
-		defer stop()
-		if third.Err() == nil || fourth.Err() == nil {
-			t.Error("a call whose context ended meanwhile goes on")
-		}
-	})
 }

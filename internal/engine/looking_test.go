@@ -21,7 +21,7 @@ func TestCrowdLooksAndIsClearedAwayInPortions(t *testing.T) {
 		svc := memory.NewService()
 		d := &slow{Driver: svc.Driver()}
 		s := sessionOn(t, d)
-		const n = 2 * engine.MostCleaning
+		const n = 2 * engine.MostChanges
 		for range n {
 			go func() {
 				j, err := s.Join(t.Context(), queue, driver.Contender{ID: s.NewID(false), Mode: "x"})
@@ -36,11 +36,11 @@ func TestCrowdLooksAndIsClearedAwayInPortions(t *testing.T) {
 		time.Sleep(time.Minute)
 		all := svc.Snapshot(queue)
 		for _, what := range []string{"look", "leave"} { // in this order
-			most := engine.MostLooking
+			most := engine.MostReads
 			d.counted()
 			for _, e := range all {
 				if what == "leave" {
-					most = engine.MostCleaning
+					most = engine.MostChanges
 					s.Abandon(queue, e.Place)
 					continue
 				}

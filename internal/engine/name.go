@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,11 +13,7 @@ import (
 const MaxName = 255
 
 // CheckName reports, as an ErrInvalid that says which rule is broken, whether a
-// name can be used for a lock, semaphore or election. A name is 1 to 255 bytes of
-// UTF-8 in segments separated by "/", such as "orders/nightly report". No segment is
-// empty, blank, "." or "..", the first is not "zookeeper", and there are no control
-// characters. Names are compared byte by byte, and nest in name only: "a" and
-// "a/b" are unrelated.
+// name can be used; see coordinator.CheckName for the rules.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -43,8 +40,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// QueueOf returns the queue of a recipe's name: kind is the recipe's own ("mutex"), so
-// that two recipes on one name do not meet in one queue.
+// QueueOf returns the queue of a recipe's name. kind is the recipe's own ("mutex"),
+// so that two recipes on one name do not meet in one queue.
 func QueueOf(kind, name string) (driver.Queue, error) {
 	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
 		return "", invalid("kind %q of a queue: want letters a to z and \"-\", and not %q", kind, OwnKind)
@@ -53,4 +50,25 @@ func QueueOf(kind, name string) (driver.Queue, error) {
 		return "", err
 	}
 	return driver.NewQueue(kind, name), nil
+}
+
+// Queue returns the queue of a recipe's name, as QueueOf does. Where queues are
+// shared with other clients, a name is what they call it, and a kind that they
+// have nothing like is ErrInvalid.
+func (c *Client) Queue(kind, name string) (driver.Queue, error) {
+	d := c.Sharer()
+	if d == nil {
+		return QueueOf(kind, name)
+	}
+	name, err := d.SharedName(kind, name)
+	if err != nil {
+		return "", fmt.Errorf("baton: %w", err)
+	}
+	return driver.NewQueue(kind, name), nil
+}
+
+// Sharer is the driver, if its queues are shared with other clients; else nil.
+func (c *Client) Sharer() driver.Sharer {
+	d, _ := c.driver.(driver.Sharer)
+	return d
 }

@@ -2,12 +2,85 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// OnSession runs a question on the session, and again on a new one when it turns out to be over.
+// Services is the queue whose record has the service's identity. No recipe has its kind: see QueueOf.
+const (
+	OwnKind  = "baton"
+	Services = driver.Queue(OwnKind + "/service")
+)
+
+// Service is the identity of the service; see coordinator.Session. The first
+// client of a namespace that asks draws it at random and stores it.
+func (s *Session) Service(ctx context.Context) (string, error) {
+	for {
+		id, err := s.Identity(ctx)
+		if id != "" || err != nil {
+			return id, err
+		}
+		_, err = s.SetRecord(ctx, Services, []byte(newIdentity()), 0)
+		if err != nil && !errors.Is(err, ErrStale) && (!MayHaveApplied(err) || ctx.Err() != nil || s.Ended() != nil) {
+			return "", err
+		}
+	}
+}
+
+// Identity is Service, or empty if there is none yet. It is remembered for as
+// long as the session lives, which is no longer than the service has its data.
+func (s *Session) Identity(ctx context.Context) (string, error) {
+	if id := s.service.Load(); id != nil {
+		return *id, nil
+	}
+	r, err := s.Record(ctx, Services, driver.Any)
+	if err != nil || r.Version == 0 {
+		return "", err
+	}
+	id := string(r.Value)
+	s.service.Store(&id)
+	return id, nil
+}
+
+func newIdentity() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Stands asks the service whether an entry is in a queue, of whatever session.
+// ErrRemoved means that it is not.
+func (s *Session) Stands(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	return s.request(ctx, "check", queue, s.patience, func(ctx context.Context) error {
+		return s.can.Operator.Check(ctx, queue, key, token)
+	})
+}
+
+// Queues returns the queues that have entries; see [driver.Operator].
+func (s *Session) Queues(ctx context.Context) ([]driver.Queue, error) {
+	var queues []driver.Queue
+	err := s.request(ctx, "list queues", "", s.longer, func(ctx context.Context) (err error) {
+		queues, err = s.can.Operator.Queues(ctx)
+		return err
+	})
+	return queues, err
+}
+
+// Remove removes exactly the entry with a key and token from a queue, of
+// whatever session. ErrRemoved means that it is not there (any more). After an
+// error MayHaveApplied tells whether this call may have removed it. Calling again
+// is safe.
+func (s *Session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+	return s.change(ctx, "remove", queue, false, func(ctx context.Context) error {
+		return s.can.Operator.Remove(ctx, queue, key, token)
+	})
+}
+
+// OnSession calls f with the session, and again with a new one when the session
+// turns out to be over.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	for {
 		s, err := c.Session(ctx)
@@ -18,35 +91,4 @@ func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 			return err
 		}
 	}
-}
-
-// Queues returns the queues in which somebody stands; see [driver.Session].
-func (s *Session) Queues(ctx context.Context) ([]driver.Queue, error) {
-	const op = "list queues"
-	var queues []driver.Queue
-	err := s.request(ctx, op, "", s.longer, func(ctx context.Context) (err error) {
-		queues, err = s.can.Operator.Queues(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, &Error{Op: op, Name: s.client.String(), Err: err}
-	}
-	return queues, nil
-}
-
-// Remove removes exactly the entry with a key and token from a queue, of
-// whatever session. ErrRemoved means that it is not there (any more); it may be
-// this call that has removed it, if the error says so. Likewise after other
-// errors, and calling again is safe.
-func (s *Session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
-	lost := false
-	err := s.change(ctx, "remove", queue, func(ctx context.Context) error {
-		err := s.can.Operator.Remove(ctx, queue, key, token)
-		lost = errors.Is(err, ErrSessionLost)
-		return err
-	})
-	if e, ok := errors.AsType[*Error](err); ok && lost {
-		e.Maybe = true // the entry may be another session's, and stay
-	}
-	return err
 }

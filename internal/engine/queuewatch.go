@@ -107,9 +107,6 @@ func (s *Session) QueueWatched(queue driver.Queue, f func()) (watched bool, stop
 	if w := s.queueWatches[queue]; w != nil && w.isCrowded() {
 		return true, func() {}
 	}
-	if s.onQueueWatch == nil {
-		s.onQueueWatch = make(map[driver.Queue]map[*func()]struct{})
-	}
 	if s.onQueueWatch[queue] == nil {
 		s.onQueueWatch[queue] = make(map[*func()]struct{})
 	}
@@ -151,22 +148,15 @@ func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWat
 	}
 	w := s.queueWatches[queue]
 	if w == nil {
-		w = &queueWatch{session: s, queue: queue, view: QueueView{Record: known}, shown: make(chan struct{}), changed: make(chan struct{})}
-		w.ctx, w.cancel = context.WithCancel(s.ctx)
-		w.idle = time.AfterFunc(SettleAfter, w.close)
-		if s.queueWatches == nil {
-			s.queueWatches = make(map[driver.Queue]*queueWatch)
+		w = &queueWatch{
+			session: s, queue: queue, view: QueueView{Record: known},
+			shown: make(chan struct{}), changed: make(chan struct{}),
 		}
+		w.ctx, w.cancel = context.WithCancel(s.ctx)
+		w.idle = time.AfterFunc(SettleAfter, func() { w.end(nil) })
 		s.queueWatches[queue] = w
 		s.queueIsWatched(queue)
-		s.wg.Go(func() {
-			w.end(s.retry(w.ctx, "await", queue, func() error {
-				if err := s.can.QueueWatcher.WatchQueue(w.ctx, queue, w.show); err != nil {
-					return err
-				}
-				return driver.Wrap(ErrUnavailable, errors.New("the watch of the queue ended"))
-			}))
-		})
+		s.wg.Go(func() { w.end(w.followPlaces()) })
 		s.wg.Go(func() { w.end(w.followRecord(known)) })
 	}
 	w.mu.Lock()
@@ -201,34 +191,20 @@ func (w *queueWatch) leave() {
 	}
 }
 
-// close ends a watch without users.
-func (w *queueWatch) close() {
-	w.session.mu.Lock()
-	defer w.session.mu.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.users == 0 {
-		w.remove()
-	}
-}
-
-// end ends a watch because of an error. Its users find out by themselves what
-// to do.
+// end ends the watch because of an error, which its users get, or without one if
+// there are no users. The next contender begins another watch.
 func (w *queueWatch) end(err error) {
 	w.session.mu.Lock()
 	defer w.session.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err == nil {
+	switch {
+	case err == nil && w.users > 0:
+		return // somebody has joined when the idle timer had fired
+	case err != nil && w.err == nil:
 		w.err = err
 		close(w.changed)
 	}
-	w.remove()
-}
-
-// remove cancels the watch and takes it from the session, so that the next
-// contender begins another one. The caller holds both locks.
-func (w *queueWatch) remove() {
 	w.cancel()
 	w.idle.Stop()
 	if w.session.queueWatches[w.queue] == w {
@@ -242,29 +218,31 @@ func (w *queueWatch) now() (v QueueView, shown, changed <-chan struct{}, err err
 	return w.view, w.shown, w.changed, w.err
 }
 
-// show takes a view in. It wakes those who have not seen their own entries yet,
-// and all if somebody has left. A queue that becomes crowded is news to those who
-// wait alone.
-func (w *queueWatch) show(places []driver.Place) bool {
-	if w.take(places) {
-		w.session.mu.Lock()
-		defer w.session.mu.Unlock()
-		w.session.queueIsWatched(w.queue)
-	}
-	return true // it ends by its context
+// followPlaces follows the queue's places until something fails.
+func (w *queueWatch) followPlaces() error {
+	return w.session.retry(w.ctx, "await", w.queue, func() error {
+		if err := w.session.can.QueueWatcher.WatchQueue(w.ctx, w.queue, w.show); err != nil {
+			return err
+		}
+		return driver.Wrap(ErrUnavailable, errors.New("the watch of the queue ended"))
+	})
 }
 
-// take stores a view, wakes users, and reports whether the queue has become crowded.
-func (w *queueWatch) take(places []driver.Place) (becomesCrowded bool) {
+// show stores a view. It wakes the users that have not seen their own entries
+// yet, and all users if an entry has left. When the queue becomes crowded, it
+// calls what QueueWatched was given.
+func (w *queueWatch) show(places []driver.Place) bool {
 	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
 	for i, p := range places {
 		at[p.Key] = i
 		sessions[p.Session] = struct{}{}
 	}
+	w.session.mu.Lock()
+	defer w.session.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.view
-	w.view = QueueView{Places: places, Sessions: len(sessions), Record: w.view.Record, Told: time.Now(), at: at}
+	w.view = QueueView{Places: places, Sessions: len(sessions), Record: before.Record, Told: time.Now(), at: at}
 	close(w.shown)
 	w.shown = make(chan struct{})
 	left := false
@@ -274,7 +252,10 @@ func (w *queueWatch) take(places []driver.Place) (becomesCrowded bool) {
 	if left {
 		w.tell()
 	}
-	return before.at != nil && !before.Crowded() && w.view.Crowded()
+	if before.at != nil && !before.Crowded() && w.view.Crowded() {
+		w.session.queueIsWatched(w.queue)
+	}
+	return true // it ends by its context
 }
 
 // tell wakes the users. The caller holds w.mu.

@@ -25,7 +25,7 @@ type Session struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
-	joining, looking, cleaning chan struct{} // a place for each request of its kind that is under way
+	changes, reads chan struct{} // a place for each request of its kind that is under way
 
 	patience time.Duration // how long one attempt of a request lasts
 	longer   time.Duration // how long that of a join does
@@ -36,35 +36,39 @@ type Session struct {
 
 	service atomic.Pointer[string] // its identity, once it was read
 
-	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see doubtful
+	wallDeadline atomic.Int64 // the same on the wall clock, in Unix nanoseconds; see Check
 
 	mu           sync.Mutex
 	alarm        *time.Timer // fires at the deadline; guard listens
 	state        event.State
-	changed      chan struct{} // closed and replaced at each change of state
-	onEnd        list.List     // of func(), see OnEnd
-	over         bool          // they were called
-	strays       map[string]struct{}
-	ids          []string // that are free to be used again, see NewID
-	doubts       map[string]struct{}
+	changed      chan struct{}       // closed and replaced at each change of state
+	onEnd        *list.List          // of func(), see OnEnd; nil once they are called
+	doubts       map[string]struct{} // see doubt
+	ids          []string            // that can be used again, see NewID
 	queueWatches map[driver.Queue]*queueWatch
 	onQueueWatch map[driver.Queue]map[*func()]struct{} // what QueueWatched was given
 	asked        chan struct{}                         // closed when the service has been asked; nil while nobody asks
 }
 
-// newSession returns the session that the driver's one, asked for at sent, is to users. Its clock
-// counts from then; nothing runs before start.
+// newSession returns a session on the driver's one, which was asked for at sent:
+// its clock counts from then. Nothing runs before start.
 func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
-		client:  c,
-		driver:  ds,
-		can:     withFallbacks(ds),
-		margin:  ds.Slack() + ds.TTL()/marginsPerTTL,
-		born:    sent.time,
-		state:   event.StateConnected,
-		changed: make(chan struct{}),
+		client: c,
+		driver: ds,
+		can:    withFallbacks(ds),
+		margin: ds.Slack() + ds.TTL()/marginsPerTTL,
+		born:   sent.time,
+		state:  event.StateConnected,
+		onEnd:  list.New(),
+		doubts: make(map[string]struct{}),
 
-		joining: make(chan struct{}, mostJoining), looking: make(chan struct{}, mostLooking), cleaning: make(chan struct{}, mostCleaning),
+		changed: make(chan struct{}),
+		changes: make(chan struct{}, mostChanges),
+		reads:   make(chan struct{}, mostReads),
+
+		queueWatches: make(map[driver.Queue]*queueWatch),
+		onQueueWatch: make(map[driver.Queue]map[*func()]struct{}),
 	}
 	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -90,7 +94,7 @@ func (s *Session) guard() {
 		case <-s.ctx.Done():
 			return
 		case <-look.C:
-			if s.doubtful() {
+			if s.mayHaveSlept(s.client.now()) {
 				s.ask()
 			}
 		case <-s.driver.Done():
@@ -120,20 +124,28 @@ func (s *Session) Deadline() time.Time { return s.born.Add(time.Duration(s.deadl
 // cause. Its Err does not look at the clock; Session.Err does.
 func (s *Session) Context() context.Context { return s.ctx }
 
-// Err returns nil while the session is alive, and then why it ended. It looks at the
-// clock: after a pause of the process it knows of the loss before any timer has run.
-//
-// It does not wait, with one exception. When the deadline has passed by the
-// wall clock alone, the machine may have slept, and Err asks the service first.
-// Without an answer within TTL/4, or two seconds, the session is lost.
+// Err is Check without a bound: it waits for two seconds at most.
 func (s *Session) Err() error { return s.Check(context.Background()) }
 
-// Check is Err for callers who have a context: it returns context.Cause(ctx) if
-// that ends while the service is asked.
+// Check returns nil while the session is alive, and then why it ended. It reads
+// the clock: after a pause of the process it knows of the loss before any timer
+// has run.
+//
+// It does not wait, with one exception. When the deadline has passed by the wall
+// clock alone, the machine may have slept, and Check asks the service first.
+// Without an answer within TTL/4, or two seconds, the session is lost. If ctx
+// ends before, Check returns context.Cause(ctx).
 func (s *Session) Check(ctx context.Context) error {
-	for !s.Sure() {
-		if err := s.Ended(); err != nil || !s.doubtful() {
-			return err
+	for {
+		now := s.client.now()
+		if s.overdue(now.time) {
+			if err := s.Ended(); err != nil {
+				return err
+			}
+			continue // the deadline was moved meanwhile
+		}
+		if !s.mayHaveSlept(now) {
+			return nil
 		}
 		_, changed := s.State()
 		select {
@@ -144,21 +156,20 @@ func (s *Session) Check(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	return nil
 }
 
-// Ended is Err without the question. It is for those who ask the service for something anyway.
+// Ended is Check without the question. Callers that send a request anyway use it.
 func (s *Session) Ended() error {
-	if s.Timely() {
+	if !s.overdue(time.Now()) {
 		return nil
 	}
-	if s.ctx.Err() == nil {
-		s.expire()
-		if s.ctx.Err() == nil {
-			return nil // the deadline was moved meanwhile
-		}
-	}
-	return context.Cause(s.ctx)
+	s.expire()
+	return context.Cause(s.ctx) // nil if the deadline was moved meanwhile
+}
+
+// overdue reports whether the session has ended, or has to by the clock.
+func (s *Session) overdue(now time.Time) bool {
+	return s.ctx.Err() != nil || now.Sub(s.born) >= time.Duration(s.deadline.Load())
 }
 
 // State returns the session's state, and a channel that is closed when it changes.
@@ -217,11 +228,9 @@ func (s *Session) become(to event.State) (from event.State, changed bool) {
 	return from, true
 }
 
-// end ends the session for the given cause, once, tells everybody, and has its rest cleared
-// away.
-//
-// The context ends before anything else: whoever sees any sign of the end must not be told
-// by Err that the session is alive.
+// end ends the session for the given cause, once. The context ends before
+// anything else: a caller that sees any sign of the end must not get from Err
+// that the session is alive.
 func (s *Session) end(cause error) {
 	s.cancel(cause)
 	was, first := s.become(event.StateLost)
@@ -232,7 +241,7 @@ func (s *Session) end(cause error) {
 	cause = context.Cause(s.ctx) // of two that end it at once, the first
 	s.client.Observe(event.Event{Kind: event.SessionEnded, Session: s.ID(), State: was, Err: cause})
 	if !errors.Is(cause, ErrClosed) {
-		s.client.log.Warn("baton: session lost; all holds on it are lost",
+		s.client.config.Log.Warn("baton: session lost; all holds on it are lost",
 			"service", s.client.String(), "session", s.ID(), "error", cause)
 	}
 	s.runOnEnd()
@@ -246,11 +255,11 @@ func (s *Session) end(cause error) {
 }
 
 // OnEnd calls f when the session ends, in the goroutine that ends it, so that
-// Close returns after f. If the session is over already it calls f at once. Stop
-// reports whether f was not called and will not be.
+// Close returns after f. If the session is over already it calls f at once. stop
+// reports whether it keeps f from being called; a second stop reports false.
 func (s *Session) OnEnd(f func()) (stop func() bool) {
 	s.mu.Lock()
-	if s.over {
+	if s.onEnd == nil {
 		s.mu.Unlock()
 		f()
 		return func() bool { return false }
@@ -260,46 +269,50 @@ func (s *Session) OnEnd(f func()) (stop func() bool) {
 	return func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		waiting := e.Value != nil
-		if waiting {
-			s.onEnd.Remove(e)
-			e.Value = nil
+		if s.onEnd == nil || e.Value == nil {
+			return false
 		}
-		return waiting
+		s.onEnd.Remove(e)
+		e.Value = nil
+		return true
 	}
 }
 
 // runOnEnd calls what OnEnd was given, oldest first.
 func (s *Session) runOnEnd() {
-	for {
-		s.mu.Lock()
-		e := s.onEnd.Front()
-		if e == nil {
-			s.over = true
-			s.mu.Unlock()
-			return
-		}
-		f, _ := s.onEnd.Remove(e).(func())
-		e.Value = nil
-		s.mu.Unlock()
-		f()
+	s.mu.Lock()
+	all := s.onEnd
+	s.onEnd = nil
+	s.mu.Unlock()
+	for e := all.Front(); e != nil; e = e.Next() {
+		e.Value.(func())()
 	}
 }
 
 // SettleAfter is how long a hold lasts before it is worth more than its grant.
 const SettleAfter = 250 * time.Millisecond
 
-// close ends the session here and at the service, and waits for what it started.
+// close ends the session at the service, after end, and waits for what it started.
 func (s *Session) close(ctx context.Context) error {
-	s.end(ErrClosed)
-	ctx, stop := Afterwards(ctx) // which may have been that of a hold
-	defer stop()
 	var err error
 	if s.closing.CompareAndSwap(false, true) {
 		err = s.driver.Close(ctx)
 	}
 	s.wg.Wait()
 	return err
+}
+
+// Go runs f in a goroutine that the session owns: closing waits for it, so f
+// must end soon after Context does. When the session is over already, f does
+// not run and Go returns false: there is nothing left to watch or to clean.
+func (s *Session) Go(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == event.StateLost { // then wg may be waited for
+		return false
+	}
+	s.wg.Go(f)
+	return true
 }
 
 // renew is the one renewal loop of a session: it asks every quarter of the TTL, counts from
@@ -310,7 +323,7 @@ func (s *Session) close(ctx context.Context) error {
 // succeeded.
 func (s *Session) renew() {
 	interval := s.TTL() / RenewalsPerTTL
-	pauses := s.client.retry.pauses()
+	pauses := s.client.config.Retry.pauses()
 	timer := time.NewTimer(interval - time.Since(s.born))
 	defer timer.Stop()
 	for {
@@ -320,7 +333,7 @@ func (s *Session) renew() {
 		case <-timer.C:
 		}
 		sent := time.Now()
-		switch err := s.renewOnce(interval); {
+		switch err := s.renewOnce(s.ctx, interval); {
 		case err == nil:
 			pauses.Reset()
 			timer.Reset(max(0, interval-time.Since(sent)))
@@ -336,8 +349,8 @@ func (s *Session) renew() {
 // renewOnce sends one renewal and waits for its answer, for the given time at
 // most. It moves the deadline, or ends the session if the service says so or
 // the answer comes too late; the error is ErrSessionLost then.
-func (s *Session) renewOnce(bound time.Duration) error {
-	ctx, cancel := context.WithTimeout(s.ctx, bound)
+func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
 	sent := s.client.now()
 	err := s.driver.Renew(ctx)
@@ -359,7 +372,7 @@ func (s *Session) renewOnce(bound time.Duration) error {
 // renewed tells of a renewal that took so long, and came when so much was left.
 func (s *Session) renewed(took, left time.Duration) {
 	if _, resumed := s.become(event.StateConnected); resumed {
-		s.client.log.Info("baton: session resumed", "service", s.client.String(), "session", s.ID())
+		s.client.config.Log.Info("baton: session resumed", "service", s.client.String(), "session", s.ID())
 		s.client.Observe(event.Event{Kind: event.SessionResumed, Session: s.ID()})
 	}
 	s.client.Observe(event.Event{Kind: event.SessionRenewed, Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
@@ -371,7 +384,7 @@ func (s *Session) suspend(err error, left time.Duration) {
 	if _, suspended := s.become(event.StateSuspended); !suspended {
 		return
 	}
-	s.client.log.Warn("baton: session suspended: the service does not answer",
+	s.client.config.Log.Warn("baton: session suspended: the service does not answer",
 		"service", s.client.String(), "session", s.ID(), "lost_in", left.Round(time.Millisecond), "error", err)
 	s.client.Observe(event.Event{Kind: event.SessionSuspended, Session: s.ID(), Margin: left, Err: err})
 }

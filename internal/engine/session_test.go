@@ -20,7 +20,7 @@ import (
 
 const queue = driver.Queue("test/queue")
 
-var quiet = engine.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
+var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
 // world is a service with one client.
 type world struct {
@@ -387,17 +387,11 @@ func TestLeaveGoesOnInTheBackgroundWhenTheServiceIsAway(t *testing.T) {
 	})
 }
 
-func TestLeaveWorksWithADeadContextAndOnce(t *testing.T) {
+func TestEntryLeavesOnce(t *testing.T) {
 	within(t, func(w world) {
 		s := w.session()
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
-		dead, cancel := context.WithCancel(w.Context())
-		cancel()
-		w.link.Delay(10*time.Millisecond, 10*time.Millisecond) // else the answer may be quicker than the news that the context is dead
-		if err := s.Leave(dead, queue, j.Place); err != nil || len(w.svc.Snapshot(queue)) != 0 {
+		j := w.join(s)
+		if err := s.Leave(w.Context(), queue, j.Place); err != nil || len(w.svc.Snapshot(queue)) != 0 {
 			w.Errorf("Leave = %v, left %v", err, w.svc.Snapshot(queue))
 		}
 		if err := s.Leave(w.Context(), queue, j.Place); !errors.Is(err, engine.ErrNotHeld) {
@@ -498,7 +492,7 @@ func TestStartStopStress(t *testing.T) {
 	for i := range 200 {
 		synctest.Test(t, func(t *testing.T) {
 			w := world{T: t, svc: memory.NewService()}
-			w.client, w.link = w.another(engine.WithTTL(time.Second))
+			w.client, w.link = w.another(coordinator.WithTTL(time.Second))
 			w.link.Delay(50*time.Millisecond, 50*time.Millisecond)
 			var wg sync.WaitGroup
 			for range 3 {

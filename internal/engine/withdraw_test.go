@@ -22,7 +22,7 @@ func TestWithdrawnContenderStaysAway(t *testing.T) {
 					defer cancel()
 					_ = call(ctx)
 					w.link.Delay(100*time.Millisecond, 100*time.Millisecond)
-					if err := s.Withdraw(ctx, queue, contender.ID); err != nil { // its time is up: it has two seconds
+					if err := s.Withdraw(w.Context(), queue, contender.ID); err != nil {
 						w.Error(err)
 					}
 					if len(w.svc.Snapshot(queue)) != 0 {

@@ -119,7 +119,7 @@ var ofRecipes = []mutation{{
 	name: "leaves-others-without-a-look", promise: "P2",
 	what:   "Whoever gives back one handle of several looks at no clock, and is told that all was well.",
 	file:   "recipes/hold.go",
-	old:    `	if g.session.Timely() && g.leaveOthers(h.level) {`,
+	old:    `	if g.session.Ended() == nil && g.leaveOthers(h.level) {`,
 	new:    `	if g.leaveOthers(h.level) {`,
 	caught: []test{{pkg: "internal/engine", name: "TestLossIsSeenByTheClockBeforeAnyTimerRuns"}},
 }, {

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// Converts reports whether an entry can be converted at all.
+func (s *Session) Converts() bool { return s.can.Converter != nil }
+
+// Convert gives the place of own to an entry with another mode and value, and
+// returns the new place; see [driver.Converter]. ErrRemoved means that own was
+// not in the queue any more.
+//
+// After another error the conversion may have been applied, or may be later: the
+// contender is queued in either mode, until Convert is called again and succeeds,
+// or Withdraw is.
+func (s *Session) Convert(
+	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
+) (driver.Place, error) {
+	place := own.Place
+	if !s.Converts() {
+		return place, invalid("the mode of an entry cannot be changed on this service")
+	}
+	err := s.change(ctx, "convert", queue, true, func(ctx context.Context) error {
+		p, err := s.can.Converter.Convert(ctx, queue, own, mode, value)
+		if err == nil {
+			place = p
+		} else if unanswered(err) {
+			s.doubt(place.ID)
+		}
+		return err
+	})
+	return place, err
+}
+
+// Write changes the value of an entry of this session. ErrRemoved means that it
+// was not in the queue any more. After another error the value may be the old or
+// the new one, until the next Write succeeds.
+func (s *Session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+	return s.change(ctx, "write", queue, true, func(ctx context.Context) error {
+		err := s.can.Writer.Write(ctx, queue, own, value)
+		if unanswered(err) {
+			s.doubt(own.ID)
+		}
+		return err
+	})
+}
+
+// SetRecord writes the record of a queue if its version is known; zero says that
+// there is none yet. ErrStale means that the version was another one. When an
+// attempt had no answer, ErrStale may also come of its success, and the error
+// is ErrUnavailable then: read the record to find out.
+func (s *Session) SetRecord(
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
+	const op = "write the record"
+	var version driver.Version
+	stale := false
+	err := s.change(ctx, op, queue, false, func(ctx context.Context) error {
+		v, err := s.driver.SetRecord(ctx, queue, value, known)
+		if err == nil {
+			version = v
+		}
+		stale = errors.Is(err, ErrStale)
+		return err
+	})
+	if stale && MayHaveApplied(err) && s.Ended() == nil {
+		changed := errors.New("an attempt had no answer, and the record has changed since")
+		err = maybe(op, queue, driver.Wrap(ErrUnavailable, changed), true)
+	}
+	return version, err
+}

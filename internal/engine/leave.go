@@ -1,0 +1,172 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
+)
+
+// This file makes "nothing left behind" true. Every entry that a caller could
+// not remove, or that a request without an answer may have made, has a goroutine
+// that the session owns. It tries until the entry is gone or the session, and the
+// entry with it, has ended.
+//
+//	Leave, Pass   remove an entry whose place is known
+//	Withdraw      removes a contender whatever its place, and rules out that a
+//	              request of it which is still under way is applied
+//	Abandon       is Leave in the background
+//	Discard       is Withdraw in the background
+
+// Leave removes an entry of this session. ErrNotHeld means that it was not there
+// any more, and that nothing was deleted.
+//
+// When ctx ends first, or the service refuses, the error says so, and the
+// removal goes on in the background until it is done or the session, and with
+// it the entry, has ended.
+func (s *Session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.leave(ctx, queue, own, s.driver.Leave)
+}
+
+// Pass is Leave for an entry that is the first in the queue and excludes all
+// others. The successor is notified that it is the first now.
+func (s *Session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
+	return s.leave(ctx, queue, own, s.can.Handoff.Pass)
+}
+
+func (s *Session) leave(
+	ctx context.Context, queue driver.Queue, own driver.Place, leave func(context.Context, driver.Queue, driver.Place) error,
+) error {
+	uncertain, gone := false, false
+	err := s.request(ctx, "leave", queue, s.patience, func(ctx context.Context) error {
+		err := leave(ctx, queue, own)
+		gone = errors.Is(err, driver.ErrGone)
+		if gone && uncertain {
+			return nil // an earlier attempt did it and its reply was lost
+		}
+		uncertain = uncertain || unanswered(err)
+		return err
+	})
+	switch {
+	case err == nil:
+		s.left(queue, own.ID, !uncertain)
+		return nil
+	case gone:
+		s.left(queue, own.ID, false)
+		return ErrNotHeld
+	}
+	s.abandon(queue, own, !uncertain)
+	return maybe("leave", queue, err, uncertain)
+}
+
+// Withdraw removes a contender of this session in whatever mode it is queued,
+// together with any request of it that is still under way. It is for a contender
+// whose last Convert has an unknown outcome. When it fails, it goes on in the
+// background as Leave does.
+func (s *Session) Withdraw(ctx context.Context, queue driver.Queue, id string) error {
+	err := s.change(ctx, "leave", queue, true, func(ctx context.Context) error { return s.driver.Forget(ctx, queue, id) })
+	if err != nil {
+		s.Discard(queue, id)
+		return err
+	}
+	s.doubted(id)
+	return nil
+}
+
+// Abandon is Leave in the background.
+func (s *Session) Abandon(queue driver.Queue, own driver.Place) { s.abandon(queue, own, true) }
+
+// abandon is Abandon. certain: every earlier request to leave was answered, so
+// that none can be applied late.
+func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
+	s.background("leave", queue, func(ctx context.Context) error {
+		err := s.driver.Leave(ctx, queue, own)
+		switch {
+		case err == nil:
+			s.left(queue, own.ID, certain)
+		case errors.Is(err, driver.ErrGone):
+			s.left(queue, own.ID, false)
+		default:
+			certain = false
+			return err
+		}
+		return nil
+	})
+}
+
+// Discard is Withdraw in the background.
+func (s *Session) Discard(queue driver.Queue, id string) {
+	s.doubted(id)
+	s.background("forget", queue, func(ctx context.Context) error { return s.driver.Forget(ctx, queue, id) })
+}
+
+// doubt notes that a request of a contender had no answer. Delayed in a network
+// that has healed since, it could be applied after the entry was removed: a join
+// would make the entry again, which would block the queue until the session
+// ends. So such a contender is discarded once its entry is gone, and its ID is
+// not used again.
+func (s *Session) doubt(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doubts[id] = struct{}{}
+}
+
+// doubted reports whether doubt was called for a contender, and takes that back.
+func (s *Session) doubted(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, doubted := s.doubts[id]
+	delete(s.doubts, id)
+	return doubted
+}
+
+// left is called when the entry of a contender is gone. certain: a request to
+// leave was answered that it is, and so was every earlier one.
+func (s *Session) left(queue driver.Queue, id string, certain bool) {
+	switch {
+	case s.doubted(id):
+		s.Discard(queue, id)
+	case certain:
+		s.reuse(id)
+	}
+}
+
+// background runs a removal until it succeeds or the session ends. A refusal
+// does not end it: a permission that was taken away may be given back, and until
+// then the entry blocks the name.
+func (s *Session) background(op string, queue driver.Queue, f func(context.Context) error) {
+	s.Go(func() {
+		s.cleanUpEvent(event.Cleaning, op, queue, nil)
+		for warned := false; ; warned = true {
+			err := s.remove(op, queue, f)
+			if err == nil || s.ctx.Err() != nil {
+				s.cleanUpEvent(event.CleanedUp, op, queue, err)
+				return
+			}
+			s.cleanUpEvent(event.CleanupFailed, op, queue, err)
+			if !warned {
+				s.client.config.Log.Warn("baton: clean-up fails; until it succeeds the entry stays, at most as long as the session",
+					"op", op, "queue", queue, "session", s.ID(), "error", err)
+			}
+			select {
+			case <-s.ctx.Done():
+			case <-time.After(s.TTL() / RenewalsPerTTL):
+			}
+		}
+	})
+}
+
+// remove is one round of background: it lasts until the service answers.
+func (s *Session) remove(op string, queue driver.Queue, f func(context.Context) error) error {
+	if err := s.enter(s.ctx, s.changes); err != nil {
+		return err
+	}
+	defer func() { <-s.changes }()
+	return s.request(s.ctx, op, queue, s.patience, f)
+}
+
+func (s *Session) cleanUpEvent(kind event.Kind, op string, queue driver.Queue, err error) {
+	s.client.Observe(event.Event{Kind: kind, Session: s.ID(), Op: op, Queue: queue, Err: err})
+}
