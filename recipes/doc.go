@@ -29,7 +29,7 @@
 // An entry can be converted in its place to a mode that excludes less: a writer
 // to a reader, three permits to two. To whoever watches it, the old entry has
 // left, so a conversion wakes those it may admit, and nobody else. A
-// semaphore's holders also use it to say that they hold: see [Permits].
+// semaphore's holders also use it to say that they hold.
 //
 // # Terms
 //

@@ -64,3 +64,23 @@ func FuzzSlotsRecord(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPermitsMode: a mode says the same to everybody: what is read is what it would be written as, and counts in the rule.
+func FuzzPermitsMode(f *testing.F) {
+	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000", "p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
+		f.Add(mode)
+	}
+	f.Fuzz(func(t *testing.T, mode string) {
+		c, ok := parseMode(mode)
+		if !ok {
+			return
+		}
+		want := askingMode(c.n, c.version)
+		if c.held {
+			want = holdingMode(c.n)
+		}
+		if mode != want || c.n < 1 || c.n > MaxLimit || saysHeld(mode) != c.held {
+			t.Errorf("%q is read as %+v, which is written %q", mode, c, want)
+		}
+	})
+}

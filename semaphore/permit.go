@@ -103,7 +103,7 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 			return p.describe(op, err)
 		}
 	}
-	err := p.hold.Convert(ctx, recipes.Holding(left))
+	err := p.hold.Convert(ctx, holdingMode(left))
 	if err == nil || coordinator.MayHaveApplied(err) {
 		p.n.Store(int64(left))
 	}

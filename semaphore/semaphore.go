@@ -101,9 +101,6 @@ const (
 // Stored stands, as a limit, for the one that is stored at the name.
 const Stored = -1
 
-// MaxLimit is the greatest limit.
-const MaxLimit = recipes.MaxPermits
-
 // Semaphore is a semaphore's name on a client, and the limit that its user has
 // in mind. It has no other state: two of the same name are the same semaphore.
 // But each reads the limit before its first Acquire, so share one. It is safe

@@ -171,16 +171,16 @@ var ofRecipes = []mutation{{
 }, {
 	name: "semaphore-watches-one", promise: "P5",
 	what:   "The first who waits for permits watches the nearest holder only, although holders leave in any order.",
-	file:   "recipes/permits.go",
-	old:    `		return Verdict{Watch: ahead, Record: true}`,
-	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-1):], Record: true}`,
+	file:   "semaphore/permits.go",
+	old:    `		return recipes.Verdict{Watch: ahead, Record: true}`,
+	new:    `		return recipes.Verdict{Watch: ahead[max(0, len(ahead)-1):], Record: true}`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "semaphore-watches-nth", promise: "P5",
 	what:   "The first who waits for n permits watches the n-th ahead, as if holders left in order.",
-	file:   "recipes/permits.go",
-	old:    `		return Verdict{Watch: ahead, Record: true}`,
-	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-limit):][:min(1, len(ahead))], Record: true}`,
+	file:   "semaphore/permits.go",
+	old:    `		return recipes.Verdict{Watch: ahead, Record: true}`,
+	new:    `		return recipes.Verdict{Watch: ahead[max(0, len(ahead)-limit):][:min(1, len(ahead))], Record: true}`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "limit-not-confirmed", promise: "P1",
