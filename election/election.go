@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -27,35 +26,30 @@ type Election struct {
 	queue  *recipes.Queue
 }
 
-// Option changes a default of an Election. Payloads are none of them: an
-// election has values instead.
-type Option recipes.Option
+// Option changes a default of an Election.
+type Option = recipes.Option
 
 // WithIdentity sets who leads or waits in listings: the client's identity by
 // default. It is for people, and need not be unique.
-func WithIdentity(id string) Option { return Option(recipes.WithIdentity(id)) }
+func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
 // WithLockDelay has the office stay vacant for so long, 1 ms to a minute, when
 // a leader was lost, so that what it had sent before can arrive while nobody
 // else leads. After a resignation the next one leads at once. All candidates
 // give the option. See [recipes.WithLockDelay] for what it costs.
-func WithLockDelay(d time.Duration) Option { return Option(recipes.WithLockDelay(d)) }
+func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
 // WithHoldWarning has a term told of that lasts for so long: at Warn in the
 // log, and to observers. It shows a holder that hangs while its session lives.
 // Zero, as by default: none is told of.
-func WithHoldWarning(d time.Duration) Option { return Option(recipes.WithHoldWarning(d)) }
+func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
 // coordinator.ErrInvalid and says which argument breaks which rule.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
-	set := make([]recipes.Option, len(opts))
-	for i, o := range opts {
-		set[i] = recipes.Option(o)
-	}
-	queue, err := recipes.NewQueue(c, kind, name, set...)
+	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
-		return nil, refused("new", name, err)
+		return nil, err
 	}
 	return &Election{client: c, queue: queue}, nil
 }
@@ -80,7 +74,7 @@ func (e *Election) Name() string { return e.queue.Name() }
 // a candidate as well: a ctx that carries a term of this election which is not
 // over (see Term.Context) is refused, since it would wait for itself.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, nil)
+	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
 
 // TryCampaign is Campaign that does not wait its turn: if somebody leads or
@@ -88,20 +82,14 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 // coordinator.ErrTaken. It leaves nothing in the queue and wakes nobody. On
 // ZooKeeper a follower that lags may still show a leader who has just left.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true, Alone: true}, nil)
+	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
 
-// termKey finds the term of an election in a context.
-type termKey struct {
-	client *coordinator.Client
-	name   string
-}
-
-func (e *Election) key() termKey { return termKey{e.client, e.Name()} }
-
-// check refuses what no campaign can do.
+// check refuses what no campaign can do. A term is not re-entered as a mutex is:
+// two handles of one term would be two leaders to their owners, with one value
+// between them.
 func (e *Election) check(ctx context.Context, op string, value []byte) error {
-	if t, _ := ctx.Value(e.key()).(*Term); t != nil && t.hold.Check(ctx) == nil {
+	if e.queue.Held(ctx) {
 		return invalid(op, e.Name(),
 			"the context carries a term of this election that is not over; Proclaim changes its value, Resign ends it")
 	}
@@ -115,28 +103,16 @@ func checkValue(op, name string, value []byte) error {
 	return nil
 }
 
-// campaign is Campaign. It calls standing, if not nil, each time that the
-// service has shown it its place in the queue.
-func (e *Election) campaign(ctx context.Context, r recipes.Request, standing func()) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, error) {
 	if err := e.check(ctx, r.Op, r.Payload); err != nil {
 		return nil, err
 	}
-	// Fresh: an election is not re-entered as a mutex is. Two handles of one
-	// term would be two leaders to their owners, with one value between them.
-	// The check above sees to that but for the moment in which a term is being
-	// resigned: its handle is over by then, and its entry not yet.
-	r.Mode, r.Exclusive, r.Fresh = mode, true, true
-	if standing != nil {
-		r.Rule = func(ahead []driver.Place) recipes.Verdict { // asked for each view, and for none before
-			standing()
-			return recipes.Exclusive(ahead)
-		}
-	}
-	t := &Term{election: e}
-	if err := e.queue.AcquireInto(context.WithValue(ctx, e.key(), t), &t.hold, r); err != nil { // the hold's context keeps the value
+	r.Mode = mode
+	h, err := e.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	return t, nil
+	return &Term{hold: h, election: e}, nil
 }
 
 // Candidates returns all candidates in order, the leader first; it is empty when nobody leads. It

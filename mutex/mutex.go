@@ -99,7 +99,7 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 // service owes an answer; ErrSessionLost when the session ended while waiting;
 // ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Exclusive: true})
+	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
 
 // TryLock is Lock that does not wait its turn: if somebody holds or waits, it
@@ -107,15 +107,15 @@ func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 // It leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that
 // lags may still show a holder who has just left.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Exclusive: true, Try: true, Alone: true})
+	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Try: true})
 }
 
 func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
-	l := &Lock{mutex: m}
-	if err := m.queue.AcquireInto(ctx, &l.hold, r); err != nil {
+	h, err := m.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	return &Lock{hold: h, mutex: m}, nil
 }
 
 // Do locks, runs work, and unlocks, also when work panics. The context of work ends when
@@ -142,7 +142,7 @@ func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 // Lock is a held mutex: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
 type Lock struct {
-	hold  recipes.Hold
+	hold  *recipes.Hold
 	mutex *Mutex
 }
 

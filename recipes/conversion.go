@@ -38,7 +38,7 @@ func (g *grant) convert(mode string) *conversion {
 		}
 		if converted || errors.Is(t.err, coordinator.ErrInvalid) || errors.Is(t.err, coordinator.ErrRefused) {
 			g.queue.client.Observe(event.Event{Kind: event.Converted, Session: g.session.ID(),
-				Op: mode, Queue: g.queue.queue, Token: g.token, Err: t.err})
+				Op: mode, Queue: g.queue.id, Token: g.token, Err: t.err})
 		}
 	}
 	if !g.session.Go(run) {
@@ -102,7 +102,7 @@ func (g *grant) become(ctx context.Context, t *conversion, mode string) (convert
 		if own.Place.Mode == mode {
 			return false, nil
 		}
-		place, err := g.session.Convert(ctx, g.queue.queue, own, mode, value)
+		place, err := g.session.Convert(ctx, g.queue.id, own, mode, value)
 		t.maybe = t.maybe || coordinator.MayHaveApplied(err)
 		switch {
 		case err == nil:
@@ -117,7 +117,7 @@ func (g *grant) become(ctx context.Context, t *conversion, mode string) (convert
 			return false, err
 		case t.refusal == nil:
 			g.queue.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than they have to",
-				"queue", g.queue.queue, "token", g.token, "mode", mode, "error", err)
+				"queue", g.queue.id, "token", g.token, "mode", mode, "error", err)
 			t.refuse(err)
 		}
 		select {
@@ -181,13 +181,13 @@ func (g *grant) await(ctx context.Context, t *conversion) error {
 
 // pending is the error of a call that ends before what it began.
 func (g *grant) pending(err error) error {
-	name := string(g.queue.queue)
+	name := string(g.queue.id)
 	return engine.Describe(context.Background(), "convert", name, &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true})
 }
 
 // notHeld is the error of a release that finds the entry removed.
 func (g *grant) notHeld() error {
-	return &coordinator.Error{Op: "leave", Name: string(g.queue.queue), Err: coordinator.ErrNotHeld}
+	return &coordinator.Error{Op: "leave", Name: string(g.queue.id), Err: coordinator.ErrNotHeld}
 }
 
 // withdraw removes the entry, in whatever mode it stands. A conversion under
@@ -216,16 +216,16 @@ func (g *grant) withdraw(ctx context.Context) error {
 	switch {
 	case t == nil || t.err == nil:
 	case errors.Is(t.err, coordinator.ErrRemoved):
-		g.session.Discard(g.queue.queue, g.place.ID) // a late request to join may be to come
+		g.session.Discard(g.queue.id, g.place.ID) // a late request to join may be to come
 		return g.notHeld()
 	case t.maybe && ctx.Err() != nil: // the time is used up
-		g.session.Discard(g.queue.queue, g.place.ID)
+		g.session.Discard(g.queue.id, g.place.ID)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
 	case t.maybe:
-		return g.session.Withdraw(ctx, g.queue.queue, g.place.ID)
+		return g.session.Withdraw(ctx, g.queue.id, g.place.ID)
 	}
 	if g.place == g.passes { // and was not converted
-		return g.session.Pass(ctx, g.queue.queue, g.place)
+		return g.session.Pass(ctx, g.queue.id, g.place)
 	}
-	return g.session.Leave(ctx, g.queue.queue, g.place)
+	return g.session.Leave(ctx, g.queue.id, g.place)
 }

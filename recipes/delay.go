@@ -77,12 +77,12 @@ func (n note) encode() []byte {
 // a note of its own. Before it returns nil nothing is granted: whoever dies on
 // the way has the next one wait as long.
 func (a *attempt) rest(ctx context.Context) error {
-	if a.queue.delay == 0 || !a.Exclusive {
+	if a.queue.delay == 0 || !a.exclusive() {
 		return nil
 	}
 	own := note{Token: a.joined.Token, Held: true, Delay: a.queue.delay.Milliseconds()}
 	for {
-		r, err := a.session.Record(ctx, a.queue.queue, driver.Any)
+		r, err := a.session.Record(ctx, a.queue.id, driver.Any)
 		if err != nil {
 			return err
 		}
@@ -108,11 +108,11 @@ func (a *attempt) rest(ctx context.Context) error {
 				continue // somebody may have written meanwhile
 			}
 		}
-		a.noted, err = a.session.SetRecord(ctx, a.queue.queue, own.encode(), r.Version)
+		a.noted, err = a.session.SetRecord(ctx, a.queue.id, own.encode(), r.Version)
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
+		case !rewrite(ctx, err):
 			return ended(ctx, err)
 		}
 	}
@@ -131,7 +131,7 @@ type vacancy struct {
 // queue after the note was read says that whoever left the note is lost: without
 // that look it might be a holder of now, and this contender one of the past.
 func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Duration) (time.Duration, error) {
-	view, err := a.session.Ahead(ctx, a.queue.queue, a.joined.Place)
+	view, err := a.session.Ahead(ctx, a.queue.id, a.joined.Place)
 	if err != nil {
 		return 0, err
 	}
@@ -149,9 +149,9 @@ func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Dur
 
 // sleep waits out a lock-delay.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
-	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "queue", a.queue.queue, "token", a.joined.Token, "delay", d)
+	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "queue", a.queue.id, "token", a.joined.Token, "delay", d)
 	if !a.waited {
-		a.waits()
+		a.wakes()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -171,8 +171,8 @@ func (g *grant) takeBack(ctx context.Context) {
 	if g.noted == 0 {
 		return
 	}
-	if _, err := g.session.SetRecord(ctx, g.queue.queue, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
+	if _, err := g.session.SetRecord(ctx, g.queue.id, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
 		g.queue.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
-			"queue", g.queue.queue, "token", g.token, "error", err)
+			"queue", g.queue.id, "token", g.token, "error", err)
 	}
 }

@@ -27,25 +27,25 @@ type grant struct {
 
 	mu         sync.Mutex
 	info       info
-	top, low   *level       // low is nil unless the request has a Lesser mode
+	top, low   level        // low has no mode unless the request has a Lesser one
 	place      driver.Place // as the last conversion that is known to have succeeded left it
 	value      []byte
 	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
 	settle     *time.Timer   // runs settled
-	writing    chan struct{} // see writeLock; nil until somebody asks for it
-	first      level         // the top one at first
-	overtime   *overtime     // nil, unless there is something to tell of a hold that lasts long
+	writing    chan struct{} // see writeLock; nil until it is needed
+	overtime   *overtime     // nil without WithHoldWarning and WithMaxHold
 	conversion *conversion   // the latest conversion; nil if there was none
 }
 
-// level is the holds of a grant that have one mode in common. When the last one
-// of the top level is released and there are others, the entry is converted to
-// their mode.
+// level is the handles of a grant that have one mode in common. When the last
+// one of the top level is released and the low level has some, the entry is
+// converted to the mode of these: a write lock that was read within becomes a
+// read lock.
 type level struct {
 	mode   string
-	count  int                     // holds that are not released
+	count  int                     // handles that are not released
 	ctx    context.Context         // that of the grant, or
-	cancel context.CancelCauseFunc // one of the level's own, which ends with its last hold; else nil
+	cancel context.CancelCauseFunc // one of the level's own, which ends with its last handle; else nil
 }
 
 // end ends the level's own context, if it has one.
@@ -55,21 +55,19 @@ func (l *level) end(cause error) {
 	}
 }
 
-// hold makes h the first hold of the grant that the attempt has won.
-func (a *attempt) hold(ctx context.Context, h *Hold) {
+// hold returns the first handle of the grant that the attempt has won.
+func (a *attempt) hold(ctx context.Context) *Hold {
 	g := &grant{
 		queue: a.queue, session: a.session, token: a.joined.Token, since: time.Now(),
-		place: a.joined.Place, info: a.info, value: a.value, held: a.Held,
+		place: a.joined.Place, info: a.info, value: a.value, noted: a.noted,
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
-	g.noted = a.noted
-	if a.Exclusive && a.first {
-		g.passes = g.place
+	g.top, g.low = level{mode: a.Mode, ctx: g.ctx}, level{mode: a.Lesser}
+	if a.Terms != nil {
+		g.held = a.Terms.Held
 	}
-	g.first = level{mode: a.Mode, ctx: g.ctx}
-	g.top = &g.first
-	if a.Lesser != "" { // then either level may end before the grant does
-		g.low = &level{mode: a.Lesser}
+	if a.exclusive() && a.first {
+		g.passes = g.place
 	}
 	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
 	g.quiet = a.session.OnEnd(g.lost)
@@ -80,10 +78,11 @@ func (a *attempt) hold(ctx context.Context, h *Hold) {
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
-	g.handle(ctx, h, g.top)
+	return g.handle(ctx, &g.top)
 }
 
-// writeLock is held, by sending to it, by whoever writes the entry's value.
+// writeLock is held, by sending to it, while the entry's value is written or the
+// entry converted.
 func (g *grant) writeLock() chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -93,61 +92,64 @@ func (g *grant) writeLock() chan struct{} {
 	return g.writing
 }
 
-// handle makes h one more handle, and counts it. Its context has the values of
-// ctx, but not its end: a ctx that bounded the wait must not bound the hold.
-// The caller holds g.mu.
-func (g *grant) handle(ctx context.Context, h *Hold, l *level) {
-	if (g.low != nil || g.queue.maxHold > 0) && l.count == 0 {
+// handle returns one more handle. Its context has the values of ctx, but not its
+// end: a ctx that bounded the wait must not bound the hold. The caller holds g.mu.
+func (g *grant) handle(ctx context.Context, l *level) *Hold {
+	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 { // it may end before the grant does
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
 		if g.overtime != nil && g.overtime.tooLong {
 			l.end(ErrHeldTooLong)
 		}
 	}
 	l.count++
-	h.level = l
-	h.ctx.Context, h.ctx.values, h.ctx.grant = l.ctx, ctx, g
+	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
 }
 
 // holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
-func (g *grant) holds() int {
-	if g.low == nil {
-		return g.top.count
-	}
-	return g.top.count + g.low.count
-}
+func (g *grant) holds() int { return g.top.count + g.low.count }
 
 // ErrOtherMode says that the context carries a hold of the queue, but in a mode that cannot be
 // entered in the one asked for.
 var ErrOtherMode = fmt.Errorf("%w: the queue is held by the caller's context in another mode", coordinator.ErrInvalid)
 
-// reenter makes h one more handle of the grant that ctx carries, if that is of
-// this queue and not over. Otherwise the caller is queued like everybody
-// else. A grant whose mode does not include the one asked for is refused:
-// waiting for oneself would never end.
-func (l *Queue) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, err error) {
+// Held reports whether ctx carries a hold of the queue (see Hold.Context) that is
+// not over.
+func (l *Queue) Held(ctx context.Context) bool {
+	g, _ := ctx.Value(l.key).(*grant)
+	if g == nil || g.err(ctx) != nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.holds() > 0
+}
+
+// reenter returns one more handle of the grant that ctx carries, if that is of
+// this queue and not over. Otherwise it returns nil, and the caller is queued.
+// A grant whose mode does not include the one asked for is refused: the caller
+// would wait for itself.
+func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 	g, _ := ctx.Value(l.key).(*grant)
 	if g == nil || r.Fresh || g.unlooked(ctx).Err() != nil {
-		return false, nil
+		return nil, nil
 	}
 	if err := g.err(ctx); err != nil {
 		if g.ctx.Err() != nil {
 			err = nil
 		}
-		return false, err
+		return nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.holds() == 0:
-		return false, nil // released meanwhile
+		return nil, nil // released meanwhile
 	case r.Mode == g.top.mode && g.top.count > 0:
-		g.handle(ctx, h, g.top)
-	case g.low != nil && r.Mode == g.low.mode:
-		g.handle(ctx, h, g.low)
-	default:
-		return false, ErrOtherMode
+		return g.handle(ctx, &g.top), nil
+	case r.Mode == g.low.mode:
+		return g.handle(ctx, &g.low), nil
 	}
-	return true, nil
+	return nil, ErrOtherMode
 }
 
 // leave counts one handle less. last: it was the last of all. When it was the
@@ -167,7 +169,7 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 		g.settle.Stop()
 		g.timed()
 		return true, nil
-	case l == g.top && l.count == 0 && !over:
+	case l == &g.top && l.count == 0 && !over:
 		return false, g.convert(g.low.mode)
 	}
 	return false, nil
@@ -225,7 +227,7 @@ func (g *grant) settled() {
 func (g *grant) watchSelf() {
 	for {
 		place := g.standing() // not while it is being converted: the watch would be told of that
-		if g.session.Await(g.ctx, g.queue.queue, place) != nil {
+		if g.session.Await(g.ctx, g.queue.id, place) != nil {
 			return // released, or lost with the session, which is reported as that
 		}
 		if g.standing() == place {
@@ -247,7 +249,7 @@ func (g *grant) removed() {
 	g.mu.Lock()
 	place := g.place
 	g.mu.Unlock()
-	g.session.Abandon(g.queue.queue, place)
+	g.session.Abandon(g.queue.id, place)
 	g.lost()
 }
 
@@ -273,8 +275,8 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 	long := g.timed()
 	g.mu.Unlock()
 	c := g.queue.client
-	c.Log().Warn("baton: hold lost", "queue", g.queue.queue, "token", g.token, "session", g.session.ID(),
+	c.Log().Warn("baton: hold lost", "queue", g.queue.id, "token", g.token, "session", g.session.ID(),
 		"held", held, "error", cause)
-	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Queue: g.queue.queue,
+	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Queue: g.queue.id,
 		Token: g.token, Duration: held, Long: long, Err: cause})
 }

@@ -37,7 +37,7 @@ func (f *Follower) Next(ctx context.Context) (first Contender, ok bool, err erro
 		if err != nil {
 			return first, false, engine.Describe(ctx, "observe", f.queue.name, err)
 		}
-		h, err := s.Head(ctx, f.queue.queue, f.known)
+		h, err := s.Head(ctx, f.queue.id, f.known)
 		switch {
 		case err == nil:
 			if f.take(h) {

@@ -76,7 +76,7 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
 	for {
 		place := g.standing()
-		err := g.session.Revoked(bound, g.queue.queue, place)
+		err := g.session.Revoked(bound, g.queue.id, place)
 		if errors.Is(err, coordinator.ErrRemoved) && g.standing() != place {
 			continue // it was converted
 		}
@@ -166,7 +166,7 @@ func (g *grant) end(ctx context.Context) error {
 	long := g.timed()
 	g.mu.Unlock()
 	g.queue.client.Observe(event.Event{Kind: event.Released, Session: g.session.ID(),
-		Queue: g.queue.queue, Token: g.token, Duration: held, Long: long, Err: err})
+		Queue: g.queue.id, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }
 
@@ -221,7 +221,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-	err = g.session.Write(bound, g.queue.queue, place, value)
+	err = g.session.Write(bound, g.queue.id, place, value)
 	switch {
 	case err == nil:
 		g.mu.Lock()
@@ -291,6 +291,6 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	kind, name, _ := g.queue.queue.Split()
+	kind, name, _ := g.queue.id.Split()
 	return fence.Sequencer{Scope: fence.Scope{Service: service, Kind: kind, Name: name}, Token: g.token, Key: g.place.Key}, nil
 }

@@ -87,17 +87,15 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	if tooLong {
 		g.overtime.tooLong = true
 		g.top.end(ErrHeldTooLong)
-		if g.low != nil {
-			g.low.end(ErrHeldTooLong)
-		}
+		g.low.end(ErrHeldTooLong)
 	}
 	g.mu.Unlock()
-	e := event.Event{Session: g.session.ID(), Queue: g.queue.queue, Token: g.token, Duration: time.Since(g.since)}
+	e := event.Event{Session: g.session.ID(), Queue: g.queue.id, Token: g.token, Duration: time.Since(g.since)}
 	c, said := g.queue.client, "baton: hold lasts long"
 	if tooLong {
 		said = "baton: hold lasts too long; its context was ended, and the name is held until it is released"
 	}
-	c.Log().Warn(said, "queue", g.queue.queue, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
+	c.Log().Warn(said, "queue", g.queue.id, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
 	if first {
 		e.Kind = event.HeldLong
 		c.Observe(e)

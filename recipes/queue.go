@@ -17,7 +17,7 @@ import (
 type Queue struct {
 	client   *engine.Client
 	name     string
-	queue    driver.Queue
+	id       driver.Queue
 	kind     string
 	shared   driver.Sharer // nil, unless other clients stand in the queue too
 	key      any           // the holdKey
@@ -44,7 +44,7 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 		return nil, invalid("nil client")
 	}
 	client := engine.Of(c)
-	queue, err := client.Queue(kind, name)
+	id, err := client.Queue(kind, name)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 	if len(set.payload) > MaxPayload {
 		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
 	}
-	l := &Queue{client: client, name: name, queue: queue, kind: kind, shared: client.Sharer(), key: holdKey{client, queue},
+	l := &Queue{client: client, name: name, id: id, kind: kind, shared: client.Sharer(), key: holdKey{client, id},
 		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay,
 		warnAfter: set.warnAfter, maxHold: set.maxHold}
 	if l.delay != 0 && l.shared != nil {
@@ -78,32 +78,29 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 // Name is the name, as given.
 func (l *Queue) Name() string { return l.name }
 
-// Request is what a recipe asks of a queue.
+// Request is what a recipe asks of a queue. With neither a Rule nor Terms it is
+// exclusive: its rule is [Exclusive], its release hands over to the contender
+// behind it without another read, and a lock-delay applies.
 type Request struct {
-	Op   string // for errors: "lock", "read-lock", …
-	Mode string // the contender's mark in the queue; or Terms.Mode
-	Rule Rule   // or Terms, which give one
-	// Terms are what all contenders of the queue must agree on.
-	Terms *Terms
-	// Try: do not wait. Alone, with Try: the rule admits nobody but the only one in the queue, so
-	// that the service itself can refuse without an entry being made.
-	Try, Alone bool
-	// Exclusive: nobody behind is admitted while the contender holds in Mode,
-	// so that when it leaves as the first in the queue, whoever follows it is told.
-	// Its rule is [Exclusive], unless it has one.
-	Exclusive bool
-	// Held is the mode to which an entry is converted that is admitted while somebody stands behind
-	// it, or has been for a while. Empty: it keeps Mode.
-	Held string
+	Op    string // names the call in errors: "lock", "read-lock", …
+	Mode  string // the contender's mark in the queue, unless Terms give it
+	Rule  Rule   // for contenders that share the queue
+	Terms *Terms // for contenders whose rule depends on the queue's record
+	// Try: do not wait.
+	Try bool
 	// Lesser is a mode that excludes less, in which a hold of this request can
-	// be entered as well (see Acquire), and to which it is converted when only
-	// such are left. Empty: there is none.
+	// be re-entered, and to which it is converted when only such handles are
+	// left. Empty: there is none.
 	Lesser string
-	// Fresh: are queued also when the context carries a hold.
+	// Fresh: join the queue also when the context carries a hold.
 	Fresh bool
 	// Payload is shown by listings, instead of the queue's.
 	Payload []byte
+	// Queued, unless nil, is called when the contender has joined the queue.
+	Queued func()
 }
+
+func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
 
 // Acquire joins the queue and waits until the rule admits. A context that carries a live hold
 // of this queue (see [Hold.Context]) re-enters it instead: no request is made, the
@@ -113,42 +110,29 @@ type Request struct {
 // in the queue is removed in the background. A ctx that ends while waiting comes back as
 // context.Cause(ctx).
 func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
-	h := new(Hold)
-	if err := l.AcquireInto(ctx, h, r); err != nil {
-		return nil, err
+	switch {
+	case r.Rule != nil && r.Terms != nil:
+		return nil, invalid("%s %q: a request has a rule or terms, not both", r.Op, l.name)
+	case r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
+		return nil, invalid("%s %q: a request needs a mode", r.Op, l.name)
+	case len(r.Payload) > MaxPayload:
+		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
+	}
+	h, err := l.reenter(ctx, &r)
+	switch {
+	case err != nil:
+		return nil, l.describe(ctx, r.Op, err)
+	case h != nil:
+		l.client.Observe(event.Event{Kind: event.Reentered, Session: h.Session(), Op: r.Op,
+			Queue: l.id, Token: h.Token(), Context: ctx})
+		return h, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	if h, err = l.acquire(ctx, r); err != nil {
+		return nil, l.describe(ctx, r.Op, err)
 	}
 	return h, nil
-}
-
-// AcquireInto is Acquire for a recipe whose handle has the Hold inside: then a
-// handle is one allocation and not two. h is a zero Hold. On failure it stays
-// one; on success it must not be copied.
-func (l *Queue) AcquireInto(ctx context.Context, h *Hold, r Request) error {
-	if r.Exclusive && r.Rule == nil {
-		r.Rule = Exclusive
-	}
-	switch {
-	case r.Rule == nil == (r.Terms == nil) || r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
-		return invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
-	case len(r.Payload) > MaxPayload:
-		return invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
-	case h == nil || h.ctx.grant != nil:
-		return invalid("%s %q: want a Hold that is not in use", r.Op, l.name)
-	}
-	if entered, err := l.reenter(ctx, h, &r); entered {
-		l.client.Observe(event.Event{Kind: event.Reentered, Session: h.Session(), Op: r.Op,
-			Queue: l.queue, Token: h.Token(), Context: ctx})
-		return nil
-	} else if err != nil {
-		return l.describe(ctx, r.Op, err)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := l.acquire(ctx, h, r); err != nil {
-		return l.describe(ctx, r.Op, err)
-	}
-	return nil
 }
 
 // describe names the operation and the queue in an error that does not do so yet.
@@ -168,7 +152,7 @@ func invalid(format string, args ...any) error {
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
 	err := l.onSession(ctx, func(s *engine.Session) (err error) {
-		entries, err = s.List(ctx, l.queue, 0)
+		entries, err = s.List(ctx, l.id, 0)
 		return err
 	})
 	if err != nil {

@@ -127,15 +127,14 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 // ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed;
 // [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Exclusive: true, Lesser: reading})
+	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
 
 // TryLock is Lock that does not wait its turn: if anybody holds or waits, it
 // returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
 // It leaves nothing in the queue and wakes nobody.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{
-		Op: "try-lock", Mode: writing, Exclusive: true, Lesser: reading, Try: true, Alone: true})
+	return l.acquire(ctx, recipes.Request{Op: "try-lock", Mode: writing, Lesser: reading, Try: true})
 }
 
 // RLock waits until the lock is held for reading, together with other readers:
@@ -155,11 +154,11 @@ func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 }
 
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
-	h := &Lock{lock: l, writer: r.Mode == writing}
-	if err := l.queue.AcquireInto(ctx, &h.hold, r); err != nil {
+	h, err := l.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, l.explain(r.Op, err)
 	}
-	return h, nil
+	return &Lock{hold: h, lock: l, writer: r.Mode == writing}, nil
 }
 
 // explain has an error say what it means to readers and writers.
@@ -225,7 +224,7 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 // Lock is a held read or write lock: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
 type Lock struct {
-	hold   recipes.Hold
+	hold   *recipes.Hold
 	lock   *RWLock
 	writer bool
 }

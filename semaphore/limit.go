@@ -45,7 +45,6 @@ func (s *Semaphore) decode(record []byte) (int, error) {
 type asked struct {
 	s           *Semaphore
 	n, believed int
-	held        string // the mode of one who has them
 	terms       recipes.Terms
 }
 
@@ -56,8 +55,8 @@ func (s *Semaphore) asks(n int) *asked {
 	if a := s.latest.Load(); a != nil && a.n == n && a.believed == believed {
 		return a
 	}
-	a := &asked{s: s, n: n, believed: believed, held: holdingMode(n)}
-	a.terms = recipes.Terms{Rule: a.rule, None: ErrNoLimit, Counts: saysHeld,
+	a := &asked{s: s, n: n, believed: believed}
+	a.terms = recipes.Terms{Rule: a.rule, None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
 		Mode: func(v driver.Version) string { return askingMode(n, v) }}
 	if believed != Stored {
 		a.terms.Initial = stored{believed}.encode()

@@ -208,13 +208,12 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	if s.shared != nil {
 		return s.acquireShared(ctx, n, r)
 	}
-	asked := s.asks(n)
-	r.Held, r.Fresh, r.Terms = asked.held, true, &asked.terms
-	p := s.permit(n)
-	if err := s.queue.AcquireInto(ctx, &p.hold, r); err != nil {
+	r.Fresh, r.Terms = true, &s.asks(n).terms
+	h, err := s.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return s.permit(h, n), nil
 }
 
 // Do acquires n permits, runs work, and releases them, also when work panics.
