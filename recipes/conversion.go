@@ -52,11 +52,10 @@ func (g *grant) convert(mode string) *conversion {
 // old one, and the write would find its entry gone, as if it had been removed.
 func (g *grant) run(ctx context.Context, c *conversion) {
 	defer c.cancel()
-	lock := g.writeLock()
 	var err error
 	select {
-	case lock <- struct{}{}:
-		defer func() { <-lock }()
+	case g.writing <- struct{}{}:
+		defer func() { <-g.writing }()
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

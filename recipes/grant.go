@@ -32,7 +32,7 @@ type grant struct {
 	value      []byte
 	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
 	settle     *time.Timer   // runs settled
-	writing    chan struct{} // see writeLock; nil until it is needed
+	writing    chan struct{} // held, by sending to it, while the entry's value is written or the entry converted
 	overtime   *overtime     // nil without WithHoldWarning and WithMaxHold
 	conversion *conversion   // the latest conversion; nil if there was none
 }
@@ -60,6 +60,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	g := &grant{
 		queue: a.queue, session: a.session, token: a.joined.Token, since: time.Now(),
 		place: a.joined.Place, info: a.info, value: a.value, noted: a.noted,
+		writing: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
 	g.top, g.low = level{mode: a.Mode, ctx: g.ctx}, level{mode: a.Lesser}
@@ -79,17 +80,6 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 		g.convert(g.held)
 	}
 	return g.handle(ctx, &g.top)
-}
-
-// writeLock is held, by sending to it, while the entry's value is written or the
-// entry converted.
-func (g *grant) writeLock() chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.writing == nil {
-		g.writing = make(chan struct{}, 1)
-	}
-	return g.writing
 }
 
 // handle returns one more handle. Its context has the values of ctx, but not its

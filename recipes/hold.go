@@ -206,7 +206,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	if err := h.toWrite(ctx); err != nil {
 		return err
 	}
-	defer func() { <-g.writeLock() }()
+	defer func() { <-g.writing }()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (h *Hold) toWrite(ctx context.Context) error {
 	over := h.ctx.Done()
 	for {
 		select {
-		case h.ctx.grant.writeLock() <- struct{}{}:
+		case h.ctx.grant.writing <- struct{}{}:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -12,20 +11,16 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Queue is the waiting queue of one name. It has no state of its own: all of that is
-// at the service and in the holds. It is safe for concurrent use.
+// Queue is the waiting queue of one name. It has no state of its own: all of
+// that is at the service and in the holds. It is safe for concurrent use.
 type Queue struct {
-	client   *engine.Client
-	name     string
-	id       driver.Queue
-	kind     string
-	shared   driver.Sharer // nil, unless other clients stand in the queue too
-	key      any           // the holdKey
-	identity string
-	payload  []byte
-	delay    time.Duration // see WithLockDelay
-
-	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
+	options
+	client *engine.Client
+	name   string
+	kind   string
+	id     driver.Queue  // at the service
+	key    any           // the holdKey
+	shared driver.Sharer // nil, unless other clients use the queue too
 
 	vacancy vacancy
 	record  atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
@@ -33,39 +28,27 @@ type Queue struct {
 
 // NewQueue returns the queue of a recipe's kind and a name. It does no I/O.
 func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue, error) {
-	var set options
+	if c == nil {
+		return nil, invalid("nil client")
+	}
+	l := &Queue{client: engine.Of(c), name: name, kind: kind}
 	for _, o := range opts {
 		if o == nil {
 			return nil, invalid("nil option for %s %q", kind, name)
 		}
-		o(&set)
+		o(&l.options)
 	}
-	if c == nil {
-		return nil, invalid("nil client")
+	if l.identity == "" {
+		l.identity = c.Identity()
 	}
-	client := engine.Of(c)
-	id, err := client.Queue(kind, name)
-	if err != nil {
+	var err error
+	if l.id, err = l.client.Queue(kind, name); err != nil {
 		return nil, err
 	}
-	if set.identity == "" {
-		set.identity = c.Identity()
-	}
-	if err := coordinator.CheckIdentity(set.identity); err != nil {
+	if err := l.check(name); err != nil {
 		return nil, err
 	}
-	if err := set.checkDelay(name); err != nil {
-		return nil, err
-	}
-	if err := set.checkOvertime(name); err != nil {
-		return nil, err
-	}
-	if len(set.payload) > MaxPayload {
-		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
-	}
-	l := &Queue{client: client, name: name, id: id, kind: kind, shared: client.Sharer(), key: holdKey{client, id},
-		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay,
-		warnAfter: set.warnAfter, maxHold: set.maxHold}
+	l.key, l.shared = holdKey{l.client, l.id}, l.client.Sharer()
 	if l.delay != 0 && l.shared != nil {
 		return nil, invalid("lock-delay %v for %q: the other clients of a shared queue do not keep to it", l.delay, name)
 	}
@@ -174,25 +157,6 @@ func places(entries []driver.Entry) []driver.Place {
 	}
 	return p
 }
-
-// Option changes a default of a recipe.
-type Option func(*options)
-
-type options struct {
-	identity string
-	payload  []byte
-	delay    time.Duration
-	delays   bool
-
-	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
-}
-
-// WithIdentity sets who holds or waits in listings: the client's identity by
-// default, and for an empty one.
-func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
-
-// WithPayload adds up to MaxPayload bytes to what listings show of the holder or waiter.
-func WithPayload(b []byte) Option { return func(o *options) { o.payload = b } }
 
 // Describe gives err the operation and the name that a recipe's user knows, in
 // place of those of the step that failed. It returns nil and the cause of ctx
