@@ -8,26 +8,26 @@
 //
 // # Guaranteed
 //
-// Holders take turns in the order in which the service heard of them. At no
-// moment do two live sessions hold the lock, and the context of a hold ends
-// before the service can give the lock to anyone else. A holder that dies is
-// succeeded when its session's TTL has run out, one that closes its client at
-// once. A release wakes one waiter. Tokens rise with every grant. Goroutines of
-// one process exclude each other like processes do.
+// Locks are granted in the order of joining the queue. At no moment do two live
+// sessions hold the lock, and the context of a hold ends before the service can
+// grant the lock to anyone else. When a holder dies, the lock is free after its
+// session's TTL; when it closes its client, at once. A release wakes one waiter.
+// Tokens rise with every grant. Goroutines of one process exclude each other
+// like processes do.
 //
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
-// a write that it had begun although its lock has passed to another. Hand
-// [Lock.Token] to the resource, and have it refuse smaller tokens than the
-// greatest it has seen; in the process, look at [Lock.Err] before each step
-// that matters.
+// a write that it had begun although another process holds the lock by then.
+// Send [Lock.Token] to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, check [Lock.Err] before each step that
+// matters.
 //
 // # Reentrancy
 //
-// The hold is in the context: m.Lock(lock.Context()) re-enters, without a request, and so does
-// m.Lock(ctx) within Do. Each Lock wants its own Unlock; the last one frees the lock. A
-// context without the hold is queued like everybody else, in the same
+// The hold is in the context: m.Lock(lock.Context()) re-enters, without a
+// request, and so does m.Lock(ctx) within Do. Each Lock needs its own Unlock; the
+// last one releases the lock. A call with another context is queued, in the same
 // goroutine too.
 package mutex
 
@@ -62,20 +62,19 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning has a lock told of that lasts for so long: at Warn in the
-// log, and to observers. It shows a holder that hangs while its session lives.
-// Zero, as by default: none is told of.
+// WithHoldWarning logs a warning and notifies observers when a lock has been held
+// for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and ends the lock's context too, with
-// recipes.ErrHeldTooLong as its cause. The name is held still, since the work
-// may still run: Err returns nil, and Unlock gives it back as ever.
+// WithMaxHold is WithHoldWarning, and also ends the lock's context, with
+// [recipes.ErrHeldTooLong] as its cause. The lock is still held until Unlock,
+// since the work may still run: Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// WithLockDelay has the lock rest for so long, 1 ms to a minute, when a holder
-// was lost, so that what it had sent before can arrive while nobody else holds.
-// After an Unlock the next one holds at once. All who use the name give the
-// option. See [recipes.WithLockDelay] for what it costs.
+// WithLockDelay keeps the lock free for d, 1 ms to a minute, after its holder's
+// session is lost, so that requests the holder had already sent arrive before
+// anyone else acquires it. All users of the name give the option. See
+// [recipes.WithLockDelay] for its cost.
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
@@ -92,20 +91,20 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 
 // Lock waits until the mutex is held, in the order of asking.
 //
-// On success the lock is the caller's to unlock. On failure nothing is held,
-// and the place in the queue is given up, in the background if need be. Errors: the
-// cause of ctx, untouched, when it ends while waiting behind others;
+// On success the caller has to unlock. On failure nothing is held, and the entry
+// in the queue is removed, in the background if need be. Errors: the cause of
+// ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed.
+// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
 
-// TryLock is Lock that does not wait its turn: if somebody holds or waits, it
-// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
-// It leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that
-// lags may still show a holder who has just left.
+// TryLock is Lock that does not wait: if somebody holds or waits, it returns a
+// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves
+// nothing in the queue and wakes nobody. On ZooKeeper a follower that lags may
+// still show a holder that has just released.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Try: true})
 }
@@ -118,10 +117,10 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	return &Lock{hold: h, mutex: m}, nil
 }
 
-// Do locks, runs work, and unlocks, also when work panics. The context of work ends when
-// ctx does or when the lock is lost, with the cause; work must return soon after. Do
-// returns the error of Lock, or of work; if the lock was lost before work
-// returned or could not be given back, that is in the error as well.
+// Do locks, runs work, and unlocks, also when work panics. The context of work
+// ends when ctx does or when the lock is lost, with the cause; work must return
+// soon after. Do returns the error of Lock, or of work; if the lock was lost
+// before work returned, or could not be released, that is in the error as well.
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
@@ -133,8 +132,8 @@ func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error 
 	return l.hold.Do(ctx, "unlock", work)
 }
 
-// Contenders returns the holder and the waiters in order; it is empty when nobody holds. It
-// is what the service showed at one moment.
+// Contenders returns the holder and the waiters in order, as the service showed
+// them at one moment; it is empty when nobody holds.
 func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 	return m.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }

@@ -12,9 +12,9 @@ import (
 // Follower follows the first of a queue. It is not safe for concurrent use.
 type Follower struct {
 	queue *Queue
-	known driver.Version // of the head that the service showed last
-	shown driver.Version // of the one that Next returned last; driver.Any before the first
-	token driver.Token   // of the latest contender that Next returned
+	known driver.Version    // of the head that the service showed last
+	shown driver.Version    // of the one that Next returned last; driver.Any before the first
+	token coordinator.Token // of the latest contender that Next returned
 }
 
 // Follow returns a follower of the queue's first contender. It does no I/O.

@@ -25,7 +25,7 @@ type Hold struct {
 // Token is the fencing token of the grant. Show it to every resource that the
 // hold protects, with each access, reads included, and have the resource refuse
 // tokens smaller than the greatest it has seen.
-func (h *Hold) Token() driver.Token { return h.ctx.grant.token }
+func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 
 // Context ends when the hold does: released, lost with the session, or removed.
 // Its cause tells which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed).

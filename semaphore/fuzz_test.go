@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -47,7 +46,7 @@ func FuzzSlotsRecord(f *testing.F) {
 			all = numbers{}
 		}
 		n := int(permits%16) + 1
-		standing := []recipes.Contender{{Place: driver.Place{ID: "a"}}, {Place: driver.Place{ID: "b"}}}
+		standing := []recipes.Contender{{ID: "a"}, {ID: "b"}}
 		mine, err := all.assign("a", n, standing)
 		if err != nil || len(mine) != n {
 			t.Fatalf("%q: %v, %v; want %d", record, mine, err, n)

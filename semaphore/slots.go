@@ -142,7 +142,7 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 func (all numbers) assign(id string, n int, standing []recipes.Contender) ([]int, error) {
 	taken, here := map[int]bool{}, map[string]bool{}
 	for _, c := range standing {
-		here[c.Place.ID] = true
+		here[c.ID] = true
 	}
 	if !here[id] {
 		return nil, coordinator.ErrRemoved

@@ -280,7 +280,7 @@ func readSemaphore(ctx context.Context, c *coordinator.Client, name string) (que
 
 func (l *queueView) add(c recipes.Contender, mode string, permits int) {
 	v := contenderView{Holding: c.Holding, Mode: mode, Permits: permits, Identity: c.Identity, Token: c.Token, Session: c.Session}
-	if c.Place.ID == "" && !l.shared {
+	if c.ID == "" && !l.shared {
 		v.Mode = "unknown"
 	}
 	if !c.Since.IsZero() {
