@@ -33,15 +33,14 @@ type Option = recipes.Option
 // default. It is for people, and need not be unique.
 func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithLockDelay has the office stay vacant for so long, 1 ms to a minute, when
-// a leader was lost, so that what it had sent before can arrive while nobody
-// else leads. After a resignation the next one leads at once. All candidates
-// give the option. See [recipes.WithLockDelay] for what it costs.
+// WithLockDelay keeps the election without a leader for d, 1 ms to a minute, after
+// the leader's session is lost, so that requests it had already sent arrive before
+// anyone else leads. All candidates give the option. See [recipes.WithLockDelay]
+// for its cost.
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
-// WithHoldWarning has a term told of that lasts for so long: at Warn in the
-// log, and to observers. It shows a holder that hangs while its session lives.
-// Zero, as by default: none is told of.
+// WithHoldWarning logs a warning and notifies observers when a term has lasted for
+// d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
@@ -61,12 +60,12 @@ func (e *Election) Name() string { return e.queue.Name() }
 // most recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of
 // it: an address, for instance.
 //
-// On success the term is the caller's to resign. On failure nothing is held,
-// and the place in the queue is given up, in the background if need be. Errors: the
+// On success the caller has to resign. On failure nothing is held, and the entry
+// in the queue is removed, in the background if need be. Errors: the
 // cause of ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed;
+// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed;
 // ErrInvalid for a value that is too long, a TTL that the service does not
 // take, and a ctx of the leader.
 //
@@ -77,10 +76,10 @@ func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
 
-// TryCampaign is Campaign that does not wait its turn: if somebody leads or
-// waits, it returns a [*recipes.TakenError], which says who, and is
-// coordinator.ErrTaken. It leaves nothing in the queue and wakes nobody. On
-// ZooKeeper a follower that lags may still show a leader who has just left.
+// TryCampaign is Campaign that does not wait: if somebody leads or waits, it
+// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It
+// leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that lags
+// may still show a leader that has just resigned.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
@@ -115,8 +114,8 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 	return &Term{hold: h, election: e}, nil
 }
 
-// Candidates returns all candidates in order, the leader first; it is empty when nobody leads. It
-// is what the service showed at one moment.
+// Candidates returns all candidates in order, the leader first, as the service
+// showed them at one moment; it is empty when nobody leads.
 func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) {
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }

@@ -145,8 +145,8 @@ type Lock struct {
 	mutex *Mutex
 }
 
-// Unlock gives the lock back; the next in the queue is admitted. It works with a ctx that is dead
-// already.
+// Unlock releases the lock, and the next contender is admitted. It works with a
+// ctx that has ended.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
 // lock was lost before, the error says why, and nothing is deleted. When ctx
@@ -157,15 +157,14 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
 
-// Token is the fencing token of this grant: strictly greater than those of all earlier
-// grants of this name. Re-entering gives the same token.
+// Token is the fencing token of this grant: strictly greater than those of all
+// earlier grants of this name. Re-entering gives the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer tells of this lock in a form that can be shown to others, in any
-// process, and checked there: see package coordinator/fence. It is free, but
-// for the first of a session, which reads the identity of the service. When the
-// lock is over the error says why, as Err does. Other errors: ErrUnavailable,
-// ErrRefused, the cause of ctx.
+// Sequencer describes this lock so that any process can check it: see package
+// coordinator/fence. It costs nothing, but for the first of a session, which reads
+// the identity of the service. When the lock is over the error says why, as Err
+// does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
@@ -179,15 +178,14 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while the lock is held, by the clock, and then why it is not.
-// After the machine may have slept it asks the service first, and waits for two
-// seconds at most.
+// When the machine may have slept it asks the service first, for two seconds at
+// most.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked waits until another client has asked the holder to give up, as
-// Curator's Revoker does on a client with that layout: nil says so. The lock is
-// held still; whether it is given back is the holder's to decide. The error is
-// ErrInvalid where nobody can ask, why the lock ended if it does so first, and
-// else the cause of ctx.
+// Revoked waits until another client asks the holder to release, as Curator's
+// Revoker does on a client with that layout, and then returns nil. The lock is
+// still held; the holder decides. The error is ErrInvalid where no client can ask,
+// why the lock ended if it does so first, and else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
 }
@@ -195,6 +193,6 @@ func (l *Lock) Revoked(ctx context.Context) error {
 // Session is the ID of the session that holds, as Contenders shows it.
 func (l *Lock) Session() string { return l.hold.Session() }
 
-// Deadline is when the lock is lost unless the session is renewed before. It moves on with every
-// renewal, and has a monotonic clock reading.
+// Deadline is when the lock is lost unless the session is renewed before. Every
+// renewal moves it on. It has a monotonic clock reading.
 func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }
