@@ -12,17 +12,17 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// grant is one entry that was admitted, shared by the holds that re-entered it.
+// grant is an admitted entry, shared by the handles of all who re-entered it.
 type grant struct {
 	queue   *Queue
 	session *engine.Session
 	token   driver.Token
 	since   time.Time
-	passes  driver.Place // its place for as long as it excludes everybody else and stands first in the queue; or zero
+	passes  driver.Place // the place from which its release hands over: it was first in the queue, and exclusive; or zero
 
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
-	noted  driver.Version // of the note that it has left; see rest
+	noted  driver.Version // of its note in the record; see attempt.rest
 	quiet  func() bool    // stops the report of a loss with the session
 
 	mu         sync.Mutex
@@ -30,7 +30,7 @@ type grant struct {
 	top, low   level        // low has no mode unless the request has a Lesser one
 	place      driver.Place // as the last conversion that is known to have succeeded left it
 	value      []byte
-	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
+	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it has begun
 	settle     *time.Timer   // runs settled
 	writing    chan struct{} // held, by sending to it, while the entry's value is written or the entry converted
 	overtime   *overtime     // nil without WithHoldWarning and WithMaxHold
@@ -72,7 +72,7 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	}
 	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
 	g.quiet = a.session.OnEnd(g.lost)
-	g.mu.Lock() // settled may run at once
+	g.mu.Lock() // settled can run at once
 	defer g.mu.Unlock()
 	g.settle = time.AfterFunc(engine.SettleAfter, g.settled)
 	g.watchTime()
@@ -144,9 +144,9 @@ func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 
 // leave counts one handle less. last: it was the last of all. When it was the
 // last of the top level, and the grant goes on in the lesser mode, leave begins
-// the conversion, unless the grant is over. Both in one step: between them
-// others could give back the rest, and the conversion would meet an entry on
-// its way out.
+// the conversion, unless the grant is over. Both are one step: between them the
+// other handles could be released, and the conversion would meet an entry that is
+// being removed.
 func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -166,8 +166,7 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 }
 
 // leaveOthers counts one handle less if others of its level are left and the
-// grant is not over: then nothing else has to be done, and a release costs next
-// to nothing.
+// grant is not over: then nothing else has to be done.
 func (g *grant) leaveOthers(l *level) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -196,11 +195,10 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called when the hold has lasted for engine.SettleAfter and is
-// worth more than its grant: then it is converted to the mode that says that it
-// holds, if it has one, and watches its own entry. The watch tells at once when
-// somebody deletes the entry at the service. A hold that is shorter would pay
-// requests for what it does not need. Session loss needs no such watch.
+// settled is called when the hold has lasted for engine.SettleAfter. The entry is
+// converted to the mode that says that it holds, if there is one, and watched, so
+// that the holder is notified at once when somebody deletes it. Shorter holds do
+// not pay for these requests. Session loss needs no such watch.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -213,15 +211,15 @@ func (g *grant) settled() {
 	g.session.Go(g.watchSelf)
 }
 
-// watchSelf waits for the entry to be removed by somebody else.
+// watchSelf waits until somebody deletes the entry.
 func (g *grant) watchSelf() {
 	for {
-		place := g.standing() // not while it is being converted: the watch would be told of that
+		place := g.standing() // not while it is converted: the watch would fire
 		if g.session.Await(g.ctx, g.queue.id, place) != nil {
 			return // released, or lost with the session, which is reported as that
 		}
 		if g.standing() == place {
-			if g.err(g.ctx) == nil { // after a pause of the process it may be the session that ended, and the clock knows
+			if g.err(g.ctx) == nil { // after a pause of the process, the clock may show that the session ended
 				g.removed()
 			}
 			return
@@ -229,9 +227,9 @@ func (g *grant) watchSelf() {
 	}
 }
 
-// removed ends a grant whose entry is not in the queue any more. Nothing is left
-// to leave, but a late request to join may be to come, and whoever is told to
-// stop may never release what he has lost.
+// removed ends a grant whose entry is not in the queue any more. A late request to
+// join can still arrive, so the entry is abandoned here: the user may never
+// release a lost hold.
 func (g *grant) removed() {
 	if !g.over(coordinator.ErrRemoved) {
 		return
@@ -243,8 +241,8 @@ func (g *grant) removed() {
 	g.lost()
 }
 
-// over ends a grant for a cause, and reports whether it was the first to do so:
-// the session's end may have been quicker.
+// over ends a grant for a cause, and reports whether that was before the
+// session's end.
 func (g *grant) over(cause error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -255,8 +253,8 @@ func (g *grant) over(cause error) bool {
 	return first
 }
 
-// lost reports the end of a grant that was not released. Whoever called g.quiet
-// and got true calls it, or the session's end does: never both.
+// lost reports the end of a grant that was not released. Either the caller that
+// got true from g.quiet calls it or the session's end does.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 
 // reportLoss reports that the grant was lost after so long.

@@ -85,13 +85,13 @@ type Request struct {
 
 func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
 
-// Acquire joins the queue and waits until the rule admits. A context that carries a live hold
-// of this queue (see [Hold.Context]) re-enters it instead: no request is made, the
-// token is the same.
+// Acquire joins the queue and waits until the rule admits. A context that carries
+// a live hold of this queue (see [Hold.Context]) re-enters it instead: no request
+// is made, and the token is the same.
 //
-// On success the hold is the caller's to release. On failure nothing is held, and what stands
-// in the queue is removed in the background. A ctx that ends while waiting comes back as
-// context.Cause(ctx).
+// On success the caller has to release the hold. On failure nothing is held, and
+// the entry is removed in the background. When ctx ends while waiting, the error
+// is context.Cause(ctx).
 func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	switch {
 	case r.Rule != nil && r.Terms != nil:
@@ -130,8 +130,8 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %s", coordinator.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// List returns all contenders in order. rule tells, from those ahead of each, whether it is
-// holding. It asks the service; a session is opened if there is none.
+// List returns all contenders in order, as the service shows them. The rule of a
+// mode tells which of them hold.
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
 	err := l.onSession(ctx, func(s *engine.Session) (err error) {
@@ -160,9 +160,8 @@ func places(entries []driver.Entry) []driver.Place {
 
 // Describe gives err the operation and the name that a recipe's user knows, in
 // place of those of the step that failed. It returns nil and the cause of ctx
-// untouched. That cause is also returned for a step that changes nothing and was
-// ended by it: a waiter reads the queue now and then, and its caller cannot know
-// when.
+// untouched, and that cause also for a read that was ended by it: a waiter's
+// caller cannot know when it reads the queue.
 func Describe(ctx context.Context, op, name string, err error) error {
 	return engine.Describe(ctx, op, name, err)
 }
