@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -27,35 +26,29 @@ type Election struct {
 	queue  *recipes.Queue
 }
 
-// Option changes a default of an Election. Payloads are none of them: an
-// election has values instead.
-type Option recipes.Option
+// Option changes a default of an Election.
+type Option = recipes.Option
 
 // WithIdentity sets who leads or waits in listings: the client's identity by
 // default. It is for people, and need not be unique.
-func WithIdentity(id string) Option { return Option(recipes.WithIdentity(id)) }
+func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 
-// WithLockDelay has the office stay vacant for so long, 1 ms to a minute, when
-// a leader was lost, so that what it had sent before can arrive while nobody
-// else leads. After a resignation the next one leads at once. All candidates
-// give the option. See [recipes.WithLockDelay] for what it costs.
-func WithLockDelay(d time.Duration) Option { return Option(recipes.WithLockDelay(d)) }
+// WithLockDelay keeps the election without a leader for d, 1 ms to a minute, after
+// the leader's session is lost, so that requests it had already sent arrive before
+// anyone else leads. All candidates give the option. See [recipes.WithLockDelay]
+// for its cost.
+func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
-// WithHoldWarning has a term told of that lasts for so long: at Warn in the
-// log, and to observers. It shows a holder that hangs while its session lives.
-// Zero, as by default: none is told of.
-func WithHoldWarning(d time.Duration) Option { return Option(recipes.WithHoldWarning(d)) }
+// WithHoldWarning logs a warning and notifies observers when a term has lasted for
+// d. Zero is the default: no warning.
+func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
 // New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
 // coordinator.ErrInvalid and says which argument breaks which rule.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
-	set := make([]recipes.Option, len(opts))
-	for i, o := range opts {
-		set[i] = recipes.Option(o)
-	}
-	queue, err := recipes.NewQueue(c, kind, name, set...)
+	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
-		return nil, refused("new", name, err)
+		return nil, err
 	}
 	return &Election{client: c, queue: queue}, nil
 }
@@ -67,12 +60,12 @@ func (e *Election) Name() string { return e.queue.Name() }
 // most recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of
 // it: an address, for instance.
 //
-// On success the term is the caller's to resign. On failure nothing is held,
-// and the place in the queue is given up, in the background if need be. Errors: the
+// On success the caller has to resign. On failure nothing is held, and the entry
+// in the queue is removed, in the background if need be. Errors: the
 // cause of ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed;
+// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed;
 // ErrInvalid for a value that is too long, a TTL that the service does not
 // take, and a ctx of the leader.
 //
@@ -80,28 +73,22 @@ func (e *Election) Name() string { return e.queue.Name() }
 // a candidate as well: a ctx that carries a term of this election which is not
 // over (see Term.Context) is refused, since it would wait for itself.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value}, nil)
+	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
 
-// TryCampaign is Campaign that does not wait its turn: if somebody leads or
-// waits, it returns a [*recipes.TakenError], which says who, and is
-// coordinator.ErrTaken. It leaves nothing in the queue and wakes nobody. On
-// ZooKeeper a follower that lags may still show a leader who has just left.
+// TryCampaign is Campaign that does not wait: if somebody leads or waits, it
+// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It
+// leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that lags
+// may still show a leader that has just resigned.
 func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error) {
-	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true, Alone: true}, nil)
+	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
 
-// termKey finds the term of an election in a context.
-type termKey struct {
-	client *coordinator.Client
-	name   string
-}
-
-func (e *Election) key() termKey { return termKey{e.client, e.Name()} }
-
-// check refuses what no campaign can do.
+// check refuses what no campaign can do. A term is not re-entered as a mutex is:
+// two handles of one term would be two leaders to their owners, with one value
+// between them.
 func (e *Election) check(ctx context.Context, op string, value []byte) error {
-	if t, _ := ctx.Value(e.key()).(*Term); t != nil && t.hold.Check(ctx) == nil {
+	if e.queue.Held(ctx) {
 		return invalid(op, e.Name(),
 			"the context carries a term of this election that is not over; Proclaim changes its value, Resign ends it")
 	}
@@ -115,32 +102,20 @@ func checkValue(op, name string, value []byte) error {
 	return nil
 }
 
-// campaign is Campaign. It calls standing, if not nil, each time that the
-// service has shown it its place in the queue.
-func (e *Election) campaign(ctx context.Context, r recipes.Request, standing func()) (*Term, error) {
+func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, error) {
 	if err := e.check(ctx, r.Op, r.Payload); err != nil {
 		return nil, err
 	}
-	// Fresh: an election is not re-entered as a mutex is. Two handles of one
-	// term would be two leaders to their owners, with one value between them.
-	// The check above sees to that but for the moment in which a term is being
-	// resigned: its handle is over by then, and its entry not yet.
-	r.Mode, r.Exclusive, r.Fresh = mode, true, true
-	if standing != nil {
-		r.Rule = func(ahead []driver.Place) recipes.Verdict { // asked for each view, and for none before
-			standing()
-			return recipes.Exclusive(ahead)
-		}
-	}
-	t := &Term{election: e}
-	if err := e.queue.AcquireInto(context.WithValue(ctx, e.key(), t), &t.hold, r); err != nil { // the hold's context keeps the value
+	r.Mode = mode
+	h, err := e.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	return t, nil
+	return &Term{hold: h, election: e}, nil
 }
 
-// Candidates returns all candidates in order, the leader first; it is empty when nobody leads. It
-// is what the service showed at one moment.
+// Candidates returns all candidates in order, the leader first, as the service
+// showed them at one moment; it is empty when nobody leads.
 func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) {
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }

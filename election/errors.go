@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/internal/engine"
@@ -78,10 +77,4 @@ func same(a, b error) bool {
 // invalid is an ErrInvalid of this package.
 func invalid(op, name, rule string) error {
 	return &coordinator.Error{Op: op, Name: name, Err: fmt.Errorf("%w: %s", coordinator.ErrInvalid, rule)}
-}
-
-// refused is an ErrInvalid of another package, with the operation and the name
-// in place of its prefix.
-func refused(op, name string, err error) error {
-	return invalid(op, name, strings.TrimPrefix(err.Error(), "baton: "+coordinator.ErrInvalid.Error()+": "))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -218,11 +217,8 @@ func (r *runner) grace(t *Term) time.Duration {
 func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, err error) {
 	r.health.done(t)
 	resigned := r.resign(ctx, t)
+	o.repeat()
 	switch {
-	case o.panicked != nil:
-		panic(o.panicked)
-	case o.exited:
-		runtime.Goexit()
 	case o.ended && ctx.Err() != nil:
 		return false, join(context.Cause(ctx), own(o), r.lost(o.lost), resigned)
 	case o.lost != nil:

@@ -12,7 +12,7 @@ import (
 // Term is the time for which one candidate leads: a handle that is resigned once. It is safe for
 // concurrent use, and must not be copied.
 type Term struct {
-	hold     recipes.Hold
+	hold     *recipes.Hold
 	election *Election
 }
 

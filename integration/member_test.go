@@ -333,7 +333,7 @@ type entry struct{ kind, who, key string }
 
 // entries tells who stands in the queues of a name.
 func entries(ctx context.Context, c *coordinator.Client, name string) (all []entry, err error) {
-	add := func(kind string, e recipes.Contender) { all = append(all, entry{kind, e.Identity, e.Place.Key}) }
+	add := func(kind string, e recipes.Contender) { all = append(all, entry{kind, e.Identity, e.Key}) }
 	m, err1 := mutex.New(c, name)
 	l, err2 := rwlock.New(c, name)
 	s, err3 := semaphore.New(c, name, semaphore.Stored)

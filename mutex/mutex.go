@@ -8,26 +8,26 @@
 //
 // # Guaranteed
 //
-// Holders take turns in the order in which the service heard of them. At no
-// moment do two live sessions hold the lock, and the context of a hold ends
-// before the service can give the lock to anyone else. A holder that dies is
-// succeeded when its session's TTL has run out, one that closes its client at
-// once. A release wakes one waiter. Tokens rise with every grant. Goroutines of
-// one process exclude each other like processes do.
+// Locks are granted in the order of joining the queue. At no moment do two live
+// sessions hold the lock, and the context of a hold ends before the service can
+// grant the lock to anyone else. When a holder dies, the lock is free after its
+// session's TTL; when it closes its client, at once. A release wakes one waiter.
+// Tokens rise with every grant. Goroutines of one process exclude each other
+// like processes do.
 //
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
-// a write that it had begun although its lock has passed to another. Hand
-// [Lock.Token] to the resource, and have it refuse smaller tokens than the
-// greatest it has seen; in the process, look at [Lock.Err] before each step
-// that matters.
+// a write that it had begun although another process holds the lock by then.
+// Send [Lock.Token] to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, check [Lock.Err] before each step that
+// matters.
 //
 // # Reentrancy
 //
-// The hold is in the context: m.Lock(lock.Context()) re-enters, without a request, and so does
-// m.Lock(ctx) within Do. Each Lock wants its own Unlock; the last one frees the lock. A
-// context without the hold is queued like everybody else, in the same
+// The hold is in the context: m.Lock(lock.Context()) re-enters, without a
+// request, and so does m.Lock(ctx) within Do. Each Lock needs its own Unlock; the
+// last one releases the lock. A call with another context is queued, in the same
 // goroutine too.
 package mutex
 
@@ -62,20 +62,19 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning has a lock told of that lasts for so long: at Warn in the
-// log, and to observers. It shows a holder that hangs while its session lives.
-// Zero, as by default: none is told of.
+// WithHoldWarning logs a warning and notifies observers when a lock has been held
+// for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and ends the lock's context too, with
-// recipes.ErrHeldTooLong as its cause. The name is held still, since the work
-// may still run: Err returns nil, and Unlock gives it back as ever.
+// WithMaxHold is WithHoldWarning, and also ends the lock's context, with
+// [recipes.ErrHeldTooLong] as its cause. The lock is still held until Unlock,
+// since the work may still run: Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
-// WithLockDelay has the lock rest for so long, 1 ms to a minute, when a holder
-// was lost, so that what it had sent before can arrive while nobody else holds.
-// After an Unlock the next one holds at once. All who use the name give the
-// option. See [recipes.WithLockDelay] for what it costs.
+// WithLockDelay keeps the lock free for d, 1 ms to a minute, after its holder's
+// session is lost, so that requests the holder had already sent arrive before
+// anyone else acquires it. All users of the name give the option. See
+// [recipes.WithLockDelay] for its cost.
 func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 
 // New returns the mutex of a name (see [coordinator.CheckName]). It does no I/O.
@@ -92,36 +91,36 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 
 // Lock waits until the mutex is held, in the order of asking.
 //
-// On success the lock is the caller's to unlock. On failure nothing is held,
-// and the place in the queue is given up, in the background if need be. Errors: the
-// cause of ctx, untouched, when it ends while waiting behind others;
+// On success the caller has to unlock. On failure nothing is held, and the entry
+// in the queue is removed, in the background if need be. Errors: the cause of
+// ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed.
+// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode, Exclusive: true})
+	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
 
-// TryLock is Lock that does not wait its turn: if somebody holds or waits, it
-// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
-// It leaves nothing in the queue and wakes nobody. On ZooKeeper a follower that
-// lags may still show a holder who has just left.
+// TryLock is Lock that does not wait: if somebody holds or waits, it returns a
+// [*recipes.TakenError], which says who, and is coordinator.ErrTaken. It leaves
+// nothing in the queue and wakes nobody. On ZooKeeper a follower that lags may
+// still show a holder that has just released.
 func (m *Mutex) TryLock(ctx context.Context) (*Lock, error) {
-	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Exclusive: true, Try: true, Alone: true})
+	return m.acquire(ctx, recipes.Request{Op: "try-lock", Mode: mode, Try: true})
 }
 
 func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
-	l := &Lock{mutex: m}
-	if err := m.queue.AcquireInto(ctx, &l.hold, r); err != nil {
+	h, err := m.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	return &Lock{hold: h, mutex: m}, nil
 }
 
-// Do locks, runs work, and unlocks, also when work panics. The context of work ends when
-// ctx does or when the lock is lost, with the cause; work must return soon after. Do
-// returns the error of Lock, or of work; if the lock was lost before work
-// returned or could not be given back, that is in the error as well.
+// Do locks, runs work, and unlocks, also when work panics. The context of work
+// ends when ctx does or when the lock is lost, with the cause; work must return
+// soon after. Do returns the error of Lock, or of work; if the lock was lost
+// before work returned, or could not be released, that is in the error as well.
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
@@ -133,8 +132,8 @@ func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error 
 	return l.hold.Do(ctx, "unlock", work)
 }
 
-// Contenders returns the holder and the waiters in order; it is empty when nobody holds. It
-// is what the service showed at one moment.
+// Contenders returns the holder and the waiters in order, as the service showed
+// them at one moment; it is empty when nobody holds.
 func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 	return m.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
@@ -142,12 +141,12 @@ func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 // Lock is a held mutex: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
 type Lock struct {
-	hold  recipes.Hold
+	hold  *recipes.Hold
 	mutex *Mutex
 }
 
-// Unlock gives the lock back; the next in the queue is admitted. It works with a ctx that is dead
-// already.
+// Unlock releases the lock, and the next contender is admitted. It works with a
+// ctx that has ended.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
 // lock was lost before, the error says why, and nothing is deleted. When ctx
@@ -158,15 +157,14 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
 
-// Token is the fencing token of this grant: strictly greater than those of all earlier
-// grants of this name. Re-entering gives the same token.
+// Token is the fencing token of this grant: strictly greater than those of all
+// earlier grants of this name. Re-entering gives the same token.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer tells of this lock in a form that can be shown to others, in any
-// process, and checked there: see package coordinator/fence. It is free, but
-// for the first of a session, which reads the identity of the service. When the
-// lock is over the error says why, as Err does. Other errors: ErrUnavailable,
-// ErrRefused, the cause of ctx.
+// Sequencer describes this lock so that any process can check it: see package
+// coordinator/fence. It costs nothing, but for the first of a session, which reads
+// the identity of the service. When the lock is over the error says why, as Err
+// does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
@@ -180,15 +178,14 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while the lock is held, by the clock, and then why it is not.
-// After the machine may have slept it asks the service first, and waits for two
-// seconds at most.
+// When the machine may have slept it asks the service first, for two seconds at
+// most.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked waits until another client has asked the holder to give up, as
-// Curator's Revoker does on a client with that layout: nil says so. The lock is
-// held still; whether it is given back is the holder's to decide. The error is
-// ErrInvalid where nobody can ask, why the lock ended if it does so first, and
-// else the cause of ctx.
+// Revoked waits until another client asks the holder to release, as Curator's
+// Revoker does on a client with that layout, and then returns nil. The lock is
+// still held; the holder decides. The error is ErrInvalid where no client can ask,
+// why the lock ended if it does so first, and else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
 }
@@ -196,6 +193,6 @@ func (l *Lock) Revoked(ctx context.Context) error {
 // Session is the ID of the session that holds, as Contenders shows it.
 func (l *Lock) Session() string { return l.hold.Session() }
 
-// Deadline is when the lock is lost unless the session is renewed before. It moves on with every
-// renewal, and has a monotonic clock reading.
+// Deadline is when the lock is lost unless the session is renewed before. Every
+// renewal moves it on. It has a monotonic clock reading.
 func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

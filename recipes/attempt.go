@@ -11,52 +11,59 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// attempt is one contender on its way from Acquire to a hold.
+// attempt is the life of one contender from Acquire to its hold:
+//
+//	agree on terms -> join -> judge the view -> rest (lock-delay) -> hold
+//	                           ^    |
+//	                    woken  |    v not admitted
+//	                           await: alone, or on the shared queue watch
+//
+// When a step fails, the entry is removed in the background.
 type attempt struct {
 	Request
 	queue   *Queue
 	session *engine.Session
 	info    info
 	value   []byte
-	record  driver.Version // of the terms that Rule comes from
 	joined  driver.Joined
-	last    bool // nobody could be behind it and take it for a waiter
-	first   bool // it was admitted as the first in the queue
-	waited  bool // it was not admitted at once
 
-	// What it knows of the record; see Terms.
-	remembered bool // it is from an earlier attempt
-	slept      bool // it may have changed since, unheard
-	moved      bool // it has changed since the contender joined
-	sharing    sharing
+	rule   Rule
+	record driver.Version // of the terms that rule comes from
+	stale  bool           // the record may have changed since it was read
+	moved  bool           // the record has changed since the contender joined
 
-	noted driver.Version // of the note that it has left; see rest
+	waited bool      // it was not admitted at once
+	told   time.Time // when it last learnt that a contender ahead left, or of another record
+	first  bool      // it was admitted as the first in the queue
+	last   bool      // no contender behind it can take it for a waiter
 
-	told time.Time // when it heard last that somebody ahead has left, or of another record
+	noted driver.Version // of its note in the record; see rest
 }
 
 // acquire is Acquire without re-entry.
-func (l *Queue) acquire(ctx context.Context, h *Hold, r Request) error {
+func (l *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 	if r.Payload == nil {
 		r.Payload = l.payload
 	}
 	began := time.Now()
-	a := &attempt{Request: r, queue: l, info: info{
+	a := &attempt{Request: r, queue: l, rule: r.Rule, info: info{
 		Identity: l.identity, Since: began.UTC().Round(time.Millisecond), Payload: r.Payload}}
+	if r.exclusive() {
+		a.rule = Exclusive
+	}
 	if err := a.win(ctx); err != nil {
 		a.observe(ctx, began, event.NotGranted, err)
-		return err
+		return nil, err
 	}
-	// Before there is a hold, which might be lost at once: nobody is to hear of
-	// the loss before the grant.
+	// Before there is a hold, which can be lost at once: observers are notified
+	// of the grant before the loss.
 	a.observe(ctx, began, event.Granted, nil)
-	a.hold(ctx, h)
-	return nil
+	return a.hold(ctx), nil
 }
 
-// observe tells how the attempt has ended.
+// observe notifies observers of how the attempt has ended.
 func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind, err error) {
-	e := event.Event{Kind: kind, Op: a.Op, Queue: a.queue.queue, Token: a.joined.Token, Context: ctx,
+	e := event.Event{Kind: kind, Op: a.Op, Queue: a.queue.id, Token: a.joined.Token, Context: ctx,
 		Duration: time.Since(began), Waited: a.waited, Err: err}
 	if a.session != nil {
 		e.Session = a.session.ID()
@@ -67,8 +74,8 @@ func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind,
 	a.queue.client.Observe(e)
 }
 
-// win takes the attempt to where it is granted. When it fails, it has seen to
-// it that nothing stays in the queue.
+// win takes the attempt to its grant. When it fails, it has made sure that
+// nothing stays in the queue.
 func (a *attempt) win(ctx context.Context) (err error) {
 	if a.value, err = a.queue.encode(a.info); err != nil {
 		return err
@@ -84,41 +91,36 @@ func (a *attempt) win(ctx context.Context) (err error) {
 		err = a.rest(ctx)
 	}
 	if err == nil {
-		// The last look: a session that ended between the grant's request and now, while this
-		// process was paused say, has no grant to give. Whoever comes next may have it.
+		// A session that ended between the request of the grant and now, while
+		// the process was paused for instance, has no grant to give.
 		err = a.session.Check(ctx)
 	}
 	if err != nil {
-		a.session.Abandon(a.queue.queue, a.joined.Place)
+		a.session.Abandon(a.queue.id, a.joined.Place)
 		return a.taken(ctx, err)
 	}
 	return nil
 }
 
-// join puts a contender into the queue. When the service answers that the
-// session was over before, this attempt has not was queued yet, and is made
-// once more on a new session. When the record has changed since this queue read
-// it, it is read again.
+// join puts a contender into the queue. When the session was over before, so
+// that nothing was applied, it joins once more on a new session. When the record
+// has changed since this queue read it, the contender agrees on the new one.
 func (a *attempt) join(ctx context.Context) (err error) {
 	for sessions := 0; ; {
 		if a.session, err = a.queue.client.Session(ctx); err != nil {
 			return err
 		}
-		if err = a.agree(ctx); err == nil && a.Try && !a.Alone {
-			err = a.wouldAdmit(ctx)
-		}
-		if err == nil {
-			if a.Terms != nil && a.Terms.Mode != nil {
-				a.Mode = a.Terms.Mode(a.record)
-			}
-			a.joined, err = a.session.Join(ctx, a.queue.queue, driver.Contender{
-				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value, Alone: a.Try && a.Alone, Record: a.record, Follows: a.Terms == nil})
+		if err = a.agree(ctx); err == nil {
+			a.joined, err = a.session.Join(ctx, a.queue.id, driver.Contender{
+				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value, Alone: a.Try && a.exclusive(),
+				Record: a.record, Follows: a.Terms == nil})
 		}
 		switch {
 		case err == nil:
-			// Whoever joins a queue and is no attempt, as Examine does, is
-			// neither granted nor not, and nobody is told of it.
-			a.queue.client.Observe(event.Event{Kind: event.Joined, Session: a.session.ID(), Queue: a.queue.queue, Token: a.joined.Token})
+			a.queue.client.Observe(event.Event{Kind: event.Joined, Session: a.session.ID(), Queue: a.queue.id, Token: a.joined.Token})
+			if a.Queued != nil {
+				a.Queued()
+			}
 			return nil
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
 			a.queue.record.Store(nil)
@@ -130,8 +132,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 	}
 }
 
-// ended is err, unless that is ErrStale and ctx has ended: it asks to look
-// again, for which there is no time, and nothing was done.
+// ended is err, unless that is ErrStale and ctx has ended: it asks for another
+// read, for which there is no time, and nothing was done.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable) {
 		return context.Cause(ctx)
@@ -139,114 +141,174 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// wait returns nil once the rule admits the contender. After each leaving among
-// those it watches it looks again, since the one ahead may have left without
-// ever holding; unless it left as the first in the queue.
+// agree finds out the rule from the terms. A record that was read before is
+// taken for the present one: if it is not, joining fails. A Try that is not
+// exclusive also reads the queue, so that one that fails has not touched it;
+// before it fails by a record that was read before, it reads that again.
+// (For an exclusive Try the service refuses to join a queue that is not empty.)
+func (a *attempt) agree(ctx context.Context) error {
+	known := false
+	if a.Terms != nil {
+		if r := a.queue.record.Load(); r != nil {
+			if rule, err := a.Terms.Rule(*r, false); err == nil {
+				a.rule, a.record, known = rule, r.Version, true
+			}
+		}
+		if !known {
+			if err := a.ask(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if a.Try && !a.exclusive() {
+		view, err := a.session.Ahead(ctx, a.queue.id, driver.Place{})
+		if err == nil && known && !a.rule(view.Ahead).Admitted {
+			err = a.ask(ctx)
+		}
+		if err == nil && !a.rule(view.Ahead).Admitted {
+			err = coordinator.ErrTaken
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if a.Terms != nil && a.Terms.Mode != nil {
+		a.Mode = a.Terms.Mode(a.record)
+	}
+	return nil
+}
+
+// wait returns nil once the rule admits the contender. After each wake-up it
+// reads the queue again, since the contender ahead may have left without ever
+// holding, unless that one left as the first in the queue and handed over.
 func (a *attempt) wait(ctx context.Context) error {
-	if a.joined.First && a.Rule(nil).Admitted {
-		a.first, a.last = true, true // whoever is behind sees it first in the queue
+	if a.joined.First && a.rule(nil).Admitted {
+		a.first, a.last = true, true // a contender behind sees it first in the queue
 		return nil
 	}
-	a.share()
+	shared := a.mayShare() && a.sharedAlready()
 	for v := a.glance(); ; v = (Verdict{}) {
-		if a.sharing == now {
+		left := shared // the shared watch, so it waits alone before it returns to it
+		if shared {
 			if admitted, err := a.watchQueue(ctx); admitted || err != nil {
 				return err
 			}
 		}
 		if !v.Next {
-			var admitted bool
+			var crowded bool
 			var err error
-			if v, admitted, err = a.judge(ctx); admitted || err != nil {
+			if v, crowded, err = a.judge(ctx); v.Admitted || err != nil {
 				return err
 			}
+			if crowded && !left {
+				shared = true
+				continue
+			}
 		}
-		if a.sharing == now {
-			continue
-		}
-		passed, err := a.await(ctx, v)
-		if a.waits(); passed || err != nil {
+		var passed bool
+		var err error
+		passed, shared, err = a.await(ctx, v)
+		if a.wakes(); passed || err != nil {
 			a.first = passed
 			return err
-		}
-		if a.sharing == not {
-			a.sharing = willing
 		}
 	}
 }
 
-// waits notes that something has come that the contender waited for.
-func (a *attempt) waits() { a.waited, a.told = true, time.Now() }
+// wakes notes that something has happened that the contender waited for.
+func (a *attempt) wakes() { a.waited, a.told = true, time.Now() }
 
-// glance is the verdict, if that of whoever stands directly ahead is enough to know it.
+// glance is the verdict, if the predecessor alone is enough to know it.
 func (a *attempt) glance() Verdict {
 	if a.joined.Nearest == (driver.Place{}) || a.Try || a.Terms != nil {
 		return Verdict{}
 	}
-	if v := a.Rule([]driver.Place{a.joined.Nearest}); v.Next {
+	if v := a.rule([]driver.Place{a.joined.Nearest}); v.Next {
 		return v
 	}
 	return Verdict{}
 }
 
-// judge looks at the queue until that tells whether the contender is admitted, or whom it waits for.
-func (a *attempt) judge(ctx context.Context) (v Verdict, admitted bool, err error) {
+// judge reads the queue and returns the verdict. crowded: the contender may wait
+// on the shared queue watch, and the queue is crowded enough.
+func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error) {
 	for {
 		view, err := a.look(ctx)
 		if err != nil {
-			return v, false, err
+			return Verdict{}, false, err
 		}
-		v = a.Rule(view.Ahead)
+		v = a.rule(view.Ahead)
 		switch {
 		case !v.Admitted && a.Try:
 			return v, false, coordinator.ErrTaken
+		case !v.Admitted && a.Terms != nil && !a.session.Converts(): // an admitted contender ahead cannot show it
+			return Verdict{Watch: view.Ahead, Record: true}, false, nil
 		case !v.Admitted:
-			if a.Terms != nil && !a.session.Converts() { // a contender ahead that is admitted cannot show it
-				return Verdict{Watch: view.Ahead, Record: true}, false, nil
-			}
-			if a.sharing == willing && len(v.Watch) > 0 && crowdAhead(view.Ahead) {
-				a.sharing = now
-			}
-			return v, false, nil
+			return v, a.mayShare() && len(v.Watch) > 0 && crowdAhead(view.Ahead), nil
 		}
 		same, err := a.confirm(ctx)
 		if err != nil {
-			return v, false, err
+			return Verdict{}, false, err
 		}
 		if same {
 			a.first = len(view.Ahead) == 0
 			a.last = view.Last && !a.moved // the view can be older than the change, which others behind may not know of
-			return v, true, nil
+			return v, false, nil
 		}
 	}
 }
 
-// wouldAdmit returns ErrTaken if the rule would not admit a contender that joined
-// now, so that a Try that fails has not touched the queue.
-func (a *attempt) wouldAdmit(ctx context.Context) error {
-	view, err := a.session.Ahead(ctx, a.queue.queue, driver.Place{})
-	if err != nil {
-		return err
+// await waits for what a verdict says may change it. passed: the predecessor
+// left as the first in the queue. shared: the contender must go on with the
+// shared queue watch.
+func (a *attempt) await(ctx context.Context, v Verdict) (passed, shared bool, err error) {
+	a.stale = a.Terms != nil
+	switch {
+	case v.Next:
+		passed, err = a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])
+	case a.mayShare() && len(v.Watch) > 0:
+		shared, err = a.awaitCompany(ctx, v)
+	default:
+		err = a.awaitAlone(ctx, v)
 	}
-	all := view.Ahead
-	if !a.Rule(all).Admitted && a.remembered { // nothing else would ever tell that the terms have changed
-		if err := a.ask(ctx); err != nil {
-			return err
-		}
+	return passed, shared, err
+}
+
+// awaitAlone waits with watches of its own.
+func (a *attempt) awaitAlone(ctx context.Context, v Verdict) error {
+	switch {
+	case !v.Record:
+		return a.session.Await(ctx, a.queue.id, v.Watch...)
+	case len(v.Watch) == 0:
+		return a.renegotiate(ctx, a.record)
 	}
-	if !a.Rule(all).Admitted {
-		return coordinator.ErrTaken
+	return a.awaitEither(ctx, v.Watch)
+}
+
+// awaitEither waits for one of the places to leave, or for another record.
+func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error {
+	either, cancel := context.WithCancel(ctx)
+	defer cancel()
+	changed := make(chan error, 1)
+	go func() { // waited for below
+		defer cancel()
+		changed <- a.renegotiate(either, a.record)
+	}()
+	err := a.session.Await(either, a.queue.id, places...)
+	cancel()
+	if other := <-changed; !errors.Is(other, context.Canceled) {
+		return other // the record has changed, it cannot be read, or ctx has ended
 	}
-	return nil
+	return err // only ctx can have cancelled this one
 }
 
 // askWho bounds the request that finds out who has the name, for an error message.
 const askWho = time.Second
 
 // taken makes the error of a Try that found the name taken, with the first in
-// queue if one more short request tells who that is. Other errors it leaves
-// alone, and so it does when ctx has ended, for its cause may be the ErrTaken
-// of somebody else.
+// the queue if one more short request finds it. It leaves other errors alone,
+// and so it does when ctx has ended, since its cause may be the ErrTaken of
+// another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
 	var rests *DelayError
 	if !a.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) || errors.As(err, &rests) {
@@ -255,7 +317,7 @@ func (a *attempt) taken(ctx context.Context, err error) error {
 	ask, cancel := context.WithTimeout(ctx, askWho)
 	defer cancel()
 	e := &TakenError{Op: a.Op, Name: a.queue.name}
-	if first, err := a.session.List(ask, a.queue.queue, 1); err == nil && len(first) > 0 {
+	if first, err := a.session.List(ask, a.queue.id, 1); err == nil && len(first) > 0 {
 		e.Holder = a.queue.contender(first[0])
 		e.Holder.Holding = true
 	}

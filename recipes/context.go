@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
@@ -15,36 +14,17 @@ type holdKey struct {
 	queue  driver.Queue
 }
 
-// holdContext is the context of a handle. It ends with the context it embeds, takes its values
-// from another, and looks at the clock when asked for its error.
+// holdContext is the context of a handle. It ends with the context it embeds,
+// takes its values from another, and looks at the clock when asked for its
+// error.
 //
-// The value of the key by which package context finds a canceller must be the embedded
-// context's, so that contexts derived from this one attach to it without a goroutine.
+// The value of the key by which package context finds a canceller must be the
+// embedded context's, so that contexts derived from this one attach to it
+// without a goroutine.
 type holdContext struct {
 	context.Context
 	values context.Context
 	grant  *grant
-	bound  context.Context // has the deadline to show, if any; nil for a hold's own context
-}
-
-// unlooked is ctx, for those who are about to ask err. That of a hold of the
-// grant would do so too, and a look at the clock is a good part of what
-// re-entering costs; and it would not heed the end of Do's caller when the
-// service has to be asked.
-func (g *grant) unlooked(ctx context.Context) context.Context {
-	if c, ok := ctx.(*holdContext); ok && c.grant == g {
-		return c.Context
-	}
-	return ctx
-}
-
-// Deadline is that of Do's caller. A hold's own context shows none: its end moves with each
-// renewal, which a context's must not.
-func (c *holdContext) Deadline() (time.Time, bool) {
-	if c.bound == nil {
-		return time.Time{}, false
-	}
-	return c.bound.Deadline()
 }
 
 // Err looks at the clock first, and asks the service when the machine may have
@@ -59,7 +39,7 @@ func (c *holdContext) Err() error {
 
 // Value returns the grant for its own queue, and else what the contexts have.
 func (c *holdContext) Value(key any) any {
-	if k, ok := key.(holdKey); ok && k == (holdKey{c.grant.queue.client, c.grant.queue.queue}) {
+	if key == c.grant.queue.key {
 		return c.grant
 	}
 	if v := c.Context.Value(key); v != nil {
@@ -68,23 +48,82 @@ func (c *holdContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// Do runs work while h holds, and then releases h, also when work panics. The
-// context of work has the values of h's and the deadline of ctx; it ends when
-// the hold does or when ctx does, each with its cause.
+// workContext is the context of work under a hold: that of the caller, with the
+// hold in it, and ended with the hold as well.
+type workContext struct {
+	context.Context
+	hold   *holdContext
+	cancel context.CancelCauseFunc
+}
+
+// Err looks at the clock as the hold's context does.
+func (c *workContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if c.hold.Err() != nil {
+		c.over()
+	}
+	return c.Context.Err()
+}
+
+// over ends it with the hold.
+func (c *workContext) over() { c.cancel(context.Cause(c.hold)) }
+
+// Value returns the grant for its own queue, and else what the caller's context has.
+func (c *workContext) Value(key any) any {
+	if key == c.hold.grant.queue.key {
+		return c.hold.grant
+	}
+	return c.Context.Value(key)
+}
+
+// unlooked is ctx without its look at the clock, for callers that ask err next:
+// to look twice would be a good part of what re-entering costs, and Err would
+// not heed the end of Do's caller when the service has to be asked.
+func (g *grant) unlooked(ctx context.Context) context.Context {
+	switch c := ctx.(type) {
+	case *holdContext:
+		if c.grant == g {
+			return c.Context
+		}
+	case *workContext:
+		if c.hold.grant == g {
+			return c.Context
+		}
+	}
+	return ctx
+}
+
+// Under returns the context for work under h. It has the values and the deadline
+// of ctx, carries h, and ends when ctx does or when h does, with the cause; its
+// Err looks at the clock as that of h's context does. Call stop when the work
+// has returned.
+func (h *Hold) Under(ctx context.Context) (under context.Context, stop func()) {
+	inner, cancel := context.WithCancelCause(ctx)
+	c := &workContext{Context: inner, hold: &h.ctx, cancel: cancel}
+	unhook := context.AfterFunc(&h.ctx, c.over)
+	return c, func() {
+		unhook()
+		_ = c.Err() // ends it with h's cause, if h has ended
+		cancel(nil)
+	}
+}
+
+// Do runs work under h, see Under, and then releases h, also when work panics.
 //
-// Do returns the error of work. If the hold was lost before work returned, or if it could not
-// be released, the error says that as well: work that returned nil may have run without
-// protection. If h does not hold, work does not run. undo names the release in errors: "unlock".
+// Do returns the error of work. If the hold was lost before work returned, or
+// could not be released, the error says that as well: work that returned nil may
+// have run without protection. If h does not hold, work does not run. undo names
+// the release in errors: "unlock".
 func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) error) (err error) {
 	if err := h.Check(ctx); err != nil {
 		return errors.Join(err, h.Release(ctx))
 	}
-	inner, cancel := context.WithCancelCause(&h.ctx)
-	stop := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	under, stop := h.Under(ctx)
 	defer func() {
-		stop()
 		released := h.ctx.grant.queue.describe(context.Background(), undo, h.Release(ctx))
-		cancel(nil)
+		stop()
 		switch {
 		case err == nil:
 			err = released
@@ -92,5 +131,5 @@ func (h *Hold) Do(ctx context.Context, undo string, work func(context.Context) e
 			err = errors.Join(err, released)
 		}
 	}()
-	return work(&holdContext{Context: inner, values: context.Background(), grant: h.ctx.grant, bound: ctx})
+	return work(under)
 }

@@ -11,144 +11,126 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// conversion is the conversion of a grant's entry to another mode. It goes on until it is done, the grant
-// is given back, or the session has ended, whoever waits for it and for how long.
+// conversion converts a grant's entry to another mode, in the background. It
+// goes on until it is done, the grant is released, or the session has ended,
+// however long its callers wait. A grant has one at a time: a mode that is asked
+// for meanwhile becomes its goal.
 type conversion struct {
+	mode    string // its goal; the grant's mu guards it
 	cancel  context.CancelFunc
-	done    chan struct{}
-	err     error         // set when done is closed
-	refused chan struct{} // closed when the service has refused it for the first time
+	refused chan struct{} // closed when the service has refused for the first time
 	refusal error         // set when refused is closed
-	maybe   bool          // set when done is closed: an attempt had no answer, so the entry may stand in either mode
+	done    chan struct{} // closed, under the grant's mu, when it is over
+	err     error         // set when done is closed
+	maybe   bool          // set when done is closed: a request had no answer, so the entry may have either mode
 }
 
-// convert begins to convert the entry. Conversions follow one after the other. The caller
-// holds g.mu, and has made sure that there are holds: after the last one nothing may make an entry.
+// convert begins to convert the entry to a mode, which excludes less. After a
+// conversion that failed there is no other, unless its mode broke a rule and
+// changed nothing. The caller holds g.mu, and has made sure that there are
+// handles: after the last one nothing may make an entry.
 func (g *grant) convert(mode string) *conversion {
-	before := g.conversion
+	g.held = ""
+	if c := g.conversion; c != nil && (!c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid)) {
+		c.mode = mode
+		return c
+	}
 	ctx, cancel := context.WithCancel(g.session.Context())
-	t := &conversion{cancel: cancel, done: make(chan struct{}), refused: make(chan struct{})}
-	g.conversion, g.held = t, ""
-	run := func() {
-		defer close(t.done)
-		defer cancel()
-		converted := false
-		if t.err = t.follow(ctx, before); t.err == nil {
-			converted, t.err = g.become(ctx, t, mode)
-		}
-		if converted || errors.Is(t.err, coordinator.ErrInvalid) || errors.Is(t.err, coordinator.ErrRefused) {
-			g.queue.client.Observe(event.Event{Kind: event.Converted, Session: g.session.ID(),
-				Op: mode, Queue: g.queue.queue, Token: g.token, Err: t.err})
-		}
-	}
-	if !g.session.Go(run) {
+	c := &conversion{mode: mode, cancel: cancel, done: make(chan struct{}), refused: make(chan struct{})}
+	g.conversion = c
+	if !g.session.Go(func() { g.run(ctx, c) }) {
 		cancel()
-		t.err = coordinator.ErrSessionLost
-		close(t.done)
+		c.err = coordinator.ErrSessionLost
+		close(c.done)
 	}
-	return t
+	return c
 }
 
-// follow waits for the conversion before, if there was one. One to a mode that
-// breaks a rule has changed nothing.
-func (t *conversion) follow(ctx context.Context, before *conversion) error {
-	if before == nil {
-		return nil
-	}
-	select {
-	case <-before.done:
-	case <-before.refused:
-		t.refuse(before.refusal)
-	case <-ctx.Done():
-	}
-	select {
-	case <-before.done:
-	case <-ctx.Done(): // withdraw cancels the latest, which means all
-		before.cancel()
-		<-before.done
-	}
-	if before.err == nil || errors.Is(before.err, coordinator.ErrInvalid) {
-		return nil
-	}
-	t.maybe = before.maybe
-	return before.err
-}
-
-// refuse tells those who wait of a refusal, once.
-func (t *conversion) refuse(err error) {
-	if t.refusal == nil {
-		t.refusal = err
-		close(t.refused)
-	}
-}
-
-// become converts the entry, and reports whether it had to. A refusal does not
-// end it: it is a matter of permission or space, which somebody may give back,
-// and until then others may wait for what they could have.
+// run converts the entry until it has the mode of the conversion.
 //
-// Nobody writes the entry's value meanwhile: the conversion would bring back the old one, and the
-// write would find its entry gone, as if it had been removed.
-func (g *grant) become(ctx context.Context, t *conversion, mode string) (converted bool, err error) {
+// Nothing writes the entry's value meanwhile: the conversion would bring back the
+// old one, and the write would find its entry gone, as if it had been removed.
+func (g *grant) run(ctx context.Context, c *conversion) {
+	defer c.cancel()
+	var err error
 	select {
-	case g.writeLock() <- struct{}{}:
-		defer func() { <-g.writeLock() }()
+	case g.writing <- struct{}{}:
+		defer func() { <-g.writing }()
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
-	for {
+	for err == nil {
 		g.mu.Lock()
-		own, value := driver.Joined{Place: g.place, Token: g.token}, g.value
-		g.mu.Unlock()
+		own, value, mode := driver.Joined{Place: g.place, Token: g.token}, g.value, c.mode
 		if own.Place.Mode == mode {
-			return false, nil
-		}
-		place, err := g.session.Convert(ctx, g.queue.queue, own, mode, value)
-		t.maybe = t.maybe || coordinator.MayHaveApplied(err)
-		switch {
-		case err == nil:
-			g.mu.Lock()
-			g.place = place
+			close(c.done)
 			g.mu.Unlock()
-			return true, nil
-		case errors.Is(err, coordinator.ErrRemoved):
-			g.removed()
-			return false, coordinator.ErrRemoved
-		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrRefused):
-			return false, err
-		case t.refusal == nil:
+			return
+		}
+		g.mu.Unlock()
+		err = g.become(ctx, c, own, value, mode)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.err = err
+	close(c.done)
+}
+
+// become converts the entry. A refusal does not end the conversion: permissions
+// or space can come back, and until then other contenders may wait for what they
+// could have.
+func (g *grant) become(ctx context.Context, c *conversion, own driver.Joined, value []byte, mode string) error {
+	place, err := g.session.Convert(ctx, g.queue.id, own, mode, value)
+	c.maybe = err != nil && (c.maybe || coordinator.MayHaveApplied(err))
+	refused := errors.Is(err, coordinator.ErrRefused)
+	switch {
+	case err == nil:
+		g.mu.Lock()
+		g.place = place
+		g.mu.Unlock()
+	case errors.Is(err, coordinator.ErrRemoved):
+		g.removed()
+		return coordinator.ErrRemoved
+	case refused && ctx.Err() == nil:
+		if c.refusal == nil {
 			g.queue.client.Log().Warn("baton: the service refuses to convert an entry; until it is converted, others may wait longer than they have to",
-				"queue", g.queue.queue, "token", g.token, "mode", mode, "error", err)
-			t.refuse(err)
+				"queue", g.queue.id, "token", g.token, "mode", mode, "error", err)
+			c.refusal = err
+			close(c.refused)
 		}
 		select {
-		case <-ctx.Done():
-			return false, err
 		case <-time.After(g.session.TTL() / 4):
+			return nil
+		case <-ctx.Done():
 		}
 	}
+	if err == nil || refused || errors.Is(err, coordinator.ErrInvalid) {
+		g.queue.client.Observe(event.Event{Kind: event.Converted, Session: g.session.ID(),
+			Op: mode, Queue: g.queue.id, Token: g.token, Err: err})
+	}
+	return err
 }
 
 // standing is the entry's place when no conversion is under way, or the grant is over.
 func (g *grant) standing() driver.Place {
 	for {
 		g.mu.Lock()
-		t := g.conversion
-		settled := t == nil || t.over() || g.ctx.Err() != nil
-		place := g.place // looked at after over, which comes after the place
+		c, place := g.conversion, g.place
+		settled := c == nil || c.over() || g.ctx.Err() != nil
 		g.mu.Unlock()
 		if settled {
 			return place
 		}
 		select {
-		case <-t.done:
+		case <-c.done:
 		case <-g.ctx.Done():
 		}
 	}
 }
 
-func (t *conversion) over() bool {
+func (c *conversion) over() bool {
 	select {
-	case <-t.done:
+	case <-c.done:
 		return true
 	default:
 		return false
@@ -157,35 +139,35 @@ func (t *conversion) over() bool {
 
 // await waits until a conversion is done. When ctx ends first, or the service
 // refuses, it goes on in the background.
-func (g *grant) await(ctx context.Context, t *conversion) error {
+func (g *grant) await(ctx context.Context, c *conversion) error {
 	select {
-	case <-t.done:
-	case <-t.refused:
+	case <-c.done:
+	case <-c.refused:
 	case <-ctx.Done():
 	}
 	switch {
-	case !t.over() && ctx.Err() != nil:
+	case !c.over() && ctx.Err() != nil:
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
-	case !t.over():
-		return g.pending(t.refusal)
-	case t.err == nil:
+	case !c.over():
+		return g.pending(c.refusal)
+	case c.err == nil:
 		return nil
 	}
 	if err := g.err(ctx); err != nil {
 		return err
 	}
-	return t.err
+	return c.err
 }
 
 // pending is the error of a call that ends before what it began.
 func (g *grant) pending(err error) error {
-	name := string(g.queue.queue)
+	name := string(g.queue.id)
 	return engine.Describe(context.Background(), "convert", name, &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true})
 }
 
 // notHeld is the error of a release that finds the entry removed.
 func (g *grant) notHeld() error {
-	return &coordinator.Error{Op: "leave", Name: string(g.queue.queue), Err: coordinator.ErrNotHeld}
+	return &coordinator.Error{Op: "leave", Name: string(g.queue.id), Err: coordinator.ErrNotHeld}
 }
 
 // withdraw removes the entry, in whatever mode it stands. A conversion under
@@ -195,33 +177,33 @@ func (g *grant) notHeld() error {
 func (g *grant) withdraw(ctx context.Context) error {
 	g.takeBack(ctx)
 	g.mu.Lock()
-	t := g.conversion
+	c := g.conversion
 	g.mu.Unlock()
-	if t != nil {
+	if c != nil {
 		patience := time.NewTimer(g.session.TTL() / 4)
 		defer patience.Stop()
 		select {
-		case <-t.done:
-		case <-t.refused:
+		case <-c.done:
+		case <-c.refused:
 		case <-ctx.Done():
 		case <-patience.C:
 		}
-		t.cancel()
-		<-t.done // at once
+		c.cancel()
+		<-c.done // at once
 	}
 	switch {
-	case t == nil || t.err == nil:
-	case errors.Is(t.err, coordinator.ErrRemoved):
-		g.session.Discard(g.queue.queue, g.place.ID) // a late request to join may be to come
+	case c == nil || c.err == nil:
+	case errors.Is(c.err, coordinator.ErrRemoved):
+		g.session.Discard(g.queue.id, g.place.ID) // a late request to join may be to come
 		return g.notHeld()
-	case t.maybe && ctx.Err() != nil: // the time is used up
-		g.session.Discard(g.queue.queue, g.place.ID)
+	case c.maybe && ctx.Err() != nil: // the time is used up
+		g.session.Discard(g.queue.id, g.place.ID)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))
-	case t.maybe:
-		return g.session.Withdraw(ctx, g.queue.queue, g.place.ID)
+	case c.maybe:
+		return g.session.Withdraw(ctx, g.queue.id, g.place.ID)
 	}
 	if g.place == g.passes { // and was not converted
-		return g.session.Pass(ctx, g.queue.queue, g.place)
+		return g.session.Pass(ctx, g.queue.id, g.place)
 	}
-	return g.session.Leave(ctx, g.queue.queue, g.place)
+	return g.session.Leave(ctx, g.queue.id, g.place)
 }

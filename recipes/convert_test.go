@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
@@ -199,11 +200,14 @@ func TestSessionLostDuringAConversionIsTold(t *testing.T) {
 	}
 }
 
+// showing is write, and its entry says that it holds.
+var showing = recipes.Request{Op: "write", Mode: "w", Terms: &recipes.Terms{Initial: []byte("any"), Held: "h",
+	Rule: func(driver.Record, bool) (recipes.Rule, error) { return recipes.Exclusive, nil }}}
+
 // TestHeldModeIsTakenWhenTheHoldLasts, or at once when somebody stands behind.
 func TestHeldModeIsTakenWhenTheHoldLasts(t *testing.T) {
 	inWorld(t, func(w world) {
-		r := write
-		r.Held = "h"
+		r := showing
 		h := w.hold(w.a, w.Context(), r)
 		time.Sleep(249 * time.Millisecond)
 		w.wantModes("w")

@@ -26,65 +26,54 @@ func crowdAhead(ahead []driver.Place) bool {
 	return engine.Crowded(len(ahead), len(sessions))
 }
 
-// sharing says whether a contender uses the shared watch.
-type sharing int8
-
-const (
-	never   sharing = iota // it must not
-	willing                // once the queue is crowded, or another contender of its session does
-	now                    // it does so next
-	not                    // the queue was not crowded, or the watch was refused: it waits alone first
-)
-
-// share says whether a contender begins with the shared watch: if there is one,
-// that costs nothing.
-func (a *attempt) share() {
-	if a.Terms == nil || a.Try || !a.session.WatchesQueues() {
-		return
-	}
-	a.sharing = willing
-	watched, stop := a.session.QueueWatched(a.queue.queue, func() {})
-	stop()
-	if watched {
-		a.sharing = now
-	}
+// mayShare reports whether the contender may use the shared watch. One whose
+// record has changed may not: it has to count contenders behind it.
+func (a *attempt) mayShare() bool {
+	return a.Terms != nil && !a.Try && !a.moved && a.session.WatchesQueues()
 }
 
-// errCompany ends the wait of one who waits alone when others of its session
-// begin to watch the queue.
+// sharedAlready reports whether other contenders of the session watch the queue:
+// to take part costs nothing.
+func (a *attempt) sharedAlready() bool {
+	watched, stop := a.session.QueueWatched(a.queue.id, func() {})
+	stop()
+	return watched
+}
+
+// errCompany ends the wait of a contender alone when others of its session begin
+// to watch the queue.
 var errCompany = errors.New("others watch the queue")
 
 // awaitCompany waits alone until other contenders of the session watch a crowded
-// queue. From then on it must not wait alone: those who share the watch do not
-// convert their entries.
-func (a *attempt) awaitCompany(ctx context.Context, v Verdict) error {
+// queue. From then on it must share the watch: those who do so do not convert
+// their entries.
+func (a *attempt) awaitCompany(ctx context.Context, v Verdict) (shared bool, err error) {
 	alone, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watched, stop := a.session.QueueWatched(a.queue.queue, func() { cancel(errCompany) })
+	watched, stop := a.session.QueueWatched(a.queue.id, func() { cancel(errCompany) })
 	defer stop()
 	if watched {
-		a.sharing = now
-		return nil
+		return true, nil
 	}
-	err := a.awaitAlone(alone, v)
+	err = a.awaitAlone(alone, v)
 	if errors.Is(err, errCompany) { // if ctx has ended as well, the watch says so
-		a.sharing = now
-		return nil
+		return true, nil
 	}
-	return err
+	return false, err
 }
 
-// watchQueue waits until the rule admits the contender, or until there is something
-// else to find out than who stands ahead.
+// watchQueue waits on the shared watch until the rule admits the contender. It
+// returns false when the contender has to read the queue by itself: the queue is
+// not crowded any more, the record has changed, or the watch was refused.
 func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
-	a.slept = true
+	a.stale = true
 	for asked := a.record; ; {
 		var other bool // record, of which nobody was asked yet
 		record := asked
-		err := a.session.WatchQueue(ctx, a.queue.queue, a.joined.Place, a.record, func(v engine.QueueView) bool {
+		err := a.session.WatchQueue(ctx, a.queue.id, a.joined.Place, a.record, func(v engine.QueueView) bool {
 			own := v.At(a.joined.Place)
-			if admitted = a.Rule(v.Places[:own:own]).Admitted; admitted {
-				a.last = shared(v.Places, own)
+			if admitted = a.rule(v.Places[:own:own]).Admitted; admitted {
+				a.last = othersShare(v.Places, own)
 			}
 			a.waited = a.waited || !admitted
 			if v.Told.After(a.told) {
@@ -96,28 +85,27 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 		switch {
 		case errors.Is(err, coordinator.ErrRefused), // it may be allowed to read by itself
 			err == nil && !admitted && !other: // the queue is not crowded, or the contender not in it
-			a.sharing = not
 			return false, nil
 		case err != nil:
 			return false, err
 		}
 		if other {
-			a.waits()
+			a.wakes()
 		}
 		asked = record // which may be older than a.record
 		same, err := a.confirm(ctx)
 		if admitted || err != nil || !same {
 			return admitted && same, err
 		}
-		a.slept = true
+		a.stale = true
 	}
 }
 
-// shared reports whether an admitted contender may leave its entry as it is,
-// because every session with a waiter behind it probably shares a watch: the
+// othersShare reports whether an admitted contender may leave its entry as it
+// is, because every session with a waiter behind it probably shares a watch: the
 // last contender of the session sees a crowd ahead. If that is wrong, a waiter is
 // notified when the hold settles, engine.SettleAfter later.
-func shared(places []driver.Place, own int) bool {
+func othersShare(places []driver.Place, own int) bool {
 	sessions, last := make(map[string]struct{}), make(map[string]bool)
 	for i, p := range places {
 		if i > own {

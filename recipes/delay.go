@@ -12,42 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// MaxLockDelay is the longest lock-delay.
-const MaxLockDelay = time.Minute
-
-// WithLockDelay has the name rest for so long, up to MaxLockDelay, when a
-// holder was lost: its session ended, its entry was removed, or its client was
-// closed. What it had sent before can arrive meanwhile, and nobody else holds
-// yet. After a release the next one holds at once. It is Chubby's lock-delay
-// (Burrows, OSDI 2006).
-//
-// Each holder leaves a note at the name, which its release takes back; whoever
-// comes next and finds one waits. The wait begins anew with whoever is next
-// when one that waits is lost; on one client it goes on. All who use the name
-// give the option, for without it nobody looks. A grant costs two requests
-// more, a release one. A release that had no answer may count as a loss. A Try
-// during the wait is a [*DelayError].
-func WithLockDelay(d time.Duration) Option { return func(o *options) { o.delay, o.delays = d, true } }
-
-// checkDelay checks what WithLockDelay was given.
-func (o options) checkDelay(name string) error {
-	if o.delays && (o.delay < time.Millisecond || o.delay > MaxLockDelay) {
-		return invalid("lock-delay %v for %q: want 1ms to %v", o.delay, name, MaxLockDelay)
-	}
-	return nil
-}
-
-// RefuseLockDelay returns an error if the queue has a lock-delay: for recipes,
-// of the given name, whose holders do not exclude each other.
-func RefuseLockDelay(l *Queue, recipe string) error {
-	if l.delay == 0 {
-		return nil
-	}
-	return invalid("lock-delay %v for %s %q: only a mutex and an election have one", l.delay, recipe, l.name)
-}
-
-// DelayError says that the last holder of the name was lost, and for how long
-// the name rests, at most. It is a coordinator.ErrTaken.
+// DelayError says that the last holder of the name was lost, and for how long at
+// most the name stays free. It is a coordinator.ErrTaken.
 type DelayError struct {
 	Op, Name string
 	Delay    time.Duration
@@ -63,9 +29,8 @@ func (e *DelayError) Unwrap() error { return coordinator.ErrTaken }
 // note is the record of a queue with a lock-delay: who held last.
 type note struct {
 	Token driver.Token `json:"token"`
-	Held  bool         `json:"held"` // it has not released
-	// Delay is how long whoever comes next waits if it never does, in milliseconds.
-	Delay int64 `json:"delay_ms"`
+	Held  bool         `json:"held"`     // it has not released
+	Delay int64        `json:"delay_ms"` // how long the next contender waits if it never does, in milliseconds
 }
 
 func (n note) encode() []byte {
@@ -73,16 +38,16 @@ func (n note) encode() []byte {
 	return b
 }
 
-// rest waits until the name has rested, if the last holder was lost, and leaves
-// a note of its own. Before it returns nil nothing is granted: whoever dies on
-// the way has the next one wait as long.
+// rest waits for the lock-delay, if the last holder was lost, and leaves a note
+// of its own. Nothing is granted before it returns nil: if the contender dies
+// meanwhile, the next one waits as long.
 func (a *attempt) rest(ctx context.Context) error {
-	if a.queue.delay == 0 || !a.Exclusive {
+	if a.queue.delay == 0 || !a.exclusive() {
 		return nil
 	}
 	own := note{Token: a.joined.Token, Held: true, Delay: a.queue.delay.Milliseconds()}
 	for {
-		r, err := a.session.Record(ctx, a.queue.queue, driver.Any)
+		r, err := a.session.Record(ctx, a.queue.id, driver.Any)
 		if err != nil {
 			return err
 		}
@@ -105,33 +70,33 @@ func (a *attempt) rest(ctx context.Context) error {
 				if err := a.sleep(ctx, left); err != nil {
 					return err
 				}
-				continue // somebody may have written meanwhile
+				continue // another client may have written meanwhile
 			}
 		}
-		a.noted, err = a.session.SetRecord(ctx, a.queue.queue, own.encode(), r.Version)
+		a.noted, err = a.session.SetRecord(ctx, a.queue.id, own.encode(), r.Version)
 		switch {
 		case err == nil:
 			return nil
-		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
+		case !rewrite(ctx, err):
 			return ended(ctx, err)
 		}
 	}
 }
 
-// vacancy is when an attempt that stood first in the queue has seen the note of one
-// who was lost. As long as the note has that version, nobody has held since; so
-// attempts that end too soon add up.
+// vacancy is when an attempt that was first in the queue has seen the note of a
+// lost holder. As long as the note has that version, nobody has held since; so
+// the waits of attempts that end too soon add up.
 type vacancy struct {
 	mu    sync.Mutex
 	known driver.Version
 	since time.Time
 }
 
-// left is how much is left of a lock-delay. That the contender stands first in
-// queue after the note was read says that whoever left the note is lost: without
-// that look it might be a holder of now, and this contender one of the past.
+// left is how much is left of a lock-delay. That the contender is first in the
+// queue after the note was read shows that the holder which left the note is
+// lost. Without that read it might hold now, and this contender be the lost one.
 func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Duration) (time.Duration, error) {
-	view, err := a.session.Ahead(ctx, a.queue.queue, a.joined.Place)
+	view, err := a.session.Ahead(ctx, a.queue.id, a.joined.Place)
 	if err != nil {
 		return 0, err
 	}
@@ -149,9 +114,9 @@ func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Dur
 
 // sleep waits out a lock-delay.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
-	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "queue", a.queue.queue, "token", a.joined.Token, "delay", d)
+	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "queue", a.queue.id, "token", a.joined.Token, "delay", d)
 	if !a.waited {
-		a.waits()
+		a.wakes()
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -165,14 +130,14 @@ func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// takeBack writes that the grant was released. If that fails, whoever is next
+// takeBack writes that the grant was released. If that fails, the next contender
 // waits, as after a loss.
 func (g *grant) takeBack(ctx context.Context) {
 	if g.noted == 0 {
 		return
 	}
-	if _, err := g.session.SetRecord(ctx, g.queue.queue, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
+	if _, err := g.session.SetRecord(ctx, g.queue.id, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
 		g.queue.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
-			"queue", g.queue.queue, "token", g.token, "error", err)
+			"queue", g.queue.id, "token", g.token, "error", err)
 	}
 }

@@ -1,44 +1,45 @@
-// Package recipes has what all of Baton's recipes share: the waiting queue, the rules
-// that admit contenders, and the holds that they get. Package mutex, for one, is the rule
-// [Exclusive] on a [Queue] and a handle.
+// Package recipes has what all of Baton's recipes share: the waiting queue, the
+// rules that admit contenders, and the holds that they get. Package mutex, for
+// one, is the rule [Exclusive] on a [Queue] and a handle.
 //
-// # A contender's way
+// # A contender's life
 //
 //	          rule admits                       Release
-//	join ---------------------------> hold ---------------> leave
+//	join ---------------------------> hold ---------------> removed
 //	  |                                ^ |
-//	  | rule says whom to watch        | +---> lost: session over, or
-//	  v                                |       entry removed by somebody
-//	await one of them leaving ---> look again
+//	  | rule says what to watch        | +---> lost: session over, or
+//	  v                                |       entry deleted by somebody
+//	wait for one of them to leave -> read the queue again
 //	  |
-//	  +---> context ended, session over: leave in the background
+//	  +---> context ended, session over: removed in the background
 //
 // Whatever happens between two steps, the entry is gone in the end: a join whose
-// reply was lost is forgotten, a wait that was given up leaves, and should the
-// process die, the entry goes with its session.
+// reply was lost is forgotten, the entry of a wait that was given up is removed,
+// and if the process dies, the entry goes with its session. attempt.go has the
+// steps up to the hold, hold.go and grant.go those after it.
 //
-// # Why looking is safe
+// # Why reading a view is safe
 //
-// Places ahead of a contender can only vanish: new ones come in behind. So a view of the
-// queue that is older than the present, but not older than the contender's own entry,
-// may still show somebody who has left, and the contender watches him and is told at once; it
-// never lacks somebody who is there. See [Rule].
+// Places ahead of a contender can only disappear: new ones join behind. So a view
+// of the queue that is older than the present, but not older than the contender's
+// own entry, may show an entry that is gone, and then the watch on it fires at
+// once; it never lacks one that is there. See [Rule].
 //
 // # Entries that change
 //
-// An entry can be converted in its place to a mode that excludes less: a writer
-// to a reader, three permits to two. To whoever watches it, the old entry has
-// left, so a conversion wakes those it may admit, and nobody else. A
-// semaphore's holders also use it to say that they hold: see [Permits].
+// An entry can be converted in place to a mode that excludes less: a writer to a
+// reader, three permits to two. To contenders that watch it, the old entry has
+// left, so a conversion wakes those it may admit. The holders of a semaphore also
+// use it to say that they hold.
 //
 // # Terms
 //
 // What all contenders of a queue must agree on, a limit for instance, is in the
-// queue's record. Joining is on condition that the record is still the one that
-// the contender has read: see [Terms].
+// queue's record. A contender joins on condition that the record is still the one
+// that it has read: see [Terms].
 //
 // # Writing a recipe
 //
-// A recipe is a [Rule], a mode for its contenders, and a handle around [Hold] with the words its
-// users expect. It need not know which service it runs on.
+// A recipe is a [Rule], a mode for its contenders, and a handle around [Hold] with
+// the words its users expect. It need not know which service it runs on.
 package recipes

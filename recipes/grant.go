@@ -12,40 +12,40 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// grant is one entry that was admitted, shared by the holds that re-entered it.
+// grant is an admitted entry, shared by the handles of all who re-entered it.
 type grant struct {
 	queue   *Queue
 	session *engine.Session
 	token   driver.Token
 	since   time.Time
-	passes  driver.Place // its place for as long as it excludes everybody else and stands first in the queue; or zero
+	passes  driver.Place // the place from which its release hands over: it was first in the queue, and exclusive; or zero
 
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
-	noted  driver.Version // of the note that it has left; see rest
+	noted  driver.Version // of its note in the record; see attempt.rest
 	quiet  func() bool    // stops the report of a loss with the session
 
 	mu         sync.Mutex
 	info       info
-	top, low   *level       // low is nil unless the request has a Lesser mode
+	top, low   level        // low has no mode unless the request has a Lesser one
 	place      driver.Place // as the last conversion that is known to have succeeded left it
 	value      []byte
-	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it is done
+	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it has begun
 	settle     *time.Timer   // runs settled
-	writing    chan struct{} // see writeLock; nil until somebody asks for it
-	first      level         // the top one at first
-	overtime   *overtime     // nil, unless there is something to tell of a hold that lasts long
+	writing    chan struct{} // held, by sending to it, while the entry's value is written or the entry converted
+	overtime   *overtime     // nil without WithHoldWarning and WithMaxHold
 	conversion *conversion   // the latest conversion; nil if there was none
 }
 
-// level is the holds of a grant that have one mode in common. When the last one
-// of the top level is released and there are others, the entry is converted to
-// their mode.
+// level is the handles of a grant that have one mode in common. When the last
+// one of the top level is released and the low level has some, the entry is
+// converted to the mode of these: a write lock that was read within becomes a
+// read lock.
 type level struct {
 	mode   string
-	count  int                     // holds that are not released
+	count  int                     // handles that are not released
 	ctx    context.Context         // that of the grant, or
-	cancel context.CancelCauseFunc // one of the level's own, which ends with its last hold; else nil
+	cancel context.CancelCauseFunc // one of the level's own, which ends with its last handle; else nil
 }
 
 // end ends the level's own context, if it has one.
@@ -55,106 +55,98 @@ func (l *level) end(cause error) {
 	}
 }
 
-// hold makes h the first hold of the grant that the attempt has won.
-func (a *attempt) hold(ctx context.Context, h *Hold) {
+// hold returns the first handle of the grant that the attempt has won.
+func (a *attempt) hold(ctx context.Context) *Hold {
 	g := &grant{
 		queue: a.queue, session: a.session, token: a.joined.Token, since: time.Now(),
-		place: a.joined.Place, info: a.info, value: a.value, held: a.Held,
+		place: a.joined.Place, info: a.info, value: a.value, noted: a.noted,
+		writing: make(chan struct{}, 1),
 	}
 	g.ctx, g.cancel = context.WithCancelCause(a.session.Context())
-	g.noted = a.noted
-	if a.Exclusive && a.first {
-		g.passes = g.place
+	g.top, g.low = level{mode: a.Mode, ctx: g.ctx}, level{mode: a.Lesser}
+	if a.Terms != nil {
+		g.held = a.Terms.Held
 	}
-	g.first = level{mode: a.Mode, ctx: g.ctx}
-	g.top = &g.first
-	if a.Lesser != "" { // then either level may end before the grant does
-		g.low = &level{mode: a.Lesser}
+	if a.exclusive() && a.first {
+		g.passes = g.place
 	}
 	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
 	g.quiet = a.session.OnEnd(g.lost)
-	g.mu.Lock() // settled may run at once
+	g.mu.Lock() // settled can run at once
 	defer g.mu.Unlock()
 	g.settle = time.AfterFunc(engine.SettleAfter, g.settled)
 	g.watchTime()
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
-	g.handle(ctx, h, g.top)
+	return g.handle(ctx, &g.top)
 }
 
-// writeLock is held, by sending to it, by whoever writes the entry's value.
-func (g *grant) writeLock() chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.writing == nil {
-		g.writing = make(chan struct{}, 1)
-	}
-	return g.writing
-}
-
-// handle makes h one more handle, and counts it. Its context has the values of
-// ctx, but not its end: a ctx that bounded the wait must not bound the hold.
-// The caller holds g.mu.
-func (g *grant) handle(ctx context.Context, h *Hold, l *level) {
-	if (g.low != nil || g.queue.maxHold > 0) && l.count == 0 {
+// handle returns one more handle. Its context has the values of ctx, but not its
+// end: a ctx that bounded the wait must not bound the hold. The caller holds g.mu.
+func (g *grant) handle(ctx context.Context, l *level) *Hold {
+	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 { // it may end before the grant does
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
 		if g.overtime != nil && g.overtime.tooLong {
 			l.end(ErrHeldTooLong)
 		}
 	}
 	l.count++
-	h.level = l
-	h.ctx.Context, h.ctx.values, h.ctx.grant = l.ctx, ctx, g
+	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
 }
 
 // holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
-func (g *grant) holds() int {
-	if g.low == nil {
-		return g.top.count
-	}
-	return g.top.count + g.low.count
-}
+func (g *grant) holds() int { return g.top.count + g.low.count }
 
 // ErrOtherMode says that the context carries a hold of the queue, but in a mode that cannot be
 // entered in the one asked for.
 var ErrOtherMode = fmt.Errorf("%w: the queue is held by the caller's context in another mode", coordinator.ErrInvalid)
 
-// reenter makes h one more handle of the grant that ctx carries, if that is of
-// this queue and not over. Otherwise the caller is queued like everybody
-// else. A grant whose mode does not include the one asked for is refused:
-// waiting for oneself would never end.
-func (l *Queue) reenter(ctx context.Context, h *Hold, r *Request) (entered bool, err error) {
+// Held reports whether ctx carries a hold of the queue (see Hold.Context) that is
+// not over.
+func (l *Queue) Held(ctx context.Context) bool {
+	g, _ := ctx.Value(l.key).(*grant)
+	if g == nil || g.err(ctx) != nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.holds() > 0
+}
+
+// reenter returns one more handle of the grant that ctx carries, if that is of
+// this queue and not over. Otherwise it returns nil, and the caller is queued.
+// A grant whose mode does not include the one asked for is refused: the caller
+// would wait for itself.
+func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 	g, _ := ctx.Value(l.key).(*grant)
 	if g == nil || r.Fresh || g.unlooked(ctx).Err() != nil {
-		return false, nil
+		return nil, nil
 	}
 	if err := g.err(ctx); err != nil {
 		if g.ctx.Err() != nil {
 			err = nil
 		}
-		return false, err
+		return nil, err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
 	case g.holds() == 0:
-		return false, nil // released meanwhile
+		return nil, nil // released meanwhile
 	case r.Mode == g.top.mode && g.top.count > 0:
-		g.handle(ctx, h, g.top)
-	case g.low != nil && r.Mode == g.low.mode:
-		g.handle(ctx, h, g.low)
-	default:
-		return false, ErrOtherMode
+		return g.handle(ctx, &g.top), nil
+	case r.Mode == g.low.mode:
+		return g.handle(ctx, &g.low), nil
 	}
-	return true, nil
+	return nil, ErrOtherMode
 }
 
 // leave counts one handle less. last: it was the last of all. When it was the
 // last of the top level, and the grant goes on in the lesser mode, leave begins
-// the conversion, unless the grant is over. Both in one step: between them
-// others could give back the rest, and the conversion would meet an entry on
-// its way out.
+// the conversion, unless the grant is over. Both are one step: between them the
+// other handles could be released, and the conversion would meet an entry that is
+// being removed.
 func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -167,15 +159,14 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 		g.settle.Stop()
 		g.timed()
 		return true, nil
-	case l == g.top && l.count == 0 && !over:
+	case l == &g.top && l.count == 0 && !over:
 		return false, g.convert(g.low.mode)
 	}
 	return false, nil
 }
 
 // leaveOthers counts one handle less if others of its level are left and the
-// grant is not over: then nothing else has to be done, and a release costs next
-// to nothing.
+// grant is not over: then nothing else has to be done.
 func (g *grant) leaveOthers(l *level) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,11 +192,10 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called when the hold has lasted for engine.SettleAfter and is
-// worth more than its grant: then it is converted to the mode that says that it
-// holds, if it has one, and watches its own entry. The watch tells at once when
-// somebody deletes the entry at the service. A hold that is shorter would pay
-// requests for what it does not need. Session loss needs no such watch.
+// settled is called when the hold has lasted for engine.SettleAfter. The entry is
+// converted to the mode that says that it holds, if there is one, and watched, so
+// that the holder is notified at once when somebody deletes it. Shorter holds do
+// not pay for these requests. Session loss needs no such watch.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,15 +208,15 @@ func (g *grant) settled() {
 	g.session.Go(g.watchSelf)
 }
 
-// watchSelf waits for the entry to be removed by somebody else.
+// watchSelf waits until somebody deletes the entry.
 func (g *grant) watchSelf() {
 	for {
-		place := g.standing() // not while it is being converted: the watch would be told of that
-		if g.session.Await(g.ctx, g.queue.queue, place) != nil {
+		place := g.standing() // not while it is converted: the watch would fire
+		if g.session.Await(g.ctx, g.queue.id, place) != nil {
 			return // released, or lost with the session, which is reported as that
 		}
 		if g.standing() == place {
-			if g.err(g.ctx) == nil { // after a pause of the process it may be the session that ended, and the clock knows
+			if g.err(g.ctx) == nil { // after a pause of the process, the clock may show that the session ended
 				g.removed()
 			}
 			return
@@ -234,9 +224,9 @@ func (g *grant) watchSelf() {
 	}
 }
 
-// removed ends a grant whose entry is not in the queue any more. Nothing is left
-// to leave, but a late request to join may be to come, and whoever is told to
-// stop may never release what he has lost.
+// removed ends a grant whose entry is not in the queue any more. A late request to
+// join can still arrive, so the entry is abandoned here: the user may never
+// release a lost hold.
 func (g *grant) removed() {
 	if !g.over(coordinator.ErrRemoved) {
 		return
@@ -244,12 +234,12 @@ func (g *grant) removed() {
 	g.mu.Lock()
 	place := g.place
 	g.mu.Unlock()
-	g.session.Abandon(g.queue.queue, place)
+	g.session.Abandon(g.queue.id, place)
 	g.lost()
 }
 
-// over ends a grant for a cause, and reports whether it was the first to do so:
-// the session's end may have been quicker.
+// over ends a grant for a cause, and reports whether that was before the
+// session's end.
 func (g *grant) over(cause error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -260,8 +250,8 @@ func (g *grant) over(cause error) bool {
 	return first
 }
 
-// lost reports the end of a grant that was not released. Whoever called g.quiet
-// and got true calls it, or the session's end does: never both.
+// lost reports the end of a grant that was not released. Either the caller that
+// got true from g.quiet calls it or the session's end does.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 
 // reportLoss reports that the grant was lost after so long.
@@ -270,8 +260,8 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 	long := g.timed()
 	g.mu.Unlock()
 	c := g.queue.client
-	c.Log().Warn("baton: hold lost", "queue", g.queue.queue, "token", g.token, "session", g.session.ID(),
+	c.Log().Warn("baton: hold lost", "queue", g.queue.id, "token", g.token, "session", g.session.ID(),
 		"held", held, "error", cause)
-	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Queue: g.queue.queue,
+	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Queue: g.queue.id,
 		Token: g.token, Duration: held, Long: long, Err: cause})
 }

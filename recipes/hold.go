@@ -13,9 +13,9 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Hold is one handle of a grant: whoever re-enters gets a handle of its own, with the same
-// token. The grant is given back when all of its handles are released. A Hold is safe for
-// concurrent use, and must not be copied.
+// Hold is one handle of a grant. Each re-entry gets a handle of its own, with the
+// same token; the grant is released with the last one. A Hold is safe for
+// concurrent use.
 type Hold struct {
 	level    *level
 	ctx      holdContext
@@ -25,14 +25,14 @@ type Hold struct {
 // Token is the fencing token of the grant. Show it to every resource that the
 // hold protects, with each access, reads included, and have the resource refuse
 // tokens smaller than the greatest it has seen.
-func (h *Hold) Token() driver.Token { return h.ctx.grant.token }
+func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
 
 // Context ends when the hold does: released, lost with the session, or removed.
 // Its cause tells which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed).
 // With WithMaxHold it can end sooner. It has the values of the context given to
 // the call that made this hold, but not its deadline. Its Err looks at the
-// clock, so that a process which was paused sees the loss at once; contexts
-// derived from it see it when their timers have run. After re-entering it ends
+// clock, so that a process that was paused sees the loss at once; contexts
+// derived from it see it when their timers have run. After a re-entry it ends
 // with the last handle of its mode.
 //
 // Given to a call on the same queue, it re-enters the hold.
@@ -58,14 +58,14 @@ func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
 // Session is the ID of the session that holds.
 func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 
-// ID is the contender's, the same in all modes. No other contender has it
-// meanwhile; only together with the token is it never used again.
+// ID is the contender's, the same in all modes. It is unique while the hold lasts,
+// and together with the token for ever.
 func (h *Hold) ID() string { return h.Place().ID }
 
-// Revoked waits until another client has asked the holder to give up, as
-// Curator's Revoker does: nil says so, and then the holder may release, or not.
-// It costs a request. Where queues are not shared with such a client the error
-// is ErrInvalid; when the hold ends first, why it ended; else the cause of ctx.
+// Revoked waits until another client asks the holder to release, as Curator's
+// Revoker does, and then returns nil; the holder may release or not. It costs a
+// request. Where queues are not shared with such a client the error is
+// ErrInvalid; when the hold ends first, why it ended; else the cause of ctx.
 func (h *Hold) Revoked(ctx context.Context) error {
 	g := h.ctx.grant
 	if err := h.Check(ctx); err != nil {
@@ -76,7 +76,7 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
 	for {
 		place := g.standing()
-		err := g.session.Revoked(bound, g.queue.queue, place)
+		err := g.session.Revoked(bound, g.queue.id, place)
 		if errors.Is(err, coordinator.ErrRemoved) && g.standing() != place {
 			continue // it was converted
 		}
@@ -87,8 +87,8 @@ func (h *Hold) Revoked(ctx context.Context) error {
 	}
 }
 
-// Place is where the entry stands, and its key at the service, as the last
-// conversion that is known to have succeeded left it.
+// Place is the entry, with its key at the service, as the last conversion that is
+// known to have succeeded left it.
 func (h *Hold) Place() driver.Place {
 	h.ctx.grant.mu.Lock()
 	defer h.ctx.grant.mu.Unlock()
@@ -99,18 +99,17 @@ func (h *Hold) Place() driver.Place {
 // changes.
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
-// Release gives this handle back, and the grant with the last one: its context
-// ends with ErrReleased first, then the entry is removed, and the next in the queue
-// is admitted. With the last one of its mode, when others are left in a lesser
-// mode, the entry is converted to that instead. It works with a ctx that is
-// dead already, for up to two seconds, and so with that of the hold, which ends
-// by it.
+// Release releases this handle, and the grant with the last one: its context ends
+// with ErrReleased first, then the entry is removed, and the next contender is
+// admitted. With the last handle of its mode, when others are left in a lesser
+// mode, the entry is converted to that instead. It works with a ctx that has
+// ended, for up to two seconds, and so with that of the hold, which it ends.
 //
 // A handle is released once; after that Release returns ErrNotHeld and does
 // nothing. When the hold was lost before, the error says why, and nothing is
-// deleted. An entry that somebody has removed at the service without the hold
-// having noticed, as one that is younger than 250 ms or is being converted may
-// not have, is ErrNotHeld. When ctx ends first, or the service refuses, the
+// deleted. ErrNotHeld also says that somebody deleted the entry and the hold did
+// not notice it before, because it was younger than engine.SettleAfter or being
+// converted. When ctx ends first, or the service refuses, the
 // error says so, with Maybe set if it may have been applied, and the release
 // goes on in the background until it is done or the session has ended.
 func (h *Hold) Release(ctx context.Context) error {
@@ -118,7 +117,8 @@ func (h *Hold) Release(ctx context.Context) error {
 		return coordinator.ErrNotHeld
 	}
 	g := h.ctx.grant
-	if g.session.Ended() == nil && g.leaveOthers(h.level) { // the clock here too: nil says that all that was done so far was done while it held
+	// The clock decides here too: nil says that the grant held until now.
+	if g.session.Ended() == nil && g.leaveOthers(h.level) {
 		return nil
 	}
 	of, _ := ctx.Value(g.queue.key).(*grant)
@@ -143,13 +143,13 @@ func (h *Hold) Release(ctx context.Context) error {
 	if errors.Is(t.err, coordinator.ErrRemoved) {
 		return g.notHeld()
 	}
-	return nil // others have given back the rest meanwhile, and with it this
+	return nil // the other handles were released meanwhile, and the grant with them
 }
 
-// end gives the grant back.
+// end releases the grant.
 func (g *grant) end(ctx context.Context) error {
-	if !g.over(coordinator.ErrReleased) { // lost between the two looks
-		_ = g.session.Check(ctx) // which may be ending this very moment
+	if !g.over(coordinator.ErrReleased) { // lost since Release has checked
+		_ = g.session.Check(ctx) // which may be ending at this moment
 		g.cancel(coordinator.ErrReleased)
 		if cause := context.Cause(g.ctx); !errors.Is(cause, coordinator.ErrReleased) {
 			return cause
@@ -157,8 +157,8 @@ func (g *grant) end(ctx context.Context) error {
 	}
 	held := time.Since(g.since)
 	err := g.withdraw(ctx)
-	// It was not released but lost, at a moment that nobody knows. What may
-	// have been applied can have the cause of ctx inside, any error.
+	// It was not released but lost, at an unknown moment. An error that says
+	// "maybe" can have the cause of ctx inside, which can be any error.
 	if errors.Is(err, coordinator.ErrNotHeld) && !coordinator.MayHaveApplied(err) {
 		g.reportLoss(held, coordinator.ErrRemoved)
 		return err
@@ -167,7 +167,7 @@ func (g *grant) end(ctx context.Context) error {
 	long := g.timed()
 	g.mu.Unlock()
 	g.queue.client.Observe(event.Event{Kind: event.Released, Session: g.session.ID(),
-		Queue: g.queue.queue, Token: g.token, Duration: held, Long: long, Err: err})
+		Queue: g.queue.id, Token: g.token, Duration: held, Long: long, Err: err})
 	return err
 }
 
@@ -175,18 +175,17 @@ func (g *grant) end(ctx context.Context) error {
 // cannot, Convert is ErrInvalid.
 func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
 
-// Convert changes the mode in which this hold is queued, to one that
-// excludes less. Whoever it made wait is told. When ctx ends first, or the
-// service refuses, the error says so, with Maybe set, and the conversion goes
-// on in the background. A mode that breaks a rule is ErrInvalid, and changes
-// nothing.
+// Convert changes the mode of this hold's entry to one that excludes less, and
+// wakes the contenders that watch it. When ctx ends first, or the service
+// refuses, the error says so, with Maybe set, and the conversion goes on in the
+// background. A mode that breaks a rule is ErrInvalid, and changes nothing.
 func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
 	g := h.ctx.grant
 	g.mu.Lock()
-	if g.holds() == 0 { // after that nothing may make an entry
+	if g.holds() == 0 {
 		g.mu.Unlock()
 		return coordinator.ErrReleased
 	}
@@ -207,7 +206,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	if err := h.toWrite(ctx); err != nil {
 		return err
 	}
-	defer func() { <-g.writeLock() }()
+	defer func() { <-g.writing }()
 	if err := h.Check(ctx); err != nil {
 		return err
 	}
@@ -222,7 +221,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(g.ctx, func() { cancel(context.Cause(g.ctx)) })()
-	err = g.session.Write(bound, g.queue.queue, place, value)
+	err = g.session.Write(bound, g.queue.id, place, value)
 	switch {
 	case err == nil:
 		g.mu.Lock()
@@ -230,7 +229,7 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 		g.mu.Unlock()
 		return nil
 	case errors.Is(err, coordinator.ErrRemoved) && ctx.Err() == nil:
-		g.removed() // unless it was released this very moment
+		g.removed() // unless it was released at this moment
 	}
 	if over := g.err(ctx); over != nil {
 		return over
@@ -238,12 +237,13 @@ func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	return err
 }
 
-// toWrite waits until nobody else writes, and takes that place.
+// toWrite takes the lock for writing the entry's value. The caller releases it by
+// receiving.
 func (h *Hold) toWrite(ctx context.Context) error {
 	over := h.ctx.Done()
 	for {
 		select {
-		case h.ctx.grant.writeLock() <- struct{}{}:
+		case h.ctx.grant.writing <- struct{}{}:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -251,22 +251,20 @@ func (h *Hold) toWrite(ctx context.Context) error {
 			if err := h.Check(ctx); err != nil {
 				return err
 			}
-			over = h.ctx.grant.ctx.Done() // it is held, if too long
+			over = h.ctx.grant.ctx.Done() // only its context has ended, by WithMaxHold
 		}
 	}
 }
 
-// Sequencer tells of this grant in a form that can be shown to others, in any
-// process: see package fence. It names the entry as it stands now. A
-// conversion, when a part is released or a write lock becomes a read lock, is
-// the end of sequencers that were made before, and the next call makes another,
-// with the same token.
+// Sequencer describes this grant so that any process can check it: see package
+// fence. It names the entry as it is now. A conversion, when a part is released or
+// a write lock becomes a read lock, ends earlier sequencers, and the next call
+// makes another one, with the same token.
 //
 // It costs nothing, but for the first of a session, which reads the identity of
-// the service, and for one whose entry does not say yet that it holds: that is
-// converted first, as it would be after 250 ms anyway. When the hold is over
-// the error says why. Other errors: ErrUnavailable, ErrRefused, the cause of
-// ctx.
+// the service, and for a grant that is going to be converted to Terms.Held, which
+// happens first. When the hold is over the error says why. Other errors:
+// ErrUnavailable, ErrRefused, the cause of ctx.
 func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err
@@ -292,6 +290,6 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	kind, name, _ := g.queue.queue.Split()
+	kind, name, _ := g.queue.id.Split()
 	return fence.Sequencer{Scope: fence.Scope{Service: service, Kind: kind, Name: name}, Token: g.token, Key: g.place.Key}, nil
 }

@@ -15,14 +15,15 @@ const MaxPayload = 4096
 
 // Contender is one entry of a queue, as listings show it.
 type Contender struct {
-	Identity string       // who: the client's identity, or the recipe's
-	Since    time.Time    // when it joined, by its own wall clock; zero if unknown
-	Token    driver.Token // the fencing token it has or will have
-	Session  string       // the session it belongs to
-	Mode     string       // the recipe's mark
-	Payload  []byte       // what it chose to show
-	Place    driver.Place // where it stands
-	Holding  bool         // admitted, by the rule and the list as it was read
+	Identity string            // who: the client's identity, or the recipe's
+	Since    time.Time         // when it joined, by its own wall clock; zero if unknown
+	Token    coordinator.Token // the fencing token it has or will have
+	Session  string            // the session it belongs to
+	ID       string            // its own; empty for an entry that Baton did not write
+	Key      string            // its entry at the service
+	Mode     string            // the recipe's mark
+	Payload  []byte            // what it chose to show
+	Holding  bool              // admitted, by the rule and the list as it was read
 }
 
 // info is what a contender writes into its entry, as JSON: people read it with the service's
@@ -33,7 +34,8 @@ type info struct {
 	Payload  []byte    `json:"payload,omitempty"`
 }
 
-// encode writes it out, since that is a tenth of the price of reflection and done for each attempt.
+// encode writes the JSON by hand: each attempt does it, and reflection costs ten
+// times as much.
 func (i info) encode() []byte {
 	b := make([]byte, 0, len(`{"identity":"","since":"","payload":""}`)+len(i.Identity)+len(time.RFC3339Nano)+
 		base64.StdEncoding.EncodedLen(len(i.Payload)))
@@ -79,7 +81,7 @@ func (l *Queue) encode(i info) ([]byte, error) {
 // contender turns an entry into what listings show. A value that Baton did not write
 // leaves identity and time empty, and is itself shown as the payload.
 func (l *Queue) contender(e driver.Entry) Contender {
-	c := Contender{Token: e.Token, Session: e.Session, Mode: e.Mode, Place: e.Place}
+	c := Contender{Token: e.Token, Session: e.Session, ID: e.ID, Key: e.Key, Mode: e.Mode}
 	var i info
 	if l.shared != nil || json.Unmarshal(e.Value, &i) != nil || i.Identity == "" {
 		c.Payload = e.Value
@@ -89,12 +91,12 @@ func (l *Queue) contender(e driver.Entry) Contender {
 	return c
 }
 
-// TakenError says who has the name that a Try call did not get. errors.Is finds
-// [coordinator.ErrTaken] in it.
+// TakenError says who has the name that a Try call did not get. It is a
+// coordinator.ErrTaken.
 type TakenError struct {
 	Op, Name string
-	// Holder is the first in the queue when the call looked. Its Identity is empty when
-	// the queue was empty again by then, or the look failed: it is an extra for people.
+	// Holder was the first in the queue when the call had failed. Its Identity is
+	// empty when the queue was empty again by then, or could not be read.
 	Holder Contender
 }
 

@@ -8,46 +8,19 @@ import (
 )
 
 // ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
-// The name is held still, for the work may still run: nobody else is admitted
-// until it is released. So Err of the hold is nil.
+// The name is still held, since the work may still run, so Err of the hold is
+// nil: nobody else is admitted until it is released.
 var ErrHeldTooLong = errors.New("held for longer than the longest hold")
 
-// WithHoldWarning has a hold told of that lasts for so long: a queue at Warn and
-// a event.HeldLong, once for each grant. A holder that hangs while its session
-// lives keeps everybody else out, and nothing but the time tells of it. Zero,
-// as by default: it is not told.
-func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnAfter = d } }
-
-// WithMaxHold is WithHoldWarning, and ends the hold's context too, with
-// ErrHeldTooLong as its cause: work that heeds its context stops. It does not
-// release the name, since work that does not heed it may still run; whoever
-// holds releases as ever. Contexts of those who re-enter later have ended from
-// the beginning. With both options the warning comes after the shorter time.
-func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
-
-// checkOvertime checks what WithHoldWarning and WithMaxHold were given. Of two bad
-// durations it names the hold warning.
-func (o options) checkOvertime(name string) error {
-	for _, given := range []struct {
-		what string
-		d    time.Duration
-	}{{"hold warning after", o.warnAfter}, {"longest hold", o.maxHold}} {
-		if d := given.d; d < 0 || d > 0 && d < time.Millisecond {
-			return invalid("%s %v for %q: want 0 for none, or at least 1ms", given.what, d, name)
-		}
-	}
-	return nil
-}
-
-// overtime is what a grant has if its queue has one of the two options.
+// overtime is what a grant has with WithHoldWarning or WithMaxHold.
 type overtime struct {
 	timers  [2]*time.Timer // those that are not needed are nil
-	long    bool           // it was told that the grant lasts long
+	long    bool           // observers know that the grant lasts long
 	tooLong bool           // the contexts were ended
 }
 
-// watchTime sets the timers. The caller holds g.mu. What they run is the
-// session's, so that Close waits for it: nobody is told of anything after that.
+// watchTime sets the timers. The caller holds g.mu. What they run belongs to the
+// session, so that Close waits for it and no observer is notified after that.
 func (g *grant) watchTime() {
 	l := g.queue
 	if l.warnAfter == 0 && l.maxHold == 0 || g.ctx.Err() != nil {
@@ -61,8 +34,8 @@ func (g *grant) watchTime() {
 	}
 }
 
-// timed stops the timers of a grant that is over, and reports whether it was
-// told that it lasted long. The caller holds g.mu.
+// timed stops the timers of a grant that is over, and reports whether observers
+// know that it lasted long. The caller holds g.mu.
 func (g *grant) timed() bool {
 	if g.overtime == nil {
 		return false
@@ -75,10 +48,10 @@ func (g *grant) timed() bool {
 	return g.overtime.long
 }
 
-// lasts is called when the grant has lasted for so long.
+// lasts reports that the grant has lasted for limit.
 func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	g.mu.Lock()
-	if g.holds() == 0 || g.ctx.Err() != nil { // after that nobody looks at long any more
+	if g.holds() == 0 || g.ctx.Err() != nil { // it is over; timed may have been called
 		g.mu.Unlock()
 		return
 	}
@@ -87,17 +60,15 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	if tooLong {
 		g.overtime.tooLong = true
 		g.top.end(ErrHeldTooLong)
-		if g.low != nil {
-			g.low.end(ErrHeldTooLong)
-		}
+		g.low.end(ErrHeldTooLong)
 	}
 	g.mu.Unlock()
-	e := event.Event{Session: g.session.ID(), Queue: g.queue.queue, Token: g.token, Duration: time.Since(g.since)}
+	e := event.Event{Session: g.session.ID(), Queue: g.queue.id, Token: g.token, Duration: time.Since(g.since)}
 	c, said := g.queue.client, "baton: hold lasts long"
 	if tooLong {
 		said = "baton: hold lasts too long; its context was ended, and the name is held until it is released"
 	}
-	c.Log().Warn(said, "queue", g.queue.queue, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
+	c.Log().Warn(said, "queue", g.queue.id, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
 	if first {
 		e.Kind = event.HeldLong
 		c.Observe(e)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -12,20 +11,16 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// Queue is the waiting queue of one name. It has no state of its own: all of that is
-// at the service and in the holds. It is safe for concurrent use.
+// Queue is the waiting queue of one name. It has no state of its own: all of
+// that is at the service and in the holds. It is safe for concurrent use.
 type Queue struct {
-	client   *engine.Client
-	name     string
-	queue    driver.Queue
-	kind     string
-	shared   driver.Sharer // nil, unless other clients stand in the queue too
-	key      any           // the holdKey
-	identity string
-	payload  []byte
-	delay    time.Duration // see WithLockDelay
-
-	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
+	options
+	client *engine.Client
+	name   string
+	kind   string
+	id     driver.Queue  // at the service
+	key    any           // the holdKey
+	shared driver.Sharer // nil, unless other clients use the queue too
 
 	vacancy vacancy
 	record  atomic.Pointer[driver.Record] // the latest that a contender joined with; see Terms
@@ -33,39 +28,27 @@ type Queue struct {
 
 // NewQueue returns the queue of a recipe's kind and a name. It does no I/O.
 func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue, error) {
-	var set options
+	if c == nil {
+		return nil, invalid("nil client")
+	}
+	l := &Queue{client: engine.Of(c), name: name, kind: kind}
 	for _, o := range opts {
 		if o == nil {
 			return nil, invalid("nil option for %s %q", kind, name)
 		}
-		o(&set)
+		o(&l.options)
 	}
-	if c == nil {
-		return nil, invalid("nil client")
+	if l.identity == "" {
+		l.identity = c.Identity()
 	}
-	client := engine.Of(c)
-	queue, err := client.Queue(kind, name)
-	if err != nil {
+	var err error
+	if l.id, err = l.client.Queue(kind, name); err != nil {
 		return nil, err
 	}
-	if set.identity == "" {
-		set.identity = c.Identity()
-	}
-	if err := coordinator.CheckIdentity(set.identity); err != nil {
+	if err := l.check(name); err != nil {
 		return nil, err
 	}
-	if err := set.checkDelay(name); err != nil {
-		return nil, err
-	}
-	if err := set.checkOvertime(name); err != nil {
-		return nil, err
-	}
-	if len(set.payload) > MaxPayload {
-		return nil, invalid("payload has %d bytes; at most %d are allowed", len(set.payload), MaxPayload)
-	}
-	l := &Queue{client: client, name: name, queue: queue, kind: kind, shared: client.Sharer(), key: holdKey{client, queue},
-		identity: set.identity, payload: append([]byte(nil), set.payload...), delay: set.delay,
-		warnAfter: set.warnAfter, maxHold: set.maxHold}
+	l.key, l.shared = holdKey{l.client, l.id}, l.client.Sharer()
 	if l.delay != 0 && l.shared != nil {
 		return nil, invalid("lock-delay %v for %q: the other clients of a shared queue do not keep to it", l.delay, name)
 	}
@@ -78,77 +61,61 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 // Name is the name, as given.
 func (l *Queue) Name() string { return l.name }
 
-// Request is what a recipe asks of a queue.
+// Request is what a recipe asks of a queue. With neither a Rule nor Terms it is
+// exclusive: its rule is [Exclusive], its release hands over to the contender
+// behind it without another read, and a lock-delay applies.
 type Request struct {
-	Op   string // for errors: "lock", "read-lock", …
-	Mode string // the contender's mark in the queue; or Terms.Mode
-	Rule Rule   // or Terms, which give one
-	// Terms are what all contenders of the queue must agree on.
-	Terms *Terms
-	// Try: do not wait. Alone, with Try: the rule admits nobody but the only one in the queue, so
-	// that the service itself can refuse without an entry being made.
-	Try, Alone bool
-	// Exclusive: nobody behind is admitted while the contender holds in Mode,
-	// so that when it leaves as the first in the queue, whoever follows it is told.
-	// Its rule is [Exclusive], unless it has one.
-	Exclusive bool
-	// Held is the mode to which an entry is converted that is admitted while somebody stands behind
-	// it, or has been for a while. Empty: it keeps Mode.
-	Held string
+	Op    string // names the call in errors: "lock", "read-lock", …
+	Mode  string // the contender's mark in the queue, unless Terms give it
+	Rule  Rule   // for contenders that share the queue
+	Terms *Terms // for contenders whose rule depends on the queue's record
+	// Try: do not wait.
+	Try bool
 	// Lesser is a mode that excludes less, in which a hold of this request can
-	// be entered as well (see Acquire), and to which it is converted when only
-	// such are left. Empty: there is none.
+	// be re-entered, and to which it is converted when only such handles are
+	// left. Empty: there is none.
 	Lesser string
-	// Fresh: are queued also when the context carries a hold.
+	// Fresh: join the queue also when the context carries a hold.
 	Fresh bool
 	// Payload is shown by listings, instead of the queue's.
 	Payload []byte
+	// Queued, unless nil, is called when the contender has joined the queue.
+	Queued func()
 }
 
-// Acquire joins the queue and waits until the rule admits. A context that carries a live hold
-// of this queue (see [Hold.Context]) re-enters it instead: no request is made, the
-// token is the same.
+func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
+
+// Acquire joins the queue and waits until the rule admits. A context that carries
+// a live hold of this queue (see [Hold.Context]) re-enters it instead: no request
+// is made, and the token is the same.
 //
-// On success the hold is the caller's to release. On failure nothing is held, and what stands
-// in the queue is removed in the background. A ctx that ends while waiting comes back as
-// context.Cause(ctx).
+// On success the caller has to release the hold. On failure nothing is held, and
+// the entry is removed in the background. When ctx ends while waiting, the error
+// is context.Cause(ctx).
 func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
-	h := new(Hold)
-	if err := l.AcquireInto(ctx, h, r); err != nil {
-		return nil, err
+	switch {
+	case r.Rule != nil && r.Terms != nil:
+		return nil, invalid("%s %q: a request has a rule or terms, not both", r.Op, l.name)
+	case r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
+		return nil, invalid("%s %q: a request needs a mode", r.Op, l.name)
+	case len(r.Payload) > MaxPayload:
+		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
+	}
+	h, err := l.reenter(ctx, &r)
+	switch {
+	case err != nil:
+		return nil, l.describe(ctx, r.Op, err)
+	case h != nil:
+		l.client.Observe(event.Event{Kind: event.Reentered, Session: h.Session(), Op: r.Op,
+			Queue: l.id, Token: h.Token(), Context: ctx})
+		return h, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	if h, err = l.acquire(ctx, r); err != nil {
+		return nil, l.describe(ctx, r.Op, err)
 	}
 	return h, nil
-}
-
-// AcquireInto is Acquire for a recipe whose handle has the Hold inside: then a
-// handle is one allocation and not two. h is a zero Hold. On failure it stays
-// one; on success it must not be copied.
-func (l *Queue) AcquireInto(ctx context.Context, h *Hold, r Request) error {
-	if r.Exclusive && r.Rule == nil {
-		r.Rule = Exclusive
-	}
-	switch {
-	case r.Rule == nil == (r.Terms == nil) || r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
-		return invalid("%s %q: a request wants a mode, and a rule or terms", r.Op, l.name)
-	case len(r.Payload) > MaxPayload:
-		return invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
-	case h == nil || h.ctx.grant != nil:
-		return invalid("%s %q: want a Hold that is not in use", r.Op, l.name)
-	}
-	if entered, err := l.reenter(ctx, h, &r); entered {
-		l.client.Observe(event.Event{Kind: event.Reentered, Session: h.Session(), Op: r.Op,
-			Queue: l.queue, Token: h.Token(), Context: ctx})
-		return nil
-	} else if err != nil {
-		return l.describe(ctx, r.Op, err)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err := l.acquire(ctx, h, r); err != nil {
-		return l.describe(ctx, r.Op, err)
-	}
-	return nil
 }
 
 // describe names the operation and the queue in an error that does not do so yet.
@@ -163,12 +130,12 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %s", coordinator.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// List returns all contenders in order. rule tells, from those ahead of each, whether it is
-// holding. It asks the service; a session is opened if there is none.
+// List returns all contenders in order, as the service shows them. The rule of a
+// mode tells which of them hold.
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
 	err := l.onSession(ctx, func(s *engine.Session) (err error) {
-		entries, err = s.List(ctx, l.queue, 0)
+		entries, err = s.List(ctx, l.id, 0)
 		return err
 	})
 	if err != nil {
@@ -191,30 +158,10 @@ func places(entries []driver.Entry) []driver.Place {
 	return p
 }
 
-// Option changes a default of a recipe.
-type Option func(*options)
-
-type options struct {
-	identity string
-	payload  []byte
-	delay    time.Duration
-	delays   bool
-
-	warnAfter, maxHold time.Duration // see WithHoldWarning and WithMaxHold
-}
-
-// WithIdentity sets who holds or waits in listings: the client's identity by
-// default, and for an empty one.
-func WithIdentity(id string) Option { return func(o *options) { o.identity = id } }
-
-// WithPayload adds up to MaxPayload bytes to what listings show of the holder or waiter.
-func WithPayload(b []byte) Option { return func(o *options) { o.payload = b } }
-
 // Describe gives err the operation and the name that a recipe's user knows, in
 // place of those of the step that failed. It returns nil and the cause of ctx
-// untouched. That cause is also returned for a step that changes nothing and was
-// ended by it: a waiter reads the queue now and then, and its caller cannot know
-// when.
+// untouched, and that cause also for a read that was ended by it: a waiter's
+// caller cannot know when it reads the queue.
 func Describe(ctx context.Context, op, name string, err error) error {
 	return engine.Describe(ctx, op, name, err)
 }

@@ -11,21 +11,20 @@ type Verdict struct {
 	Watch []driver.Place
 	// Record: a change of the queue's record may change it too.
 	Record bool
-	// Next: the verdict comes of the place in Watch and those behind it alone,
-	// whoever stands ahead of it. When that one has stood first in the queue, and
-	// leaves, the contender is admitted.
+	// Next: the verdict follows from the place in Watch alone, whatever is ahead of
+	// it. When that entry leaves as the first in the queue, the contender is
+	// admitted.
 	Next bool
 }
 
 // Rule decides, from the places ahead in the queue, first in the queue first, whether a
 // contender holds, and if not, whom it waits for. Rules are pure.
 //
-// A rule must stay true when places ahead vanish, or are converted to a mode
+// A rule must stay true when places ahead disappear, or are converted to a mode
 // that excludes less: once admitted in some view, a contender must be admitted
-// in every later one. Nothing else happens to places ahead, so a view that is
-// older than the present, though not older than the contender's own entry, errs
-// only on the side of waiting. That is what makes reading without a quorum
-// safe.
+// in every later one. Nothing else happens to places ahead. So a view that is
+// older than the present, but not older than the contender's own entry, errs only
+// on the side of waiting, and reading without a quorum is safe.
 type Rule func(ahead []driver.Place) Verdict
 
 // Exclusive admits the first in the queue and has everyone else wait for the one directly
@@ -37,8 +36,9 @@ func Exclusive(ahead []driver.Place) Verdict {
 	return Verdict{Watch: ahead[len(ahead)-1:], Next: true}
 }
 
-// Shared admits a contender with no exclusive one ahead, and else has it wait for the
-// nearest exclusive one: read lock. All modes but shared are exclusive, foreign entries included.
+// Shared admits a contender with no exclusive one ahead, and has it wait for the
+// nearest exclusive one else: read lock. All modes but shared are exclusive,
+// foreign entries included.
 func Shared(shared string) Rule {
 	return func(ahead []driver.Place) Verdict {
 		for i := len(ahead) - 1; i >= 0; i-- {

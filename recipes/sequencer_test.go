@@ -151,8 +151,6 @@ func TestConversionEndsASequencer(t *testing.T) {
 
 // TestSequencerWaitsForTheConversionUnderWay: the entry that it names must be the one that stays.
 func TestSequencerWaitsForTheConversionUnderWay(t *testing.T) {
-	held := write
-	held.Held = "h"
 	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DropReply: true}, {DropRequest: true}} {
 		inWorld(t, func(w world) {
 			w.on(memory.OpConvert, func(n int) memory.Fate {
@@ -161,7 +159,7 @@ func TestSequencerWaitsForTheConversionUnderWay(t *testing.T) {
 				}
 				return memory.Fate{}
 			})
-			h := w.hold(w.a, w.Context(), held)
+			h := w.hold(w.a, w.Context(), showing)
 			s, err := h.Sequencer(w.Context())
 			if err != nil {
 				w.Fatal(err)
@@ -177,10 +175,8 @@ func TestSequencerWaitsForTheConversionUnderWay(t *testing.T) {
 }
 
 func TestSequencerThatCannotBeHadSaysWhy(t *testing.T) {
-	held := write
-	held.Held = "h"
 	inWorld(t, func(w world) {
-		h := w.hold(w.a, w.Context(), held)
+		h := w.hold(w.a, w.Context(), showing)
 		w.a.link.Cut()
 		ctx := w.bounded(time.Second)
 		if _, err := h.Sequencer(ctx); !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || h.Err() != nil {

@@ -12,39 +12,36 @@ import (
 
 // Terms are what all contenders of a queue must agree on, the limit of a
 // semaphore for instance. They are kept in the queue's record. Joining and
-// comparing them is one step at the service: nobody is queued who had
-// other terms in mind.
+// comparing the record's version is one step at the service, so no contender is
+// queued by other terms than those stored at that moment.
 type Terms struct {
 	// Initial is written when the queue has no record yet. Empty: then that is an error, None.
 	Initial []byte
 	None    error // nil: ErrNoRecord
-	// Rule returns the rule that follows from the record, or an error if it is not what the
-	// contender has in mind. joined says that it is queued and the record has changed
-	// meanwhile.
+	// Rule returns the rule that follows from the record, or an error if the
+	// contender does not agree with it. joined: the contender is queued, and the
+	// record has changed meanwhile.
 	Rule func(record driver.Record, joined bool) (Rule, error)
-	// Mode is that of a contender who joins by the record of a version. nil:
-	// the mode of the request.
+	// Mode is the mode of a contender that joins by the record of a version.
+	// nil: the mode of the request.
 	Mode func(driver.Version) string
-	// Counts says, of a mode, whether one who stands behind counts as well for
-	// a contender whose record has changed since it joined. The rule is shown
-	// such places in front of those ahead. nil: nobody counts.
+	// Held is the mode to which an admitted contender is converted when another
+	// one is behind it, or when it has held for a while. Empty: it keeps its mode.
+	Held string
+	// Counts reports, of a mode, whether an entry behind counts as well for a
+	// contender whose record has changed since it joined. The rule is shown such
+	// places in front of those ahead. nil: none counts.
 	Counts func(mode string) bool
 }
 
-// agree finds out the rule. A record that was read before is taken for the
-// present one: if it is not, joining fails. Only before the contender is turned
-// away is it read again.
-func (a *attempt) agree(ctx context.Context) error {
-	if a.Terms == nil {
-		return nil
+// ErrNoRecord says that the queue has no record.
+var ErrNoRecord = errors.New("nothing is stored at the name")
+
+func (t *Terms) none() error {
+	if t.None == nil {
+		return ErrNoRecord
 	}
-	if r := a.queue.record.Load(); r != nil {
-		if rule, err := a.Terms.Rule(*r, false); err == nil {
-			a.Rule, a.record, a.remembered = rule, r.Version, true
-			return nil
-		}
-	}
-	return a.ask(ctx)
+	return t.None
 }
 
 // ask finds out the rule from the record as it is now.
@@ -58,16 +55,42 @@ func (a *attempt) ask(ctx context.Context) error {
 		return err
 	}
 	a.queue.record.Store(&r)
-	a.Rule, a.record, a.remembered = rule, r.Version, false
+	a.rule, a.record = rule, r.Version
 	return nil
 }
 
-// look shows the rule what it is to judge. A contender whose record has changed
-// since it joined is shown the whole queue, as it is after that: whoever came by
-// the old record may have been admitted behind it.
+// found reads the queue's record, and writes the first one if there is none.
+func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.Record, error) {
+	for {
+		r, err := s.Record(ctx, l.id, driver.Any)
+		if err != nil || r.Version != 0 {
+			return r, err
+		}
+		if len(t.Initial) == 0 {
+			return r, t.none()
+		}
+		v, err := s.SetRecord(ctx, l.id, t.Initial, 0)
+		switch {
+		case err == nil:
+			return driver.Record{Value: t.Initial, Version: v}, nil
+		case !rewrite(ctx, err):
+			return r, ended(ctx, err)
+		}
+	}
+}
+
+// rewrite reports, of a failed write of a record, whether to read it and write
+// again: another client was faster, or this very request whose reply was lost.
+func rewrite(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && (errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
+}
+
+// look reads what the rule is to judge. A contender whose record has changed
+// since it joined needs the whole queue, as it is after that: contenders of the
+// old record may have been admitted behind it.
 func (a *attempt) look(ctx context.Context) (driver.View, error) {
 	if a.moved && a.Terms.Counts != nil {
-		whole, err := a.session.Ahead(ctx, a.queue.queue, driver.Place{})
+		whole, err := a.session.Ahead(ctx, a.queue.id, driver.Place{})
 		if err != nil {
 			return whole, err
 		}
@@ -77,10 +100,10 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 			}
 		} // else it is not in the queue any more, and the service says why
 	}
-	return a.session.Ahead(ctx, a.queue.queue, a.joined.Place)
+	return a.session.Ahead(ctx, a.queue.id, a.joined.Place)
 }
 
-// counted are those behind who count.
+// counted are those behind that count.
 func (a *attempt) counted(behind []driver.Place) (counted []driver.Place) {
 	for _, p := range behind {
 		if a.Terms.Counts(p.Mode) {
@@ -90,95 +113,26 @@ func (a *attempt) counted(behind []driver.Place) (counted []driver.Place) {
 	return counted
 }
 
-// confirm reads the record before a contender that slept is admitted, and
-// reports whether it is the one that the verdict comes from. Else it has to
-// look again. A contender that watched the one ahead only has not heard of a
-// change; one that watched the record may hear of it later than of a leaving
-// that came after it. (To look at the record before every grant would cost
-// more; to have all who wait watch it would wake them all when it changes.)
+// confirm reads the record before a contender that has waited is admitted, and
+// reports whether it is the one that the verdict comes from. If not, the
+// contender has to read the queue again. A contender that watched the one ahead
+// was not notified of a change; one that watched the record may be notified of it
+// later than of a leaving that came after it. (To read the record before every
+// grant would cost more; to have all waiters watch it would wake them all.)
 func (a *attempt) confirm(ctx context.Context) (bool, error) {
-	if !a.slept {
+	if !a.stale {
 		return true, nil
 	}
 	before := a.record
 	err := a.renegotiate(ctx, driver.Any)
-	a.slept = false
+	a.stale = false
 	return a.record == before, err
 }
 
-// found reads the queue's record, and writes the first one if there is none.
-func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.Record, error) {
-	for {
-		r, err := s.Record(ctx, l.queue, driver.Any)
-		if err != nil || r.Version != 0 {
-			return r, err
-		}
-		if len(t.Initial) == 0 {
-			return r, t.none()
-		}
-		v, err := s.SetRecord(ctx, l.queue, t.Initial, 0)
-		switch {
-		case err == nil:
-			return driver.Record{Value: t.Initial, Version: v}, nil
-		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
-			return r, ended(ctx, err)
-		} // else somebody was faster, be it this very request
-	}
-}
-
-// ErrNoRecord says that the queue has no record.
-var ErrNoRecord = errors.New("nothing is stored at the name")
-
-func (t *Terms) none() error {
-	if t.None == nil {
-		return ErrNoRecord
-	}
-	return t.None
-}
-
-// await waits for what a verdict says may change it. passed: it has left as the first in the queue.
-func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error) {
-	a.slept = a.Terms != nil
-	switch {
-	case v.Next:
-		return a.session.Follow(ctx, a.queue.queue, a.joined.Place, v.Watch[0])
-	case a.sharing != never && len(v.Watch) > 0:
-		return false, a.awaitCompany(ctx, v)
-	}
-	return false, a.awaitAlone(ctx, v)
-}
-
-// awaitAlone waits with watches of its own.
-func (a *attempt) awaitAlone(ctx context.Context, v Verdict) error {
-	switch {
-	case !v.Record:
-		return a.session.Await(ctx, a.queue.queue, v.Watch...)
-	case len(v.Watch) == 0:
-		return a.renegotiate(ctx, a.record)
-	}
-	return a.awaitEither(ctx, v.Watch)
-}
-
-// awaitEither waits for one of the places to leave, or for another record.
-func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error {
-	either, cancel := context.WithCancel(ctx)
-	defer cancel()
-	changed := make(chan error, 1)
-	go func() { // waited for below
-		defer cancel()
-		changed <- a.renegotiate(either, a.record)
-	}()
-	err := a.session.Await(either, a.queue.queue, places...)
-	cancel()
-	if other := <-changed; !errors.Is(other, context.Canceled) {
-		return other // the record has changed, there is no reading it, or ctx has ended
-	}
-	return err // nobody but ctx can have cancelled this one
-}
-
-// renegotiate takes the rule that follows from the record once it has another version than known.
+// renegotiate takes the rule that follows from the record once it has another
+// version than known.
 func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
-	r, err := a.session.Record(ctx, a.queue.queue, known)
+	r, err := a.session.Record(ctx, a.queue.id, known)
 	switch {
 	case err != nil:
 		return err
@@ -191,15 +145,14 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 	if err != nil {
 		return err
 	}
-	a.Rule, a.record, a.moved = rule, r.Version, true
-	a.sharing = never
+	a.rule, a.record, a.moved = rule, r.Version, true
 	return nil
 }
 
 // Record reads the queue's record. A zero version means that there is none.
 func (l *Queue) Record(ctx context.Context) (r driver.Record, err error) {
 	err = l.onSession(ctx, func(s *engine.Session) error {
-		r, err = s.Record(ctx, l.queue, driver.Any)
+		r, err = s.Record(ctx, l.id, driver.Any)
 		return err
 	})
 	return r, err
@@ -209,7 +162,7 @@ func (l *Queue) Record(ctx context.Context) (r driver.Record, err error) {
 // that it is not, and that ctx is alive.
 func (l *Queue) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
 	err := l.onSession(ctx, func(s *engine.Session) error {
-		v, err := s.SetRecord(ctx, l.queue, value, known)
+		v, err := s.SetRecord(ctx, l.id, value, known)
 		if err == nil {
 			l.record.Store(&driver.Record{Value: value, Version: v})
 		}
@@ -233,8 +186,8 @@ func (l *Queue) onSession(ctx context.Context, f func(*engine.Session) error) er
 	}
 }
 
-// lostBefore says of a request that failed that its session was over before, so
-// that nothing was applied and it can be made on another one.
+// lostBefore reports, of a request that failed, whether its session was over
+// before, so that nothing was applied and it can be made on another one.
 func lostBefore(ctx context.Context, err error) bool {
 	return errors.Is(err, coordinator.ErrSessionLost) && !coordinator.MayHaveApplied(err) && ctx.Err() == nil
 }

@@ -37,7 +37,7 @@ func TestWriteChangesThePayloadAlone(t *testing.T) {
 		list, err := w.b.queue.List(w.Context(), func(string) recipes.Rule { return recipes.Exclusive })
 		wantErr(w.T, err)
 		if c := list[0]; string(c.Payload) != "one" || c.Identity != w.a.client.Identity() || time.Since(c.Since) != time.Minute ||
-			c.Place != before.Place || c.Token != before.Token || !c.Holding {
+			c.Key != before.Key || c.ID != before.ID || c.Token != before.Token || !c.Holding {
 			w.Errorf("listed as %+v", c)
 		}
 		wantErr(w.T, h.Write(w.Context(), nil))

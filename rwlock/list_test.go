@@ -100,7 +100,7 @@ func TestListingTellsTheEntryOfALock(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		w := a.lock()
 		all, err := a.l.Contenders(a.Context())
-		if err != nil || all[0].Token != w.Token() || all[0].Place.Key != a.svc.Snapshot(queue)[0].Key {
+		if err != nil || all[0].Token != w.Token() || all[0].Key != a.svc.Snapshot(queue)[0].Key {
 			t.Errorf("%+v, %v", all, err)
 		}
 		a.unlock(w)

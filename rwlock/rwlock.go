@@ -12,27 +12,27 @@
 //
 // # Guaranteed
 //
-// Whoever comes first is served first: a reader waits for the writers ahead of
-// it, a writer for all ahead of it, so neither side starves the other. At no
-// moment do two live sessions hold it unless both read. The context of a hold
-// ends before the service can give to anyone what the hold excludes. A holder
-// that dies is succeeded when its session's TTL has run out, one that closes
-// its client at once. A leaving writer wakes the readers that it admits or the
-// one writer that follows; a leaving reader wakes one writer at most. Every
-// grant has a token; a writer's is greater than those of all grants before.
+// The lock is fair: a reader waits for the writers ahead of it, a writer for all
+// contenders ahead of it, so neither side starves the other. At no moment do two
+// live sessions hold it unless both read. The context of a hold ends before the
+// service can grant to anyone what the hold excludes. When a holder dies, its
+// lock is free after its session's TTL; when it closes its client, at once. A
+// writer that releases wakes the readers that it admits or the one writer behind
+// it; a reader wakes one writer at most. Every grant has a token; a writer's is
+// greater than those of all grants before.
 //
 // # Not guaranteed
 //
-// A process that was stopped, by SIGSTOP or a suspended machine, may go on with a write that
-// it had begun although its lock has passed to another. Hand [Lock.Token] to the resource, and have
-// it refuse smaller tokens than the greatest that it has seen. Readers share, and may
-// come in any order: have only what is done under the write lock checked, its reads included.
+// A process that was stopped, by SIGSTOP or a suspended machine, may go on with a
+// write that it had begun although another process holds the lock by then. Send
+// [Lock.Token] to the resource, and have it refuse smaller tokens than the
+// greatest that it has seen. Readers share, and may come in any order: have only
+// what is done under the write lock checked, its reads included.
 //
 // # Reentrancy, downgrade, upgrade
 //
-// The hold is in the context. RLock(lock.Context()) of a read lock enters it
-// once more, Lock(lock.Context()) of a write lock likewise; each handle wants
-// its own Unlock.
+// The hold is in the context. RLock(lock.Context()) of a read lock re-enters it,
+// Lock(lock.Context()) of a write lock likewise; each handle needs its own Unlock.
 //
 //	w, err := l.Lock(ctx)
 //	...                              // write
@@ -41,15 +41,15 @@
 //	...                              // read what was written
 //	err = r.Unlock(ctx)
 //
-// That is a downgrade: between the two nobody else can write. The way back is refused with
-// [ErrUpgrade]: two readers who both want to write would wait for each other for ever. Unlock the read lock, take the
-// write lock, and look again at what was read.
+// That is a downgrade: between the two nobody else can write. An upgrade is
+// refused with [ErrUpgrade]: two readers that both want to write would wait for
+// each other for ever. Unlock the read lock, take the write lock, and read again
+// what was read.
 //
-// A context without the hold is queued like everybody else, in the same
-// goroutine too, and may wait for itself: a writer that reads without its
-// context, a reader that locks, and a reader that reads once more while
-// somebody else waits to write, who is ahead of it and waits for it. Such a
-// wait ends with the context that it was given, or never.
+// A call with another context is queued, in the same goroutine too, and can be a
+// deadlock that only the end of its context resolves: a writer that reads without
+// its context, a reader that locks, and a reader that reads once more while a
+// writer waits for it.
 package rwlock
 
 import (
@@ -92,14 +92,13 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning has a lock told of that lasts for so long: at Warn in the
-// log, and to observers. It shows a holder that hangs while its session lives.
-// Zero, as by default: none is told of.
+// WithHoldWarning logs a warning and notifies observers when a lock has been held
+// for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and ends the lock's context too, with
-// recipes.ErrHeldTooLong as its cause. The name is held still, since the work
-// may still run: Err returns nil, and Unlock gives it back as ever.
+// WithMaxHold is WithHoldWarning, and also ends the lock's context, with
+// [recipes.ErrHeldTooLong] as its cause. The lock is still held until Unlock,
+// since the work may still run: Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
@@ -117,52 +116,50 @@ func New(c *coordinator.Client, name string, opts ...Option) (*RWLock, error) {
 // Name is the lock's name.
 func (l *RWLock) Name() string { return l.queue.Name() }
 
-// Lock waits until the lock is held for writing, by nobody else at all, in the order of asking.
+// Lock waits until the lock is held for writing, by the caller alone, in the order
+// of asking.
 //
-// On success the lock is the caller's to unlock. On failure nothing is held,
-// and the place in the queue is given up, in the background if need be. Errors: the
-// cause of ctx, untouched, when it ends while waiting behind others;
+// On success the caller has to unlock. On failure nothing is held, and the entry
+// in the queue is removed, in the background if need be. Errors: the cause of
+// ctx, untouched, when it ends while waiting behind others;
 // coordinator.ErrUnavailable, together with that cause, when it ends while the
 // service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the place in the queue; ErrRefused; ErrClosed;
-// [ErrUpgrade].
+// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed; [ErrUpgrade].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Exclusive: true, Lesser: reading})
+	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
 
-// TryLock is Lock that does not wait its turn: if anybody holds or waits, it
-// returns a [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
+// TryLock is Lock that does not wait: if anybody holds or waits, it returns a
+// [*recipes.TakenError], which says who, and is coordinator.ErrTaken.
 // It leaves nothing in the queue and wakes nobody.
 func (l *RWLock) TryLock(ctx context.Context) (*Lock, error) {
-	return l.acquire(ctx, recipes.Request{
-		Op: "try-lock", Mode: writing, Exclusive: true, Lesser: reading, Try: true, Alone: true})
+	return l.acquire(ctx, recipes.Request{Op: "try-lock", Mode: writing, Lesser: reading, Try: true})
 }
 
 // RLock waits until the lock is held for reading, together with other readers:
-// until all writers who came before have left. Given the context of a write
-// lock it returns at once, see the package's comment. Everything else is as
-// with [RWLock.Lock].
+// until all writers ahead have left. Given the context of a write lock it returns
+// at once, see the package's comment. Everything else is as with [RWLock.Lock].
 func (l *RWLock) RLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "read-lock", Mode: reading, Rule: shared})
 }
 
 // TryRLock is RLock that does not wait: if a writer holds or waits it returns a
 // [*recipes.TakenError], which says who is first in the queue, and is
-// coordinator.ErrTaken. It looks before it is queued, so that a call which
-// fails has left nothing and woken nobody, unless a writer came in between.
+// coordinator.ErrTaken. It reads the queue before it joins it, so that a call
+// which fails has left nothing and woken nobody, unless a writer joined between.
 func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "try-read-lock", Mode: reading, Rule: shared, Try: true})
 }
 
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
-	h := &Lock{lock: l, writer: r.Mode == writing}
-	if err := l.queue.AcquireInto(ctx, &h.hold, r); err != nil {
+	h, err := l.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, l.explain(r.Op, err)
 	}
-	return h, nil
+	return &Lock{hold: h, lock: l, writer: r.Mode == writing}, nil
 }
 
-// explain has an error say what it means to readers and writers.
+// explain makes ErrOtherMode of the queue an ErrUpgrade.
 func (l *RWLock) explain(op string, err error) error {
 	var e *coordinator.Error
 	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // said by the queue, and not the cause of ctx
@@ -174,7 +171,7 @@ func (l *RWLock) explain(op string, err error) error {
 // Do locks for writing, runs work, and unlocks, also when work panics. The
 // context of work ends when ctx does or when the lock is lost, with the cause;
 // work must return soon after. Do returns the error of Lock, or of work; if the
-// lock was lost before work returned or could not be given back, that is in the
+// lock was lost before work returned, or could not be released, that is in the
 // error as well.
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
@@ -199,12 +196,12 @@ func (l *RWLock) do(ctx context.Context, lock func(context.Context) (*Lock, erro
 // Contender is a reader or writer, holding or waiting.
 type Contender struct {
 	recipes.Contender
-	// Writer: it asks for, or has, the lock for writing. What was downgraded is a reader.
+	// Writer: it asks for, or has, the lock for writing. After a downgrade it is a reader.
 	Writer bool
 }
 
-// Contenders returns all readers and writers in order, those who hold and those who wait; it is
-// empty when nobody does. It is what the service showed at one moment.
+// Contenders returns all readers and writers in order, holding or waiting, as the
+// service showed them at one moment.
 func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 	list, err := l.queue.List(ctx, func(mode string) recipes.Rule {
 		if mode == reading {
@@ -225,14 +222,14 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 // Lock is a held read or write lock: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
 type Lock struct {
-	hold   recipes.Hold
+	hold   *recipes.Hold
 	lock   *RWLock
 	writer bool
 }
 
-// Unlock gives the lock back; who is next is admitted. It works with a ctx that is dead
-// already. When it is the last write handle of a hold that has read handles too, the
-// hold goes on for reading.
+// Unlock releases the lock, and the next contenders are admitted. It works with a
+// ctx that has ended. When it is the last write handle of a hold that has read
+// handles too, the hold goes on for reading.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
 // lock was lost before, the error says why, and nothing is deleted. When ctx
@@ -243,7 +240,7 @@ func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }
 
-// Writer tells whether this handle is a write lock.
+// Writer reports whether this handle is a write lock.
 func (l *Lock) Writer() bool { return l.writer }
 
 // Token is the fencing token of this grant. A writer's is strictly greater than
@@ -253,11 +250,10 @@ func (l *Lock) Writer() bool { return l.writer }
 // gives the same token, and so does reading within a write lock.
 func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 
-// Sequencer tells of this lock in a form that can be shown to others, in any
-// process, and checked there: see package coordinator/fence. A write lock that
-// becomes a read lock ends it; after that, ask again. It is free, but for the
-// first of a session, which reads the identity of the service. When the lock is
-// over the error says why, as Err does. Other errors: ErrUnavailable,
+// Sequencer describes this lock so that any process can check it: see package
+// coordinator/fence. A downgrade ends it; after that, ask again. It costs nothing,
+// but for the first of a session, which reads the identity of the service. When
+// the lock is over the error says why, as Err does. Other errors: ErrUnavailable,
 // ErrRefused, the cause of ctx.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
@@ -273,15 +269,14 @@ func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 func (l *Lock) Context() context.Context { return l.hold.Context() }
 
 // Err returns nil while the lock is held, by the clock, and then why it is not.
-// After the machine may have slept it asks the service first, and waits for two
-// seconds at most.
+// When the machine may have slept it asks the service first, for two seconds at
+// most.
 func (l *Lock) Err() error { return l.hold.Err() }
 
-// Revoked waits until another client has asked the holder to give up, as
-// Curator's Revoker does on a client with that layout: nil says so. The lock is
-// held still; whether it is given back is the holder's to decide. The error is
-// ErrInvalid where nobody can ask, why the lock ended if it does so first, and
-// else the cause of ctx.
+// Revoked waits until another client asks the holder to release, as Curator's
+// Revoker does on a client with that layout, and then returns nil. The lock is
+// still held; the holder decides. The error is ErrInvalid where no client can ask,
+// why the lock ended if it does so first, and else the cause of ctx.
 func (l *Lock) Revoked(ctx context.Context) error {
 	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
 }
@@ -289,6 +284,6 @@ func (l *Lock) Revoked(ctx context.Context) error {
 // Session is the ID of the session that holds, as Contenders shows it.
 func (l *Lock) Session() string { return l.hold.Session() }
 
-// Deadline is when the lock is lost unless the session is renewed before. It moves on with every
-// renewal, and has a monotonic clock reading.
+// Deadline is when the lock is lost unless the session is renewed before. Every
+// renewal moves it on. It has a monotonic clock reading.
 func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

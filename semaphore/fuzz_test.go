@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -47,7 +46,7 @@ func FuzzSlotsRecord(f *testing.F) {
 			all = numbers{}
 		}
 		n := int(permits%16) + 1
-		standing := []recipes.Contender{{Place: driver.Place{ID: "a"}}, {Place: driver.Place{ID: "b"}}}
+		standing := []recipes.Contender{{ID: "a"}, {ID: "b"}}
 		mine, err := all.assign("a", n, standing)
 		if err != nil || len(mine) != n {
 			t.Fatalf("%q: %v, %v; want %d", record, mine, err, n)
@@ -61,6 +60,26 @@ func FuzzSlotsRecord(f *testing.F) {
 				t.Errorf("%q: %v beside %v", record, mine, all["b"])
 			}
 			has[slot] = true
+		}
+	})
+}
+
+// FuzzPermitsMode: a mode says the same to everybody: what is read is what it would be written as, and counts in the rule.
+func FuzzPermitsMode(f *testing.F) {
+	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000", "p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
+		f.Add(mode)
+	}
+	f.Fuzz(func(t *testing.T, mode string) {
+		c, ok := parseMode(mode)
+		if !ok {
+			return
+		}
+		want := askingMode(c.n, c.version)
+		if c.held {
+			want = holdingMode(c.n)
+		}
+		if mode != want || c.n < 1 || c.n > MaxLimit || saysHeld(mode) != c.held {
+			t.Errorf("%q is read as %+v, which is written %q", mode, c, want)
 		}
 	})
 }

@@ -45,7 +45,6 @@ func (s *Semaphore) decode(record []byte) (int, error) {
 type asked struct {
 	s           *Semaphore
 	n, believed int
-	held        string // the mode of one who has them
 	terms       recipes.Terms
 }
 
@@ -56,9 +55,9 @@ func (s *Semaphore) asks(n int) *asked {
 	if a := s.latest.Load(); a != nil && a.n == n && a.believed == believed {
 		return a
 	}
-	a := &asked{s: s, n: n, believed: believed, held: recipes.Holding(n)}
-	a.terms = recipes.Terms{Rule: a.rule, None: ErrNoLimit, Counts: recipes.HoldsPermits,
-		Mode: func(v driver.Version) string { return recipes.Asking(n, v) }}
+	a := &asked{s: s, n: n, believed: believed}
+	a.terms = recipes.Terms{Rule: a.rule, None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
+		Mode: func(v driver.Version) string { return askingMode(n, v) }}
 	if believed != Stored {
 		a.terms.Initial = stored{believed}.encode()
 	}
@@ -78,7 +77,7 @@ func (a *asked) rule(record driver.Record, joined bool) (recipes.Rule, error) {
 	case a.n > limit:
 		return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d", coordinator.ErrInvalid, a.n, limit)
 	}
-	return recipes.Permits(limit, record.Version, a.n), nil
+	return permits(limit, record.Version, a.n), nil
 }
 
 // limit reads a record. That of the limit in mind is known by its looks, as nearly always.

@@ -62,10 +62,10 @@ func (s *Semaphore) List(ctx context.Context) (Listing, error) {
 		return l, err
 	}
 	for _, c := range list {
-		asks, _ := recipes.PermitsOf(c.Mode)
-		l.Contenders = append(l.Contenders, Contender{c, asks.N})
+		asks, _ := parseMode(c.Mode)
+		l.Contenders = append(l.Contenders, Contender{c, asks.n})
 		if c.Holding {
-			l.Held += asks.N
+			l.Held += asks.n
 		}
 	}
 	return l, nil
@@ -73,9 +73,9 @@ func (s *Semaphore) List(ctx context.Context) (Listing, error) {
 
 // holds is the rule that says of a mode whether it is holding.
 func holds(limit int, mode string) recipes.Rule {
-	c, ok := recipes.PermitsOf(mode)
-	if ok && !c.Held {
-		return recipes.Permits(limit, c.Version, c.N)
+	c, ok := parseMode(mode)
+	if ok && !c.held {
+		return permits(limit, c.version, c.n)
 	}
-	return func([]driver.Place) recipes.Verdict { return recipes.Verdict{Admitted: c.Held} }
+	return func([]driver.Place) recipes.Verdict { return recipes.Verdict{Admitted: c.held} }
 }

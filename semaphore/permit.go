@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,33 +16,19 @@ import (
 // Permit is what one Acquire was granted: a handle of one or more permits. It is safe for
 // concurrent use, and must not be copied.
 type Permit struct {
-	hold      recipes.Hold
+	hold      *recipes.Hold
 	semaphore *Semaphore
 
-	making sync.Mutex
-	busy   chan struct{} // see writeLock; nil until somebody asks for it
-	n      atomic.Int64
-	slots  []int // nil before the first call of Slots
-	unsure bool  // the record may show others, since a request that wrote it had no answer
+	busy   chan struct{} // held, by sending to it, while n or slots are changed
+	n      atomic.Int64  // permits that are held
+	slots  []int         // nil before the first call of Slots
+	unsure bool          // the record may show others, since a request that wrote it had no answer
 }
 
-// permit is one of n permits that are not held yet.
-func (s *Semaphore) permit(n int) *Permit {
-	p := &Permit{semaphore: s}
+func (s *Semaphore) permit(h *recipes.Hold, n int) *Permit {
+	p := &Permit{hold: h, semaphore: s, busy: make(chan struct{}, 1)}
 	p.n.Store(int64(n))
 	return p
-}
-
-// writeLock is held, by sending to it, by whoever changes how many permits there are,
-// or their numbers. It is a channel because it is held across I/O and waited
-// for under a context.
-func (p *Permit) writeLock() chan struct{} {
-	p.making.Lock()
-	defer p.making.Unlock()
-	if p.busy == nil {
-		p.busy = make(chan struct{}, 1)
-	}
-	return p.busy
 }
 
 // Permits is how many permits are held: what was acquired less what ReleasePart
@@ -82,10 +67,10 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
 	ctx, stop := engine.ReleaseContext(ctx, false)
 	defer stop()
-	if err := enter(ctx, p.writeLock()); err != nil {
+	if err := enter(ctx, p.busy); err != nil {
 		return err
 	}
-	defer func() { <-p.writeLock() }()
+	defer func() { <-p.busy }()
 	if err := p.hold.Check(ctx); errors.Is(err, coordinator.ErrReleased) {
 		return coordinator.ErrNotHeld
 	} else if err != nil {
@@ -103,7 +88,7 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 			return p.describe(op, err)
 		}
 	}
-	err := p.hold.Convert(ctx, recipes.Holding(left))
+	err := p.hold.Convert(ctx, holdingMode(left))
 	if err == nil || coordinator.MayHaveApplied(err) {
 		p.n.Store(int64(left))
 	}

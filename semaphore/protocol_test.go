@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/semaphore"
 )
 
 // flaw leaves something out of the protocol. The model must find out each of them.
@@ -59,11 +59,11 @@ func (m *model) fail(format string, args ...any) {
 func (m *model) place(j int, k mark) driver.Place {
 	switch {
 	case k < 0:
-		return driver.Place{Key: fmt.Sprint(j), Mode: recipes.Holding(int(k.n()))}
+		return driver.Place{Key: fmt.Sprint(j), Mode: semaphore.HoldingMode(int(k.n()))}
 	case m.noVersion:
-		return driver.Place{Key: fmt.Sprint(j), Mode: recipes.Asking(int(k.n()), 0)}
+		return driver.Place{Key: fmt.Sprint(j), Mode: semaphore.AskingMode(int(k.n()), 0)}
 	}
-	return driver.Place{Key: fmt.Sprint(j), Mode: recipes.Asking(int(k.n()), driver.Version(k.version()))}
+	return driver.Place{Key: fmt.Sprint(j), Mode: semaphore.AskingMode(int(k.n()), driver.Version(k.version()))}
 }
 
 // rule asks the real rule about a contender and a view, of the whole queue or of those ahead.
@@ -88,7 +88,7 @@ func (m *model) rule(w *world, line moment, i int, whole bool) verdict {
 	if m.noVersion {
 		mine = 0
 	}
-	r := recipes.Permits(int(q.limit), mine, int(c.n))(ahead)
+	r := semaphore.Permits(int(q.limit), mine, int(c.n))(ahead)
 	v := verdict{admitted: r.Admitted, record: r.Record && !m.noRecord}
 	if m.oneHolder && len(r.Watch) > 1 {
 		r.Watch = slices.Clone(r.Watch[len(r.Watch)-1:])

@@ -53,12 +53,11 @@
 // so that it says that it holds, and watched. An Acquire that waited reads the
 // limit once more, and converts its entry at once if somebody is behind it.
 //
-// A crowd is a queue of many contenders and few sessions: 16 to 512 contenders,
+// A crowded queue has many contenders and few sessions: 16 to 512 contenders,
 // three or more for each session, 16 sessions at most. There each session reads
-// the queue when somebody has left, once for all of its contenders, and nobody
-// converts an entry for those behind: two to four requests for each grant, and
-// no waiting for the one ahead to be told first. Where a crowd forms or
-// scatters, a permit can be idle for a quarter of a second.
+// the queue after a release, once for all of its contenders, and no entry is
+// converted for those behind: two to four requests for each grant. When a queue
+// becomes crowded, or stops to be, a permit can be idle for a quarter of a second.
 //
 // # Shared with other clients
 //
@@ -71,8 +70,8 @@
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
-// what it was doing although its permits have passed to another. [Permit.Token]
-// and [Permit.Slots] let a resource tell.
+// its work although another process has its permits by then. [Permit.Token] and
+// [Permit.Slots] let a resource tell.
 //
 // # No reentrancy
 //
@@ -101,9 +100,6 @@ const (
 // Stored stands, as a limit, for the one that is stored at the name.
 const Stored = -1
 
-// MaxLimit is the greatest limit.
-const MaxLimit = recipes.MaxPermits
-
 // Semaphore is a semaphore's name on a client, and the limit that its user has
 // in mind. It has no other state: two of the same name are the same semaphore.
 // But each reads the limit before its first Acquire, so share one. It is safe
@@ -126,14 +122,13 @@ func WithIdentity(id string) Option { return recipes.WithIdentity(id) }
 // WithPayload adds up to 4096 bytes to what listings show of the holder or waiter.
 func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 
-// WithHoldWarning has a permit told of that lasts for so long: at Warn in the
-// log, and to observers. It shows a holder that hangs while its session lives.
-// Zero, as by default: none is told of.
+// WithHoldWarning logs a warning and notifies observers when a permit has been
+// held for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and ends the permit's context too, with
-// recipes.ErrHeldTooLong as its cause. The name is held still, since the work
-// may still run: Err returns nil, and Release gives it back as ever.
+// WithMaxHold is WithHoldWarning, and also ends the permit's context, with
+// [recipes.ErrHeldTooLong] as its cause. The permit is still held until Release,
+// since the work may still run: Err returns nil.
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the semaphore of a name (see [coordinator.CheckName]) with a
@@ -176,8 +171,8 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
-// On success the permits are the caller's to release. On failure nothing is
-// held, and the place in the queue is given up, in the background if need be.
+// On success the caller has to release. On failure nothing is held, and the entry
+// in the queue is removed, in the background if need be.
 // Errors: the cause of ctx, untouched, when it ends while waiting behind
 // others; coordinator.ErrUnavailable, together with that cause, when it ends
 // while the service owes an answer; ErrInvalid when n is not 1 to the limit,
@@ -190,12 +185,12 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
 
-// TryAcquire is Acquire that does not wait its turn: if fewer than n permits
-// are free, or somebody waits, it returns a [*recipes.TakenError], which says
-// who is first in the queue, and is coordinator.ErrTaken. It looks before it stands
-// in the queue, so that a call which fails has left nothing and woken nobody, unless
-// somebody came in between. For a quarter of a second after a grant that was
-// followed by a change of the limit, the holder looks like one who waits.
+// TryAcquire is Acquire that does not wait: if fewer than n permits are free, or
+// somebody waits, it returns a [*recipes.TakenError], which says who is first in
+// the queue, and is coordinator.ErrTaken. It reads the queue before it joins it,
+// so that a call which fails has left nothing and woken nobody, unless another
+// contender joined between. For a quarter of a second after a grant that was
+// followed by a change of the limit, the holder looks like a waiter.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "try-acquire", Try: true})
 }
@@ -211,13 +206,12 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	if s.shared != nil {
 		return s.acquireShared(ctx, n, r)
 	}
-	asked := s.asks(n)
-	r.Held, r.Fresh, r.Terms = asked.held, true, &asked.terms
-	p := s.permit(n)
-	if err := s.queue.AcquireInto(ctx, &p.hold, r); err != nil {
+	r.Fresh, r.Terms = true, &s.asks(n).terms
+	h, err := s.queue.Acquire(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return s.permit(h, n), nil
 }
 
 // Do acquires n permits, runs work, and releases them, also when work panics.
@@ -238,7 +232,8 @@ func (s *Semaphore) Do(ctx context.Context, n int, work func(ctx context.Context
 	return p.hold.Do(ctx, "release", func(ctx context.Context) error { return work(ctx, p) })
 }
 
-// enter takes a channel with one slot. The caller gives it back by receiving.
+// enter takes a channel with one slot, if it is free also when ctx has ended. The
+// caller releases it by receiving.
 func enter(ctx context.Context, busy chan struct{}) error {
 	select {
 	case busy <- struct{}{}:

@@ -123,7 +123,7 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	if err != nil {
 		return nil, recipes.Describe(ctx, r.Op, s.Name(), err)
 	}
-	turn, err := s.shared.locks.Acquire(ctx, recipes.Request{Op: r.Op, Mode: mode, Exclusive: true, Fresh: true, Try: r.Try, Alone: r.Try})
+	turn, err := s.shared.locks.Acquire(ctx, recipes.Request{Op: r.Op, Mode: mode, Fresh: true, Try: r.Try})
 	if err != nil {
 		return nil, err
 	}
@@ -132,11 +132,10 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	bound, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
-	p := s.permit(1)
-	err = s.queue.AcquireInto(bound, &p.hold, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
+	lease, err := s.queue.Acquire(bound, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
 	if err == nil {
 		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile
-			err = errors.Join(recipes.Describe(ctx, r.Op, s.Name(), err), p.hold.Release(ctx))
+			err = errors.Join(recipes.Describe(ctx, r.Op, s.Name(), err), lease.Release(ctx))
 		}
 	}
 	released := turn.Release(ctx)
@@ -144,9 +143,9 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	case err != nil:
 		return nil, err
 	case released != nil && !coordinator.MayHaveApplied(released):
-		return nil, errors.Join(recipes.Describe(ctx, r.Op, s.Name(), released), p.hold.Release(ctx))
+		return nil, errors.Join(recipes.Describe(ctx, r.Op, s.Name(), released), lease.Release(ctx))
 	}
-	return p, nil
+	return s.permit(lease, 1), nil
 }
 
 // listShared shows the leases, and behind them those who wait for their turn.

@@ -30,10 +30,10 @@ func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.shared != nil {
 		return nil, recipes.Describe(ctx, "slots", p.semaphore.Name(), p.semaphore.notShared("it has no numbers"))
 	}
-	if err := enter(ctx, p.writeLock()); err != nil {
+	if err := enter(ctx, p.busy); err != nil {
 		return nil, err
 	}
-	defer func() { <-p.writeLock() }()
+	defer func() { <-p.busy }()
 	if err := p.hold.Check(ctx); err != nil {
 		return nil, recipes.Describe(ctx, "slots", p.semaphore.Name(), err)
 	}
@@ -142,7 +142,7 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 func (all numbers) assign(id string, n int, standing []recipes.Contender) ([]int, error) {
 	taken, here := map[int]bool{}, map[string]bool{}
 	for _, c := range standing {
-		here[c.Place.ID] = true
+		here[c.ID] = true
 	}
 	if !here[id] {
 		return nil, coordinator.ErrRemoved

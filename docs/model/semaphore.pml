@@ -120,7 +120,7 @@ inline inForce(moment, which) {
 	od
 }
 
-/* rule judges the view at R: admitted, or whom to watch, as bits, and whether the record, too. go: recipes.Permits */
+/* rule judges the view at R: admitted, or whom to watch, as bits, and whether the record, too. go: semaphore.permits */
 inline rule(R) {
 	used = 0; waiting = NONE; unknown = 0; watches = 0; last = 1; j = 0;
 	do
@@ -232,7 +232,7 @@ proctype contender(byte i) {
 	byte mine, since, seen, floor, watches, j, used, waiting = NONE, v, R;
 	bool watched, slept, again, last, admitted, record, unknown, mark, part, parted, late;
 
-join: /* go: recipes.attempt.join, recipes.attempt.agree, recipes.Asking, etcd.session.Join, etcd.session.conditions, zookeeper.session.add */
+join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, etcd.session.Join, etcd.session.conditions, zookeeper.session.add */
 	if
 	:: atomic { i == 0 || cr[i - (i > 0)] != 0 || finished[i - (i > 0)] ->
 		mine = version; /* or it is told that it is not, and reads it; go: recipes.attempt.ask */
@@ -374,7 +374,7 @@ confirm: /* go: recipes.attempt.confirm, recipes.attempt.renegotiate */
 	}
 	fi;
 
-admit: /* go: recipes.attempt.hold, recipes.HoldsPermits, recipes.Holding */
+admit: /* go: recipes.attempt.hold, semaphore.saysHeld, semaphore.holdingMode */
 	atomic {
 		promises();
 		holds[i] = 1; late = (mine != joinedBy[i]);

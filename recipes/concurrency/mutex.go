@@ -48,7 +48,7 @@ func (m *Mutex) Lock(ctx context.Context) error { return m.lock(ctx, recipes.Req
 
 // TryLock is Lock that returns ErrLocked instead of waiting.
 func (m *Mutex) TryLock(ctx context.Context) error {
-	err := m.lock(ctx, recipes.Request{Op: "try-lock", Try: true, Alone: true})
+	err := m.lock(ctx, recipes.Request{Op: "try-lock", Try: true})
 	if errors.Is(err, coordinator.ErrTaken) && ctx.Err() == nil {
 		return ErrLocked
 	}
@@ -75,7 +75,7 @@ func (s *Session) acquire(ctx context.Context, queue *recipes.Queue, r recipes.R
 	if s.ctx.Err() != nil {
 		return nil, s.expired()
 	}
-	r.Mode, r.Exclusive, r.Fresh = "x", true, true
+	r.Mode, r.Fresh = "x", true
 	h, err := queue.Acquire(ctx, r)
 	switch {
 	case err == nil && h.Session() != s.session.ID():

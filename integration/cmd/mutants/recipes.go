@@ -5,7 +5,7 @@ var ofRecipes = []mutation{{
 	name: "no-recheck", promise: "P1",
 	what: "A waiter that is woken takes the name without a look, whatever it was that woke it: the one ahead may have left without ever holding.",
 	file: "recipes/attempt.go",
-	old: `		if a.waits(); passed || err != nil {
+	old: `		if a.wakes(); passed || err != nil {
 			a.first = passed
 			return err
 		}`,
@@ -16,7 +16,7 @@ var ofRecipes = []mutation{{
 	name: "any-leaving-is-a-pass", promise: "P1",
 	what: "A follower takes the leaving of the one ahead for a pass, also if that one gave up or was lost.",
 	file: "recipes/attempt.go",
-	old:  `		if a.waits(); passed || err != nil {`,
+	old:  `		if a.wakes(); passed || err != nil {`,
 	new:  `		if passed || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
@@ -33,22 +33,22 @@ var ofRecipes = []mutation{{
 	name: "glance-at-a-reader", promise: "P5",
 	what:   "A reader that sees another directly ahead waits for that one, and not for the writer ahead of both, nor at all if there is none.",
 	file:   "recipes/attempt.go",
-	old:    `	if v := a.Rule([]driver.Place{a.joined.Nearest}); v.Next {`,
+	old:    `	if v := a.rule([]driver.Place{a.joined.Nearest}); v.Next {`,
 	new:    `	if v := (Verdict{Watch: []driver.Place{a.joined.Nearest}, Next: true}); v.Next {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
 }, {
 	name: "everybody-passes", promise: "P1",
 	what:   "Whoever leaves says that it passes, be it the first in the queue or not: a writer comes in behind one of two readers.",
 	file:   "recipes/grant.go",
-	old:    `	if a.Exclusive && a.first {`,
+	old:    `	if a.exclusive() && a.first {`,
 	new:    `	if a.queue != nil {`,
 	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestReaderLooksBehindAReader"}},
 }, {
 	name: "semaphores-pass", promise: "P1",
 	what:   "The first of several who hold permits says that it passes, as if it were the only one.",
 	file:   "recipes/grant.go",
-	old:    `	if a.Exclusive && a.first {`,
-	new:    `	if (a.Exclusive || a.Terms != nil) && a.first {`,
+	old:    `	if a.exclusive() && a.first {`,
+	new:    `	if (a.exclusive() || a.Terms != nil) && a.first {`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
 }, {
 	name: "readers-pass-as-writers", promise: "P1",
@@ -60,7 +60,7 @@ var ofRecipes = []mutation{{
 }, {
 	name: "semaphores-follow", promise: "P1",
 	what:   "One who waits for permits, behind another who does, follows that one, and would take its pass for a grant.",
-	file:   "recipes/terms.go",
+	file:   "recipes/attempt.go",
 	old:    `	case v.Next:`,
 	new:    `	case v.Next || !v.Record && len(v.Watch) == 1:`,
 	caught: []test{{pkg: "recipes", name: "TestSemaphoresNeitherFollowNorPass"}},
@@ -82,15 +82,15 @@ var ofRecipes = []mutation{{
 	name: "no-clean-up", promise: "P4",
 	what:   "An attempt that is cancelled, or refused, leaves its entry in the queue.",
 	file:   "recipes/attempt.go",
-	old:    `		a.session.Abandon(a.queue.queue, a.joined.Place)`,
+	old:    `		a.session.Abandon(a.queue.id, a.joined.Place)`,
 	new:    ``,
 	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheQueue"}},
 }, {
 	name: "joins-by-any-record", promise: "P1",
 	what:   "A contender joins without comparing the limit that it has read with the stored one.",
 	file:   "recipes/attempt.go",
-	old:    `, Record: a.record, Follows`,
-	new:    `, Follows`,
+	old:    `				Record: a.record, Follows`,
+	new:    `				Follows`,
 	caught: []test{simulated("semaphore"), {pkg: "recipes", name: "TestTermsThatChangeOnTheWayAreAgreedOnAgain"}},
 }, {
 	name: "reenters-what-was-lost", promise: "P1",
@@ -100,10 +100,10 @@ var ofRecipes = []mutation{{
 		if g.ctx.Err() != nil {
 			err = nil
 		}
-		return false, err
+		return nil, err
 	}`,
 	new: `	if err := g.err(ctx); err != nil && g.ctx.Err() == nil {
-		return false, err
+		return nil, err
 	}`,
 	caught: []test{{pkg: "rwlock", name: "TestLostHoldIsNotEntered"}},
 }, {
@@ -144,7 +144,7 @@ var ofRecipes = []mutation{{
 	what: "A release removes the entry first, and ends the context of the hold after that.",
 	file: "recipes/hold.go",
 	old:  `	if !g.over(coordinator.ErrReleased) { // lost`,
-	new: `	_ = g.session.Leave(ctx, g.queue.queue, g.place)
+	new: `	_ = g.session.Leave(ctx, g.queue.id, g.place)
 	if !g.over(coordinator.ErrReleased) { // lost`,
 	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestHoldEndsBeforeItsEntryLeaves"}},
 }, {
@@ -171,23 +171,23 @@ var ofRecipes = []mutation{{
 }, {
 	name: "semaphore-watches-one", promise: "P5",
 	what:   "The first who waits for permits watches the nearest holder only, although holders leave in any order.",
-	file:   "recipes/permits.go",
-	old:    `		return Verdict{Watch: ahead, Record: true}`,
-	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-1):], Record: true}`,
+	file:   "semaphore/permits.go",
+	old:    `		return recipes.Verdict{Watch: ahead, Record: true}`,
+	new:    `		return recipes.Verdict{Watch: ahead[max(0, len(ahead)-1):], Record: true}`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "semaphore-watches-nth", promise: "P5",
 	what:   "The first who waits for n permits watches the n-th ahead, as if holders left in order.",
-	file:   "recipes/permits.go",
-	old:    `		return Verdict{Watch: ahead, Record: true}`,
-	new:    `		return Verdict{Watch: ahead[max(0, len(ahead)-limit):][:min(1, len(ahead))], Record: true}`,
+	file:   "semaphore/permits.go",
+	old:    `		return recipes.Verdict{Watch: ahead, Record: true}`,
+	new:    `		return recipes.Verdict{Watch: ahead[max(0, len(ahead)-limit):][:min(1, len(ahead))], Record: true}`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestWhicheverHolderLeavesTheHeadIsAdmitted"}},
 }, {
 	name: "limit-not-confirmed", promise: "P1",
 	what:   "A waiter for permits is admitted by the limit as it was before it slept.",
 	file:   "recipes/terms.go",
-	old:    `	if !a.slept {`,
-	new:    `	if a.slept || !a.slept {`,
+	old:    `	if !a.stale {`,
+	new:    `	if a.stale || !a.stale {`,
 	caught: []test{simulated("semaphore"), {pkg: "semaphore", name: "TestLimitRaisedForAMomentIsNotExceededLater"}},
 }, {
 	name: "those-behind-not-counted", promise: "P1",

@@ -119,7 +119,7 @@ func (q *queueView) add(c recipes.Contender, mode string, permits int) {
 		Identity: c.Identity, Token: c.Token, Session: c.Session,
 		Payload: printable(string(c.Payload)),
 	}
-	if c.Place.ID == "" && !q.shared {
+	if c.ID == "" && !q.shared {
 		v.Mode = "unknown"
 	}
 	if !c.Since.IsZero() {

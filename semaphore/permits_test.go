@@ -1,4 +1,4 @@
-package recipes_test
+package semaphore_test
 
 import (
 	"fmt"
@@ -6,31 +6,31 @@ import (
 	"testing"
 
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/recipes"
+	"github.com/baton-go/baton/semaphore"
 )
 
 // version is that of the record by which the contender goes that is asked about.
 const version = 7
 
 // asking is the mode of one who came by the same record.
-func asking(n int) string { return recipes.Asking(n, version) }
+func asking(n int) string { return semaphore.AskingMode(n, version) }
 
 // What can stand ahead of a contender for permits. One came by an older record; the last is no contender of a
 // semaphore: it has no number that means anything.
-var permitModes = []string{asking(1), asking(2), asking(3), recipes.Asking(1, version-1), "h1", "h2", "h3", ""}
+var permitModes = []string{asking(1), asking(2), asking(3), semaphore.AskingMode(1, version-1), "h1", "h2", "h3", ""}
 
 // becomes are the modes that an entry can have later, with "-" for having left.
 func becomes(mode string) []string {
-	c, ok := recipes.PermitsOf(mode)
+	c, ok := semaphore.ParseMode(mode)
 	later := []string{mode, "-"}
 	if !ok {
 		return later
 	}
 	if !c.Held {
-		later = append(later, recipes.Holding(c.N))
+		later = append(later, semaphore.HoldingMode(c.N))
 	}
 	for k := 1; k < c.N; k++ {
-		later = append(later, recipes.Holding(k))
+		later = append(later, semaphore.HoldingMode(k))
 	}
 	return later
 }
@@ -69,7 +69,7 @@ func permitPlaces(modes []string) []driver.Place {
 // sumOf is what those ahead have or wait for; who is foreign has everything.
 func sumOf(modes []string, limit int) (sum int) {
 	for _, m := range modes {
-		if c, ok := recipes.PermitsOf(m); ok {
+		if c, ok := semaphore.ParseMode(m); ok {
 			sum += c.N
 		} else if m != "-" {
 			sum += limit
@@ -97,7 +97,7 @@ func futures(modes []string, f func(later []string)) {
 
 // other says of a mode whether its contender asks by another record.
 func other(mode string) bool {
-	c, ok := recipes.PermitsOf(mode)
+	c, ok := semaphore.ParseMode(mode)
 	return ok && !c.Held && c.Version != version
 }
 
@@ -106,7 +106,7 @@ func other(mode string) bool {
 func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		ahead := permitPlaces(modes)
-		v := recipes.Permits(limit, version, n)(ahead)
+		v := semaphore.Permits(limit, version, n)(ahead)
 		fits := sumOf(modes, limit)+n <= limit && !slices.ContainsFunc(modes, other)
 		if v.Admitted != fits {
 			t.Fatalf("%q, %d of %d: admitted = %v", modes, n, limit, v.Admitted)
@@ -117,7 +117,7 @@ func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 		// Everybody behind the first who waits hears of the one who waits and is nearest; the first hears of all.
 		waiting := -1
 		for i, m := range modes {
-			if other(m) || !recipes.HoldsPermits(m) && sumOf(modes[:i+1], limit) > limit {
+			if other(m) || !semaphore.SaysHeld(m) && sumOf(modes[:i+1], limit) > limit {
 				waiting = i
 			}
 		}
@@ -133,7 +133,7 @@ func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 // TestPermitsOnceAdmittedStayAdmitted whoever ahead leaves, gives a part back or says that it holds.
 func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
-		rule := recipes.Permits(limit, version, n)
+		rule := semaphore.Permits(limit, version, n)
 		if !rule(permitPlaces(modes)).Admitted {
 			return
 		}
@@ -150,7 +150,7 @@ func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 // (That the conversion comes is the protocol's part: package semaphore's tests have a model of it.)
 func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
-		rule := recipes.Permits(limit, version, n)
+		rule := semaphore.Permits(limit, version, n)
 		v := rule(permitPlaces(modes))
 		if v.Admitted {
 			return
@@ -166,8 +166,8 @@ func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
 				}
 			}
 			i := slices.Index(now, v.Watch[0])
-			c, _ := recipes.PermitsOf(v.Watch[0].Mode)
-			if len(v.Watch) != 1 || c.Held || !recipes.Permits(limit, version, c.N)(now[:i]).Admitted {
+			c, _ := semaphore.ParseMode(v.Watch[0].Mode)
+			if len(v.Watch) != 1 || c.Held || !semaphore.Permits(limit, version, c.N)(now[:i]).Admitted {
 				t.Fatalf("%q, %d of %d: admitted when that becomes %q, but only %v is watched", modes, n, limit, later, v.Watch)
 			}
 		})
@@ -183,17 +183,17 @@ func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
 		}
 		all := permitPlaces(append(slices.Clone(modes), asking(n), asking(1), asking(2)))
 		for leaver := range all {
-			c, ok := recipes.PermitsOf(all[leaver].Mode)
-			if !ok || !c.Held && !recipes.Permits(limit, c.Version, c.N)(all[:leaver]).Admitted {
+			c, ok := semaphore.ParseMode(all[leaver].Mode)
+			if !ok || !c.Held && !semaphore.Permits(limit, c.Version, c.N)(all[:leaver]).Admitted {
 				continue
 			}
 			woken, fit := 0, 0
 			for i := leaver + 1; i < len(all); i++ {
-				c, ok := recipes.PermitsOf(all[i].Mode)
+				c, ok := semaphore.ParseMode(all[i].Mode)
 				if !ok || c.Held {
 					continue
 				}
-				if v := recipes.Permits(limit, c.Version, c.N)(all[:i]); !v.Admitted && slices.Contains(v.Watch, all[leaver]) {
+				if v := semaphore.Permits(limit, c.Version, c.N)(all[:i]); !v.Admitted && slices.Contains(v.Watch, all[leaver]) {
 					woken++
 					var ahead []string
 					for _, p := range slices.Concat(all[:leaver], all[leaver+1:i]) {
