@@ -65,15 +65,6 @@ func TestConvertedNamesKeepWhatStays(t *testing.T) {
 	}
 }
 
-func sameEntry(a, b driver.Entry) bool {
-	return a.Place == b.Place && a.Token == b.Token && string(a.Value) == string(b.Value)
-}
-
-func convertErr(s *session, own driver.Joined, mode string, value []byte) error {
-	_, err := s.Convert(context.Background(), "m/a", own, mode, value)
-	return err
-}
-
 // TestJoinWithUnknownOutcome: the reply is lost, or the request is. Joining again makes no second node (J2).
 func TestJoinWithUnknownOutcome(t *testing.T) {
 	for what, fate := range map[string]treeFate{"reply": {cut: true}, "request": {lost: true, cut: true}} {
