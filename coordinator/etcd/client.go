@@ -69,7 +69,8 @@ func (d *dialer) intercept(
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
 	if isLed(method) {
-		ctx = metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+		ctx = metadata.AppendToOutgoingContext(ctx,
+			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	d.note(err)
@@ -84,9 +85,9 @@ func (d *dialer) lead(ctx context.Context) context.Context { return ctx } // int
 
 func (d *dialer) sender(c *clientv3.Client) batch.Sender { return batch.New(c) }
 
-// note keeps the reason for a missing connection. Requests wait for one, and
-// when their context ends the client returns the context's bare error. Who
-// has mistyped a port or trusts the wrong authority would never be told.
+// note keeps the reason for a missing connection. Requests wait for one, and when
+// their context ends the client returns the context's bare error. A user who has
+// mistyped a port or trusts the wrong authority would never learn it.
 func (d *dialer) note(err error) {
 	if err == nil {
 		d.trouble.Store(nil)

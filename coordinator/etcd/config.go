@@ -145,7 +145,8 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 			// A member that returns is found within half a second. gRPC's own ceiling
 			// of two minutes is longer than any session lives.
 			Backoff: backoff.Config{
-				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 400 * time.Millisecond,
+				BaseDelay: 100 * time.Millisecond, MaxDelay: 400 * time.Millisecond,
+				Multiplier: 1.6, Jitter: 0.2,
 			},
 			MinConnectTimeout: dial,
 		}),

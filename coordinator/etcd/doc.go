@@ -117,21 +117,11 @@
 //
 // # Package concurrency
 //
-// etcd's own concurrency package serves where a program has a Session already and
-// wants Baton's locks to live and die with it (FromSession).
-//
-// It does not serve as the engine of this package, because
-//   - its Mutex derives the key from the session alone, so that two goroutines on one
-//     session both hold it;
-//   - it watches from the revision it has just read, which etcd serves in rounds of
-//     100 ms, so that a hand-over takes a hundred times what it needs;
-//   - Session.Done counts the TTL from the arrival of an answer and looks every half
-//     second, so it can close after the next owner was admitted. Renew, whose caller knows
-//     when it was sent, is the clock here, for adopted sessions too;
-//   - a waiter does not notice that its own session is over, and a reply that is
-//     lost leaves its key in the queue;
-//   - neither its keep-alive nor its watch asks for a leader, so both can hang on a
-//     member that is cut off.
+// etcd's own concurrency package serves where a program has a Session already and wants
+// Baton's locks to live and die with it (FromSession), and as the other client of shared
+// queues. It is not the engine of this package: two goroutines on one of its sessions
+// both hold a mutex, its Session.Done can close after the next owner was admitted, and a
+// reply that is lost leaves its key in the queue. See docs/decisions.md.
 //
 // # The files
 //

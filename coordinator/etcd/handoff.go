@@ -42,8 +42,9 @@ import (
 // mostMarks bounds the markers that one contender deletes. Others remain for the next.
 const mostMarks = 16
 
-// swapTail succeeds if the queue is empty. If not, it writes the contender's name to the
-// tail key and reads the previous one, for a contender that follows its predecessor.
+// swapTail succeeds if the queue is empty. If not, it writes the contender's name to
+// the tail key and reads the previous one, for a contender that follows its
+// predecessor.
 func (s *session) swapTail(a *attempt) clientv3.Op {
 	var swap []clientv3.Op
 	if a.Follows {
@@ -54,8 +55,8 @@ func (s *session) swapTail(a *attempt) clientv3.Op {
 	return clientv3.OpTxn(s.empty(a.queue), nil, swap)
 }
 
-// predecessor reads the previous tail key. It was written in the transaction that made the
-// entry which it names, so its mod revision is that entry's create revision.
+// predecessor reads the previous tail key. It was written in the transaction that made
+// the entry which it names, so its mod revision is that entry's create revision.
 func (s *session) predecessor(queue driver.Queue, tail *mvccpb.KeyValue) driver.Place {
 	if tail == nil {
 		return driver.Place{}

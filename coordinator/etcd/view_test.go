@@ -80,49 +80,6 @@ func TestLastIsWhoHasNobodyBehind(t *testing.T) {
 	}
 }
 
-func checkQueue(t *testing.T, s *session, want []driver.Joined) {
-	t.Helper()
-	var places []driver.Place
-	for _, j := range want {
-		places = append(places, j.Place)
-	}
-	for i, j := range want {
-		v := ahead(t, s, j.Place)
-		if !slices.Equal(v.Ahead, places[:i]) || v.Last != (i == len(want)-1) {
-			t.Fatalf("%s sees %+v, want %v", j.Place.Key, v, places[:i])
-		}
-	}
-	for limit := range len(want) + 2 {
-		entries, err := s.List(t.Context(), queue, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := len(want)
-		if limit > 0 {
-			n = min(limit, n)
-		}
-		if len(entries) != n {
-			t.Fatalf("limit %d: %d of %d entries", limit, len(entries), len(want))
-		}
-		for i, e := range entries {
-			if e.Place != want[i].Place || e.Token != want[i].Token {
-				t.Fatalf("limit %d, entry %d: %+v, want %+v", limit, i, e, want[i])
-			}
-		}
-	}
-	h, err := s.Head(t.Context(), queue, driver.Any)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(want) == 0 {
-		if h.Version != 0 || h.Key != "" {
-			t.Fatalf("head of an empty queue: %+v", h)
-		}
-	} else if h.Place != want[0].Place || h.Token != want[0].Token || h.Version == 0 {
-		t.Fatalf("head %+v, want %+v", h, want[0])
-	}
-}
-
 // put makes a foreign key and returns its create revision.
 func put(t *testing.T, c *clientv3.Client, key string) int64 {
 	t.Helper()

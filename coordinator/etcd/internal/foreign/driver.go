@@ -79,7 +79,8 @@ func (d Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 func (d Driver) SharedName(kind, name string) (string, error) {
 	switch {
 	case kind != "mutex" && kind != "election":
-		return "", answer.Invalid("%s %q: layout %s has mutexes and elections only", kind, name, Concurrency)
+		return "", answer.Invalid("%s %q: layout %s has mutexes and elections only",
+			kind, name, Concurrency)
 	case name == "":
 		return "", answer.Invalid("name is empty")
 	case len(name) > coordinator.MaxName:

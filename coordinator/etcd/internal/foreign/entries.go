@@ -55,7 +55,8 @@ func (s *session) Head(
 	first, ok := s.entry(queue, head.Key)
 	key, opts := first.Key, []clientv3.OpOption(nil)
 	if !ok {
-		key, opts = s.queue(queue), []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
+		key = s.queue(queue)
+		opts = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
 	}
 	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		shown := watch.Newest(resp)

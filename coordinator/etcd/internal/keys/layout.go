@@ -109,7 +109,9 @@ func (l Layout) Record(queue driver.Queue) string { return l.base + string(queue
 
 // Contender is the one key that the contender can have before it is converted;
 // without a mode it is the prefix of that.
-func (l Layout) Contender(queue driver.Queue, id string, lease clientv3.LeaseID, mode string) string {
+func (l Layout) Contender(
+	queue driver.Queue, id string, lease clientv3.LeaseID, mode string,
+) string {
 	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + id + "-" + mode
 }
 
