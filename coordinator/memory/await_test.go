@@ -10,13 +10,20 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// waits are the two calls that wait for another state, of a version that is known.
-func waits(s session) map[string]func(ctx context.Context, known driver.Version) error {
+// waits are calls that wait: for another state than a known version, or for an
+// entry of another queue to leave.
+func waits(w wired) map[string]func(ctx context.Context, known driver.Version) error {
 	return map[string]func(context.Context, driver.Version) error{
-		"Head": func(ctx context.Context, known driver.Version) error { _, err := s.Head(ctx, queue, known); return err },
-		"Record": func(ctx context.Context, known driver.Version) error {
-			_, err := s.Record(ctx, queue, known)
+		"Head": func(ctx context.Context, known driver.Version) error {
+			_, err := w.s.Head(ctx, queue, known)
 			return err
+		},
+		"Record": func(ctx context.Context, known driver.Version) error {
+			_, err := w.s.Record(ctx, queue, known)
+			return err
+		},
+		"Watch": func(ctx context.Context, _ driver.Version) error {
+			return w.s.Watch(ctx, "m/other", w.svc.AddForeign("m/other"))
 		},
 	}
 }
@@ -28,11 +35,11 @@ func wantWatches(t *testing.T, svc *memory.Service, n int, when string) {
 	}
 }
 
-func TestGivenUpHeadAndRecordAreWithdrawn(t *testing.T) {
-	for name := range waits(session{}) {
+func TestGivenUpWaitIsWithdrawn(t *testing.T) {
+	for name := range waits(wired{}) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w wired) {
-				wait := waits(w.s)[name]
+				wait := waits(w)[name]
 				for range 3 {
 					wantErr(t, wait(within(t, time.Second), 0), context.DeadlineExceeded)
 				}
@@ -56,8 +63,8 @@ func TestGivenUpHeadAndRecordAreWithdrawn(t *testing.T) {
 	}
 }
 
-func TestHeadAndRecordEndWithServiceConnectionAndSession(t *testing.T) {
-	for name := range waits(session{}) {
+func TestWaitEndsWithServiceConnectionAndSession(t *testing.T) {
+	for name := range waits(wired{}) {
 		for _, x := range []struct {
 			what string
 			end  func(w wired)
@@ -71,7 +78,7 @@ func TestHeadAndRecordEndWithServiceConnectionAndSession(t *testing.T) {
 		} {
 			t.Run(name+"/"+x.what, func(t *testing.T) {
 				bubble(t, func(t *testing.T, w wired) {
-					done := start(func() error { return waits(w.s)[name](t.Context(), 0) })
+					done := start(func() error { return waits(w)[name](t.Context(), 0) })
 					synctest.Wait()
 					pending(t, done)
 					wantWatches(t, w.svc, 1, "while it waits")
@@ -93,8 +100,8 @@ func TestStatsCountHeadsAndRecords(t *testing.T) {
 		first, second := join(t, other), join(t, other)
 		head, err := w.s.Head(t.Context(), queue, driver.Any) // answered at once: no wake-up
 		must(t, err)
-		heads := start(func() error { return waits(w.s)["Head"](t.Context(), head.Version) })
-		records := start(func() error { return waits(w.s)["Record"](t.Context(), 0) })
+		heads := start(func() error { return waits(w)["Head"](t.Context(), head.Version) })
+		records := start(func() error { return waits(w)["Record"](t.Context(), 0) })
 		synctest.Wait()
 		want := memory.Stats{Watches: 2, Sessions: 1, Requests: map[memory.Op]int{
 			memory.OpOpen: 1, memory.OpHead: 2, memory.OpRecord: 1,

@@ -150,31 +150,6 @@ func TestStrandedRequestIsOvertaken(t *testing.T) {
 	})
 }
 
-func TestForgetBeatsAJoinThatIsDelayed(t *testing.T) {
-	bubble(t, func(t *testing.T, w wired) {
-		slow := func(r memory.Request) (f memory.Fate) {
-			if r.Op == memory.OpJoin {
-				f.DelayRequest = 2 * time.Second
-			}
-			return f
-		}
-		w.svc.OnRequest(slow)
-		c, other := contender(), contender()
-		_, err := w.s.Join(within(t, time.Second), queue, c)
-		wantErr(t, err, context.DeadlineExceeded)
-		bystander := start(func() error { _, err := w.s.Join(t.Context(), queue, other); return err })
-		synctest.Wait()
-		must(t, w.s.Forget(t.Context(), queue, c.ID))
-		time.Sleep(3 * time.Second)
-		wantErr(t, <-bystander, driver.ErrUnavailable) // F2 allows it; it joins again
-		wantEntries(t, w.svc, 0)
-		other.Again = true
-		_, err = w.s.Join(t.Context(), queue, other)
-		must(t, err)
-		wantEntries(t, w.svc, 1)
-	})
-}
-
 func TestJoinCalledAfterForgetPassesEvenIfForgetIsSlow(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		w.d.Delay(time.Second, 0)

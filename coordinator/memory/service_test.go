@@ -179,36 +179,6 @@ func TestAnswerThatIsThereWinsOverTheEndOfTheContext(t *testing.T) {
 	})
 }
 
-func TestGivenUpWatchIsWithdrawn(t *testing.T) {
-	bubble(t, func(t *testing.T, w wired) {
-		own := join(t, w.s)
-		wantErr(t, w.s.Watch(within(t, time.Second), queue, own.Place), context.DeadlineExceeded)
-		if n := w.svc.Stats().Watches; n != 0 {
-			t.Fatalf("%d watches after one was given up", n)
-		}
-		// Cut off, the withdrawal waits as everything does.
-		watch := start(func() error { return w.s.Watch(within(t, time.Second), queue, own.Place) })
-		synctest.Wait()
-		w.d.Cut()
-		wantErr(t, <-watch, context.DeadlineExceeded)
-		if n := w.svc.Stats().Watches; n != 1 {
-			t.Fatalf("%d watches while the withdrawal is held, want 1", n)
-		}
-		w.d.Heal()
-		if n := w.svc.Stats().Watches; n != 0 {
-			t.Fatalf("%d watches after healing", n)
-		}
-		// A Watch that its own withdrawal has overtaken registers nothing.
-		w.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{DelayRequest: 2 * time.Second} })
-		wantErr(t, w.s.Watch(within(t, time.Second), queue, own.Place), context.DeadlineExceeded)
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		if n := w.svc.Stats().Watches; n != 0 {
-			t.Fatalf("%d watches after a late Watch arrived", n)
-		}
-	})
-}
-
 func TestWatchTakesAPlaceTwiceAndRefusesNone(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		own := join(t, w.s)

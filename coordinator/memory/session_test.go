@@ -136,19 +136,6 @@ func TestEndedSessionSendsNoRequests(t *testing.T) {
 	}
 }
 
-func TestCloseMayBeRepeated(t *testing.T) {
-	svc := memory.NewService()
-	s := open(t, svc.Driver())
-	join(t, s)
-	for range 3 {
-		must(t, s.Close(t.Context()))
-	}
-	wantEntries(t, svc, 0)
-	if !isDone(s) {
-		t.Error("Done is open after Close")
-	}
-}
-
 func TestBubbleEndsWithOpenSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
