@@ -13,7 +13,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.45.0
 	go.opentelemetry.io/otel/trace v1.45.0
 	go.uber.org/zap v1.27.1
-	golang.org/x/term v0.47.0
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.83.2
 )

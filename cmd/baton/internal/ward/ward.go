@@ -37,5 +37,6 @@ type Spec struct {
 	Deadline time.Time // until when the command may run; zero: it may run for ever, without a guard
 }
 
-// ErrUnguarded: a command was not started, or was ended, because nothing could guard it.
+// ErrUnguarded says that a command was not started, or was ended, because nothing
+// could guard it.
 var ErrUnguarded = errors.New("the command cannot be guarded")

@@ -126,7 +126,7 @@ func (w *Ward) Interrupted() bool {
 func Interrupt() {
 	signal.Reset(syscall.SIGINT)
 	if syscall.Kill(0, syscall.SIGINT) == nil {
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 	}
 }
 
@@ -174,7 +174,7 @@ func (w *Ward) Extend(deadline time.Time) error { return w.guard.extend(deadline
 // Left tells, after the end of a guarded command, whether others of its group
 // live on. It waits for their end, for so long.
 func (w *Ward) Left(patience time.Duration) bool {
-	for end := time.Now().Add(patience); alive(w.group); time.Sleep(lookEvery) {
+	for end := time.Now().Add(patience); alive(w.group); <-time.After(lookEvery) {
 		if time.Now().After(end) {
 			return true
 		}
