@@ -67,7 +67,7 @@ func FuzzOpenShowsNoSecret(f *testing.F) {
 	})
 }
 
-// FuzzLinesOfTwoNamesAreApart: names that are not the same have queues that are not the same, and none inside another.
+// FuzzQueuesOfTwoNamesAreApart: names that are not the same have queues that are not the same, and none inside another.
 func FuzzQueuesOfTwoNamesAreApart(f *testing.F) {
 	for _, names := range [][2]string{{"a", "a/b"}, {"a/b", "a%2Fb"}, {"A", "a"}, {"é", "e\u0301"}, {"a ", "a"}, {"a+record", "a"}} {
 		f.Add(names[0], names[1])
