@@ -94,7 +94,7 @@ func timing(about string, took []time.Duration, err error) Finding {
 	return driver.Found(driver.Fine, about, "median %v, slowest of %d: %v", round(took[len(took)/2]), len(took), round(took[len(took)-1]))
 }
 
-// examineLines looks for entries that Baton has not made. In a queue of its own
+// examineQueues looks for entries that Baton has not made. In a queue of its own
 // nobody else may stand.
 func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 	const about = "queues"
