@@ -167,7 +167,11 @@ func (x deed) ofEarlier(e *env) {
 	c.Follows, c.Value = x.follows, []byte(c.ID)
 	old := e.joinAs(d.ahead, d.queue, c)
 	e.leave(d.ahead, d.queue, old.Place)
-	for _, mode := range []string{"x", "p7"} {
+	modes := []string{"x"}
+	if x.name == converts.name {
+		modes = append(modes, "p7")
+	}
+	for _, mode := range modes {
 		c.Mode = mode
 		later := e.joinAs(d.ahead, d.queue, c)
 		x.findsNone(e, d.ahead, d.queue, old, "an earlier entry of the same ID")
@@ -179,9 +183,7 @@ func (x deed) ofEarlier(e *env) {
 			x.findsNone(e, d.behind, d.queue, mixed,
 				"the key of a later entry with the token of an earlier one")
 		}
-		if mode == "p7" {
-			e.settle()
-		}
+		e.settle()
 		e.intact(d.ahead, d.queue, d.first, d.second, later)
 		e.leave(d.ahead, d.queue, later.Place)
 	}
