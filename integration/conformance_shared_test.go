@@ -57,8 +57,9 @@ const (
 
 // notShared are the cases that do not hold on queues that are shared.
 var notShared = map[string]string{
-	"D": records, "Record/": records, "SetRecord/": records, "Version/each state of a record": records,
-	"J7/": records, "J2/joining again finds the entry though the record": records,
+	"D1/": records, "D2/": records, "D3/": records, "D4/": records, "SetRecord/": records,
+	"Record/": records, "Record,D2/": records, "Version,Record/": records,
+	"J7/": records, "J2,J7/": records,
 	"C1/requests under way": records, "G3/": records,
 
 	"J8/nearest": "it is not told, or by a listing",

@@ -162,15 +162,19 @@ func (x deed) ofGone(e *env) {
 // ofEarlier: the entry of another time has the same ID, session and queue, and
 // even the mode that a conversion asks for.
 func (x deed) ofEarlier(e *env) {
-	d := e.duelOf(x.follows) // others keep the queue from being cleaned away, and counting anew
+	s, d := e.open(), e.duelOf(x.follows) // others keep the queue from being cleaned away, and counting anew
 	c := contender()
 	c.Follows, c.Value = x.follows, []byte(c.ID)
-	old := e.joinAs(d.ahead, d.queue, c)
-	e.leave(d.ahead, d.queue, old.Place)
-	for _, mode := range []string{"x", "p7"} {
+	old := e.joinAs(s, d.queue, c)
+	e.leave(s, d.queue, old.Place)
+	modes := []string{"x"}
+	if x.name == converts.name {
+		modes = append(modes, "p7")
+	}
+	for _, mode := range modes {
 		c.Mode = mode
-		later := e.joinAs(d.ahead, d.queue, c)
-		x.findsNone(e, d.ahead, d.queue, old, "an earlier entry of the same ID")
+		later := e.joinAs(s, d.queue, c)
+		x.findsNone(e, s, d.queue, old, "an earlier entry of the same ID")
 		if x.anyone {
 			mixed := driver.Joined{Place: old.Place, Token: later.Token}
 			x.findsNone(e, d.behind, d.queue, mixed,
@@ -179,11 +183,9 @@ func (x deed) ofEarlier(e *env) {
 			x.findsNone(e, d.behind, d.queue, mixed,
 				"the key of a later entry with the token of an earlier one")
 		}
-		if mode == "p7" {
-			e.settle()
-		}
-		e.intact(d.ahead, d.queue, d.first, d.second, later)
-		e.leave(d.ahead, d.queue, later.Place)
+		e.settle()
+		e.intact(s, d.queue, d.first, d.second, later)
+		e.forget(s, d.queue, c.ID)
 	}
 }
 

@@ -84,7 +84,7 @@ func headVersions(e *env) {
 // over. It returns the one that is left, and its session.
 func (e *env) relay(queue driver.Queue, a, b session, own driver.Joined, look func()) (session, driver.Joined) {
 	o := e.start(func() error {
-		for range 20 {
+		for range 30 {
 			next, err := b.Join(e.soon(), queue, contender())
 			if err != nil {
 				return fmt.Errorf("Join: %w", err)
@@ -93,10 +93,10 @@ func (e *env) relay(queue driver.Queue, a, b session, own driver.Joined, look fu
 			if own.Place, err = a.Convert(e.soon(), queue, own, "r", nil); err != nil {
 				return fmt.Errorf("Convert: %w", err)
 			}
-			e.jitter(e.Settle / 100)
 			if err := a.Leave(e.soon(), queue, own.Place); err != nil {
 				return fmt.Errorf("Leave: %w", err)
 			}
+			e.jitter(e.Settle / 100)
 			a, b, own = b, a, next
 		}
 		return nil

@@ -367,9 +367,9 @@ func queueChanges(e *env) {
 	e.leave(b, queue, second.Place)
 	look("all have left")
 	last.Store(true)
-	e.acquaint(b, queue)
+	e.join(b, queue)
 	e.fires(o, "show returned false")
-	e.acquaint(b, queue)
+	e.join(b, queue)
 	e.settle()
 	if late.Load() {
 		e.fail("show is not called again", "WatchQueue calls show after it has returned false")
