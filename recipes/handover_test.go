@@ -125,12 +125,8 @@ type attempt struct {
 	give   func(context.Context) error
 }
 
-type handle interface {
-	Context() context.Context
-}
-
 // begin asks and waits until nobody has anything to do.
-func begin[H handle](ask func(context.Context) (H, error), give func(H, context.Context) error) *attempt {
+func begin[H interface{ Context() context.Context }](ask func(context.Context) (H, error), give func(H, context.Context) error) *attempt {
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &attempt{cancel: cancel, got: make(chan error, 1)}
 	go func() {

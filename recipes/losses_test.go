@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,6 +82,40 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 			}, coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, nil))), coordinator.WithObserver(&seen))
 		})
 	}
+}
+
+// TestObserverIsToldOfTheLifeOfAHold, and a wait and a loss as such.
+func TestObserverIsToldOfTheLifeOfAHold(t *testing.T) {
+	var seen memory.Tally
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.release(w.hold(w.a, h.Context(), write))
+		time.Sleep(time.Minute)
+		w.release(h)
+		synctest.Wait() // for what might be told late
+		var kinds []event.Kind
+		var last event.Event
+		for _, e := range seen.Events() {
+			if e.Kind != event.SessionRenewed {
+				kinds, last = append(kinds, e.Kind), e
+			}
+		}
+		want := []event.Kind{
+			event.SessionOpened, event.Joined, event.Granted, event.Reentered, event.Released,
+		}
+		if !slices.Equal(kinds, want) {
+			w.Errorf("told of %v, want %v", kinds, want)
+		}
+		if last.Duration != time.Minute || last.Token != h.Token() || last.Queue != name || last.Err != nil {
+			w.Errorf("the release was told as %+v", last)
+		}
+		w.svc.Expire(h.Session())
+		synctest.Wait()
+		all := seen.Events()
+		if e := all[len(all)-1]; e.Kind != event.SessionEnded || !errors.Is(e.Err, coordinator.ErrSessionLost) {
+			w.Errorf("the end of the session was told as %+v", e)
+		}
+	}, coordinator.WithObserver(&seen))
 }
 
 // TestLossAtTheGrantIsToldAfterIt: the session ends between the two.

@@ -147,7 +147,7 @@ func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 
 // TestPermitsHearOfWhatAdmitsThem: who is not admitted and is later, in any future of the queue, was told: one of those it watches
 // has left or was converted; or it watches one who waits, and who is admitted by then and so converts himself.
-// (That the conversion comes is the protocol's part: package semaphore's tests have a model of it.)
+// (That the conversion comes is the protocol's part: docs/model has a model of it.)
 func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		rule := recipes.Permits(limit, version, n)

@@ -16,7 +16,7 @@ import (
 // shown is the sequencer of a hold.
 func (w place) shown(h held) fence.Sequencer {
 	w.Helper()
-	s, err := h.show(w.Context())
+	s, err := h.Sequencer(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 		if w.stands(s, 2) {
 			w.Error("stands after its release")
 		}
-		if _, err := first.show(w.Context()); !errors.Is(err, coordinator.ErrReleased) {
+		if _, err := first.Sequencer(w.Context()); !errors.Is(err, coordinator.ErrReleased) {
 			w.Errorf("after the release: %v", err)
 		}
 		second := w.granted(next)
@@ -69,7 +69,7 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 			w.Error("stands after its session")
 		}
 		synctest.Wait()
-		if _, err := second.show(w.Context()); !lost(err) {
+		if _, err := second.Sequencer(w.Context()); !lost(err) {
 			w.Errorf("after the loss: %v", err)
 		}
 	})
