@@ -2,9 +2,7 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -55,33 +53,6 @@ func TestDowngradedWriterDirectlyBehindWaits(t *testing.T) {
 		w2.unlock()
 		admitted(t, "ab", w2, r3)
 		r3.unlock()
-	})
-}
-
-func TestContextsEndWithTheirOwnKind(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		w := a.lock()
-		r1 := a.take(a.l.RLock, w.Context())
-		r2 := a.take(a.l.RLock, r1.Context())
-		a.unlock(w)
-		wantErr(t, context.Cause(w.Context()), coordinator.ErrReleased)
-		wantErr(t, w.Err(), coordinator.ErrReleased)
-		wantErr(t, context.Cause(r1.Context()))
-		a.unlock(r1)
-		wantErr(t, context.Cause(r1.Context())) // the last of its kind counts
-		wantErr(t, r1.Err(), coordinator.ErrReleased)
-		wantErr(t, r2.Err())
-		a.unlock(r2)
-		wantErr(t, context.Cause(r2.Context()), coordinator.ErrReleased)
-
-		w = a.lock() // the other way round: no downgrade
-		r1 = a.take(a.l.RLock, w.Context())
-		if n := a.requests(func() { a.unlock(r1) }); n != 0 {
-			t.Errorf("%d requests for a read lock within a write lock", n)
-		}
-		wantErr(t, context.Cause(r1.Context()), coordinator.ErrReleased)
-		wantErr(t, context.Cause(w.Context()))
-		a.unlock(w)
 	})
 }
 
@@ -183,54 +154,4 @@ func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDowngradedHoldWatchesItsNewEntry, and does not take its own conversion for a removal.
-func TestDowngradedHoldWatchesItsNewEntry(t *testing.T) {
-	for _, age := range []time.Duration{0, time.Minute} {
-		parties(t, func(a, b, _ party) {
-			w := a.lock()
-			time.Sleep(age)
-			r := a.take(a.l.RLock, w.Context())
-			a.unlock(w)
-			time.Sleep(time.Minute)
-			wantErr(t, context.Cause(r.Context()))
-			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
-			synctest.Wait()
-			wantErr(t, context.Cause(r.Context()), coordinator.ErrRemoved)
-			next := b.lock()
-			wantErr(t, r.Unlock(a.Context()), coordinator.ErrRemoved)
-			wantErr(t, next.Err())
-			b.unlock(next)
-		})
-	}
-}
-
-// TestUnlockWithoutSpace: the downgrade is refused, and both unlocks return at once.
-func TestUnlockWithoutSpace(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		w := a.lock()
-		r := a.take(a.l.RLock, w.Context())
-		refusal := errors.New("no space")
-		a.svc.OnRequest(func(q memory.Request) memory.Fate {
-			switch q.Op {
-			case memory.OpConvert:
-				return memory.Fate{Err: refusal}
-			case memory.OpForget: // which wants space as well
-				return memory.Fate{DropRequest: true}
-			}
-			return memory.Fate{}
-		})
-		began := time.Now()
-		err := w.Unlock(context.Background())
-		wantErr(t, err, coordinator.ErrRefused, refusal)
-		if n := strings.Count(err.Error(), "baton:"); n != 1 || !strings.HasPrefix(err.Error(), `baton: unlock "catalogue": `) {
-			t.Errorf("error %v", err)
-		}
-		wantErr(t, r.Unlock(context.Background()))
-		if took := time.Since(began); took != 0 {
-			t.Errorf("unlocked after %v", took)
-		}
-		a.svc.OnRequest(nil)
-	})
 }

@@ -168,43 +168,6 @@ func downgrade(a, b, c party, age time.Duration, dead bool) (errs []error) {
 	return errs
 }
 
-// TestUnlocksWhileTheServiceIsAway: both levels are given back, in either order, at any moment of an outage; when it is
-// over, nothing is left, within a second or so.
-func TestUnlocksWhileTheServiceIsAway(t *testing.T) {
-	for _, lowerFirst := range []bool{false, true} {
-		for before := time.Duration(0); before <= 4*time.Second; before += 300 * time.Millisecond {
-			parties(t, func(a, b, _ party) {
-				w := a.lock()
-				r := a.take(a.l.RLock, w.Context())
-				next := b.begin(b.l.Lock)
-				locks := []*rwlock.Lock{w, r}
-				if lowerFirst {
-					slices.Reverse(locks)
-				}
-				time.AfterFunc(2*time.Second, a.svc.Stop)
-				time.AfterFunc(5*time.Second, a.svc.Start)
-				time.Sleep(before)
-				for _, l := range locks {
-					ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
-					began := time.Now()
-					if err := l.Unlock(ctx); err != nil {
-						wantErr(t, err, coordinator.ErrUnavailable, context.DeadlineExceeded)
-					}
-					if took := time.Since(began); took > 700*time.Millisecond {
-						t.Errorf("Unlock ended %v after its beginning", took)
-					}
-					cancel()
-					wantErr(t, l.Unlock(context.Background()), coordinator.ErrNotHeld)
-				}
-				time.Sleep(4500*time.Millisecond + 2*time.Second - before) // until 1.5 s after the return, and less
-				admitted(t, "a", next)
-				next.unlock()
-				wantErr(t, a.session().Err())
-			})
-		}
-	}
-}
-
 // TestClosedClientGivesBackADowngradeUnderWay: no goroutine outlives the client, and nobody waits for its TTL.
 func TestClosedClientGivesBackADowngradeUnderWay(t *testing.T) {
 	parties(t, func(a, b, _ party) {

@@ -2,13 +2,11 @@ package rwlock_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/rwlock"
 )
 
@@ -92,93 +90,5 @@ func TestContendersTellWhoAndSinceWhen(t *testing.T) {
 		}
 		a.unlock(r)
 		reader.unlock()
-	})
-}
-
-// TestListingTellsTheEntryOfALock is FIELD 46, by the token: for those who want to look at it at the service.
-func TestListingTellsTheEntryOfALock(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		w := a.lock()
-		all, err := a.l.Contenders(a.Context())
-		if err != nil || all[0].Token != w.Token() || all[0].Place.Key != a.svc.Snapshot(queue)[0].Key {
-			t.Errorf("%+v, %v", all, err)
-		}
-		a.unlock(w)
-	})
-}
-
-// TestForeignEntryExcludesAll: what Baton did not write is taken for a writer.
-func TestForeignEntryExcludesAll(t *testing.T) {
-	parties(t, func(a, b, _ party) {
-		foreign := a.svc.AddForeign(queue)
-		_, err := a.l.TryRLock(a.Context())
-		wantErr(t, err, coordinator.ErrTaken)
-		reader, writer := a.begin(a.l.RLock), b.begin(b.l.Lock)
-		admitted(t, "", reader, writer)
-		if got := b.listed(); got != "Wrw" {
-			t.Errorf("listed as %q", got)
-		}
-		a.svc.Remove(queue, foreign.Key)
-		admitted(t, "a", reader, writer)
-		reader.unlock()
-		writer.unlock()
-	})
-}
-
-// TestBadInputIsRefusedWithTheValueAndTheRule, and nothing is sent.
-func TestBadInputIsRefusedWithTheValueAndTheRule(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		long := strings.Repeat("x", 256)
-		for _, tt := range []struct {
-			client *coordinator.Client
-			name   string
-			opts   []rwlock.Option
-			says   []string
-		}{
-			{nil, "catalogue", nil, []string{"nil client"}},
-			{a.client, "", nil, []string{"name is empty"}},
-			{a.client, "   ", nil, []string{`"   "`, "blank"}},
-			{a.client, "a\x00b", nil, []string{`"a\x00b"`, "control"}},
-			{a.client, "a\nb", nil, []string{`"a\nb"`, "control"}},
-			{a.client, ".", nil, []string{`"."`}},
-			{a.client, "a/../b", nil, []string{`"a/../b"`, `".."`}},
-			{a.client, "a//b", nil, []string{`"a//b"`, "empty"}},
-			{a.client, "/a", nil, []string{`"/a"`, "empty"}},
-			{a.client, strings.Repeat("n", 1000), nil, []string{"1000"}},
-			{a.client, "catalogue", []rwlock.Option{nil}, []string{"nil option", "catalogue"}},
-			{a.client, "catalogue", []rwlock.Option{rwlock.WithPayload(make([]byte, 4097))}, []string{"4097", "4096"}},
-			{a.client, "catalogue", []rwlock.Option{rwlock.WithIdentity(long)}, []string{"256", "255"}},
-			{a.client, "catalogue", []rwlock.Option{rwlock.WithIdentity("a\x00")}, []string{`"a\x00"`, "control"}},
-			{a.client, "catalogue", []rwlock.Option{rwlock.WithIdentity("a\xff")}, []string{"UTF-8"}},
-		} {
-			n := a.requests(func() {
-				l, err := rwlock.New(tt.client, tt.name, tt.opts...)
-				wantErr(t, err, coordinator.ErrInvalid)
-				for _, s := range tt.says {
-					if l != nil || !strings.Contains(fmt.Sprint(err), s) {
-						t.Errorf("New(%.20q) = %v, want %q in it", tt.name, err, s)
-					}
-				}
-			})
-			if n != 0 {
-				t.Errorf("New(%.20q) sent %d requests", tt.name, n)
-			}
-		}
-	})
-}
-
-func TestDeadContextSendsNothing(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		dead, cancel := context.WithCancel(a.Context())
-		cancel()
-		for _, f := range []take{a.l.Lock, a.l.RLock, a.l.TryLock, a.l.TryRLock} {
-			n := a.requests(func() {
-				_, err := f(dead)
-				wantErr(t, err, context.Canceled)
-			})
-			if n != 0 {
-				t.Errorf("%d requests", n)
-			}
-		}
 	})
 }

@@ -4,10 +4,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-
-	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/recipes"
-	"github.com/baton-go/baton/rwlock"
 )
 
 // wakeups counts the notifications that a call causes, when all is done that follows from it.
@@ -17,46 +13,6 @@ func (p party) wakeups(f func()) int {
 	f()
 	synctest.Wait()
 	return p.svc.Stats().Wakeups - before
-}
-
-// TestUncontendedLockAndUnlockAreOneRequestEach, and a TryRLock looks before it joins.
-func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		for i, f := range []take{a.l.Lock, a.l.RLock, a.l.TryLock, a.l.TryRLock} {
-			var l *rwlock.Lock
-			want := []int{1, 1, 1, 2}[i]
-			if n := a.requests(func() { l = a.take(f, a.Context()) }); n != want {
-				t.Errorf("%d: locked with %d requests, want %d", i, n, want)
-			}
-			if n := a.requests(func() { a.unlock(l) }); n != 1 {
-				t.Errorf("%d: unlocked with %d requests", i, n)
-			}
-		}
-	})
-}
-
-// TestDowngradeIsOneRequest: Lock, a read lock within, and both unlocked.
-func TestDowngradeIsOneRequest(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		n := a.requests(func() {
-			w := a.lock()
-			r := a.take(a.l.RLock, w.Context())
-			a.unlock(r)
-			a.unlock(w)
-		})
-		if n != 2 { // given back this way round it is none
-			t.Errorf("%d requests", n)
-		}
-		n = a.requests(func() {
-			w := a.lock()
-			r := a.take(a.l.RLock, w.Context())
-			a.unlock(w)
-			a.unlock(r)
-		})
-		if n != 3 {
-			t.Errorf("%d requests", n)
-		}
-	})
 }
 
 // TestFiveWritersThenTwentyReaders is the scenario for which Curator needs 251 requests and 125 notifications (FIELD 3).
@@ -175,38 +131,5 @@ func TestDowngradeWakesTheReadersItAdmits(t *testing.T) {
 		a.unlock(r)
 		w3.unlock()
 		r3.unlock()
-	})
-}
-
-// TestFailedTryLeavesNothingAndWakesNobody: two requests, of which the second is to tell who has it.
-func TestFailedTryLeavesNothingAndWakesNobody(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		check := func(first coordinator.Token, tries ...take) {
-			t.Helper()
-			for _, f := range tries {
-				before := a.svc.Stats()
-				_, err := f(b.Context())
-				synctest.Wait()
-				after := a.svc.Stats()
-				var taken *recipes.TakenError
-				if wantErr(t, err, coordinator.ErrTaken); !errors.As(err, &taken) || taken.Holder.Token != first ||
-					taken.Holder.Identity != a.client.Identity() || !taken.Holder.Holding {
-					t.Errorf("%v does not say who", err)
-				}
-				if after.Entries != before.Entries || after.Watches != before.Watches || after.Wakeups != before.Wakeups ||
-					after.Total()-before.Total() != 2 {
-					t.Errorf("before %+v, after %+v", before, after)
-				}
-			}
-		}
-		w := a.lock()
-		check(w.Token(), b.l.TryLock, b.l.TryRLock)
-		a.unlock(w)
-		r := a.rlock()
-		check(r.Token(), b.l.TryLock)
-		waiting := c.begin(c.l.Lock) // whom a reader may not pass
-		check(r.Token(), b.l.TryLock, b.l.TryRLock)
-		a.unlock(r)
-		waiting.unlock()
 	})
 }
