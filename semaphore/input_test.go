@@ -49,30 +49,3 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 		}
 	})
 }
-
-// TestClosedClientIsRefused and does not hang.
-// FIELD 41
-func TestClosedClientIsRefused(t *testing.T) {
-	parties(t, 3, func(a, b party) {
-		held := a.acquire(2)
-		own, other := a.begin(2), b.begin(3)
-		a.close()
-		own.failed(coordinator.ErrClosed)
-		wantErr(t, context.Cause(held.Context()), coordinator.ErrClosed)
-		wantErr(t, held.ReleasePart(a.Context(), 1), coordinator.ErrClosed)
-		_, err := held.Slots(a.Context())
-		wantErr(t, err, coordinator.ErrClosed)
-		wantErr(t, held.Release(a.Context()), coordinator.ErrClosed)
-		_, err = a.s.Acquire(a.Context(), 1)
-		wantErr(t, err, coordinator.ErrClosed)
-		_, err = a.s.TryAcquire(a.Context(), 1)
-		wantErr(t, err, coordinator.ErrClosed)
-		_, err = a.s.List(a.Context())
-		wantErr(t, err, coordinator.ErrClosed)
-		_, err = a.s.Limit(a.Context())
-		wantErr(t, err, coordinator.ErrClosed)
-		wantErr(t, a.s.SetLimit(a.Context(), 1), coordinator.ErrClosed)
-		wantErr(t, a.s.Do(a.Context(), 1, func(context.Context, *semaphore.Permit) error { return nil }), coordinator.ErrClosed)
-		b.release(other.granted()) // at once, not after the TTL
-	})
-}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/semaphore"
@@ -128,30 +127,6 @@ func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 	})
 }
 
-// TestLimitIsStoredDespiteLostReplies loses each request, or the reply to it, of a SetLimit and of a first Acquire.
-func TestLimitIsStoredDespiteLostReplies(t *testing.T) {
-	for _, fate := range []memory.Fate{{DropReply: true}, {DropRequest: true}, {Err: driver.ErrUnavailable}} {
-		for lost := range 4 {
-			parties(t, 3, func(a, b party) {
-				a.session()
-				loseOnly(a.svc, lost, fate)
-				a.setLimit(3)
-				a.svc.OnRequest(nil)
-				if n, err := b.s.Limit(a.Context()); n != 3 || err != nil {
-					t.Errorf("%+v of request %d: Limit = %d, %v", fate, lost, n, err)
-				}
-				a.svc.RemoveRecord(queue)
-				loseOnly(a.svc, lost, fate)
-				p := a.acquire(2)
-				a.svc.OnRequest(nil)
-				b.release(b.acquire(1))
-				a.release(p)
-				a.empty()
-			})
-		}
-	}
-}
-
 // loseOnly gives one request, counted from now, a fate.
 func loseOnly(svc *memory.Service, n int, fate memory.Fate) {
 	var mu sync.Mutex
@@ -190,39 +165,4 @@ func TestSetLimitEndsByItsContext(t *testing.T) {
 			t.Errorf("Acquire = %v", err)
 		}
 	})
-}
-
-// TestConcurrentSetLimitsEndWithOneOfThem.
-func TestConcurrentSetLimitsEndWithOneOfThem(t *testing.T) {
-	parties(t, 1, func(a, b party) {
-		var wg sync.WaitGroup
-		for i := range 20 {
-			p := []party{a, b}[i%2]
-			p.link.Delay(time.Duration(i%2)*time.Millisecond, time.Millisecond)
-			wg.Go(func() { p.setLimit(1 + i) })
-		}
-		wg.Wait()
-		if n, err := a.s.Limit(a.Context()); err != nil || n < 1 || n > 20 {
-			t.Errorf("Limit = %d, %v", n, err)
-		}
-	})
-}
-
-// TestChangeOfTheLimitDoesNotHideTheEndOfAWait: when both come at the same moment, the error is the wait's own.
-func TestChangeOfTheLimitDoesNotHideTheEndOfAWait(t *testing.T) {
-	mine := errors.New("mine")
-	for range 50 {
-		parties(t, 3, func(a, b party) {
-			held := a.acquire(3)
-			ctx, cancel := context.WithTimeoutCause(a.Context(), time.Second, mine)
-			defer cancel()
-			time.AfterFunc(time.Second, func() { a.setLimit(2) })
-			if _, err := b.s.Acquire(ctx, 1); !errors.Is(err, mine) {
-				t.Errorf("error %v", err)
-			}
-			synctest.Wait()
-			a.release(held)
-			a.empty()
-		})
-	}
 }

@@ -128,10 +128,3 @@ func (p party) play(start time.Time, v *visit) {
 		p.Error(err)
 	}
 }
-
-func sum(n []int) (sum int) {
-	for _, k := range n {
-		sum += k
-	}
-	return sum
-}
