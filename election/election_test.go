@@ -13,67 +13,6 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-func TestUncontendedCampaignAndResignAreOneRequestEach(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		a := p[0]
-		a.resign(a.campaign()) // opens the session
-		before := a.svc.Stats().Total()
-		term := a.campaign()
-		if n := a.svc.Stats().Total() - before; n != 1 {
-			a.Errorf("Campaign took %d requests", n)
-		}
-		a.resign(term)
-		if n := a.svc.Stats().Total() - before; n != 2 {
-			a.Errorf("Campaign and Resign took %d requests", n)
-		}
-	})
-}
-
-func TestCampaignBehindSomebodyIsTwoRequests(t *testing.T) {
-	parties(t, 2, func(t *testing.T, p ...party) {
-		a, b := p[0], p[1]
-		term := a.campaign()
-		sleep(time.Second)
-		b.session()
-		before := b.link.Stats().Total()
-		c := b.stand(t.Context())
-		if n := b.link.Stats().Total() - before; n != 2 {
-			t.Errorf("%d requests until it waits", n)
-		}
-		a.resign(term)
-		b.resign(c.won(t))
-		if n := b.link.Stats().Total() - before; n != 3 {
-			t.Errorf("%d requests, resigning included", n)
-		}
-	})
-}
-
-func TestCandidatesAreElectedInTheOrderOfAsking(t *testing.T) {
-	parties(t, 3, func(t *testing.T, p ...party) {
-		term := p[0].campaign()
-		var waiting []*candidate
-		for _, q := range []party{p[2], p[1], p[0], p[2]} { // one client may have several
-			waiting = append(waiting, q.stand(q.Context()))
-		}
-		for i, c := range waiting {
-			for _, later := range waiting[i:] {
-				later.pending(t)
-			}
-			if err := term.Resign(t.Context()); err != nil {
-				t.Error(err)
-			}
-			next := c.won(t)
-			if next.Token() <= term.Token() {
-				t.Errorf("token %d after %d", next.Token(), term.Token())
-			}
-			term = next
-		}
-		if err := term.Resign(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -115,29 +54,6 @@ func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 	})
 }
 
-func TestTryCampaignThatFailsSaysWhoLeadsAndLeavesNothing(t *testing.T) {
-	parties(t, 2, func(t *testing.T, p ...party) {
-		a, b := p[0], p[1]
-		term := a.campaign()
-		b.session()
-		before := a.svc.Stats()
-		_, err := b.e.TryCampaign(b.Context(), nil)
-		var taken *recipes.TakenError
-		if !errors.As(err, &taken) || taken.Holder.Identity != "a" || !strings.Contains(err.Error(), "try-campaign") {
-			a.Errorf("TryCampaign = %v", err)
-		}
-		after := a.svc.Stats()
-		if after.Entries != before.Entries || after.Watches != before.Watches || after.Wakeups != before.Wakeups {
-			a.Errorf("left %+v of %+v", after, before)
-		}
-		a.resign(term)
-		if term, err = b.e.TryCampaign(b.Context(), []byte("v")); err != nil {
-			a.Fatal(err)
-		}
-		b.resign(term)
-	})
-}
-
 func TestLeaderShowsWhoLeads(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -163,19 +79,6 @@ func TestLeaderShowsWhoLeads(t *testing.T) {
 		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "" || l.IsZero() {
 			a.Errorf("a foreign entry: %+v, %v", l, err)
 		}
-	})
-}
-
-func TestLeaderSaysWhenTheServiceIsAway(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		a := p[0]
-		a.svc.Stop()
-		ctx, cancel := context.WithTimeout(a.Context(), time.Second)
-		defer cancel()
-		if _, err := a.e.Leader(ctx); !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			a.Errorf("Leader = %v", err)
-		}
-		a.svc.Start()
 	})
 }
 

@@ -230,21 +230,3 @@ func TestDeadlineOfRunEndsTheWorkAsADeadlineDoes(t *testing.T) {
 		})
 	}
 }
-
-// TestStepDownInItsOwnWordsAfterALoss campaigns again, as without the loss.
-func TestStepDownInItsOwnWordsAfterALoss(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		terms := 0
-		err := p[0].e.Run(t.Context(), func(ctx context.Context, term *election.Term) error {
-			if terms++; terms > 1 {
-				return nil
-			}
-			p[0].svc.Expire(term.Session())
-			<-ctx.Done()
-			return fmt.Errorf("tired: %w", election.ErrStepDown)
-		})
-		if err != nil || terms != 2 {
-			t.Errorf("Run = %v after %d terms", err, terms)
-		}
-	})
-}

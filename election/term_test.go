@@ -2,7 +2,6 @@ package election_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -96,32 +95,5 @@ func TestProclaimThatMeetsAResignReturnsThat(t *testing.T) {
 			a.Errorf("Proclaim = %v", err)
 		}
 		<-resigned
-	})
-}
-
-func TestTermKeepsTheValuesOfItsCampaignsContextButNotItsEnd(t *testing.T) {
-	type key struct{}
-	parties(t, 1, func(t *testing.T, p ...party) {
-		a := p[0]
-		ctx, cancel := context.WithTimeout(context.WithValue(a.Context(), key{}, 7), time.Second)
-		defer cancel()
-		term, err := a.e.Campaign(ctx, nil)
-		if err != nil {
-			a.Fatal(err)
-		}
-		time.Sleep(time.Minute)
-		if term.Err() != nil || term.Context().Err() != nil || term.Context().Value(key{}) != 7 {
-			a.Errorf("%v, %v", term.Err(), term.Context().Value(key{}))
-		}
-		if left := time.Until(term.Deadline()); left < 5*time.Second || left > 10*time.Second {
-			a.Errorf("deadline in %v", left)
-		}
-		if term.Session() != a.session().ID() {
-			a.Error("another session")
-		}
-		a.resign(term)
-		if !errors.Is(term.Err(), coordinator.ErrReleased) || !errors.Is(context.Cause(term.Context()), coordinator.ErrReleased) {
-			a.Errorf("after Resign: %v, %v", term.Err(), context.Cause(term.Context()))
-		}
 	})
 }
