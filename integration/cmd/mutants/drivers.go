@@ -46,7 +46,7 @@ var ofDrivers = []mutation{{
 	file:   "coordinator/etcd/request.go",
 	old:    `waits := c.queues[p.queue]; waits {`,
 	new:    `waits := c.queues[p.queue]; waits && false {`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestOneOfALineWaits"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestOneOfAQueueWaits"}},
 }, {
 	name: "etcd-batch-refused-for-all", promise: "P5",
 	what:   "What one request may not do is refused to all that are sent with it.",

@@ -63,7 +63,7 @@ var ofShared = []mutation{{
 	file:   "coordinator/etcd/foreign.go",
 	old:    `	if len(strays) == 0 {`,
 	new:    `	if true {`,
-	caught: []test{{pkg: "coordinator/etcd", name: "TestStrayKeysMakeALineAmbiguous"}},
+	caught: []test{{pkg: "coordinator/etcd", name: "TestStrayKeysMakeAQueueAmbiguous"}},
 }, {
 	name: "shared-releases-anybody", promise: "P7",
 	what:   "A release deletes the key that a place names, whoever's it is.",
