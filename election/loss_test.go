@@ -134,9 +134,15 @@ func TestWorkThatOnlySaysThatItWasCutShortIsRunAgain(t *testing.T) {
 			},
 			func(context.Context, *election.Term) error { return coordinator.ErrSessionLost },
 			func(context.Context, *election.Term) error { return election.ErrStepDown },
+			func(context.Context, *election.Term) error {
+				return fmt.Errorf("tired: %w", election.ErrStepDown)
+			},
 		}
 		terms := 0
 		err := a.e.Run(t.Context(), func(ctx context.Context, term *election.Term) error {
+			if ctx.Err() != nil || context.Cause(ctx) != nil || term.Err() != nil {
+				t.Errorf("term %d begins with %v, %v", terms, context.Cause(ctx), term.Err())
+			}
 			if terms == len(returned) {
 				return nil
 			}

@@ -134,37 +134,3 @@ func TestEndOfRunsContextIsNotTheServicesWord(t *testing.T) {
 		})
 	}
 }
-
-// TestRollingShutdownHasNoOverlapAndNoGap: five processes are stopped one after the other, whoever leads first.
-func TestRollingShutdownHasNoOverlapAndNoGap(t *testing.T) {
-	for _, delay := range []time.Duration{0, 3 * time.Millisecond} {
-		parties(t, 5, func(t *testing.T, p ...party) {
-			var s stage
-			var runs []*runner
-			for _, q := range p {
-				q.link.Delay(delay, delay)
-				runs = append(runs, q.run(func(ctx context.Context, term *election.Term) error {
-					defer s.enter(q, term)()
-					<-ctx.Done()
-					time.Sleep(5 * time.Second) // drains
-					return nil
-				}))
-				time.Sleep(time.Second)
-			}
-			for i, r := range runs {
-				time.Sleep(time.Minute)
-				if got := s.working(); !slices.Equal(got, []string{p[i].name}) {
-					t.Errorf("%v work, want %s", got, p[i].name)
-				}
-				r.stop(nil)
-				if err := r.ended(); !errors.Is(err, context.Canceled) {
-					t.Errorf("Run = %v", err)
-				}
-			}
-			// The resignation goes there, the news of it comes back, the next one looks.
-			if want := 4 * delay; len(s.gaps) != 4 || slices.Max(s.gaps) > want {
-				t.Errorf("gaps %v, want at most %v", s.gaps, want)
-			}
-		})
-	}
-}

@@ -1,7 +1,6 @@
 package rwlock_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
 )
@@ -72,40 +71,6 @@ func TestLeavingWriterWakesExactlyWhoItAdmits(t *testing.T) {
 			t.Errorf("the writer woke %d, and admits one reader", n)
 		}
 		r4.unlock()
-	})
-}
-
-// TestReadersThatLeaveInAnyOrderWakeOneWriterAtMost: it waits for the one directly ahead, and then for the next.
-func TestReadersThatLeaveInAnyOrderWakeOneWriterAtMost(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		r1, r2, r3 := a.begin(a.l.RLock), b.begin(b.l.RLock), a.begin(a.l.RLock)
-		w := c.begin(c.l.Lock)
-		behind := []*pending{b.begin(b.l.RLock), a.begin(a.l.Lock), b.begin(b.l.RLock)}
-		for i, g := range []*pending{r2, r3, r1} { // the middle one, then the last, then the first
-			if n := a.wakeups(g.unlock); n != min(i, 1) {
-				t.Errorf("leaving %d woke %d", i, n)
-			}
-		}
-		admitted(t, "a", w)
-		w.unlock()
-		for _, g := range behind {
-			g.unlock()
-		}
-	})
-}
-
-func TestReaderThatGivesUpBetweenTwoWritersWakesOne(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		w := a.lock()
-		r := b.begin(b.l.RLock)
-		w2, r2 := c.begin(c.l.Lock), b.begin(b.l.RLock)
-		if n := a.wakeups(func() { r.cancel(errors.New("given up")) }); n != 1 {
-			t.Errorf("%d woken", n)
-		}
-		admitted(t, "", w2, r2)
-		a.unlock(w)
-		w2.unlock()
-		r2.unlock()
 	})
 }
 

@@ -1,9 +1,12 @@
 package rwlock_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/rwlock"
 )
 
 func TestReadersShareAndWritersExclude(t *testing.T) {
@@ -71,5 +74,81 @@ func TestReadersBetweenWritersAreServed(t *testing.T) {
 			}
 			g.unlock()
 		}
+	})
+}
+
+// TestOneThatGivesUpMakesWayForThoseBehind: a waiting writer for readers, a waiting reader for a writer.
+func TestOneThatGivesUpMakesWayForThoseBehind(t *testing.T) {
+	parties(t, func(a, b, c party) {
+		r := a.rlock()
+		w := b.begin(b.l.Lock)
+		r1, r2, w2 := c.begin(c.l.RLock), b.begin(b.l.RLock), a.begin(a.l.Lock)
+		w.cancel(errors.New("given up"))
+		admitted(t, "ab", r1, r2, w2)
+		a.unlock(r)
+		r1.unlock()
+		r2.unlock()
+		admitted(t, "abc", r1, r2, w2)
+
+		r1 = b.begin(b.l.RLock)
+		w = c.begin(c.l.Lock)
+		r1.cancel(errors.New("given up"))
+		admitted(t, "", w) // the one ahead left without ever holding
+		w2.unlock()
+		admitted(t, "a", w)
+		w.unlock()
+	})
+}
+
+type do func(context.Context, func(context.Context) error) error
+
+// TestDoAndRDoNest: what locks for itself can be called by what has locked, in all ways but read and then write.
+func TestDoAndRDoNest(t *testing.T) {
+	nothing := func(context.Context) error { return nil }
+	parties(t, func(a, b, _ party) {
+		err := a.l.Do(a.Context(), func(ctx context.Context) error {
+			n := a.requests(func() {
+				wantErr(t, a.l.Do(ctx, nothing))
+				wantErr(t, a.l.RDo(ctx, func(ctx context.Context) error {
+					return errors.Join(a.l.RDo(ctx, nothing), a.l.Do(ctx, nothing)) // it is a write hold still
+				}))
+			})
+			if n != 0 {
+				t.Errorf("%d requests", n)
+			}
+			_, err := b.l.TryRLock(b.Context())
+			wantErr(t, err, coordinator.ErrTaken)
+			return ctx.Err()
+		})
+		wantErr(t, err)
+		err = a.l.RDo(a.Context(), func(ctx context.Context) error {
+			wantErr(t, a.l.RDo(ctx, nothing))
+			wantErr(t, a.l.Do(ctx, nothing), rwlock.ErrUpgrade)
+			return ctx.Err()
+		})
+		wantErr(t, err)
+	})
+}
+
+// TestReadLockOutlivesTheDoItWasTakenIn: a downgrade with Do.
+func TestReadLockOutlivesTheDoItWasTakenIn(t *testing.T) {
+	parties(t, func(a, b, c party) {
+		var r *rwlock.Lock
+		var waits []*pending
+		var inside context.Context
+		err := a.l.Do(a.Context(), func(ctx context.Context) error {
+			inside = ctx
+			r = a.take(a.l.RLock, ctx)
+			waits = append(waits, b.begin(b.l.RLock), c.begin(c.l.Lock))
+			return nil
+		})
+		wantErr(t, err)
+		wantErr(t, context.Cause(inside), coordinator.ErrReleased)
+		wantErr(t, context.Cause(r.Context()))
+		admitted(t, "a", waits...)
+		waits[0].unlock()
+		a.unlock(r)
+		admitted(t, "ab", waits...)
+		waits[1].unlock()
 	})
 }

@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,54 +80,6 @@ func TestTryAcquireThatFailsCostsReadsOnly(t *testing.T) {
 		b.release(free)
 		a.empty()
 	})
-}
-
-// TestReleaseWakesThoseAdmittedAndOneMore counts over a long contended run, one release at a time.
-func TestReleaseWakesThoseAdmittedAndOneMore(t *testing.T) {
-	for seed := range uint64(4) {
-		parties(t, 6, func(a, b party) {
-			r := rand.New(rand.NewPCG(seed, 2))
-			var waiting []*wait
-			var held []*semaphore.Permit
-			all := append(a.strangers(20, 6), a, b)
-			begin := func() { waiting = append(waiting, all[r.IntN(len(all))].begin(1+r.IntN(4))) }
-			admitted := func() (n int) {
-				for len(waiting) > 0 && waiting[0].over() {
-					held = append(held, waiting[0].granted())
-					waiting, n = waiting[1:], n+1
-				}
-				return n
-			}
-			for range 20 {
-				begin()
-			}
-			for range 100 {
-				admitted()
-				time.Sleep(time.Millisecond) // holds do not last long enough to watch their own entries
-				synctest.Wait()
-				i := r.IntN(len(held))
-				before := a.svc.Stats().Wakeups
-				if n := held[i].Permits(); n > 1 && r.IntN(3) == 0 {
-					if err := held[i].ReleasePart(a.Context(), 1+r.IntN(n-1)); err != nil {
-						t.Fatal(err)
-					}
-				} else {
-					a.release(held[i])
-					held = append(held[:i], held[i+1:]...)
-				}
-				n := admitted()
-				if woken := a.svc.Stats().Wakeups - before; woken > n+1 {
-					t.Fatalf("seed %d: a release wakes %d and admits %d", seed, woken, n)
-				}
-				begin()
-			}
-			for admitted(); len(held) > 0; admitted() {
-				a.release(held[0])
-				held = held[1:]
-			}
-			a.empty()
-		})
-	}
 }
 
 // TestHandOverCostsTheSameHoweverManyWait: 7 requests, of which the reading of the queue and of the limit are 3. The limit is read by

@@ -20,14 +20,6 @@ const (
 	numbered = driver.Queue("slots/jobs")
 )
 
-// seeds is how many generated schedules a test runs: fewer under the race detector, which is ten times slower.
-func seeds(n uint64) uint64 {
-	if raceEnabled {
-		return (n + 4) / 5
-	}
-	return n
-}
-
 var quiet = coordinator.WithLogger(slog.New(slog.DiscardHandler))
 
 // party is one client with its semaphore.

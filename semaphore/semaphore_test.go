@@ -1,10 +1,12 @@
 package semaphore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -127,6 +129,114 @@ func TestPermitsDoNotReenter(t *testing.T) {
 		_, err = a.s.Acquire(ctx, 1)
 		wantErr(t, err, context.DeadlineExceeded)
 		a.release(p, inner)
+		a.empty()
+	})
+}
+
+// TestWaiterThatWasRemovedFailsAndOthersGoOn: it finds out when it would look next.
+// FIELD 17
+func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		parties(t, 3, func(a, b party) {
+			held := a.acquire(3)
+			var ahead *wait
+			at := 1
+			if !first {
+				ahead, at = a.begin(3), 2
+			}
+			removed, behind := b.begin(2), a.begin(2)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[at].Key)
+			behind.waits()
+			a.release(held)
+			if ahead != nil {
+				a.release(ahead.granted())
+			}
+			removed.failed(coordinator.ErrRemoved)
+			a.release(behind.granted())
+			a.empty()
+		})
+	}
+}
+
+// TestRemovedPermitEndsWithItsCause, early or late in its life, and takes nothing from others.
+func TestRemovedPermitEndsWithItsCause(t *testing.T) {
+	for _, age := range []time.Duration{0, 100 * time.Millisecond, 250 * time.Millisecond, time.Minute} {
+		parties(t, 3, func(a, b party) {
+			p, other := a.acquire(2), a.acquire(1)
+			w := b.begin(2)
+			time.Sleep(age)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
+			q := w.granted()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			wantErr(t, context.Cause(p.Context()), coordinator.ErrRemoved)
+			wantErr(t, p.Err(), coordinator.ErrRemoved)
+			wantErr(t, p.ReleasePart(a.Context(), 1), coordinator.ErrRemoved)
+			_, err := p.Slots(a.Context())
+			wantErr(t, err, coordinator.ErrRemoved)
+			wantErr(t, p.Release(a.Context()), coordinator.ErrRemoved)
+			if q.Err() != nil || other.Err() != nil {
+				t.Errorf("others were disturbed: %v, %v", q.Err(), other.Err())
+			}
+			a.release(q, other)
+			a.empty()
+		})
+	}
+}
+
+// TestListingShowsHoldersAndWaiters in order, with what they chose to show.
+// FIELD 53, 54
+func TestListingShowsHoldersAndWaiters(t *testing.T) {
+	parties(t, 5, func(a, b party) {
+		if l := a.list(); l.Limit != 0 || l.Held != 0 || l.Free() != 0 || len(l.Contenders) != 0 {
+			t.Errorf("before anybody asked: %+v", l)
+		}
+		s, err := semaphore.New(a.client, "jobs", 5, semaphore.WithIdentity("alice"), semaphore.WithPayload([]byte("batch 7")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Acquire(a.Context(), 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		w := b.begin(3)
+		l := b.list()
+		if l.Limit != 5 || l.Held != 4 || l.Free() != 1 || len(l.Contenders) != 2 {
+			t.Fatalf("listing %+v", l)
+		}
+		if c := l.Contenders[0]; c.Permits != 4 || !c.Holding || c.Identity != "alice" || !bytes.Equal(c.Payload, []byte("batch 7")) ||
+			c.Token != p.Token() || c.Session != a.session() || time.Since(c.Since) != time.Minute {
+			t.Errorf("holder %+v", c)
+		}
+		if c := l.Contenders[1]; c.Permits != 3 || c.Holding || c.Identity != b.client.Identity() || time.Since(c.Since) != 0 {
+			t.Errorf("waiter %+v", c)
+		}
+		a.release(p)
+		b.release(w.granted())
+		a.empty()
+	})
+}
+
+// TestForeignEntryShutsTheLineBehindIt: what it has is not known.
+func TestForeignEntryShutsTheQueueBehindIt(t *testing.T) {
+	parties(t, 5, func(a, b party) {
+		p := a.acquire(1)
+		stray := a.svc.AddForeign(queue)
+		w := b.begin(1)
+		w.waits()
+		if l := a.list(); l.Held != 1 || l.Free() != 0 || len(l.Contenders) != 3 || l.Contenders[1].Permits != 0 || l.Contenders[1].Holding {
+			t.Errorf("listing %+v", l)
+		}
+		_, err := a.s.TryAcquire(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrTaken)
+		a.release(p)
+		w.waits()
+		if l := a.list(); l.Held != 0 || l.Free() != 0 {
+			t.Errorf("listing %+v, %d free", l, l.Free())
+		}
+		a.svc.Remove(queue, stray.Key)
+		b.release(w.granted())
 		a.empty()
 	})
 }

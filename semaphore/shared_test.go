@@ -87,7 +87,7 @@ const (
 
 // TestSharedPermitsAreWithinTheLimit, whatever contenders do: hold, give up, die.
 func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
-	for seed := range seeds(40) {
+	for seed := range uint64(40) {
 		inSharing(t, seed%2 == 0, func(svc *memory.Service, open func() *coordinator.Client) {
 			const limit = 3
 			var held, grants atomic.Int32

@@ -12,6 +12,91 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
+// This file and latch_test.go have a test for each known bug of Curator's LeaderLatch that an election can have and
+// that no other file covers. The numbers are the queues of the list in docs/curator-behaviours.md.
+
+// FIELD 61: however often it loses its term, one Run has one entry at most.
+func TestRunIsQueuedOnce(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a, b := p[0], p[1]
+		// An operator's hand is not announced: for a moment of no length two may think that they lead, so no stage.
+		ra, rb := a.run(idle), b.run(idle)
+		for i := range 20 {
+			a.svc.Expire(a.session().ID())
+			if i%3 == 0 {
+				a.svc.Expire(a.session().ID()) // the next one too
+			}
+			for range 50 {
+				sleep(100 * time.Millisecond)
+				entries := a.svc.Snapshot(queue)
+				if len(entries) > 2 || len(entries) == 2 && entries[0].Session == entries[1].Session {
+					t.Fatalf("in the queue: %v", entries)
+				}
+			}
+		}
+		ra.stop(nil)
+		rb.stop(nil)
+		_, _ = ra.ended(), rb.ended()
+	})
+}
+
+// FIELD 63: whoever starts before the service does is elected when it is there, and can be closed before.
+func TestCandidateMayStartBeforeTheService(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a, b := p[0], p[1]
+		a.svc.Stop()
+		c, d := a.stand(t.Context()), b.stand(t.Context())
+		time.Sleep(10 * time.Minute)
+		if err := b.client.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if <-d.done; !errors.Is(d.err, coordinator.ErrClosed) {
+			t.Errorf("closed: %v", d.err)
+		}
+		c.pending(t)
+		a.svc.Start()
+		a.resign(c.won(t))
+	})
+}
+
+// This file goes on with the known bugs of Curator's LeaderLatch.
+
+// FIELD 71: nobody was ever here, or somebody goes while others look: no errors.
+func TestListingToleratesComingAndGoing(t *testing.T) {
+	parties(t, 3, func(t *testing.T, p ...party) {
+		unused, err := election.New(p[0].client, "nobody/was/here")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if list, err := unused.Candidates(t.Context()); err != nil || len(list) != 0 {
+			t.Errorf("%v, %v", list, err)
+		}
+		if _, err := unused.Leader(t.Context()); !errors.Is(err, election.ErrNoLeader) {
+			t.Error(err)
+		}
+		p[2].link.Delay(time.Millisecond, time.Millisecond)
+		stepping := func(ctx context.Context, _ *election.Term) error {
+			select {
+			case <-time.After(3 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			return election.ErrStepDown
+		}
+		ra, rb := p[0].run(stepping), p[1].run(stepping)
+		for range 1000 {
+			if _, err := p[2].e.Candidates(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if _, err := p[2].e.Leader(t.Context()); err != nil && !errors.Is(err, election.ErrNoLeader) {
+				t.Error(err)
+			}
+		}
+		ra.stop(nil)
+		rb.stop(nil)
+		_, _ = ra.ended(), rb.ended()
+	})
+}
+
 // This file has a test for each known bug of Curator's LeaderSelector that Run can have and that no other
 // file covers. The numbers are the queues of the list in docs/curator-behaviours.md.
 
