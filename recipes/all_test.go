@@ -96,7 +96,8 @@ func newElection(c *coordinator.Client) (*election.Election, error) { return ele
 
 // ways are those in which every holder excludes all who ask in the same way.
 func ways() []way {
-	unlock, release, resign := (*rwlock.Lock).Unlock, (*semaphore.Permit).Release, (*election.Term).Resign
+	unlock, release, resign := (*rwlock.Lock).Unlock, (*semaphore.Permit).Release,
+		(*election.Term).Resign
 	acquire := func(s *semaphore.Semaphore, ctx context.Context) (*semaphore.Permit, error) {
 		return s.Acquire(ctx, 2)
 	}
@@ -189,7 +190,8 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 					_ = c.Close(context.Background())
 				}
 				time.Sleep(2 * ttl)
-				if st := w.svc.Stats(); st.Sessions != 0 || st.Watches != 0 || len(w.svc.Snapshot(ask.queue)) != 0 {
+				if st := w.svc.Stats(); st.Sessions != 0 || st.Watches != 0 ||
+					len(w.svc.Snapshot(ask.queue)) != 0 {
 					t.Errorf("left behind: %+v", st)
 				}
 			})
@@ -203,7 +205,8 @@ func (w place) take(ask way, i int) held {
 	return w.taken(ask.ask, context.Background(), i)
 }
 
-func (w place) taken(ask askFunc, ctx context.Context, i int) held { //nolint:revive // what is taken comes first
+//nolint:revive // what is taken comes first
+func (w place) taken(ask askFunc, ctx context.Context, i int) held {
 	w.Helper()
 	h, err := ask(ctx, w.all[i])
 	if err != nil {

@@ -8,11 +8,14 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// FuzzEntryValue: a value that anybody wrote is shown, as Baton's or as it is, and lists do not fail because of it.
+// FuzzEntryValue: a value that anybody wrote is shown, as Baton's or as it is,
+// and lists do not fail because of it.
 func FuzzEntryValue(f *testing.F) {
 	for _, v := range []string{
-		"", "{}", "null", "[]", `{"identity":"me","since":"2020-01-02T03:04:05Z","payload":"AAE="}`, `{"identity":1}`,
-		`{"identity":"me","payload":"%"}`, `{"identity":"me","since":"yesterday"}`, "5b1a1fda4375804", "\xff\x00",
+		"", "{}", "null", "[]", `{"identity":"me","since":"2020-01-02T03:04:05Z","payload":"AAE="}`,
+		`{"identity":1}`,
+		`{"identity":"me","payload":"%"}`, `{"identity":"me","since":"yesterday"}`,
+		"5b1a1fda4375804", "\xff\x00",
 	} {
 		f.Add([]byte(v))
 	}
@@ -43,9 +46,11 @@ func FuzzEntryValueRoundTrip(f *testing.F) {
 	})
 }
 
-// FuzzPermitsMode: a mode says the same to everybody: what is read is what it would be written as, and counts in the rule.
+// FuzzPermitsMode: a mode says the same to everybody: what is read is what it
+// would be written as, and counts in the rule.
 func FuzzPermitsMode(f *testing.F) {
-	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000", "p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
+	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000",
+		"p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
 		f.Add(mode)
 	}
 	f.Fuzz(func(t *testing.T, mode string) {

@@ -49,7 +49,8 @@ func TestHoldOutlivesTheBoundOfItsWait(t *testing.T) {
 			h := w.taken(f, ctx, 0)
 			time.Sleep(time.Minute)
 			if h.err() != nil || h.ctx.Err() != nil || h.ctx.Value(key{}) != 7 {
-				w.Errorf("after a minute: %v, %v, value %v", h.err(), h.ctx.Err(), h.ctx.Value(key{}))
+				w.Errorf("after a minute: %v, %v, value %v", h.err(), h.ctx.Err(),
+					h.ctx.Value(key{}))
 			}
 			left := time.Until(h.Deadline())
 			if left < ttl/2 || left > ttl || h.session != w.session(0).ID() {

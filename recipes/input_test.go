@@ -64,9 +64,11 @@ func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 			{create(client, "n", recipes.WithPayload(make([]byte, 4097))), "4097 bytes"},
 			{create(client, "n", recipes.WithIdentity("a\x00")), "control"},
 			{create(client, "n", recipes.WithIdentity("a\xff")), "UTF-8"},
-			{create(client, "n", recipes.WithIdentity(strings.Repeat("x", 256))), "256 bytes; 1 to "},
+			{create(client, "n", recipes.WithIdentity(strings.Repeat("x", 256))),
+				"256 bytes; 1 to "},
 		} {
-			if !errors.Is(c.err, coordinator.ErrInvalid) || !strings.Contains(c.err.Error(), c.says) ||
+			if !errors.Is(c.err, coordinator.ErrInvalid) ||
+				!strings.Contains(c.err.Error(), c.says) ||
 				strings.Count(c.err.Error(), "baton: ") != 1 ||
 				strings.Count(c.err.Error(), "invalid") != 1 {
 				t.Errorf("%s: New = %v, want ErrInvalid with %q", what, c.err, c.says)

@@ -35,7 +35,8 @@ func TestRequestsAndQueuesThatBreakARuleAreRefused(t *testing.T) {
 	})
 }
 
-// TestHoldIsAcquiredIntoOnce: a Hold that holds is not overwritten, nor one that did; one whose acquiring failed can be used again.
+// TestHoldIsAcquiredIntoOnce: a Hold that holds is not overwritten, nor one
+// that did; one whose acquiring failed can be used again.
 func TestHoldIsAcquiredIntoOnce(t *testing.T) {
 	inWorld(t, func(w world) {
 		var first, second recipes.Hold
@@ -48,9 +49,12 @@ func TestHoldIsAcquiredIntoOnce(t *testing.T) {
 			if first.Token() != token {
 				t.Errorf("token %d, was %d", first.Token(), token)
 			}
-			wantErr(t, w.b.queue.AcquireInto(w.Context(), &second, try(write)), coordinator.ErrTaken)
-			wantErr(t, w.b.queue.AcquireInto(w.bounded(time.Second), &second, write), context.DeadlineExceeded)
-			if _, err := w.b.queue.Acquire(w.Context(), try(write)); !errors.Is(err, coordinator.ErrTaken) {
+			wantErr(t, w.b.queue.AcquireInto(w.Context(), &second, try(write)),
+				coordinator.ErrTaken)
+			wantErr(t, w.b.queue.AcquireInto(w.bounded(time.Second), &second, write),
+				context.DeadlineExceeded)
+			if _, err := w.b.queue.Acquire(w.Context(), try(write)); !errors.Is(err,
+				coordinator.ErrTaken) {
 				t.Errorf("%v while it is held", err)
 			}
 		}
@@ -62,8 +66,9 @@ func TestHoldIsAcquiredIntoOnce(t *testing.T) {
 	})
 }
 
-// TestReenteringAllocatesTheHandleAlone: each handle can be released once, and says so for as long as its owner keeps it. So there is
-// one for each re-entry, and nothing else.
+// TestReenteringAllocatesTheHandleAlone: each handle can be released once, and
+// says so for as long as its owner keeps it. So there is one for each re-entry,
+// and nothing else.
 func TestReenteringAllocatesTheHandleAlone(t *testing.T) {
 	c, err := coordinator.New(memory.NewService().Driver(), quiet)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 
 var refusal = driver.Wrap(driver.ErrRefused, errors.New("no permission"))
 
-// TestRefusedConversionIsToldAtOnceAndTriedAgain: it is a matter of permission, which somebody may give back.
+// TestRefusedConversionIsToldAtOnceAndTriedAgain: it is a matter of permission,
+// which somebody may give back.
 func TestRefusedConversionIsToldAtOnceAndTriedAgain(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
@@ -56,8 +57,9 @@ func TestReleaseDoesNotWaitForARefusedConversion(t *testing.T) {
 	})
 }
 
-// TestReleaseAfterARefusalNeedsNoEpoch: a service without space lets entries be removed, but refuses to make sure that
-// none comes later, as a conversion that was refused does not. One with an unknown outcome might.
+// TestReleaseAfterARefusalNeedsNoEpoch: a service without space lets entries be
+// removed, but refuses to make sure that none comes later, as a conversion that
+// was refused does not. One with an unknown outcome might.
 func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 	inWorld(t, func(w world) {
 		var forgets int
@@ -89,7 +91,8 @@ func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 		h := w.hold(w.a, w.Context(), write)
 		w.on(memory.OpConvert, func(n int) memory.Fate {
 			if n == 0 {
-				return memory.Fate{DelayRequest: 9 * time.Second} // arrives after the second one was refused
+				// Arrives after the second one was refused.
+				return memory.Fate{DelayRequest: 9 * time.Second}
 			}
 			return memory.Fate{Err: refusal}
 		})
@@ -102,14 +105,16 @@ func TestReleaseAfterARefusalNeedsNoEpoch(t *testing.T) {
 	})
 }
 
-// TestReleaseEndsAllConversions: those that wait for an earlier one, and the earlier one, which would be tried for ever.
+// TestReleaseEndsAllConversions: those that wait for an earlier one, and the
+// earlier one, which would be tried for ever.
 func TestReleaseEndsAllConversions(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
 		for _, mode := range []string{"v", "u", "r"} {
 			began := time.Now()
-			wantErr(w.T, h.Convert(w.Context(), mode), coordinator.ErrRefused) // also of those behind the one that is refused
+			// Also of those behind the one that is refused.
+			wantErr(w.T, h.Convert(w.Context(), mode), coordinator.ErrRefused)
 			if took := time.Since(began); took != 0 {
 				w.Errorf("told after %v", took)
 			}
@@ -123,8 +128,9 @@ func TestReleaseEndsAllConversions(t *testing.T) {
 	})
 }
 
-// TestJoinThatArrivesAfterARemovalLeavesNoGhost: the first request is stranded in a broken connection, the second one joins, an
-// operator removes the entry, and then the first arrives.
+// TestJoinThatArrivesAfterARemovalLeavesNoGhost: the first request is stranded
+// in a broken connection, the second one joins, an operator removes the entry,
+// and then the first arrives.
 func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 	inWorld(t, func(w world) {
 		w.session(w.a)
@@ -142,11 +148,15 @@ func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 	})
 }
 
-// TestRemovalDuringAConversionIsNoRelease: somebody else may have got the queue since.
+// TestRemovalDuringAConversionIsNoRelease: somebody else may have got the queue
+// since.
 func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
-		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Second} })
+		w.on(memory.OpConvert, func(
+			int) memory.Fate {
+			return memory.Fate{DelayRequest: time.Second}
+		})
 		got := make(chan error, 1)
 		go func() { got <- upper.Release(context.Background()) }()
 		synctest.Wait()
@@ -159,7 +169,8 @@ func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	})
 }
 
-// TestRemovedStrayNeedsNoRelease: its user stops, as he is told to, and the first request to join arrives then.
+// TestRemovedStrayNeedsNoRelease: its user stops, as he is told to, and the
+// first request to join arrives then.
 func TestRemovedStrayNeedsNoRelease(t *testing.T) {
 	for _, notice := range []func(w world, h *recipes.Hold){
 		func(world, *recipes.Hold) { time.Sleep(time.Second) }, // by the watch
@@ -184,7 +195,8 @@ func TestRemovedStrayNeedsNoRelease(t *testing.T) {
 	}
 }
 
-// TestConversionsAreObserved: those that were made, once each, and those that never will be.
+// TestConversionsAreObserved: those that were made, once each, and those that
+// never will be.
 func TestConversionsAreObserved(t *testing.T) {
 	var mu sync.Mutex
 	var seen []event.Event
@@ -230,7 +242,8 @@ func TestRefusalIsNamedOnce(t *testing.T) {
 		h := w.hold(w.a, w.Context(), write)
 		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
 		err := h.Convert(w.Context(), "r")
-		if want := `baton: convert "test/queue": ` + refusal.Error() + " (may have been applied)"; err.Error() != want {
+		if want := `baton: convert "test/queue": ` + refusal.Error() +
+			" (may have been applied)"; err.Error() != want {
 			w.Errorf("%v, want %s", err, want)
 		}
 		w.release(h)

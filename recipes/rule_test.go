@@ -52,9 +52,10 @@ func lines(modes string, f func(line string)) {
 	}
 }
 
-// TestRulesAreRightOnEveryShortLine checks on every queue, for its last contender and
-// every subset of those ahead: the admission is exactly "no conflict ahead"; once admitted,
-// admitted for ever; and nothing but a watched leaving can admit it.
+// TestRulesAreRightOnEveryShortLine checks on every queue, for its last
+// contender and every subset of those ahead: the admission is exactly "no
+// conflict ahead"; once admitted, admitted for ever; and nothing but a watched
+// leaving can admit it.
 func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -70,7 +71,8 @@ func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 					}
 				}
 				if v.Admitted != (conflicts == 0) {
-					t.Fatalf("queue %q: admitted = %v with %d conflicting ahead", line, v.Admitted, conflicts)
+					t.Fatalf("queue %q: admitted = %v with %d conflicting ahead", line, v.Admitted,
+						conflicts)
 				}
 				if !v.Admitted && len(v.Watch) != 1 {
 					t.Fatalf("queue %q: waits for %d places, want exactly one", line, len(v.Watch))
@@ -82,7 +84,8 @@ func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 }
 
 // checkSubsets removes every subset of those ahead.
-func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.Rule, v recipes.Verdict) {
+func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.Rule,
+	v recipes.Verdict) {
 	t.Helper()
 	for gone := range 1 << len(ahead) {
 		var left []driver.Place
@@ -99,14 +102,15 @@ func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.
 			t.Fatalf("queue %q: admission is taken back when %b leave", line, gone)
 		}
 		if !v.Admitted && now && !watchedLeft {
-			t.Fatalf("queue %q: leaving of %b admits, but only %v is watched: a lost wake-up", line, gone, v.Watch)
+			t.Fatalf("queue %q: leaving of %b admits, but only %v is watched: a lost wake-up", line,
+				gone, v.Watch)
 		}
 	}
 }
 
-// TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every queue, for
-// every holder in it. (A waiting writer that gives up wakes all readers directly behind it, once;
-// that is no release.)
+// TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every
+// queue, for every holder in it. (A waiting writer that gives up wakes all
+// readers directly behind it, once; that is no release.)
 func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -124,13 +128,15 @@ func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 							continue
 						}
 						woken++
-						left := append(append([]driver.Place{}, all[:leaver]...), all[leaver+1:i]...)
+						left := append(append([]driver.Place{}, all[:leaver]...),
+							all[leaver+1:i]...)
 						if rule(left).Admitted {
 							admitted++
 						}
 					}
 					if woken > admitted+1 {
-						t.Fatalf("queue %q: when %d leaves, %d wake and %d are admitted", line, leaver, woken, admitted)
+						t.Fatalf("queue %q: when %d leaves, %d wake and %d are admitted", line,
+							leaver, woken, admitted)
 					}
 				}
 			})
@@ -151,7 +157,8 @@ func TestForeignEntriesExclude(t *testing.T) {
 func standing(modes string) []driver.Place {
 	p := make([]driver.Place, len(modes))
 	for i := range modes {
-		p[i] = driver.Place{Key: fmt.Sprint("k", i), ID: fmt.Sprint("id", i), Mode: string(modes[i])}
+		p[i] = driver.Place{Key: fmt.Sprint("k", i), ID: fmt.Sprint("id", i),
+			Mode: string(modes[i])}
 	}
 	return p
 }
@@ -176,9 +183,11 @@ func readWriteQueues(f func(line string)) {
 	})
 }
 
-// TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit checks, on every short queue and for its last contender, every subset of
-// those ahead that leave and every subset of the writers that go on as readers: once admitted, admitted for
-// ever; and whoever becomes admitted watches one of those that left or were converted.
+// TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit checks, on every short
+// queue and for its last contender, every subset of those ahead that leave and
+// every subset of the writers that go on as readers: once admitted, admitted
+// for ever; and whoever becomes admitted watches one of those that left or were
+// converted.
 func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
 	readWriteQueues(func(line string) {
 		me, before := line[len(line)-1], line[:len(line)-1]
@@ -207,14 +216,15 @@ func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
 				t.Fatalf("queue %q, fate %d: admission is taken back", line, fate)
 			}
 			if !v.Admitted && admitted && !touched {
-				t.Fatalf("queue %q, fate %d: admitted, but only %v is watched: a lost wake-up", line, fate, v.Watch)
+				t.Fatalf("queue %q, fate %d: admitted, but only %v is watched: a lost wake-up",
+					line, fate, v.Watch)
 			}
 		}
 	})
 }
 
-// TestDowngradeWakesThoseAdmittedAndAtMostOneMore is promise P6 for a writer that goes on as a reader. No writer is
-// admitted by that.
+// TestDowngradeWakesThoseAdmittedAndAtMostOneMore is promise P6 for a writer
+// that goes on as a reader. No writer is admitted by that.
 func TestDowngradeWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 	readWriteQueues(func(line string) {
 		if line[0] != 'w' {

@@ -41,7 +41,8 @@ func TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue(t *testing.T) {
 			}
 			synctest.Wait()
 			w.alone(ask, h)
-			if n := w.svc.Stats().Requests[memory.OpList] - lists; n != 0 || w.session(1).Err() != nil {
+			if n := w.svc.Stats().Requests[memory.OpList] - lists; n != 0 ||
+				w.session(1).Err() != nil {
 				w.Errorf("%v: %d listings, session %v", cause, n, w.session(1).Err())
 			}
 		}
@@ -75,7 +76,8 @@ func TestReadCancelledWhileWaitingReturnsTheCauseItself(t *testing.T) {
 			})
 			giveUp()
 			if <-a.done; a.err != cause || !read { //nolint:errorlint // untouched
-				w.Errorf("ended with %v, want %v itself; the queue was read: %v", a.err, cause, read)
+				w.Errorf("ended with %v, want %v itself; the queue was read: %v", a.err, cause,
+					read)
 			}
 			w.svc.OnRequest(nil)
 			w.giveBack(h)
@@ -156,7 +158,8 @@ func TestBoundIsOneForAllOfTheWait(t *testing.T) {
 		defer cancel()
 		_, err := ask.ask(ctx, w.all[1])
 		w.want("Acquire", err, context.DeadlineExceeded)
-		if took, n := time.Since(began), w.svc.Stats().Wakeups-before; took != 5*time.Second || n < 5 {
+		if took, n := time.Since(began), w.svc.Stats().Wakeups-before; took != 5*time.Second ||
+			n < 5 {
 			w.Errorf("with a bound of 5s it took %v and %d wake-ups", took, n)
 		}
 		wg.Wait()

@@ -20,7 +20,8 @@ import (
 // payload is what listings show of the first in the queue.
 func (w world) payload() string {
 	w.Helper()
-	list, err := w.b.queue.List(context.Background(), func(string) recipes.Rule { return recipes.Exclusive })
+	list, err := w.b.queue.List(context.Background(),
+		func(string) recipes.Rule { return recipes.Exclusive })
 	if err != nil || len(list) == 0 {
 		w.Fatalf("List = %v, %v", list, err)
 	}
@@ -36,9 +37,11 @@ func TestWriteChangesThePayloadAlone(t *testing.T) {
 		if n := w.svc.Stats().Requests[memory.OpWrite]; n != 1 {
 			w.Errorf("%d requests", n)
 		}
-		list, err := w.b.queue.List(w.Context(), func(string) recipes.Rule { return recipes.Exclusive })
+		list, err := w.b.queue.List(w.Context(),
+			func(string) recipes.Rule { return recipes.Exclusive })
 		wantErr(w.T, err)
-		if c := list[0]; string(c.Payload) != "one" || c.Identity != w.a.client.Identity() || time.Since(c.Since) != time.Minute ||
+		if c := list[0]; string(c.Payload) != "one" || c.Identity != w.a.client.Identity() ||
+			time.Since(c.Since) != time.Minute ||
 			c.Place != before.Place || c.Token != before.Token || !c.Holding {
 			w.Errorf("listed as %+v", c)
 		}
@@ -81,13 +84,14 @@ func TestWriteKeepsItsOwnCopy(t *testing.T) {
 	})
 }
 
-// TestWritesOfOneGrantFollowEachOther: whatever the service does to single requests, the one that returned last
-// is shown.
+// TestWritesOfOneGrantFollowEachOther: whatever the service does to single
+// requests, the one that returned last is shown.
 func TestWritesOfOneGrantFollowEachOther(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		inner := w.hold(w.a, h.Context(), write)
-		fates := []memory.Fate{{}, {DelayRequest: 30 * time.Second}, {DropReply: true}, {DropRequest: true}, {DelayReply: time.Second}}
+		fates := []memory.Fate{{}, {DelayRequest: 30 * time.Second}, {DropReply: true},
+			{DropRequest: true}, {DelayReply: time.Second}}
 		w.on(memory.OpWrite, func(n int) memory.Fate { return fates[n%len(fates)] })
 		var mu sync.Mutex
 		var last string
@@ -116,7 +120,10 @@ func TestWriteEndsByItsContext(t *testing.T) {
 		func(w world, _ *recipes.Hold) { w.svc.Stop() },
 		func(w world, _ *recipes.Hold) { w.a.link.Cut() },
 		func(w world, h *recipes.Hold) { // another one has the turn
-			w.on(memory.OpWrite, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Hour} })
+			w.on(memory.OpWrite, func(
+				int) memory.Fate {
+				return memory.Fate{DelayRequest: time.Hour}
+			})
 			go func() { _ = h.Write(context.Background(), nil) }()
 		},
 		func(w world, h *recipes.Hold) { // a conversion has the turn
@@ -145,11 +152,12 @@ func TestWriteEndsByItsContext(t *testing.T) {
 	}
 }
 
-// TestWriteAndConversionDoNotMeet: the write would find its entry gone, and the conversion would bring back the old
-// payload.
+// TestWriteAndConversionDoNotMeet: the write would find its entry gone, and the
+// conversion would bring back the old payload.
 func TestWriteAndConversionDoNotMeet(t *testing.T) {
 	for _, slow := range []memory.Op{memory.OpWrite, memory.OpConvert} {
-		for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayReply: 20 * time.Second}} {
+		for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
+			{DelayReply: 20 * time.Second}} {
 			for _, writeFirst := range []bool{true, false} {
 				inWorld(t, func(w world) {
 					upper, lower := w.both()
@@ -212,7 +220,8 @@ func TestWriteThatWaitsForItsTurnEndsWithItsHandle(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
 		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
-		wantErr(w.T, lower.Convert(w.Context(), "v"), coordinator.ErrRefused) // it has the turn until it is allowed
+		// It has the turn until it is allowed.
+		wantErr(w.T, lower.Convert(w.Context(), "v"), coordinator.ErrRefused)
 		got := make(chan error, 1)
 		go func() { got <- upper.Write(context.Background(), nil) }()
 		synctest.Wait()
@@ -223,9 +232,11 @@ func TestWriteThatWaitsForItsTurnEndsWithItsHandle(t *testing.T) {
 	})
 }
 
-// TestWriteGivenUpForARemovalElsewhereRemovesNothing: the cause of the caller's context is not the service's word.
+// TestWriteGivenUpForARemovalElsewhereRemovesNothing: the cause of the caller's
+// context is not the service's word.
 func TestWriteGivenUpForARemovalElsewhereRemovesNothing(t *testing.T) {
-	for _, cause := range []error{coordinator.ErrRemoved, coordinator.ErrSessionLost, coordinator.ErrReleased, driver.ErrGone} {
+	for _, cause := range []error{coordinator.ErrRemoved, coordinator.ErrSessionLost,
+		coordinator.ErrReleased, driver.ErrGone} {
 		inWorld(t, func(w world) {
 			h := w.hold(w.a, w.Context(), write)
 			w.on(memory.OpWrite, func(int) memory.Fate { return memory.Fate{DropReply: true} })
@@ -238,10 +249,11 @@ func TestWriteGivenUpForARemovalElsewhereRemovesNothing(t *testing.T) {
 	}
 }
 
-// TestReleaseDuringAWriteIsClean: the write may find its entry gone, which is no loss then, or arrive
-// when the entry has left, and must make nothing.
+// TestReleaseDuringAWriteIsClean: the write may find its entry gone, which is
+// no loss then, or arrive when the entry has left, and must make nothing.
 func TestReleaseDuringAWriteIsClean(t *testing.T) {
-	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayRequest: 10 * time.Second}} {
+	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
+		{DelayRequest: 10 * time.Second}} {
 		var lost []event.Event
 		see := coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
 			if e.Kind == event.Lost {
