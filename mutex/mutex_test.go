@@ -46,7 +46,8 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 	t.Helper()
 	p := party{T: t, svc: svc, link: svc.Driver()}
 	var err error
-	opts = append([]coordinator.Option{coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
+	opts = append([]coordinator.Option{coordinator.WithLogger(
+		slog.New(slog.NewTextHandler(io.Discard, nil)))}, opts...)
 	if p.client, err = coordinator.New(p.link, opts...); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,8 @@ func TestContendersAreListedInOrder(t *testing.T) {
 		if list, err := a.m.Contenders(a.Context()); err != nil || len(list) != 0 {
 			a.Errorf("nobody: %v, %v", list, err)
 		}
-		m, err := mutex.New(a.client, "jobs", mutex.WithIdentity("alice"), mutex.WithPayload([]byte("batch 7")))
+		m, err := mutex.New(a.client, "jobs", mutex.WithIdentity("alice"),
+			mutex.WithPayload([]byte("batch 7")))
 		if err != nil {
 			a.Fatal(err)
 		}
@@ -136,11 +138,13 @@ func TestContendersAreListedInOrder(t *testing.T) {
 			a.Fatalf("%v, %v", list, err)
 		}
 		h, w := list[0], list[1]
-		if h.Identity != "alice" || !bytes.Equal(h.Payload, []byte("batch 7")) || !h.Holding || h.Token != l.Token() ||
+		if h.Identity != "alice" || !bytes.Equal(h.Payload, []byte("batch 7")) || !h.Holding ||
+			h.Token != l.Token() ||
 			h.Session != a.session().ID() || time.Since(h.Since) != time.Minute {
 			a.Errorf("holder is listed as %+v", h)
 		}
-		if w.Identity != b.client.Identity() || w.Holding || w.Token <= h.Token || time.Since(w.Since) != 0 {
+		if w.Identity != b.client.Identity() || w.Holding || w.Token <= h.Token ||
+			time.Since(w.Since) != 0 {
 			a.Errorf("waiter is listed as %+v", w)
 		}
 		a.unlock(l)
