@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestDowngradeAdmitsReadersAndNoWriter is FIELD 43: who was downgraded goes on blocking writers who came before its read
-// lock, and all others.
+// TestDowngradeAdmitsReadersAndNoWriter is FIELD 43: who was downgraded goes on
+// blocking writers who came before its read lock, and all others.
 func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()
@@ -33,13 +33,15 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		admitted(t, "abc", r1, r2, w2, r3)
 		w2.unlock()
 		r3.unlock()
-		if r.Token() != w.Token() || w.Token() >= r1.lock.Token() || r2.lock.Token() >= w2.lock.Token() {
+		if r.Token() != w.Token() || w.Token() >= r1.lock.Token() ||
+			r2.lock.Token() >= w2.lock.Token() {
 			t.Error("tokens do not rise")
 		}
 	})
 }
 
-// TestDowngradedWriterDirectlyBehindWaits: it is the one who watches the entry that is converted.
+// TestDowngradedWriterDirectlyBehindWaits: it is the one who watches the entry
+// that is converted.
 func TestDowngradedWriterDirectlyBehindWaits(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()
@@ -56,13 +58,15 @@ func TestDowngradedWriterDirectlyBehindWaits(t *testing.T) {
 	})
 }
 
-// TestDowngradedHoldIsReenteredForReadingOnly through any of the contexts that carry it.
+// TestDowngradedHoldIsReenteredForReadingOnly through any of the contexts that
+// carry it.
 func TestDowngradedHoldIsReenteredForReadingOnly(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		w := a.lock()
 		r := a.take(a.l.RLock, w.Context())
 		a.unlock(w)
-		for _, ctx := range []context.Context{r.Context(), context.WithoutCancel(r.Context()), context.WithoutCancel(w.Context())} {
+		for _, ctx := range []context.Context{r.Context(), context.WithoutCancel(r.Context()),
+			context.WithoutCancel(w.Context())} {
 			again := a.take(a.l.RLock, ctx)
 			if again.Token() != w.Token() || again.Context().Err() != nil {
 				t.Errorf("token %d, %v", again.Token(), again.Context().Err())
@@ -80,7 +84,8 @@ func TestDowngradedHoldIsReenteredForReadingOnly(t *testing.T) {
 	})
 }
 
-// TestReadLockTakenWhileTheWriteLockIsGivenBack is part of the hold, or is queued: never neither.
+// TestReadLockTakenWhileTheWriteLockIsGivenBack is part of the hold, or is
+// queued: never neither.
 func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		for range 300 {
@@ -92,7 +97,8 @@ func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 			wg.Go(func() { r = a.take(a.l.RLock, keep) })
 			wg.Wait()
 			wantErr(t, r.Err())
-			if all := a.svc.Snapshot(queue); len(all) != 1 || all[0].Token != r.Token() || all[0].Mode != "r" {
+			if all := a.svc.Snapshot(queue); len(all) != 1 || all[0].Token != r.Token() ||
+				all[0].Mode != "r" {
 				t.Fatalf("token %d, the queue is %v", r.Token(), all)
 			}
 			a.unlock(r)
@@ -100,7 +106,8 @@ func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestNobodyWritesBetweenADowngradedWriteAndItsRead: many observers, on links with delays and lagging views.
+// TestNobodyWritesBetweenADowngradedWriteAndItsRead: many observers, on links
+// with delays and lagging views.
 func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
@@ -112,7 +119,8 @@ func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 			for i := range 8 {
 				p := join(t, svc)
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
-				p.link.Delay(time.Duration(r.IntN(5))*time.Millisecond, time.Duration(r.IntN(5))*time.Millisecond)
+				p.link.Delay(time.Duration(r.IntN(5))*time.Millisecond,
+					time.Duration(r.IntN(5))*time.Millisecond)
 				pause := func() { time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) }
 				wg.Go(func() {
 					for range 10 {

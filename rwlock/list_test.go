@@ -43,7 +43,8 @@ func TestContendersTellReadersAndWritersHoldingAndWaiting(t *testing.T) {
 		want("")
 		w := a.lock()
 		want("W")
-		r1, r2, w2, r3 := b.begin(b.l.RLock), c.begin(c.l.RLock), b.begin(b.l.Lock), c.begin(c.l.RLock)
+		r1, r2, w2, r3 := b.begin(b.l.RLock), c.begin(c.l.RLock), b.begin(b.l.Lock),
+			c.begin(c.l.RLock)
 		want("Wrrwr")
 		r := a.take(a.l.RLock, w.Context())
 		want("Wrrwr")
@@ -64,7 +65,8 @@ func TestContendersTellReadersAndWritersHoldingAndWaiting(t *testing.T) {
 // TestContendersTellWhoAndSinceWhen, and what they have to show: FIELD 47.
 func TestContendersTellWhoAndSinceWhen(t *testing.T) {
 	parties(t, func(a, b, _ party) {
-		l, err := rwlock.New(a.client, "catalogue", rwlock.WithIdentity("alice"), rwlock.WithPayload([]byte("batch 7")))
+		l, err := rwlock.New(a.client, "catalogue", rwlock.WithIdentity("alice"),
+			rwlock.WithPayload([]byte("batch 7")))
 		wantErr(t, err)
 		w := a.take(l.Lock, a.Context())
 		time.Sleep(time.Minute)
@@ -76,11 +78,13 @@ func TestContendersTellWhoAndSinceWhen(t *testing.T) {
 				t.Fatalf("%v, %v", all, err)
 			}
 			h, x := all[0], all[1]
-			if h.Identity != "alice" || string(h.Payload) != "batch 7" || !h.Holding || h.Token != w.Token() || h.Writer == downgraded ||
+			if h.Identity != "alice" || string(h.Payload) != "batch 7" || !h.Holding ||
+				h.Token != w.Token() || h.Writer == downgraded ||
 				h.Session != w.Session() || time.Since(h.Since) != time.Minute {
 				t.Errorf("holder is listed as %+v", h)
 			}
-			if x.Identity != b.client.Identity() || x.Holding != downgraded || x.Writer || x.Token <= h.Token || time.Since(x.Since) != 0 {
+			if x.Identity != b.client.Identity() || x.Holding != downgraded || x.Writer ||
+				x.Token <= h.Token || time.Since(x.Since) != 0 {
 				t.Errorf("the one behind is listed as %+v", x)
 			}
 			if !downgraded {

@@ -27,7 +27,8 @@ func TestReadWithinAWriteIsTheSameGrant(t *testing.T) {
 			if r.Token() != w.Token() || r.Session() != w.Session() || r.Writer() || !w.Writer() {
 				t.Errorf("read %v, write %v", r, w)
 			}
-			// Writing within reading within writing: the hold is a write hold still.
+			// Writing within reading within writing: the hold is a write hold
+			// still.
 			inner := a.take(a.l.Lock, r.Context())
 			if inner.Token() != w.Token() || !inner.Writer() {
 				t.Error("another grant")
@@ -42,8 +43,9 @@ func TestReadWithinAWriteIsTheSameGrant(t *testing.T) {
 	})
 }
 
-// TestOnlyTheHoldsContextEnters is FIELD 44, and H2 and H3 of its list: not the same goroutine, nor the same client, nor
-// the context of a hold that is over, nor that of another client's.
+// TestOnlyTheHoldsContextEnters is FIELD 44, and H2 and H3 of its list: not the
+// same goroutine, nor the same client, nor the context of a hold that is over,
+// nor that of another client's.
 func TestOnlyTheHoldsContextEnters(t *testing.T) {
 	parties(t, func(a, b, _ party) {
 		w := a.lock()
@@ -65,13 +67,15 @@ func TestOnlyTheHoldsContextEnters(t *testing.T) {
 		next := b.lock()
 		_, err = a.l.RLock(w.Context())
 		wantErr(t, err, coordinator.ErrReleased)
-		_, err = a.l.TryRLock(context.WithoutCancel(w.Context())) // what was held once is not held now
+		// What was held once is not held now.
+		_, err = a.l.TryRLock(context.WithoutCancel(w.Context()))
 		wantErr(t, err, coordinator.ErrTaken)
 		b.unlock(next)
 	})
 }
 
-// TestUpgradeIsRefusedAndHarmless is FIELD 45: it would wait for itself for ever. Nothing is sent.
+// TestUpgradeIsRefusedAndHarmless is FIELD 45: it would wait for itself for
+// ever. Nothing is sent.
 func TestUpgradeIsRefusedAndHarmless(t *testing.T) {
 	parties(t, func(a, b, _ party) {
 		r := a.rlock()
@@ -91,7 +95,8 @@ func TestUpgradeIsRefusedAndHarmless(t *testing.T) {
 				}
 			}
 		}
-		err := a.l.Do(inner.Context(), func(context.Context) error { t.Error("the work ran"); return nil })
+		err := a.l.Do(inner.Context(),
+			func(context.Context) error { t.Error("the work ran"); return nil })
 		wantErr(t, err, rwlock.ErrUpgrade)
 		wantErr(t, r.Err())
 		a.unlock(r, inner)

@@ -5,7 +5,8 @@ import (
 	"testing/synctest"
 )
 
-// wakeups counts the notifications that a call causes, when all is done that follows from it.
+// wakeups counts the notifications that a call causes, when all is done that
+// follows from it.
 func (p party) wakeups(f func()) int {
 	synctest.Wait()
 	before := p.svc.Stats().Wakeups
@@ -14,12 +15,15 @@ func (p party) wakeups(f func()) int {
 	return p.svc.Stats().Wakeups - before
 }
 
-// TestFiveWritersThenTwentyReaders is the scenario for which Curator needs 251 requests and 125 notifications (FIELD 3).
+// TestFiveWritersThenTwentyReaders is the scenario for which Curator needs 251
+// requests and 125 notifications (FIELD 3).
 //
-// Getting in the queue: the first writer is told that it is alone, 1 request. Each of the 24 others joins and waits, 2 requests;
-// but a reader behind a reader has to look who else stands there, 1 request for each of 19. Draining: each of 25 leaves, 1 request,
-// and each of the 24 that waited is woken once, and told that it is admitted: a writer by the one ahead of it, and the readers
-// all by the last writer, the nearest ahead. 68 and 25 make 93.
+// Getting in the queue: the first writer is told that it is alone, 1 request.
+// Each of the 24 others joins and waits, 2 requests; but a reader behind a
+// reader has to look who else stands there, 1 request for each of 19. Draining:
+// each of 25 leaves, 1 request, and each of the 24 that waited is woken once,
+// and told that it is admitted: a writer by the one ahead of it, and the
+// readers all by the last writer, the nearest ahead. 68 and 25 make 93.
 func TestFiveWritersThenTwentyReaders(t *testing.T) {
 	const curator = 251
 	parties(t, func(a, b, c party) {
@@ -43,7 +47,8 @@ func TestFiveWritersThenTwentyReaders(t *testing.T) {
 			})
 		})
 		if joining != 1+24*2+19 || drain != 25 || woken != 24 {
-			t.Errorf("%d requests to join, %d to drain, %d wake-ups; want 68, 25, 24", joining, drain, woken)
+			t.Errorf("%d requests to join, %d to drain, %d wake-ups; want 68, 25, 24", joining,
+				drain, woken)
 		}
 		if 2*(joining+drain) > curator {
 			t.Errorf("%d requests in all; want at most half of %d", joining+drain, curator)
@@ -74,7 +79,8 @@ func TestLeavingWriterWakesExactlyWhoItAdmits(t *testing.T) {
 	})
 }
 
-// TestDowngradeWakesTheReadersItAdmits, or the one writer directly behind, who looks and goes on waiting.
+// TestDowngradeWakesTheReadersItAdmits, or the one writer directly behind, who
+// looks and goes on waiting.
 func TestDowngradeWakesTheReadersItAdmits(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()

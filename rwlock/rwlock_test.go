@@ -28,8 +28,8 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 	})
 }
 
-// TestWhoComesFirstIsServedFirst: readers do not pass a writer that waits, or writers would starve; nor do
-// writers pass readers.
+// TestWhoComesFirstIsServedFirst: readers do not pass a writer that waits, or
+// writers would starve; nor do writers pass readers.
 func TestWhoComesFirstIsServedFirst(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		first := a.begin(a.l.RLock)
@@ -60,7 +60,8 @@ func TestWhoComesFirstIsServedFirst(t *testing.T) {
 	})
 }
 
-// TestReadersBetweenWritersAreServed is FIELD 48: a reader between two writers must not stop the queue.
+// TestReadersBetweenWritersAreServed is FIELD 48: a reader between two writers
+// must not stop the queue.
 func TestReadersBetweenWritersAreServed(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		var all []*pending
@@ -77,7 +78,8 @@ func TestReadersBetweenWritersAreServed(t *testing.T) {
 	})
 }
 
-// TestOneThatGivesUpMakesWayForThoseBehind: a waiting writer for readers, a waiting reader for a writer.
+// TestOneThatGivesUpMakesWayForThoseBehind: a waiting writer for readers, a
+// waiting reader for a writer.
 func TestOneThatGivesUpMakesWayForThoseBehind(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		r := a.rlock()
@@ -100,9 +102,8 @@ func TestOneThatGivesUpMakesWayForThoseBehind(t *testing.T) {
 	})
 }
 
-type do func(context.Context, func(context.Context) error) error
-
-// TestDoAndRDoNest: what locks for itself can be called by what has locked, in all ways but read and then write.
+// TestDoAndRDoNest: what locks for itself can be called by what has locked, in
+// all ways but read and then write.
 func TestDoAndRDoNest(t *testing.T) {
 	nothing := func(context.Context) error { return nil }
 	parties(t, func(a, b, _ party) {
@@ -110,7 +111,8 @@ func TestDoAndRDoNest(t *testing.T) {
 			n := a.requests(func() {
 				wantErr(t, a.l.Do(ctx, nothing))
 				wantErr(t, a.l.RDo(ctx, func(ctx context.Context) error {
-					return errors.Join(a.l.RDo(ctx, nothing), a.l.Do(ctx, nothing)) // it is a write hold still
+					// It is a write hold still.
+					return errors.Join(a.l.RDo(ctx, nothing), a.l.Do(ctx, nothing))
 				}))
 			})
 			if n != 0 {
