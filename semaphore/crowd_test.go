@@ -21,7 +21,8 @@ func (p party) crowd(n int) (waiting []*wait) {
 	return waiting
 }
 
-// TestHandOverInACrowdCostsThreeRequestsHoweverManyWait: all waiters of a session share one watch of the queue.
+// TestHandOverInACrowdCostsThreeRequestsHoweverManyWait: all waiters of a
+// session share one watch of the queue.
 func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
 	for _, waiters := range []int{50, 100, 400} {
 		parties(t, 5, func(a, b party) {
@@ -117,7 +118,8 @@ func TestWaiterRemovedFromACrowdIsTold(t *testing.T) {
 	})
 }
 
-// TestCrowdOutlivesAnOutage: the service is away for a while, and the session lives.
+// TestCrowdOutlivesAnOutage: the service is away for a while, and the session
+// lives.
 func TestCrowdOutlivesAnOutage(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}
@@ -137,7 +139,8 @@ func TestCrowdOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// TestQueueThatIsCrowdedAgainIsWatchedByAll: those who waited alone meanwhile take part, and no permit is idle because of them.
+// TestQueueThatIsCrowdedAgainIsWatchedByAll: those who waited alone meanwhile
+// take part, and no permit is idle because of them.
 func TestQueueThatIsCrowdedAgainIsWatchedByAll(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1)}
@@ -191,7 +194,8 @@ func TestWatchOfAQueueEndsWhenItIsNotCrowded(t *testing.T) {
 	})
 }
 
-// TestRefusalForOneOfACrowdIsNotForAll: the watch that they share is refused, and their own reads are not.
+// TestRefusalForOneOfACrowdIsNotForAll: the watch that they share is refused,
+// and their own reads are not.
 func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 	parties(t, 1, func(a, b party) {
 		p := a.acquire(1)
@@ -214,8 +218,9 @@ func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 	})
 }
 
-// TestCrowdThatScattersIsServed: those behind are of so many sessions that each waits for the one ahead of it, and a permit is idle for
-// no longer than it takes until a hold settles.
+// TestCrowdThatScattersIsServed: those behind are of so many sessions that each
+// waits for the one ahead of it, and a permit is idle for no longer than it
+// takes until a hold settles.
 func TestCrowdThatScattersIsServed(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}

@@ -23,10 +23,13 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 			{"nil client", made(semaphore.New(nil, "jobs", 1))},
 			{"name is empty", made(semaphore.New(a.client, "", 1))},
 			{`"a//b"`, made(semaphore.New(a.client, "a//b", 1))},
-			{`limit 0 for semaphore "jobs": want 1 to 1000000000`, made(semaphore.New(a.client, "jobs", 0))},
-			{`limit 1000000001 for semaphore "jobs"`, made(semaphore.New(a.client, "jobs", semaphore.MaxLimit+1))},
+			{`limit 0 for semaphore "jobs": want 1 to 1000000000`,
+				made(semaphore.New(a.client, "jobs", 0))},
+			{`limit 1000000001 for semaphore "jobs"`,
+				made(semaphore.New(a.client, "jobs", semaphore.MaxLimit+1))},
 			{"nil option", made(semaphore.New(a.client, "jobs", 1, nil))},
-			{"4097 bytes", made(semaphore.New(a.client, "jobs", 1, semaphore.WithPayload(make([]byte, 4097))))},
+			{"4097 bytes", made(semaphore.New(a.client, "jobs", 1,
+				semaphore.WithPayload(make([]byte, 4097))))},
 			{"control", made(semaphore.New(a.client, "jobs", 1, semaphore.WithIdentity("a\x00")))},
 			{`permits 0 for semaphore "jobs": want 1 to 3`, acquired(a.s.Acquire(a.Context(), 0))},
 			{"permits -2", acquired(a.s.Acquire(a.Context(), -2))},
@@ -40,7 +43,8 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 			{"limit -7", a.s.SetLimit(a.Context(), -7)},
 			{"limit 1000000001", a.s.SetLimit(a.Context(), semaphore.MaxLimit+1)},
 		} {
-			if !errors.Is(c.err, coordinator.ErrInvalid) || !strings.Contains(c.err.Error(), c.want) {
+			if !errors.Is(c.err, coordinator.ErrInvalid) ||
+				!strings.Contains(c.err.Error(), c.want) {
 				t.Errorf("error %v, want ErrInvalid with %q", c.err, c.want)
 			}
 		}

@@ -30,8 +30,10 @@ func TestClientsThatBelieveInOtherLimitsAreTold(t *testing.T) {
 		for what, call := range calls {
 			err := call()
 			var limit *semaphore.LimitError
-			if !errors.As(err, &limit) || *limit != (semaphore.LimitError{Name: "jobs", Asked: 6, Stored: 5}) ||
-				!errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), `"jobs" is 5, not 6`) {
+			if !errors.As(err, &limit) ||
+				*limit != (semaphore.LimitError{Name: "jobs", Asked: 6, Stored: 5}) ||
+				!errors.Is(err, coordinator.ErrInvalid) ||
+				!strings.Contains(err.Error(), `"jobs" is 5, not 6`) {
 				t.Errorf("%s = %v", what, err)
 			}
 		}
@@ -59,7 +61,8 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
 			_, err = s.Limit(a.Context())
 			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
-			if want := "no limit is stored"; !strings.Contains(err.Error(), want) {
+			want := "no limit is stored"
+			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
 		}
@@ -73,7 +76,8 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, coordinator.ErrTaken)
 			_, err = b.s.Acquire(a.Context(), limit+1)
 			wantErr(t, err, coordinator.ErrInvalid)
-			if want := fmt.Sprintf("asks for %d permits of a limit of %d", limit+1, limit); !strings.Contains(fmt.Sprint(err), want) {
+			want := fmt.Sprintf("asks for %d permits of a limit of %d", limit+1, limit)
+			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
 			b.release(all)
@@ -82,7 +86,8 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 	})
 }
 
-// TestFirstUsersAgreeOnOneLimit however they race, and those with another in mind are told.
+// TestFirstUsersAgreeOnOneLimit however they race, and those with another in
+// mind are told.
 func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
 	for round := range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,8 +126,8 @@ func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
 	}
 }
 
-// TestRaisingTheLimitAdmitsAtOnce all who fit now, in their order, when the holders have said that they are.
-// FIELD 52
+// TestRaisingTheLimitAdmitsAtOnce all who fit now, in their order, when the
+// holders have said that they are. FIELD 52
 func TestRaisingTheLimitAdmitsAtOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		parties(t, 3, func(a, b party) {
@@ -190,14 +195,16 @@ func TestLoweringTheLimitTakesNothingAndAdmitsNobody(t *testing.T) {
 	})
 }
 
-// TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn also if it is not the first who waits.
+// TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn also if it is not the
+// first who waits.
 func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := a.acquire(2)
 		big, small, big2, last := b.begin(4), a.begin(1), b.begin(3), a.begin(1)
 		a.setLimit(2)
 		big.failed(coordinator.ErrInvalid)
-		if want := "asks for 4 permits of a limit of 2"; !strings.Contains(big.err.Error(), want) {
+		want := "asks for 4 permits of a limit of 2"
+		if !strings.Contains(big.err.Error(), want) {
 			t.Errorf("error %v, want %q", big.err, want)
 		}
 		small.waits()
@@ -210,7 +217,8 @@ func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 	})
 }
 
-// TestWaitersKeepTheirPlaceWhenTheLimitChanges although they asked with the old one in mind.
+// TestWaitersKeepTheirPlaceWhenTheLimitChanges although they asked with the old
+// one in mind.
 func TestWaitersKeepTheirPlaceWhenTheLimitChanges(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		h := a.acquire(4)
@@ -228,14 +236,16 @@ func TestWaitersKeepTheirPlaceWhenTheLimitChanges(t *testing.T) {
 	})
 }
 
-// TestTryAcquireSeesThatTheLimitWasRaised although it is told of nothing and remembers the old one.
+// TestTryAcquireSeesThatTheLimitWasRaised although it is told of nothing and
+// remembers the old one.
 func TestTryAcquireSeesThatTheLimitWasRaised(t *testing.T) {
 	parties(t, semaphore.Stored, func(a, b party) {
 		a.setLimit(1)
 		b.release(b.acquire(1)) // b has read the limit
 		h := a.acquire(1)
 		a.setLimit(2)
-		_, err := b.s.TryAcquire(b.Context(), 1) // nobody can tell yet whether h waits by the old limit
+		// Nobody can tell yet whether h waits by the old limit.
+		_, err := b.s.TryAcquire(b.Context(), 1)
 		wantErr(t, err, coordinator.ErrTaken)
 		time.Sleep(time.Second)
 		p, err := b.s.TryAcquire(b.Context(), 1)
@@ -249,7 +259,8 @@ func TestTryAcquireSeesThatTheLimitWasRaised(t *testing.T) {
 
 // TestRecordThatIsNoLimitIsRefusedUntilItIsSet by somebody who knows.
 func TestRecordThatIsNoLimitIsRefusedUntilItIsSet(t *testing.T) {
-	for _, value := range []string{"garbage", "{}", `{"limit":0}`, `{"limit":-3}`, `{"limit":1000000001}`, `{"limit":"3"}`, "[]", "\x00"} {
+	for _, value := range []string{"garbage", "{}", `{"limit":0}`, `{"limit":-3}`,
+		`{"limit":1000000001}`, `{"limit":"3"}`, "[]", "\x00"} {
 		parties(t, 3, func(a, b party) {
 			held := a.acquire(3)
 			w, behind := b.begin(1), a.begin(1)
@@ -292,8 +303,8 @@ func (p party) write(value string) {
 	synctest.Wait()
 }
 
-// TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit: those who wait are sent away, since nobody can say what they
-// wait for.
+// TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit: those who wait are
+// sent away, since nobody can say what they wait for.
 func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := a.acquire(2)
@@ -314,7 +325,8 @@ func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 			t.Errorf("Limit = %d, %v", n, err)
 		}
 		a.svc.RemoveRecord(queue)
-		_, err = b.s.TryAcquire(a.Context(), 1) // by what it remembers it would fit or not: the record is asked
+		// By what it remembers it would fit or not: the record is asked.
+		_, err = b.s.TryAcquire(a.Context(), 1)
 		wantErr(t, err, coordinator.ErrTaken)
 		a.release(held)
 		b.release(one)

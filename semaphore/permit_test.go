@@ -45,7 +45,9 @@ func TestPartsMustLeaveSomething(t *testing.T) {
 		a.costs("what is refused", 0, 0, func() {
 			for _, n := range []int{-1, 0, 3, 4} {
 				err := p.ReleasePart(a.Context(), n)
-				if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), `of 3 permits of semaphore "jobs" in part: want at least 1, and fewer`) {
+				if !errors.Is(err, coordinator.ErrInvalid) ||
+					!strings.Contains(err.Error(),
+						`of 3 permits of semaphore "jobs" in part: want at least 1, and fewer`) {
 					t.Errorf("ReleasePart(%d) = %v", n, err)
 				}
 			}
@@ -66,7 +68,8 @@ func TestPartsMustLeaveSomething(t *testing.T) {
 	})
 }
 
-// TestPartsReleasedAtOnceAreCountedOneByOne, and with Release between them at any moment.
+// TestPartsReleasedAtOnceAreCountedOneByOne, and with Release between them at
+// any moment.
 func TestPartsReleasedAtOnceAreCountedOneByOne(t *testing.T) {
 	for after := range 8 {
 		parties(t, 9, func(a, b party) {
@@ -76,7 +79,9 @@ func TestPartsReleasedAtOnceAreCountedOneByOne(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 4 {
 				wg.Go(func() {
-					if err := p.ReleasePart(a.Context(), 2); err != nil && !errors.Is(err, coordinator.ErrReleased) && !errors.Is(err, coordinator.ErrNotHeld) {
+					if err := p.ReleasePart(a.Context(), 2); err != nil &&
+						!errors.Is(err, coordinator.ErrReleased) &&
+						!errors.Is(err, coordinator.ErrNotHeld) {
 						t.Error(err)
 					}
 				})
@@ -127,7 +132,8 @@ func TestReleaseWorksWithADeadContext(t *testing.T) {
 	}
 }
 
-// TestPartReleasedWhenTheHoldSettles: at that moment the entry is converted anyway. Neither undoes the other.
+// TestPartReleasedWhenTheHoldSettles: at that moment the entry is converted
+// anyway. Neither undoes the other.
 func TestPartReleasedWhenTheHoldSettles(t *testing.T) {
 	for _, early := range []time.Duration{-1, 0, 1} {
 		for range 20 {
@@ -150,8 +156,8 @@ func TestPartReleasedWhenTheHoldSettles(t *testing.T) {
 	}
 }
 
-// TestReleaseEndsByItsContextAndGoesOn while the service is away; what is asked for afterwards is queued as ever.
-// FIELD 10, 11
+// TestReleaseEndsByItsContextAndGoesOn while the service is away; what is asked
+// for afterwards is queued as ever. FIELD 10, 11
 func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		p := a.acquire(3)
@@ -189,8 +195,8 @@ func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
-// TestRefusedConversionDelaysOthersAndNoMore: who may not say that it holds has the permits all the same, and says so as
-// soon as it may.
+// TestRefusedConversionDelaysOthersAndNoMore: who may not say that it holds has
+// the permits all the same, and says so as soon as it may.
 func TestRefusedConversionDelaysOthersAndNoMore(t *testing.T) {
 	parties(t, 2, func(a, b party) {
 		held := b.acquire(2)

@@ -25,7 +25,8 @@ func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
 		w4.waits() // 2 + 1 and 4
 		a.release(p2)
 		p4 := w4.granted()
-		if two.Token() >= three.Token() || three.Token() >= p2.Token() || p2.Token() >= p1.Token() || p1.Token() >= p4.Token() {
+		if two.Token() >= three.Token() || three.Token() >= p2.Token() ||
+			p2.Token() >= p1.Token() || p1.Token() >= p4.Token() {
 			t.Error("tokens do not rise in the order of asking")
 		}
 		a.release(p1, p4)
@@ -33,8 +34,8 @@ func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
 	})
 }
 
-// TestTwoWhoAskForAllNeverDeadlock as they would if each could get one of the two it asks for.
-// FIELD §4.7 H4
+// TestTwoWhoAskForAllNeverDeadlock as they would if each could get one of the
+// two it asks for. FIELD §4.7 H4
 func TestTwoWhoAskForAllNeverDeadlock(t *testing.T) {
 	parties(t, 2, func(a, b party) {
 		var wg sync.WaitGroup
@@ -78,10 +79,11 @@ func TestBigRequestAtTheHeadIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestWhicheverHolderLeavesTheHeadIsAdmitted: who would watch one of the holders only would starve.
-// FIELD 58
+// TestWhicheverHolderLeavesTheHeadIsAdmitted: who would watch one of the
+// holders only would starve. FIELD 58
 func TestWhicheverHolderLeavesTheHeadIsAdmitted(t *testing.T) {
-	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1},
+		{2, 1, 0}} {
 		parties(t, 3, func(a, b party) {
 			held := []*semaphore.Permit{a.acquire(1), b.acquire(1), a.acquire(1)}
 			waiting := []*wait{b.begin(1), a.begin(1), b.begin(1)}
@@ -97,7 +99,8 @@ func TestWhicheverHolderLeavesTheHeadIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestWaiterThatGivesUpLetsThoseBehindPass at once if they fit beside those who hold.
+// TestWaiterThatGivesUpLetsThoseBehindPass at once if they fit beside those who
+// hold.
 func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		two := a.acquire(2)
@@ -116,7 +119,8 @@ func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 	})
 }
 
-// TestPermitsDoNotReenter: who holds all and asks for more waits for itself, within its bound.
+// TestPermitsDoNotReenter: who holds all and asks for more waits for itself,
+// within its bound.
 func TestPermitsDoNotReenter(t *testing.T) {
 	parties(t, 2, func(a, _ party) {
 		p := a.acquire(1)
@@ -158,9 +162,11 @@ func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
 	}
 }
 
-// TestRemovedPermitEndsWithItsCause, early or late in its life, and takes nothing from others.
+// TestRemovedPermitEndsWithItsCause, early or late in its life, and takes
+// nothing from others.
 func TestRemovedPermitEndsWithItsCause(t *testing.T) {
-	for _, age := range []time.Duration{0, 100 * time.Millisecond, 250 * time.Millisecond, time.Minute} {
+	for _, age := range []time.Duration{0, 100 * time.Millisecond, 250 * time.Millisecond,
+		time.Minute} {
 		parties(t, 3, func(a, b party) {
 			p, other := a.acquire(2), a.acquire(1)
 			w := b.begin(2)
@@ -191,7 +197,8 @@ func TestListingShowsHoldersAndWaiters(t *testing.T) {
 		if l := a.list(); l.Limit != 0 || l.Held != 0 || l.Free() != 0 || len(l.Contenders) != 0 {
 			t.Errorf("before anybody asked: %+v", l)
 		}
-		s, err := semaphore.New(a.client, "jobs", 5, semaphore.WithIdentity("alice"), semaphore.WithPayload([]byte("batch 7")))
+		s, err := semaphore.New(a.client, "jobs", 5, semaphore.WithIdentity("alice"),
+			semaphore.WithPayload([]byte("batch 7")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,11 +212,13 @@ func TestListingShowsHoldersAndWaiters(t *testing.T) {
 		if l.Limit != 5 || l.Held != 4 || l.Free() != 1 || len(l.Contenders) != 2 {
 			t.Fatalf("listing %+v", l)
 		}
-		if c := l.Contenders[0]; c.Permits != 4 || !c.Holding || c.Identity != "alice" || !bytes.Equal(c.Payload, []byte("batch 7")) ||
+		if c := l.Contenders[0]; c.Permits != 4 || !c.Holding || c.Identity != "alice" ||
+			!bytes.Equal(c.Payload, []byte("batch 7")) ||
 			c.Token != p.Token() || c.Session != a.session() || time.Since(c.Since) != time.Minute {
 			t.Errorf("holder %+v", c)
 		}
-		if c := l.Contenders[1]; c.Permits != 3 || c.Holding || c.Identity != b.client.Identity() || time.Since(c.Since) != 0 {
+		if c := l.Contenders[1]; c.Permits != 3 || c.Holding || c.Identity != b.client.Identity() ||
+			time.Since(c.Since) != 0 {
 			t.Errorf("waiter %+v", c)
 		}
 		a.release(p)
@@ -225,7 +234,8 @@ func TestForeignEntryShutsTheQueueBehindIt(t *testing.T) {
 		stray := a.svc.AddForeign(queue)
 		w := b.begin(1)
 		w.waits()
-		if l := a.list(); l.Held != 1 || l.Free() != 0 || len(l.Contenders) != 3 || l.Contenders[1].Permits != 0 || l.Contenders[1].Holding {
+		if l := a.list(); l.Held != 1 || l.Free() != 0 || len(l.Contenders) != 3 ||
+			l.Contenders[1].Permits != 0 || l.Contenders[1].Holding {
 			t.Errorf("listing %+v", l)
 		}
 		_, err := a.s.TryAcquire(a.Context(), 1)

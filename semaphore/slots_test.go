@@ -83,7 +83,8 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 	})
 }
 
-// TestSlotsAfterTheLimitWasLowered can be above it, but stay unique and stable; new ones are the lowest.
+// TestSlotsAfterTheLimitWasLowered can be above it, but stay unique and stable;
+// new ones are the lowest.
 func TestSlotsAfterTheLimitWasLowered(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		p, q := a.acquire(2), b.acquire(2)
