@@ -24,8 +24,10 @@ func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 		a, b := p[0], p[1]
 		term := a.campaign()
 		before := a.svc.Stats().Total()
-		for _, ctx := range []context.Context{term.Context(), context.WithoutCancel(term.Context())} {
-			if _, err := a.e.Campaign(ctx, nil); !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), "Proclaim") {
+		for _, ctx := range []context.Context{term.Context(),
+			context.WithoutCancel(term.Context())} {
+			if _, err := a.e.Campaign(ctx, nil); !errors.Is(err, coordinator.ErrInvalid) ||
+				!strings.Contains(err.Error(), "Proclaim") {
 				a.Errorf("Campaign with the term's context = %v", err)
 			}
 			if _, err := a.e.TryCampaign(ctx, nil); !errors.Is(err, coordinator.ErrInvalid) {
@@ -71,13 +73,15 @@ func TestLeaderShowsWhoLeads(t *testing.T) {
 		time.Sleep(time.Minute)
 		c := b.stand(b.Context())
 		l, err := b.e.Leader(b.Context())
-		if err != nil || l.Identity != "a" || string(l.Value) != "a" || l.Token != term.Token() || l.IsZero() ||
+		if err != nil || l.Identity != "a" || string(l.Value) != "a" || l.Token != term.Token() ||
+			l.IsZero() ||
 			l.Session != term.Session() || !l.Since.Equal(began) {
 			a.Errorf("%+v, %v", l, err)
 		}
 		a.resign(term)
 		next := c.won(t)
-		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "b" || l.Token != next.Token() {
+		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "b" ||
+			l.Token != next.Token() {
 			a.Errorf("after the hand-over: %+v, %v", l, err)
 		}
 		b.resign(next)
@@ -92,20 +96,36 @@ func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		for rule, build := range map[string]func() (*election.Election, error){
-			"nil client":    func() (*election.Election, error) { return election.New(nil, "jobs") },
-			"name is empty": func() (*election.Election, error) { return election.New(a.client, "") },
-			"\"a//b\"":      func() (*election.Election, error) { return election.New(a.client, "a//b") },
-			"nil option":    func() (*election.Election, error) { return election.New(a.client, "jobs", nil) },
+			"nil client": func() (*election.Election,
+				error) {
+				return election.New(nil, "jobs")
+			},
+			"name is empty": func() (*election.Election,
+				error) {
+				return election.New(a.client, "")
+			},
+			"\"a//b\"": func() (*election.Election,
+				error) {
+				return election.New(a.client, "a//b")
+			},
+			"nil option": func() (*election.Election,
+				error) {
+				return election.New(a.client, "jobs", nil)
+			},
 			"256 bytes; 1 to ": func() (*election.Election, error) {
-				return election.New(a.client, "jobs", election.WithIdentity(strings.Repeat("x", 256)))
+				return election.New(a.client, "jobs",
+					election.WithIdentity(strings.Repeat("x", 256)))
 			},
 		} {
-			if _, err := build(); !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), rule) ||
-				!strings.HasPrefix(err.Error(), "baton: new ") || strings.Count(err.Error(), "invalid") != 1 {
+			if _, err := build(); !errors.Is(err, coordinator.ErrInvalid) ||
+				!strings.Contains(err.Error(), rule) ||
+				!strings.HasPrefix(err.Error(), "baton: new ") ||
+				strings.Count(err.Error(), "invalid") != 1 {
 				a.Errorf("New = %v, want ErrInvalid with %q", err, rule)
 			}
 		}
-		if _, err := a.e.Campaign(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err, coordinator.ErrInvalid) {
+		if _, err := a.e.Campaign(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err,
+			coordinator.ErrInvalid) {
 			a.Errorf("Campaign with a long value: %v", err)
 		}
 		named, err := election.New(a.client, "jobs", election.WithIdentity("somebody"))
@@ -116,14 +136,16 @@ func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 		if err != nil {
 			a.Fatal(err)
 		}
-		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "somebody" || l.Value != nil || named.Name() != "jobs" {
+		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "somebody" ||
+			l.Value != nil || named.Name() != "jobs" {
 			a.Errorf("%+v, %v", l, err)
 		}
 		a.resign(term)
 	})
 }
 
-// blind is a context of a term in which an election does not find the term, as in the moment in which it is being resigned.
+// blind is a context of a term in which an election does not find the term, as
+// in the moment in which it is being resigned.
 type blind struct{ context.Context }
 
 func (b blind) Value(key any) any {
@@ -138,7 +160,8 @@ func TestTermIsNeverEnteredAgain(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
 		term := a.campaign()
-		if _, err := a.e.TryCampaign(blind{term.Context()}, nil); !errors.Is(err, coordinator.ErrTaken) {
+		if _, err := a.e.TryCampaign(blind{term.Context()}, nil); !errors.Is(err,
+			coordinator.ErrTaken) {
 			a.Errorf("TryCampaign = %v", err)
 		}
 		a.resign(term)
@@ -157,18 +180,21 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 			a.Fatal(err)
 		}
 		value[0] = 'X' // the caller's own again
-		if after := a.svc.Stats(); after.Total()-before.Total() != 1 || after.Wakeups != before.Wakeups {
+		if after := a.svc.Stats(); after.Total()-before.Total() != 1 ||
+			after.Wakeups != before.Wakeups {
 			a.Errorf("%+v, then %+v", before, after)
 		}
 		l, err := b.e.Leader(b.Context())
 		if err != nil || string(l.Value) != "new" || l.Identity != "a" || l.Token != term.Token() {
 			a.Errorf("%+v, %v", l, err)
 		}
-		if err := term.Proclaim(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err, coordinator.ErrInvalid) ||
+		if err := term.Proclaim(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err,
+			coordinator.ErrInvalid) ||
 			!strings.HasPrefix(err.Error(), `baton: proclaim "jobs": invalid: value has `) {
 			a.Errorf("too long: %v", err)
 		}
-		if err := term.Proclaim(a.Context(), bytes.Repeat([]byte("x"), recipes.MaxPayload)); err != nil {
+		if err := term.Proclaim(a.Context(),
+			bytes.Repeat([]byte("x"), recipes.MaxPayload)); err != nil {
 			a.Errorf("longest: %v", err)
 		}
 		a.resign(term)
@@ -187,7 +213,8 @@ func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
 			a.Errorf("after Resign: %v", err)
 		}
 		b.link.Cut()
-		if err := next.Proclaim(b.Context(), []byte("late")); !errors.Is(err, coordinator.ErrSessionLost) {
+		if err := next.Proclaim(b.Context(), []byte("late")); !errors.Is(err,
+			coordinator.ErrSessionLost) {
 			b.Errorf("while lost: %v", err)
 		}
 		third := a.campaign()
@@ -198,7 +225,8 @@ func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
-		if err := third.Proclaim(a.Context(), []byte("late")); !errors.Is(err, coordinator.ErrRemoved) {
+		if err := third.Proclaim(a.Context(), []byte("late")); !errors.Is(err,
+			coordinator.ErrRemoved) {
 			b.Errorf("after the removal: %v", err)
 		}
 		if left := a.svc.Snapshot(queue); len(left) != 0 {
@@ -207,7 +235,8 @@ func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
 	})
 }
 
-// TestProclaimThatMeetsAResignReturnsThat: the write finds the entry gone, and the term was not lost.
+// TestProclaimThatMeetsAResignReturnsThat: the write finds the entry gone, and
+// the term was not lost.
 func TestProclaimThatMeetsAResignReturnsThat(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -223,7 +252,8 @@ func TestProclaimThatMeetsAResignReturnsThat(t *testing.T) {
 			defer close(resigned)
 			a.resign(term)
 		})
-		if err := term.Proclaim(a.Context(), []byte("late")); !errors.Is(err, coordinator.ErrReleased) {
+		if err := term.Proclaim(a.Context(), []byte("late")); !errors.Is(err,
+			coordinator.ErrReleased) {
 			a.Errorf("Proclaim = %v", err)
 		}
 		<-resigned
@@ -259,7 +289,8 @@ func (p party) observe() *view {
 	return v
 }
 
-// take returns what was shown since the last take, as "identity:value", and "-" for nobody.
+// take returns what was shown since the last take, as "identity:value", and "-"
+// for nobody.
 func (v *view) take() []string {
 	synctest.Wait()
 	v.mu.Lock()
@@ -327,7 +358,8 @@ func TestObserveEndsOnceWithAnErrorItDoesNotOutlive(t *testing.T) {
 			return memory.Fate{}
 		})
 		refused := p[1].observe()
-		if <-refused.done; !errors.Is(refused.err, coordinator.ErrRefused) || !strings.Contains(refused.err.Error(), "jobs") {
+		if <-refused.done; !errors.Is(refused.err, coordinator.ErrRefused) ||
+			!strings.Contains(refused.err.Error(), "jobs") {
 			t.Errorf("refused: %v", refused.err)
 		}
 		refused.want(t)
@@ -343,7 +375,8 @@ func TestObserveEndsOnceWithAnErrorItDoesNotOutlive(t *testing.T) {
 		away := p[0].observe()
 		time.Sleep(time.Minute)
 		away.stop(nil)
-		if <-away.done; !errors.Is(away.err, coordinator.ErrUnavailable) || !errors.Is(away.err, context.Canceled) {
+		if <-away.done; !errors.Is(away.err, coordinator.ErrUnavailable) ||
+			!errors.Is(away.err, context.Canceled) {
 			t.Errorf("away: %v", away.err)
 		}
 		p[0].svc.Start()

@@ -12,14 +12,16 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// This file and latch_test.go have a test for each known bug of Curator's LeaderLatch that an election can have and
-// that no other file covers. The numbers are the queues of the list in docs/curator-behaviours.md.
+// This file and latch_test.go have a test for each known bug of Curator's
+// LeaderLatch that an election can have and that no other file covers. The
+// numbers are the queues of the list in docs/curator-behaviours.md.
 
 // FIELD 61: however often it loses its term, one Run has one entry at most.
 func TestRunIsQueuedOnce(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
-		// An operator's hand is not announced: for a moment of no length two may think that they lead, so no stage.
+		// An operator's hand is not announced: for a moment of no length two
+		// may think that they lead, so no stage.
 		ra, rb := a.run(idle), b.run(idle)
 		for i := range 20 {
 			a.svc.Expire(a.session().ID())
@@ -29,7 +31,8 @@ func TestRunIsQueuedOnce(t *testing.T) {
 			for range 50 {
 				sleep(100 * time.Millisecond)
 				entries := a.svc.Snapshot(queue)
-				if len(entries) > 2 || len(entries) == 2 && entries[0].Session == entries[1].Session {
+				if len(entries) > 2 ||
+					len(entries) == 2 && entries[0].Session == entries[1].Session {
 					t.Fatalf("in the queue: %v", entries)
 				}
 			}
@@ -40,7 +43,8 @@ func TestRunIsQueuedOnce(t *testing.T) {
 	})
 }
 
-// FIELD 63: whoever starts before the service does is elected when it is there, and can be closed before.
+// FIELD 63: whoever starts before the service does is elected when it is there,
+// and can be closed before.
 func TestCandidateMayStartBeforeTheService(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -61,7 +65,8 @@ func TestCandidateMayStartBeforeTheService(t *testing.T) {
 
 // This file goes on with the known bugs of Curator's LeaderLatch.
 
-// FIELD 71: nobody was ever here, or somebody goes while others look: no errors.
+// FIELD 71: nobody was ever here, or somebody goes while others look: no
+// errors.
 func TestListingToleratesComingAndGoing(t *testing.T) {
 	parties(t, 3, func(t *testing.T, p ...party) {
 		unused, err := election.New(p[0].client, "nobody/was/here")
@@ -87,7 +92,8 @@ func TestListingToleratesComingAndGoing(t *testing.T) {
 			if _, err := p[2].e.Candidates(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if _, err := p[2].e.Leader(t.Context()); err != nil && !errors.Is(err, election.ErrNoLeader) {
+			if _, err := p[2].e.Leader(t.Context()); err != nil &&
+				!errors.Is(err, election.ErrNoLeader) {
 				t.Error(err)
 			}
 		}
@@ -97,10 +103,12 @@ func TestListingToleratesComingAndGoing(t *testing.T) {
 	})
 }
 
-// This file has a test for each known bug of Curator's LeaderSelector that Run can have and that no other
-// file covers. The numbers are the queues of the list in docs/curator-behaviours.md.
+// This file has a test for each known bug of Curator's LeaderSelector that Run
+// can have and that no other file covers. The numbers are the queues of the
+// list in docs/curator-behaviours.md.
 
-// FIELD 75: a session that ends while the candidate waits, and a service that does not answer, do not end Run.
+// FIELD 75: a session that ends while the candidate waits, and a service that
+// does not answer, do not end Run.
 func TestRunOutlivesTroubleWhileItWaits(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -129,27 +137,30 @@ func TestRunOutlivesTroubleWhileItWaits(t *testing.T) {
 	})
 }
 
-// FIELD 78: a term that was lost before the work began runs no work, and nor does one that begins when Run is to end.
+// FIELD 78: a term that was lost before the work began runs no work, and nor
+// does one that begins when Run is to end.
 func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 	for _, c := range []struct{ lost, stopped bool }{{true, false}, {false, true}, {true, true}} {
 		parties(t, 1, func(t *testing.T, p ...party) {
 			ctx, stop := context.WithCancelCause(t.Context())
 			defer stop(nil)
 			first := true
-			// Observers are told of the grant by the very call that wins it, before it returns.
-			a := join(t, p[0].svc, "a", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
-				if e.Kind != event.Granted || !first {
-					return
-				}
-				first = false
-				if c.stopped {
-					stop(errMine)
-				}
-				if c.lost {
-					p[0].svc.Expire(e.Session)
-					time.Sleep(time.Millisecond) // and it is known here
-				}
-			})))
+			// Observers are told of the grant by the very call that wins it,
+			// before it returns.
+			a := join(t, p[0].svc, "a",
+				coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+					if e.Kind != event.Granted || !first {
+						return
+					}
+					first = false
+					if c.stopped {
+						stop(errMine)
+					}
+					if c.lost {
+						p[0].svc.Expire(e.Session)
+						time.Sleep(time.Millisecond) // and it is known here
+					}
+				})))
 			worked := 0
 			err := a.e.Run(ctx, func(ctx context.Context, term *election.Term) error {
 				if worked++; ctx.Err() != nil || term.Err() != nil {
@@ -157,7 +168,8 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 				}
 				return nil
 			})
-			if c.stopped && (!errors.Is(err, errMine) || worked != 0) || !c.stopped && (err != nil || worked != 1) {
+			if c.stopped && (!errors.Is(err, errMine) || worked != 0) ||
+				!c.stopped && (err != nil || worked != 1) {
 				t.Errorf("%+v: Run = %v, worked %d times", c, err, worked)
 			}
 			if left := a.svc.Snapshot(queue); len(left) != 0 {
@@ -170,7 +182,8 @@ func TestTermOverBeforeTheWorkBeganRunsNoWork(t *testing.T) {
 	}
 }
 
-// TestRunLeavesTheClientToItsOwner. FIELD 84: what the user gave is the user's to end.
+// TestRunLeavesTheClientToItsOwner. FIELD 84: what the user gave is the user's
+// to end.
 func TestRunLeavesTheClientToItsOwner(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -180,7 +193,8 @@ func TestRunLeavesTheClientToItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, end := range []error{nil, errMine} {
-			if err := other.Run(t.Context(), func(context.Context, *election.Term) error { return end }); !errors.Is(err, end) {
+			if err := other.Run(t.Context(),
+				func(context.Context, *election.Term) error { return end }); !errors.Is(err, end) {
 				t.Error(err)
 			}
 		}
