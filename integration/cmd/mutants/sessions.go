@@ -66,12 +66,18 @@ var ofSessions = []mutation{{
 	name: "own-removal-ignored", promise: "P1",
 	what: "A waiter that finds its own entry gone takes that for an empty queue.",
 	file: "internal/engine/queue.go",
-	old: `		view, err = s.driver.Ahead(ctx, queue, own)
-		return removed(err)`,
-	new: `		if view, err = s.driver.Ahead(ctx, queue, own); errors.Is(err, errGone) {
-			return nil
+	old: `			if err = s.driver.Renew(ctx); err == nil {
+				err = ErrRemoved
+			}
 		}
-		return err`,
+		return err
+	})
+	return view, wrap("look", queue, err)`,
+	new: `			return nil
+		}
+		return err
+	})
+	return view, wrap("look", queue, err)`,
 	caught: []test{simulated(""), {pkg: "semaphore", name: "TestWaiterThatWasRemovedFailsAndOthersGoOn"}},
 }, {
 	name: "nearest-of-another-time", promise: "P1",
