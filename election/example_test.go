@@ -14,7 +14,8 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// newElection stands for coordinator.Open("etcd://…") or "zk://…" and election.New in these examples.
+// newElection stands for coordinator.Open("etcd://…") or "zk://…" and
+// election.New in these examples.
 func newElection(svc *memory.Service, identity string) (e *election.Election, closeClient func()) {
 	client, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity))
 	if err != nil {
@@ -60,7 +61,8 @@ func ExampleElection_Campaign() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s leads at %s, by this term: %v\n", leader.Identity, leader.Value, leader.Token == term.Token())
+	fmt.Printf("%s leads at %s, by this term: %v\n",
+		leader.Identity, leader.Value, leader.Token == term.Token())
 	fmt.Println(term.Resign(ctx), context.Cause(term.Context()))
 	// Output:
 	// replica-1 leads at 10.0.0.1:8080, by this term: true

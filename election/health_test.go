@@ -26,7 +26,8 @@ func probe(h http.Handler, method string) *httptest.ResponseRecorder {
 }
 
 // check asks both handlers of h and compares status and part of the text.
-func check(t *testing.T, h *election.Health, ready int, readyText string, live int, liveText string) {
+func check(t *testing.T, h *election.Health, ready int, readyText string, live int,
+	liveText string) {
 	t.Helper()
 	synctest.Wait()
 	for what, c := range map[string]struct {
@@ -35,7 +36,8 @@ func check(t *testing.T, h *election.Health, ready int, readyText string, live i
 		text string
 	}{"ready": {h.Ready(), ready, readyText}, "live": {h.Live(), live, liveText}} {
 		w := probe(c.h, http.MethodGet)
-		if w.Code != c.code || !strings.Contains(w.Body.String(), c.text) || !strings.HasSuffix(w.Body.String(), "\n") {
+		if w.Code != c.code || !strings.Contains(w.Body.String(), c.text) ||
+			!strings.HasSuffix(w.Body.String(), "\n") {
 			t.Errorf("%s: %d %q, want %d with %q", what, w.Code, w.Body, c.code, c.text)
 		}
 	}
@@ -169,7 +171,8 @@ func TestLiveDoesNotBlameWorkThatHasReturned(t *testing.T) {
 			}
 			return memory.Fate{}
 		})
-		if err := a.e.Run(t.Context(), func(context.Context, *election.Term) error { return nil }, election.WithHealth(h)); err != nil {
+		if err := a.e.Run(t.Context(), func(context.Context, *election.Term) error { return nil },
+			election.WithHealth(h)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -197,7 +200,8 @@ func TestHealthSaysWhyACampaignFails(t *testing.T) {
 		a := p[0]
 		a.svc.OnRequest(func(r memory.Request) memory.Fate {
 			if r.Op == memory.OpJoin {
-				return memory.Fate{Err: driver.Wrap(coordinator.ErrRefused, errors.New("no permission"))}
+				return memory.Fate{
+					Err: driver.Wrap(coordinator.ErrRefused, errors.New("no permission"))}
 			}
 			return memory.Fate{}
 		})
@@ -229,8 +233,10 @@ func TestHealthShowsTermsWonByHand(t *testing.T) {
 	})
 }
 
-// TestLiveDoesNotBlameTheNextTermForTheLast: looking at the clock may end a session, and tell so, and the term that is shown
-// may be another one after that. The timer of that moment runs beside the test, so it is repeated until the look is first.
+// TestLiveDoesNotBlameTheNextTermForTheLast: looking at the clock may end a
+// session, and tell so, and the term that is shown may be another one after
+// that. The timer of that moment runs beside the test, so it is repeated until
+// the look is first.
 func TestLiveDoesNotBlameTheNextTermForTheLast(t *testing.T) {
 	looked := false
 	for i := 0; i < 1000 && !looked; i++ {
@@ -241,13 +247,16 @@ func TestLiveDoesNotBlameTheNextTermForTheLast(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a := join(t, p[0].svc, "x", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
-				stack := make([]byte, 1<<16)
-				if e.Kind == event.SessionEnded && strings.Contains(string(stack[:runtime.Stack(stack, false)]), "Health).live") {
-					looked = true
-					h.Show(next)
-				}
-			})))
+			a := join(t, p[0].svc, "x",
+				coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+					stack := make([]byte, 1<<16)
+					if e.Kind == event.SessionEnded &&
+						strings.Contains(string(stack[:runtime.Stack(stack, false)]),
+							"Health).live") {
+						looked = true
+						h.Show(next)
+					}
+				})))
 			term := a.campaign()
 			if next, err = other.Campaign(t.Context(), nil); err != nil {
 				t.Fatal(err)
@@ -269,7 +278,8 @@ func TestLiveDoesNotBlameTheNextTermForTheLast(t *testing.T) {
 	}
 }
 
-// TestLiveDoesNotBlameWorkThatHasResigned itself: its term is over because it said so.
+// TestLiveDoesNotBlameWorkThatHasResigned itself: its term is over because it
+// said so.
 func TestLiveDoesNotBlameWorkThatHasResigned(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		h := new(election.Health)
@@ -287,7 +297,8 @@ func TestLiveDoesNotBlameWorkThatHasResigned(t *testing.T) {
 func TestHealthHandlersKeepHTTPsManners(t *testing.T) {
 	h := new(election.Health)
 	for _, handler := range []http.Handler{h.Ready(), h.Live()} {
-		get, head, post := probe(handler, http.MethodGet), probe(handler, http.MethodHead), probe(handler, http.MethodPost)
+		get, head, post := probe(handler, http.MethodGet), probe(handler, http.MethodHead),
+			probe(handler, http.MethodPost)
 		if head.Code != get.Code || head.Body.Len() != 0 {
 			t.Errorf("HEAD: %d %q", head.Code, head.Body)
 		}
@@ -295,7 +306,8 @@ func TestHealthHandlersKeepHTTPsManners(t *testing.T) {
 			t.Errorf("POST: %d, %v", post.Code, post.Header())
 		}
 		for _, w := range []*httptest.ResponseRecorder{get, head, post} {
-			if w.Header().Get("Cache-Control") != "no-store" || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+			if w.Header().Get("Cache-Control") != "no-store" ||
+				!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
 				t.Errorf("%v", w.Header())
 			}
 		}

@@ -29,7 +29,8 @@ type party struct {
 	e      *election.Election
 }
 
-// parties runs a test in virtual time with n clients of one service. It fails if a goroutine is left in the end.
+// parties runs a test in virtual time with n clients of one service. It fails
+// if a goroutine is left in the end.
 func parties(t *testing.T, n int, f func(t *testing.T, p ...party)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +156,8 @@ func (s *stage) enter(p party, t *election.Term) (leave func()) {
 		s.gaps = append(s.gaps, time.Since(s.left))
 	}
 	s.last = t.Token()
-	s.on, s.order, s.tokens = append(s.on, p.name), append(s.order, p.name), append(s.tokens, t.Token())
+	s.on, s.order, s.tokens = append(s.on, p.name), append(s.order, p.name),
+		append(s.tokens, t.Token())
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -184,7 +186,8 @@ type runner struct {
 }
 
 // run runs work beside the test, and returns when all is quiet.
-func (p party) run(work func(context.Context, *election.Term) error, opts ...election.RunOption) *runner {
+func (p party) run(work func(context.Context, *election.Term) error,
+	opts ...election.RunOption) *runner {
 	ctx, stop := context.WithCancelCause(p.Context())
 	r := &runner{stop: stop, done: make(chan struct{})}
 	go func() {

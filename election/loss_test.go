@@ -26,10 +26,12 @@ func TestLossEndsTheWorkBeforeTheNextLeaderBegins(t *testing.T) {
 		a.link.Cut()
 		cut := time.Now()
 		time.Sleep(30 * time.Second)
-		if got := s.working(); !slices.Equal(got, []string{"b"}) || time.Since(cut) > time.Minute || s.gaps[0] <= 0 {
+		if got := s.working(); !slices.Equal(got, []string{"b"}) || time.Since(cut) > time.Minute ||
+			s.gaps[0] <= 0 {
 			t.Errorf("%v work, gaps %v", got, s.gaps)
 		}
-		if errs := told.get(); len(errs) != 2 || !errors.Is(errs[0], coordinator.ErrSessionLost) || !strings.Contains(errs[0].Error(), "jobs") ||
+		if errs := told.get(); len(errs) != 2 || !errors.Is(errs[0], coordinator.ErrSessionLost) ||
+			!strings.Contains(errs[0].Error(), "jobs") ||
 			!errors.Is(errs[1], coordinator.ErrUnavailable) { // 10 s later
 
 			t.Errorf("told of %v", errs)
@@ -57,7 +59,8 @@ func TestRemovedEntryHasRunCampaignAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		p[0].svc.Remove(queue, p[0].svc.Snapshot(queue)[0].Key)
 		time.Sleep(time.Second)
-		if got := s.worked(); !slices.Equal(got, []string{"a", "a"}) || !slices.Equal(s.working(), []string{"a"}) {
+		if got := s.worked(); !slices.Equal(got, []string{"a", "a"}) ||
+			!slices.Equal(s.working(), []string{"a"}) {
 			t.Errorf("worked: %v, works %v", got, s.working())
 		}
 		r.stop(nil)
@@ -65,7 +68,8 @@ func TestRemovedEntryHasRunCampaignAgain(t *testing.T) {
 	})
 }
 
-// TestNextCampaignBeginsWhenTheOldWorkHasReturned: one process never has two works at once.
+// TestNextCampaignBeginsWhenTheOldWorkHasReturned: one process never has two
+// works at once.
 func TestNextCampaignBeginsWhenTheOldWorkHasReturned(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -90,11 +94,13 @@ func TestNextCampaignBeginsWhenTheOldWorkHasReturned(t *testing.T) {
 	})
 }
 
-// TestErrorOfWorkAfterALossIsToldWithTheLoss: it may be a consequence of the loss, as that of a query that was cut short, so it does
-// not end Run; and it may say what was left half done, so it must not get lost.
+// TestErrorOfWorkAfterALossIsToldWithTheLoss: it may be a consequence of the
+// loss, as that of a query that was cut short, so it does not end Run; and it
+// may say what was left half done, so it must not get lost.
 func TestErrorOfWorkAfterALossIsToldWithTheLoss(t *testing.T) {
 	for name, mine := range map[string]error{
-		"joined": errors.Join(context.Canceled, errMine), "plain": errMine, "wrapped": fmt.Errorf("%w: %w", errMine, context.Canceled),
+		"joined": errors.Join(context.Canceled, errMine), "plain": errMine,
+		"wrapped": fmt.Errorf("%w: %w", errMine, context.Canceled),
 	} {
 		t.Run(name, func(t *testing.T) {
 			parties(t, 1, func(t *testing.T, p ...party) {
@@ -112,7 +118,8 @@ func TestErrorOfWorkAfterALossIsToldWithTheLoss(t *testing.T) {
 				if err != nil || terms != 2 {
 					t.Errorf("Run = %v after %d terms", err, terms)
 				}
-				if len(told) != 1 || !errors.Is(told[0], errMine) || !errors.Is(told[0], coordinator.ErrSessionLost) ||
+				if len(told) != 1 || !errors.Is(told[0], errMine) ||
+					!errors.Is(told[0], coordinator.ErrSessionLost) ||
 					!strings.Contains(told[0].Error(), `run "jobs"`) {
 					t.Errorf("told %v", told)
 				}
@@ -128,15 +135,24 @@ func TestWorkThatOnlySaysThatItWasCutShortIsRunAgain(t *testing.T) {
 			func(context.Context, *election.Term) error { return nil },
 			func(ctx context.Context, _ *election.Term) error { return ctx.Err() },
 			func(ctx context.Context, _ *election.Term) error { return context.Cause(ctx) },
-			func(_ context.Context, term *election.Term) error { return term.Proclaim(a.Context(), nil) },
+			func(_ context.Context,
+				term *election.Term) error {
+				return term.Proclaim(a.Context(), nil)
+			},
 			func(_ context.Context, term *election.Term) error {
 				return errors.Join(term.Err(), term.Context().Err())
 			},
 			func(context.Context, *election.Term) error { return coordinator.ErrSessionLost },
 			func(context.Context, *election.Term) error { return election.ErrStepDown },
+			func(context.Context, *election.Term) error {
+				return fmt.Errorf("tired: %w", election.ErrStepDown)
+			},
 		}
 		terms := 0
 		err := a.e.Run(t.Context(), func(ctx context.Context, term *election.Term) error {
+			if ctx.Err() != nil || context.Cause(ctx) != nil || term.Err() != nil {
+				t.Errorf("term %d begins with %v, %v", terms, context.Cause(ctx), term.Err())
+			}
 			if terms == len(returned) {
 				return nil
 			}
@@ -171,8 +187,9 @@ func TestLossWhileDrainingIsInTheErrorOnce(t *testing.T) {
 	})
 }
 
-// TestWorksContextLooksAtTheClock: after a pause of the process no timer has run yet. Here the timers of this very moment run
-// beside the test, so it is repeated.
+// TestWorksContextLooksAtTheClock: after a pause of the process no timer has
+// run yet. Here the timers of this very moment run beside the test, so it is
+// repeated.
 func TestWorksContextLooksAtTheClock(t *testing.T) {
 	for range 30 {
 		parties(t, 1, func(t *testing.T, p ...party) {

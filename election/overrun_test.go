@@ -35,7 +35,8 @@ func TestWorkThatOverrunsDoesNotHoldTheNameForEver(t *testing.T) {
 		began := time.Now()
 		r.stop(errMine)
 		err := r.ended()
-		if !errors.Is(err, election.ErrOverrun) || !errors.Is(err, errMine) || !strings.Contains(err.Error(), "7s") {
+		if !errors.Is(err, election.ErrOverrun) || !errors.Is(err, errMine) ||
+			!strings.Contains(err.Error(), "7s") {
 			t.Errorf("Run = %v", err)
 		}
 		if took := time.Since(began); took != 7*time.Second || !hooked {
@@ -60,7 +61,8 @@ func TestDefaultDrainIsHalfAMinuteAndForeverIsForever(t *testing.T) {
 		}{
 			{nil, 29 * time.Second, false},
 			{nil, 31 * time.Second, true},
-			{[]election.RunOption{election.WithDrain(election.Forever), election.WithOnOverrun(func() { t.Error("hook") })}, time.Hour, false},
+			{[]election.RunOption{election.WithDrain(election.Forever),
+				election.WithOnOverrun(func() { t.Error("hook") })}, time.Hour, false},
 		} {
 			r := p[0].run(func(ctx context.Context, _ *election.Term) error {
 				<-ctx.Done()
@@ -68,7 +70,8 @@ func TestDefaultDrainIsHalfAMinuteAndForeverIsForever(t *testing.T) {
 				return nil
 			}, c.opts...)
 			r.stop(errMine)
-			if err := r.ended(); errors.Is(err, election.ErrOverrun) != c.want || !errors.Is(err, errMine) {
+			if err := r.ended(); errors.Is(err, election.ErrOverrun) != c.want ||
+				!errors.Is(err, errMine) {
 				t.Errorf("work that takes %v to stop: Run = %v", c.takes, err)
 			}
 		}
@@ -85,15 +88,16 @@ func TestOverrunAfterALossSaysBoth(t *testing.T) {
 			time.Sleep(time.Minute)
 			return nil
 		}, election.WithDrain(time.Second))
-		if !errors.Is(err, election.ErrOverrun) || !errors.Is(err, coordinator.ErrSessionLost) || time.Since(began) != time.Second {
+		if !errors.Is(err, election.ErrOverrun) || !errors.Is(err, coordinator.ErrSessionLost) ||
+			time.Since(began) != time.Second {
 			t.Errorf("Run = %v after %v", err, time.Since(began))
 		}
 		time.Sleep(time.Minute)
 	})
 }
 
-// slow is a cause that takes its time to say what it is, and has both Run's timer and the work's outcome ready
-// when Run gets to look at them.
+// slow is a cause that takes its time to say what it is, and has both Run's
+// timer and the work's outcome ready when Run gets to look at them.
 type slow struct{}
 
 func (slow) Error() string {
@@ -101,7 +105,8 @@ func (slow) Error() string {
 	return "slow"
 }
 
-// TestWorkThatStopsAtTheLastMomentIsInTime: work that has returned when Run looks is not left, though its time is over as well.
+// TestWorkThatStopsAtTheLastMomentIsInTime: work that has returned when Run
+// looks is not left, though its time is over as well.
 func TestWorkThatStopsAtTheLastMomentIsInTime(t *testing.T) {
 	for range 30 {
 		parties(t, 1, func(t *testing.T, p ...party) {
@@ -114,14 +119,16 @@ func TestWorkThatStopsAtTheLastMomentIsInTime(t *testing.T) {
 			}, election.WithDrain(time.Second), election.WithOnOverrun(func() { t.Error("hook") }))
 			r.stop(slow{})
 			err := r.ended()
-			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) || len(s.working()) != 0 {
+			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) ||
+				len(s.working()) != 0 {
 				t.Errorf("Run ended, %v work", s.working())
 			}
 		})
 	}
 }
 
-// TestWorkThatStopsAtTheLastMomentIsNoLimbo: when its last moment and that of Run are one, either may win, but what is said is true.
+// TestWorkThatStopsAtTheLastMomentIsNoLimbo: when its last moment and that of
+// Run are one, either may win, but what is said is true.
 func TestWorkThatStopsAtTheLastMomentIsNoLimbo(t *testing.T) {
 	for range 50 {
 		parties(t, 1, func(t *testing.T, p ...party) {
@@ -133,12 +140,15 @@ func TestWorkThatStopsAtTheLastMomentIsNoLimbo(t *testing.T) {
 					t.Error("resigned before the work had returned, and nobody was told")
 				}
 				return nil
-			}, election.WithDrain(time.Second), election.WithOnOverrun(func() { hooked.Store(true) }))
+			}, election.WithDrain(time.Second),
+				election.WithOnOverrun(func() { hooked.Store(true) }))
 			r.stop(errMine)
 			err := r.ended()
 			synctest.Wait()
-			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) && !hooked.Load() || len(p[0].svc.Snapshot(queue)) != 0 {
-				t.Errorf("Run = %v, hook called: %v, left %v", err, hooked.Load(), p[0].svc.Snapshot(queue))
+			if !errors.Is(err, errMine) || errors.Is(err, election.ErrOverrun) && !hooked.Load() ||
+				len(p[0].svc.Snapshot(queue)) != 0 {
+				t.Errorf("Run = %v, hook called: %v, left %v", err, hooked.Load(),
+					p[0].svc.Snapshot(queue))
 			}
 		})
 	}
@@ -153,11 +163,13 @@ func TestLostTermTellsWhenOthersMayBegin(t *testing.T) {
 		hook  time.Duration // after the loss; negative: never
 		err   error
 	}{
-		"in time":       {nil, margin / 2, -1, nil},
-		"late":          {nil, 20 * time.Second, margin, nil},
-		"far too late":  {nil, time.Minute, margin, election.ErrOverrun},
-		"no bound":      {[]election.RunOption{election.WithDrain(election.Forever)}, time.Hour, margin, nil},
-		"shorter drain": {[]election.RunOption{election.WithDrain(margin / 4)}, time.Minute, margin / 4, election.ErrOverrun},
+		"in time":      {nil, margin / 2, -1, nil},
+		"late":         {nil, 20 * time.Second, margin, nil},
+		"far too late": {nil, time.Minute, margin, election.ErrOverrun},
+		"no bound": {[]election.RunOption{election.WithDrain(election.Forever)}, time.Hour,
+			margin, nil},
+		"shorter drain": {[]election.RunOption{election.WithDrain(margin / 4)}, time.Minute,
+			margin / 4, election.ErrOverrun},
 	} {
 		for _, drained := range []bool{false, true} { // lost while it drains
 			parties(t, 1, func(t *testing.T, p ...party) {
@@ -165,7 +177,8 @@ func TestLostTermTellsWhenOthersMayBegin(t *testing.T) {
 				var lost notes[time.Time]
 				var hooks []time.Duration
 				ctx, stop := context.WithCancelCause(t.Context())
-				opts := append(c.opts, election.WithOnOverrun(func() { hooks = append(hooks, time.Since(lost.get()[0])) }))
+				opts := append(c.opts, election.WithOnOverrun(
+					func() { hooks = append(hooks, time.Since(lost.get()[0])) }))
 				terms := 0
 				err := a.e.Run(ctx, func(ctx context.Context, term *election.Term) error {
 					if terms++; terms > 1 {
@@ -186,11 +199,14 @@ func TestLostTermTellsWhenOthersMayBegin(t *testing.T) {
 					time.Sleep(c.takes)
 					return nil
 				}, opts...)
-				if c.err != nil && !errors.Is(err, c.err) || c.err == nil && !errors.Is(err, errMine) {
+				if c.err != nil && !errors.Is(err, c.err) ||
+					c.err == nil && !errors.Is(err, errMine) {
 					t.Errorf("%s, drained %v: Run = %v", name, drained, err)
 				}
-				if c.hook < 0 && len(hooks) != 0 || c.hook >= 0 && (len(hooks) != 1 || hooks[0] != c.hook) {
-					t.Errorf("%s, drained %v: the hook was called %v after the loss, want %v", name, drained, hooks, c.hook)
+				if c.hook < 0 && len(hooks) != 0 ||
+					c.hook >= 0 && (len(hooks) != 1 || hooks[0] != c.hook) {
+					t.Errorf("%s, drained %v: the hook was called %v after the loss, want %v", name,
+						drained, hooks, c.hook)
 				}
 				time.Sleep(time.Minute)
 			})
@@ -198,7 +214,8 @@ func TestLostTermTellsWhenOthersMayBegin(t *testing.T) {
 	}
 }
 
-// TestLossThatIsSeenLateIsToldAtOnce: what the others have to wait for counts from the loss, and not from when Run sees it.
+// TestLossThatIsSeenLateIsToldAtOnce: what the others have to wait for counts
+// from the loss, and not from when Run sees it.
 func TestLossThatIsSeenLateIsToldAtOnce(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -209,7 +226,8 @@ func TestLossThatIsSeenLateIsToldAtOnce(t *testing.T) {
 			a.link.Cut()
 			time.Sleep(time.Minute)
 			return nil
-		}, election.WithDrain(election.Forever), election.WithOnOverrun(func() { told.add(time.Since(began)) }))
+		}, election.WithDrain(election.Forever),
+			election.WithOnOverrun(func() { told.add(time.Since(began)) }))
 		r.stop(slow{}) // Run is busy for 10 s, and its log for as long
 		_ = r.ended()
 		if got := told.get(); len(got) != 1 || got[0] != 20*time.Second {
@@ -219,7 +237,8 @@ func TestLossThatIsSeenLateIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// TestWorkThatHasResignedIsNotSaidToHaveLost: it has given the name away itself, and only its drain is bounded.
+// TestWorkThatHasResignedIsNotSaidToHaveLost: it has given the name away
+// itself, and only its drain is bounded.
 func TestWorkThatHasResignedIsNotSaidToHaveLost(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		err := p[0].e.Run(t.Context(), func(_ context.Context, term *election.Term) error {
@@ -233,7 +252,8 @@ func TestWorkThatHasResignedIsNotSaidToHaveLost(t *testing.T) {
 	})
 }
 
-// TestWorkThatReturnsWhileTheHookRunsHasReturned: its error is not lost, and it is no overrun. Nor is anything of it left.
+// TestWorkThatReturnsWhileTheHookRunsHasReturned: its error is not lost, and it
+// is no overrun. Nor is anything of it left.
 func TestWorkThatReturnsWhileTheHookRunsHasReturned(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		for _, lose := range []bool{false, true} {

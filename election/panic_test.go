@@ -103,11 +103,13 @@ func TestCauseThatPanicsDoesNotKeepTheName(t *testing.T) {
 	})
 }
 
-// TestForeignCodeThatPanicsDoesNotKeepTheName: the handler of the log, as the work does not stop, an observer, as its term is
-// given up, and one as a candidate joins.
+// TestForeignCodeThatPanicsDoesNotKeepTheName: the handler of the log, as the
+// work does not stop, an observer, as its term is given up, and one as a
+// candidate joins.
 func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
-		a := join(t, p[0].svc, "a", coordinator.WithLogger(slog.New(slog.NewTextHandler(rudeWriter{}, nil))))
+		a := join(t, p[0].svc, "a", coordinator.WithLogger(
+			slog.New(slog.NewTextHandler(rudeWriter{}, nil))))
 		b := p[1]
 		h := new(election.Health)
 		stuck := make(chan struct{})
@@ -136,11 +138,12 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 		_ = a.client.Close(t.Context())
 
 		stuck = make(chan struct{})
-		d := join(t, p[0].svc, "d", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
-			if e.Kind == event.Released {
-				panic("rude")
-			}
-		})))
+		d := join(t, p[0].svc, "d",
+			coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+				if e.Kind == event.Released {
+					panic("rude")
+				}
+			})))
 		ctx, stop = context.WithCancel(t.Context())
 		func() {
 			defer func() {
@@ -157,14 +160,16 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 		close(stuck) // its goroutine ends, or the test fails
 		_ = d.client.Close(t.Context())
 
-		c := join(t, p[0].svc, "c", coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
-			if e.Kind == event.Joined {
-				panic("rude")
-			}
-		})))
+		c := join(t, p[0].svc, "c",
+			coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+				if e.Kind == event.Joined {
+					panic("rude")
+				}
+			})))
 		func() {
 			defer func() {
-				if v, ok := recover().(*election.PanicError); !ok || v.Value != "rude" || !strings.Contains(v.Error(), "TestForeignCode") {
+				if v, ok := recover().(*election.PanicError); !ok || v.Value != "rude" ||
+					!strings.Contains(v.Error(), "TestForeignCode") {
 					t.Errorf("recovered %v", v)
 				}
 			}()
@@ -179,7 +184,8 @@ type rudeWriter struct{}
 
 func (rudeWriter) Write([]byte) (int, error) { panic("rude") }
 
-// TestWorkThatEndsItsGoroutineEndsTheCallers: testing's FailNow in work must not hang the test, nor let it go on.
+// TestWorkThatEndsItsGoroutineEndsTheCallers: testing's FailNow in work must
+// not hang the test, nor let it go on.
 func TestWorkThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		ended := make(chan bool, 1)
@@ -203,15 +209,16 @@ func TestWorkThatEndsItsGoroutineEndsTheCallers(t *testing.T) {
 	})
 }
 
-// TestPanicOfWorkLeftBehindEndsTheProcess: nobody is there to have it, and it must not vanish. It runs itself in a process of
-// its own.
+// TestPanicOfWorkLeftBehindEndsTheProcess: nobody is there to have it, and it
+// must not vanish. It runs itself in a process of its own.
 func TestPanicOfWorkLeftBehindEndsTheProcess(t *testing.T) {
 	const child = "BATON_TEST_PANIC_LEFT_BEHIND"
 	if os.Getenv(child) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
 		cmd.Env = append(os.Environ(), child+"=1")
 		out, err := cmd.CombinedOutput()
-		if err == nil || !bytes.Contains(out, []byte("boom, left behind")) || bytes.Contains(out, []byte("survived")) {
+		if err == nil || !bytes.Contains(out, []byte("boom, left behind")) ||
+			bytes.Contains(out, []byte("survived")) {
 			t.Errorf("%v: %s", err, out)
 		}
 		return

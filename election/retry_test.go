@@ -51,12 +51,14 @@ func TestClosedClientEndsThePause(t *testing.T) {
 				return election.ErrStepDown
 			}, election.WithPause(time.Hour, time.Hour), election.WithOnError(told.add))
 			sleep(time.Minute)
-			if errs := told.get(); lose && (len(errs) != 1 || !errors.Is(errs[0], coordinator.ErrSessionLost)) || !lose && len(errs) != 0 {
+			if errs := told.get(); lose && (len(errs) != 1 ||
+				!errors.Is(errs[0], coordinator.ErrSessionLost)) || !lose && len(errs) != 0 {
 				t.Errorf("told of %v", errs)
 			}
 			began := time.Now()
 			_ = a.client.Close(t.Context())
-			if err := r.ended(); !errors.Is(err, coordinator.ErrClosed) || time.Since(began) != 0 || terms != 1 {
+			if err := r.ended(); !errors.Is(err, coordinator.ErrClosed) || time.Since(began) != 0 ||
+				terms != 1 {
 				t.Errorf("Run = %v after %v and %d terms", err, time.Since(began), terms)
 			}
 		})
@@ -67,8 +69,12 @@ func TestClosedClientEndsThePause(t *testing.T) {
 func TestClosedClientEndsThePauseAfterARefusal(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
-		a.svc.OnRequest(func(memory.Request) memory.Fate { return memory.Fate{Err: driver.ErrRefused} })
-		r := a.run(func(context.Context, *election.Term) error { return nil }, election.WithPause(time.Hour, time.Hour))
+		a.svc.OnRequest(func(memory.Request) memory.Fate {
+			return memory.Fate{
+				Err: driver.ErrRefused}
+		})
+		r := a.run(func(context.Context, *election.Term) error { return nil },
+			election.WithPause(time.Hour, time.Hour))
 		sleep(time.Minute)
 		began := time.Now()
 		_ = a.client.Close(t.Context())
@@ -78,12 +84,14 @@ func TestClosedClientEndsThePauseAfterARefusal(t *testing.T) {
 	})
 }
 
-// TestServiceThatIsNotThereIsTold: once in an outage, and it costs no campaign. FIELD 76.
+// TestServiceThatIsNotThereIsTold: once in an outage, and it costs no campaign.
+// FIELD 76.
 func TestServiceThatIsNotThereIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out notes[string]
 		svc := memory.NewService()
-		a := join(t, svc, "a", coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		a := join(t, svc, "a", coordinator.WithLogger(
+			slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 		svc.Stop()
 		h := new(election.Health)
 		var told notes[error]
@@ -97,7 +105,8 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 		}
 		sleep(time.Hour)
 		since := began.Format(time.RFC3339)
-		if errs := told.get(); len(errs) != 1 || !errors.Is(errs[0], coordinator.ErrUnavailable) || !strings.Contains(errs[0].Error(), since) {
+		if errs := told.get(); len(errs) != 1 || !errors.Is(errs[0], coordinator.ErrUnavailable) ||
+			!strings.Contains(errs[0].Error(), since) {
 			t.Errorf("told of %v, want the outage since %s", errs, since)
 		}
 		if got := strings.Join(out.get(), ""); strings.Count(got, "no answer since "+since) != 1 {
@@ -109,7 +118,8 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 		check(t, h, 200, "leading", 200, "ok")
 		svc.Stop() // one that is lost later
 		sleep(time.Hour)
-		if errs := told.get(); len(errs) != 3 || !errors.Is(errs[1], coordinator.ErrSessionLost) || !errors.Is(errs[2], coordinator.ErrUnavailable) {
+		if errs := told.get(); len(errs) != 3 || !errors.Is(errs[1], coordinator.ErrSessionLost) ||
+			!errors.Is(errs[2], coordinator.ErrUnavailable) {
 			t.Errorf("told of %v", errs)
 		}
 		check(t, h, 503, "no answer since", 200, "ok")
@@ -124,7 +134,8 @@ func TestServiceThatIsNotThereIsTold(t *testing.T) {
 	})
 }
 
-// TestFailureIsShownUntilTheCandidateIsQueued, and not only until the next campaign begins.
+// TestFailureIsShownUntilTheCandidateIsQueued, and not only until the next
+// campaign begins.
 func TestFailureIsShownUntilTheCandidateIsQueued(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -169,7 +180,8 @@ func TestHandlerOfErrorsThatPanicsLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestShortTermsBackOff: an operator's script, or a network, ends every term as soon as it has begun.
+// TestShortTermsBackOff: an operator's script, or a network, ends every term as
+// soon as it has begun.
 func TestShortTermsBackOff(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -186,7 +198,8 @@ func TestShortTermsBackOff(t *testing.T) {
 		})
 		sleep(10 * time.Minute)
 		terms := began.get()
-		// Pauses of 0.1, 0.2, 0.4 … 10 s, each ± 50 %: 60 terms in ten minutes, give or take, and 6 more at first.
+		// Pauses of 0.1, 0.2, 0.4 … 10 s, each ± 50 %: 60 terms in ten minutes,
+		// give or take, and 6 more at first.
 		if n := len(terms); n < 40 || n > 140 {
 			t.Errorf("%d terms in ten minutes", n)
 		}
@@ -212,7 +225,8 @@ func TestShortTermsBackOff(t *testing.T) {
 func TestPausesCanBeChosenAndCutShort(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
-		r := a.run(func(context.Context, *election.Term) error { return election.ErrStepDown }, election.WithPause(time.Hour, time.Hour))
+		r := a.run(func(context.Context, *election.Term) error { return election.ErrStepDown },
+			election.WithPause(time.Hour, time.Hour))
 		began := time.Now()
 		r.stop(errMine)
 		if err := r.ended(); err != errMine || time.Since(began) != 0 { //nolint:errorlint // itself
@@ -221,12 +235,14 @@ func TestPausesCanBeChosenAndCutShort(t *testing.T) {
 	})
 }
 
-// TestRefusedCampaignIsLoggedReportedAndRepeated. FIELD 76: a start that can never elect must be observable.
+// TestRefusedCampaignIsLoggedReportedAndRepeated. FIELD 76: a start that can
+// never elect must be observable.
 func TestRefusedCampaignIsLoggedReportedAndRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out notes[string]
 		svc := memory.NewService()
-		a := join(t, svc, "a", coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		a := join(t, svc, "a", coordinator.WithLogger(
+			slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 		refuse := func(r memory.Request) memory.Fate {
 			if r.Op == memory.OpJoin {
 				return memory.Fate{Err: driver.Wrap(driver.ErrRefused, errors.New("no permission"))}
@@ -238,10 +254,12 @@ func TestRefusedCampaignIsLoggedReportedAndRepeated(t *testing.T) {
 		var s stage
 		r := a.run(a.until(&s), election.WithOnError(told.add))
 		sleep(time.Minute)
-		if errs := told.get(); len(errs) < 5 || len(errs) > 20 || !errors.Is(errs[0], coordinator.ErrRefused) {
+		if errs := told.get(); len(errs) < 5 || len(errs) > 20 ||
+			!errors.Is(errs[0], coordinator.ErrRefused) {
 			t.Errorf("told %d times: %v", len(errs), errs)
 		}
-		if got := out.get(); len(got) < 5 || !strings.Contains(got[0], "no permission") || !strings.Contains(got[0], "election=jobs") {
+		if got := out.get(); len(got) < 5 || !strings.Contains(got[0], "no permission") ||
+			!strings.Contains(got[0], "election=jobs") {
 			t.Errorf("logged: %s", got)
 		}
 		svc.OnRequest(nil)

@@ -4,15 +4,144 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/recipes"
 )
+
+func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a, b := p[0], p[1]
+		term := a.campaign()
+		before := a.svc.Stats().Total()
+		for _, ctx := range []context.Context{term.Context(),
+			context.WithoutCancel(term.Context())} {
+			if _, err := a.e.Campaign(ctx, nil); !errors.Is(err, coordinator.ErrInvalid) ||
+				!strings.Contains(err.Error(), "Proclaim") {
+				a.Errorf("Campaign with the term's context = %v", err)
+			}
+			if _, err := a.e.TryCampaign(ctx, nil); !errors.Is(err, coordinator.ErrInvalid) {
+				a.Errorf("TryCampaign with the term's context = %v", err)
+			}
+		}
+		if n := a.svc.Stats().Total() - before; n != 0 {
+			a.Errorf("%d requests", n)
+		}
+		if _, err := b.e.TryCampaign(term.Context(), nil); !errors.Is(err, coordinator.ErrTaken) {
+			a.Errorf("another client with the term's context: %v", err)
+		}
+		other, err := election.New(a.client, "other")
+		if err != nil {
+			a.Fatal(err)
+		}
+		second, err := other.Campaign(term.Context(), nil)
+		if err != nil {
+			a.Fatal(err)
+		}
+		if _, err := a.e.Campaign(second.Context(), nil); !errors.Is(err, coordinator.ErrInvalid) {
+			a.Errorf("with the context of a term within: %v", err)
+		}
+		a.resign(second)
+		a.resign(term)
+		// The values of a term's context outlive the term; the refusal does not.
+		again, err := a.e.Campaign(context.WithoutCancel(term.Context()), nil)
+		if err != nil {
+			a.Fatal(err)
+		}
+		a.resign(again)
+	})
+}
+
+func TestLeaderShowsWhoLeads(t *testing.T) {
+	parties(t, 2, func(t *testing.T, p ...party) {
+		a, b := p[0], p[1]
+		if l, err := b.e.Leader(b.Context()); !errors.Is(err, election.ErrNoLeader) || !l.IsZero() {
+			a.Errorf("nobody: %+v, %v", l, err)
+		}
+		began := time.Now()
+		term := a.campaign()
+		time.Sleep(time.Minute)
+		c := b.stand(b.Context())
+		l, err := b.e.Leader(b.Context())
+		if err != nil || l.Identity != "a" || string(l.Value) != "a" || l.Token != term.Token() ||
+			l.IsZero() ||
+			l.Session != term.Session() || !l.Since.Equal(began) {
+			a.Errorf("%+v, %v", l, err)
+		}
+		a.resign(term)
+		next := c.won(t)
+		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "b" ||
+			l.Token != next.Token() {
+			a.Errorf("after the hand-over: %+v, %v", l, err)
+		}
+		b.resign(next)
+		b.svc.AddForeign(queue)
+		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "" || l.IsZero() {
+			a.Errorf("a foreign entry: %+v, %v", l, err)
+		}
+	})
+}
+
+func TestBadInputIsRefusedAtConstruction(t *testing.T) {
+	parties(t, 1, func(t *testing.T, p ...party) {
+		a := p[0]
+		for rule, build := range map[string]func() (*election.Election, error){
+			"nil client": func() (*election.Election,
+				error) {
+				return election.New(nil, "jobs")
+			},
+			"name is empty": func() (*election.Election,
+				error) {
+				return election.New(a.client, "")
+			},
+			"\"a//b\"": func() (*election.Election,
+				error) {
+				return election.New(a.client, "a//b")
+			},
+			"nil option": func() (*election.Election,
+				error) {
+				return election.New(a.client, "jobs", nil)
+			},
+			"256 bytes; 1 to ": func() (*election.Election, error) {
+				return election.New(a.client, "jobs",
+					election.WithIdentity(strings.Repeat("x", 256)))
+			},
+		} {
+			if _, err := build(); !errors.Is(err, coordinator.ErrInvalid) ||
+				!strings.Contains(err.Error(), rule) ||
+				!strings.HasPrefix(err.Error(), "baton: ") ||
+				strings.Count(err.Error(), "invalid") != 1 {
+				a.Errorf("New = %v, want ErrInvalid with %q", err, rule)
+			}
+		}
+		if _, err := a.e.Campaign(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err,
+			coordinator.ErrInvalid) {
+			a.Errorf("Campaign with a long value: %v", err)
+		}
+		named, err := election.New(a.client, "jobs", election.WithIdentity("somebody"))
+		if err != nil {
+			a.Fatal(err)
+		}
+		term, err := named.Campaign(a.Context(), nil)
+		if err != nil {
+			a.Fatal(err)
+		}
+		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "somebody" ||
+			l.Value != nil || named.Name() != "jobs" {
+			a.Errorf("%+v, %v", l, err)
+		}
+		a.resign(term)
+	})
+}
 
 func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
@@ -26,18 +155,21 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 			a.Fatal(err)
 		}
 		value[0] = 'X' // the caller's own again
-		if after := a.svc.Stats(); after.Total()-before.Total() != 1 || after.Wakeups != before.Wakeups {
+		if after := a.svc.Stats(); after.Total()-before.Total() != 1 ||
+			after.Wakeups != before.Wakeups {
 			a.Errorf("%+v, then %+v", before, after)
 		}
 		l, err := b.e.Leader(b.Context())
 		if err != nil || string(l.Value) != "new" || l.Identity != "a" || l.Token != term.Token() {
 			a.Errorf("%+v, %v", l, err)
 		}
-		if err := term.Proclaim(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err, coordinator.ErrInvalid) ||
+		if err := term.Proclaim(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err,
+			coordinator.ErrInvalid) ||
 			!strings.HasPrefix(err.Error(), `baton: proclaim "jobs": invalid: value has `) {
 			a.Errorf("too long: %v", err)
 		}
-		if err := term.Proclaim(a.Context(), bytes.Repeat([]byte("x"), recipes.MaxPayload)); err != nil {
+		if err := term.Proclaim(a.Context(),
+			bytes.Repeat([]byte("x"), recipes.MaxPayload)); err != nil {
 			a.Errorf("longest: %v", err)
 		}
 		a.resign(term)
@@ -56,7 +188,8 @@ func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
 			a.Errorf("after Resign: %v", err)
 		}
 		b.link.Cut()
-		if err := next.Proclaim(b.Context(), []byte("late")); !errors.Is(err, coordinator.ErrSessionLost) {
+		if err := next.Proclaim(b.Context(), []byte("late")); !errors.Is(err,
+			coordinator.ErrSessionLost) {
 			b.Errorf("while lost: %v", err)
 		}
 		third := a.campaign()
@@ -67,7 +200,8 @@ func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
-		if err := third.Proclaim(a.Context(), []byte("late")); !errors.Is(err, coordinator.ErrRemoved) {
+		if err := third.Proclaim(a.Context(), []byte("late")); !errors.Is(err,
+			coordinator.ErrRemoved) {
 			b.Errorf("after the removal: %v", err)
 		}
 		if left := a.svc.Snapshot(queue); len(left) != 0 {
@@ -76,7 +210,8 @@ func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
 	})
 }
 
-// TestProclaimThatMeetsAResignReturnsThat: the write finds the entry gone, and the term was not lost.
+// TestProclaimThatMeetsAResignReturnsThat: the write finds the entry gone, and
+// the term was not lost.
 func TestProclaimThatMeetsAResignReturnsThat(t *testing.T) {
 	parties(t, 1, func(t *testing.T, p ...party) {
 		a := p[0]
@@ -92,36 +227,133 @@ func TestProclaimThatMeetsAResignReturnsThat(t *testing.T) {
 			defer close(resigned)
 			a.resign(term)
 		})
-		if err := term.Proclaim(a.Context(), []byte("late")); !errors.Is(err, coordinator.ErrReleased) {
+		if err := term.Proclaim(a.Context(), []byte("late")); !errors.Is(err,
+			coordinator.ErrReleased) {
 			a.Errorf("Proclaim = %v", err)
 		}
 		<-resigned
 	})
 }
 
-func TestTermKeepsTheValuesOfItsCampaignsContextButNotItsEnd(t *testing.T) {
-	type key struct{}
-	parties(t, 1, func(t *testing.T, p ...party) {
-		a := p[0]
-		ctx, cancel := context.WithTimeout(context.WithValue(a.Context(), key{}, 7), time.Second)
-		defer cancel()
-		term, err := a.e.Campaign(ctx, nil)
-		if err != nil {
-			a.Fatal(err)
+// view is an Observe under way, and what it has shown.
+type view struct {
+	mu   sync.Mutex
+	seen []election.Leader
+	err  error
+	stop context.CancelCauseFunc
+	done chan struct{}
+}
+
+// observe follows the leader beside the test, and returns when all is quiet.
+func (p party) observe() *view {
+	ctx, stop := context.WithCancelCause(p.Context())
+	v := &view{stop: stop, done: make(chan struct{})}
+	go func() {
+		defer close(v.done)
+		for l, err := range p.e.Observe(ctx) {
+			v.mu.Lock()
+			if err != nil {
+				v.err = err
+			} else {
+				v.seen = append(v.seen, l)
+			}
+			v.mu.Unlock()
 		}
+	}()
+	synctest.Wait()
+	return v
+}
+
+// take returns what was shown since the last take, as "identity:value", and "-"
+// for nobody.
+func (v *view) take() []string {
+	synctest.Wait()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var s []string
+	for _, l := range v.seen {
+		if l.IsZero() {
+			s = append(s, "-")
+		} else {
+			s = append(s, l.Identity+":"+string(l.Value))
+		}
+	}
+	v.seen = nil
+	return s
+}
+
+func (v *view) want(t *testing.T, want ...string) {
+	t.Helper()
+	if got := v.take(); !slices.Equal(got, want) {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+}
+
+func TestObserveShowsThePresentAndThenEachChange(t *testing.T) {
+	parties(t, 3, func(t *testing.T, p ...party) {
+		v := p[2].observe()
+		v.want(t, "-")
+		term := p[0].campaign()
+		v.want(t, "a:a")
+		c := p[1].stand(t.Context())
+		v.want(t) // a candidate is no change
+		if err := term.Proclaim(t.Context(), []byte("two")); err != nil {
+			t.Error(err)
+		}
+		v.want(t, "a:two")
+		p[0].resign(term)
+		v.want(t, "b:b") // a hand-over is one step
+		late := p[0].observe()
+		late.want(t, "b:b")
+		p[1].resign(c.won(t))
+		v.want(t, "-")
+		late.want(t, "-")
+		mine := errors.New("mine")
+		v.stop(mine)
+		late.stop(nil)
+		if <-v.done; v.err != mine { //nolint:errorlint // itself
+			t.Errorf("ended with %v", v.err)
+		}
+		if <-late.done; !errors.Is(late.err, context.Canceled) {
+			t.Errorf("ended with %v", late.err)
+		}
+		synctest.Wait()
+		if n := p[0].svc.Stats().Watches; n != 0 {
+			t.Errorf("%d watches are left", n)
+		}
+	})
+}
+
+func TestObserveEndsOnceWithAnErrorItDoesNotOutlive(t *testing.T) {
+	parties(t, 3, func(t *testing.T, p ...party) {
+		p[0].svc.OnRequest(func(r memory.Request) memory.Fate {
+			if r.Op == memory.OpHead && r.Driver == p[1].link {
+				return memory.Fate{Err: driver.Wrap(driver.ErrRefused, errors.New("no permission"))}
+			}
+			return memory.Fate{}
+		})
+		refused := p[1].observe()
+		if <-refused.done; !errors.Is(refused.err, coordinator.ErrRefused) ||
+			!strings.Contains(refused.err.Error(), "jobs") {
+			t.Errorf("refused: %v", refused.err)
+		}
+		refused.want(t)
+
+		closed := p[2].observe()
+		if err := p[2].client.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if <-closed.done; !errors.Is(closed.err, coordinator.ErrClosed) {
+			t.Errorf("closed: %v", closed.err)
+		}
+		p[0].svc.Stop()
+		away := p[0].observe()
 		time.Sleep(time.Minute)
-		if term.Err() != nil || term.Context().Err() != nil || term.Context().Value(key{}) != 7 {
-			a.Errorf("%v, %v", term.Err(), term.Context().Value(key{}))
+		away.stop(nil)
+		if <-away.done; !errors.Is(away.err, coordinator.ErrUnavailable) ||
+			!errors.Is(away.err, context.Canceled) {
+			t.Errorf("away: %v", away.err)
 		}
-		if left := time.Until(term.Deadline()); left < 5*time.Second || left > 10*time.Second {
-			a.Errorf("deadline in %v", left)
-		}
-		if term.Session() != a.session().ID() {
-			a.Error("another session")
-		}
-		a.resign(term)
-		if !errors.Is(term.Err(), coordinator.ErrReleased) || !errors.Is(context.Cause(term.Context()), coordinator.ErrReleased) {
-			a.Errorf("after Resign: %v, %v", term.Err(), context.Cause(term.Context()))
-		}
+		p[0].svc.Start()
 	})
 }

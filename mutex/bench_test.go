@@ -26,7 +26,8 @@ func bench(b *testing.B) (*memory.Service, *mutex.Mutex) {
 	return svc, m
 }
 
-// BenchmarkLockUnlock is what Baton itself costs: the memory service answers without delay.
+// BenchmarkLockUnlock is what Baton itself costs: the memory service answers
+// without delay.
 func BenchmarkLockUnlock(b *testing.B) {
 	svc, m := bench(b)
 	ctx := context.Background()
@@ -61,11 +62,12 @@ func BenchmarkReenter(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOver is one turn of contenders who join again at once. What each of them does for a turn must not grow with
-// their number.
+// BenchmarkHandOver is one turn of contenders who join again at once. What each
+// of them does for a turn must not grow with their number.
 func BenchmarkHandOver(b *testing.B) {
 	for _, contenders := range []int{2, 64} {
-		b.Run(fmt.Sprintf("contenders=%d", contenders), func(b *testing.B) { handOver(b, contenders) })
+		b.Run(fmt.Sprintf("contenders=%d", contenders),
+			func(b *testing.B) { handOver(b, contenders) })
 	}
 }
 

@@ -114,7 +114,8 @@ func TestLostHolderIsSucceededAfterTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestLockDelayOutlivesThoseWhoWaitForIt: the next in the queue is lost, gives up, or loses its entry, and the one after it waits all the same.
+// TestLockDelayOutlivesThoseWhoWaitForIt: the next in the queue is lost, gives
+// up, or loses its entry, and the one after it waits all the same.
 func TestLockDelayOutlivesThoseWhoWaitForIt(t *testing.T) {
 	for name, end := range map[string]func(b party, cancel func()){
 		"lost":    func(b party, _ func()) { b.expire() },
@@ -154,7 +155,8 @@ func TestTryLockDuringTheLockDelay(t *testing.T) {
 		synctest.Wait()
 		_, err := b.m.TryLock(t.Context())
 		var rests *recipes.DelayError
-		if !errors.Is(err, coordinator.ErrTaken) || !errors.As(err, &rests) || rests.Delay != delay || rests.Name != "jobs" {
+		if !errors.Is(err, coordinator.ErrTaken) || !errors.As(err, &rests) ||
+			rests.Delay != delay || rests.Name != "jobs" {
 			t.Errorf("TryLock: %v", err)
 		}
 		synctest.Wait()
@@ -170,13 +172,15 @@ func TestTryLockDuringTheLockDelay(t *testing.T) {
 	})
 }
 
-// TestLockDelayUnderLostRequestsAndReplies: never is a lost holder succeeded too soon, whatever is lost, and nobody is stuck.
+// TestLockDelayUnderLostRequestsAndReplies: never is a lost holder succeeded
+// too soon, whatever is lost, and nobody is stuck.
 func TestLockDelayUnderLostRequestsAndReplies(t *testing.T) {
 	for seed := range uint64(200) {
 		resting(t, 3, func(t *testing.T, all []party) {
 			r := rand.New(rand.NewPCG(seed, 7))
 			all[0].svc.OnRequest(func(q memory.Request) (f memory.Fate) {
-				if q.Op == memory.OpSetRecord || q.Op == memory.OpRecord || q.Op == memory.OpLeave || q.Op == memory.OpJoin {
+				if q.Op == memory.OpSetRecord || q.Op == memory.OpRecord ||
+					q.Op == memory.OpLeave || q.Op == memory.OpJoin {
 					switch r.IntN(6) {
 					case 0:
 						f.DropReply = true
@@ -211,23 +215,28 @@ func TestLockDelayIsChecked(t *testing.T) {
 	resting(t, 1, func(t *testing.T, all []party) {
 		c := all[0].client
 		for _, d := range []time.Duration{0, -1, time.Microsecond, recipes.MaxLockDelay + 1} {
-			if _, err := mutex.New(c, "jobs", mutex.WithLockDelay(d)); !errors.Is(err, coordinator.ErrInvalid) {
+			if _, err := mutex.New(c, "jobs", mutex.WithLockDelay(d)); !errors.Is(err,
+				coordinator.ErrInvalid) {
 				t.Errorf("mutex, %v: %v", d, err)
 			}
-			if _, err := election.New(c, "jobs", election.WithLockDelay(d)); !errors.Is(err, coordinator.ErrInvalid) {
+			if _, err := election.New(c, "jobs", election.WithLockDelay(d)); !errors.Is(err,
+				coordinator.ErrInvalid) {
 				t.Errorf("election, %v: %v", d, err)
 			}
 		}
-		if _, err := rwlock.New(c, "jobs", recipes.WithLockDelay(delay)); !errors.Is(err, coordinator.ErrInvalid) {
+		if _, err := rwlock.New(c, "jobs", recipes.WithLockDelay(delay)); !errors.Is(err,
+			coordinator.ErrInvalid) {
 			t.Errorf("rwlock: %v", err)
 		}
-		if _, err := semaphore.New(c, "jobs", 1, recipes.WithLockDelay(delay)); !errors.Is(err, coordinator.ErrInvalid) {
+		if _, err := semaphore.New(c, "jobs", 1, recipes.WithLockDelay(delay)); !errors.Is(err,
+			coordinator.ErrInvalid) {
 			t.Errorf("semaphore: %v", err)
 		}
 	})
 }
 
-// TestForeignNoteIsNamed: what somebody else has stored at the name is not overwritten.
+// TestForeignNoteIsNamed: what somebody else has stored at the name is not
+// overwritten.
 func TestForeignNoteIsNamed(t *testing.T) {
 	resting(t, 1, func(t *testing.T, all []party) {
 		s, err := engine.Of(all[0].client).Session(t.Context())
@@ -243,14 +252,16 @@ func TestForeignNoteIsNamed(t *testing.T) {
 	})
 }
 
-// TestElectionHasALockDelay: a leader that is lost is succeeded after it, one that resigns at once.
+// TestElectionHasALockDelay: a leader that is lost is succeeded after it, one
+// that resigns at once.
 func TestElectionHasALockDelay(t *testing.T) {
 	resting(t, 2, func(t *testing.T, all []party) {
 		var terms [2]*election.Term
 		var e [2]*election.Election
 		for i, p := range all {
 			var err error
-			if e[i], err = election.New(p.client, "office", election.WithLockDelay(delay)); err != nil {
+			if e[i], err = election.New(p.client, "office",
+				election.WithLockDelay(delay)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -279,7 +290,8 @@ func TestElectionHasALockDelay(t *testing.T) {
 	})
 }
 
-// TestAttemptsThatEndTooSoonAddUp: who only tries, or waits for less than the lock-delay, gets the lock when the name has rested.
+// TestAttemptsThatEndTooSoonAddUp: who only tries, or waits for less than the
+// lock-delay, gets the lock when the name has rested.
 func TestAttemptsThatEndTooSoonAddUp(t *testing.T) {
 	resting(t, 2, func(t *testing.T, all []party) {
 		a, b := all[0], all[1]
@@ -313,8 +325,8 @@ func TestAttemptsThatEndTooSoonAddUp(t *testing.T) {
 	})
 }
 
-// TestHolderOfNowIsNotTakenForALostOne: an attempt whose session is over sees the note of one who holds, and later ones must not count
-// from then.
+// TestHolderOfNowIsNotTakenForALostOne: an attempt whose session is over sees
+// the note of one who holds, and later ones must not count from then.
 func TestHolderOfNowIsNotTakenForALostOne(t *testing.T) {
 	resting(t, 2, func(t *testing.T, all []party) {
 		a, b := all[0], all[1]

@@ -3,8 +3,6 @@ package recipes_test
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,98 +18,141 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// What holds for every recipe is tested here for all of them.
+// What holds for every recipe is tested for all of them, with the ways below.
 
-// way is one way of asking for something on the name "n".
+// askFunc asks a client for the name "n" in one way.
+type askFunc func(context.Context, *coordinator.Client) (held, error)
+
+// way is one way of holding the name "n", waiting for it or not.
 type way struct {
-	name  string
-	queue driver.Queue
-	ask   func(context.Context, *coordinator.Client) (held, error)
+	name     string
+	queue    driver.Queue
+	ask, try askFunc
+	list     askFunc // lists the contenders and holds nothing
 }
 
 // held is what any of the recipes grants.
 type held struct {
+	handle
 	token   coordinator.Token
 	session string
 	ctx     context.Context
 	err     func() error
 	release func(context.Context) error
-	show    func(context.Context) (fence.Sequencer, error)
 }
 
-// showable is what handles have in common.
-type showable interface {
+// handle is what the handles of all recipes have in common.
+type handle interface {
 	Token() coordinator.Token
 	Session() string
 	Context() context.Context
 	Err() error
+	Deadline() time.Time
 	Sequencer(ctx context.Context) (fence.Sequencer, error)
 }
 
-func heldOf(h showable, release func(context.Context) error) held {
-	return held{h.Token(), h.Session(), h.Context(), h.Err, release, h.Sequencer}
+// with returns a way of asking: it opens the recipe, asks, and keeps how the
+// handle is released.
+func with[R any, H handle](
+	open func(*coordinator.Client) (R, error),
+	ask func(R, context.Context) (H, error),
+	release func(H, context.Context) error,
+) askFunc {
+	return func(ctx context.Context, c *coordinator.Client) (held, error) {
+		r, err := open(c)
+		if err != nil {
+			return held{}, err
+		}
+		h, err := ask(r, ctx)
+		if err != nil {
+			return held{}, err
+		}
+		give := func(ctx context.Context) error { return release(h, ctx) }
+		return held{h, h.Token(), h.Session(), h.Context(), h.Err, give}, nil
+	}
 }
 
-// ways shut each other out: each of them all who come after in the same way.
+// listing returns a way of asking who holds and waits.
+func listing[R, L any](
+	open func(*coordinator.Client) (R, error), list func(R, context.Context) (L, error),
+) askFunc {
+	return func(ctx context.Context, c *coordinator.Client) (held, error) {
+		r, err := open(c)
+		if err == nil {
+			_, err = list(r, ctx)
+		}
+		return held{}, err
+	}
+}
+
+func newMutex(c *coordinator.Client) (*mutex.Mutex, error)  { return mutex.New(c, "n") }
+func newLock(c *coordinator.Client) (*rwlock.RWLock, error) { return rwlock.New(c, "n") }
+
+func newSemaphore(c *coordinator.Client) (*semaphore.Semaphore, error) {
+	return semaphore.New(c, "n", 3)
+}
+
+func newElection(c *coordinator.Client) (*election.Election, error) { return election.New(c, "n") }
+
+// ways are those in which every holder excludes all who ask in the same way.
 func ways() []way {
+	unlock, release, resign := (*rwlock.Lock).Unlock, (*semaphore.Permit).Release,
+		(*election.Term).Resign
+	acquire := func(s *semaphore.Semaphore, ctx context.Context) (*semaphore.Permit, error) {
+		return s.Acquire(ctx, 2)
+	}
+	tryAcquire := func(s *semaphore.Semaphore, ctx context.Context) (*semaphore.Permit, error) {
+		return s.TryAcquire(ctx, 2)
+	}
+	campaign := func(e *election.Election, ctx context.Context) (*election.Term, error) {
+		return e.Campaign(ctx, nil)
+	}
+	tryCampaign := func(e *election.Election, ctx context.Context) (*election.Term, error) {
+		return e.TryCampaign(ctx, nil)
+	}
 	return []way{
-		{"lock", "mutex/n", func(ctx context.Context, c *coordinator.Client) (held, error) {
-			m, err := mutex.New(c, "n")
-			if err != nil {
-				return held{}, err
-			}
-			l, err := m.Lock(ctx)
-			if err != nil {
-				return held{}, err
-			}
-			return heldOf(l, l.Unlock), nil
-		}},
-		{"write lock", "rwlock/n", func(ctx context.Context, c *coordinator.Client) (held, error) {
-			l, err := rwlock.New(c, "n")
-			if err != nil {
-				return held{}, err
-			}
-			return ofLock(l.Lock(ctx))
-		}},
-		{"permits", "semaphore/n", func(ctx context.Context, c *coordinator.Client) (held, error) {
-			s, err := semaphore.New(c, "n", 3)
-			if err != nil {
-				return held{}, err
-			}
-			p, err := s.Acquire(ctx, 2)
-			if err != nil {
-				return held{}, err
-			}
-			return heldOf(p, p.Release), nil
-		}},
-		{"term", "election/n", func(ctx context.Context, c *coordinator.Client) (held, error) {
-			e, err := election.New(c, "n")
-			if err != nil {
-				return held{}, err
-			}
-			t, err := e.Campaign(ctx, nil)
-			if err != nil {
-				return held{}, err
-			}
-			return heldOf(t, t.Resign), nil
-		}},
+		{
+			"lock", "mutex/n", with(newMutex, (*mutex.Mutex).Lock, (*mutex.Lock).Unlock),
+			with(newMutex, (*mutex.Mutex).TryLock, (*mutex.Lock).Unlock),
+			listing(newMutex, (*mutex.Mutex).Contenders),
+		},
+		{
+			"write lock", "rwlock/n", with(newLock, (*rwlock.RWLock).Lock, unlock),
+			with(newLock, (*rwlock.RWLock).TryLock, unlock),
+			listing(newLock, (*rwlock.RWLock).Contenders),
+		},
+		{
+			"permits", "semaphore/n", with(newSemaphore, acquire, release),
+			with(newSemaphore, tryAcquire, release),
+			listing(newSemaphore, (*semaphore.Semaphore).List),
+		},
+		{
+			"term", "election/n", with(newElection, campaign, resign),
+			with(newElection, tryCampaign, resign),
+			listing(newElection, (*election.Election).Candidates),
+		},
 	}
 }
 
-func ofLock(l *rwlock.Lock, err error) (held, error) {
-	if err != nil {
-		return held{}, err
-	}
-	return heldOf(l, l.Unlock), nil
+var reading = way{
+	"read lock", "rwlock/n", with(newLock, (*rwlock.RWLock).RLock, (*rwlock.Lock).Unlock),
+	with(newLock, (*rwlock.RWLock).TryRLock, (*rwlock.Lock).Unlock),
+	listing(newLock, (*rwlock.RWLock).Contenders),
 }
 
-var reading = way{"read lock", "rwlock/n", func(ctx context.Context, c *coordinator.Client) (held, error) {
-	l, err := rwlock.New(c, "n")
-	if err != nil {
-		return held{}, err
+// every are all ways; not all of them exclude themselves.
+func every() []way { return append(ways(), reading) }
+
+// other is the way that excludes this one, and is excluded by it.
+func (a way) other() way {
+	if a.name == reading.name {
+		return ways()[1]
 	}
-	return ofLock(l.RLock(ctx))
-}}
+	return a
+}
+
+// reentrant are the ways whose holds can be entered again.
+func reentrant() []way { return append(ways()[:2], reading) }
 
 // place is a service with clients on links of their own, in virtual time.
 type place struct {
@@ -123,8 +164,8 @@ type place struct {
 
 const ttl = 10 * time.Second
 
-// worlds runs a test in a world of its own for each way. Whatever is left at the end, an entry, a watch, a
-// session, a goroutine, fails it.
+// worlds runs a test in a world of its own for each way. An entry, a watch, a
+// session or a goroutine that is left at the end fails it.
 func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 	t.Helper()
 	for _, ask := range all {
@@ -133,7 +174,7 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 				w := place{T: t, svc: memory.NewService()}
 				for range clients {
 					link := w.svc.Driver()
-					c, err := coordinator.New(link, coordinator.WithTTL(ttl), coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+					c, err := coordinator.New(link, coordinator.WithTTL(ttl), quiet)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -144,11 +185,13 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 				}
 				f(w, ask)
 				w.svc.OnRequest(nil)
+				w.svc.Start()
 				for _, c := range w.all {
 					_ = c.Close(context.Background())
 				}
 				time.Sleep(2 * ttl)
-				if st := w.svc.Stats(); st.Sessions != 0 || st.Watches != 0 || len(w.svc.Snapshot(ask.queue)) != 0 {
+				if st := w.svc.Stats(); st.Sessions != 0 || st.Watches != 0 ||
+					len(w.svc.Snapshot(ask.queue)) != 0 {
 					t.Errorf("left behind: %+v", st)
 				}
 			})
@@ -159,7 +202,13 @@ func worlds(t *testing.T, all []way, clients int, f func(w place, ask way)) {
 // take asks for what is free.
 func (w place) take(ask way, i int) held {
 	w.Helper()
-	h, err := ask.ask(context.Background(), w.all[i])
+	return w.taken(ask.ask, context.Background(), i)
+}
+
+//nolint:revive // what is taken comes first
+func (w place) taken(ask askFunc, ctx context.Context, i int) held {
+	w.Helper()
+	h, err := ask(ctx, w.all[i])
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -203,7 +252,8 @@ func (a *call) over() bool {
 	}
 }
 
-// granted waits for as long as it takes: virtual time is free, and a call that never ends fails the test.
+// granted waits for as long as it takes: virtual time is free, and a call that
+// never ends fails the test.
 func (w place) granted(a *call) held {
 	w.Helper()
 	<-a.done
@@ -220,6 +270,22 @@ func (w place) session(i int) *engine.Session {
 		w.Fatal(err)
 	}
 	return s
+}
+
+// want checks that an error is what it has to be, or nil if that is nil.
+func (w place) want(what string, err, want error) {
+	w.Helper()
+	if !errors.Is(err, want) {
+		w.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// alone checks that a hold is alive and that its entry is the only one.
+func (w place) alone(ask way, h held) {
+	w.Helper()
+	if n := len(w.svc.Snapshot(ask.queue)); h.err() != nil || n != 1 {
+		w.Errorf("the holder was disturbed: %v, %d in the queue", h.err(), n)
+	}
 }
 
 func lost(err error) bool { return errors.Is(err, coordinator.ErrSessionLost) }

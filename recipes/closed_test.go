@@ -25,7 +25,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// everything is one of each thing that a user can have of a client, the more of it in use the better.
+// everything is one of each thing that a user can have of a client, the more of
+// it in use the better.
 func everything(t *testing.T, c *coordinator.Client) map[string]any {
 	t.Helper()
 	ctx := context.Background()
@@ -70,7 +71,8 @@ func everything(t *testing.T, c *coordinator.Client) map[string]any {
 	return all
 }
 
-// argument makes something that a method takes. What has to be real is taken from what is there.
+// argument makes something that a method takes. What has to be real is taken
+// from what is there.
 func argument(typ reflect.Type, all map[string]any) reflect.Value {
 	if typ == reflect.TypeFor[*recipes.Hold]() { // for what is acquired
 		return reflect.ValueOf(new(recipes.Hold))
@@ -88,7 +90,8 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 	case typ == reflect.TypeFor[driver.Contender]():
 		return reflect.ValueOf(driver.Contender{ID: "0123456789abcdef", Mode: "x"})
 	case typ == reflect.TypeFor[fence.Sequencer]():
-		return reflect.ValueOf(fence.Sequencer{Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "n"}, Token: 1, Key: "k"})
+		return reflect.ValueOf(fence.Sequencer{
+			Scope: fence.Scope{Service: "s", Kind: "mutex", Name: "n"}, Token: 1, Key: "k"})
 	case typ == reflect.TypeFor[driver.Token]():
 		return reflect.ValueOf(driver.Token(1))
 	case typ == reflect.TypeFor[recipes.Request]():
@@ -109,7 +112,8 @@ func argument(typ reflect.Type, all map[string]any) reflect.Value {
 	return reflect.Zero(typ)
 }
 
-// errorOf calls a method and returns its error, also that of what it returned to be run through. A panic is an error of its own.
+// errorOf calls a method and returns its error, also that of what it returned
+// to be run through. A panic is an error of its own.
 func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -139,31 +143,45 @@ func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool
 	return nil, out[len(out)-1].Type() == reflect.TypeFor[error]()
 }
 
-// fine is which methods do their work without the service, and what they return after Close.
+// fine is which methods do their work without the service, and what they return
+// after Close.
 var fine = map[string]error{
 	"client.Close": nil, // the outcome of the first
 	"client.Queue": nil, // asks nobody
-	// Giving back what Close has given back already: the first to ask is told why, the next that there is nothing.
-	"lock.Unlock": coordinator.ErrNotHeld, "write lock.Unlock": coordinator.ErrNotHeld, "downgraded lock.Unlock": coordinator.ErrNotHeld,
-	"permit.Release": coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,
+	// Giving back what Close has given back already: the first to ask is told
+	// why, the next that there is nothing.
+	"lock.Unlock": coordinator.ErrNotHeld, "write lock.Unlock": coordinator.ErrNotHeld,
+	"downgraded lock.Unlock": coordinator.ErrNotHeld,
+	"permit.Release":         coordinator.ErrNotHeld, "permit.ReleasePart": coordinator.ErrNotHeld,
 	"term.Resign": coordinator.ErrNotHeld, "hold.Release": coordinator.ErrNotHeld,
-	"session.Leave": coordinator.ErrNotHeld, "session.Withdraw": nil, // the entries went with the session
+	// The entries went with the session.
+	"session.Leave": coordinator.ErrNotHeld, "session.Withdraw": nil,
 	// They say that it is over, in their own word.
-	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased, "downgraded lock.Err": coordinator.ErrReleased,
-	"permit.Err": coordinator.ErrReleased, "term.Err": coordinator.ErrReleased, "hold.Err": coordinator.ErrReleased, "hold.Check": coordinator.ErrReleased,
-	"permit.Slots": coordinator.ErrReleased, "hold.Convert": coordinator.ErrReleased, "hold.Write": coordinator.ErrReleased,
-	"lock.Sequencer": coordinator.ErrReleased, "write lock.Sequencer": coordinator.ErrReleased, "downgraded lock.Sequencer": coordinator.ErrReleased,
-	"permit.Sequencer": coordinator.ErrReleased, "term.Sequencer": coordinator.ErrReleased, "hold.Sequencer": coordinator.ErrReleased,
-	"lock.Revoked": coordinator.ErrReleased, "write lock.Revoked": coordinator.ErrReleased, "downgraded lock.Revoked": coordinator.ErrReleased,
-	"hold.Revoked": coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased, "hold.Do": coordinator.ErrReleased,
+	"lock.Err": coordinator.ErrReleased, "write lock.Err": coordinator.ErrReleased,
+	"downgraded lock.Err": coordinator.ErrReleased,
+	"permit.Err":          coordinator.ErrReleased, "term.Err": coordinator.ErrReleased,
+	"hold.Err": coordinator.ErrReleased, "hold.Check": coordinator.ErrReleased,
+	"permit.Slots": coordinator.ErrReleased, "hold.Convert": coordinator.ErrReleased,
+	"hold.Write":     coordinator.ErrReleased,
+	"lock.Sequencer": coordinator.ErrReleased, "write lock.Sequencer": coordinator.ErrReleased,
+	"downgraded lock.Sequencer": coordinator.ErrReleased,
+	"permit.Sequencer":          coordinator.ErrReleased, "term.Sequencer": coordinator.ErrReleased,
+	"hold.Sequencer": coordinator.ErrReleased,
+	"lock.Revoked":   coordinator.ErrReleased, "write lock.Revoked": coordinator.ErrReleased,
+	"downgraded lock.Revoked": coordinator.ErrReleased,
+	"hold.Revoked":            coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased,
+	"hold.Do": coordinator.ErrReleased,
 }
 
-// TestEveryMethodAfterClose calls every public method of everything that was made with a client, after Close, twice at once and
-// once more. None panics, none waits, and each that can fail says that the client is closed, or that there is nothing held.
+// TestEveryMethodAfterClose calls every public method of everything that was
+// made with a client, after Close, twice at once and once more. None panics,
+// none waits, and each that can fail says that the client is closed, or that
+// there is nothing held.
 func TestEveryMethodAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		c, err := coordinator.New(svc.Driver(), coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		c, err := coordinator.New(svc.Driver(),
+			coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +196,8 @@ func TestEveryMethodAfterClose(t *testing.T) {
 		}
 		closing.Wait()
 		for name, v := range all {
-			if h, ok := v.(interface{ Err() error }); ok && !errors.Is(h.Err(), coordinator.ErrClosed) {
+			if h, ok := v.(interface{ Err() error }); ok &&
+				!errors.Is(h.Err(), coordinator.ErrClosed) {
 				t.Errorf("%s.Err = %v, want ErrClosed", name, h.Err())
 			}
 		}
@@ -199,7 +218,8 @@ func TestEveryMethodAfterClose(t *testing.T) {
 					}
 					fallible++
 					also, known := fine[full]
-					if !errors.Is(err, coordinator.ErrClosed) && !(known && errors.Is(err, also)) { // nil is nil
+					// Nil is nil.
+					if !errors.Is(err, coordinator.ErrClosed) && !(known && errors.Is(err, also)) {
 						t.Errorf("%s = %v, want ErrClosed", full, err)
 					}
 				}
@@ -210,9 +230,11 @@ func TestEveryMethodAfterClose(t *testing.T) {
 		wg.Wait()
 		t.Logf("%d calls, %d of them to methods that can fail", methods, fallible)
 		if methods < 250 || fallible < 120 {
-			t.Errorf("only %d calls, %d of them to methods that can fail: where are the others?", methods, fallible)
+			t.Errorf("only %d calls, %d of them to methods that can fail: where are the others?",
+				methods, fallible)
 		}
-		if after := svc.Stats(); after.Sessions != 0 || after.Watches != 0 || !reflect.DeepEqual(after.Requests, before.Requests) {
+		if after := svc.Stats(); after.Sessions != 0 || after.Watches != 0 ||
+			!reflect.DeepEqual(after.Requests, before.Requests) {
 			t.Errorf("calls after Close reached the service: %+v, %+v before", after, before)
 		}
 	})
@@ -222,7 +244,8 @@ func TestEveryMethodAfterClose(t *testing.T) {
 func TestHandlersOfHealthAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
-		c, err := coordinator.New(svc.Driver(), coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
+		c, err := coordinator.New(svc.Driver(),
+			coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +258,8 @@ func TestHandlersOfHealthAfterClose(t *testing.T) {
 		}
 		for range 2 {
 			for _, handler := range []http.Handler{h.Ready(), h.Live()} {
-				handler.ServeHTTP(&discard{header: http.Header{}}, &http.Request{Method: http.MethodGet})
+				handler.ServeHTTP(&discard{header: http.Header{}},
+					&http.Request{Method: http.MethodGet})
 			}
 			stop()
 		}

@@ -20,7 +20,8 @@ func TestLeavingTheUpperLevelConvertsTheEntryInOneRequest(t *testing.T) {
 		w.release(upper)
 		w.wantModes("r")
 		after := w.svc.Stats().Requests
-		if after[memory.OpConvert]-before[memory.OpConvert] != 1 || after[memory.OpJoin] != before[memory.OpJoin] ||
+		if after[memory.OpConvert]-before[memory.OpConvert] != 1 ||
+			after[memory.OpJoin] != before[memory.OpJoin] ||
 			after[memory.OpLeave] != before[memory.OpLeave] {
 			w.Errorf("requests %v, then %v", before, after)
 		}
@@ -56,7 +57,8 @@ func TestLeavingTheLowerLevelFirstCostsNothing(t *testing.T) {
 	})
 }
 
-// TestLevelsReleasedAtOnceLeaveNothing: the conversion must not begin when the entry is being withdrawn.
+// TestLevelsReleasedAtOnceLeaveNothing: the conversion must not begin when the
+// entry is being withdrawn.
 func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
 	inWorld(t, func(w world) {
 		for range 2000 {
@@ -79,12 +81,14 @@ func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
 	})
 }
 
-// TestReleaseWhileAConversionIsUnderWay releases the last hold at every moment of a conversion, with every fate of the
-// conversion's first two requests.
+// TestReleaseWhileAConversionIsUnderWay releases the last hold at every moment
+// of a conversion, with every fate of the conversion's first two requests.
 func TestReleaseWhileAConversionIsUnderWay(t *testing.T) {
 	for _, fate := range []memory.Fate{
-		{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayRequest: time.Second, DelayReply: time.Second},
-		{DelayRequest: time.Second, DropReply: true}, {DelayRequest: time.Minute}, {DelayReply: time.Minute}, {Err: refusal},
+		{DelayRequest: time.Second}, {DelayReply: time.Second},
+		{DelayRequest: time.Second, DelayReply: time.Second},
+		{DelayRequest: time.Second, DropReply: true}, {DelayRequest: time.Minute},
+		{DelayReply: time.Minute}, {Err: refusal},
 		{DelayReply: 500 * time.Millisecond, Err: refusal},
 	} {
 		for second := range 2 {
@@ -125,12 +129,16 @@ func (w world) session(p party) *engine.Session {
 	return s
 }
 
-// TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower: whoever gives all back while the conversion waits for an
-// answer has given back the upper level as well.
+// TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower: whoever gives all
+// back while the conversion waits for an answer has given back the upper level
+// as well.
 func TestReleaseOfTheUpperLevelIsNotSpoiledByThatOfTheLower(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
-		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Hour} })
+		w.on(memory.OpConvert, func(
+			int) memory.Fate {
+			return memory.Fate{DelayRequest: time.Hour}
+		})
 		got := make(chan error, 1)
 		go func() { got <- upper.Release(context.Background()) }()
 		time.Sleep(time.Second)
@@ -162,7 +170,8 @@ func TestReleaseEndsByItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
-// TestReleaseWithTheContextOfTheHold: it ends with the hold, and not with the giving back of it.
+// TestReleaseWithTheContextOfTheHold: it ends with the hold, and not with the
+// giving back of it.
 func TestReleaseWithTheContextOfTheHold(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, lower := w.both()
@@ -190,11 +199,15 @@ func TestReleaseWithTheContextOfTheHold(t *testing.T) {
 	})
 }
 
-// TestCloseWithTheContextOfAHold: it ends all holds of the client, and that one with them.
+// TestCloseWithTheContextOfAHold: it ends all holds of the client, and that one
+// with them.
 func TestCloseWithTheContextOfAHold(t *testing.T) {
 	inWorld(t, func(w world) {
 		upper, _ := w.both()
-		w.on(memory.OpClose, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Second} })
+		w.on(memory.OpClose, func(
+			int) memory.Fate {
+			return memory.Fate{DelayRequest: time.Second}
+		})
 		wantErr(w.T, w.a.client.Close(upper.Context()))
 		w.wantModes("")
 	})
@@ -216,7 +229,8 @@ func TestReleaseWithADeadContextConverts(t *testing.T) {
 		wantErr(w.T, upper.Release(dead), coordinator.ErrUnavailable)
 		wantErr(w.T, lower.Release(dead), coordinator.ErrUnavailable)
 		if took := time.Since(began); took > 5*time.Second {
-			w.Errorf("two releases with a dead context took %v, want two seconds each at most", took)
+			w.Errorf("two releases with a dead context took %v, want two seconds each at most",
+				took)
 		}
 		w.svc.Start()
 		time.Sleep(3 * time.Second)

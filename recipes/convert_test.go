@@ -30,7 +30,8 @@ func TestConversionsFollowEachOther(t *testing.T) {
 		}
 		wg.Wait()
 		w.wantModes("t")
-		if e := w.svc.Snapshot(name)[0]; e.Token != h.Token() || e.ID != h.ID() || e.Session != h.Session() {
+		if e := w.svc.Snapshot(name)[0]; e.Token != h.Token() || e.ID != h.ID() ||
+			e.Session != h.Session() {
 			w.Errorf("converted to %+v", e)
 		}
 		w.release(h)
@@ -81,9 +82,11 @@ func TestConversionOfWhatIsNotHeldIsNone(t *testing.T) {
 	})
 }
 
-// TestConversionWhoseReplyIsLostIsFoundAgain with either of the two places that the entry may have by then.
+// TestConversionWhoseReplyIsLostIsFoundAgain with either of the two places that
+// the entry may have by then.
 func TestConversionWhoseReplyIsLostIsFoundAgain(t *testing.T) {
-	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true}, {DelayRequest: 20 * time.Second}, {DelayReply: 20 * time.Second}} {
+	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true},
+		{DelayRequest: 20 * time.Second}, {DelayReply: 20 * time.Second}} {
 		inWorld(t, func(w world) {
 			h := w.hold(w.a, w.Context(), write)
 			w.on(memory.OpConvert, func(n int) memory.Fate {
@@ -102,11 +105,12 @@ func TestConversionWhoseReplyIsLostIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestOwnConversionIsNotTakenForARemoval: the watch of one's own entry fires when it is converted. The hold goes on, and
-// watches the new entry.
+// TestOwnConversionIsNotTakenForARemoval: the watch of one's own entry fires
+// when it is converted. The hold goes on, and watches the new entry.
 func TestOwnConversionIsNotTakenForARemoval(t *testing.T) {
 	inWorld(t, func(w world) {
-		w.a.link.Delay(time.Millisecond, time.Millisecond) // the watch and the conversion are answered at one moment
+		// The watch and the conversion are answered at one moment.
+		w.a.link.Delay(time.Millisecond, time.Millisecond)
 		var wg sync.WaitGroup
 		for i := range 4 {
 			l, err := recipes.NewQueue(w.a.client, "test", fmt.Sprint("queue", i))
@@ -129,7 +133,8 @@ func TestOwnConversionIsNotTakenForARemoval(t *testing.T) {
 }
 
 func TestConvertedHoldWatchesItsNewEntry(t *testing.T) {
-	for _, held := range []time.Duration{0, time.Second} { // converted before, and after, the hold has begun to watch itself
+	// Converted before, and after, the hold has begun to watch itself.
+	for _, held := range []time.Duration{0, time.Second} {
 		inWorld(t, func(w world) {
 			upper, lower := w.both()
 			time.Sleep(held)
@@ -146,9 +151,11 @@ func TestConvertedHoldWatchesItsNewEntry(t *testing.T) {
 	}
 }
 
-// TestEntryRemovedDuringAConversionIsMissed removes the old or the new entry while the conversion has no answer.
+// TestEntryRemovedDuringAConversionIsMissed removes the old or the new entry
+// while the conversion has no answer.
 func TestEntryRemovedDuringAConversionIsMissed(t *testing.T) {
-	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayRequest: time.Second, DropReply: true}} {
+	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
+		{DelayRequest: time.Second, DropReply: true}} {
 		inWorld(t, func(w world) {
 			upper, lower := w.both()
 			time.Sleep(time.Second)
@@ -183,14 +190,18 @@ func TestSessionLostDuringAConversionIsTold(t *testing.T) {
 	} {
 		inWorld(t, func(w world) {
 			upper, lower := w.both()
-			w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Hour} })
+			w.on(memory.OpConvert, func(
+				int) memory.Fate {
+				return memory.Fate{DelayRequest: time.Hour}
+			})
 			got := make(chan error, 1)
 			go func() { got <- upper.Release(context.Background()) }()
 			synctest.Wait()
 			lose(w)
 			wantErr(w.T, <-got, coordinator.ErrSessionLost)
 			wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrSessionLost)
-			wantErr(w.T, context.Cause(upper.Context()), coordinator.ErrReleased) // it was given back before
+			// It was given back before.
+			wantErr(w.T, context.Cause(upper.Context()), coordinator.ErrReleased)
 			wantErr(w.T, lower.Release(w.Context()), coordinator.ErrSessionLost)
 			w.a.link.Reset()
 			w.a.link.Heal()

@@ -4,10 +4,16 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
+	"github.com/baton-go/baton/recipes"
 )
 
-// TestDeadWaiterAnywhereLeavesTheOrderOfTheRest: the first, one in the middle and the last waiter die at once, silently. The rest
-// is served in order, and nobody is admitted when the one directly ahead of it, who did not hold, goes.
+// TestDeadWaiterAnywhereLeavesTheOrderOfTheRest: the first, one in the middle
+// and the last waiter die at once, silently. The rest is served in order, and
+// nobody is admitted when the one directly ahead of it, who did not hold, goes.
 func TestDeadWaiterAnywhereLeavesTheOrderOfTheRest(t *testing.T) {
 	worlds(t, ways(), 4, func(w place, ask way) {
 		ctx := context.Background()
@@ -46,7 +52,8 @@ func TestDeadWaiterAnywhereLeavesTheOrderOfTheRest(t *testing.T) {
 	})
 }
 
-// TestWriterThatDiesBetweenReadersLetsThemTogether: those behind it need not wait for those ahead of it.
+// TestWriterThatDiesBetweenReadersLetsThemTogether: those behind it need not
+// wait for those ahead of it.
 func TestWriterThatDiesBetweenReadersLetsThemTogether(t *testing.T) {
 	worlds(t, []way{reading}, 3, func(w place, read way) {
 		write := ways()[1]
@@ -59,7 +66,8 @@ func TestWriterThatDiesBetweenReadersLetsThemTogether(t *testing.T) {
 		}
 		time.Sleep(ttl + time.Second)
 		if !one.over() || !two.over() || ahead.err() != nil {
-			w.Errorf("a TTL after the writer's death: %v, %v; the reader ahead says %v", one.over(), two.over(), ahead.err())
+			w.Errorf("a TTL after the writer's death: %v, %v; the reader ahead says %v", one.over(),
+				two.over(), ahead.err())
 		}
 		for _, h := range []held{ahead, w.granted(one), w.granted(two)} {
 			w.giveBack(h)
@@ -91,9 +99,10 @@ func TestDeadReaderHoldsAWriterUpForOneTTL(t *testing.T) {
 	})
 }
 
-// TestCallGivenUpAtTheMomentOfItsGrant walks the end of the caller's context over the grant: before the holder lets go, while the
-// notice is under way, between the look and its answer, after it. The call returns a hold or an error, and with an error there
-// is nothing in the queue.
+// TestCallGivenUpAtTheMomentOfItsGrant walks the end of the caller's context
+// over the grant: before the holder lets go, while the notice is under way,
+// between the look and its answer, after it. The call returns a hold or an
+// error, and with an error there is nothing in the queue.
 func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		first := ask
@@ -105,7 +114,8 @@ func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
 			h := w.take(first, 0)
 			w.links[1].Delay(time.Millisecond, time.Millisecond)
 			const release = 20 * time.Millisecond
-			ctx, cancel := context.WithTimeout(context.Background(), release-5*time.Millisecond+time.Duration(step)*250*time.Microsecond)
+			ctx, cancel := context.WithTimeout(context.Background(),
+				release-5*time.Millisecond+time.Duration(step)*250*time.Microsecond)
 			a := w.queue(ctx, ask, 1)
 			time.Sleep(release)
 			w.giveBack(h)
@@ -126,9 +136,90 @@ func TestCallGivenUpAtTheMomentOfItsGrant(t *testing.T) {
 			}
 		}
 		if granted == 0 || refused == 0 {
-			w.Errorf("%d granted, %d refused: the steps are on one side of the grant", granted, refused)
+			w.Errorf("%d granted, %d refused: the steps are on one side of the grant", granted,
+				refused)
 		}
 		w.links[1].Delay(0, 0)
 		w.giveBack(w.take(ask, 1))
 	})
+}
+
+// pausing is a driver whose sessions bring the answers of one kind of request
+// when the session is over, as a process that was stopped finds them in its
+// buffers.
+type pausing struct {
+	*memory.Driver
+	op memory.Op
+}
+
+type pausingSession struct {
+	driver.Session
+	op memory.Op
+}
+
+func (d *pausing) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
+	s, err := d.Driver.Open(ctx, ttl)
+	return &pausingSession{s, d.op}, err
+}
+
+func (s *pausingSession) pause(op memory.Op) {
+	if op == s.op {
+		time.Sleep(2 * s.TTL())
+	}
+}
+
+// Renew fails from the beginning: a process that is stopped renews nothing.
+func (s *pausingSession) Renew(context.Context) error { return driver.ErrUnavailable }
+
+func (s *pausingSession) Join(ctx context.Context, queue driver.Queue,
+	c driver.Contender) (driver.Joined, error) {
+	j, err := s.Session.Join(ctx, queue, c)
+	s.pause(memory.OpJoin)
+	return j, err
+}
+
+func (s *pausingSession) Ahead(ctx context.Context, queue driver.Queue,
+	own driver.Place) (driver.View, error) {
+	v, err := s.Session.Ahead(ctx, queue, own)
+	s.pause(memory.OpAhead)
+	return v, err
+}
+
+// TestGrantThatComesOutOfAPauseIsNone: between the answer that grants and the
+// look at it the process was stopped for longer than its session lives.
+func TestGrantThatComesOutOfAPauseIsNone(t *testing.T) {
+	for _, tt := range []struct {
+		op      memory.Op
+		request recipes.Request
+	}{
+		{memory.OpJoin, write}, // alone in the queue
+		{memory.OpAhead, read}, // behind another reader
+	} {
+		t.Run(string(tt.op), func(t *testing.T) {
+			inWorld(t, func(w world) {
+				first := w.hold(w.a, w.Context(), read)
+				if tt.op == memory.OpJoin {
+					w.release(first)
+				} else {
+					defer w.release(first)
+				}
+				client, err := coordinator.New(&pausing{w.svc.Driver(), tt.op}, quiet)
+				if err != nil {
+					w.Fatal(err)
+				}
+				queue, err := recipes.NewQueue(client, "test", "queue")
+				if err != nil {
+					w.Fatal(err)
+				}
+				h, err := queue.Acquire(w.Context(), tt.request)
+				if h != nil {
+					w.Errorf("got a hold of token %d", h.Token())
+				}
+				wantErr(t, err, coordinator.ErrSessionLost)
+				if err := client.Close(context.Background()); err != nil {
+					w.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// The client's session ends by its clock, and the service still has it, with all its entries: nothing that the client sends there is
-// heard. It asks again, on a new session, while its own old entry stands in the queue.
+// The client's session ends by its clock, and the service still has it, with
+// all its entries: nothing that the client sends there is heard. It asks again,
+// on a new session, while its own old entry stands in the queue.
 
-// deafen has the service hear no more of one session: it does not renew, and cannot be ended.
+// deafen has the service hear no more of one session: it does not renew, and
+// cannot be ended.
 func (w place) deafen(i int) {
 	id := w.session(i).ID()
 	w.svc.OnRequest(func(r memory.Request) memory.Fate {
@@ -23,8 +25,9 @@ func (w place) deafen(i int) {
 	})
 }
 
-// TestNoGrantRestsOnAnEntryOfAnEarlierSession: the old entry is somebody else's. The client waits for it like everybody, gets a greater
-// token, and what it does with the old hold touches neither.
+// TestNoGrantRestsOnAnEntryOfAnEarlierSession: the old entry is somebody
+// else's. The client waits for it like everybody, gets a greater token, and
+// what it does with the old hold touches neither.
 func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 	worlds(t, ways(), 2, func(w place, ask way) {
 		began := time.Now()
@@ -36,7 +39,8 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 		}
 		again := w.queue(context.Background(), ask, 0)
 		if again.over() || len(w.svc.Snapshot(ask.queue)) != 2 {
-			w.Fatalf("with its own old entry there: over %v, %v, %d in the queue", again.over(), again.err, len(w.svc.Snapshot(ask.queue)))
+			w.Fatalf("with its own old entry there: over %v, %v, %d in the queue", again.over(),
+				again.err, len(w.svc.Snapshot(ask.queue)))
 		}
 		if err := old.release(context.Background()); !lost(err) {
 			w.Errorf("release of the old hold = %v", err)
@@ -46,7 +50,8 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 		}
 		h := w.granted(again)
 		if again.at.Sub(began) < ttl {
-			w.Errorf("granted after %v, with the old entry there until %v", again.at.Sub(began), ttl)
+			w.Errorf("granted after %v, with the old entry there until %v", again.at.Sub(began),
+				ttl)
 		}
 		if h.session == old.session || h.token <= old.token {
 			w.Errorf("granted %+v after %+v", h, old)
@@ -61,8 +66,9 @@ func TestNoGrantRestsOnAnEntryOfAnEarlierSession(t *testing.T) {
 	})
 }
 
-// TestNoReentryRestsOnAnEarlierSession: neither into a lost hold nor from one kind to another. A context that carries the lost hold, and
-// has no end itself, is one like any other: whoever asks with it is queued.
+// TestNoReentryRestsOnAnEarlierSession: neither into a lost hold nor from one
+// kind to another. A context that carries the lost hold, and has no end itself,
+// is one like any other: whoever asks with it is queued.
 func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		old := w.take(ask, 0)
@@ -76,10 +82,12 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 				if h, err := how.ask(old.ctx, w.all[0]); !lost(err) {
 					w.Errorf("%s with the context of a lost hold = %+v, %v", how.name, h, err)
 				}
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(old.ctx), 100*time.Millisecond)
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(old.ctx),
+					100*time.Millisecond)
 				h, err := how.ask(ctx, w.all[0])
 				cancel()
-				stands := len(w.svc.Snapshot(ask.queue)) > 0 && (ask.name != reading.name || how.name != reading.name)
+				stands := len(w.svc.Snapshot(ask.queue)) > 0 &&
+					(ask.name != reading.name || how.name != reading.name)
 				switch {
 				case err == nil && (h.session == old.session || h.token <= old.token):
 					w.Errorf("%s re-entered the lost hold: %+v", how.name, h)
@@ -100,9 +108,11 @@ func TestNoReentryRestsOnAnEarlierSession(t *testing.T) {
 	})
 }
 
-// TestNoDowngradeRestsOnAnEarlierSession: a lost writer becomes no reader, whichever part of the downgrade comes after the loss.
+// TestNoDowngradeRestsOnAnEarlierSession: a lost writer becomes no reader,
+// whichever part of the downgrade comes after the loss.
 func TestNoDowngradeRestsOnAnEarlierSession(t *testing.T) {
-	for name, before := range map[string]bool{"read lock taken before the loss": true, "after it": false} {
+	for name, before := range map[string]bool{"read lock taken before the loss": true,
+		"after it": false} {
 		t.Run(name, func(t *testing.T) {
 			worlds(t, ways()[1:2], 2, func(w place, ask way) {
 				l, err := rwlock.New(w.all[0], "n")
@@ -145,8 +155,9 @@ func TestNoDowngradeRestsOnAnEarlierSession(t *testing.T) {
 	}
 }
 
-// TestWaiterOfALostSessionReturnsAtOnceAndNeverWins: by the service's word at once; by the clock, while it is cut off, at the
-// deadline. Its turn, which comes a moment later, is somebody else's.
+// TestWaiterOfALostSessionReturnsAtOnceAndNeverWins: by the service's word at
+// once; by the clock, while it is cut off, at the deadline. Its turn, which
+// comes a moment later, is somebody else's.
 func TestWaiterOfALostSessionReturnsAtOnceAndNeverWins(t *testing.T) {
 	for name, end := range map[string]func(w place, i int){
 		"expired": func(w place, i int) { w.svc.Expire(w.session(i).ID()) },

@@ -8,11 +8,14 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// FuzzEntryValue: a value that anybody wrote is shown, as Baton's or as it is, and lists do not fail because of it.
+// FuzzEntryValue: a value that anybody wrote is shown, as Baton's or as it is,
+// and lists do not fail because of it.
 func FuzzEntryValue(f *testing.F) {
 	for _, v := range []string{
-		"", "{}", "null", "[]", `{"identity":"me","since":"2020-01-02T03:04:05Z","payload":"AAE="}`, `{"identity":1}`,
-		`{"identity":"me","payload":"%"}`, `{"identity":"me","since":"yesterday"}`, "5b1a1fda4375804", "\xff\x00",
+		"", "{}", "null", "[]", `{"identity":"me","since":"2020-01-02T03:04:05Z","payload":"AAE="}`,
+		`{"identity":1}`,
+		`{"identity":"me","payload":"%"}`, `{"identity":"me","since":"yesterday"}`,
+		"5b1a1fda4375804", "\xff\x00",
 	} {
 		f.Add([]byte(v))
 	}

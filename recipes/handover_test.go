@@ -18,7 +18,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// counted is a client's driver that counts the calls of handing over, of all its sessions.
+// counted is a client's driver that counts the calls of handing over, of all
+// its sessions.
 type counted struct {
 	*memory.Driver
 	looks, watches, follows, passes, leaves atomic.Int32
@@ -40,17 +41,20 @@ type countedSession struct {
 // Capabilities are the session's, with what is replaced.
 func (s countedSession) Capabilities() driver.Capabilities { return s.Offer(s) }
 
-func (s countedSession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+func (s countedSession) Ahead(ctx context.Context, queue driver.Queue,
+	own driver.Place) (driver.View, error) {
 	s.c.looks.Add(1)
 	return s.Full.Ahead(ctx, queue, own)
 }
 
-func (s countedSession) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+func (s countedSession) Watch(ctx context.Context, queue driver.Queue,
+	places ...driver.Place) error {
 	s.c.watches.Add(1)
 	return s.Full.Watch(ctx, queue, places...)
 }
 
-func (s countedSession) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+func (s countedSession) Follow(ctx context.Context, queue driver.Queue, own,
+	ahead driver.Place) (bool, error) {
 	s.c.follows.Add(1)
 	return s.Full.Follow(ctx, queue, own, ahead)
 }
@@ -111,7 +115,8 @@ func (p *runner) calls(what string, want made) {
 	p.Helper()
 	synctest.Wait()
 	c := p.link
-	got := made{c.looks.Swap(0), c.watches.Swap(0), c.follows.Swap(0), c.passes.Swap(0), c.leaves.Swap(0)}
+	got := made{c.looks.Swap(0), c.watches.Swap(0), c.follows.Swap(0), c.passes.Swap(0),
+		c.leaves.Swap(0)}
 	if got != want {
 		p.Errorf("%s: %+v, want %+v", what, got, want)
 	}
@@ -125,12 +130,9 @@ type attempt struct {
 	give   func(context.Context) error
 }
 
-type handle interface {
-	Context() context.Context
-}
-
 // begin asks and waits until nobody has anything to do.
-func begin[H handle](ask func(context.Context) (H, error), give func(H, context.Context) error) *attempt {
+func begin[H interface{ Context() context.Context }](ask func(context.Context) (H, error),
+	give func(H, context.Context) error) *attempt {
 	ctx, cancel := context.WithCancel(context.Background())
 	g := &attempt{cancel: cancel, got: make(chan error, 1)}
 	go func() {
@@ -147,11 +149,17 @@ func (p *runner) write() *attempt { return begin(p.rw.Lock, (*rwlock.Lock).Unloc
 func (p *runner) read() *attempt  { return begin(p.rw.RLock, (*rwlock.Lock).Unlock) }
 
 func (p *runner) campaign() *attempt {
-	return begin(func(ctx context.Context) (*election.Term, error) { return p.e.Campaign(ctx, nil) }, (*election.Term).Resign)
+	return begin(func(ctx context.Context) (*election.Term,
+		error) {
+		return p.e.Campaign(ctx, nil)
+	}, (*election.Term).Resign)
 }
 
 func (p *runner) acquire(n int) *attempt {
-	return begin(func(ctx context.Context) (*semaphore.Permit, error) { return p.sem.Acquire(ctx, n) }, (*semaphore.Permit).Release)
+	return begin(func(ctx context.Context) (*semaphore.Permit,
+		error) {
+		return p.sem.Acquire(ctx, n)
+	}, (*semaphore.Permit).Release)
 }
 
 // serve waits for the grant and gives it back.
@@ -166,7 +174,8 @@ func (p *runner) serve(g *attempt) {
 	synctest.Wait()
 }
 
-// TestHandOverNeedsNoLook: whoever joins is told who is ahead, and whoever leaves tells the one behind.
+// TestHandOverNeedsNoLook: whoever joins is told who is ahead, and whoever
+// leaves tells the one behind.
 func TestHandOverNeedsNoLook(t *testing.T) {
 	for what, ask := range map[string]func(*runner) *attempt{
 		"mutex": (*runner).lock, "write lock": (*runner).write, "election": (*runner).campaign,
@@ -208,13 +217,15 @@ func TestWaiterLooksBehindOneThatDidNotPass(t *testing.T) {
 	})
 }
 
-// TestSecondInQueueLooksIfNobodyPassed: an operator may have removed it together with the first.
+// TestSecondInQueueLooksIfNobodyPassed: an operator may have removed it together
+// with the first.
 func TestSecondInQueueLooksIfNobodyPassed(t *testing.T) {
 	for what, c := range map[string]struct {
 		ask   func(*runner) *attempt
 		queue driver.Queue
 	}{
-		"mutex": {(*runner).lock, "mutex/n"}, "election": {(*runner).campaign, "election/n"}, "write lock": {(*runner).write, "rwlock/n"},
+		"mutex": {(*runner).lock, "mutex/n"}, "election": {(*runner).campaign, "election/n"},
+		"write lock": {(*runner).write, "rwlock/n"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			runners(t, func(a, b, last *runner) {
@@ -250,7 +261,8 @@ func TestThirdInQueueLooks(t *testing.T) {
 	})
 }
 
-// TestReaderLooksBehindAReader: a reader says nothing of who is ahead of it, and a writer all that a reader must know.
+// TestReaderLooksBehindAReader: a reader says nothing of who is ahead of it,
+// and a writer all that a reader must know.
 func TestReaderLooksBehindAReader(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		w := a.write()
@@ -277,7 +289,8 @@ func TestReaderLooksBehindAReader(t *testing.T) {
 	})
 }
 
-// TestReaderThatWasAWriterDoesNotPass: it excludes nobody who is behind it any more.
+// TestReaderThatWasAWriterDoesNotPass: it excludes nobody who is behind it any
+// more.
 func TestReaderThatWasAWriterDoesNotPass(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		w := a.write()
@@ -303,7 +316,8 @@ func TestReaderThatWasAWriterDoesNotPass(t *testing.T) {
 	})
 }
 
-// TestSemaphoresNeitherFollowNorPass: whoever holds permits does not speak for those beside it.
+// TestSemaphoresNeitherFollowNorPass: whoever holds permits does not speak for
+// those beside it.
 func TestSemaphoresNeitherFollowNorPass(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		h1, h2 := a.acquire(1), b.acquire(1)
@@ -315,14 +329,16 @@ func TestSemaphoresNeitherFollowNorPass(t *testing.T) {
 			x.p.serve(x.g)
 		}
 		for _, p := range []*runner{a, b, c} {
-			if f, n := p.link.follows.Load(), p.link.passes.Load(); f != 0 || n != 0 || p.link.leaves.Load() == 0 {
+			if f, n := p.link.follows.Load(), p.link.passes.Load(); f != 0 || n != 0 ||
+				p.link.leaves.Load() == 0 {
 				t.Errorf("%d follows, %d passes, %d leaves", f, n, p.link.leaves.Load())
 			}
 		}
 	})
 }
 
-// TestTryDoesNotFollow: neither where somebody stands, nor where somebody came between its look and its joining.
+// TestTryDoesNotFollow: neither where somebody stands, nor where somebody came
+// between its look and its joining.
 func TestTryDoesNotFollow(t *testing.T) {
 	runners(t, func(a, b, c *runner) {
 		holds := []*attempt{a.lock(), a.write(), a.acquire(2), a.campaign()}
@@ -349,7 +365,8 @@ func TestTryDoesNotFollow(t *testing.T) {
 		var between *attempt
 		var once atomic.Bool
 		b.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpJoin && r.Driver == b.link.Driver && once.CompareAndSwap(false, true) {
+			if r.Op == memory.OpJoin && r.Driver == b.link.Driver &&
+				once.CompareAndSwap(false, true) {
 				between = c.write()
 			}
 			return memory.Fate{}
@@ -362,10 +379,12 @@ func TestTryDoesNotFollow(t *testing.T) {
 	})
 }
 
-// TestRemovedFollowerIsTold, while it is not its turn and will not be: at once, or after a second if it is new in the queue.
+// TestRemovedFollowerIsTold, while it is not its turn and will not be: at once,
+// or after a second if it is new in the queue.
 func TestRemovedFollowerIsTold(t *testing.T) {
 	for what, ask := range map[string]func(*runner) *attempt{
-		"mutex": (*runner).lock, "write lock": (*runner).write, "read lock": (*runner).read, "election": (*runner).campaign,
+		"mutex": (*runner).lock, "write lock": (*runner).write, "read lock": (*runner).read,
+		"election": (*runner).campaign,
 	} {
 		for _, after := range []time.Duration{0, time.Minute} {
 			runners(t, func(a, b, _ *runner) {

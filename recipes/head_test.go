@@ -16,7 +16,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// follow collects what a follower shows, until ctx ends: a payload for each contender, "-" for nobody.
+// follow collects what a follower shows, until ctx ends: a payload for each
+// contender, "-" for nobody.
 func follow(ctx context.Context, l *recipes.Queue) <-chan []string {
 	got := make(chan []string, 1)
 	f := l.Follow()
@@ -38,7 +39,8 @@ func follow(ctx context.Context, l *recipes.Queue) <-chan []string {
 	return got
 }
 
-// follows runs a test with a follower on the second client, and compares what it has shown.
+// follows runs a test with a follower on the second client, and compares what
+// it has shown.
 func follows(t *testing.T, f func(w world), want ...string) {
 	t.Helper()
 	inWorld(t, func(w world) {
@@ -69,7 +71,8 @@ func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
 		synctest.Wait()
 		cancel() // comings and goings behind are nobody's business
 		synctest.Wait()
-		if after := w.svc.Stats(); after.Wakeups != before.Wakeups || after.Requests[memory.OpHead] != before.Requests[memory.OpHead] {
+		if after := w.svc.Stats(); after.Wakeups != before.Wakeups ||
+			after.Requests[memory.OpHead] != before.Requests[memory.OpHead] {
 			w.Errorf("a waiter woke the follower: %+v, then %+v", before, after)
 		}
 		w.release(h)
@@ -78,7 +81,8 @@ func TestFollowerShowsEachChangeOfTheFirstAndNothingElse(t *testing.T) {
 	}, "-", "one", "two", "-", "three", "-")
 }
 
-// TestFollowerThatIsSlowSkipsToTheLast: it does not listen while its caller is busy.
+// TestFollowerThatIsSlowSkipsToTheLast: it does not listen while its caller is
+// busy.
 func TestFollowerThatIsSlowSkipsToTheLast(t *testing.T) {
 	inWorld(t, func(w world) {
 		f := w.b.queue.Follow()
@@ -90,7 +94,8 @@ func TestFollowerThatIsSlowSkipsToTheLast(t *testing.T) {
 			w.release(w.hold(w.a, w.Context(), write))
 		}
 		h := w.hold(w.a, w.Context(), show("last"))
-		if c, ok, err := f.Next(w.Context()); !ok || err != nil || string(c.Payload) != "last" || c.Token != h.Token() {
+		if c, ok, err := f.Next(w.Context()); !ok || err != nil || string(c.Payload) != "last" ||
+			c.Token != h.Token() {
 			w.Errorf("then: %+v, %v, %v", c, ok, err)
 		}
 		w.release(h)
@@ -154,8 +159,9 @@ func TestFollowersWatchOneEntryEach(t *testing.T) {
 	})
 }
 
-// past is a driver whose sessions show the heads of a script, one script after the other, as replicas that lag
-// can. At the end of a script its session is lost; at the end of the last nothing changes any more.
+// past is a driver whose sessions show the heads of a script, one script after
+// the other, as replicas that lag can. At the end of a script its session is
+// lost; at the end of the last nothing changes any more.
 type past struct {
 	*memory.Driver
 	scripts [][]driver.Head
@@ -180,7 +186,8 @@ func (d *past) Open(ctx context.Context, ttl time.Duration) (driver.Session, err
 	return &pastSession{coordinatortest.WithCapabilities(s), d, script}, nil
 }
 
-func (s *pastSession) Head(ctx context.Context, _ driver.Queue, known driver.Version) (driver.Head, error) {
+func (s *pastSession) Head(ctx context.Context, _ driver.Queue, known driver.Version) (driver.Head,
+	error) {
 	for len(s.script) > 0 {
 		h := s.script[0]
 		s.script = s.script[1:]
@@ -197,7 +204,8 @@ func (s *pastSession) Head(ctx context.Context, _ driver.Queue, known driver.Ver
 
 func TestFollowerShowsNoLeaderOfThePast(t *testing.T) {
 	at := func(token int64, version int64, value string) driver.Head {
-		return driver.Head{Entry: driver.Entry{Token: driver.Token(token), Value: []byte(value)}, Version: driver.Version(version)}
+		return driver.Head{Entry: driver.Entry{Token: driver.Token(token), Value: []byte(value)},
+			Version: driver.Version(version)}
 	}
 	var empty driver.Head
 	a, a2, b, c := at(5, 5, "a"), at(5, 6, "a2"), at(7, 7, "b"), at(9, 9, "c")
@@ -206,13 +214,18 @@ func TestFollowerShowsNoLeaderOfThePast(t *testing.T) {
 		scripts [][]driver.Head
 		want    []string
 	}{
-		{"a replica that is behind, and catches up", [][]driver.Head{{a, b, c}, {a, b, c}}, []string{"a", "b", "c"}},
-		{"the one who has left, or has not", [][]driver.Head{{a, empty}, {a, empty, b}}, []string{"a", "-", "a", "-", "b"}},
-		{"the one who has not left, by three sessions", [][]driver.Head{{a}, {empty}, {a}}, []string{"a", "-", "a"}},
-		{"two sessions behind, and the next token is the next number", [][]driver.Head{{a, empty}, {a, empty, at(6, 6, "next")}},
+		{"a replica that is behind, and catches up", [][]driver.Head{{a, b, c}, {a, b, c}},
+			[]string{"a", "b", "c"}},
+		{"the one who has left, or has not", [][]driver.Head{{a, empty}, {a, empty, b}},
+			[]string{"a", "-", "a", "-", "b"}},
+		{"the one who has not left, by three sessions", [][]driver.Head{{a}, {empty}, {a}},
+			[]string{"a", "-", "a"}},
+		{"two sessions behind, and the next token is the next number",
+			[][]driver.Head{{a, empty}, {a, empty, at(6, 6, "next")}},
 			[]string{"a", "-", "a", "-", "next"}},
 		{"an emptiness of the past", [][]driver.Head{{a}, {empty, a}}, []string{"a", "-", "a"}},
-		{"an emptiness of the past, and the one who was there before it", [][]driver.Head{{b}, {a, empty, b, empty, c}}, []string{"b", "-", "b", "-", "c"}},
+		{"an emptiness of the past, and the one who was there before it",
+			[][]driver.Head{{b}, {a, empty, b, empty, c}}, []string{"b", "-", "b", "-", "c"}},
 		{"another payload", [][]driver.Head{{a}, {a2}}, []string{"a", "a2"}},
 		{"nothing new", [][]driver.Head{{a}, {a}, {a, a2}, {a2}}, []string{"a", "a2"}},
 		{"nobody, for long", [][]driver.Head{{empty}, {empty}, {empty, a}}, []string{"-", "a"}},

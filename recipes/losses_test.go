@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,14 +17,26 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// losses are the ways in which a hold can be lost. Each has the hold lost by the time it returns, and says what of.
+// losses are the ways in which a hold can be lost. Each has the hold lost by
+// the time it returns, and says what of.
 var losses = map[string]struct {
 	lose  func(w world, h *recipes.Hold)
 	cause error
 }{
-	"the service ends the session": {func(w world, h *recipes.Hold) { w.svc.Expire(h.Session()) }, coordinator.ErrSessionLost},
-	"the client is cut off":        {func(w world, _ *recipes.Hold) { w.a.link.Cut(); time.Sleep(time.Minute) }, coordinator.ErrSessionLost},
-	"the service is away":          {func(w world, _ *recipes.Hold) { w.svc.Stop(); time.Sleep(time.Minute); w.svc.Start() }, coordinator.ErrSessionLost},
+	"the service ends the session": {func(w world, h *recipes.Hold) { w.svc.Expire(h.Session()) },
+		coordinator.ErrSessionLost},
+	"the client is cut off": {func(w world,
+		_ *recipes.Hold) {
+		w.a.link.Cut()
+		time.Sleep(time.Minute)
+	}, coordinator.ErrSessionLost},
+	"the service is away": {func(w world,
+		_ *recipes.Hold) {
+		w.svc.Stop()
+		time.Sleep(time.Minute)
+		w.svc.Start()
+	},
+		coordinator.ErrSessionLost},
 	"a renewal finds the session gone": {func(w world, h *recipes.Hold) {
 		w.a.link.HoldReplies() // the notice too
 		w.svc.Expire(h.Session())
@@ -49,10 +62,12 @@ var losses = map[string]struct {
 	"the release finds the entry deleted": {func(w world, h *recipes.Hold) {
 		w.svc.Remove(name, h.Place().Key)
 	}, coordinator.ErrRemoved},
-	"the client is closed": {func(w world, _ *recipes.Hold) { _ = w.a.client.Close(w.Context()) }, coordinator.ErrClosed},
+	"the client is closed": {func(w world, _ *recipes.Hold) { _ = w.a.client.Close(w.Context()) },
+		coordinator.ErrClosed},
 }
 
-// TestEachLossIsLoggedAndToldOfOnce: whichever way a hold is lost, and however many handles it has.
+// TestEachLossIsLoggedAndToldOfOnce: whichever way a hold is lost, and however
+// many handles it has.
 func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 	for how, loss := range losses {
 		t.Run(how, func(t *testing.T) {
@@ -70,17 +85,57 @@ func TestEachLossIsLoggedAndToldOfOnce(t *testing.T) {
 				if n := strings.Count(out.String(), `level=WARN msg="baton: hold lost"`); n != 1 {
 					w.Errorf("logged %d times: %s", n, out.String())
 				}
-				if lost, released := seen.Count(event.Lost), seen.Count(event.Released); lost != 1 || released != 0 {
+				if lost, released := seen.Count(event.Lost),
+					seen.Count(event.Released); lost != 1 || released != 0 {
 					w.Errorf("told %d times, and %d times of a release", lost, released)
 				}
 				for _, e := range seen.Events() {
-					if e.Kind == event.Lost && (!errors.Is(e.Err, loss.cause) || e.Token != outer.Token() || e.Session != outer.Session()) {
+					if e.Kind == event.Lost &&
+						(!errors.Is(e.Err, loss.cause) || e.Token != outer.Token() ||
+							e.Session != outer.Session()) {
 						w.Errorf("told of %+v; want %v", e, loss.cause)
 					}
 				}
-			}, coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, nil))), coordinator.WithObserver(&seen))
+			}, coordinator.WithLogger(slog.New(slog.NewTextHandler(&out, nil))),
+				coordinator.WithObserver(&seen))
 		})
 	}
+}
+
+// TestObserverIsToldOfTheLifeOfAHold, and a wait and a loss as such.
+func TestObserverIsToldOfTheLifeOfAHold(t *testing.T) {
+	var seen memory.Tally
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.release(w.hold(w.a, h.Context(), write))
+		time.Sleep(time.Minute)
+		w.release(h)
+		synctest.Wait() // for what might be told late
+		var kinds []event.Kind
+		var last event.Event
+		for _, e := range seen.Events() {
+			if e.Kind != event.SessionRenewed {
+				kinds, last = append(kinds, e.Kind), e
+			}
+		}
+		want := []event.Kind{
+			event.SessionOpened, event.Joined, event.Granted, event.Reentered, event.Released,
+		}
+		if !slices.Equal(kinds, want) {
+			w.Errorf("told of %v, want %v", kinds, want)
+		}
+		if last.Duration != time.Minute || last.Token != h.Token() || last.Queue != name ||
+			last.Err != nil {
+			w.Errorf("the release was told as %+v", last)
+		}
+		w.svc.Expire(h.Session())
+		synctest.Wait()
+		all := seen.Events()
+		if e := all[len(all)-1]; e.Kind != event.SessionEnded ||
+			!errors.Is(e.Err, coordinator.ErrSessionLost) {
+			w.Errorf("the end of the session was told as %+v", e)
+		}
+	}, coordinator.WithObserver(&seen))
 }
 
 // TestLossAtTheGrantIsToldAfterIt: the session ends between the two.
@@ -124,8 +179,10 @@ func TestHandOverIsToldFromTheNotice(t *testing.T) {
 		}
 		w.release(h)
 		other := w.hold(w.b, w.Context(), write)
-		time.AfterFunc(time.Second, func() { w.svc.Remove(name, other.Place().Key) }) // so that it has to look
-		w.on(memory.OpAhead, func(int) memory.Fate { return memory.Fate{DelayReply: 30 * time.Millisecond} })
+		// So that it has to look.
+		time.AfterFunc(time.Second, func() { w.svc.Remove(name, other.Place().Key) })
+		w.on(memory.OpAhead,
+			func(int) memory.Fate { return memory.Fate{DelayReply: 30 * time.Millisecond} })
 		h = w.hold(w.a, w.Context(), write)
 		if e := last(); !e.Waited || e.HandOver != 30*time.Millisecond || e.Duration < time.Second {
 			w.Errorf("told of %+v", e)
@@ -135,17 +192,22 @@ func TestHandOverIsToldFromTheNotice(t *testing.T) {
 	}, coordinator.WithObserver(&seen))
 }
 
-// TestReleaseThatIsGivenUpIsNoLoss: the cause of the caller's context is not the service's word.
+// TestReleaseThatIsGivenUpIsNoLoss: the cause of the caller's context is not
+// the service's word.
 func TestReleaseThatIsGivenUpIsNoLoss(t *testing.T) {
 	var seen memory.Tally
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
-		w.on(memory.OpLeave, func(n int) memory.Fate { return memory.Fate{DropReply: n == 0, DelayReply: time.Second} })
+		w.on(memory.OpLeave, func(n int) memory.Fate {
+			return memory.Fate{DropReply: n == 0,
+				DelayReply: time.Second}
+		})
 		ctx, cancel := context.WithCancelCause(context.Background())
 		time.AfterFunc(500*time.Millisecond, func() { cancel(coordinator.ErrNotHeld) })
 		wantErr(w.T, h.Release(ctx), coordinator.ErrNotHeld)
 		time.Sleep(time.Minute)
-		if lost, released := seen.Count(event.Lost), seen.Count(event.Released); lost != 0 || released != 1 {
+		if lost, released := seen.Count(event.Lost), seen.Count(event.Released); lost != 0 ||
+			released != 1 {
 			w.Errorf("told %d times of a loss, and %d times of a release", lost, released)
 		}
 	}, coordinator.WithObserver(&seen))

@@ -23,7 +23,8 @@ import (
 )
 
 // overtime runs a test on a queue with options.
-func overtime(t *testing.T, opts []recipes.Option, f func(w world, seen *memory.Tally, log *bytes.Buffer)) {
+func overtime(t *testing.T, opts []recipes.Option,
+	f func(w world, seen *memory.Tally, log *bytes.Buffer)) {
 	t.Helper()
 	var seen memory.Tally
 	var log bytes.Buffer
@@ -33,63 +34,72 @@ func overtime(t *testing.T, opts []recipes.Option, f func(w world, seen *memory.
 			t.Fatal(err)
 		}
 		f(w, &seen, &log)
-	}, coordinator.WithObserver(&seen), coordinator.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	}, coordinator.WithObserver(&seen),
+		coordinator.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 }
 
 func TestHoldThatLastsLongIsToldOfOnce(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithHoldWarning(time.Minute)}, func(w world, seen *memory.Tally, log *bytes.Buffer) {
-		for range 3 { // in time
+	overtime(t, []recipes.Option{recipes.WithHoldWarning(time.Minute)},
+		func(w world, seen *memory.Tally, log *bytes.Buffer) {
+			for range 3 { // in time
+				h := w.hold(w.a, w.Context(), write)
+				time.Sleep(59 * time.Second)
+				w.release(h)
+			}
+			if time.Sleep(time.Hour); seen.Count(event.HeldLong) != 0 || log.Len() != 0 {
+				w.Fatalf("told of holds that were in time: %s", log)
+			}
 			h := w.hold(w.a, w.Context(), write)
-			time.Sleep(59 * time.Second)
+			again := w.hold(w.a, h.Context(), write)
 			w.release(h)
-		}
-		if time.Sleep(time.Hour); seen.Count(event.HeldLong) != 0 || log.Len() != 0 {
-			w.Fatalf("told of holds that were in time: %s", log)
-		}
-		h := w.hold(w.a, w.Context(), write)
-		again := w.hold(w.a, h.Context(), write)
-		w.release(h)
-		time.Sleep(time.Hour)
-		wantErr(w.T, again.Context().Err())
-		if n, out := seen.Count(event.HeldLong), log.String(); n != 1 ||
-			strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 || !strings.Contains(out, "held=1m0s") || !strings.Contains(out, "queue=test/queue") {
-			w.Errorf("told %d times; log: %s", n, out)
-		}
-		w.release(again)
-		all := seen.Events()
-		if e := all[len(all)-1]; e.Kind != event.Released || !e.Long {
-			w.Errorf("the release was told as %+v", e)
-		}
-		if seen.Count(event.HeldTooLong) != 0 {
-			w.Error("told of as too long")
-		}
-	})
+			time.Sleep(time.Hour)
+			wantErr(w.T, again.Context().Err())
+			if n, out := seen.Count(event.HeldLong), log.String(); n != 1 ||
+				strings.Count(out, `level=WARN msg="baton: hold lasts long"`) != 1 ||
+				!strings.Contains(out, "held=1m0s") || !strings.Contains(out, "queue=test/queue") {
+				w.Errorf("told %d times; log: %s", n, out)
+			}
+			w.release(again)
+			all := seen.Events()
+			if e := all[len(all)-1]; e.Kind != event.Released || !e.Long {
+				w.Errorf("the release was told as %+v", e)
+			}
+			if seen.Count(event.HeldTooLong) != 0 {
+				w.Error("told of as too long")
+			}
+		})
 }
 
-// TestLongestHoldEndsTheContextAndNothingElse: others wait on, the release works, and what is entered again has ended, too.
+// TestLongestHoldEndsTheContextAndNothingElse: others wait on, the release
+// works, and what is entered again has ended, too.
 func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute), recipes.WithHoldWarning(time.Second)},
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute),
+		recipes.WithHoldWarning(time.Second)},
 		func(w world, seen *memory.Tally, log *bytes.Buffer) {
 			h := w.hold(w.a, w.Context(), lesser())
 			began := time.Now()
 			<-h.Context().Done()
-			if d := time.Since(began); d != time.Minute || !errors.Is(context.Cause(h.Context()), recipes.ErrHeldTooLong) {
+			if d := time.Since(began); d != time.Minute ||
+				!errors.Is(context.Cause(h.Context()), recipes.ErrHeldTooLong) {
 				w.Errorf("ended after %v, because %v", d, context.Cause(h.Context()))
 			}
 			synctest.Wait()
 			wantErr(w.T, h.Err())
 			wantErr(w.T, h.Write(w.Context(), []byte("late")))
-			if _, err := w.b.queue.Acquire(w.bounded(time.Minute), write); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := w.b.queue.Acquire(w.bounded(time.Minute), write); !errors.Is(err,
+				context.DeadlineExceeded) {
 				w.Errorf("another one had the name: %v", err)
 			}
-			if _, err := w.a.queue.Acquire(h.Context(), write); !errors.Is(err, recipes.ErrHeldTooLong) {
+			if _, err := w.a.queue.Acquire(h.Context(), write); !errors.Is(err,
+				recipes.ErrHeldTooLong) {
 				w.Errorf("entered again with a context that has ended: %v", err)
 			}
 			reader := w.hold(w.a, context.WithoutCancel(h.Context()), read)
 			if !errors.Is(context.Cause(reader.Context()), recipes.ErrHeldTooLong) {
 				w.Error("who enters later is not told")
 			}
-			if long, tooLong := seen.Count(event.HeldLong), seen.Count(event.HeldTooLong); long != 1 || tooLong != 1 ||
+			if long, tooLong := seen.Count(event.HeldLong),
+				seen.Count(event.HeldTooLong); long != 1 || tooLong != 1 ||
 				!strings.Contains(log.String(), "hold lasts too long; its context was ended") {
 				w.Errorf("told %d and %d times; log: %s", long, tooLong, log)
 			}
@@ -102,60 +112,66 @@ func TestLongestHoldEndsTheContextAndNothingElse(t *testing.T) {
 
 // TestWorkThatRanTooLongWasProtected: Do returns what the work did.
 func TestWorkThatRanTooLongWasProtected(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, seen *memory.Tally, _ *bytes.Buffer) {
-		err := w.hold(w.a, w.Context(), write).Do(w.Context(), "unlock", func(ctx context.Context) error {
-			<-ctx.Done()
-			return context.Cause(ctx)
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)},
+		func(w world, seen *memory.Tally, _ *bytes.Buffer) {
+			err := w.hold(w.a, w.Context(), write).Do(w.Context(), "unlock",
+				func(ctx context.Context) error {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				})
+			if err != recipes.ErrHeldTooLong { //nolint:errorlint // itself, and nothing else
+				w.Errorf("Do = %v", err)
+			}
+			synctest.Wait() // the context ends before observers are told why
+			if seen.Count(event.Released) != 1 || seen.Count(event.HeldLong) != 1 {
+				w.Errorf("told of %v", seen.Events())
+			}
 		})
-		if err != recipes.ErrHeldTooLong { //nolint:errorlint // itself, and nothing else
-			w.Errorf("Do = %v", err)
-		}
-		synctest.Wait() // the context ends before observers are told why
-		if seen.Count(event.Released) != 1 || seen.Count(event.HeldLong) != 1 {
-			w.Errorf("told of %v", seen.Events())
-		}
-	})
 }
 
-// TestWriteIsOneAtATimeAfterTheLongestHold: the context of the hold has ended, and its turn to write has not come for that.
+// TestWriteIsOneAtATimeAfterTheLongestHold: the context of the hold has ended,
+// and its turn to write has not come for that.
 func TestWriteIsOneAtATimeAfterTheLongestHold(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)}, func(w world, _ *memory.Tally, _ *bytes.Buffer) {
-		h := w.hold(w.a, w.Context(), write)
-		<-h.Context().Done()
-		var under, most atomic.Int32
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op != memory.OpWrite {
-				return memory.Fate{}
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Second)},
+		func(w world, _ *memory.Tally, _ *bytes.Buffer) {
+			h := w.hold(w.a, w.Context(), write)
+			<-h.Context().Done()
+			var under, most atomic.Int32
+			w.svc.OnRequest(func(r memory.Request) memory.Fate {
+				if r.Op != memory.OpWrite {
+					return memory.Fate{}
+				}
+				if n := under.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.AfterFunc(time.Second-1, func() { under.Add(-1) })
+				return memory.Fate{DelayReply: time.Second}
+			})
+			done := make(chan error)
+			for range 5 {
+				go func() { done <- h.Write(context.Background(), nil) }()
 			}
-			if n := under.Add(1); n > most.Load() {
-				most.Store(n)
+			for range 5 {
+				wantErr(w.T, <-done)
 			}
-			time.AfterFunc(time.Second-1, func() { under.Add(-1) })
-			return memory.Fate{DelayReply: time.Second}
+			if n := most.Load(); n != 1 {
+				w.Errorf("%d writes at once", n)
+			}
+			w.release(h)
 		})
-		done := make(chan error)
-		for range 5 {
-			go func() { done <- h.Write(context.Background(), nil) }()
-		}
-		for range 5 {
-			wantErr(w.T, <-done)
-		}
-		if n := most.Load(); n != 1 {
-			w.Errorf("%d writes at once", n)
-		}
-		w.release(h)
-	})
 }
 
 func TestLostHoldIsNotToldOfAsLong(t *testing.T) {
-	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute)}, func(w world, seen *memory.Tally, _ *bytes.Buffer) {
-		h := w.hold(w.a, w.Context(), write)
-		w.svc.Expire(h.Session())
-		time.Sleep(time.Hour)
-		if seen.Count(event.HeldLong) != 0 || seen.Count(event.Lost) != 1 || !errors.Is(context.Cause(h.Context()), coordinator.ErrSessionLost) {
-			w.Errorf("told of %v", seen.Events())
-		}
-	})
+	overtime(t, []recipes.Option{recipes.WithMaxHold(time.Minute)},
+		func(w world, seen *memory.Tally, _ *bytes.Buffer) {
+			h := w.hold(w.a, w.Context(), write)
+			w.svc.Expire(h.Session())
+			time.Sleep(time.Hour)
+			if seen.Count(event.HeldLong) != 0 || seen.Count(event.Lost) != 1 ||
+				!errors.Is(context.Cause(h.Context()), coordinator.ErrSessionLost) {
+				w.Errorf("told of %v", seen.Events())
+			}
+		})
 }
 
 // TestEachRecipeTellsOfLongHolds: each takes the options that fit it.
@@ -168,7 +184,8 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 		wantErr(w.T, err)
 		rw, err := rwlock.New(c, "n", rwlock.WithHoldWarning(warn), rwlock.WithMaxHold(longest))
 		wantErr(w.T, err)
-		s, err := semaphore.New(c, "n", 2, semaphore.WithHoldWarning(warn), semaphore.WithMaxHold(longest))
+		s, err := semaphore.New(c, "n", 2, semaphore.WithHoldWarning(warn),
+			semaphore.WithMaxHold(longest))
 		wantErr(w.T, err)
 		e, err := election.New(c, "n", election.WithHoldWarning(warn))
 		wantErr(w.T, err)
@@ -188,7 +205,8 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 				told[string(e.Queue)]++
 			}
 		}
-		if want := map[string]int{"mutex/n": 1, "rwlock/n": 1, "semaphore/n": 1, "election/n": 1}; !maps.Equal(told, want) {
+		if want := map[string]int{"mutex/n": 1, "rwlock/n": 1, "semaphore/n": 1,
+			"election/n": 1}; !maps.Equal(told, want) {
 			w.Errorf("told of %v", told)
 		}
 		time.Sleep(longest)
@@ -197,14 +215,16 @@ func TestEachRecipeTellsOfLongHolds(t *testing.T) {
 			wantErr(w.T, context.Cause(held), recipes.ErrHeldTooLong)
 		}
 		wantErr(w.T, term.Context().Err())
-		for _, release := range []func(context.Context) error{lock.Unlock, read.Unlock, permit.Release, term.Resign} {
+		for _, release := range []func(context.Context) error{lock.Unlock, read.Unlock,
+			permit.Release, term.Resign} {
 			wantErr(w.T, release(ctx))
 		}
 		w.svc.RemoveRecord("semaphore/n")
 	}, coordinator.WithObserver(&seen))
 }
 
-// TestCloseWaitsForWhoIsToldOfALongHold: nothing is logged and nobody is told when it has returned.
+// TestCloseWaitsForWhoIsToldOfALongHold: nothing is logged and nobody is told
+// when it has returned.
 func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
 	var told atomic.Bool
 	slow := event.ObserverFunc(func(e event.Event) {
@@ -214,7 +234,8 @@ func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
 		}
 	})
 	inWorld(t, func(w world) {
-		queue, err := recipes.NewQueue(w.a.client, "test", "queue", recipes.WithHoldWarning(time.Minute))
+		queue, err := recipes.NewQueue(w.a.client, "test", "queue",
+			recipes.WithHoldWarning(time.Minute))
 		wantErr(w.T, err)
 		if _, err := queue.Acquire(w.Context(), write); err != nil {
 			w.Fatal(err)
@@ -230,13 +251,18 @@ func TestCloseWaitsForWhoIsToldOfALongHold(t *testing.T) {
 
 func TestTimeToHoldIsChecked(t *testing.T) {
 	inWorld(t, func(w world) {
-		for d, ok := range map[time.Duration]bool{-1: false, time.Microsecond: false, 0: true, time.Millisecond: true, 24 * time.Hour: true} {
-			for what, o := range map[string]recipes.Option{"hold warning after": recipes.WithHoldWarning(d), "longest hold": recipes.WithMaxHold(d)} {
+		for d, ok := range map[time.Duration]bool{-1: false, time.Microsecond: false, 0: true,
+			time.Millisecond: true, 24 * time.Hour: true} {
+			for what, o := range map[string]recipes.Option{
+				"hold warning after": recipes.WithHoldWarning(d),
+				"longest hold":       recipes.WithMaxHold(d)} {
 				_, err := recipes.NewQueue(w.a.client, "test", "queue", o)
 				if (err == nil) != ok {
 					w.Errorf("%v: %v", d, err)
 				}
-				if err != nil && (!errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), what) || !strings.Contains(err.Error(), d.String())) {
+				if err != nil && (!errors.Is(err, coordinator.ErrInvalid) ||
+					!strings.Contains(err.Error(), what) ||
+					!strings.Contains(err.Error(), d.String())) {
 					w.Errorf("error %v", err)
 				}
 			}
@@ -248,8 +274,10 @@ func TestTimeToHoldIsChecked(t *testing.T) {
 func TestFirstOfTwoBadDurationsIsNamed(t *testing.T) {
 	inWorld(t, func(w world) {
 		for range 50 {
-			_, err := recipes.NewQueue(w.a.client, "test", "queue", recipes.WithMaxHold(-1), recipes.WithHoldWarning(-1))
-			if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), "hold warning after") {
+			_, err := recipes.NewQueue(w.a.client, "test", "queue", recipes.WithMaxHold(-1),
+				recipes.WithHoldWarning(-1))
+			if !errors.Is(err, coordinator.ErrInvalid) ||
+				!strings.Contains(err.Error(), "hold warning after") {
 				w.Fatalf("got %v, want the hold warning to be named", err)
 			}
 		}

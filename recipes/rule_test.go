@@ -52,9 +52,10 @@ func lines(modes string, f func(line string)) {
 	}
 }
 
-// TestRulesAreRightOnEveryShortQueue checks on every queue, for its last contender and
-// every subset of those ahead: the admission is exactly "no conflict ahead"; once admitted,
-// admitted for ever; and nothing but a watched leaving can admit it.
+// TestRulesAreRightOnEveryShortQueue checks on every queue, for its last
+// contender and every subset of those ahead: the admission is exactly "no
+// conflict ahead"; once admitted, admitted for ever; and nothing but a watched
+// leaving can admit it.
 func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -70,7 +71,8 @@ func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 					}
 				}
 				if v.Admitted != (conflicts == 0) {
-					t.Fatalf("queue %q: admitted = %v with %d conflicting ahead", line, v.Admitted, conflicts)
+					t.Fatalf("queue %q: admitted = %v with %d conflicting ahead", line, v.Admitted,
+						conflicts)
 				}
 				if !v.Admitted && len(v.Watch) != 1 {
 					t.Fatalf("queue %q: waits for %d places, want exactly one", line, len(v.Watch))
@@ -82,7 +84,8 @@ func TestRulesAreRightOnEveryShortQueue(t *testing.T) {
 }
 
 // checkSubsets removes every subset of those ahead.
-func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.Rule, v recipes.Verdict) {
+func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.Rule,
+	v recipes.Verdict) {
 	t.Helper()
 	for gone := range 1 << len(ahead) {
 		var left []driver.Place
@@ -99,14 +102,15 @@ func checkSubsets(t *testing.T, line string, ahead []driver.Place, rule recipes.
 			t.Fatalf("queue %q: admission is taken back when %b leave", line, gone)
 		}
 		if !v.Admitted && now && !watchedLeft {
-			t.Fatalf("queue %q: leaving of %b admits, but only %v is watched: a lost wake-up", line, gone, v.Watch)
+			t.Fatalf("queue %q: leaving of %b admits, but only %v is watched: a lost wake-up", line,
+				gone, v.Watch)
 		}
 	}
 }
 
-// TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every queue, for
-// every holder in it. (A waiting writer that gives up wakes all readers directly behind it, once;
-// that is no release.)
+// TestReleaseWakesThoseAdmittedAndAtMostOneMore checks promise P6 on every
+// queue, for every holder in it. (A waiting writer that gives up wakes all
+// readers directly behind it, once; that is no release.)
 func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
@@ -124,13 +128,15 @@ func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 							continue
 						}
 						woken++
-						left := append(append([]driver.Place{}, all[:leaver]...), all[leaver+1:i]...)
+						left := append(append([]driver.Place{}, all[:leaver]...),
+							all[leaver+1:i]...)
 						if rule(left).Admitted {
 							admitted++
 						}
 					}
 					if woken > admitted+1 {
-						t.Fatalf("queue %q: when %d leaves, %d wake and %d are admitted", line, leaver, woken, admitted)
+						t.Fatalf("queue %q: when %d leaves, %d wake and %d are admitted", line,
+							leaver, woken, admitted)
 					}
 				}
 			})
@@ -151,7 +157,96 @@ func TestForeignEntriesExclude(t *testing.T) {
 func standing(modes string) []driver.Place {
 	p := make([]driver.Place, len(modes))
 	for i := range modes {
-		p[i] = driver.Place{Key: fmt.Sprint("k", i), ID: fmt.Sprint("id", i), Mode: string(modes[i])}
+		p[i] = driver.Place{Key: fmt.Sprint("k", i), ID: fmt.Sprint("id", i),
+			Mode: string(modes[i])}
 	}
 	return p
+}
+
+// rw is the rule of a read-write queue for a mode.
+func rw(mode byte) recipes.Rule {
+	if mode == 'r' {
+		return recipes.Shared("r")
+	}
+	return recipes.Exclusive
+}
+
+// shorter bounds the queues of tests that try three fates for each contender.
+const shorter = 6
+
+// readWriteLines calls f with every queue of up to shorter readers and writers.
+func readWriteQueues(f func(line string)) {
+	lines("rw", func(line string) {
+		if len(line) <= shorter {
+			f(line)
+		}
+	})
+}
+
+// TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit checks, on every short
+// queue and for its last contender, every subset of those ahead that leave and
+// every subset of the writers that go on as readers: once admitted, admitted
+// for ever; and whoever becomes admitted watches one of those that left or were
+// converted.
+func TestConversionsTakeNoAdmissionBackAndWakeWhoTheyAdmit(t *testing.T) {
+	readWriteQueues(func(line string) {
+		me, before := line[len(line)-1], line[:len(line)-1]
+		ahead := standing(before)
+		v := rw(me)(ahead)
+		fates := 1
+		for range ahead {
+			fates *= 3
+		}
+		for fate := range fates {
+			var now []driver.Place
+			touched := false
+			for i, rest := 0, fate; i < len(ahead); i, rest = i+1, rest/3 {
+				p := ahead[i]
+				switch {
+				case rest%3 == 0: // stays
+					now = append(now, p)
+					continue
+				case rest%3 == 1 && p.Mode == "w":
+					now = append(now, driver.Place{Key: p.Key + "'", ID: p.ID, Mode: "r"})
+				}
+				touched = touched || !v.Admitted && p == v.Watch[0]
+			}
+			admitted := rw(me)(now).Admitted
+			if v.Admitted && !admitted {
+				t.Fatalf("queue %q, fate %d: admission is taken back", line, fate)
+			}
+			if !v.Admitted && admitted && !touched {
+				t.Fatalf("queue %q, fate %d: admitted, but only %v is watched: a lost wake-up",
+					line, fate, v.Watch)
+			}
+		}
+	})
+}
+
+// TestDowngradeWakesThoseAdmittedAndAtMostOneMore is promise P6 for a writer
+// that goes on as a reader. No writer is admitted by that.
+func TestDowngradeWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
+	readWriteQueues(func(line string) {
+		if line[0] != 'w' {
+			return // the only writer who can hold is the first in the queue
+		}
+		all := standing(line)
+		to := append([]driver.Place{{Key: "k0'", ID: "id0", Mode: "r"}}, all[1:]...)
+		woken, admitted := 0, 0
+		for i := 1; i < len(line); i++ {
+			v, now := rw(line[i])(all[:i]), rw(line[i])(to[:i])
+			if !v.Admitted && v.Watch[0] == all[0] {
+				woken++
+			}
+			if now.Admitted {
+				admitted++
+			}
+			if now.Admitted && line[i] == 'w' {
+				t.Fatalf("queue %q: writer %d is admitted beside the reader", line, i)
+			}
+		}
+		if woken > admitted+1 {
+			t.Fatalf("queue %q: %d wake and %d are admitted", line, woken, admitted)
+		}
+	})
 }

@@ -16,7 +16,7 @@ import (
 // shown is the sequencer of a hold.
 func (w place) shown(h held) fence.Sequencer {
 	w.Helper()
-	s, err := h.show(w.Context())
+	s, err := h.Sequencer(w.Context())
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -33,7 +33,8 @@ func (w place) stands(s fence.Sequencer, by int) bool {
 	return err == nil
 }
 
-// TestSequencerHoldsForAsLongAsTheGrant: also when somebody comes, when the hold has lasted, and over what other processes make of its text.
+// TestSequencerHoldsForAsLongAsTheGrant: also when somebody comes, when the
+// hold has lasted, and over what other processes make of its text.
 func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 	worlds(t, append(ways(), reading), 3, func(w place, ask way) {
 		first := w.take(ask, 0)
@@ -53,7 +54,7 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 		if w.stands(s, 2) {
 			w.Error("stands after its release")
 		}
-		if _, err := first.show(w.Context()); !errors.Is(err, coordinator.ErrReleased) {
+		if _, err := first.Sequencer(w.Context()); !errors.Is(err, coordinator.ErrReleased) {
 			w.Errorf("after the release: %v", err)
 		}
 		second := w.granted(next)
@@ -69,14 +70,15 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 			w.Error("stands after its session")
 		}
 		synctest.Wait()
-		if _, err := second.show(w.Context()); !lost(err) {
+		if _, err := second.Sequencer(w.Context()); !lost(err) {
 			w.Errorf("after the loss: %v", err)
 		}
 	})
 }
 
-// TestSequencerCostsNothingButTheFirst counts: the identity is looked for, written and read again by the first ever, and read by the
-// first of a session. A permit's entry is converted, as it would be anyway.
+// TestSequencerCostsNothingButTheFirst counts: the identity is looked for,
+// written and read again by the first ever, and read by the first of a session.
+// A permit's entry is converted, as it would be anyway.
 func TestSequencerCostsNothingButTheFirst(t *testing.T) {
 	worlds(t, append(ways(), reading), 2, func(w place, ask way) {
 		cost := func(h held, by int) int {
@@ -91,7 +93,8 @@ func TestSequencerCostsNothingButTheFirst(t *testing.T) {
 		for i, first := range []int{3, 1} {
 			h := w.take(ask, i)
 			if n := cost(h, i); n != first+conversions {
-				w.Errorf("client %d: %d requests, want %d and %d conversions", i, n, first, conversions)
+				w.Errorf("client %d: %d requests, want %d and %d conversions", i, n, first,
+					conversions)
 			}
 			if n := cost(h, i); n != 0 {
 				w.Errorf("client %d, again: %d requests", i, n)
@@ -111,7 +114,8 @@ func TestSequencerCostsNothingButTheFirst(t *testing.T) {
 	})
 }
 
-// TestConversionEndsASequencer: one that was shown as a writer's must not be good for one who has become a reader.
+// TestConversionEndsASequencer: one that was shown as a writer's must not be
+// good for one who has become a reader.
 func TestConversionEndsASequencer(t *testing.T) {
 	inWorld(t, func(w world) {
 		show := func(h *recipes.Hold) fence.Sequencer {
@@ -149,9 +153,11 @@ func TestConversionEndsASequencer(t *testing.T) {
 	})
 }
 
-// TestSequencerWaitsForTheConversionUnderWay: the entry that it names must be the one that stays.
+// TestSequencerWaitsForTheConversionUnderWay: the entry that it names must be
+// the one that stays.
 func TestSequencerWaitsForTheConversionUnderWay(t *testing.T) {
-	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DropReply: true}, {DropRequest: true}} {
+	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DropReply: true},
+		{DropRequest: true}} {
 		inWorld(t, func(w world) {
 			w.on(memory.OpConvert, func(n int) memory.Fate {
 				if n == 0 {
@@ -179,7 +185,8 @@ func TestSequencerThatCannotBeHadSaysWhy(t *testing.T) {
 		h := w.hold(w.a, w.Context(), showing)
 		w.a.link.Cut()
 		ctx := w.bounded(time.Second)
-		if _, err := h.Sequencer(ctx); !errors.Is(err, coordinator.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || h.Err() != nil {
+		if _, err := h.Sequencer(ctx); !errors.Is(err, coordinator.ErrUnavailable) ||
+			!errors.Is(err, context.DeadlineExceeded) || h.Err() != nil {
 			w.Errorf("cut off: %v", err)
 		}
 		w.a.link.Heal()

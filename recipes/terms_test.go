@@ -19,8 +19,8 @@ const agreed = driver.Queue("test/agreed")
 
 var errNoTerms = errors.New("these are no terms")
 
-// agreement is a service with two clients whose contenders agree on how many may hold, which the record tells as a
-// number. While it is 0, nobody may.
+// agreement is a service with two clients whose contenders agree on how many
+// may hold, which the record tells as a number. While it is 0, nobody may.
 type agreement struct {
 	*testing.T
 	svc  *memory.Service
@@ -32,7 +32,8 @@ func inAgreement(t *testing.T, f func(w agreement)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := agreement{T: t, svc: memory.NewService()}
 		for _, l := range []**recipes.Queue{&w.a, &w.b} {
-			c, err := coordinator.New(w.svc.Driver(), coordinator.WithLogger(slog.New(slog.DiscardHandler)))
+			c, err := coordinator.New(w.svc.Driver(),
+				coordinator.WithLogger(slog.New(slog.DiscardHandler)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,25 +54,27 @@ func inAgreement(t *testing.T, f func(w agreement)) {
 	})
 }
 
-// terms follow the record; asked counts how often they were asked for, by whether the contender had joined.
+// terms follow the record; asked counts how often they were asked for, by
+// whether the contender had joined.
 func terms(initial string, asked *[2]int) *recipes.Terms {
-	return &recipes.Terms{Initial: []byte(initial), Rule: func(record driver.Record, joined bool) (recipes.Rule, error) {
-		n, err := strconv.Atoi(string(record.Value))
-		if asked != nil {
-			if asked[0]++; joined {
-				asked[1]++
+	return &recipes.Terms{Initial: []byte(initial),
+		Rule: func(record driver.Record, joined bool) (recipes.Rule, error) {
+			n, err := strconv.Atoi(string(record.Value))
+			if asked != nil {
+				if asked[0]++; joined {
+					asked[1]++
+				}
 			}
-		}
-		return func(ahead []driver.Place) recipes.Verdict {
-			switch {
-			case n == 0:
-				return recipes.Verdict{Record: true}
-			case len(ahead) < n:
-				return recipes.Verdict{Admitted: true}
-			}
-			return recipes.Verdict{Watch: ahead, Record: true}
-		}, errors.Join(err, map[bool]error{true: errNoTerms}[n < 0])
-	}}
+			return func(ahead []driver.Place) recipes.Verdict {
+				switch {
+				case n == 0:
+					return recipes.Verdict{Record: true}
+				case len(ahead) < n:
+					return recipes.Verdict{Admitted: true}
+				}
+				return recipes.Verdict{Watch: ahead, Record: true}
+			}, errors.Join(err, map[bool]error{true: errNoTerms}[n < 0])
+		}}
 }
 
 func (w agreement) request(initial string) recipes.Request {
@@ -101,12 +104,14 @@ func (w agreement) begin(ctx context.Context, l *recipes.Queue) chan error {
 
 func TestTermsAreAgreedOnBeforeJoining(t *testing.T) {
 	inAgreement(t, func(w agreement) {
-		for _, r := range []recipes.Request{w.request(""), {Op: "test", Mode: "x", Try: true, Terms: terms("", nil)}} {
+		for _, r := range []recipes.Request{w.request(""),
+			{Op: "test", Mode: "x", Try: true, Terms: terms("", nil)}} {
 			if _, err := w.a.Acquire(w.Context(), r); !errors.Is(err, recipes.ErrNoRecord) {
 				t.Errorf("without a record: %v", err)
 			}
 		}
-		if _, err := w.a.Acquire(w.Context(), w.request("-1")); !errors.Is(err, errNoTerms) { // written, and not agreed on
+		// Written, and not agreed on.
+		if _, err := w.a.Acquire(w.Context(), w.request("-1")); !errors.Is(err, errNoTerms) {
 			t.Errorf("with terms that are none: %v", err)
 		}
 		if n := w.svc.Stats().Requests[memory.OpJoin]; n != 0 {
@@ -126,7 +131,8 @@ func TestTermsAreAgreedOnBeforeJoining(t *testing.T) {
 	})
 }
 
-// TestTermsThatChangeOnTheWayAreAgreedOnAgain: nobody joins with others in mind than those of that moment.
+// TestTermsThatChangeOnTheWayAreAgreedOnAgain: nobody joins with others in mind
+// than those of that moment.
 func TestTermsThatChangeOnTheWayAreAgreedOnAgain(t *testing.T) {
 	inAgreement(t, func(w agreement) {
 		w.set("1")
@@ -139,11 +145,13 @@ func TestTermsThatChangeOnTheWayAreAgreedOnAgain(t *testing.T) {
 			return memory.Fate{}
 		})
 		var asked [2]int
-		h, err := w.b.Acquire(w.Context(), recipes.Request{Op: "test", Mode: "x", Terms: terms("", &asked)})
+		h, err := w.b.Acquire(w.Context(),
+			recipes.Request{Op: "test", Mode: "x", Terms: terms("", &asked)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := w.svc.Stats(); n.Requests[memory.OpJoin] != 4 || n.Entries != 1 || asked != [2]int{4, 0} {
+		if n := w.svc.Stats(); n.Requests[memory.OpJoin] != 4 || n.Entries != 1 ||
+			asked != [2]int{4, 0} {
 			t.Errorf("%+v; terms were asked for %v", n, asked)
 		}
 		if err := h.Release(w.Context()); err != nil {
@@ -195,7 +203,8 @@ func TestWaiterForOtherTermsWatchesTheRecordAlone(t *testing.T) {
 		synctest.Wait()
 		before := w.svc.Stats()
 		done := w.begin(w.Context(), w.b)
-		if n := w.svc.Stats(); n.Watches != before.Watches+1 || n.Requests[memory.OpWatch] != before.Requests[memory.OpWatch] {
+		if n := w.svc.Stats(); n.Watches != before.Watches+1 ||
+			n.Requests[memory.OpWatch] != before.Requests[memory.OpWatch] {
 			t.Errorf("%+v, then %+v", before, n)
 		}
 		w.set("0") // changed, and still nobody may

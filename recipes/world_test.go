@@ -21,7 +21,8 @@ const name = driver.Queue("test/queue")
 // quiet is a logger that says nothing.
 var quiet = coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil)))
 
-// world is a service with two clients and their queues of one name, in virtual time.
+// world is a service with two clients and their queues of one name, in virtual
+// time.
 type world struct {
 	*testing.T
 	svc  *memory.Service
@@ -34,7 +35,8 @@ type party struct {
 	queue  *recipes.Queue
 }
 
-// inWorld runs a test and closes the clients. What they leave behind, a goroutine or an entry, fails it.
+// inWorld runs a test and closes the clients. What they leave behind, a
+// goroutine or an entry, fails it.
 func inWorld(t *testing.T, f func(w world), opts ...coordinator.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +58,8 @@ func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) par
 	t.Helper()
 	p := party{link: svc.Driver()}
 	var err error
-	if p.client, err = coordinator.New(p.link, append([]coordinator.Option{quiet}, opts...)...); err != nil {
+	if p.client, err = coordinator.New(p.link,
+		append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
 	if p.queue, err = recipes.NewQueue(p.client, "test", "queue"); err != nil {
@@ -69,7 +72,9 @@ func newParty(t *testing.T, svc *memory.Service, opts ...coordinator.Option) par
 func lesser() recipes.Request { w := write; w.Lesser = "r"; return w }
 
 // hold acquires.
-func (w world) hold(p party, ctx context.Context, r recipes.Request) *recipes.Hold { //nolint:revive // the party first
+//
+//nolint:revive // the party first
+func (w world) hold(p party, ctx context.Context, r recipes.Request) *recipes.Hold {
 	w.Helper()
 	h, err := p.queue.Acquire(ctx, r)
 	if err != nil {

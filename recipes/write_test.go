@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/recipes"
 )
@@ -18,7 +20,8 @@ import (
 // payload is what listings show of the first in the queue.
 func (w world) payload() string {
 	w.Helper()
-	list, err := w.b.queue.List(context.Background(), func(string) recipes.Rule { return recipes.Exclusive })
+	list, err := w.b.queue.List(context.Background(),
+		func(string) recipes.Rule { return recipes.Exclusive })
 	if err != nil || len(list) == 0 {
 		w.Fatalf("List = %v, %v", list, err)
 	}
@@ -34,9 +37,11 @@ func TestWriteChangesThePayloadAlone(t *testing.T) {
 		if n := w.svc.Stats().Requests[memory.OpWrite]; n != 1 {
 			w.Errorf("%d requests", n)
 		}
-		list, err := w.b.queue.List(w.Context(), func(string) recipes.Rule { return recipes.Exclusive })
+		list, err := w.b.queue.List(w.Context(),
+			func(string) recipes.Rule { return recipes.Exclusive })
 		wantErr(w.T, err)
-		if c := list[0]; string(c.Payload) != "one" || c.Identity != w.a.client.Identity() || time.Since(c.Since) != time.Minute ||
+		if c := list[0]; string(c.Payload) != "one" || c.Identity != w.a.client.Identity() ||
+			time.Since(c.Since) != time.Minute ||
 			c.Key != before.Key || c.ID != before.ID || c.Token != before.Token || !c.Holding {
 			w.Errorf("listed as %+v", c)
 		}
@@ -79,13 +84,14 @@ func TestWriteKeepsItsOwnCopy(t *testing.T) {
 	})
 }
 
-// TestWritesOfOneGrantFollowEachOther: whatever the service does to single requests, the one that returned last
-// is shown.
+// TestWritesOfOneGrantFollowEachOther: whatever the service does to single
+// requests, the one that returned last is shown.
 func TestWritesOfOneGrantFollowEachOther(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
 		inner := w.hold(w.a, h.Context(), write)
-		fates := []memory.Fate{{}, {DelayRequest: 30 * time.Second}, {DropReply: true}, {DropRequest: true}, {DelayReply: time.Second}}
+		fates := []memory.Fate{{}, {DelayRequest: 30 * time.Second}, {DropReply: true},
+			{DropRequest: true}, {DelayReply: time.Second}}
 		w.on(memory.OpWrite, func(n int) memory.Fate { return fates[n%len(fates)] })
 		var mu sync.Mutex
 		var last string
@@ -114,7 +120,10 @@ func TestWriteEndsByItsContext(t *testing.T) {
 		func(w world, _ *recipes.Hold) { w.svc.Stop() },
 		func(w world, _ *recipes.Hold) { w.a.link.Cut() },
 		func(w world, h *recipes.Hold) { // another one has the turn
-			w.on(memory.OpWrite, func(int) memory.Fate { return memory.Fate{DelayRequest: time.Hour} })
+			w.on(memory.OpWrite, func(
+				int) memory.Fate {
+				return memory.Fate{DelayRequest: time.Hour}
+			})
 			go func() { _ = h.Write(context.Background(), nil) }()
 		},
 		func(w world, h *recipes.Hold) { // a conversion has the turn
@@ -143,11 +152,12 @@ func TestWriteEndsByItsContext(t *testing.T) {
 	}
 }
 
-// TestWriteAndConversionDoNotMeet: the write would find its entry gone, and the conversion would bring back the old
-// payload.
+// TestWriteAndConversionDoNotMeet: the write would find its entry gone, and the
+// conversion would bring back the old payload.
 func TestWriteAndConversionDoNotMeet(t *testing.T) {
 	for _, slow := range []memory.Op{memory.OpWrite, memory.OpConvert} {
-		for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second}, {DelayReply: 20 * time.Second}} {
+		for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
+			{DelayReply: 20 * time.Second}} {
 			for _, writeFirst := range []bool{true, false} {
 				inWorld(t, func(w world) {
 					upper, lower := w.both()
@@ -180,6 +190,91 @@ func TestWriteAndConversionDoNotMeet(t *testing.T) {
 					w.release(lower)
 				})
 			}
+		}
+	}
+}
+
+func TestWriteOfWhatIsNotHeldIsNone(t *testing.T) {
+	inWorld(t, func(w world) {
+		h := w.hold(w.a, w.Context(), write)
+		w.release(h)
+		wantErr(w.T, h.Write(w.Context(), nil), coordinator.ErrReleased)
+
+		h = w.hold(w.a, w.Context(), write)
+		w.svc.Remove(name, h.ID())
+		wantErr(w.T, h.Write(w.Context(), nil), coordinator.ErrRemoved)
+		wantErr(w.T, context.Cause(h.Context()), coordinator.ErrRemoved) // told by the write
+		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
+
+		h = w.hold(w.a, w.Context(), write)
+		w.svc.Expire(h.Session())
+		wantErr(w.T, h.Write(w.Context(), nil), coordinator.ErrSessionLost)
+		wantErr(w.T, h.Release(w.Context()), coordinator.ErrSessionLost)
+		synctest.Wait()
+		w.wantModes("")
+	})
+}
+
+// TestWriteThatWaitsForItsTurnEndsWithItsHandle, though the grant goes on.
+func TestWriteThatWaitsForItsTurnEndsWithItsHandle(t *testing.T) {
+	inWorld(t, func(w world) {
+		upper, lower := w.both()
+		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
+		// It has the turn until it is allowed.
+		wantErr(w.T, lower.Convert(w.Context(), "v"), coordinator.ErrRefused)
+		got := make(chan error, 1)
+		go func() { got <- upper.Write(context.Background(), nil) }()
+		synctest.Wait()
+		wantErr(w.T, upper.Release(w.Context()), coordinator.ErrRefused)
+		wantErr(w.T, <-got, coordinator.ErrReleased)
+		wantErr(w.T, lower.Err())
+		w.release(lower)
+	})
+}
+
+// TestWriteGivenUpForARemovalElsewhereRemovesNothing: the cause of the caller's
+// context is not the service's word.
+func TestWriteGivenUpForARemovalElsewhereRemovesNothing(t *testing.T) {
+	for _, cause := range []error{coordinator.ErrRemoved, coordinator.ErrSessionLost,
+		coordinator.ErrReleased, driver.ErrGone} {
+		inWorld(t, func(w world) {
+			h := w.hold(w.a, w.Context(), write)
+			w.on(memory.OpWrite, func(int) memory.Fate { return memory.Fate{DropReply: true} })
+			ctx, cancel := context.WithCancelCause(context.Background())
+			time.AfterFunc(time.Second, func() { cancel(cause) })
+			wantErr(w.T, h.Write(ctx, nil), cause)
+			wantErr(w.T, h.Err())
+			w.release(h)
+		})
+	}
+}
+
+// TestReleaseDuringAWriteIsClean: the write may find its entry gone, which is
+// no loss then, or arrive when the entry has left, and must make nothing.
+func TestReleaseDuringAWriteIsClean(t *testing.T) {
+	for _, fate := range []memory.Fate{{DelayRequest: time.Second}, {DelayReply: time.Second},
+		{DelayRequest: 10 * time.Second}} {
+		var lost []event.Event
+		see := coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+			if e.Kind == event.Lost {
+				lost = append(lost, e)
+			}
+		}))
+		inWorld(t, func(w world) {
+			h := w.hold(w.a, w.Context(), write)
+			w.on(memory.OpWrite, func(int) memory.Fate { return fate })
+			got := make(chan error, 1)
+			go func() { got <- h.Write(context.Background(), []byte("late")) }()
+			time.Sleep(500 * time.Millisecond)
+			w.release(h)
+			if err := <-got; err != nil && !errors.Is(err, coordinator.ErrReleased) {
+				w.Errorf("Write = %v", err)
+			}
+			time.Sleep(time.Minute)
+			w.wantModes("")
+		}, see)
+		if len(lost) != 0 {
+			t.Errorf("%+v: told as lost: %v", fate, lost)
 		}
 	}
 }

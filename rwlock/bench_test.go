@@ -10,7 +10,8 @@ import (
 )
 
 // bench runs what Baton itself costs: the memory service answers without delay.
-func bench(b *testing.B, prepare func(*rwlock.RWLock) context.Context, op func(context.Context, *rwlock.RWLock) error) {
+func bench(b *testing.B, prepare func(*rwlock.RWLock) context.Context,
+	op func(context.Context, *rwlock.RWLock) error) {
 	b.Helper()
 	svc := memory.NewService()
 	c, err := coordinator.New(svc.Driver(), quiet)
@@ -36,7 +37,8 @@ func bench(b *testing.B, prepare func(*rwlock.RWLock) context.Context, op func(c
 func alone(*rwlock.RWLock) context.Context { return context.Background() }
 
 // once locks in one of the ways, and unlocks.
-func once(f func(*rwlock.RWLock, context.Context) (*rwlock.Lock, error)) func(context.Context, *rwlock.RWLock) error {
+func once(f func(*rwlock.RWLock, context.Context) (*rwlock.Lock, error)) func(context.Context,
+	*rwlock.RWLock) error {
 	return func(ctx context.Context, l *rwlock.RWLock) error {
 		h, err := f(l, ctx)
 		if err != nil {

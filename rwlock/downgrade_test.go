@@ -2,9 +2,7 @@ package rwlock_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,8 +13,8 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestDowngradeAdmitsReadersAndNoWriter is FIELD 43: who was downgraded goes on blocking writers who came before its read
-// lock, and all others.
+// TestDowngradeAdmitsReadersAndNoWriter is FIELD 43: who was downgraded goes on
+// blocking writers who came before its read lock, and all others.
 func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()
@@ -35,13 +33,15 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 		admitted(t, "abc", r1, r2, w2, r3)
 		w2.unlock()
 		r3.unlock()
-		if r.Token() != w.Token() || w.Token() >= r1.lock.Token() || r2.lock.Token() >= w2.lock.Token() {
+		if r.Token() != w.Token() || w.Token() >= r1.lock.Token() ||
+			r2.lock.Token() >= w2.lock.Token() {
 			t.Error("tokens do not rise")
 		}
 	})
 }
 
-// TestDowngradedWriterDirectlyBehindWaits: it is the one who watches the entry that is converted.
+// TestDowngradedWriterDirectlyBehindWaits: it is the one who watches the entry
+// that is converted.
 func TestDowngradedWriterDirectlyBehindWaits(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()
@@ -58,40 +58,15 @@ func TestDowngradedWriterDirectlyBehindWaits(t *testing.T) {
 	})
 }
 
-func TestContextsEndWithTheirOwnKind(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		w := a.lock()
-		r1 := a.take(a.l.RLock, w.Context())
-		r2 := a.take(a.l.RLock, r1.Context())
-		a.unlock(w)
-		wantErr(t, context.Cause(w.Context()), coordinator.ErrReleased)
-		wantErr(t, w.Err(), coordinator.ErrReleased)
-		wantErr(t, context.Cause(r1.Context()))
-		a.unlock(r1)
-		wantErr(t, context.Cause(r1.Context())) // the last of its kind counts
-		wantErr(t, r1.Err(), coordinator.ErrReleased)
-		wantErr(t, r2.Err())
-		a.unlock(r2)
-		wantErr(t, context.Cause(r2.Context()), coordinator.ErrReleased)
-
-		w = a.lock() // the other way round: no downgrade
-		r1 = a.take(a.l.RLock, w.Context())
-		if n := a.requests(func() { a.unlock(r1) }); n != 0 {
-			t.Errorf("%d requests for a read lock within a write lock", n)
-		}
-		wantErr(t, context.Cause(r1.Context()), coordinator.ErrReleased)
-		wantErr(t, context.Cause(w.Context()))
-		a.unlock(w)
-	})
-}
-
-// TestDowngradedHoldIsReenteredForReadingOnly through any of the contexts that carry it.
+// TestDowngradedHoldIsReenteredForReadingOnly through any of the contexts that
+// carry it.
 func TestDowngradedHoldIsReenteredForReadingOnly(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		w := a.lock()
 		r := a.take(a.l.RLock, w.Context())
 		a.unlock(w)
-		for _, ctx := range []context.Context{r.Context(), context.WithoutCancel(r.Context()), context.WithoutCancel(w.Context())} {
+		for _, ctx := range []context.Context{r.Context(), context.WithoutCancel(r.Context()),
+			context.WithoutCancel(w.Context())} {
 			again := a.take(a.l.RLock, ctx)
 			if again.Token() != w.Token() || again.Context().Err() != nil {
 				t.Errorf("token %d, %v", again.Token(), again.Context().Err())
@@ -109,7 +84,8 @@ func TestDowngradedHoldIsReenteredForReadingOnly(t *testing.T) {
 	})
 }
 
-// TestReadLockTakenWhileTheWriteLockIsGivenBack is part of the hold, or is queued: never neither.
+// TestReadLockTakenWhileTheWriteLockIsGivenBack is part of the hold, or is
+// queued: never neither.
 func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		for range 300 {
@@ -121,7 +97,8 @@ func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 			wg.Go(func() { r = a.take(a.l.RLock, keep) })
 			wg.Wait()
 			wantErr(t, r.Err())
-			if all := a.svc.Snapshot(queue); len(all) != 1 || all[0].Token != r.Token() || all[0].Mode != "r" {
+			if all := a.svc.Snapshot(queue); len(all) != 1 || all[0].Token != r.Token() ||
+				all[0].Mode != "r" {
 				t.Fatalf("token %d, the queue is %v", r.Token(), all)
 			}
 			a.unlock(r)
@@ -129,7 +106,8 @@ func TestReadLockTakenWhileTheWriteLockIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestNobodyWritesBetweenADowngradedWriteAndItsRead: many observers, on links with delays and lagging views.
+// TestNobodyWritesBetweenADowngradedWriteAndItsRead: many observers, on links
+// with delays and lagging views.
 func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 	for seed := range uint64(10) {
 		synctest.Test(t, func(t *testing.T) {
@@ -141,7 +119,8 @@ func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 			for i := range 8 {
 				p := join(t, svc)
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
-				p.link.Delay(time.Duration(r.IntN(5))*time.Millisecond, time.Duration(r.IntN(5))*time.Millisecond)
+				p.link.Delay(time.Duration(r.IntN(5))*time.Millisecond,
+					time.Duration(r.IntN(5))*time.Millisecond)
 				pause := func() { time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) }
 				wg.Go(func() {
 					for range 10 {
@@ -183,54 +162,4 @@ func TestNobodyWritesBetweenADowngradedWriteAndItsRead(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestDowngradedHoldWatchesItsNewEntry, and does not take its own conversion for a removal.
-func TestDowngradedHoldWatchesItsNewEntry(t *testing.T) {
-	for _, age := range []time.Duration{0, time.Minute} {
-		parties(t, func(a, b, _ party) {
-			w := a.lock()
-			time.Sleep(age)
-			r := a.take(a.l.RLock, w.Context())
-			a.unlock(w)
-			time.Sleep(time.Minute)
-			wantErr(t, context.Cause(r.Context()))
-			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
-			synctest.Wait()
-			wantErr(t, context.Cause(r.Context()), coordinator.ErrRemoved)
-			next := b.lock()
-			wantErr(t, r.Unlock(a.Context()), coordinator.ErrRemoved)
-			wantErr(t, next.Err())
-			b.unlock(next)
-		})
-	}
-}
-
-// TestUnlockWithoutSpace: the downgrade is refused, and both unlocks return at once.
-func TestUnlockWithoutSpace(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		w := a.lock()
-		r := a.take(a.l.RLock, w.Context())
-		refusal := errors.New("no space")
-		a.svc.OnRequest(func(q memory.Request) memory.Fate {
-			switch q.Op {
-			case memory.OpConvert:
-				return memory.Fate{Err: refusal}
-			case memory.OpForget: // which wants space as well
-				return memory.Fate{DropRequest: true}
-			}
-			return memory.Fate{}
-		})
-		began := time.Now()
-		err := w.Unlock(context.Background())
-		wantErr(t, err, coordinator.ErrRefused, refusal)
-		if n := strings.Count(err.Error(), "baton:"); n != 1 || !strings.HasPrefix(err.Error(), `baton: unlock "catalogue": `) {
-			t.Errorf("error %v", err)
-		}
-		wantErr(t, r.Unlock(context.Background()))
-		if took := time.Since(began); took != 0 {
-			t.Errorf("unlocked after %v", took)
-		}
-		a.svc.OnRequest(nil)
-	})
 }

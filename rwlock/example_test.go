@@ -12,8 +12,8 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// newLock is the lock of one client. It stands for coordinator.Open("etcd://…") or "zk://…" and rwlock.New
-// in these examples.
+// newLock is the lock of one client. It stands for coordinator.Open("etcd://…")
+// or "zk://…" and rwlock.New in these examples.
 func newLock(svc *memory.Service, identity string) *rwlock.RWLock {
 	c, err := coordinator.New(svc.Driver(), coordinator.WithIdentity(identity), quiet)
 	if err != nil {
@@ -54,7 +54,8 @@ func Example() {
 	// <nil>
 }
 
-// Readers share. A writer has it alone, and comes in its turn: readers who ask after it wait for it.
+// Readers share. A writer holds the lock alone, and comes in its turn: readers
+// who ask after it wait for it.
 func ExampleRWLock_RLock() {
 	ctx := context.Background()
 	svc := memory.NewService()
@@ -113,8 +114,8 @@ func ExampleLock_Unlock_downgrade() {
 	// <nil> <nil>
 }
 
-// Two readers who both want to write would wait for each other for ever. The call is refused, and the
-// read lock is as it was.
+// Two readers who both want to write would wait for each other for ever. The call
+// is refused, and the read lock is as it was.
 func ExampleRWLock_Lock_upgrade() {
 	ctx := context.Background()
 	alice := newLock(memory.NewService(), "alice")

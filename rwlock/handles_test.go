@@ -10,9 +10,11 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-// TestHandlesOfOneHoldFollowAModel enters and leaves one hold at random, for reading and for writing, through any of its
-// contexts. The model is two counters: while there are writes the entry is a writer's, then, while there are
-// reads, a reader's, and then it is gone; and who writes never comes back once the last write has been unlocked.
+// TestHandlesOfOneHoldFollowAModel enters and leaves one hold at random, for
+// reading and for writing, through any of its contexts. The model is two
+// counters: while there are writes the entry is a writer's, then, while there
+// are reads, a reader's, and then it is gone; and who writes never comes back
+// once the last write has been unlocked.
 func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 	parties(t, func(a, _, _ party) {
 		for seed := range uint64(100) {
@@ -21,7 +23,8 @@ func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 			open, over := []*rwlock.Lock{first}, []*rwlock.Lock(nil)
 			for len(open) > 0 {
 				i := r.IntN(len(open))
-				writers := len(slices.DeleteFunc(slices.Clone(open), func(l *rwlock.Lock) bool { return !l.Writer() }))
+				writers := len(slices.DeleteFunc(slices.Clone(open),
+					func(l *rwlock.Lock) bool { return !l.Writer() }))
 				switch choice := r.IntN(10); {
 				case choice < 6 && len(open)+len(over) < 30: // enters
 					writer := r.IntN(2) == 0
@@ -43,19 +46,22 @@ func TestHandlesOfOneHoldFollowAModel(t *testing.T) {
 	})
 }
 
-// checkHandles compares the queue and what handles say of themselves with the model.
+// checkHandles compares the queue and what handles say of themselves with the
+// model.
 func (p party) checkHandles(seed uint64, token coordinator.Token, open, over []*rwlock.Lock) {
 	p.Helper()
 	live := map[bool]bool{} // kinds of handles that are open
 	for _, l := range open {
 		live[l.Writer()] = true
 		if l.Err() != nil || l.Context().Err() != nil || l.Token() != token {
-			p.Fatalf("seed %d: an open handle says %v, %v, token %d", seed, l.Err(), l.Context().Err(), l.Token())
+			p.Fatalf("seed %d: an open handle says %v, %v, token %d", seed, l.Err(),
+				l.Context().Err(), l.Token())
 		}
 	}
 	for _, l := range over {
 		wantErr(p.T, l.Err(), coordinator.ErrReleased)
-		if ended := context.Cause(l.Context()) != nil; ended && live[l.Writer()] && p.sameLevel(l, open) {
+		if ended := context.Cause(l.Context()) != nil; ended && live[l.Writer()] &&
+			p.sameLevel(l, open) {
 			p.Fatalf("seed %d: the context of a kind that is still held has ended", seed)
 		} else if !ended && !live[l.Writer()] {
 			p.Fatalf("seed %d: the context of a kind that is not held any more goes on", seed)
@@ -75,12 +81,17 @@ func (p party) checkHandles(seed uint64, token coordinator.Token, open, over []*
 		}
 	}
 	if got != want {
-		p.Fatalf("seed %d: the queue is %q, want %q with %d handles open", seed, got, want, len(open))
+		p.Fatalf("seed %d: the queue is %q, want %q with %d handles open", seed, got, want,
+			len(open))
 	}
 }
 
-// sameLevel reports whether a handle that is over shares its context with one that is open: reading can end
-// within a write hold, and begin again with a new context.
+// sameLevel reports whether a handle that is over shares its context with one
+// that is open: reading can end within a write hold, and begin again with a new
+// context.
 func (p party) sameLevel(l *rwlock.Lock, open []*rwlock.Lock) bool {
-	return slices.ContainsFunc(open, func(o *rwlock.Lock) bool { return o.Context().Done() == l.Context().Done() })
+	return slices.ContainsFunc(open, func(
+		o *rwlock.Lock) bool {
+		return o.Context().Done() == l.Context().Done()
+	})
 }

@@ -28,8 +28,8 @@ type party struct {
 	l      *rwlock.RWLock
 }
 
-// parties runs a test in virtual time with three clients of one service. What they leave behind, a goroutine, an
-// entry, a watch, fails it.
+// parties runs a test in virtual time with three clients of one service. What
+// they leave behind, a goroutine, an entry, a watch, fails it.
 func parties(t *testing.T, f func(a, b, c party)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,8 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 	t.Helper()
 	p := party{T: t, svc: svc, link: svc.Driver()}
 	var err error
-	if p.client, err = coordinator.New(p.link, append([]coordinator.Option{quiet}, opts...)...); err != nil {
+	if p.client, err = coordinator.New(p.link,
+		append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
 	if p.l, err = rwlock.New(p.client, "catalogue"); err != nil {
@@ -70,7 +71,8 @@ func join(t *testing.T, svc *memory.Service, opts ...coordinator.Option) party {
 // take is one of the four ways to lock.
 type take func(context.Context) (*rwlock.Lock, error)
 
-func (p party) take(f take, ctx context.Context) *rwlock.Lock { //nolint:revive // what is taken comes first
+//nolint:revive // what is taken comes first
+func (p party) take(f take, ctx context.Context) *rwlock.Lock {
 	p.Helper()
 	l, err := f(ctx)
 	if err != nil {
@@ -134,7 +136,8 @@ func (g *pending) granted() bool {
 	}
 }
 
-// admitted fails the test unless exactly those calls were granted whose letter stands in want: "a" is the first.
+// admitted fails the test unless exactly those calls were granted whose letter
+// stands in want: "a" is the first.
 func admitted(t *testing.T, want string, all ...*pending) {
 	t.Helper()
 	synctest.Wait()

@@ -1,16 +1,12 @@
 package rwlock_test
 
 import (
-	"errors"
 	"testing"
 	"testing/synctest"
-
-	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/recipes"
-	"github.com/baton-go/baton/rwlock"
 )
 
-// wakeups counts the notifications that a call causes, when all is done that follows from it.
+// wakeups counts the notifications that a call causes, when all is done that
+// follows from it.
 func (p party) wakeups(f func()) int {
 	synctest.Wait()
 	before := p.svc.Stats().Wakeups
@@ -19,52 +15,15 @@ func (p party) wakeups(f func()) int {
 	return p.svc.Stats().Wakeups - before
 }
 
-// TestUncontendedLockAndUnlockAreOneRequestEach, and a TryRLock looks before it joins.
-func TestUncontendedLockAndUnlockAreOneRequestEach(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		for i, f := range []take{a.l.Lock, a.l.RLock, a.l.TryLock, a.l.TryRLock} {
-			var l *rwlock.Lock
-			want := []int{1, 1, 1, 2}[i]
-			if n := a.requests(func() { l = a.take(f, a.Context()) }); n != want {
-				t.Errorf("%d: locked with %d requests, want %d", i, n, want)
-			}
-			if n := a.requests(func() { a.unlock(l) }); n != 1 {
-				t.Errorf("%d: unlocked with %d requests", i, n)
-			}
-		}
-	})
-}
-
-// TestDowngradeIsOneRequest: Lock, a read lock within, and both unlocked.
-func TestDowngradeIsOneRequest(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		n := a.requests(func() {
-			w := a.lock()
-			r := a.take(a.l.RLock, w.Context())
-			a.unlock(r)
-			a.unlock(w)
-		})
-		if n != 2 { // given back this way round it is none
-			t.Errorf("%d requests", n)
-		}
-		n = a.requests(func() {
-			w := a.lock()
-			r := a.take(a.l.RLock, w.Context())
-			a.unlock(w)
-			a.unlock(r)
-		})
-		if n != 3 {
-			t.Errorf("%d requests", n)
-		}
-	})
-}
-
-// TestFiveWritersThenTwentyReaders is the scenario for which Curator needs 251 requests and 125 notifications (FIELD 3).
+// TestFiveWritersThenTwentyReaders is the scenario for which Curator needs 251
+// requests and 125 notifications (FIELD 3).
 //
-// Getting in the queue: the first writer is told that it is alone, 1 request. Each of the 24 others joins and waits, 2 requests;
-// but a reader behind a reader has to look who else stands there, 1 request for each of 19. Draining: each of 25 leaves, 1 request,
-// and each of the 24 that waited is woken once, and told that it is admitted: a writer by the one ahead of it, and the readers
-// all by the last writer, the nearest ahead. 68 and 25 make 93.
+// Getting in the queue: the first writer is told that it is alone, 1 request.
+// Each of the 24 others joins and waits, 2 requests; but a reader behind a
+// reader has to look who else stands there, 1 request for each of 19. Draining:
+// each of 25 leaves, 1 request, and each of the 24 that waited is woken once,
+// and told that it is admitted: a writer by the one ahead of it, and the
+// readers all by the last writer, the nearest ahead. 68 and 25 make 93.
 func TestFiveWritersThenTwentyReaders(t *testing.T) {
 	const curator = 251
 	parties(t, func(a, b, c party) {
@@ -88,7 +47,8 @@ func TestFiveWritersThenTwentyReaders(t *testing.T) {
 			})
 		})
 		if joining != 1+24*2+19 || drain != 25 || woken != 24 {
-			t.Errorf("%d requests to join, %d to drain, %d wake-ups; want 68, 25, 24", joining, drain, woken)
+			t.Errorf("%d requests to join, %d to drain, %d wake-ups; want 68, 25, 24", joining,
+				drain, woken)
 		}
 		if 2*(joining+drain) > curator {
 			t.Errorf("%d requests in all; want at most half of %d", joining+drain, curator)
@@ -119,41 +79,8 @@ func TestLeavingWriterWakesExactlyWhoItAdmits(t *testing.T) {
 	})
 }
 
-// TestReadersThatLeaveInAnyOrderWakeOneWriterAtMost: it waits for the one directly ahead, and then for the next.
-func TestReadersThatLeaveInAnyOrderWakeOneWriterAtMost(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		r1, r2, r3 := a.begin(a.l.RLock), b.begin(b.l.RLock), a.begin(a.l.RLock)
-		w := c.begin(c.l.Lock)
-		behind := []*pending{b.begin(b.l.RLock), a.begin(a.l.Lock), b.begin(b.l.RLock)}
-		for i, g := range []*pending{r2, r3, r1} { // the middle one, then the last, then the first
-			if n := a.wakeups(g.unlock); n != min(i, 1) {
-				t.Errorf("leaving %d woke %d", i, n)
-			}
-		}
-		admitted(t, "a", w)
-		w.unlock()
-		for _, g := range behind {
-			g.unlock()
-		}
-	})
-}
-
-func TestReaderThatGivesUpBetweenTwoWritersWakesOne(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		w := a.lock()
-		r := b.begin(b.l.RLock)
-		w2, r2 := c.begin(c.l.Lock), b.begin(b.l.RLock)
-		if n := a.wakeups(func() { r.cancel(errors.New("given up")) }); n != 1 {
-			t.Errorf("%d woken", n)
-		}
-		admitted(t, "", w2, r2)
-		a.unlock(w)
-		w2.unlock()
-		r2.unlock()
-	})
-}
-
-// TestDowngradeWakesTheReadersItAdmits, or the one writer directly behind, who looks and goes on waiting.
+// TestDowngradeWakesTheReadersItAdmits, or the one writer directly behind, who
+// looks and goes on waiting.
 func TestDowngradeWakesTheReadersItAdmits(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		w := a.lock()
@@ -175,38 +102,5 @@ func TestDowngradeWakesTheReadersItAdmits(t *testing.T) {
 		a.unlock(r)
 		w3.unlock()
 		r3.unlock()
-	})
-}
-
-// TestFailedTryLeavesNothingAndWakesNobody: two requests, of which the second is to tell who has it.
-func TestFailedTryLeavesNothingAndWakesNobody(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		check := func(first coordinator.Token, tries ...take) {
-			t.Helper()
-			for _, f := range tries {
-				before := a.svc.Stats()
-				_, err := f(b.Context())
-				synctest.Wait()
-				after := a.svc.Stats()
-				var taken *recipes.TakenError
-				if wantErr(t, err, coordinator.ErrTaken); !errors.As(err, &taken) || taken.Holder.Token != first ||
-					taken.Holder.Identity != a.client.Identity() || !taken.Holder.Holding {
-					t.Errorf("%v does not say who", err)
-				}
-				if after.Entries != before.Entries || after.Watches != before.Watches || after.Wakeups != before.Wakeups ||
-					after.Total()-before.Total() != 2 {
-					t.Errorf("before %+v, after %+v", before, after)
-				}
-			}
-		}
-		w := a.lock()
-		check(w.Token(), b.l.TryLock, b.l.TryRLock)
-		a.unlock(w)
-		r := a.rlock()
-		check(r.Token(), b.l.TryLock)
-		waiting := c.begin(c.l.Lock) // whom a reader may not pass
-		check(r.Token(), b.l.TryLock, b.l.TryRLock)
-		a.unlock(r)
-		waiting.unlock()
 	})
 }

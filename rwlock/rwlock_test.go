@@ -1,11 +1,12 @@
 package rwlock_test
 
 import (
-	"sync"
+	"context"
+	"errors"
 	"testing"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/rwlock"
 )
 
 func TestReadersShareAndWritersExclude(t *testing.T) {
@@ -27,8 +28,8 @@ func TestReadersShareAndWritersExclude(t *testing.T) {
 	})
 }
 
-// TestWhoComesFirstIsServedFirst: readers do not pass a writer that waits, or writers would starve; nor do
-// writers pass readers.
+// TestWhoComesFirstIsServedFirst: readers do not pass a writer that waits, or
+// writers would starve; nor do writers pass readers.
 func TestWhoComesFirstIsServedFirst(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		first := a.begin(a.l.RLock)
@@ -59,7 +60,8 @@ func TestWhoComesFirstIsServedFirst(t *testing.T) {
 	})
 }
 
-// TestReadersBetweenWritersAreServed is FIELD 48: a reader between two writers must not stop the queue.
+// TestReadersBetweenWritersAreServed is FIELD 48: a reader between two writers
+// must not stop the queue.
 func TestReadersBetweenWritersAreServed(t *testing.T) {
 	parties(t, func(a, b, c party) {
 		var all []*pending
@@ -76,46 +78,79 @@ func TestReadersBetweenWritersAreServed(t *testing.T) {
 	})
 }
 
-// TestManyGoroutinesAreKeptApart on links with delays: what the lock guards is not otherwise guarded, so the race
-// detector is a witness.
-func TestManyGoroutinesAreKeptApart(t *testing.T) {
+// TestOneThatGivesUpMakesWayForThoseBehind: a waiting writer for readers, a
+// waiting reader for a writer.
+func TestOneThatGivesUpMakesWayForThoseBehind(t *testing.T) {
 	parties(t, func(a, b, c party) {
-		a.link.Delay(3*time.Millisecond, 2*time.Millisecond)
-		c.link.Delay(time.Millisecond, 7*time.Millisecond)
-		var wg sync.WaitGroup
-		counter, together, most := 0, make(chan int, 1), 0
-		together <- 0
-		change := func(by int) {
-			n := <-together + by
-			most = max(most, n)
-			together <- n
-		}
-		for i := range 30 {
-			p := []party{a, b, c}[i%3]
-			wg.Go(func() {
-				for turn := range 6 {
-					if (i+turn)%4 == 0 {
-						l := p.lock()
-						counter++
-						time.Sleep(time.Millisecond)
-						p.unlock(l)
-						continue
-					}
-					l := p.rlock()
-					was := counter
-					change(1)
-					time.Sleep(time.Duration(i) * time.Millisecond)
-					change(-1)
-					if counter != was {
-						t.Error("written while it was read")
-					}
-					p.unlock(l)
-				}
+		r := a.rlock()
+		w := b.begin(b.l.Lock)
+		r1, r2, w2 := c.begin(c.l.RLock), b.begin(b.l.RLock), a.begin(a.l.Lock)
+		w.cancel(errors.New("given up"))
+		admitted(t, "ab", r1, r2, w2)
+		a.unlock(r)
+		r1.unlock()
+		r2.unlock()
+		admitted(t, "abc", r1, r2, w2)
+
+		r1 = b.begin(b.l.RLock)
+		w = c.begin(c.l.Lock)
+		r1.cancel(errors.New("given up"))
+		admitted(t, "", w) // the one ahead left without ever holding
+		w2.unlock()
+		admitted(t, "a", w)
+		w.unlock()
+	})
+}
+
+// TestDoAndRDoNest: what locks for itself can be called by what has locked, in
+// all ways but read and then write.
+func TestDoAndRDoNest(t *testing.T) {
+	nothing := func(context.Context) error { return nil }
+	parties(t, func(a, b, _ party) {
+		err := a.l.Do(a.Context(), func(ctx context.Context) error {
+			n := a.requests(func() {
+				wantErr(t, a.l.Do(ctx, nothing))
+				wantErr(t, a.l.RDo(ctx, func(ctx context.Context) error {
+					// It is a write hold still.
+					return errors.Join(a.l.RDo(ctx, nothing), a.l.Do(ctx, nothing))
+				}))
 			})
-		}
-		wg.Wait()
-		if counter != 45 || most < 5 {
-			t.Errorf("%d writes; %d readers at once", counter, most)
-		}
+			if n != 0 {
+				t.Errorf("%d requests", n)
+			}
+			_, err := b.l.TryRLock(b.Context())
+			wantErr(t, err, coordinator.ErrTaken)
+			return ctx.Err()
+		})
+		wantErr(t, err)
+		err = a.l.RDo(a.Context(), func(ctx context.Context) error {
+			wantErr(t, a.l.RDo(ctx, nothing))
+			wantErr(t, a.l.Do(ctx, nothing), rwlock.ErrUpgrade)
+			return ctx.Err()
+		})
+		wantErr(t, err)
+	})
+}
+
+// TestReadLockOutlivesTheDoItWasTakenIn: a downgrade with Do.
+func TestReadLockOutlivesTheDoItWasTakenIn(t *testing.T) {
+	parties(t, func(a, b, c party) {
+		var r *rwlock.Lock
+		var waits []*pending
+		var inside context.Context
+		err := a.l.Do(a.Context(), func(ctx context.Context) error {
+			inside = ctx
+			r = a.take(a.l.RLock, ctx)
+			waits = append(waits, b.begin(b.l.RLock), c.begin(c.l.Lock))
+			return nil
+		})
+		wantErr(t, err)
+		wantErr(t, context.Cause(inside), coordinator.ErrReleased)
+		wantErr(t, context.Cause(r.Context()))
+		admitted(t, "a", waits...)
+		waits[0].unlock()
+		a.unlock(r)
+		admitted(t, "ab", waits...)
+		waits[1].unlock()
 	})
 }

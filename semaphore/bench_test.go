@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// bench returns a semaphore on a service that answers without delay: what is measured is Baton itself.
+// bench returns a semaphore on a service that answers without delay: what is
+// measured is Baton itself.
 func bench(b *testing.B, limit int) (*memory.Service, *semaphore.Semaphore) {
 	b.Helper()
 	svc := memory.NewService()

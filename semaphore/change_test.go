@@ -12,8 +12,9 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestLimitRaisedForAMomentIsNotExceededLater: who came while it was raised does not pass the one who waits, who has not heard
-// of that, and would be admitted beside him later.
+// TestLimitRaisedForAMomentIsNotExceededLater: who came while it was raised
+// does not pass the one who waits, who has not heard of that, and would be
+// admitted beside him later.
 func TestLimitRaisedForAMomentIsNotExceededLater(t *testing.T) {
 	for _, deaf := range []bool{false, true} {
 		parties(t, semaphore.Stored, func(a, b party) {
@@ -36,7 +37,8 @@ func TestLimitRaisedForAMomentIsNotExceededLater(t *testing.T) {
 			b.link.Heal()
 			b.link.Delay(0, 0)
 			time.Sleep(time.Hour)
-			for _, p := range []*semaphore.Permit{w.permit, late.permit} { // whoever heard of 5 in time holds
+			// Whoever heard of 5 in time holds.
+			for _, p := range []*semaphore.Permit{w.permit, late.permit} {
 				if p != nil {
 					t.Logf("%d were granted at once", p.Permits())
 				}
@@ -53,7 +55,8 @@ func TestLimitRaisedForAMomentIsNotExceededLater(t *testing.T) {
 	}
 }
 
-// TestWaiterCountsThoseBehindWhoCameByAGreaterLimit and were admitted by that, while its own look took long.
+// TestWaiterCountsThoseBehindWhoCameByAGreaterLimit and were admitted by that,
+// while its own look took long.
 func TestWaiterCountsThoseBehindWhoCameByAGreaterLimit(t *testing.T) {
 	parties(t, semaphore.Stored, func(a, b party) {
 		c := join(a.T, a.svc, semaphore.Stored)
@@ -86,7 +89,8 @@ func TestWaiterCountsThoseBehindWhoCameByAGreaterLimit(t *testing.T) {
 	})
 }
 
-// TestNoticeOfALeavingThatOvertakesThatOfTheLimit: a waiter is not admitted by a limit that was changed long before.
+// TestNoticeOfALeavingThatOvertakesThatOfTheLimit: a waiter is not admitted by
+// a limit that was changed long before.
 func TestNoticeOfALeavingThatOvertakesThatOfTheLimit(t *testing.T) {
 	parties(t, semaphore.Stored, func(a, b party) {
 		a.setLimit(3)
@@ -115,7 +119,8 @@ func TestNoticeOfALeavingThatOvertakesThatOfTheLimit(t *testing.T) {
 	})
 }
 
-// TestSetLimitsOfOneSemaphoreFollowOneAnother, so that it has in mind what is stored, however long the answers take.
+// TestSetLimitsOfOneSemaphoreFollowOneAnother, so that it has in mind what is
+// stored, however long the answers take.
 func TestSetLimitsOfOneSemaphoreFollowOneAnother(t *testing.T) {
 	parties(t, 1, func(a, _ party) {
 		a.setLimit(1)
@@ -156,18 +161,29 @@ func TestPermitOfDoHasItsNumbers(t *testing.T) {
 			return p.Err()
 		})
 		wantErr(t, err)
-		err = a.s.Do(a.Context(), 3, func(ctx context.Context, p *semaphore.Permit) error { return p.Release(ctx) })
+		err = a.s.Do(a.Context(), 3, func(ctx context.Context,
+			p *semaphore.Permit) error {
+			return p.Release(ctx)
+		})
 		wantErr(t, err, coordinator.ErrNotHeld)
 		b.release(b.acquire(3))
 		a.empty()
 	})
 }
 
-// TestContextThatEndsWhileTheLimitChangesIsTheError: that the record has changed is no news for a caller who has no time to look again.
+// TestContextThatEndsWhileTheLimitChangesIsTheError: that the record has
+// changed is no news for a caller who has no time to look again.
 func TestContextThatEndsWhileTheLimitChangesIsTheError(t *testing.T) {
 	calls := map[memory.Op]func(context.Context, party) error{
-		memory.OpJoin:      func(ctx context.Context, a party) error { _, err := a.s.Acquire(ctx, 1); return err },
-		memory.OpSetRecord: func(ctx context.Context, a party) error { return a.s.SetLimit(ctx, 4) },
+		memory.OpJoin: func(ctx context.Context, a party) error {
+			_,
+				err := a.s.Acquire(ctx, 1)
+			return err
+		},
+		memory.OpSetRecord: func(ctx context.Context,
+			a party) error {
+			return a.s.SetLimit(ctx, 4)
+		},
 	}
 	for op, call := range calls {
 		parties(t, semaphore.Stored, func(a, b party) {

@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,8 +10,9 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// costs checks how many requests and wake-ups the whole service sees while f runs. Negative wake-ups are not checked: a
-// holder's watch of its own entry may or may not be withdrawn before the entry goes.
+// costs checks how many requests and wake-ups the whole service sees while f
+// runs. Negative wake-ups are not checked: a holder's watch of its own entry
+// may or may not be withdrawn before the entry goes.
 func (p party) costs(what string, requests, wakeups int, f func()) {
 	p.Helper()
 	synctest.Wait()
@@ -21,7 +21,8 @@ func (p party) costs(what string, requests, wakeups int, f func()) {
 	synctest.Wait()
 	after := p.svc.Stats()
 	if n := after.Total() - before.Total(); n != requests {
-		p.Errorf("%s: %d requests, want %d: %v, then %v", what, n, requests, before.Requests, after.Requests)
+		p.Errorf("%s: %d requests, want %d: %v, then %v", what, n, requests, before.Requests,
+			after.Requests)
 	}
 	if n := after.Wakeups - before.Wakeups; wakeups >= 0 && n != wakeups {
 		p.Errorf("%s: %d wake-ups, want %d", what, n, wakeups)
@@ -33,9 +34,11 @@ func TestAcquireAndReleaseCostOneRequestEach(t *testing.T) {
 		a.session()
 		b.session()
 		var p, q *semaphore.Permit
-		a.costs("the first Acquire of all: read the record, write it, join", 3, 0, func() { p = a.acquire(1) })
+		a.costs("the first Acquire of all: read the record, write it, join", 3, 0,
+			func() { p = a.acquire(1) })
 		a.costs("Release", 1, 0, func() { a.release(p) })
-		a.costs("the first Acquire of another Semaphore: read the record, join", 2, 0, func() { p = b.acquire(1) })
+		a.costs("the first Acquire of another Semaphore: read the record, join", 2, 0,
+			func() { p = b.acquire(1) })
 		a.costs("its Release", 1, 0, func() { b.release(p) })
 		a.costs("a warm Acquire", 1, 0, func() { p = a.acquire(3) })
 		a.costs("its Release", 1, 0, func() { a.release(p) })
@@ -45,8 +48,10 @@ func TestAcquireAndReleaseCostOneRequestEach(t *testing.T) {
 		a.costs("Release, another still holds", 1, 0, func() { b.release(q) })
 		time.Sleep(time.Minute)
 		q = b.acquire(2)
-		a.costs("a hold that lasts: convert the entry, watch it", 2, 0, func() { time.Sleep(time.Second) })
-		a.costs("ReleasePart: convert, and watch the new entry", 2, 1, func() { // one is woken: the holder's own watch
+		a.costs("a hold that lasts: convert the entry, watch it", 2, 0,
+			func() { time.Sleep(time.Second) })
+		// One is woken: the holder's own watch.
+		a.costs("ReleasePart: convert, and watch the new entry", 2, 1, func() {
 			if err := q.ReleasePart(a.Context(), 1); err != nil {
 				t.Error(err)
 			}
@@ -83,56 +88,9 @@ func TestTryAcquireThatFailsCostsReadsOnly(t *testing.T) {
 	})
 }
 
-// TestReleaseWakesThoseAdmittedAndOneMore counts over a long contended run, one release at a time.
-func TestReleaseWakesThoseAdmittedAndOneMore(t *testing.T) {
-	for seed := range uint64(4) {
-		parties(t, 6, func(a, b party) {
-			r := rand.New(rand.NewPCG(seed, 2))
-			var waiting []*wait
-			var held []*semaphore.Permit
-			all := append(a.strangers(20, 6), a, b)
-			begin := func() { waiting = append(waiting, all[r.IntN(len(all))].begin(1+r.IntN(4))) }
-			admitted := func() (n int) {
-				for len(waiting) > 0 && waiting[0].over() {
-					held = append(held, waiting[0].granted())
-					waiting, n = waiting[1:], n+1
-				}
-				return n
-			}
-			for range 20 {
-				begin()
-			}
-			for range 100 {
-				admitted()
-				time.Sleep(time.Millisecond) // holds do not last long enough to watch their own entries
-				synctest.Wait()
-				i := r.IntN(len(held))
-				before := a.svc.Stats().Wakeups
-				if n := held[i].Permits(); n > 1 && r.IntN(3) == 0 {
-					if err := held[i].ReleasePart(a.Context(), 1+r.IntN(n-1)); err != nil {
-						t.Fatal(err)
-					}
-				} else {
-					a.release(held[i])
-					held = append(held[:i], held[i+1:]...)
-				}
-				n := admitted()
-				if woken := a.svc.Stats().Wakeups - before; woken > n+1 {
-					t.Fatalf("seed %d: a release wakes %d and admits %d", seed, woken, n)
-				}
-				begin()
-			}
-			for admitted(); len(held) > 0; admitted() {
-				a.release(held[0])
-				held = held[1:]
-			}
-			a.empty()
-		})
-	}
-}
-
-// TestHandOverCostsTheSameHoweverManyWait: 7 requests, of which the reading of the queue and of the limit are 3. The limit is read by
-// the one who is admitted.
+// TestHandOverCostsTheSameHoweverManyWait: 7 requests, of which the reading of
+// the queue and of the limit are 3. The limit is read by the one who is
+// admitted.
 func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
 	for _, waiters := range []int{2, 10, 100} {
 		parties(t, 5, func(a, b party) {
@@ -145,7 +103,8 @@ func TestHandOverCostsTheSameHoweverManyWait(t *testing.T) {
 			for i := range waiters {
 				waiting = append(waiting, all[i%len(all)].begin(1))
 			}
-			a.costs("leave; look, read the limit, convert; look, watch the holders, watch the limit", 7, 2,
+			a.costs("leave; read the queue and the limit, convert; "+
+				"read the queue, watch the holders and the limit", 7, 2,
 				func() { a.release(held[0]) })
 			for _, w := range waiting {
 				w.cancel(nil)

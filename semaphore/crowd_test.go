@@ -2,8 +2,6 @@ package semaphore_test
 
 import (
 	"errors"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +21,8 @@ func (p party) crowd(n int) (waiting []*wait) {
 	return waiting
 }
 
-// TestHandOverInACrowdCostsThreeRequestsHoweverManyWait: all waiters of a session share one watch of the queue.
+// TestHandOverInACrowdCostsThreeRequestsHoweverManyWait: all waiters of a
+// session share one watch of the queue.
 func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
 	for _, waiters := range []int{50, 100, 400} {
 		parties(t, 5, func(a, b party) {
@@ -62,55 +61,6 @@ func TestHandOverInACrowdCostsThreeRequestsHoweverManyWait(t *testing.T) {
 			a.empty()
 		})
 	}
-}
-
-// TestCrowdSharesTenPermits: as a fleet of 64 does, but from three clients.
-func TestCrowdSharesTenPermits(t *testing.T) {
-	const clients, each, grants, limit = 3, 20, 2000, 10
-	synctest.Test(t, func(t *testing.T) {
-		svc := memory.NewService(memory.WithStaleViews(5))
-		var f fleet
-		var wg sync.WaitGroup
-		var last party
-		for i := range clients {
-			last = join(t, svc, limit)
-			last.link.Delay(time.Duration(1+i)*time.Millisecond, time.Millisecond)
-			for j := range each {
-				p, r := last, rand.New(rand.NewPCG(uint64(i), uint64(j)))
-				wg.Go(func() {
-					for range grants / clients / each {
-						p.share(&f, r)
-					}
-				})
-			}
-		}
-		wg.Wait()
-		if f.most != limit || f.held != 0 {
-			t.Errorf("%d held at most, %d in the end", f.most, f.held)
-		}
-		if n := f.overtaken(); n >= limit {
-			t.Errorf("somebody was overtaken by %d", n)
-		}
-		last.empty()
-	})
-}
-
-// TestCrowdIsServedInOrder, and as soon as a permit is free.
-func TestCrowdIsServedInOrder(t *testing.T) {
-	parties(t, 3, func(a, b party) {
-		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1)}
-		waiting := b.crowd(30)
-		for i, w := range waiting {
-			time.Sleep(10 * time.Second)
-			a.release(held[0])
-			held = append(held[1:], w.granted())
-			if i+1 < len(waiting) && waiting[i+1].over() {
-				t.Fatalf("waiter %d is admitted beside three", i+1)
-			}
-		}
-		a.release(held...)
-		a.empty()
-	})
 }
 
 // TestCrowdHearsOfAnotherLimit.
@@ -168,7 +118,8 @@ func TestWaiterRemovedFromACrowdIsTold(t *testing.T) {
 	})
 }
 
-// TestCrowdOutlivesAnOutage: the service is away for a while, and the session lives.
+// TestCrowdOutlivesAnOutage: the service is away for a while, and the session
+// lives.
 func TestCrowdOutlivesAnOutage(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}
@@ -188,7 +139,8 @@ func TestCrowdOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// TestQueueThatIsCrowdedAgainIsWatchedByAll: those who waited alone meanwhile take part, and no permit is idle because of them.
+// TestQueueThatIsCrowdedAgainIsWatchedByAll: those who waited alone meanwhile
+// take part, and no permit is idle because of them.
 func TestQueueThatIsCrowdedAgainIsWatchedByAll(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1)}
@@ -242,25 +194,8 @@ func TestWatchOfAQueueEndsWhenItIsNotCrowded(t *testing.T) {
 	})
 }
 
-// TestCrowdLosesItsSession: all are told.
-func TestCrowdLosesItsSession(t *testing.T) {
-	parties(t, 1, func(a, b party) {
-		p := a.acquire(1)
-		waiting := b.crowd(20)
-		a.svc.Expire(b.session())
-		synctest.Wait()
-		for i, w := range waiting {
-			if !w.over() {
-				t.Fatalf("waiter %d waits on", i)
-			}
-			wantErr(t, w.err, coordinator.ErrSessionLost)
-		}
-		a.release(p)
-		a.empty()
-	})
-}
-
-// TestRefusalForOneOfACrowdIsNotForAll: the watch that they share is refused, and their own reads are not.
+// TestRefusalForOneOfACrowdIsNotForAll: the watch that they share is refused,
+// and their own reads are not.
 func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 	parties(t, 1, func(a, b party) {
 		p := a.acquire(1)
@@ -283,8 +218,9 @@ func TestRefusalForOneOfACrowdIsNotForAll(t *testing.T) {
 	})
 }
 
-// TestCrowdThatScattersIsServed: those behind are of so many sessions that each waits for the one ahead of it, and a permit is idle for
-// no longer than it takes until a hold settles.
+// TestCrowdThatScattersIsServed: those behind are of so many sessions that each
+// waits for the one ahead of it, and a permit is idle for no longer than it
+// takes until a hold settles.
 func TestCrowdThatScattersIsServed(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}

@@ -14,7 +14,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestGrantThatARepeatedJoinBringsIsToldToThoseBehind: they saw it wait, and its second request finds nobody ahead.
+// TestGrantThatARepeatedJoinBringsIsToldToThoseBehind: they saw it wait, and
+// its second request finds nobody ahead.
 func TestGrantThatARepeatedJoinBringsIsToldToThoseBehind(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := a.acquire(2)
@@ -40,7 +41,8 @@ func TestGrantThatARepeatedJoinBringsIsToldToThoseBehind(t *testing.T) {
 	})
 }
 
-// onNth calls f for one request, counted from now without renewals, and gives it the fate that f returns.
+// onNth calls f for one request, counted from now without renewals, and gives
+// it the fate that f returns.
 func onNth(svc *memory.Service, n int, f func(memory.Request) memory.Fate) (sent func() int) {
 	var mu sync.Mutex
 	count := 0
@@ -62,8 +64,10 @@ func onNth(svc *memory.Service, n int, f func(memory.Request) memory.Fate) (sent
 	}
 }
 
-// everyRequest runs a scenario again and again, each time with a fault at another request of it, until it has fewer.
-func everyRequest(t *testing.T, limit int, fault func(memory.Request) memory.Fate, scenario func(a, b party)) {
+// everyRequest runs a scenario again and again, each time with a fault at
+// another request of it, until it has fewer.
+func everyRequest(t *testing.T, limit int, fault func(memory.Request) memory.Fate,
+	scenario func(a, b party)) {
 	t.Helper()
 	for n, more := 1, true; more; n++ {
 		parties(t, limit, func(a, b party) {
@@ -99,7 +103,8 @@ func (w *wait) eventually() *semaphore.Permit {
 	return w.permit
 }
 
-// contended is a scenario with all that a semaphore does: it holds, waits, gives back in part, is refused, counts.
+// contended is a scenario with all that a semaphore does: it holds, waits,
+// gives back in part, is refused, counts.
 func contended(a, b party) {
 	p := a.acquire(2)
 	w := b.begin(2)
@@ -126,9 +131,9 @@ func contended(a, b party) {
 	a.release(r)
 }
 
-// TestLostRequestsAndRepliesChangeNothing, wherever they are lost: join, look, watch, conversion, leaving, record.
-// A leave whose reply was lost is a success.
-// FIELD 1, 12, 50
+// TestLostRequestsAndRepliesChangeNothing, wherever they are lost: join, look,
+// watch, conversion, leaving, record. A leave whose reply was lost is a
+// success. FIELD 1, 12, 50
 func TestLostRequestsAndRepliesChangeNothing(t *testing.T) {
 	for _, fate := range []memory.Fate{
 		{DropReply: true}, {DropRequest: true}, {Err: driver.ErrUnavailable},
@@ -138,8 +143,8 @@ func TestLostRequestsAndRepliesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionChangesNothing, whenever it breaks: what is under way is lost or arrives late.
-// FIELD 50
+// TestBrokenConnectionChangesNothing, whenever it breaks: what is under way is
+// lost or arrives late. FIELD 50
 func TestBrokenConnectionChangesNothing(t *testing.T) {
 	everyRequest(t, 3, func(r memory.Request) memory.Fate {
 		r.Driver.Reset()
@@ -175,7 +180,8 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 		try := func(p *semaphore.Permit, err error) {
 			if err == nil {
 				permits = append(permits, p)
-			} else if !errors.Is(err, coordinator.ErrRefused) && !errors.Is(err, coordinator.ErrTaken) {
+			} else if !errors.Is(err, coordinator.ErrRefused) &&
+				!errors.Is(err, coordinator.ErrTaken) {
 				t.Errorf("error %v", err)
 			}
 		}
@@ -183,7 +189,8 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 		w := b.begin(2)
 		try(a.s.TryAcquire(a.Context(), 1))
 		if len(permits) > 0 {
-			if _, err := permits[0].Slots(a.Context()); err != nil && !errors.Is(err, coordinator.ErrRefused) {
+			if _, err := permits[0].Slots(a.Context()); err != nil &&
+				!errors.Is(err, coordinator.ErrRefused) {
 				t.Errorf("Slots = %v", err)
 			}
 			if permits[0].Permits() > 1 {
@@ -192,7 +199,8 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second) // for what is repeated in the background
 		for _, p := range permits {
-			if err := p.Release(a.Context()); err != nil && !errors.Is(err, coordinator.ErrRefused) {
+			if err := p.Release(a.Context()); err != nil &&
+				!errors.Is(err, coordinator.ErrRefused) {
 				t.Errorf("Release = %v", err)
 			}
 		}
@@ -209,7 +217,8 @@ func TestRefusalAnywhereLeavesNothing(t *testing.T) {
 func TestAcquireCancelledAtAnyRequestLeavesNothing(t *testing.T) {
 	mine := errors.New("mine")
 	for _, fate := range []memory.Fate{
-		{}, {DropReply: true}, {DropRequest: true}, {DelayReply: time.Second}, {DelayRequest: time.Second},
+		{}, {DropReply: true}, {DropRequest: true}, {DelayReply: time.Second},
+		{DelayRequest: time.Second},
 		{DelayReply: time.Minute}, {DelayRequest: 9 * time.Second},
 	} {
 		for _, free := range []int{0, 1} {

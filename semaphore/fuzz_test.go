@@ -9,9 +9,11 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// FuzzLimitRecord: a record that anybody wrote is a limit or is refused; and what Baton writes comes back.
+// FuzzLimitRecord: a record that anybody wrote is a limit or is refused; and
+// what Baton writes comes back.
 func FuzzLimitRecord(f *testing.F) {
-	for _, v := range []string{`{"limit":3}`, `{"limit":0}`, `{"limit":-1}`, `{"limit":1e9}`, `{"limit":1.5}`, `{"limit":99999999999999999999}`, "3", "", "null", "{}", `{"Limit":3}`} {
+	for _, v := range []string{`{"limit":3}`, `{"limit":0}`, `{"limit":-1}`, `{"limit":1e9}`,
+		`{"limit":1.5}`, `{"limit":99999999999999999999}`, "3", "", "null", "{}", `{"Limit":3}`} {
 		f.Add([]byte(v))
 	}
 	f.Fuzz(func(t *testing.T, record []byte) {
@@ -25,16 +27,19 @@ func FuzzLimitRecord(f *testing.F) {
 		if limit < 1 || limit > MaxLimit {
 			t.Errorf("%q: %d", record, limit)
 		}
-		if again, err := new(Semaphore).decode(stored{limit}.encode()); again != limit || err != nil {
+		if again, err := new(Semaphore).decode(stored{limit}.encode()); again != limit ||
+			err != nil {
 			t.Errorf("%d comes back as %d, %v", limit, again, err)
 		}
 	})
 }
 
-// FuzzSlotsRecord: whatever is in the record of the slots, a holder gets as many numbers as it has permits, none of them twice, none below
-// zero, and none that another one who is queued has.
+// FuzzSlotsRecord: whatever is in the record of the slots, a holder gets as
+// many numbers as it has permits, none of them twice, none below zero, and none
+// that another one who is queued has.
 func FuzzSlotsRecord(f *testing.F) {
-	for _, v := range []string{`{}`, `null`, `{"a":[0,1],"b":[2]}`, `{"a":[0,0]}`, `{"a":[-1]}`, `{"b":[-1,5]}`, `{"a":[2],"b":[2]}`, `{"a":null}`, `{"a":[0,1,2,3,4,5]}`} {
+	for _, v := range []string{`{}`, `null`, `{"a":[0,1],"b":[2]}`, `{"a":[0,0]}`, `{"a":[-1]}`,
+		`{"b":[-1,5]}`, `{"a":[2],"b":[2]}`, `{"a":null}`, `{"a":[0,1,2,3,4,5]}`} {
 		f.Add([]byte(v), uint8(2))
 	}
 	f.Fuzz(func(t *testing.T, record []byte, permits uint8) {
@@ -64,9 +69,11 @@ func FuzzSlotsRecord(f *testing.F) {
 	})
 }
 
-// FuzzPermitsMode: a mode says the same to everybody: what is read is what it would be written as, and counts in the rule.
+// FuzzPermitsMode: a mode says the same to everybody: what is read is what it
+// would be written as, and counts in the rule.
 func FuzzPermitsMode(f *testing.F) {
-	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000", "p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
+	for _, mode := range []string{"p3v00a1", "h3", "p3", "h3v00a1", "p0v0000", "p+3v0000",
+		"p03v0000", "h03", "h+3", "p3v00A1", "x", "", "p1000000001v0000", "h1000000000"} {
 		f.Add(mode)
 	}
 	f.Fuzz(func(t *testing.T, mode string) {

@@ -20,14 +20,6 @@ const (
 	numbered = driver.Queue("slots/jobs")
 )
 
-// seeds is how many generated schedules a test runs: fewer under the race detector, which is ten times slower.
-func seeds(n uint64) uint64 {
-	if raceEnabled {
-		return (n + 4) / 5
-	}
-	return n
-}
-
 var quiet = coordinator.WithLogger(slog.New(slog.DiscardHandler))
 
 // party is one client with its semaphore.
@@ -39,8 +31,9 @@ type party struct {
 	s      *semaphore.Semaphore
 }
 
-// parties runs a test in virtual time with two clients of one service, which share a limit. In the end nothing may be
-// left at the service, and no goroutine in the bubble.
+// parties runs a test in virtual time with two clients of one service, which
+// share a limit. In the end nothing may be left at the service, and no
+// goroutine in the bubble.
 func parties(t *testing.T, limit int, f func(a, b party), opts ...memory.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +52,8 @@ func join(t *testing.T, svc *memory.Service, limit int, opts ...coordinator.Opti
 	t.Helper()
 	p := party{T: t, svc: svc, link: svc.Driver()}
 	var err error
-	if p.client, err = coordinator.New(p.link, append([]coordinator.Option{quiet}, opts...)...); err != nil {
+	if p.client, err = coordinator.New(p.link,
+		append([]coordinator.Option{quiet}, opts...)...); err != nil {
 		t.Fatal(err)
 	}
 	p.s = p.believing(limit)
@@ -140,7 +134,8 @@ func (p party) modes() (modes []string) {
 	return modes
 }
 
-// strangers are clients of one service with a session each, so many that no queue is crowded which they share evenly.
+// strangers are clients of one service with a session each, so many that no
+// queue is crowded which they share evenly.
 func (p party) strangers(n, limit int) (all []party) {
 	for range n {
 		all = append(all, join(p.T, p.svc, limit))

@@ -23,10 +23,13 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 			{"nil client", made(semaphore.New(nil, "jobs", 1))},
 			{"name is empty", made(semaphore.New(a.client, "", 1))},
 			{`"a//b"`, made(semaphore.New(a.client, "a//b", 1))},
-			{`limit 0 for semaphore "jobs": want 1 to 1000000000`, made(semaphore.New(a.client, "jobs", 0))},
-			{`limit 1000000001 for semaphore "jobs"`, made(semaphore.New(a.client, "jobs", semaphore.MaxLimit+1))},
+			{`limit 0 for semaphore "jobs": want 1 to 1000000000`,
+				made(semaphore.New(a.client, "jobs", 0))},
+			{`limit 1000000001 for semaphore "jobs"`,
+				made(semaphore.New(a.client, "jobs", semaphore.MaxLimit+1))},
 			{"nil option", made(semaphore.New(a.client, "jobs", 1, nil))},
-			{"4097 bytes", made(semaphore.New(a.client, "jobs", 1, semaphore.WithPayload(make([]byte, 4097))))},
+			{"4097 bytes", made(semaphore.New(a.client, "jobs", 1,
+				semaphore.WithPayload(make([]byte, 4097))))},
 			{"control", made(semaphore.New(a.client, "jobs", 1, semaphore.WithIdentity("a\x00")))},
 			{`permits 0 for semaphore "jobs": want 1 to 3`, acquired(a.s.Acquire(a.Context(), 0))},
 			{"permits -2", acquired(a.s.Acquire(a.Context(), -2))},
@@ -40,39 +43,13 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 			{"limit -7", a.s.SetLimit(a.Context(), -7)},
 			{"limit 1000000001", a.s.SetLimit(a.Context(), semaphore.MaxLimit+1)},
 		} {
-			if !errors.Is(c.err, coordinator.ErrInvalid) || !strings.Contains(c.err.Error(), c.want) {
+			if !errors.Is(c.err, coordinator.ErrInvalid) ||
+				!strings.Contains(c.err.Error(), c.want) {
 				t.Errorf("error %v, want ErrInvalid with %q", c.err, c.want)
 			}
 		}
 		if n := a.svc.Stats().Total(); n != 0 {
 			t.Errorf("%d requests", n)
 		}
-	})
-}
-
-// TestClosedClientIsRefused and does not hang.
-// FIELD 41
-func TestClosedClientIsRefused(t *testing.T) {
-	parties(t, 3, func(a, b party) {
-		held := a.acquire(2)
-		own, other := a.begin(2), b.begin(3)
-		a.close()
-		own.failed(coordinator.ErrClosed)
-		wantErr(t, context.Cause(held.Context()), coordinator.ErrClosed)
-		wantErr(t, held.ReleasePart(a.Context(), 1), coordinator.ErrClosed)
-		_, err := held.Slots(a.Context())
-		wantErr(t, err, coordinator.ErrClosed)
-		wantErr(t, held.Release(a.Context()), coordinator.ErrClosed)
-		_, err = a.s.Acquire(a.Context(), 1)
-		wantErr(t, err, coordinator.ErrClosed)
-		_, err = a.s.TryAcquire(a.Context(), 1)
-		wantErr(t, err, coordinator.ErrClosed)
-		_, err = a.s.List(a.Context())
-		wantErr(t, err, coordinator.ErrClosed)
-		_, err = a.s.Limit(a.Context())
-		wantErr(t, err, coordinator.ErrClosed)
-		wantErr(t, a.s.SetLimit(a.Context(), 1), coordinator.ErrClosed)
-		wantErr(t, a.s.Do(a.Context(), 1, func(context.Context, *semaphore.Permit) error { return nil }), coordinator.ErrClosed)
-		b.release(other.granted()) // at once, not after the TTL
 	})
 }

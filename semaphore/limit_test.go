@@ -30,8 +30,10 @@ func TestClientsThatBelieveInOtherLimitsAreTold(t *testing.T) {
 		for what, call := range calls {
 			err := call()
 			var limit *semaphore.LimitError
-			if !errors.As(err, &limit) || *limit != (semaphore.LimitError{Name: "jobs", Asked: 6, Stored: 5}) ||
-				!errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), `"jobs" is 5, not 6`) {
+			if !errors.As(err, &limit) ||
+				*limit != (semaphore.LimitError{Name: "jobs", Asked: 6, Stored: 5}) ||
+				!errors.Is(err, coordinator.ErrInvalid) ||
+				!strings.Contains(err.Error(), `"jobs" is 5, not 6`) {
 				t.Errorf("%s = %v", what, err)
 			}
 		}
@@ -59,7 +61,8 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
 			_, err = s.Limit(a.Context())
 			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
-			if want := "no limit is stored"; !strings.Contains(err.Error(), want) {
+			want := "no limit is stored"
+			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
 		}
@@ -73,7 +76,8 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, coordinator.ErrTaken)
 			_, err = b.s.Acquire(a.Context(), limit+1)
 			wantErr(t, err, coordinator.ErrInvalid)
-			if want := fmt.Sprintf("asks for %d permits of a limit of %d", limit+1, limit); !strings.Contains(fmt.Sprint(err), want) {
+			want := fmt.Sprintf("asks for %d permits of a limit of %d", limit+1, limit)
+			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
 			b.release(all)
@@ -82,7 +86,8 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 	})
 }
 
-// TestFirstUsersAgreeOnOneLimit however they race, and those with another in mind are told.
+// TestFirstUsersAgreeOnOneLimit however they race, and those with another in
+// mind are told.
 func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
 	for round := range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,8 +126,8 @@ func TestFirstUsersAgreeOnOneLimit(t *testing.T) {
 	}
 }
 
-// TestRaisingTheLimitAdmitsAtOnce all who fit now, in their order, when the holders have said that they are.
-// FIELD 52
+// TestRaisingTheLimitAdmitsAtOnce all who fit now, in their order, when the
+// holders have said that they are. FIELD 52
 func TestRaisingTheLimitAdmitsAtOnce(t *testing.T) {
 	for seed := range uint64(20) {
 		parties(t, 3, func(a, b party) {
@@ -190,14 +195,16 @@ func TestLoweringTheLimitTakesNothingAndAdmitsNobody(t *testing.T) {
 	})
 }
 
-// TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn also if it is not the first who waits.
+// TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn also if it is not the
+// first who waits.
 func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		held := a.acquire(2)
 		big, small, big2, last := b.begin(4), a.begin(1), b.begin(3), a.begin(1)
 		a.setLimit(2)
 		big.failed(coordinator.ErrInvalid)
-		if want := "asks for 4 permits of a limit of 2"; !strings.Contains(big.err.Error(), want) {
+		want := "asks for 4 permits of a limit of 2"
+		if !strings.Contains(big.err.Error(), want) {
 			t.Errorf("error %v, want %q", big.err, want)
 		}
 		small.waits()
@@ -210,23 +217,8 @@ func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 	})
 }
 
-// TestWaiterBehindOthersGoesByTheNewLimit: it watches the one ahead only, and hears of no change.
-func TestWaiterBehindOthersGoesByTheNewLimit(t *testing.T) {
-	parties(t, 10, func(a, b party) {
-		h := a.acquire(10)
-		first, second := b.begin(5), b.begin(5)
-		a.setLimit(5)
-		first.waits()
-		a.release(h)
-		p := first.granted()
-		second.waits() // 5 of 5 are held
-		a.release(p)
-		a.release(second.granted())
-		a.empty()
-	})
-}
-
-// TestWaitersKeepTheirPlaceWhenTheLimitChanges although they asked with the old one in mind.
+// TestWaitersKeepTheirPlaceWhenTheLimitChanges although they asked with the old
+// one in mind.
 func TestWaitersKeepTheirPlaceWhenTheLimitChanges(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		h := a.acquire(4)
@@ -241,5 +233,143 @@ func TestWaitersKeepTheirPlaceWhenTheLimitChanges(t *testing.T) {
 		b.release(first.granted(), second.granted())
 		a.release(a.acquire(3)) // a's has the new one
 		a.empty()
+	})
+}
+
+// TestTryAcquireSeesThatTheLimitWasRaised although it is told of nothing and
+// remembers the old one.
+func TestTryAcquireSeesThatTheLimitWasRaised(t *testing.T) {
+	parties(t, semaphore.Stored, func(a, b party) {
+		a.setLimit(1)
+		b.release(b.acquire(1)) // b has read the limit
+		h := a.acquire(1)
+		a.setLimit(2)
+		// Nobody can tell yet whether h waits by the old limit.
+		_, err := b.s.TryAcquire(b.Context(), 1)
+		wantErr(t, err, coordinator.ErrTaken)
+		time.Sleep(time.Second)
+		p, err := b.s.TryAcquire(b.Context(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.release(p, h)
+		b.empty()
+	})
+}
+
+// TestRecordThatIsNoLimitIsRefusedUntilItIsSet by somebody who knows.
+func TestRecordThatIsNoLimitIsRefusedUntilItIsSet(t *testing.T) {
+	for _, value := range []string{"garbage", "{}", `{"limit":0}`, `{"limit":-3}`,
+		`{"limit":1000000001}`, `{"limit":"3"}`, "[]", "\x00"} {
+		parties(t, 3, func(a, b party) {
+			held := a.acquire(3)
+			w, behind := b.begin(1), a.begin(1)
+			a.write(value)
+			w.failed(coordinator.ErrRefused)
+			behind.failed(coordinator.ErrRefused) // as soon as it is the first who waits
+			_, err := b.s.Acquire(a.Context(), 1)
+			wantErr(t, err, coordinator.ErrRefused)
+			_, err = b.s.TryAcquire(a.Context(), 1)
+			wantErr(t, err, coordinator.ErrRefused)
+			_, err = b.s.Limit(a.Context())
+			wantErr(t, err, coordinator.ErrRefused)
+			_, err = b.s.List(a.Context())
+			wantErr(t, err, coordinator.ErrRefused)
+			if held.Err() != nil {
+				t.Errorf("the holder was disturbed: %v", held.Err())
+			}
+			a.setLimit(3)
+			a.release(held)
+			b.release(b.acquire(3))
+			a.empty()
+		})
+	}
+}
+
+// write puts a record, as somebody would who does not know what it is for.
+func (p party) write(value string) {
+	p.Helper()
+	d := p.svc.Driver()
+	s, err := d.Open(p.Context(), time.Minute)
+	if err == nil {
+		_, err = s.SetRecord(p.Context(), queue, []byte(value), p.svc.Record(queue).Version)
+	}
+	if err == nil {
+		err = s.Close(p.Context())
+	}
+	if err != nil {
+		p.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit: those who wait are
+// sent away, since nobody can say what they wait for.
+func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		held := a.acquire(2)
+		w, behind := b.begin(2), a.begin(2)
+		if !a.svc.RemoveRecord(queue) {
+			t.Fatal("no record")
+		}
+		w.failed(semaphore.ErrNoLimit, recipes.ErrNoRecord)
+		behind.failed(semaphore.ErrNoLimit, recipes.ErrNoRecord)
+		synctest.Wait()
+		if l := a.list(); l.Limit != 0 || len(l.Contenders) != 1 || l.Free() != 0 {
+			t.Errorf("listing %+v", l)
+		}
+		_, err := b.believing(semaphore.Stored).Acquire(a.Context(), 1)
+		wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
+		one := b.acquire(1)
+		if n, err := a.s.Limit(a.Context()); n != 3 || err != nil {
+			t.Errorf("Limit = %d, %v", n, err)
+		}
+		a.svc.RemoveRecord(queue)
+		// By what it remembers it would fit or not: the record is asked.
+		_, err = b.s.TryAcquire(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrTaken)
+		a.release(held)
+		b.release(one)
+		a.empty()
+	})
+}
+
+// loseOnly gives one request, counted from now, a fate.
+func loseOnly(svc *memory.Service, n int, fate memory.Fate) {
+	var mu sync.Mutex
+	svc.OnRequest(func(r memory.Request) memory.Fate {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Op == memory.OpRenew {
+			return memory.Fate{}
+		}
+		if n--; n == -1 {
+			return fate
+		}
+		return memory.Fate{}
+	})
+}
+
+// TestSetLimitEndsByItsContext and says that it may have been applied.
+func TestSetLimitEndsByItsContext(t *testing.T) {
+	parties(t, 3, func(a, b party) {
+		a.setLimit(3)
+		b.session()
+		b.link.HoldReplies()
+		ctx, cancel := context.WithTimeout(a.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		err := b.s.SetLimit(ctx, 4)
+		wantErr(t, err, coordinator.ErrUnavailable, context.DeadlineExceeded)
+		if time.Since(began) != time.Second {
+			t.Errorf("took %v", time.Since(began))
+		}
+		b.link.Heal()
+		b.setLimit(4)
+		_, err = a.s.Acquire(a.Context(), 1)
+		var limit *semaphore.LimitError
+		if !errors.As(err, &limit) || limit.Asked != 3 || limit.Stored != 4 {
+			t.Errorf("Acquire = %v", err)
+		}
 	})
 }

@@ -15,9 +15,11 @@ const version = 7
 // asking is the mode of one who came by the same record.
 func asking(n int) string { return semaphore.AskingMode(n, version) }
 
-// What can stand ahead of a contender for permits. One came by an older record; the last is no contender of a
-// semaphore: it has no number that means anything.
-var permitModes = []string{asking(1), asking(2), asking(3), semaphore.AskingMode(1, version-1), "h1", "h2", "h3", ""}
+// What can stand ahead of a contender for permits. One came by an older record;
+// the last is no contender of a semaphore: it has no number that means
+// anything.
+var permitModes = []string{asking(1), asking(2), asking(3), semaphore.AskingMode(1, version-1), "h1",
+	"h2", "h3", ""}
 
 // becomes are the modes that an entry can have later, with "-" for having left.
 func becomes(mode string) []string {
@@ -35,8 +37,9 @@ func becomes(mode string) []string {
 	return later
 }
 
-// permitLines calls f with every queue of up to three ahead, every limit from 1 to 5 and every number
-// asked for within it. What such queues show holds for longer ones: the rule sums up what stands ahead.
+// permitLines calls f with every queue of up to three ahead, every limit from 1
+// to 5 and every number asked for within it. What such queues show holds for
+// longer ones: the rule sums up what stands ahead.
 func permitQueues(f func(modes []string, limit, n int)) {
 	level := [][]string{nil}
 	for range 4 {
@@ -55,7 +58,8 @@ func permitQueues(f func(modes []string, limit, n int)) {
 	}
 }
 
-// permitPlaces returns those who have not left. An entry that is converted is another place.
+// permitPlaces returns those who have not left. An entry that is converted is
+// another place.
 func permitPlaces(modes []string) []driver.Place {
 	var ahead []driver.Place
 	for i, m := range modes {
@@ -101,8 +105,8 @@ func other(mode string) bool {
 	return ok && !c.Held && c.Version != version
 }
 
-// TestPermitsAreAdmittedExactlyIfTheSumFits and nobody ahead asks by another record, in every short queue. It checks, too, who is
-// watched if not.
+// TestPermitsAreAdmittedExactlyIfTheSumFits and nobody ahead asks by another
+// record, in every short queue. It checks, too, who is watched if not.
 func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		ahead := permitPlaces(modes)
@@ -114,7 +118,8 @@ func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 		if v.Admitted {
 			return
 		}
-		// Everybody behind the first who waits hears of the one who waits and is nearest; the first hears of all.
+		// Everybody behind the first who waits hears of the one who waits and
+		// is nearest; the first hears of all.
 		waiting := -1
 		for i, m := range modes {
 			if other(m) || !semaphore.SaysHeld(m) && sumOf(modes[:i+1], limit) > limit {
@@ -130,7 +135,8 @@ func TestPermitsAreAdmittedExactlyIfTheSumFits(t *testing.T) {
 	})
 }
 
-// TestPermitsOnceAdmittedStayAdmitted whoever ahead leaves, gives a part back or says that it holds.
+// TestPermitsOnceAdmittedStayAdmitted whoever ahead leaves, gives a part back
+// or says that it holds.
 func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		rule := semaphore.Permits(limit, version, n)
@@ -139,15 +145,18 @@ func TestPermitsOnceAdmittedStayAdmitted(t *testing.T) {
 		}
 		futures(modes, func(later []string) {
 			if !rule(permitPlaces(later)).Admitted {
-				t.Fatalf("%q, %d of %d: the admission is taken back when that becomes %q", modes, n, limit, later)
+				t.Fatalf("%q, %d of %d: the admission is taken back when that becomes %q", modes, n,
+					limit, later)
 			}
 		})
 	})
 }
 
-// TestPermitsHearOfWhatAdmitsThem: who is not admitted and is later, in any future of the queue, was told: one of those it watches
-// has left or was converted; or it watches one who waits, and who is admitted by then and so converts himself.
-// (That the conversion comes is the protocol's part: package semaphore's tests have a model of it.)
+// TestPermitsHearOfWhatAdmitsThem: who is not admitted and is later, in any
+// future of the queue, was told: one of those it watches has left or was
+// converted; or it watches one who waits, and who is admitted by then and so
+// converts himself. (That the conversion comes is the protocol's part:
+// docs/model has a model of it.)
 func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
 		rule := semaphore.Permits(limit, version, n)
@@ -167,18 +176,24 @@ func TestPermitsHearOfWhatAdmitsThem(t *testing.T) {
 			}
 			i := slices.Index(now, v.Watch[0])
 			c, _ := semaphore.ParseMode(v.Watch[0].Mode)
-			if len(v.Watch) != 1 || c.Held || !semaphore.Permits(limit, version, c.N)(now[:i]).Admitted {
-				t.Fatalf("%q, %d of %d: admitted when that becomes %q, but only %v is watched", modes, n, limit, later, v.Watch)
+			if len(v.Watch) != 1 || c.Held ||
+				!semaphore.Permits(limit, version, c.N)(now[:i]).Admitted {
+				t.Fatalf("%q, %d of %d: admitted when that becomes %q, but only %v is watched",
+					modes, n, limit, later, v.Watch)
 			}
 		})
 	})
 }
 
-// TestPermitsWakeAtMostOneWhenAHolderLeaves: of all contenders only the first who waits watches a holder. Only
-// a holder by another record, which looks like a waiter, is watched by all who fit behind it, too.
+// TestPermitsWakeAtMostOneWhenAHolderLeaves: of all contenders only the first
+// who waits watches a holder. Only a holder by another record, which looks like
+// a waiter, is watched by all who fit behind it, too.
 func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
 	permitQueues(func(modes []string, limit, n int) {
-		if i := slices.IndexFunc(modes, func(m string) bool { return m[:min(1, len(m))] == "p" && !other(m) }); i >= 0 && slices.ContainsFunc(modes[i:], other) {
+		if i := slices.IndexFunc(modes, func(m string) bool {
+			return m[:min(1, len(m))] == "p" &&
+				!other(m)
+		}); i >= 0 && slices.ContainsFunc(modes[i:], other) {
 			return // nobody comes by an older record than one ahead
 		}
 		all := permitPlaces(append(slices.Clone(modes), asking(n), asking(1), asking(2)))
@@ -193,7 +208,8 @@ func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
 				if !ok || c.Held {
 					continue
 				}
-				if v := semaphore.Permits(limit, c.Version, c.N)(all[:i]); !v.Admitted && slices.Contains(v.Watch, all[leaver]) {
+				if v := semaphore.Permits(limit, c.Version, c.N)(all[:i]); !v.Admitted &&
+					slices.Contains(v.Watch, all[leaver]) {
 					woken++
 					var ahead []string
 					for _, p := range slices.Concat(all[:leaver], all[leaver+1:i]) {
@@ -205,8 +221,74 @@ func TestPermitsWakeAtMostOneWhenAHolderLeaves(t *testing.T) {
 				}
 			}
 			if woken > fit+1 {
-				t.Fatalf("%v, limit %d: %d are woken, of whom %d fit, when %d leaves", all, limit, woken, fit, leaver)
+				t.Fatalf("%v, limit %d: %d are woken, of whom %d fit, when %d leaves", all, limit,
+					woken, fit, leaver)
 			}
 		}
 	})
+}
+
+// TestMoreThanTheLimitWaitsForAnotherLimitOnly once nobody is ahead any more.
+func TestMoreThanTheLimitWaitsForAnotherLimitOnly(t *testing.T) {
+	if v := semaphore.Permits(2, version, 3)(nil); v.Admitted || len(v.Watch) != 0 || !v.Record {
+		t.Errorf("3 of 2: %+v", v)
+	}
+}
+
+// TestPermitsThatAreMoreThanAnIntAreMore: with GOARCH=386 the sums of these are
+// negative.
+func TestPermitsThatAreMoreThanAnIntAreMore(t *testing.T) {
+	const most = semaphore.MaxLimit
+	for _, modes := range [][]string{
+		{semaphore.HoldingMode(most), asking(most), asking(most)},
+		{semaphore.HoldingMode(most), "", ""},
+		{"", "", "", "", ""},
+		{asking(most), asking(most), asking(most), asking(most), asking(most)},
+	} {
+		for _, n := range []int{1, most} {
+			ahead := permitPlaces(modes)
+			v := semaphore.Permits(most, version, n)(ahead)
+			if v.Admitted || len(v.Watch) != 1 || v.Watch[0] != ahead[len(ahead)-1] {
+				t.Errorf("%d behind %q: %+v", n, modes, v)
+			}
+		}
+	}
+}
+
+// TestModesOfPermitsReadBack: what is not written by Asking or Holding is about
+// no permits.
+func TestModesOfPermitsReadBack(t *testing.T) {
+	for _, n := range []int{1, 9, 10, semaphore.MaxLimit} {
+		for _, v := range []driver.Version{1, 35, 36, 1679615, 1679616, 1 << 62, -2} {
+			mode := semaphore.AskingMode(n, v)
+			c, ok := semaphore.ParseMode(mode)
+			if !ok || c.N != n || c.Held || semaphore.AskingMode(n, c.Version) != mode || len(mode) > 16 {
+				t.Errorf("Asking(%d, %d), %q, reads back as %+v, %v", n, v, mode, c, ok)
+			}
+			if semaphore.AskingMode(n, v+1) == mode {
+				t.Errorf("%q does not tell the next version", mode)
+			}
+			ahead := []driver.Place{{Key: "a", Mode: mode}}
+			if same := semaphore.Permits(n+1, v, 1)(ahead); n < semaphore.MaxLimit && !same.Admitted {
+				t.Errorf("%q is unknown to one who came by the same version", mode)
+			}
+			if next := semaphore.Permits(n+1, v+1, 1)(ahead); next.Admitted || len(next.Watch) != 1 {
+				t.Errorf("one who came by the next version goes past %q: %+v", mode, next)
+			}
+		}
+		if c, ok := semaphore.ParseMode(semaphore.HoldingMode(n)); !ok ||
+			c != (semaphore.Contention{N: n, Held: true}) {
+			t.Errorf("Holding(%d) reads back as %+v, %v", n, c, ok)
+		}
+	}
+	for _, mode := range []string{
+		"", "p", "h", "x", "r1", "p0v0001", "h0", "p-1v0001", "hx", "p1xv0001",
+		"p99999999999999999999v0001", "p1", "p1v", "p1v001",
+		"p1v00001", "p1v00_1", "p1v-001", "pv0001", "h1v0001", "h1000000001", "p1000000001v0001",
+		"p2147483648v0001",
+	} {
+		if _, ok := semaphore.ParseMode(mode); ok {
+			t.Errorf("%q reads as a mode of permits", mode)
+		}
+	}
 }

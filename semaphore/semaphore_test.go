@@ -1,10 +1,12 @@
 package semaphore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -23,7 +25,8 @@ func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
 		w4.waits() // 2 + 1 and 4
 		a.release(p2)
 		p4 := w4.granted()
-		if two.Token() >= three.Token() || three.Token() >= p2.Token() || p2.Token() >= p1.Token() || p1.Token() >= p4.Token() {
+		if two.Token() >= three.Token() || three.Token() >= p2.Token() ||
+			p2.Token() >= p1.Token() || p1.Token() >= p4.Token() {
 			t.Error("tokens do not rise in the order of asking")
 		}
 		a.release(p1, p4)
@@ -31,8 +34,8 @@ func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
 	})
 }
 
-// TestTwoWhoAskForAllNeverDeadlock as they would if each could get one of the two it asks for.
-// FIELD §4.7 H4
+// TestTwoWhoAskForAllNeverDeadlock as they would if each could get one of the
+// two it asks for. FIELD §4.7 H4
 func TestTwoWhoAskForAllNeverDeadlock(t *testing.T) {
 	parties(t, 2, func(a, b party) {
 		var wg sync.WaitGroup
@@ -76,10 +79,11 @@ func TestBigRequestAtTheHeadIsNotOvertaken(t *testing.T) {
 	})
 }
 
-// TestWhicheverHolderLeavesTheHeadIsAdmitted: who would watch one of the holders only would starve.
-// FIELD 58
+// TestWhicheverHolderLeavesTheHeadIsAdmitted: who would watch one of the
+// holders only would starve. FIELD 58
 func TestWhicheverHolderLeavesTheHeadIsAdmitted(t *testing.T) {
-	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
+	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1},
+		{2, 1, 0}} {
 		parties(t, 3, func(a, b party) {
 			held := []*semaphore.Permit{a.acquire(1), b.acquire(1), a.acquire(1)}
 			waiting := []*wait{b.begin(1), a.begin(1), b.begin(1)}
@@ -95,7 +99,8 @@ func TestWhicheverHolderLeavesTheHeadIsAdmitted(t *testing.T) {
 	}
 }
 
-// TestWaiterThatGivesUpLetsThoseBehindPass at once if they fit beside those who hold.
+// TestWaiterThatGivesUpLetsThoseBehindPass at once if they fit beside those who
+// hold.
 func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		two := a.acquire(2)
@@ -114,7 +119,8 @@ func TestWaiterThatGivesUpLetsThoseBehindPass(t *testing.T) {
 	})
 }
 
-// TestPermitsDoNotReenter: who holds all and asks for more waits for itself, within its bound.
+// TestPermitsDoNotReenter: who holds all and asks for more waits for itself,
+// within its bound.
 func TestPermitsDoNotReenter(t *testing.T) {
 	parties(t, 2, func(a, _ party) {
 		p := a.acquire(1)
@@ -131,63 +137,116 @@ func TestPermitsDoNotReenter(t *testing.T) {
 	})
 }
 
-func TestPermitHasValuesOfTheContextAndNotItsEnd(t *testing.T) {
-	type key struct{}
-	parties(t, 2, func(a, _ party) {
-		ctx, cancel := context.WithTimeout(context.WithValue(a.Context(), key{}, 7), time.Second)
-		defer cancel()
-		p, err := a.s.Acquire(ctx, 2)
+// TestWaiterThatWasRemovedFailsAndOthersGoOn: it finds out when it would look next.
+// FIELD 17
+func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		parties(t, 3, func(a, b party) {
+			held := a.acquire(3)
+			var ahead *wait
+			at := 1
+			if !first {
+				ahead, at = a.begin(3), 2
+			}
+			removed, behind := b.begin(2), a.begin(2)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[at].Key)
+			behind.waits()
+			a.release(held)
+			if ahead != nil {
+				a.release(ahead.granted())
+			}
+			removed.failed(coordinator.ErrRemoved)
+			a.release(behind.granted())
+			a.empty()
+		})
+	}
+}
+
+// TestRemovedPermitEndsWithItsCause, early or late in its life, and takes
+// nothing from others.
+func TestRemovedPermitEndsWithItsCause(t *testing.T) {
+	for _, age := range []time.Duration{0, 100 * time.Millisecond, 250 * time.Millisecond,
+		time.Minute} {
+		parties(t, 3, func(a, b party) {
+			p, other := a.acquire(2), a.acquire(1)
+			w := b.begin(2)
+			time.Sleep(age)
+			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
+			q := w.granted()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			wantErr(t, context.Cause(p.Context()), coordinator.ErrRemoved)
+			wantErr(t, p.Err(), coordinator.ErrRemoved)
+			wantErr(t, p.ReleasePart(a.Context(), 1), coordinator.ErrRemoved)
+			_, err := p.Slots(a.Context())
+			wantErr(t, err, coordinator.ErrRemoved)
+			wantErr(t, p.Release(a.Context()), coordinator.ErrRemoved)
+			if q.Err() != nil || other.Err() != nil {
+				t.Errorf("others were disturbed: %v, %v", q.Err(), other.Err())
+			}
+			a.release(q, other)
+			a.empty()
+		})
+	}
+}
+
+// TestListingShowsHoldersAndWaiters in order, with what they chose to show.
+// FIELD 53, 54
+func TestListingShowsHoldersAndWaiters(t *testing.T) {
+	parties(t, 5, func(a, b party) {
+		if l := a.list(); l.Limit != 0 || l.Held != 0 || l.Free() != 0 || len(l.Contenders) != 0 {
+			t.Errorf("before anybody asked: %+v", l)
+		}
+		s, err := semaphore.New(a.client, "jobs", 5, semaphore.WithIdentity("alice"),
+			semaphore.WithPayload([]byte("batch 7")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.Acquire(a.Context(), 4)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if p.Err() != nil || p.Context().Err() != nil || p.Context().Value(key{}) != 7 || p.Permits() != 2 {
-			t.Errorf("after a minute: %v, %v, %d permits", p.Err(), p.Context().Err(), p.Permits())
+		w := b.begin(3)
+		l := b.list()
+		if l.Limit != 5 || l.Held != 4 || l.Free() != 1 || len(l.Contenders) != 2 {
+			t.Fatalf("listing %+v", l)
 		}
-		if left := time.Until(p.Deadline()); left < 5*time.Second || left > 10*time.Second || p.Session() != a.session() {
-			t.Errorf("deadline in %v, session %s", left, p.Session())
+		if c := l.Contenders[0]; c.Permits != 4 || !c.Holding || c.Identity != "alice" ||
+			!bytes.Equal(c.Payload, []byte("batch 7")) ||
+			c.Token != p.Token() || c.Session != a.session() || time.Since(c.Since) != time.Minute {
+			t.Errorf("holder %+v", c)
+		}
+		if c := l.Contenders[1]; c.Permits != 3 || c.Holding || c.Identity != b.client.Identity() ||
+			time.Since(c.Since) != 0 {
+			t.Errorf("waiter %+v", c)
 		}
 		a.release(p)
-		wantErr(t, context.Cause(p.Context()), coordinator.ErrReleased)
-		wantErr(t, p.Err(), coordinator.ErrReleased)
-		wantErr(t, p.Release(a.Context()), coordinator.ErrNotHeld)
+		b.release(w.granted())
 		a.empty()
 	})
 }
 
-func TestDoHoldsForAsLongAsItWorks(t *testing.T) {
-	mine := errors.New("mine")
-	parties(t, 2, func(a, b party) {
-		err := a.s.Do(a.Context(), 2, func(ctx context.Context, p *semaphore.Permit) error {
-			w := b.begin(1)
-			w.waits()
-			w.cancel(nil)
-			w.failed(context.Canceled)
-			if got := a.list(); got.Held != 2 || ctx.Err() != nil {
-				t.Errorf("while it works: %+v, %v", got, ctx.Err())
-			}
-			return mine
-		})
-		wantErr(t, err, mine)
+// TestForeignEntryShutsTheLineBehindIt: what it has is not known.
+func TestForeignEntryShutsTheQueueBehindIt(t *testing.T) {
+	parties(t, 5, func(a, b party) {
+		p := a.acquire(1)
+		stray := a.svc.AddForeign(queue)
+		w := b.begin(1)
+		w.waits()
+		if l := a.list(); l.Held != 1 || l.Free() != 0 || len(l.Contenders) != 3 ||
+			l.Contenders[1].Permits != 0 || l.Contenders[1].Holding {
+			t.Errorf("listing %+v", l)
+		}
+		_, err := a.s.TryAcquire(a.Context(), 1)
+		wantErr(t, err, coordinator.ErrTaken)
+		a.release(p)
+		w.waits()
+		if l := a.list(); l.Held != 0 || l.Free() != 0 {
+			t.Errorf("listing %+v, %d free", l, l.Free())
+		}
+		a.svc.Remove(queue, stray.Key)
+		b.release(w.granted())
 		a.empty()
-
-		err = a.s.Do(a.Context(), 1, func(ctx context.Context, p *semaphore.Permit) error { // the loss ends the work, and shows
-			a.svc.Expire(a.session())
-			<-ctx.Done()
-			wantErr(t, context.Cause(ctx), coordinator.ErrSessionLost)
-			return nil
-		})
-		wantErr(t, err, coordinator.ErrSessionLost)
-
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("the panic was swallowed")
-				}
-			}()
-			_ = a.s.Do(a.Context(), 2, func(context.Context, *semaphore.Permit) error { panic("mine") })
-		}()
-		a.empty()
-		b.release(b.acquire(2))
 	})
 }

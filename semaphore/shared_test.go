@@ -18,7 +18,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// sharer is a driver whose queues are shared. Unless it keeps limits it has no records.
+// sharer is a driver whose queues are shared. Unless it keeps limits it has no
+// records.
 type sharer struct {
 	driver.Driver
 	keeps bool
@@ -44,8 +45,10 @@ func (noRecords) Record(context.Context, driver.Queue, driver.Version) (driver.R
 	return driver.Record{}, fmt.Errorf("%w: no records", driver.ErrInvalid)
 }
 
-// inSharing runs a test in virtual time with clients of a service on which semaphores are shared.
-func inSharing(t *testing.T, keeps bool, f func(svc *memory.Service, open func() *coordinator.Client)) {
+// inSharing runs a test in virtual time with clients of a service on which
+// semaphores are shared.
+func inSharing(t *testing.T, keeps bool,
+	f func(svc *memory.Service, open func() *coordinator.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
@@ -87,7 +90,7 @@ const (
 
 // TestSharedPermitsAreWithinTheLimit, whatever contenders do: hold, give up, die.
 func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
-	for seed := range seeds(40) {
+	for seed := range uint64(40) {
 		inSharing(t, seed%2 == 0, func(svc *memory.Service, open func() *coordinator.Client) {
 			const limit = 3
 			var held, grants atomic.Int32
@@ -99,7 +102,8 @@ func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
 					mine := rand.New(rand.NewPCG(seed, r.Uint64()))
 					wg.Go(func() {
 						for range 20 {
-							ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+mine.IntN(2000))*time.Millisecond)
+							ctx, cancel := context.WithTimeout(context.Background(),
+								time.Duration(1+mine.IntN(2000))*time.Millisecond)
 							p, err := s.Acquire(ctx, 1)
 							cancel()
 							if err != nil {
@@ -133,7 +137,8 @@ func TestSharedPermitsAreWithinTheLimit(t *testing.T) {
 	}
 }
 
-// TestSharedPermitsGoInTheOrderOfAsking: whoever waits has the turn, and nobody passes.
+// TestSharedPermitsGoInTheOrderOfAsking: whoever waits has the turn, and nobody
+// passes.
 func TestSharedPermitsGoInTheOrderOfAsking(t *testing.T) {
 	inSharing(t, false, func(svc *memory.Service, open func() *coordinator.Client) {
 		s := shared(t, open(), 1)
@@ -184,7 +189,8 @@ func TestSharedPermitsGoInTheOrderOfAsking(t *testing.T) {
 	})
 }
 
-// TestTheTurnIsLostWhileALeaseIsWaitedFor: somebody removes it at the service. Who had it gives up and leaves no lease.
+// TestTheTurnIsLostWhileALeaseIsWaitedFor: somebody removes it at the service.
+// Who had it gives up and leaves no lease.
 func TestTheTurnIsLostWhileALeaseIsWaitedFor(t *testing.T) {
 	inSharing(t, false, func(svc *memory.Service, open func() *coordinator.Client) {
 		s := shared(t, open(), 1)
@@ -221,7 +227,8 @@ func TestTheTurnIsLostWhileALeaseIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestSharedLimits: where one is stored it is compared, and made by the first; where none is, each goes by its own.
+// TestSharedLimits: where one is stored it is compared, and made by the first;
+// where none is, each goes by its own.
 func TestSharedLimits(t *testing.T) {
 	for _, keeps := range []bool{true, false} {
 		inSharing(t, keeps, func(_ *memory.Service, open func() *coordinator.Client) {
@@ -236,10 +243,12 @@ func TestSharedLimits(t *testing.T) {
 			}
 			_, err = three.Acquire(ctx, 1)
 			var other *semaphore.LimitError
-			if keeps != errors.As(err, &other) || keeps && (other.Stored != 2 || other.Asked != 3) || !keeps && err != nil {
+			if keeps != errors.As(err, &other) ||
+				keeps && (other.Stored != 2 || other.Asked != 3) || !keeps && err != nil {
 				t.Errorf("stored %v, another limit: %v", keeps, err)
 			}
-			if n, err := stored.Limit(ctx); keeps && (n != 2 || err != nil) || !keeps && !errors.Is(err, semaphore.ErrNoLimit) {
+			if n, err := stored.Limit(ctx); keeps && (n != 2 || err != nil) ||
+				!keeps && !errors.Is(err, semaphore.ErrNoLimit) {
 				t.Errorf("stored %v: %d, %v", keeps, n, err)
 			}
 			for what, err := range map[string]error{
@@ -252,7 +261,8 @@ func TestSharedLimits(t *testing.T) {
 			}
 			if list, err := recipes.NewQueue(c, "semaphore-leases", "jobs"); err != nil {
 				t.Error(err)
-			} else if all, err := list.List(ctx, func(string) recipes.Rule { return recipes.Exclusive }); err != nil ||
+			} else if all, err := list.List(ctx,
+				func(string) recipes.Rule { return recipes.Exclusive }); err != nil ||
 				string(all[0].Payload) != c.Identity() || all[0].Identity != "" {
 				t.Errorf("shown: %+v, %v", all, err)
 			}

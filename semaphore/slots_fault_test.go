@@ -14,9 +14,11 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// TestSlotsSurviveLostReplies loses each request, or the reply to it, while a number is given back and claimed by another.
+// TestSlotsSurviveLostReplies loses each request, or the reply to it, while a
+// number is given back and claimed by another.
 func TestSlotsSurviveLostReplies(t *testing.T) {
-	for _, fate := range []memory.Fate{{DropReply: true}, {DropRequest: true}, {Err: driver.ErrUnavailable}} {
+	for _, fate := range []memory.Fate{{DropReply: true}, {DropRequest: true},
+		{Err: driver.ErrUnavailable}} {
 		for lost := range 12 {
 			parties(t, 4, func(a, b party) {
 				p, q := a.acquire(3), b.acquire(1)
@@ -29,7 +31,8 @@ func TestSlotsSurviveLostReplies(t *testing.T) {
 				all := append(slices.Concat(rest, mine), b.slots(next)...)
 				slices.Sort(all)
 				if !slices.Equal(all, []int{0, 1, 2, 3}) || !slices.Equal(first[:2], rest) {
-					t.Errorf("%+v of request %d: %v, then %v; all are %v", fate, lost, first, rest, all)
+					t.Errorf("%+v of request %d: %v, then %v; all are %v", fate, lost, first, rest,
+						all)
 				}
 				a.release(p, q, next)
 				a.empty()
@@ -38,10 +41,13 @@ func TestSlotsSurviveLostReplies(t *testing.T) {
 	}
 }
 
-// TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome: a holder that may have given numbers back does not use them.
+// TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome: a holder that may have
+// given numbers back does not use them.
 func TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome(t *testing.T) {
-	for _, op := range []memory.Op{memory.OpRecord, memory.OpList, memory.OpSetRecord, memory.OpConvert} {
-		for _, late := range []bool{false, true} { // the request arrives, or only its reply does not
+	for _, op := range []memory.Op{memory.OpRecord, memory.OpList, memory.OpSetRecord,
+		memory.OpConvert} {
+		// The request arrives, or only its reply does not.
+		for _, late := range []bool{false, true} {
 			parties(t, 4, func(a, b party) {
 				p, q := a.acquire(3), b.acquire(1)
 				a.wantSlots(p, 0, 1, 2)
@@ -65,7 +71,8 @@ func TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome(t *testing.T) {
 				if len(mine) != p.Permits() {
 					t.Errorf("%s, %v: %d permits with slots %v", op, late, p.Permits(), mine)
 				}
-				if slices.ContainsFunc(mine, func(slot int) bool { return slices.Contains(other, slot) }) {
+				if slices.ContainsFunc(mine,
+					func(slot int) bool { return slices.Contains(other, slot) }) {
 					t.Errorf("%s, %v: slots %v and %v", op, late, mine, other)
 				}
 				if p.Permits() == 3 { // then it can be tried again
@@ -102,7 +109,8 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 		}
 		a.releasePart(p, 1) // which has no number to give back
 		a.svc.RemoveRecord(numbered)
-		if _, err := s.SetRecord(a.Context(), numbered, []byte("null"), 0); err != nil { // as good as none
+		// As good as none.
+		if _, err := s.SetRecord(a.Context(), numbered, []byte("null"), 0); err != nil {
 			t.Fatal(err)
 		}
 		a.wantSlots(p, 0)
@@ -114,16 +122,21 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 	})
 }
 
-// TestMoreSlotsThanTheRecordCanShowAreAnError, at once, and the permits are held as ever.
+// TestMoreSlotsThanTheRecordCanShowAreAnError, at once, and the permits are
+// held as ever.
 func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
-	const most = 12_769 // 31 bytes, 12,768 commas, 10 + 2 * 90 + 3 * 900 + 4 * 9000 digits, and 5 * 2769
+	// 31 bytes, 12,768 commas, 10 + 2 * 90 + 3 * 900 + 4 * 9000 digits, and 5 *
+	// 2769.
+	const most = 12_769
 	parties(t, semaphore.MaxLimit, func(a, b party) {
 		for _, n := range []int{semaphore.MaxLimit, most + 1} {
 			p := a.acquire(n)
 			a.costs("what cannot fit", 0, 0, func() {
 				_, err := p.Slots(a.Context())
 				wantErr(t, err, coordinator.ErrInvalid)
-				if want := fmt.Sprintf("the numbers of %d permits take", n); !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "at most 65536") {
+				want := fmt.Sprintf("the numbers of %d permits take", n)
+				if !strings.Contains(err.Error(), want) ||
+					!strings.Contains(err.Error(), "at most 65536") {
 					t.Errorf("error %v, want %q", err, want)
 				}
 			})
@@ -140,7 +153,8 @@ func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
 		}
 		_, err := q.Slots(b.Context())
 		wantErr(t, err, coordinator.ErrInvalid)
-		if want := "the numbers of 2 permits and those of 1 other holders take"; !strings.Contains(err.Error(), want) {
+		want := "the numbers of 2 permits and those of 1 other holders take"
+		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 		a.releasePart(p, 100)
@@ -150,8 +164,9 @@ func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
 	})
 }
 
-// TestWaitForSlotsEndsWithThePermit: the service goes away, the permit is lost, and whoever waits for its numbers, or to give some
-// back, hears of that at once, however long the service stays away.
+// TestWaitForSlotsEndsWithThePermit: the service goes away, the permit is lost,
+// and whoever waits for its numbers, or to give some back, hears of that at
+// once, however long the service stays away.
 func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		p, q := a.acquire(2), b.acquire(2)

@@ -1,15 +1,10 @@
 package semaphore_test
 
 import (
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -88,7 +83,8 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 	})
 }
 
-// TestSlotsAfterTheLimitWasLowered can be above it, but stay unique and stable; new ones are the lowest.
+// TestSlotsAfterTheLimitWasLowered can be above it, but stay unique and stable;
+// new ones are the lowest.
 func TestSlotsAfterTheLimitWasLowered(t *testing.T) {
 	parties(t, 4, func(a, b party) {
 		p, q := a.acquire(2), b.acquire(2)
@@ -103,100 +99,4 @@ func TestSlotsAfterTheLimitWasLowered(t *testing.T) {
 		a.release(one, q)
 		a.empty()
 	})
-}
-
-// TestSlotsClaimedAtOnceAreUnique by many, over links of different speed.
-func TestSlotsClaimedAtOnceAreUnique(t *testing.T) {
-	parties(t, 12, func(a, b party) {
-		b.link.Delay(time.Millisecond, 2*time.Millisecond)
-		var mu sync.Mutex
-		var all []int
-		var wg sync.WaitGroup
-		for i := range 6 {
-			p := []party{a, b}[i%2]
-			wg.Go(func() {
-				permit := p.acquire(2)
-				got := p.slots(permit)
-				mu.Lock()
-				defer mu.Unlock()
-				all = append(all, got...)
-			})
-		}
-		wg.Wait()
-		slices.Sort(all)
-		for i, slot := range all {
-			if slot != i {
-				t.Fatalf("slots %v", all)
-			}
-		}
-	})
-}
-
-// TestSlotsOverRandomSchedules checks at every moment that holders' numbers are unique and below the limit, with
-// sessions that die, partial releases, and slow links.
-func TestSlotsOverRandomSchedules(t *testing.T) {
-	const limit = 5
-	for seed := range seeds(25) {
-		synctest.Test(t, func(t *testing.T) {
-			svc := memory.NewService(memory.WithStaleViews(seed))
-			var mu sync.Mutex
-			users := map[int]*semaphore.Permit{}
-			var wg sync.WaitGroup
-			for i := range 6 {
-				p := join(t, svc, limit)
-				r := rand.New(rand.NewPCG(seed, uint64(i)))
-				p.link.Delay(time.Duration(r.IntN(3))*time.Millisecond, time.Duration(r.IntN(3))*time.Millisecond)
-				wg.Go(func() {
-					for range 6 {
-						useSlots(p, r, limit, &mu, users)
-					}
-				})
-			}
-			wg.Wait()
-		})
-	}
-}
-
-// useSlots holds permits for a while, and notes in users which numbers are whose.
-func useSlots(p party, r *rand.Rand, limit int, mu *sync.Mutex, users map[int]*semaphore.Permit) {
-	permit, err := p.s.Acquire(p.Context(), 1+r.IntN(3))
-	if err != nil {
-		return // the session was lost
-	}
-	mine, err := permit.Slots(p.Context())
-	if err != nil {
-		_ = permit.Release(p.Context())
-		return
-	}
-	mu.Lock()
-	for _, slot := range mine {
-		if other := users[slot]; slot < 0 || slot >= limit || other != nil && other.Err() == nil {
-			p.Errorf("slot %d of %v is in use, or out of range", slot, mine)
-		}
-		users[slot] = permit
-	}
-	mu.Unlock()
-	give := func(slots []int) { // before they are given back
-		mu.Lock()
-		defer mu.Unlock()
-		for _, slot := range slots {
-			if users[slot] == permit {
-				delete(users, slot)
-			}
-		}
-	}
-	time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
-	if n := permit.Permits(); n > 1 && r.IntN(2) == 0 {
-		give(mine[1:])
-		if permit.ReleasePart(p.Context(), n-1) == nil {
-			if again, err := permit.Slots(p.Context()); err == nil && !slices.Equal(again, mine[:1]) {
-				p.Errorf("slots %v became %v", mine, again)
-			}
-		}
-	}
-	if r.IntN(5) == 0 {
-		p.svc.Expire(permit.Session())
-	}
-	give(mine)
-	_ = permit.Release(p.Context())
 }

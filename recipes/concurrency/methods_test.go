@@ -12,7 +12,8 @@ import (
 	ours "github.com/baton-go/baton/recipes/concurrency"
 )
 
-// TestMethodsAreTheSame: whoever changes the import finds every method of etcd's types, with the same arguments and results.
+// TestMethodsAreTheSame: whoever changes the import finds every method of
+// etcd's types, with the same arguments and results.
 func TestMethodsAreTheSame(t *testing.T) {
 	for _, c := range []struct{ their, our reflect.Type }{
 		{reflect.TypeFor[*theirs.Mutex](), reflect.TypeFor[*ours.Mutex]()},
@@ -47,8 +48,10 @@ func TestMethodsAreTheSame(t *testing.T) {
 		}
 	}
 	for ours, theirs := range map[error]error{
-		ours.ErrLocked: theirs.ErrLocked, ours.ErrSessionExpired: theirs.ErrSessionExpired, ours.ErrLockReleased: theirs.ErrLockReleased,
-		ours.ErrElectionNotLeader: theirs.ErrElectionNotLeader, ours.ErrElectionNoLeader: theirs.ErrElectionNoLeader,
+		ours.ErrLocked: theirs.ErrLocked, ours.ErrSessionExpired: theirs.ErrSessionExpired,
+		ours.ErrLockReleased:      theirs.ErrLockReleased,
+		ours.ErrElectionNotLeader: theirs.ErrElectionNotLeader,
+		ours.ErrElectionNoLeader:  theirs.ErrElectionNoLeader,
 	} {
 		if ours.Error() != theirs.Error() {
 			t.Errorf("%q, want %q", ours, theirs)

@@ -11,7 +11,7 @@ var ofRecipes = []mutation{{
 		}`,
 	new: `		a.first = passed || a.first
 		return err`,
-	caught: []test{simulated(""), {pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"}},
+	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"}},
 }, {
 	name: "any-leaving-is-a-pass", promise: "P1",
 	what: "A follower takes the leaving of the one ahead for a pass, also if that one gave up or was lost.",
@@ -20,7 +20,7 @@ var ofRecipes = []mutation{{
 	new:  `		if passed || v.Next || err != nil {`,
 	caught: []test{
 		simulated("mutex"), {pkg: "recipes", name: "TestWaiterLooksBehindOneThatDidNotPass"},
-		{pkg: "mutex", name: "TestCancelledWaiterInTheMiddleKeepsTheOrder"},
+		{pkg: "recipes", name: "TestWaiterThatGoesPromotesNobody"},
 	},
 }, {
 	name: "try-follows", promise: "P8",
@@ -84,7 +84,7 @@ var ofRecipes = []mutation{{
 	file:   "recipes/attempt.go",
 	old:    `		a.session.Abandon(a.queue.id, a.joined.Place)`,
 	new:    ``,
-	caught: []test{simulated(""), {pkg: "mutex", name: "TestWaitBoundedByContextEndsWithItsCauseAndLeavesTheQueue"}},
+	caught: []test{simulated(""), {pkg: "recipes", name: "TestWaitEndsWithTheCauseOfItsContextAndLeavesTheQueue"}},
 }, {
 	name: "joins-by-any-record", promise: "P1",
 	what:   "A contender joins without comparing the limit that it has read with the stored one.",
@@ -105,7 +105,7 @@ var ofRecipes = []mutation{{
 	new: `	if err := g.err(ctx); err != nil && g.ctx.Err() == nil {
 		return nil, err
 	}`,
-	caught: []test{{pkg: "rwlock", name: "TestLostHoldIsNotEntered"}},
+	caught: []test{{pkg: "recipes", name: "TestNoReentryRestsOnAnEarlierSession"}},
 }, {
 	name: "reenters-without-a-look", promise: "P2",
 	what: "Whoever re-enters a hold looks at no clock.",
@@ -131,14 +131,14 @@ var ofRecipes = []mutation{{
 			return`,
 	new: `			}
 			return`,
-	caught: []test{simulated(""), {pkg: "mutex", name: "TestRemovedEntryEndsTheHoldOnly"}},
+	caught: []test{simulated(""), {pkg: "recipes", name: "TestRemovalEndsTheHoldOnly"}},
 }, {
 	name: "write-outlives-downgrade", promise: "P2",
 	what:   "The context of a write lock that is downgraded ends no sooner than the read lock.",
 	file:   "recipes/grant.go",
 	old:    `		l.end(coordinator.ErrReleased)`,
 	new:    ``,
-	caught: []test{simulated("rwlock"), {pkg: "rwlock", name: "TestContextsEndWithTheirOwnKind"}},
+	caught: []test{simulated("rwlock"), {pkg: "recipes", name: "TestLeavingTheUpperLevelConvertsTheEntryInOneRequest"}},
 }, {
 	name: "leaves-before-it-tells", promise: "P2",
 	what: "A release removes the entry first, and ends the context of the hold after that.",
@@ -146,14 +146,14 @@ var ofRecipes = []mutation{{
 	old:  `	if !g.over(coordinator.ErrReleased) { // lost`,
 	new: `	_ = g.session.Leave(ctx, g.queue.id, g.place)
 	if !g.over(coordinator.ErrReleased) { // lost`,
-	caught: []test{simulated("mutex"), {pkg: "mutex", name: "TestHoldEndsBeforeItsEntryLeaves"}},
+	caught: []test{simulated("mutex"), {pkg: "recipes", name: "TestHoldEndsBeforeItsEntryLeaves"}},
 }, {
 	name: "second-unlock-releases", promise: "P7",
 	what:   "A handle that is unlocked twice counts twice, and gives back what another handle holds.",
 	file:   "recipes/hold.go",
 	old:    `	if !h.released.CompareAndSwap(false, true) {`,
 	new:    `	if h.released.Swap(true) && false {`,
-	caught: []test{simulated(""), {pkg: "mutex", name: "TestHandleIsUnlockedOnce"}},
+	caught: []test{simulated(""), {pkg: "recipes", name: "TestHandleIsReleasedOnce"}},
 }, {
 	name: "herd", promise: "P6",
 	what:   "Everyone who waits watches the first in the queue, and not the one directly ahead.",

@@ -85,7 +85,7 @@ var ofSessions = []mutation{{
 	old:  `			cancel(errOwnGone)`,
 	new:  `			return`,
 	caught: []test{
-		{pkg: "recipes", name: "TestRemovedFollowerIsTold"}, {pkg: "mutex", name: "TestWaiterWhoseEntryWasRemovedIsTold"},
+		{pkg: "recipes", name: "TestRemovedFollowerIsTold"}, {pkg: "recipes", name: "TestRemovedFollowerIsTold"},
 	},
 }, {
 	name: "pass-not-told", promise: "P6",
@@ -118,7 +118,7 @@ var ofSessions = []mutation{{
 	file:   "internal/engine/request.go",
 	old:    `	if ctx.Err() == nil && !own {`,
 	new:    `	if !own {`,
-	caught: []test{{pkg: "mutex", name: "TestUnlockWithADeadContext"}},
+	caught: []test{{pkg: "recipes", name: "TestHoldOutlivesTheBoundOfItsWait"}},
 }, {
 	name: "own-context-unlocks-nothing", promise: "P4",
 	what:   "A release with the hold's own context ends with it, before the service was asked.",

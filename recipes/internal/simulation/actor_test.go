@@ -25,7 +25,8 @@ type actor struct {
 	r     *rand.Rand
 	ctx   context.Context // has the label
 
-	// Of what it does at present, as evidence: since when, and by which of the slot's clients.
+	// Of what it does at present, as evidence: since when, and by which of the
+	// slot's clients.
 	since      time.Duration
 	generation int
 	wants      int // permits
@@ -54,10 +55,12 @@ func (n *name) object(c *coordinator.Client) any {
 	return o
 }
 
-// crowd is how many actors more there are of one or two clients where a queue of permits is crowded.
+// crowd is how many actors more there are of one or two clients where a queue
+// of permits is crowded.
 const crowd = 24
 
-// people starts the actors: one to three of each client, one observer of each election and client, and a crowd at some semaphores.
+// people starts the actors: one to three of each client, one observer of each
+// election and client, and a crowd at some semaphores.
 func (w *world) people() {
 	r := w.rng("people")
 	for _, s := range w.slots {
@@ -76,7 +79,8 @@ func (w *world) people() {
 			w.actor(w.slots[0], n, "governor-"+n.name, (*actor).govern)
 			if c := w.rng("crowd " + n.name); c.IntN(4) == 0 {
 				for i := range crowd {
-					w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name), (*actor).live)
+					w.actor(w.slots[c.IntN(2)], n, fmt.Sprintf("crowd%d-%s", i, n.name),
+						(*actor).live)
 				}
 			}
 		}
@@ -92,7 +96,8 @@ func (w *world) actor(s *slot, n *name, label string, live func(*actor)) {
 	})
 }
 
-// live does one thing after the other until the world is mended, and then what it must succeed at.
+// live does one thing after the other until the world is mended, and then what
+// it must succeed at.
 func (a *actor) live() {
 	for ; !a.w.isEnding(); a.pause(a.w.ttl) {
 		if a.r.IntN(40) == 0 && !a.w.isMended() {
@@ -147,7 +152,8 @@ func (a *actor) pause(most time.Duration) {
 
 // dwell holds something for a while, or until ctx ends.
 func (a *actor) dwell(ctx context.Context) {
-	most := []time.Duration{time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond, a.w.ttl, 2 * a.w.ttl}[a.r.IntN(5)]
+	most := []time.Duration{time.Millisecond, 100 * time.Millisecond, 600 * time.Millisecond,
+		a.w.ttl, 2 * a.w.ttl}[a.r.IntN(5)]
 	timer := time.NewTimer(time.Duration(1 + a.r.Int64N(int64(most))))
 	defer timer.Stop()
 	extra := time.Duration(1 + a.r.Int64N(int64(10*time.Millisecond)))
@@ -165,7 +171,8 @@ func (a *actor) dwell(ctx context.Context) {
 }
 
 // spoiled are causes that must not be taken for the service's word.
-var spoiled = []error{context.Canceled, coordinator.ErrSessionLost, coordinator.ErrTaken, coordinator.ErrReleased, errors.New("enough")}
+var spoiled = []error{context.Canceled, coordinator.ErrSessionLost, coordinator.ErrTaken,
+	coordinator.ErrReleased, errors.New("enough")}
 
 // bounds makes the context of a round.
 func (a *actor) bounds() (context.Context, func()) {
@@ -207,13 +214,16 @@ func (a *actor) at(what string) {
 	a.w.doing[a.label] = what
 }
 
-// soon is how long after the end of its context a call may return: the driver lingers a little.
+// soon is how long after the end of its context a call may return: the driver
+// lingers a little.
 const soon = 10 * time.Millisecond
 
-// lingers is how long a call tries that gives something back, if its context is dead.
+// lingers is how long a call tries that gives something back, if its context is
+// dead.
 const lingers = 2 * time.Second
 
-// afterwards is how long a call may take that gives something back, if its context was dead before.
+// afterwards is how long a call may take that gives something back, if its
+// context was dead before.
 func afterwards(ctx context.Context) time.Duration {
 	if ctx.Err() == nil {
 		return 0
@@ -221,9 +231,11 @@ func afterwards(ctx context.Context) time.Duration {
 	return lingers
 }
 
-// call runs a call of Baton, and judges when it returns: soon after its context ended, and the grace that it has. It also judges
-// what it returns; more are errors that this call may fail with.
-func (a *actor) call(ctx context.Context, what string, grace time.Duration, f func(context.Context) error, more ...error) error {
+// call runs a call of Baton, and judges when it returns: soon after its context
+// ended, and the grace that it has. It also judges what it returns; more are
+// errors that this call may fail with.
+func (a *actor) call(ctx context.Context, what string, grace time.Duration,
+	f func(context.Context) error, more ...error) error {
 	a.at(what)
 	defer a.at("")
 	var ended atomic.Int64
@@ -240,7 +252,8 @@ func (a *actor) call(ctx context.Context, what string, grace time.Duration, f fu
 	a.w.trying(a.label, false)
 	a.w.say("%s: %s: %s", a.label, what, brief(err))
 	if at := time.Duration(ended.Load()); at >= 0 && a.w.now()-at > grace+soon {
-		a.w.blame("%s: %s returned %v after its context had ended: %v", a.label, what, a.w.now()-at, err)
+		a.w.blame("%s: %s returned %v after its context had ended: %v", a.label, what, a.w.now()-at,
+			err)
 	}
 	a.judgeError(calling{ctx: ctx, what: what, began: began, dead: dead, err: err}, more...)
 	return err
@@ -252,8 +265,10 @@ func brief(err error) string {
 		return "ok"
 	}
 	var said []string
-	for _, known := range []error{coordinator.ErrUnavailable, coordinator.ErrTaken, coordinator.ErrSessionLost, coordinator.ErrRemoved,
-		coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed, coordinator.ErrNotHeld, coordinator.ErrReleased,
+	for _, known := range []error{coordinator.ErrUnavailable, coordinator.ErrTaken,
+		coordinator.ErrSessionLost, coordinator.ErrRemoved,
+		coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed,
+		coordinator.ErrNotHeld, coordinator.ErrReleased,
 		context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown} {
 		if errors.Is(err, known) {
 			said = append(said, known.Error())
@@ -311,7 +326,8 @@ func (a *actor) object() (any, int) {
 	return a.slot.objects[a.name], a.slot.started
 }
 
-// round is one thing that an actor does. It reports whether it held something and gave it back.
+// round is one thing that an actor does. It reports whether it held something
+// and gave it back.
 func (a *actor) round(ctx context.Context, cancel func()) bool {
 	defer cancel()
 	a.since = a.w.now()
@@ -338,8 +354,10 @@ type handleOf interface {
 }
 
 // held notes a grant.
-func (a *actor) held(l handleOf, writes bool, permits int, floor coordinator.Token, asked time.Duration, generation int) *handle {
-	return a.w.granted(claim{name: a.name, slot: a.slot.index, generation: generation, who: a.label, token: l.Token(), session: l.Session(),
+func (a *actor) held(l handleOf, writes bool, permits int, floor coordinator.Token,
+	asked time.Duration, generation int) *handle {
+	return a.w.granted(claim{name: a.name, slot: a.slot.index, generation: generation, who: a.label,
+		token: l.Token(), session: l.Session(),
 		ctx: l.Context(), writes: writes, permits: permits, floor: floor, asked: asked})
 }
 

@@ -25,18 +25,23 @@ type calling struct {
 
 // knownErrors are all that an error of Baton can be found to be.
 var knownErrors = []error{
-	coordinator.ErrUnavailable, coordinator.ErrTaken, coordinator.ErrStale, coordinator.ErrSessionLost, coordinator.ErrRemoved,
-	coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed, coordinator.ErrNotHeld, coordinator.ErrReleased,
-	context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown, election.ErrNoLeader,
+	coordinator.ErrUnavailable, coordinator.ErrTaken, coordinator.ErrStale,
+	coordinator.ErrSessionLost, coordinator.ErrRemoved,
+	coordinator.ErrRefused, coordinator.ErrInvalid, coordinator.ErrClosed, coordinator.ErrNotHeld,
+	coordinator.ErrReleased,
+	context.Canceled, context.DeadlineExceeded, semaphore.ErrNoLimit, election.ErrStepDown,
+	election.ErrNoLeader,
 }
 
-// judgeError judges an error by the evidence: each thing that it says must have happened, and it must say something.
+// judgeError judges an error by the evidence: each thing that it says must have
+// happened, and it must say something.
 func (a *actor) judgeError(c calling, more ...error) {
 	if c.err == nil {
 		return
 	}
 	if errors.Is(c.err, coordinator.ErrSessionLost) {
-		time.Sleep(time.Nanosecond) // whoever ends a session tells of it after its context has ended
+		// Whoever ends a session tells of it after its context has ended.
+		time.Sleep(time.Nanosecond)
 	}
 	cause := context.Cause(c.ctx) // nil while it is alive
 	a.w.mu.Lock()
@@ -50,28 +55,33 @@ func (a *actor) judgeError(c calling, more ...error) {
 		if cause != nil && errors.Is(cause, known) || a.happened(c, known, more) {
 			continue
 		}
-		if a.w.core && errors.Is(known, coordinator.ErrInvalid) { // nothing can be converted or written
+		// Nothing can be converted or written.
+		if a.w.core && errors.Is(known, coordinator.ErrInvalid) {
 			continue
 		}
-		a.w.violation("%s: %s says %q without cause (its context: %v): %v", a.label, c.what, known, cause, c.err)
+		a.w.violation("%s: %s says %q without cause (its context: %v): %v", a.label, c.what, known,
+			cause, c.err)
 	}
 	if !says {
 		a.w.violation("%s: %s: %v (its context: %v)", a.label, c.what, c.err, cause)
 	}
 }
 
-// happened reports whether something has happened that known is the word for. The caller holds w.mu.
+// happened reports whether something has happened that known is the word for.
+// The caller holds w.mu.
 func (a *actor) happened(c calling, known error, more []error) bool {
 	since := func(at time.Duration) bool { return at > 0 && at >= a.since }
 	switch seen := a.w.seen[a.label]; known {
 	case coordinator.ErrUnavailable: //nolint:errorlint // known is one of the sentinels
-		// A close is tried once only, and a limit that was written with no answer is not known to be.
+		// A close is tried once only, and a limit that was written with no
+		// answer is not known to be.
 		once := c.what == "close" || c.what == "set-limit"
 		return c.ctx.Err() != nil || a.overdue(c) || once && coordinator.MayHaveApplied(c.err)
 	case context.DeadlineExceeded:
 		return a.overdue(c)
 	case coordinator.ErrTaken:
-		return strings.HasPrefix(c.what, "try-") && (a.w.stale || a.w.stood(a.w.queues[a.name.queue], a.label, c.began))
+		return strings.HasPrefix(c.what, "try-") &&
+			(a.w.stale || a.w.stood(a.w.queues[a.name.queue], a.label, c.began))
 	case coordinator.ErrSessionLost:
 		return a.lost(c)
 	case coordinator.ErrRemoved:
@@ -119,7 +129,8 @@ type stay struct {
 	who          string
 }
 
-// stood reports whether somebody has was queued since a moment other than who, or who himself from before. The caller holds w.mu.
+// stood reports whether somebody has was queued since a moment other than who,
+// or who himself from before. The caller holds w.mu.
 func (w *world) stood(l *queue, who string, since time.Duration) bool {
 	for _, e := range l.entries {
 		if w.actorOf(e.ID) != who || l.joined[e.Token] < since {
@@ -134,8 +145,9 @@ func (w *world) stood(l *queue, who string, since time.Duration) bool {
 	return false
 }
 
-// overdue: some calls have a bound of their own, whatever their context. Closing has the TTL, and what gives back with a context that
-// is dead has two seconds, which Run has as well.
+// overdue: some calls have a bound of their own, whatever their context.
+// Closing has the TTL, and what gives back with a context that is dead has two
+// seconds, which Run has as well.
 func (a *actor) overdue(c calling) bool {
 	took := a.w.now() - c.began
 	switch c.what {
@@ -149,7 +161,8 @@ func (a *actor) overdue(c calling) bool {
 	return c.dead && took >= lingers
 }
 
-// lost: a call that says that the session is lost says so at once. If its context has ended meanwhile, then in time.
+// lost: a call that says that the session is lost says so at once. If its
+// context has ended meanwhile, then in time.
 func (a *actor) lost(c calling) bool {
 	at, known := a.w.told[a.slot.index]
 	if c.ctx.Err() != nil {
@@ -160,7 +173,9 @@ func (a *actor) lost(c calling) bool {
 
 // evidence is what has happened to an actor last.
 type evidence struct {
-	removed time.Duration // an entry of his was, or his session, by an operator or by the service's clock
+	// An entry of his was, or his session, by an operator or by the service's
+	// clock.
+	removed time.Duration
 	refused time.Duration // a request of his was
 	tries   bool          // he is in a call that does not wait
 }
@@ -199,12 +214,15 @@ func (w *world) wasRefused(req memory.Request) {
 
 // judgeTry: who does not want to wait does not wait.
 func (w *world) judgeTry(label string, req memory.Request) {
-	if waits := req.Op == memory.OpWatch || req.Op == memory.OpRecord && req.Context.Value(readingKey{}) == nil; waits && w.seen[label].tries {
-		w.violation("%s: a call that is not to wait sends the request %q, which waits", label, req.Op)
+	if waits := req.Op == memory.OpWatch || req.Op == memory.OpRecord &&
+		req.Context.Value(readingKey{}) == nil; waits && w.seen[label].tries {
+		w.violation("%s: a call that is not to wait sends the request %q, which waits", label,
+			req.Op)
 	}
 }
 
-// judgeClosed: when a client was closed without an error, its session and all that it held are gone at once.
+// judgeClosed: when a client was closed without an error, its session and all
+// that it held are gone at once.
 func (w *world) judgeClosed(d *memory.Driver, err error) {
 	if err != nil {
 		return
@@ -212,8 +230,10 @@ func (w *world) judgeClosed(d *memory.Driver, err error) {
 	w.mu.Lock()
 	session, closed := w.closedBy[d]
 	for _, l := range w.queues {
-		if closed && slices.ContainsFunc(l.entries, func(e driver.Entry) bool { return e.Session == session }) {
-			w.violation("%s: entries of session %s are left, whose client was closed", l.name.queue, session)
+		if closed && slices.ContainsFunc(l.entries,
+			func(e driver.Entry) bool { return e.Session == session }) {
+			w.violation("%s: entries of session %s are left, whose client was closed", l.name.queue,
+				session)
 		}
 	}
 	w.mu.Unlock()

@@ -10,9 +10,10 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// jittery is a driver whose calls return a little later than they could, each by a time of its own. Many goroutines
-// are woken in one instant when a connection breaks or a session ends; so they go on one after the other, in an order
-// that the seed has chosen, and not the scheduler.
+// jittery is a driver whose calls return a little later than they could, each
+// by a time of its own. Many goroutines are woken in one instant when a
+// connection breaks or a session ends; so they go on one after the other, in an
+// order that the seed has chosen, and not the scheduler.
 type jittery struct {
 	*memory.Driver
 	w    *world
@@ -22,12 +23,14 @@ type jittery struct {
 // actorKey finds, in the context of a call, the label of the goroutine that called.
 type actorKey struct{}
 
-// readingKey marks the context of a call that reads a record, and does not wait for it.
+// readingKey marks the context of a call that reads a record, and does not wait
+// for it.
 type readingKey struct{}
 
-// who names the sequence of requests that one belongs to. The clean-up, which has no actor's context, is that of a
-// contender, and a renewal that of its session. An opening is nobody's: of those who wait for a session in one instant, anybody may be
-// the one that opens it.
+// who names the sequence of requests that one belongs to. The clean-up, which
+// has no actor's context, is that of a contender, and a renewal that of its
+// session. An opening is nobody's: of those who wait for a session in one
+// instant, anybody may be the one that opens it.
 func (w *world) who(ctx context.Context, op memory.Op, session, id string) string {
 	if op == memory.OpOpen {
 		return ""
@@ -48,8 +51,9 @@ func (w *world) label(id string) string {
 	return w.labels[id]
 }
 
-// linger returns when the call may. Now and then that is much later, as if the process had been stopped in between: but then, if
-// its context ends, soon after that.
+// linger returns when the call may. Now and then that is much later, as if the
+// process had been stopped in between: but then, if its context ends, soon
+// after that.
 func (d *jittery) linger(ctx context.Context, op memory.Op, session, id string) {
 	r := d.w.draw(fmt.Sprintf("linger %d %s %s", d.slot.index, op, d.w.who(ctx, op, session, id)))
 	usual := time.Duration(1 + r.Int64N(int64(200*time.Microsecond)))
@@ -100,7 +104,8 @@ func (s *jitterySession) Renew(ctx context.Context) error {
 	return s.Full.Renew(ctx)
 }
 
-func (s *jitterySession) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+func (s *jitterySession) Join(ctx context.Context, queue driver.Queue,
+	c driver.Contender) (driver.Joined, error) {
 	w := s.d.w
 	label := w.who(ctx, memory.OpJoin, s.ID(), "")
 	w.mu.Lock()
@@ -113,12 +118,14 @@ func (s *jitterySession) Join(ctx context.Context, queue driver.Queue, c driver.
 	return s.Full.Join(ctx, queue, c)
 }
 
-func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+func (s *jitterySession) Ahead(ctx context.Context, queue driver.Queue,
+	own driver.Place) (driver.View, error) {
 	defer s.linger(ctx, memory.OpAhead, own.ID)
 	return s.Full.Ahead(ctx, queue, own)
 }
 
-func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) (err error) {
+func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue,
+	places ...driver.Place) (err error) {
 	if len(places) > 0 {
 		defer func() { s.d.w.watched(ctx, places[0].ID, err) }()
 		defer s.linger(ctx, memory.OpWatch+memory.Op(s.d.w.label(places[0].ID)), places[0].ID)
@@ -127,8 +134,10 @@ func (s *jitterySession) Watch(ctx context.Context, queue driver.Queue, places .
 }
 
 // Follow counts what followers are told.
-func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-	defer s.linger(ctx, "follow", ahead.ID) // a name of its own: its holder may watch the entry, too
+func (s *jitterySession) Follow(ctx context.Context, queue driver.Queue, own,
+	ahead driver.Place) (bool, error) {
+	// A name of its own: its holder may watch the entry, too.
+	defer s.linger(ctx, "follow", ahead.ID)
 	late := s.d.w.hasLeft(queue, ahead)
 	passed, err := s.Full.Follow(ctx, queue, own, ahead)
 	s.d.w.followed(late, passed, err)
@@ -140,12 +149,14 @@ func (s *jitterySession) Pass(ctx context.Context, queue driver.Queue, own drive
 	return s.Full.Pass(ctx, queue, own)
 }
 
-func (s *jitterySession) Convert(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+func (s *jitterySession) Convert(ctx context.Context, queue driver.Queue, own driver.Joined,
+	mode string, value []byte) (driver.Place, error) {
 	defer s.linger(ctx, memory.OpConvert, own.Place.ID)
 	return s.Full.Convert(ctx, queue, own, mode, value)
 }
 
-func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+func (s *jitterySession) Write(ctx context.Context, queue driver.Queue, own driver.Place,
+	value []byte) error {
 	defer s.linger(ctx, memory.OpWrite, own.ID)
 	return s.Full.Write(ctx, queue, own, value)
 }
@@ -160,17 +171,20 @@ func (s *jitterySession) Forget(ctx context.Context, queue driver.Queue, id stri
 	return s.Full.Forget(ctx, queue, id)
 }
 
-func (s *jitterySession) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+func (s *jitterySession) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry,
+	error) {
 	defer s.linger(ctx, memory.OpList, "")
 	return s.Full.List(ctx, queue, limit)
 }
 
-func (s *jitterySession) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+func (s *jitterySession) Head(ctx context.Context, queue driver.Queue,
+	known driver.Version) (driver.Head, error) {
 	defer s.linger(ctx, memory.OpHead, "")
 	return s.Full.Head(ctx, queue, known)
 }
 
-func (s *jitterySession) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+func (s *jitterySession) Record(ctx context.Context, queue driver.Queue,
+	known driver.Version) (driver.Record, error) {
 	defer s.linger(ctx, memory.OpRecord, "")
 	if known == driver.Any {
 		ctx = context.WithValue(ctx, readingKey{}, true)
@@ -178,7 +192,8 @@ func (s *jitterySession) Record(ctx context.Context, queue driver.Queue, known d
 	return s.Full.Record(ctx, queue, known)
 }
 
-func (s *jitterySession) SetRecord(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+func (s *jitterySession) SetRecord(ctx context.Context, queue driver.Queue, value []byte,
+	known driver.Version) (driver.Version, error) {
 	defer s.linger(ctx, memory.OpSetRecord, "")
 	return s.Full.SetRecord(ctx, queue, value, known)
 }

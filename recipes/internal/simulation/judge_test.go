@@ -16,7 +16,8 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// queue is what the judge knows of a queue: what the service told, and what those who hold have said.
+// queue is what the judge knows of a queue: what the service told, and what
+// those who hold have said.
 type queue struct {
 	name    *name
 	entries []driver.Entry // as they are at the service
@@ -26,7 +27,8 @@ type queue struct {
 	gone    []stay // in the order in which they left
 	holds   map[coordinator.Token]*hold
 	granted map[coordinator.Token]bool // returned to a caller
-	// won are tokens whose grant an observer was told of. Its caller may never hear of it: one whose context has ended by then.
+	// won are tokens whose grant an observer was told of. Its caller may never
+	// hear of it: one whose context has ended by then.
 	won map[coordinator.Token]bool
 	// condemned are tokens of entries that an operator took away, and when.
 	condemned map[coordinator.Token]fateOf
@@ -35,7 +37,8 @@ type queue struct {
 		since time.Duration
 	}
 	said map[coordinator.Token]time.Duration // when an entry said that it holds
-	// The greatest token that was granted, and that was granted to exclude all others.
+	// The greatest token that was granted, and that was granted to exclude all
+	// others.
 	greatest, greatestAlone coordinator.Token
 }
 
@@ -73,14 +76,16 @@ type handle struct {
 }
 
 func newQueue(n *name) *queue {
-	return &queue{name: n, heads: []leaderAt{{}}, joined: map[coordinator.Token]time.Duration{}, holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
+	return &queue{name: n, heads: []leaderAt{{}}, joined: map[coordinator.Token]time.Duration{},
+		holds: map[coordinator.Token]*hold{}, granted: map[coordinator.Token]bool{},
 		won:       map[coordinator.Token]bool{},
 		condemned: map[coordinator.Token]fateOf{}, said: map[coordinator.Token]time.Duration{}}
 }
 
 func (h *handle) alive() bool { return !h.given && h.live() }
 
-// live: whoever looks at the context goes on, also while the handle is being given back.
+// live: whoever looks at the context goes on, also while the handle is being
+// given back.
 func (h *handle) live() bool {
 	select {
 	case <-h.ctx.Done():
@@ -119,7 +124,8 @@ func (w *world) step(s memory.Step) {
 		w.log("%s: limit %d by %s", s.Queue, r.Limit, s.By)
 		return
 	}
-	w.log("%s: %d %s (%s) by %s, session %s", s.Queue, s.Entry.Token, s.Kind, showMode(s.Entry.Mode), s.By, s.Entry.Session)
+	w.log("%s: %d %s (%s) by %s, session %s", s.Queue, s.Entry.Token, s.Kind,
+		showMode(s.Entry.Mode), s.By, s.Entry.Session)
 	switch s.Kind {
 	case memory.StepJoined:
 		if n := len(l.entries); n > 0 && l.entries[n-1].Token >= s.Entry.Token {
@@ -154,15 +160,18 @@ func (w *world) stepConverted(l *queue, s memory.Step) {
 	if h == nil || !l.judged(h) {
 		return
 	}
-	if l.name.recipe == "rwlock" && s.Entry.Mode == "r" && slices.ContainsFunc(h.handles, func(x *handle) bool { return x.writes && x.live() }) {
+	if l.name.recipe == "rwlock" && s.Entry.Mode == "r" &&
+		slices.ContainsFunc(h.handles, func(x *handle) bool { return x.writes && x.live() }) {
 		w.violation("%s: %d became a reader while its write lock is alive", s.Queue, h.token)
 	}
 	if l.name.recipe == "semaphore" && permitsOf(s.Entry.Mode) < h.permits {
-		w.violation("%s: %d says %s while %d permits are held", s.Queue, h.token, s.Entry.Mode, h.permits)
+		w.violation("%s: %d says %s while %d permits are held", s.Queue, h.token, s.Entry.Mode,
+			h.permits)
 	}
 }
 
-// stepLeft: an entry that leaves has no hold any more, unless an operator's hand was quicker than anybody could know.
+// stepLeft: an entry that leaves has no hold any more, unless an operator's
+// hand was quicker than anybody could know.
 func (w *world) stepLeft(l *queue, s memory.Step) {
 	h := l.holds[s.Entry.Token]
 	if s.By != memory.ByClient {
@@ -179,12 +188,14 @@ func (w *world) stepLeft(l *queue, s memory.Step) {
 	if s.By == memory.ByClock && h != nil && len(l.entries) > 0 {
 		w.natural++
 	}
-	if _, condemned := l.condemned[s.Entry.Token]; h != nil && !condemned && slices.ContainsFunc(h.handles, (*handle).live) {
+	if _, condemned := l.condemned[s.Entry.Token]; h != nil && !condemned &&
+		slices.ContainsFunc(h.handles, (*handle).live) {
 		w.violation("%s: %d left by %s while its context is alive", s.Queue, h.token, s.By)
 	}
 }
 
-// stepPassed: whoever follows takes a pass for the grant, so it is for one who stood first and excluded everybody.
+// stepPassed: whoever follows takes a pass for the grant, so it is for one who
+// stood first and excluded everybody.
 func (w *world) stepPassed(l *queue, s memory.Step) {
 	w.passes++
 	if len(l.entries) > 0 && l.entries[0].Token < s.Entry.Token {
@@ -203,10 +214,12 @@ func (w *world) hasLeft(name driver.Queue, p driver.Place) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l := w.queues[name]
-	return l != nil && !slices.ContainsFunc(l.entries, func(e driver.Entry) bool { return e.Place == p })
+	return l != nil && !slices.ContainsFunc(l.entries,
+		func(e driver.Entry) bool { return e.Place == p })
 }
 
-// followed counts how a Follow has ended; late is one whose place had left before it was sent.
+// followed counts how a Follow has ended; late is one whose place had left
+// before it was sent.
 func (w *world) followed(late, passed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +245,8 @@ func (w *world) watched(ctx context.Context, id string, err error) {
 	}
 }
 
-// ask is called when somebody begins to ask for something. It returns the greatest token that was granted before.
+// ask is called when somebody begins to ask for something. It returns the
+// greatest token that was granted before.
 func (w *world) ask(who string, n *name) (floor coordinator.Token, at time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,11 +276,13 @@ func (w *world) granted(c claim) *handle {
 	l := w.queues[c.name.queue]
 	w.grants++
 	w.kindOf(l, c)
-	w.log("%s: %s holds by token %d, writes %v, permits %d", l.name.queue, c.who, c.token, c.writes, c.permits)
+	w.log("%s: %s holds by token %d, writes %v, permits %d", l.name.queue, c.who, c.token, c.writes,
+		c.permits)
 	if w.mendedAt > 0 {
 		w.slowest = max(w.slowest, w.now()-max(w.mendedAt, c.asked))
 	}
-	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation, permits: c.permits, asked: c.asked,
+	h := &hold{token: c.token, session: c.session, slot: c.slot, generation: c.generation,
+		permits: c.permits, asked: c.asked,
 		granted: w.now()}
 	x := &handle{hold: h, ctx: c.ctx, writes: c.writes}
 	h.handles = []*handle{x}
@@ -276,13 +292,15 @@ func (w *world) granted(c claim) *handle {
 	l.granted[c.token], l.holds[c.token] = true, h
 	w.next(l)
 	if at, over := w.ended[c.session]; over && at < w.now() {
-		w.violation("%s: token %d was granted on session %s, which ended at %v", l.name.queue, c.token, c.session, at)
+		w.violation("%s: token %d was granted on session %s, which ended at %v", l.name.queue,
+			c.token, c.session, at)
 	}
 	fate, condemned := l.condemned[c.token]
 	switch {
 	case !x.alive(): // it ended between the grant and now
 	case condemned && w.now()-fate.at > w.unaware(fate):
-		w.violation("%s: token %d was granted %v after its entry was gone", l.name.queue, c.token, w.now()-fate.at)
+		w.violation("%s: token %d was granted %v after its entry was gone", l.name.queue, c.token,
+			w.now()-fate.at)
 	case !condemned:
 		w.judgeGrant(l, h, c)
 	}
@@ -294,8 +312,9 @@ func (w *world) granted(c claim) *handle {
 	return x
 }
 
-// unaware is how long somebody whose entry was taken away at a moment may still be granted what he asked for: while a view, or the
-// reply to his joining, was under way; or, if it was deleted, before he watched it himself.
+// unaware is how long somebody whose entry was taken away at a moment may still
+// be granted what he asked for: while a view, or the reply to his joining, was
+// under way; or, if it was deleted, before he watched it himself.
 func (w *world) unaware(fate fateOf) time.Duration {
 	limit := w.longest + w.ttl
 	if w.calmFrom > 0 && fate.at >= w.calmFrom {
@@ -323,10 +342,12 @@ func (w *world) kindOf(l *queue, c claim) {
 // judgeGrant judges what is so at the moment of a grant only.
 func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 	if h.token <= c.floor {
-		w.violation("%s: token %d was granted to one who asked when %d had been", l.name.queue, h.token, c.floor)
+		w.violation("%s: token %d was granted to one who asked when %d had been", l.name.queue,
+			h.token, c.floor)
 	}
 	if c.writes && h.token < l.greatest || h.token < l.greatestAlone {
-		w.violation("%s: token %d was granted after %d (%d excluded all others)", l.name.queue, h.token, l.greatest, l.greatestAlone)
+		w.violation("%s: token %d was granted after %d (%d excluded all others)", l.name.queue,
+			h.token, l.greatest, l.greatestAlone)
 	}
 	i := l.place(h)
 	if i < 0 || l.name.recipe != "semaphore" {
@@ -345,12 +366,14 @@ func (w *world) judgeGrant(l *queue, h *hold, c claim) {
 		w.judgeSum(l, h, i, since)
 	}
 	if most := l.most(since, w.now()); used > most {
-		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d", l.name.queue, h.token, h.permits, used, most)
+		w.violation("%s: token %d was granted %d permits, and with those ahead that makes %d of %d",
+			l.name.queue, h.token, h.permits, used, most)
 	}
 }
 
-// judgeSum judges what is held when one is admitted who has waited: all of it fits the limit that he went by, which was in force when
-// he looked or later. Of those behind him only such count as said by then that they hold.
+// judgeSum judges what is held when one is admitted who has waited: all of it
+// fits the limit that he went by, which was in force when he looked or later.
+// Of those behind him only such count as said by then that they hold.
 func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
 	sum := 0
 	for _, other := range l.holds {
@@ -360,13 +383,17 @@ func (w *world) judgeSum(l *queue, h *hold, i int, looked time.Duration) {
 		}
 	}
 	if most := l.most(looked, w.now()); sum > most {
-		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.queue, h.token, h.permits, sum, most)
+		w.violation("%s: token %d was granted %d permits, and %d are held of %d", l.name.queue,
+			h.token, h.permits, sum, most)
 	}
 }
 
 // place is the place of a hold in the queue, or -1.
 func (l *queue) place(h *hold) int {
-	return slices.IndexFunc(l.entries, func(e driver.Entry) bool { return e.Token == h.token && e.Session == h.session })
+	return slices.IndexFunc(l.entries, func(e driver.Entry) bool {
+		return e.Token == h.token &&
+			e.Session == h.session
+	})
 }
 
 // most is the greatest limit in force at some time between two moments.
@@ -395,7 +422,8 @@ func permitsOf(mode string) int {
 	return n
 }
 
-// audit judges all that hold: each by the queue, and each by the others. The caller holds w.mu.
+// audit judges all that hold: each by the queue, and each by the others. The
+// caller holds w.mu.
 func (w *world) audit(l *queue) {
 	var alive []*hold
 	for _, h := range l.holds {
@@ -410,15 +438,19 @@ func (w *world) audit(l *queue) {
 	for _, h := range alive {
 		i := l.place(h)
 		if i < 0 {
-			w.violation("%s: %d holds and does not be queued with its session %s", l.name.queue, h.token, h.session)
+			w.violation("%s: %d holds and does not be queued with its session %s", l.name.queue,
+				h.token, h.session)
 			continue
 		}
-		if l.name.recipe != "semaphore" && !admitted(l.entries[:i], !h.writes() && l.name.recipe == "rwlock") {
-			w.violation("%s: %d holds (writes: %v) behind %v", l.name.queue, h.token, h.writes(), l.entries[:i])
+		if l.name.recipe != "semaphore" &&
+			!admitted(l.entries[:i], !h.writes() && l.name.recipe == "rwlock") {
+			w.violation("%s: %d holds (writes: %v) behind %v", l.name.queue, h.token, h.writes(),
+				l.entries[:i])
 		}
 		for _, other := range alive {
 			if other.token != h.token && h.writes() {
-				w.violation("%s: %d holds beside %d, which excludes it", l.name.queue, other.token, h.token)
+				w.violation("%s: %d holds beside %d, which excludes it", l.name.queue, other.token,
+					h.token)
 			}
 		}
 	}
@@ -435,10 +467,12 @@ func (w *world) auditPermits(l *queue, alive []*hold) {
 	taken := map[int]coordinator.Token{}
 	slices.SortFunc(alive, func(a, b *hold) int { return cmp.Compare(a.token, b.token) })
 	for _, h := range alive {
-		// Whoever was admitted has counted all that stand before him, and they have not become more.
+		// Whoever was admitted has counted all that stand before him, and they
+		// have not become more.
 		sum += h.permits
 		if most := l.most(h.asked, h.granted); sum > most {
-			w.violation("%s: %d permits are held up to %d, who was admitted when there were %d", l.name.queue, sum, h.token, most)
+			w.violation("%s: %d permits are held up to %d, who was admitted when there were %d",
+				l.name.queue, sum, h.token, most)
 		}
 		for _, slot := range h.slots {
 			if other, dup := taken[slot]; dup {
@@ -449,8 +483,9 @@ func (w *world) auditPermits(l *queue, alive []*hold) {
 	}
 }
 
-// auditCondemned: whoever lost his session by an operator's hand knows of it within the TTL, whatever the network does. Of a
-// deleted entry he is told by a watch, for which the network must work.
+// auditCondemned: whoever lost his session by an operator's hand knows of it
+// within the TTL, whatever the network does. Of a deleted entry he is told by a
+// watch, for which the network must work.
 func (w *world) auditCondemned(l *queue, h *hold) {
 	fate, condemned := l.condemned[h.token]
 	if !condemned || !h.alive() {
@@ -462,13 +497,16 @@ func (w *world) auditCondemned(l *queue, h *hold) {
 			return
 		}
 		if fate.at > w.calmFrom && w.calmFrom > 0 {
-			told += w.ttl - ownWatchDelay - 250*time.Millisecond - 2*w.prompt // as long as that he does not watch it, as a waiter and then as a holder
+			// As long as that he does not watch it, as a waiter and then as a
+			// holder.
+			told += w.ttl - ownWatchDelay - 250*time.Millisecond - 2*w.prompt
 		} else {
 			told -= 2*w.longest + time.Second
 		}
 	}
 	if told > w.ttl {
-		w.violation("%s: %d is alive %v after an operator ended it", l.name.queue, h.token, w.now()-fate.at)
+		w.violation("%s: %d is alive %v after an operator ended it", l.name.queue, h.token,
+			w.now()-fate.at)
 	}
 }
 
@@ -489,8 +527,8 @@ func (w *world) reentered(of *handle, c claim) *handle {
 	return x
 }
 
-// giving notes that a handle is about to be given back. If it was the last, nothing may be queued for it after the call
-// returned nil.
+// giving notes that a handle is about to be given back. If it was the last,
+// nothing may be queued for it after the call returned nil.
 func (w *world) giving(x *handle) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -508,9 +546,11 @@ func (w *world) gave(n *name, x *handle, err error) {
 	if last && err == nil && l.place(h) >= 0 {
 		w.violation("%s: %d was released and is queued", n.queue, h.token)
 	}
-	if i := l.place(h); err == nil && x.writes && i >= 0 && l.name.recipe == "rwlock" && l.entries[i].Mode != "r" && !slices.ContainsFunc(h.handles,
+	if i := l.place(h); err == nil && x.writes && i >= 0 && l.name.recipe == "rwlock" &&
+		l.entries[i].Mode != "r" && !slices.ContainsFunc(h.handles,
 		func(x *handle) bool { return x.writes && !x.given }) {
-		w.violation("%s: %d is not held for writing any more, and does not say so", n.queue, h.token)
+		w.violation("%s: %d is not held for writing any more, and does not say so", n.queue,
+			h.token)
 	}
 	if last {
 		for _, x := range h.handles {
@@ -542,8 +582,9 @@ func (w *world) auditor(until time.Duration) {
 	}
 }
 
-// next finds out who could be admitted next, and since when: the first that was not granted, if those ahead of it let it in. The rest
-// hear of that when it has happened.
+// next finds out who could be admitted next, and since when: the first that was
+// not granted, if those ahead of it let it in. The rest hear of that when it
+// has happened.
 func (w *world) next(l *queue) {
 	var next coordinator.Token
 	used, version := 0, ""
@@ -554,7 +595,9 @@ func (w *world) next(l *queue) {
 			}
 			used += permitsOf(e.Mode)
 			if _, v, asks := strings.Cut(e.Mode, "v"); asks && version != "" && v != version {
-				break // they went by different limits, and may have to wait until those who hold say so
+				// They went by different limits, and may have to wait until
+				// those who hold say so.
+				break
 			} else if asks {
 				version = v
 			}
@@ -563,7 +606,8 @@ func (w *world) next(l *queue) {
 			continue
 		}
 		if l.name.recipe == "semaphore" && used <= l.most(w.now(), w.now()) ||
-			l.name.recipe != "semaphore" && admitted(l.entries[:i], l.name.recipe == "rwlock" && e.Mode == "r") {
+			l.name.recipe != "semaphore" &&
+				admitted(l.entries[:i], l.name.recipe == "rwlock" && e.Mode == "r") {
 			next = e.Token
 		}
 		break
@@ -573,16 +617,21 @@ func (w *world) next(l *queue) {
 	}
 }
 
-// auditWaiters: in the calm, whoever can be admitted is, and an entry that nobody wants any more goes.
+// auditWaiters: in the calm, whoever can be admitted is, and an entry that
+// nobody wants any more goes.
 func (w *world) auditWaiters(l *queue) {
 	prompt := w.prompt
 	if l.name.recipe == "semaphore" {
-		prompt += engine.SettleAfter // who waits for the one ahead to be converted may have seen another crowd than that one: see recipes/crowd.go
+		// Who waits for the one ahead to be converted may have seen another
+		// crowd than that one: see recipes/crowd.go.
+		prompt += engine.SettleAfter
 	}
 	if w.next(l); l.next.token != 0 && w.now()-l.next.since > prompt {
-		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.queue, l.next.token, l.next.since)
+		w.violation("%s: %d could be admitted since %v, and neither is nor leaves", l.name.queue,
+			l.next.token, l.next.since)
 	}
 }
 
-// ownWatchDelay is how long a waiter waits before it watches its own entry; see Session.Follow.
+// ownWatchDelay is how long a waiter waits before it watches its own entry; see
+// Session.Follow.
 const ownWatchDelay = time.Second

@@ -15,7 +15,8 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 	if !a.w.isEnding() {
 		switch a.r.IntN(8) {
 		case 0:
-			a.do(ctx, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) }, generation)
+			a.do(ctx, "do", m.Do, func(ctx context.Context) (lock, error) { return m.Lock(ctx) },
+				generation)
 			return false
 		case 1:
 			_ = a.call(ctx, "list", 0, func(ctx context.Context) error {
@@ -32,7 +33,11 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 	}
 	var l *mutex.Lock
 	floor, asked := a.w.ask(a.label, a.name)
-	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { l, err = take(ctx); return err })
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) {
+		l,
+			err = take(ctx)
+		return err
+	})
 	if err != nil {
 		return false
 	}
@@ -40,7 +45,10 @@ func (a *actor) mutex(ctx context.Context, m *mutex.Mutex, generation int) bool 
 	held := []entered{{l, x}}
 	for range a.r.IntN(3) {
 		a.dwell(l.Context())
-		if again := a.enter(x, true, func() (lock, error) { return m.Lock(l.Context()) }); again.lock != nil {
+		if again := a.enter(x, true, func() (lock,
+			error) {
+			return m.Lock(l.Context())
+		}); again.lock != nil {
 			held = append(held, again)
 		}
 	}
@@ -61,7 +69,8 @@ type entered struct {
 	*handle
 }
 
-// enter enters a hold once more. It costs nothing and cannot fail while the hold is alive.
+// enter enters a hold once more. It costs nothing and cannot fail while the
+// hold is alive.
 func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered {
 	if x.ctx.Err() != nil {
 		return entered{} // it would be queued
@@ -73,12 +82,15 @@ func (a *actor) enter(x *handle, writes bool, take func() (lock, error)) entered
 		}
 		return entered{}
 	}
-	return entered{l, a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(), session: l.Session(), ctx: l.Context(), writes: writes})}
+	return entered{l, a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(),
+		session: l.Session(), ctx: l.Context(), writes: writes})}
 }
 
-// revive uses the context of a hold that was lost, with its end taken off: whoever asks with that has nothing to enter, and stands in
-// queue. take is given what bounds the wait.
-func (a *actor) revive(x *handle, writes bool, generation int, take func(context.Context) (lock, error)) {
+// revive uses the context of a hold that was lost, with its end taken off:
+// whoever asks with that has nothing to enter, and stands in queue. take is
+// given what bounds the wait.
+func (a *actor) revive(x *handle, writes bool, generation int,
+	take func(context.Context) (lock, error)) {
 	if x.ctx.Err() == nil || a.r.IntN(2) == 0 {
 		return
 	}
@@ -86,7 +98,8 @@ func (a *actor) revive(x *handle, writes bool, generation int, take func(context
 	defer cancel()
 	var l lock
 	floor, asked := a.w.ask(a.label, a.name)
-	err := a.call(ctx, "lock anew", 0, func(ctx context.Context) (err error) { l, err = take(ctx); return err })
+	err := a.call(ctx, "lock anew", 0,
+		func(ctx context.Context) (err error) { l, err = take(ctx); return err })
 	if err != nil {
 		return
 	}
@@ -113,12 +126,13 @@ type inDo struct {
 
 func (d inDo) Context() context.Context { return d.ctx }
 
-// workTime is how long a call that runs work may go on after its context has ended: the work gives back what it has
-// entered, and then the call does.
+// workTime is how long a call that runs work may go on after its context has
+// ended: the work gives back what it has entered, and then the call does.
 func workTime(w *world) time.Duration { return w.ttl + 5*time.Second }
 
 // do runs work under a lock. What it holds shows by re-entering.
-func (a *actor) do(ctx context.Context, what string, do func(context.Context, func(context.Context) error) error,
+func (a *actor) do(ctx context.Context, what string,
+	do func(context.Context, func(context.Context) error) error,
 	again func(context.Context) (lock, error), generation int,
 ) {
 	floor, asked := a.w.ask(a.label, a.name)
@@ -136,7 +150,8 @@ func (a *actor) do(ctx context.Context, what string, do func(context.Context, fu
 				return err
 			}
 			x = a.held(inDo{l, inner}, writes, 1, floor, asked, generation)
-			again := a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(), session: l.Session(), ctx: l.Context(), writes: writes})
+			again := a.w.reentered(x, claim{name: a.name, who: a.label, token: l.Token(),
+				session: l.Session(), ctx: l.Context(), writes: writes})
 			a.dwell(inner)
 			a.back(again, "unlock", l.Unlock)
 			a.w.giving(x)
@@ -156,9 +171,11 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 	writes := a.r.IntN(2) == 0
 	if !a.w.isEnding() && a.r.IntN(8) == 0 {
 		if writes {
-			a.do(ctx, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) }, generation)
+			a.do(ctx, "do", l.Do, func(ctx context.Context) (lock, error) { return l.Lock(ctx) },
+				generation)
 		} else {
-			a.do(ctx, "read-do", l.RDo, func(ctx context.Context) (lock, error) { return l.RLock(ctx) }, generation)
+			a.do(ctx, "read-do", l.RDo,
+				func(ctx context.Context) (lock, error) { return l.RLock(ctx) }, generation)
 		}
 		return false
 	}
@@ -174,7 +191,11 @@ func (a *actor) rwlock(ctx context.Context, l *rwlock.RWLock, generation int) bo
 	}
 	var got *rwlock.Lock
 	floor, asked := a.w.ask(a.label, a.name)
-	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { got, err = take(ctx); return err })
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) {
+		got,
+			err = take(ctx)
+		return err
+	})
 	if err != nil {
 		return false
 	}

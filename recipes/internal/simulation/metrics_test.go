@@ -12,7 +12,8 @@ import (
 	"github.com/baton-go/baton/coordinator/observe"
 )
 
-// book is kept by all clients of a world: what began has ended once, and gauges are zero when all is over.
+// book is kept by all clients of a world: what began has ended once, and gauges
+// are zero when all is over.
 type book struct {
 	meter event.Observer
 
@@ -31,7 +32,8 @@ type place struct {
 }
 
 func newBook() *book {
-	b := &book{sums: map[string]float64{}, counts: map[string]int{}, stages: map[place][]event.Kind{}}
+	b := &book{sums: map[string]float64{}, counts: map[string]int{},
+		stages: map[place][]event.Kind{}}
 	b.meter = observe.New(b, nil)
 	return b
 }
@@ -53,9 +55,13 @@ func (b *book) Record(id observe.ID, v float64, values ...string) {
 	}
 }
 
-func (b *book) blame(format string, args ...any) { b.bad = append(b.bad, fmt.Sprintf(format, args...)) }
+func (b *book) blame(format string,
+	args ...any) {
+	b.bad = append(b.bad, fmt.Sprintf(format, args...))
+}
 
-// orders are the ways of a contender, in the order in which it is told of them. Whatever else is told of it comes between.
+// orders are the ways of a contender, in the order in which it is told of them.
+// Whatever else is told of it comes between.
 var orders = [][]event.Kind{
 	{event.Joined, event.NotGranted},
 	{event.Joined, event.Granted, event.Released},
@@ -95,12 +101,14 @@ func (b *book) sum(id observe.ID) (total int) {
 	return total
 }
 
-// audit is for a world that has come to its end, of all clients: whatever was put up has been taken down.
+// audit is for a world that has come to its end, of all clients: whatever was
+// put up has been taken down.
 func (b *book) audit() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for p, stages := range b.stages {
-		if !slices.ContainsFunc(orders, func(o []event.Kind) bool { return slices.Equal(o, stages) }) {
+		if !slices.ContainsFunc(orders,
+			func(o []event.Kind) bool { return slices.Equal(o, stages) }) {
 			b.blame("%v has come no further than %v", p, stages)
 		}
 	}
@@ -121,7 +129,8 @@ func (b *book) audit() []string {
 			b.blame("%d %s of %d grants", n, what, grants)
 		}
 	}
-	if opened, ended := b.sum(observe.SessionsOpened), b.sum(observe.SessionsEnded); opened != ended {
+	if opened, ended := b.sum(observe.SessionsOpened),
+		b.sum(observe.SessionsEnded); opened != ended {
 		b.blame("%d sessions were opened, and %d have ended", opened, ended)
 	}
 	return b.bad

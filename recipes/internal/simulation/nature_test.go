@@ -21,7 +21,8 @@ var requestFaults = []string{
 // fate decides what happens to a request.
 func (w *world) fate(req memory.Request) memory.Fate {
 	s := w.slotOf(req.Driver)
-	key := fmt.Sprintf("fate %d %s %s", s.index, req.Op, w.who(req.Context, req.Op, req.Session, req.ID))
+	key := fmt.Sprintf("fate %d %s %s", s.index, req.Op,
+		w.who(req.Context, req.Op, req.Session, req.ID))
 	if req.Op == memory.OpWatch { // a waiter may watch its own entry at the same moment
 		key += w.label(req.ID)
 	}
@@ -81,7 +82,8 @@ func (w *world) slotOf(d *memory.Driver) *slot {
 	return w.owner[d]
 }
 
-// act is something that happens to a world, and what takes it back, if anything does.
+// act is something that happens to a world, and what takes it back, if anything
+// does.
 type act struct {
 	kind string
 	do   func(r *rand.Rand, d *memory.Driver)
@@ -116,7 +118,8 @@ func (w *world) acts() []act {
 			time.Sleep(w.ttl + w.some("fade", w.ttl/2))
 		}),
 		{"slow", func(r *rand.Rand, d *memory.Driver) {
-			d.Delay(time.Duration(r.Int64N(int64(w.ttl/3))), time.Duration(r.Int64N(int64(w.ttl/3))))
+			d.Delay(time.Duration(r.Int64N(int64(w.ttl/3))),
+				time.Duration(r.Int64N(int64(w.ttl/3))))
 		}},
 		{"service stopped", func(r *rand.Rand, _ *memory.Driver) {
 			w.svc.Stop()
@@ -213,8 +216,9 @@ func (w *world) remove(r *rand.Rand) {
 	w.mu.Unlock()
 }
 
-// calm is the time after everything was mended. When what was under way has arrived, everybody is served at once, and whoever an
-// operator ended is told at once.
+// calm is the time after everything was mended. When what was under way has
+// arrived, everybody is served at once, and whoever an operator ended is told
+// at once.
 func (w *world) calm() {
 	r := w.rng("calm")
 	time.Sleep(w.longest + 2*w.ttl)
@@ -264,7 +268,9 @@ func (w *world) nature() {
 	for _, d := range drivers { // one after the other, for the order of events
 		d.Heal()
 		d.Delay(0, 0)
-		d.Strand() // or the notification of a watch would be held up whenever it comes; requests still arrive late
+		// Or the notification of a watch would be held up whenever it comes;
+		// requests still arrive late.
+		d.Strand()
 		d.Deliver()
 		time.Sleep(time.Duration(1 + r.Int64N(int64(time.Millisecond))))
 	}

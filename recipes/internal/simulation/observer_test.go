@@ -47,17 +47,20 @@ func payloadOf(e driver.Entry) string {
 	return string(shown.Payload)
 }
 
-// led reports whether somebody was first in the queue, with this value, at some time since a moment.
+// led reports whether somebody was first in the queue, with this value, at some
+// time since a moment.
 func (l *queue) led(token coordinator.Token, value string, since time.Duration) bool {
 	for i, x := range l.heads {
-		if x.token == token && x.value == value && (i == len(l.heads)-1 || l.heads[i+1].at >= since) {
+		if x.token == token && x.value == value &&
+			(i == len(l.heads)-1 || l.heads[i+1].at >= since) {
 			return true
 		}
 	}
 	return false
 }
 
-// auditWatchers: in the calm, who observes an election has been shown who is first in the queue.
+// auditWatchers: in the calm, who observes an election has been shown who is
+// first in the queue.
 func (w *world) auditWatchers() {
 	prompt := w.prompt
 	if w.core { // the first in the queue is read time and again
@@ -72,7 +75,8 @@ func (w *world) auditWatchers() {
 			continue
 		}
 		if !o.shown || o.token != first.token || o.value != first.value {
-			w.violation("%s: observes since %v, and was last shown %d %q (anything: %v); first in the queue since %v is %d %q",
+			w.violation("%s: observes since %v, and was last shown %d %q (anything: %v); "+
+				"first in the queue since %v is %d %q",
 				label, o.since, o.token, o.value, o.shown, first.at, first.token, first.value)
 		}
 	}
@@ -105,7 +109,10 @@ func (a *actor) follow(ctx context.Context) {
 			a.judgeError(calling{ctx: ctx, what: "observe", began: a.since, err: err})
 			return
 		}
-		a.listens(false, func(o *watcher) { o.shown, o.token, o.value = true, leader.Token, string(leader.Value) })
+		a.listens(false, func(o *watcher) {
+			o.shown, o.token, o.value = true, leader.Token,
+				string(leader.Value)
+		})
 		a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Value)
 		if !leader.IsZero() && leader.Token < seen {
 			a.w.blame("%s: saw %d after %d", a.label, leader.Token, seen)
@@ -150,7 +157,8 @@ func (a *actor) observe() {
 	a.sees(ctx)
 }
 
-// sees asks who leads, and judges the answer: it was so, at some time since the question.
+// sees asks who leads, and judges the answer: it was so, at some time since the
+// question.
 func (a *actor) sees(ctx context.Context) {
 	a.since = a.w.now()
 	o, _ := a.object()
@@ -165,6 +173,7 @@ func (a *actor) sees(ctx context.Context) {
 		return
 	}
 	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Value), a.since) {
-		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token, leader.Value, a.since, l.heads[len(l.heads)-1])
+		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token,
+			leader.Value, a.since, l.heads[len(l.heads)-1])
 	}
 }

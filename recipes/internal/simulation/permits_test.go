@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/semaphore"
 )
 
-// govern stores the limit of a semaphore, and changes it now and then. In the end it is the first one again.
+// govern stores the limit of a semaphore, and changes it now and then. In the
+// end it is the first one again.
 func (a *actor) govern() {
 	set := func(ctx context.Context, limit int) bool {
 		a.since = a.w.now()
@@ -53,7 +54,11 @@ func (a *actor) semaphore(ctx context.Context, s *semaphore.Semaphore, generatio
 	}
 	var p *semaphore.Permit
 	floor, asked := a.w.ask(a.label, a.name)
-	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { p, err = take(ctx, n); return err })
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) {
+		p,
+			err = take(ctx, n)
+		return err
+	})
 	if err != nil {
 		return false
 	}
@@ -96,7 +101,11 @@ func (a *actor) number(p *semaphore.Permit, x *handle) {
 	var slots []int
 	ctx, cancel := a.bounds()
 	defer cancel()
-	err := a.call(ctx, "slots", 0, func(ctx context.Context) (err error) { slots, err = p.Slots(ctx); return err })
+	err := a.call(ctx, "slots", 0, func(ctx context.Context) (err error) {
+		slots,
+			err = p.Slots(ctx)
+		return err
+	})
 	if err != nil {
 		return
 	}
@@ -106,7 +115,8 @@ func (a *actor) number(p *semaphore.Permit, x *handle) {
 		a.w.violation("%s: %d had the numbers %v and has %v", a.label, x.hold.token, old, slots)
 	}
 	if len(slots) != x.hold.permits {
-		a.w.violation("%s: %d has the numbers %v for %d permits", a.label, x.hold.token, slots, x.hold.permits)
+		a.w.violation("%s: %d has the numbers %v for %d permits", a.label, x.hold.token, slots,
+			x.hold.permits)
 	}
 	x.hold.slots = slots
 	a.w.audit(a.w.queues[a.name.queue])
@@ -124,7 +134,8 @@ func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 	a.w.mu.Unlock()
 	ctx, cancel := a.giveBackBounds()
 	defer cancel()
-	err := a.call(ctx, "release-part", afterwards(ctx), func(ctx context.Context) error { return p.ReleasePart(ctx, n) },
+	err := a.call(ctx, "release-part", afterwards(ctx),
+		func(ctx context.Context) error { return p.ReleasePart(ctx, n) },
 		coordinator.ErrNotHeld)
 	held := p.Permits() // before the lock: it looks at the clock, and may end the session
 	a.w.mu.Lock()
@@ -135,7 +146,8 @@ func (a *actor) givePart(p *semaphore.Permit, x *handle, n int) {
 	case err == nil && held != 0 && held != before-n:
 		a.w.violation("%s: %d permits of %d given back, and %d are held", a.label, n, before, held)
 	case err == nil && held != 0 && i >= 0 && permitsOf(l.entries[i].Mode) != held:
-		a.w.violation("%s: %d permits are held, and the queue shows %s", a.label, held, l.entries[i].Mode)
+		a.w.violation("%s: %d permits are held, and the queue shows %s", a.label, held,
+			l.entries[i].Mode)
 	}
 	if held != 0 && held != h.permits {
 		h.permits = held

@@ -24,7 +24,8 @@ type plan struct {
 // planned reads the plan from the environment.
 func planned(env func(string) string) (plan, error) {
 	p := plan{base: baseSeed, seeds: 150, recipe: env("BATON_SIM_RECIPE")}
-	if all := slices.Concat(recipeKinds, coreKinds); p.recipe != "" && !slices.Contains(all, p.recipe) {
+	if all := slices.Concat(recipeKinds, coreKinds); p.recipe != "" &&
+		!slices.Contains(all, p.recipe) {
 		return p, fmt.Errorf("BATON_SIM_RECIPE=%q: want one of %v", p.recipe, all)
 	}
 	numbers := map[string]uint64{}
@@ -43,7 +44,8 @@ func planned(env func(string) string) (plan, error) {
 	lasts := env("BATON_SIM_TIME")
 	switch {
 	case replays && (counts || based || lasts != "") || counts && lasts != "":
-		return p, fmt.Errorf("BATON_SEED replays one seed, BATON_SEEDS runs so many, BATON_SIM_TIME for so long: want one of them")
+		return p, fmt.Errorf("BATON_SEED replays one seed, BATON_SEEDS runs so many, " +
+			"BATON_SIM_TIME for so long: want one of them")
 	case replays:
 		p.base, p.seeds, p.replay = seed, 1, true
 	case counts && seeds == 0:
@@ -63,11 +65,14 @@ func planned(env func(string) string) (plan, error) {
 	return p, nil
 }
 
-// TestPlanRefusesWhatItDoesNotUnderstand: a soak that ran something else than it was told would be worse than none.
+// TestPlanRefusesWhatItDoesNotUnderstand: a soak that ran something else than
+// it was told would be worse than none.
 func TestPlanRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	bad := []map[string]string{
-		{"BATON_SEED": "x"}, {"BATON_SEEDS": "-1"}, {"BATON_SEEDS": "0"}, {"BATON_SIM_TIME": "10"}, {"BATON_SIM_TIME": "-1m"},
-		{"BATON_SEED": "1", "BATON_SEEDS": "2"}, {"BATON_SEEDS": "2", "BATON_SIM_TIME": "1m"}, {"BATON_SIM_RECIPE": "lock"},
+		{"BATON_SEED": "x"}, {"BATON_SEEDS": "-1"}, {"BATON_SEEDS": "0"}, {"BATON_SIM_TIME": "10"},
+		{"BATON_SIM_TIME": "-1m"},
+		{"BATON_SEED": "1", "BATON_SEEDS": "2"}, {"BATON_SEEDS": "2", "BATON_SIM_TIME": "1m"},
+		{"BATON_SIM_RECIPE": "lock"},
 		{"BATON_SEED": "1", "BATON_SIM_BASE": "2"},
 	}
 	for _, env := range bad {
@@ -75,9 +80,11 @@ func TestPlanRefusesWhatItDoesNotUnderstand(t *testing.T) {
 			t.Errorf("%v is %+v", env, p)
 		}
 	}
-	good := map[string]string{"BATON_SIM_TIME": "2m", "BATON_SIM_BASE": "7", "BATON_SIM_RECIPE": "mutex"}
+	good := map[string]string{"BATON_SIM_TIME": "2m", "BATON_SIM_BASE": "7",
+		"BATON_SIM_RECIPE": "mutex"}
 	p, err := planned(func(name string) string { return good[name] })
-	if want := (plan{base: 7, seeds: 150, lasts: 2 * time.Minute, recipe: "mutex"}); err != nil || p != want {
+	if want := (plan{base: 7, seeds: 150, lasts: 2 * time.Minute, recipe: "mutex"}); err != nil ||
+		p != want {
 		t.Errorf("%v is %+v, %v", good, p, err)
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// present is a file with the command that replays the present seed, for a run that ends in the middle of one.
+// present is a file with the command that replays the present seed, for a run
+// that ends in the middle of one.
 var present *os.File
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	present = f
-	fmt.Printf("simulation: if this run ends without a word, %s has the command that replays its last seed\n", f.Name())
+	fmt.Printf("simulation: if this run ends without a word, "+
+		"%s has the command that replays its last seed\n", f.Name())
 	code := m.Run()
 	_ = f.Close()
 	if code == 0 {
@@ -64,7 +66,8 @@ func simulate(t *testing.T, seed uint64, recipe string) (w *world) {
 	defer func() { // also after a panic, or a failure inside the bubble, which ends this goroutine
 		switch {
 		case w != nil && len(w.bad) > 0:
-			t.Errorf("seed %d, %s: %d violations; replay it with: %s\n%s", seed, w, len(w.bad), replay(seed, recipe),
+			t.Errorf("seed %d, %s: %d violations; replay it with: %s\n%s", seed, w, len(w.bad),
+				replay(seed, recipe),
 				strings.Join(w.bad[:min(len(w.bad), 5)], "\n"))
 		case t.Failed() && !failed:
 			t.Errorf("seed %d failed; replay it with: %s", seed, replay(seed, recipe))
@@ -86,7 +89,9 @@ func replay(seed uint64, recipe string) string {
 	if recipe != "" {
 		recipe = " BATON_SIM_RECIPE=" + recipe
 	}
-	return fmt.Sprintf("BATON_SEED=%d%s go test -count=1 -v -run 'TestSimulation$' ./recipes/internal/simulation", seed, recipe)
+	return fmt.Sprintf(
+		"BATON_SEED=%d%s go test -count=1 -v -run 'TestSimulation$' ./recipes/internal/simulation",
+		seed, recipe)
 }
 
 func (w *world) String() string {
@@ -94,7 +99,8 @@ func (w *world) String() string {
 	for _, n := range w.names {
 		names = append(names, n.recipe)
 	}
-	return fmt.Sprintf("%s with %d clients, ttl %v, storm %v", strings.Join(names, " and "), len(w.slots), w.ttl, w.storm)
+	return fmt.Sprintf("%s with %d clients, ttl %v, storm %v", strings.Join(names, " and "),
+		len(w.slots), w.ttl, w.storm)
 }
 
 // TestSimulation runs worlds and judges them: see the comment of the package.
@@ -119,9 +125,11 @@ func TestSimulation(t *testing.T) {
 func (sum *totals) runs(t *testing.T, p plan) {
 	began := time.Now()
 	defer func() {
-		fmt.Printf("simulation: %d seeds from %d, %v, %s\n", sum.seeds, p.base, time.Since(began).Round(time.Millisecond), sum)
+		fmt.Printf("simulation: %d seeds from %d, %v, %s\n", sum.seeds, p.base,
+			time.Since(began).Round(time.Millisecond), sum)
 	}()
-	for ; p.lasts > 0 && time.Since(began) < p.lasts || p.lasts == 0 && sum.seeds < p.seeds; sum.seeds++ {
+	for ; p.lasts > 0 && time.Since(began) < p.lasts ||
+		p.lasts == 0 && sum.seeds < p.seeds; sum.seeds++ {
 		w := simulate(t, p.base+sum.seeds, p.recipe)
 		sum.add(w)
 		if p.replay {
@@ -138,10 +146,14 @@ func (sum *totals) runs(t *testing.T, p plan) {
 }
 
 func (sum *totals) String() string {
-	return fmt.Sprintf("%d grants (%d contended, %d before mending, %d condemned), %d re-entries, %d holds lost (%d by the service's clock with others in the queue), "+
-		"%d passes (%d followers told, %d not, %d too late to wait, %d gone themselves), faults: %s; violations %d, slowest admission after healing %v",
+	return fmt.Sprintf(
+		"%d grants (%d contended, %d before mending, %d condemned), %d re-entries, "+
+			"%d holds lost (%d by the service's clock with others in the queue), "+
+			"%d passes (%d followers told, %d not, %d too late to wait, %d gone themselves), "+
+			"faults: %s; violations %d, slowest admission after healing %v",
 		sum.grants, sum.contended, sum.early, sum.doomed, sum.reentries, sum.losses, sum.natural,
-		sum.passes, sum.handed, sum.unsaid, sum.belated, sum.orphans, sum.kinds(), sum.violations, sum.slowest.Round(time.Millisecond))
+		sum.passes, sum.handed, sum.unsaid, sum.belated, sum.orphans, sum.kinds(), sum.violations,
+		sum.slowest.Round(time.Millisecond))
 }
 
 // enough fails if what the judge is there for has hardly happened.
@@ -170,7 +182,8 @@ type totals struct {
 }
 
 func newTotals() *totals {
-	return &totals{figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}}}
+	return &totals{figures: figures{faults: map[string]int{},
+		sites: map[memory.Op]map[string]int{}}}
 }
 
 func (sum *totals) add(w *world) {
@@ -212,10 +225,13 @@ func (sum *totals) kinds() string {
 	return strings.Join(all, ", ")
 }
 
-// everySite fails if some request of a driver was spared one of the faults: then the simulation shows less than it says.
+// everySite fails if some request of a driver was spared one of the faults:
+// then the simulation shows less than it says.
 func (sum *totals) everySite(t *testing.T) {
-	for _, op := range []memory.Op{memory.OpOpen, memory.OpRenew, memory.OpJoin, memory.OpAhead, memory.OpWatch, memory.OpConvert, memory.OpWrite,
-		memory.OpLeave, memory.OpForget, memory.OpList, memory.OpHead, memory.OpRecord, memory.OpSetRecord, memory.OpClose} {
+	for _, op := range []memory.Op{memory.OpOpen, memory.OpRenew, memory.OpJoin, memory.OpAhead,
+		memory.OpWatch, memory.OpConvert, memory.OpWrite,
+		memory.OpLeave, memory.OpForget, memory.OpList, memory.OpHead, memory.OpRecord,
+		memory.OpSetRecord, memory.OpClose} {
 		for _, kind := range requestFaults {
 			if sum.sites[op][kind] == 0 {
 				t.Errorf("no %s met the fault %q", op, kind)

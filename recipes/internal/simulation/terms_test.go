@@ -21,7 +21,11 @@ func (a *actor) election(ctx context.Context, e *election.Election, generation i
 	}
 	var t *election.Term
 	floor, asked := a.w.ask(a.label, a.name)
-	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) { t, err = campaign(ctx, []byte(a.label)); return err })
+	err := a.call(ctx, what, 0, func(ctx context.Context) (err error) {
+		t,
+			err = campaign(ctx, []byte(a.label))
+		return err
+	})
 	if err != nil {
 		return false
 	}
@@ -39,13 +43,15 @@ func (a *actor) proclaim(t *election.Term) {
 	value := fmt.Sprintf("%s says %d", a.label, a.r.IntN(1000))
 	ctx, cancel := a.bounds()
 	defer cancel()
-	err := a.call(ctx, "proclaim", 0, func(ctx context.Context) error { return t.Proclaim(ctx, []byte(value)) })
+	err := a.call(ctx, "proclaim", 0,
+		func(ctx context.Context) error { return t.Proclaim(ctx, []byte(value)) })
 	if err != nil {
 		return
 	}
 	for _, e := range a.w.svc.Snapshot(a.name.queue) {
 		var shown struct{ Payload []byte }
-		if _ = json.Unmarshal(e.Value, &shown); e.Token == t.Token() && string(shown.Payload) != value {
+		if _ = json.Unmarshal(e.Value, &shown); e.Token == t.Token() &&
+			string(shown.Payload) != value {
 			a.w.blame("%s: proclaimed %q, and the queue shows %q", a.label, value, shown.Payload)
 		}
 	}
@@ -67,7 +73,8 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 			a.proclaim(t)
 		}
 		if a.r.IntN(5) == 0 {
-			time.Sleep(time.Duration(1 + a.r.Int64N(int64(a.w.ttl/2)))) // it is slow to stop; the term has its own context
+			// It is slow to stop; the term has its own context.
+			time.Sleep(time.Duration(1 + a.r.Int64N(int64(a.w.ttl/2))))
 		}
 		if terms--; terms > 0 && ctx.Err() == nil && !a.w.isEnding() {
 			return election.ErrStepDown
@@ -75,7 +82,8 @@ func (a *actor) runElection(ctx context.Context, e *election.Election, generatio
 		return nil
 	}
 	err := a.call(ctx, "run", workTime(a.w), func(ctx context.Context) error {
-		return e.Run(ctx, work, election.WithPause(time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
+		return e.Run(ctx, work, election.WithPause(
+			time.Duration(1+a.r.Int64N(int64(100*time.Millisecond))), a.w.ttl),
 			election.WithValue([]byte(a.label)))
 	})
 	if last != nil && last.ctx.Err() == nil {

@@ -39,13 +39,15 @@ type world struct {
 
 	mended chan struct{} // closed when nothing goes wrong any more
 	ending chan struct{} // closed when everybody is to come to an end
-	prompt time.Duration // how long it may take, in the calm between, that somebody is told of what concerns him
+	// How long it may take, in the calm between, that somebody is told of what
+	// concerns him.
+	prompt time.Duration
 	over   context.Context
 	stop   context.CancelFunc
 	actors sync.WaitGroup
 
-	// mu guards all that follows. It is taken inside the service's steps, so whoever has it calls nothing but
-	// context.Context.Done.
+	// mu guards all that follows. It is taken inside the service's steps, so
+	// whoever has it calls nothing but context.Context.Done.
 	mu       sync.Mutex
 	mendedAt time.Duration // zero before
 	fair     bool          // requests are spared from now on
@@ -71,16 +73,22 @@ type world struct {
 // figures are what is told of a run.
 type figures struct {
 	grants, reentries, losses, condemned int
-	contended, early, doomed             int // grants: after a wait, before mending, and of an entry that was gone
-	passes                               int // leavings of those who tell that they pass
-	handed, unsaid, belated, orphans     int // follows that were told of a pass, that were not, of a place that had left, by one who had
-	natural                              int // holds that the service's clock has ended, with others in the queue
-	faults                               map[string]int
-	sites                                map[memory.Op]map[string]int
-	slowest                              time.Duration // from mending, or from asking if that was later, to a grant
+	// Grants: after a wait, before mending, and of an entry that was gone.
+	contended, early, doomed int
+	passes                   int // leavings of those who tell that they pass
+	// Follows that were told of a pass, that were not, of a place that had
+	// left, by one who had.
+	handed, unsaid, belated, orphans int
+	// Holds that the service's clock has ended, with others in the queue.
+	natural int
+	faults  map[string]int
+	sites   map[memory.Op]map[string]int
+	// From mending, or from asking if that was later, to a grant.
+	slowest time.Duration
 }
 
-// traced is one queue of the trace. It is put into words if somebody wants to read it.
+// traced is one queue of the trace. It is put into words if somebody wants to
+// read it.
 type traced struct {
 	at     time.Duration
 	format string
@@ -104,18 +112,22 @@ var recipeKinds = []string{"mutex", "rwlock", "semaphore", "election"}
 const onCore = "core-"
 
 // coreKinds are the recipes that are simulated on the core.
-var coreKinds = []string{onCore + "mutex", onCore + "rwlock", onCore + "semaphore", onCore + "election"}
+var coreKinds = []string{onCore + "mutex", onCore + "rwlock", onCore + "semaphore",
+	onCore + "election"}
 
 // newWorld draws a world. It starts nothing.
 func newWorld(seed uint64, recipe string) *world {
 	recipe, core := strings.CutPrefix(recipe, onCore)
 	r := rand.New(rand.NewPCG(seed, 0x62a70e))
 	w := &world{
-		seed: seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}), ending: make(chan struct{}),
-		looks: map[string]look{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
+		seed: seed, core: core, began: time.Now(), book: newBook(), mended: make(chan struct{}),
+		ending: make(chan struct{}),
+		looks:  map[string]look{}, seen: map[string]evidence{}, watchers: map[string]*watcher{},
 		closedBy: map[*memory.Driver]string{},
-		draws:    map[string]uint64{}, labels: map[string]string{}, queues: map[driver.Queue]*queue{},
-		ended: map[string]time.Duration{}, told: map[int]time.Duration{}, owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
+		draws:    map[string]uint64{}, labels: map[string]string{},
+		queues: map[driver.Queue]*queue{},
+		ended:  map[string]time.Duration{}, told: map[int]time.Duration{},
+		owner: map[*memory.Driver]*slot{}, doing: map[string]string{},
 		figures: figures{faults: map[string]int{}, sites: map[memory.Op]map[string]int{}},
 	}
 	w.over, w.stop = context.WithCancel(context.Background())
@@ -268,7 +280,8 @@ func (w *world) join(what string, bound time.Duration) {
 	w.mu.Lock()
 	for who, what := range w.doing {
 		if what != "" {
-			w.violation("%s was not served %v after everything was mended: it is at %s", who, bound, what)
+			w.violation("%s was not served %v after everything was mended: it is at %s", who, bound,
+				what)
 		}
 	}
 	w.mu.Unlock()
@@ -276,7 +289,8 @@ func (w *world) join(what string, bound time.Duration) {
 	<-done
 }
 
-// judgeEnd looks at what is left when everybody has gone: first while the sessions are alive, then without them.
+// judgeEnd looks at what is left when everybody has gone: first while the
+// sessions are alive, then without them.
 func (w *world) judgeEnd(t *testing.T) {
 	for deadline := w.now() + w.ttl + time.Second; ; time.Sleep(w.ttl / 7) {
 		if stats := w.svc.Stats(); stats.Entries == 0 && stats.Watches == 0 || w.now() > deadline {
@@ -284,7 +298,8 @@ func (w *world) judgeEnd(t *testing.T) {
 		}
 	}
 	if stats := w.svc.Stats(); stats.Entries > 0 || stats.Watches > 0 {
-		w.blame("%d entries in %v and %d watches are left behind", stats.Entries, w.svc.Queues(), stats.Watches)
+		w.blame("%d entries in %v and %d watches are left behind", stats.Entries, w.svc.Queues(),
+			stats.Watches)
 	}
 	for _, s := range w.slots {
 		err := s.client.Close(t.Context())
@@ -293,7 +308,9 @@ func (w *world) judgeEnd(t *testing.T) {
 		}
 		w.judgeClosed(s.driver, err)
 	}
-	time.Sleep(w.ttl) // sessions that nobody knows of: of a crash, of an opening whose reply was lost
+	// Sessions that nobody knows of: of a crash, of an opening whose reply was
+	// lost.
+	time.Sleep(w.ttl)
 	if stats := w.svc.Stats(); stats.Sessions > 0 {
 		w.blame("%d sessions are left behind", stats.Sessions)
 	}
@@ -308,13 +325,15 @@ func (w *world) judgeEnd(t *testing.T) {
 		}
 		for _, h := range l.holds {
 			if h.alive() {
-				w.violation("token %d of %s is alive after everything was closed", h.token, l.name.queue)
+				w.violation("token %d of %s is alive after everything was closed", h.token,
+					l.name.queue)
 			}
 		}
 	}
 }
 
-// slot is a place for a client: when one is closed or crashes, another takes its place, as a process is started again.
+// slot is a place for a client: when one is closed or crashes, another takes
+// its place, as a process is started again.
 type slot struct {
 	w     *world
 	index int
@@ -337,8 +356,10 @@ func (w *world) open(s *slot) {
 	d := w.svc.Driver()
 	c, err := coordinator.New(&jittery{Driver: d, w: w, slot: s},
 		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
-		coordinator.WithLogger(slog.New(slog.DiscardHandler)), coordinator.WithRetry(coordinator.Retry{Jitter: -1}),
-		coordinator.WithObserver(w.book), coordinator.WithObserver(event.ObserverFunc(func(e event.Event) { w.observe(s, d, e) })))
+		coordinator.WithLogger(slog.New(slog.DiscardHandler)),
+		coordinator.WithRetry(coordinator.Retry{Jitter: -1}),
+		coordinator.WithObserver(w.book), coordinator.WithObserver(
+			event.ObserverFunc(func(e event.Event) { w.observe(s, d, e) })))
 	if err != nil {
 		panic(err)
 	}

@@ -1,5 +1,0 @@
-//go:build race
-
-package semaphore_test
-
-const raceEnabled = true // then generated tests take fewer seeds
