@@ -38,11 +38,7 @@ func TestBadInputIsRefusedAtConstruction(t *testing.T) {
 			return err
 		},
 		"election": func(c *coordinator.Client, name string, opts ...recipes.Option) error {
-			var own []election.Option
-			for _, o := range opts {
-				own = append(own, election.Option(o))
-			}
-			_, err := election.New(c, name, own...)
+			_, err := election.New(c, name, opts...)
 			return err
 		},
 	} {

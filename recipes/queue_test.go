@@ -17,8 +17,6 @@ var (
 	write = recipes.Request{Op: "write", Mode: "w", Rule: recipes.Exclusive}
 )
 
-func try(r recipes.Request) recipes.Request { r.Try = true; return r }
-
 func TestRequestsAndQueuesThatBreakARuleAreRefused(t *testing.T) {
 	inWorld(t, func(w world) {
 		for _, r := range []recipes.Request{
