@@ -129,6 +129,26 @@ func (c queueView) orphans() []string {
 	return names
 }
 
+// removeOrphans deletes the successor nodes of a contender of this session whose
+// entry was deleted alone: their followers would wait for them. The session need
+// not know of them, since the reply to the join may have been lost.
+func (s *session) removeOrphans(
+	ctx context.Context, queue driver.Queue, all queueView, id string,
+) error {
+	for _, name := range all.orphans() {
+		path := s.Below(queue, name)
+		seen, err := s.Get(ctx, path)
+		h, ok := read(name, seen.Value)
+		if err == nil && ok && h.node.ID == id && h.node.Session == s.Hex {
+			err = s.Session.Remove(ctx, path)
+		}
+		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, driver.ErrRefused) {
+			return err
+		}
+	}
+	return nil
+}
+
 // contender names a contender of this session in a queue.
 type contender struct {
 	queue driver.Queue

@@ -215,6 +215,11 @@ func TestOnlyAPassPasses(t *testing.T) {
 			tr.cutDown("/app/m/a/" + own.Place.Key)
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it hears of that
 		},
+		"operator, after a lost reply to the join": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
+			a.ownEntries.forget("m/a", own.Place.ID)
+			tr.cutDown("/app/m/a/" + own.Place.Key)
+			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID))
+		},
 		"expiry": func(_ *testing.T, _ *fake, tr *tree, _ *session, own driver.Joined) {
 			n, _ := parseNode(own.Place.Key)
 			tr.cutDown("/app/m/a/" + n.successor())

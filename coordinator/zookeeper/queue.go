@@ -341,7 +341,6 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		if missed {
 			continue
 		}
-		s.removeSuccessor(ctx, queue, s.ownEntries.of(queue, id)) // if the entry was not there
 		s.ownEntries.forget(queue, id)
 		return nil
 	}

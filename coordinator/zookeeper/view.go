@@ -98,7 +98,7 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 // mine lists a queue, and those of its nodes that are this session's of one
 // contender. It waits until the given flights have landed, and it misses none of
 // their nodes: see Settled. Strays do not matter; clean-up must work in spite of
-// them.
+// them. If there are none, it deletes what successor nodes they have left.
 func (s *session) mine(
 	ctx context.Context, queue driver.Queue, id string, flights []*nodes.Flight,
 ) (mine []node, all queueView, err error) {
@@ -110,6 +110,9 @@ func (s *session) mine(
 		if n.ID == id && n.Session == s.Hex {
 			mine = append(mine, n)
 		}
+	}
+	if err == nil && len(mine) == 0 {
+		err = s.removeOrphans(ctx, queue, all, id)
 	}
 	return mine, all, err
 }
