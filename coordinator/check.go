@@ -43,7 +43,9 @@ func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 	}
 }
 
-func (c *Client) check(ctx context.Context, s *engine.Session, queue driver.Queue, seq fence.Sequencer) error {
+func (c *Client) check(
+	ctx context.Context, s *engine.Session, queue driver.Queue, seq fence.Sequencer,
+) error {
 	service, err := s.Identity(ctx)
 	if err == nil {
 		if service == "" { // so nobody has got a sequencer here

@@ -92,7 +92,8 @@ func parse(raw string) (*url.URL, error) {
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "hosts" + tail)
 	if err != nil {
-		return nil, invalid("%s URL cannot be parsed; are special characters in user or password percent-encoded?", scheme)
+		return nil, invalid("%s URL cannot be parsed; are special characters in user or password percent-encoded?",
+			scheme)
 	}
 	if u.Fragment != "" {
 		return nil, invalid("%s URL has a fragment", scheme)

@@ -42,7 +42,8 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	var names []QueueName
 	for _, queue := range queues {
 		kind, name, _ := queue.Split()
-		if named, err := engine.QueueOf(kind, name); err == nil && named == queue && strings.HasPrefix(name, prefix) { // else it is Baton's own, or nobody's
+		// else it is Baton's own, or nobody's
+		if named, err := engine.QueueOf(kind, name); err == nil && named == queue && strings.HasPrefix(name, prefix) {
 			names = append(names, QueueName{kind, name})
 		}
 	}

@@ -71,8 +71,10 @@ func (r *runner) campaign(ctx context.Context, pause time.Duration) (*Term, erro
 // unanswered reports that the service does not answer.
 func (r *runner) unanswered(since time.Time) {
 	err := &coordinator.Error{Op: "campaign", Name: r.election.Name(),
-		Err: fmt.Errorf("%w: no answer since %s, still trying", coordinator.ErrUnavailable, since.Format(time.RFC3339))}
-	r.log().Warn("baton: not leading; the service does not answer", "election", r.election.Name(), "error", err)
+		Err: fmt.Errorf("%w: no answer since %s, still trying",
+			coordinator.ErrUnavailable, since.Format(time.RFC3339))}
+	r.log().Warn("baton: not leading; the service does not answer",
+		"election", r.election.Name(), "error", err)
 	r.health.waiting(err)
 	r.onError(err)
 }
@@ -80,7 +82,9 @@ func (r *runner) unanswered(since time.Time) {
 // candidate waits for the pause to pass, opens a session, and campaigns. It
 // closes queued when the candidate is queued. The end of the client ends the
 // pause.
-func (r *runner) candidate(ctx context.Context, pause time.Duration, queued chan struct{}) (*Term, error) {
+func (r *runner) candidate(
+	ctx context.Context, pause time.Duration, queued chan struct{},
+) (*Term, error) {
 	client := r.election.client
 	if pause > 0 {
 		timer := time.NewTimer(pause)

@@ -76,5 +76,6 @@ func same(a, b error) bool {
 
 // invalid is an ErrInvalid of this package.
 func invalid(op, name, rule string) error {
-	return &coordinator.Error{Op: op, Name: name, Err: fmt.Errorf("%w: %s", coordinator.ErrInvalid, rule)}
+	return &coordinator.Error{Op: op, Name: name, Err: fmt.Errorf("%w: %s",
+		coordinator.ErrInvalid, rule)}
 }

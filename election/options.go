@@ -96,7 +96,8 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	}
 	switch {
 	case c.drain <= 0 && c.drain != Forever:
-		return c, invalid("run", name, fmt.Sprintf("drain of %v; want a positive time, or Forever", c.drain))
+		return c, invalid("run",
+			name, fmt.Sprintf("drain of %v; want a positive time, or Forever", c.drain))
 	case c.onOverrun == nil:
 		return c, invalid("run", name, "nil function for overruns")
 	case c.onError == nil:
@@ -104,7 +105,8 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	case c.health == nil:
 		return c, invalid("run", name, "nil health")
 	case c.initial <= 0 || c.longest < c.initial:
-		return c, invalid("run", name, fmt.Sprintf("pauses from %v to %v; want a positive one, and then one not below it", c.initial, c.longest))
+		return c, invalid("run",
+			name, fmt.Sprintf("pauses from %v to %v; want a positive one, and then one not below it", c.initial, c.longest))
 	}
 	return c, nil
 }

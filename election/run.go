@@ -67,7 +67,9 @@ var ErrOverrun = errors.New("work overran its time to stop")
 // When Run has returned, nothing of it is left in this process, except after
 // ErrOverrun. Its entry may stay until the service has answered, at most as
 // long as the session.
-func (e *Election) Run(ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption) error {
+func (e *Election) Run(
+	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
+) error {
 	cfg, err := newRunConfig(e.Name(), opts)
 	if err != nil {
 		return err
@@ -100,7 +102,8 @@ func (r *runner) run(ctx context.Context) error {
 		pause = pauses.next(time.Since(r.began))
 		r.health.waiting(err)
 		if err != nil {
-			r.log().Warn("baton: not leading; campaigning again after a pause", "election", r.election.Name(),
+			r.log().Warn("baton: not leading; campaigning again after a pause",
+				"election", r.election.Name(),
 				"pause", pause.Round(time.Millisecond), "error", err)
 			r.onError(err)
 		}
@@ -174,7 +177,8 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 			return o, true
 		case <-lost:
 			lost = nil
-			if !errors.Is(context.Cause(t.Context()), coordinator.ErrReleased) { // by its own work, which knows
+			// by its own work, which knows
+			if !errors.Is(context.Cause(t.Context()), coordinator.ErrReleased) {
 				timer := time.NewTimer(r.grace(t))
 				defer timer.Stop()
 				late = timer.C
@@ -190,7 +194,8 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 		}
 		if !hooked {
 			hooked = true
-			r.log().Warn("baton: work has not stopped in time", "election", r.election.Name(), "token", t.Token(),
+			r.log().Warn("baton: work has not stopped in time",
+				"election", r.election.Name(), "token", t.Token(),
 				"cause", context.Cause(j.ctx), "lost", context.Cause(t.Context()))
 			r.onOverrun()
 		}
@@ -239,7 +244,8 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 }
 
 func (r *runner) stepsDown(t *Term, reason error) {
-	r.log().Info("baton: leader steps down", "election", r.election.Name(), "token", t.Token(), "reason", reason)
+	r.log().Info("baton: leader steps down",
+		"election", r.election.Name(), "token", t.Token(), "reason", reason)
 }
 
 // overrun ends a term whose work does not return.
@@ -250,9 +256,11 @@ func (r *runner) overrun(ctx context.Context, t *Term, j *job) error {
 	}
 	lost := r.lost(loss(t))
 	resigned := r.leave(ctx, t, j)
-	r.log().Warn("baton: work is left behind and the name given up", "election", r.election.Name(), "token", t.Token(),
+	r.log().Warn("baton: work is left behind and the name given up",
+		"election", r.election.Name(), "token", t.Token(),
 		"waited", r.drain)
-	return join(&coordinator.Error{Op: "run", Name: r.election.Name(), Err: fmt.Errorf("%w of %v", ErrOverrun, r.drain)},
+	return join(&coordinator.Error{Op: "run", Name: r.election.Name(), Err: fmt.Errorf("%w of %v",
+		ErrOverrun, r.drain)},
 		ended, lost, resigned)
 }
 

@@ -117,7 +117,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		}
 		switch {
 		case err == nil:
-			a.queue.client.Observe(event.Event{Kind: event.Joined, Session: a.session.ID(), Queue: a.queue.id, Token: a.joined.Token})
+			a.queue.client.Observe(event.Event{Kind: event.Joined,
+				Session: a.session.ID(), Queue: a.queue.id, Token: a.joined.Token})
 			if a.Queued != nil {
 				a.Queued()
 			}
@@ -241,7 +242,8 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error
 		switch {
 		case !v.Admitted && a.Try:
 			return v, false, coordinator.ErrTaken
-		case !v.Admitted && a.Terms != nil && !a.session.Converts(): // an admitted contender ahead cannot show it
+		// an admitted contender ahead cannot show it
+		case !v.Admitted && a.Terms != nil && !a.session.Converts():
 			return Verdict{Watch: view.Ahead, Record: true}, false, nil
 		case !v.Admitted:
 			return v, a.mayShare() && len(v.Watch) > 0 && crowdAhead(view.Ahead), nil
@@ -252,7 +254,9 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error
 		}
 		if same {
 			a.first = len(view.Ahead) == 0
-			a.last = view.Last && !a.moved // the view can be older than the change, which others behind may not know of
+			// the view can be older than the change, which others behind may
+			// not know of
+			a.last = view.Last && !a.moved
 			return v, false, nil
 		}
 	}

@@ -22,7 +22,9 @@ type conversion struct {
 	refusal error         // set when refused is closed
 	done    chan struct{} // closed, under the grant's mu, when it is over
 	err     error         // set when done is closed
-	maybe   bool          // set when done is closed: a request had no answer, so the entry may have either mode
+	// set when done is closed: a request had no answer, so the entry may have
+	// either mode
+	maybe bool
 }
 
 // convert begins to convert the entry to a mode, which excludes less. After a
@@ -79,7 +81,9 @@ func (g *grant) run(ctx context.Context, c *conversion) {
 // become converts the entry. A refusal does not end the conversion: permissions
 // or space can come back, and until then other contenders may wait for what they
 // could have.
-func (g *grant) become(ctx context.Context, c *conversion, own driver.Joined, value []byte, mode string) error {
+func (g *grant) become(
+	ctx context.Context, c *conversion, own driver.Joined, value []byte, mode string,
+) error {
 	place, err := g.session.Convert(ctx, g.queue.id, own, mode, value)
 	c.maybe = err != nil && (c.maybe || coordinator.MayHaveApplied(err))
 	refused := errors.Is(err, coordinator.ErrRefused)

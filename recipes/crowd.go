@@ -84,7 +84,8 @@ func (a *attempt) watchQueue(ctx context.Context) (admitted bool, err error) {
 		})
 		switch {
 		case errors.Is(err, coordinator.ErrRefused), // it may be allowed to read by itself
-			err == nil && !admitted && !other: // the queue is not crowded, or the contender not in it
+			// the queue is not crowded, or the contender not in it
+			err == nil && !admitted && !other:
 			return false, nil
 		case err != nil:
 			return false, err

@@ -53,9 +53,11 @@ func (a *attempt) rest(ctx context.Context) error {
 		}
 		var last note
 		if r.Version != 0 && json.Unmarshal(r.Value, &last) != nil {
-			return fmt.Errorf("%w: what is stored at the name is no note of a holder: %q", coordinator.ErrRefused, r.Value)
+			return fmt.Errorf("%w: what is stored at the name is no note of a holder: %q",
+				coordinator.ErrRefused, r.Value)
 		}
-		if last.Held && last.Token == own.Token { // written by an earlier attempt, whose reply was lost
+		// written by an earlier attempt, whose reply was lost
+		if last.Held && last.Token == own.Token {
 			a.noted = r.Version
 			return nil
 		}
@@ -95,7 +97,9 @@ type vacancy struct {
 // left is how much is left of a lock-delay. That the contender is first in the
 // queue after the note was read shows that the holder which left the note is
 // lost. Without that read it might hold now, and this contender be the lost one.
-func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Duration) (time.Duration, error) {
+func (a *attempt) left(
+	ctx context.Context, known driver.Version, delay time.Duration,
+) (time.Duration, error) {
 	view, err := a.session.Ahead(ctx, a.queue.id, a.joined.Place)
 	if err != nil {
 		return 0, err
@@ -114,7 +118,8 @@ func (a *attempt) left(ctx context.Context, known driver.Version, delay time.Dur
 
 // sleep waits out a lock-delay.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
-	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay", "queue", a.queue.id, "token", a.joined.Token, "delay", d)
+	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
+		"queue", a.queue.id, "token", a.joined.Token, "delay", d)
 	if !a.waited {
 		a.wakes()
 	}

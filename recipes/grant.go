@@ -18,23 +18,29 @@ type grant struct {
 	session *engine.Session
 	token   driver.Token
 	since   time.Time
-	passes  driver.Place // the place from which its release hands over: it was first in the queue, and exclusive; or zero
+	// the place from which its release hands over: it was first in the queue,
+	// and exclusive; or zero
+	passes driver.Place
 
 	ctx    context.Context // ends when the grant does, with the cause
 	cancel context.CancelCauseFunc
 	noted  driver.Version // of its note in the record; see attempt.rest
 	quiet  func() bool    // stops the report of a loss with the session
 
-	mu         sync.Mutex
-	info       info
-	top, low   level        // low has no mode unless the request has a Lesser one
-	place      driver.Place // as the last conversion that is known to have succeeded left it
-	value      []byte
-	held       string        // the mode to convert to when the hold has lasted; empty if there is none, or it has begun
-	settle     *time.Timer   // runs settled
-	writing    chan struct{} // held, by sending to it, while the entry's value is written or the entry converted
-	overtime   *overtime     // nil without WithHoldWarning and WithMaxHold
-	conversion *conversion   // the latest conversion; nil if there was none
+	mu       sync.Mutex
+	info     info
+	top, low level        // low has no mode unless the request has a Lesser one
+	place    driver.Place // as the last conversion that is known to have succeeded left it
+	value    []byte
+	// the mode to convert to when the hold has lasted; empty if there is none,
+	// or it has begun
+	held   string
+	settle *time.Timer // runs settled
+	// held, by sending to it, while the entry's value is written or the entry
+	// converted
+	writing    chan struct{}
+	overtime   *overtime   // nil without WithHoldWarning and WithMaxHold
+	conversion *conversion // the latest conversion; nil if there was none
 }
 
 // level is the handles of a grant that have one mode in common. When the last
@@ -42,10 +48,11 @@ type grant struct {
 // converted to the mode of these: a write lock that was read within becomes a
 // read lock.
 type level struct {
-	mode   string
-	count  int                     // handles that are not released
-	ctx    context.Context         // that of the grant, or
-	cancel context.CancelCauseFunc // one of the level's own, which ends with its last handle; else nil
+	mode  string
+	count int             // handles that are not released
+	ctx   context.Context // that of the grant, or
+	// one of the level's own, which ends with its last handle; else nil
+	cancel context.CancelCauseFunc
 }
 
 // end ends the level's own context, if it has one.
@@ -85,7 +92,8 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 // handle returns one more handle. Its context has the values of ctx, but not its
 // end: a ctx that bounded the wait must not bound the hold. The caller holds g.mu.
 func (g *grant) handle(ctx context.Context, l *level) *Hold {
-	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 { // it may end before the grant does
+	// it may end before the grant does
+	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
 		if g.overtime != nil && g.overtime.tooLong {
 			l.end(ErrHeldTooLong)
@@ -100,7 +108,8 @@ func (g *grant) holds() int { return g.top.count + g.low.count }
 
 // ErrOtherMode says that the context carries a hold of the queue, but in a mode that cannot be
 // entered in the one asked for.
-var ErrOtherMode = fmt.Errorf("%w: the queue is held by the caller's context in another mode", coordinator.ErrInvalid)
+var ErrOtherMode = fmt.Errorf("%w: the queue is held by the caller's context in another mode",
+	coordinator.ErrInvalid)
 
 // Held reports whether ctx carries a hold of the queue (see Hold.Context) that is
 // not over.
@@ -184,7 +193,8 @@ func (g *grant) leaveOthers(l *level) bool {
 func (g *grant) err(ctx context.Context) error {
 	var unknown error
 	if g.ctx.Err() == nil {
-		unknown = g.session.Check(ctx) // ends the session, and with it g.ctx, if its deadline has passed
+		// ends the session, and with it g.ctx, if its deadline has passed
+		unknown = g.session.Check(ctx)
 	}
 	if g.ctx.Err() == nil {
 		return unknown
@@ -216,7 +226,9 @@ func (g *grant) watchSelf() {
 			return // released, or lost with the session, which is reported as that
 		}
 		if g.standing() == place {
-			if g.err(g.ctx) == nil { // after a pause of the process, the clock may show that the session ended
+			// after a pause of the process, the clock may show that the session
+			// ended
+			if g.err(g.ctx) == nil {
 				g.removed()
 			}
 			return
@@ -260,7 +272,8 @@ func (g *grant) reportLoss(held time.Duration, cause error) {
 	long := g.timed()
 	g.mu.Unlock()
 	c := g.queue.client
-	c.Log().Warn("baton: hold lost", "queue", g.queue.id, "token", g.token, "session", g.session.ID(),
+	c.Log().Warn("baton: hold lost",
+		"queue", g.queue.id, "token", g.token, "session", g.session.ID(),
 		"held", held, "error", cause)
 	c.Observe(event.Event{Kind: event.Lost, Session: g.session.ID(), Queue: g.queue.id,
 		Token: g.token, Duration: held, Long: long, Err: cause})

@@ -277,7 +277,8 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	}
 	g.mu.Unlock()
 	if t != nil {
-		if err := g.await(ctx, t); err != nil && !errors.Is(err, coordinator.ErrInvalid) { // which has changed nothing
+		// which has changed nothing
+		if err := g.await(ctx, t); err != nil && !errors.Is(err, coordinator.ErrInvalid) {
 			return fence.Sequencer{}, err
 		}
 	}

@@ -52,7 +52,8 @@ func RefuseLockDelay(l *Queue, recipe string) error {
 	if l.delay == 0 {
 		return nil
 	}
-	return invalid("lock-delay %v for %s %q: only a mutex and an election have one", l.delay, recipe, l.name)
+	return invalid("lock-delay %v for %s %q: only a mutex and an election have one",
+		l.delay, recipe, l.name)
 }
 
 // WithHoldWarning logs at Warn and notifies observers (event.HeldLong), once for
@@ -77,7 +78,8 @@ func (o *options) check(name string) error {
 	case o.delayed && (o.delay < time.Millisecond || o.delay > MaxLockDelay):
 		return invalid("lock-delay %v for %q: want 1ms to %v", o.delay, name, MaxLockDelay)
 	case short(o.warnAfter):
-		return invalid("hold warning after %v for %q: want 0 for none, or at least 1ms", o.warnAfter, name)
+		return invalid("hold warning after %v for %q: want 0 for none, or at least 1ms",
+			o.warnAfter, name)
 	case short(o.maxHold):
 		return invalid("longest hold %v for %q: want 0 for none, or at least 1ms", o.maxHold, name)
 	}

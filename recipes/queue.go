@@ -50,7 +50,8 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 	}
 	l.key, l.shared = holdKey{l.client, l.id}, l.client.Sharer()
 	if l.delay != 0 && l.shared != nil {
-		return nil, invalid("lock-delay %v for %q: the other clients of a shared queue do not keep to it", l.delay, name)
+		return nil, invalid("lock-delay %v for %q: the other clients of a shared queue do not keep to it",
+			l.delay, name)
 	}
 	if _, err := l.encode(info{Identity: l.identity, Payload: l.payload}); err != nil {
 		return nil, err
@@ -99,7 +100,8 @@ func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	case r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
 		return nil, invalid("%s %q: a request needs a mode", r.Op, l.name)
 	case len(r.Payload) > MaxPayload:
-		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed", r.Op, l.name, len(r.Payload), MaxPayload)
+		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed",
+			r.Op, l.name, len(r.Payload), MaxPayload)
 	}
 	h, err := l.reenter(ctx, &r)
 	switch {

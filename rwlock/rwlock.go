@@ -75,7 +75,8 @@ var shared = recipes.Shared(reading)
 
 // ErrUpgrade says that the context holds the lock for reading, and the call
 // asks for writing. It is a coordinator.ErrInvalid. Unlock the read lock first.
-var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first", coordinator.ErrInvalid)
+var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first",
+	coordinator.ErrInvalid)
 
 // RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
 // same lock. It is safe for concurrent use.
@@ -182,9 +183,12 @@ func (l *RWLock) RDo(ctx context.Context, work func(context.Context) error) erro
 	return l.do(ctx, l.RLock, work)
 }
 
-func (l *RWLock) do(ctx context.Context, lock func(context.Context) (*Lock, error), work func(context.Context) error) error {
+func (l *RWLock) do(
+	ctx context.Context, lock func(context.Context) (*Lock, error), work func(context.Context) error,
+) error {
 	if work == nil {
-		return fmt.Errorf("baton: %w: nil work for read-write lock %q", coordinator.ErrInvalid, l.Name())
+		return fmt.Errorf("baton: %w: nil work for read-write lock %q",
+			coordinator.ErrInvalid, l.Name())
 	}
 	h, err := lock(ctx)
 	if err != nil {

@@ -36,7 +36,8 @@ func (r stored) encode() []byte {
 func (s *Semaphore) decode(record []byte) (int, error) {
 	var r stored
 	if err := json.Unmarshal(record, &r); err != nil || r.Limit < 1 || r.Limit > MaxLimit {
-		return 0, fmt.Errorf("%w: what is stored at the name is no limit: %q", coordinator.ErrRefused, record)
+		return 0, fmt.Errorf("%w: what is stored at the name is no limit: %q",
+			coordinator.ErrRefused, record)
 	}
 	return r.Limit, nil
 }
@@ -75,7 +76,8 @@ func (a *asked) rule(record driver.Record, joined bool) (recipes.Rule, error) {
 	case !joined && a.believed != Stored && a.believed != limit:
 		return nil, &LimitError{Name: a.s.Name(), Asked: a.believed, Stored: limit}
 	case a.n > limit:
-		return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d", coordinator.ErrInvalid, a.n, limit)
+		return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d",
+			coordinator.ErrInvalid, a.n, limit)
 	}
 	return permits(limit, record.Version, a.n), nil
 }

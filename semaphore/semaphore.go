@@ -105,12 +105,14 @@ const Stored = -1
 // But each reads the limit before its first Acquire, so share one. It is safe
 // for concurrent use.
 type Semaphore struct {
-	queue   *recipes.Queue
-	slots   *recipes.Queue
-	limit   atomic.Int64          // Stored: whatever is stored
-	latest  atomic.Pointer[asked] // see asks
-	setting chan struct{}         // held, by sending to it, by whoever sets the limit, here and at the service
-	shared  *sharing              // nil, unless other clients use the semaphore too
+	queue  *recipes.Queue
+	slots  *recipes.Queue
+	limit  atomic.Int64          // Stored: whatever is stored
+	latest atomic.Pointer[asked] // see asks
+	// held, by sending to it, by whoever sets the limit, here and at the
+	// service
+	setting chan struct{}
+	shared  *sharing // nil, unless other clients use the semaphore too
 }
 
 // Option changes a default of a Semaphore.
@@ -161,7 +163,8 @@ func New(c *coordinator.Client, name string, limit int, opts ...Option) (*Semaph
 
 func check(name, what string, n, most int) error {
 	if n < 1 || n > most {
-		return fmt.Errorf("baton: %w: %s %d for semaphore %q: want 1 to %d", coordinator.ErrInvalid, what, n, name, most)
+		return fmt.Errorf("baton: %w: %s %d for semaphore %q: want 1 to %d",
+			coordinator.ErrInvalid, what, n, name, most)
 	}
 	return nil
 }
@@ -221,7 +224,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 // coordinator.ErrNotHeld. Do returns the error of Acquire, or of work; if the
 // permits were lost before work returned or could not be given back, that is in
 // the error as well.
-func (s *Semaphore) Do(ctx context.Context, n int, work func(ctx context.Context, p *Permit) error) error {
+func (s *Semaphore) Do(
+	ctx context.Context, n int, work func(ctx context.Context, p *Permit) error,
+) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for semaphore %q", coordinator.ErrInvalid, s.Name())
 	}

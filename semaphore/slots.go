@@ -99,7 +99,8 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 		var all numbers
 		if r.Version != 0 {
 			if err := json.Unmarshal(r.Value, &all); err != nil {
-				return fmt.Errorf("%w: the record of slots cannot be read: %w", coordinator.ErrRefused, err)
+				return fmt.Errorf("%w: the record of slots cannot be read: %w",
+					coordinator.ErrRefused, err)
 			}
 		}
 		if all == nil { // there is none, or one that somebody wrote by hand

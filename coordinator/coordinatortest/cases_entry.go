@@ -162,7 +162,8 @@ func (x deed) ofGone(e *env) {
 // ofEarlier: the entry of another time has the same ID, session and queue, and
 // even the mode that a conversion asks for.
 func (x deed) ofEarlier(e *env) {
-	s, d := e.open(), e.duelOf(x.follows) // others keep the queue from being cleaned away, and counting anew
+	// others keep the queue from being cleaned away, and counting anew
+	s, d := e.open(), e.duelOf(x.follows)
 	c := contender()
 	c.Follows, c.Value = x.follows, []byte(c.ID)
 	old := e.joinAs(s, d.queue, c)

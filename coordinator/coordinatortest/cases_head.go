@@ -82,7 +82,9 @@ func headVersions(e *env) {
 // relay has contenders of two sessions relieve each other, the next one always
 // before the one before it is converted and leaves. Meanwhile it looks, over and
 // over. It returns the one that is left, and its session.
-func (e *env) relay(queue driver.Queue, a, b session, own driver.Joined, look func()) (session, driver.Joined) {
+func (e *env) relay(
+	queue driver.Queue, a, b session, own driver.Joined, look func(),
+) (session, driver.Joined) {
 	o := e.start(func() error {
 		for range 30 {
 			next, err := b.Join(e.soon(), queue, contender())

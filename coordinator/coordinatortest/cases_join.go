@@ -262,7 +262,9 @@ func versionJoins(e *env) {
 }
 
 // refuseStale tries to join with a version that the record does not have.
-func (e *env) refuseStale(s session, queue driver.Queue, c driver.Contender, version driver.Version) {
+func (e *env) refuseStale(
+	s session, queue driver.Queue, c driver.Contender, version driver.Version,
+) {
 	c.Record = version
 	_, err := s.Join(e.soon(), queue, c)
 	e.is(err, fmt.Sprintf("Join of %+v with a version that is not the record's", c),

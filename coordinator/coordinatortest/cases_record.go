@@ -30,7 +30,9 @@ func (e *env) record(s session, queue driver.Queue) driver.Record {
 	return record
 }
 
-func (e *env) setRecord(s session, queue driver.Queue, value string, known driver.Version) driver.Version {
+func (e *env) setRecord(
+	s session, queue driver.Queue, value string, known driver.Version,
+) driver.Version {
 	version, err := s.SetRecord(e.soon(), queue, []byte(value), known)
 	e.ok(err, "SetRecord")
 	if version == 0 || version == driver.Any || version == known {
@@ -58,7 +60,9 @@ func (e *env) overwrite(s session, queue driver.Queue, value string) {
 }
 
 // isRecord checks the record that a session which is bound to know it shows.
-func (e *env) isRecord(s session, queue driver.Queue, value string, version driver.Version, when string) {
+func (e *env) isRecord(
+	s session, queue driver.Queue, value string, version driver.Version, when string,
+) {
 	if r := e.record(s, queue); r.Version != version || !bytes.Equal(r.Value, []byte(value)) {
 		e.fail(fmt.Sprintf("a record of %.20q, version %d", value, version),
 			"%s it is %.20q, version %d", when, r.Value, r.Version)

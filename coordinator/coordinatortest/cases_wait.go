@@ -156,7 +156,9 @@ func (x wait) waitFor(ctx context.Context, s session, d *duel) (passed bool, err
 }
 
 // reach reads state after state until one has the value.
-func (x wait) reach(ctx context.Context, s session, queue driver.Queue, known driver.Version, value string) error {
+func (x wait) reach(
+	ctx context.Context, s session, queue driver.Queue, known driver.Version, value string,
+) error {
 	for {
 		got, err := x.read(ctx, s, queue, known)
 		if err != nil {

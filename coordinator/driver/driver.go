@@ -52,7 +52,8 @@ func ParseToken(s string) (Token, error) {
 	if t := Token(n); err == nil && t > 0 && t.String() == s {
 		return t, nil
 	}
-	return 0, fmt.Errorf("%w: token %.20q; want a positive decimal number of 64 bits", ErrInvalid, s)
+	return 0, fmt.Errorf("%w: token %.20q; want a positive decimal number of 64 bits",
+		ErrInvalid, s)
 }
 
 // Queue is the opaque name of one queue: "kind/name", each part of it made of

@@ -136,7 +136,8 @@ func Namespace(path string) (string, error) {
 		}
 		for _, r := range seg {
 			if r <= ' ' || r > '~' {
-				return "", fmt.Errorf("%w: namespace %q: use visible ASCII characters", ErrInvalid, ns)
+				return "", fmt.Errorf("%w: namespace %q: use visible ASCII characters",
+					ErrInvalid, ns)
 			}
 		}
 	}

@@ -33,7 +33,8 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 	endpoints := d.clients.endpoints()
 	members := make([]member, len(endpoints))
 	var wg sync.WaitGroup
-	for i, endpoint := range endpoints { // at once: those that are silent must not use up the others' time
+	// at once: those that are silent must not use up the others' time
+	for i, endpoint := range endpoints {
 		wg.Go(func() { members[i] = d.examineMember(ctx, c, endpoint) })
 	}
 	wg.Wait()
@@ -62,7 +63,9 @@ type member struct {
 	version string // empty if it does not tell
 }
 
-func (d *service) examineMember(ctx context.Context, c *clientv3.Client, endpoint string) (m member) {
+func (d *service) examineMember(
+	ctx context.Context, c *clientv3.Client, endpoint string,
+) (m member) {
 	m.found, m.version, m.up = examineStatus(ctx, c, endpoint)
 	if made, ok := d.clients.(*dialer); ok && m.up {
 		m.found = append(m.found, made.examineClock(ctx, endpoint))
@@ -70,7 +73,9 @@ func (d *service) examineMember(ctx context.Context, c *clientv3.Client, endpoin
 	return m
 }
 
-func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (found []driver.Finding, version string, up bool) {
+func examineStatus(
+	ctx context.Context, c *clientv3.Client, endpoint string,
+) (found []driver.Finding, version string, up bool) {
 	about := "member " + describeHost(endpoint)
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()

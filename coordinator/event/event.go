@@ -35,24 +35,44 @@ type Kind int
 // that does not drift. Events of different goroutines may come in another order
 // than they happened.
 const (
-	SessionOpened    Kind = iota + 1 // Duration: how long the opening took
-	SessionRenewed                   // Duration: round trip; Margin: what was left when the answer came; Life
-	SessionSuspended                 // Err; Margin: what is left
-	SessionResumed                   //
-	SessionEnded                     // State: what it was before; Err: the cause
-	Retried                          // Op, Queue, Err: an attempt failed and is repeated
-	Joined                           // Queue, Token: stands in the queue
-	Granted                          // Op, Queue, Token, Context; Duration: from call to grant; Waited, HandOver
-	Reentered                        // Op, Queue, Token, Context
-	Converted                        // Queue, Token; Op: the new mode; Err if refused, and not tried again
-	NotGranted                       // Op, Queue, Err, Context; Duration: from call to error; Token if it stood in the queue
-	HeldLong                         // Queue, Token; Duration: how long it has been held, longer than expected. Once for a grant
-	HeldTooLong                      // Queue, Token; Duration; its context was ended for that, though it is held
-	Released                         // Queue, Token, Err; Duration: how long it was held; Long
-	Lost                             // Queue, Token, Err; Duration: how long it was held; Long
-	Cleaning                         // Op, Queue: a clean-up in the background has begun
-	CleanupFailed                    // Op, Queue, Err: an attempt of it failed and is repeated
-	CleanedUp                        // Op, Queue; Err: nil, or why the session ended, and with it what was to be cleaned up
+	// Duration: how long the opening took
+	SessionOpened Kind = iota + 1
+	// Duration: round trip; Margin: what was left when the answer came; Life
+	SessionRenewed
+	// Err; Margin: what is left
+	SessionSuspended
+	SessionResumed
+	// State: what it was before; Err: the cause
+	SessionEnded
+	// Op, Queue, Err: an attempt failed and is repeated
+	Retried
+	// Queue, Token: stands in the queue
+	Joined
+	// Op, Queue, Token, Context; Duration: from call to grant; Waited, HandOver
+	Granted
+	// Op, Queue, Token, Context
+	Reentered
+	// Queue, Token; Op: the new mode; Err if refused, and not tried again
+	Converted
+	// Op, Queue, Err, Context; Duration: from call to error; Token if it stood
+	// in the queue
+	NotGranted
+	// Queue, Token; Duration: how long it has been held, longer than expected.
+	// Once for a grant
+	HeldLong
+	// Queue, Token; Duration; its context was ended for that, though it is held
+	HeldTooLong
+	// Queue, Token, Err; Duration: how long it was held; Long
+	Released
+	// Queue, Token, Err; Duration: how long it was held; Long
+	Lost
+	// Op, Queue: a clean-up in the background has begun
+	Cleaning
+	// Op, Queue, Err: an attempt of it failed and is repeated
+	CleanupFailed
+	// Op, Queue; Err: nil, or why the session ended, and with it what was to be
+	// cleaned up
+	CleanedUp
 )
 
 var kindNames = [...]string{

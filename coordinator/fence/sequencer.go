@@ -49,7 +49,8 @@ var (
 func (s Scope) check() error {
 	switch {
 	case !serviceRule.MatchString(s.Service):
-		return invalid("service %.80q; want 1 to 64 visible ASCII characters without a colon", s.Service)
+		return invalid("service %.80q; want 1 to 64 visible ASCII characters without a colon",
+			s.Service)
 	case !kindRule.MatchString(s.Kind):
 		return invalid("kind %.80q; want letters a to z and \"-\"", s.Kind)
 	case s.Name == "" || len(s.Name) > 255:

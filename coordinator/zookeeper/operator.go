@@ -158,7 +158,8 @@ func unlisted(node string, err error) error {
 	case errors.Is(err, zk.ErrNoNode):
 		return nil
 	case errors.Is(err, driver.ErrRefused):
-		return driver.Wrap(driver.ErrRefused, fmt.Errorf("zookeeper: the children of %s: %w", node, err))
+		return driver.Wrap(driver.ErrRefused, fmt.Errorf("zookeeper: the children of %s: %w",
+			node, err))
 	}
 	return err
 }

@@ -90,7 +90,9 @@ func (s *Session) awake() {
 		}
 		return driver.Wrap(ErrUnavailable, err) // tried again, whatever it is
 	}, func(err error) { s.suspend(fmt.Errorf("%w: %w", errAsleep, err), time.Until(end)) })
-	if errors.Is(err, ErrUnavailable) && s.mayHaveSlept(s.client.now()) { // else the usual renewal was answered
-		s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w", errAsleep, err)))
+	// else the usual renewal was answered
+	if errors.Is(err, ErrUnavailable) && s.mayHaveSlept(s.client.now()) {
+		s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("%w, and the service does not answer: %w",
+			errAsleep, err)))
 	}
 }

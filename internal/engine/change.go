@@ -39,7 +39,9 @@ func (s *Session) Convert(
 // Write changes the value of an entry of this session. ErrRemoved means that it
 // was not in the queue any more. After another error the value may be the old or
 // the new one, until the next Write succeeds.
-func (s *Session) Write(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+func (s *Session) Write(
+	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
+) error {
 	return s.change(ctx, "write", queue, true, func(ctx context.Context) error {
 		err := s.can.Writer.Write(ctx, queue, own, value)
 		if unanswered(err) {

@@ -148,13 +148,15 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 		if !warned { // once for each outage that somebody waits for
 			level, warned = slog.LevelWarn, true
 		}
-		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again", "service", c.String(), "error", err)
+		c.config.Log.Log(ctx, level, "baton: session cannot be opened, trying again",
+			"service", c.String(), "error", err)
 		c.Observe(event.Event{Kind: event.Retried, Op: "session", Err: err})
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.config.Log.Debug("baton: session opened", "service", c.String(), "session", s.ID(), "ttl", s.TTL())
+	c.config.Log.Debug("baton: session opened",
+		"service", c.String(), "session", s.ID(), "ttl", s.TTL())
 	c.Observe(event.Event{Kind: event.SessionOpened, Session: s.ID(), Duration: time.Since(began)})
 	return s, nil
 }
@@ -232,7 +234,8 @@ func (c *Client) close(ctx context.Context) error {
 	defer stop()
 	var err error
 	if s != nil {
-		within, cancel := context.WithTimeout(ctx, s.TTL()) // after that there is nothing left to give back
+		// after that there is nothing left to give back
+		within, cancel := context.WithTimeout(ctx, s.TTL())
 		defer cancel()
 		err = s.close(within)
 		switch {
@@ -263,7 +266,8 @@ func (c *Client) later(s *Session) {
 		ctx, cancel := context.WithTimeout(c.late, s.TTL())
 		defer cancel()
 		if err := s.driver.Close(ctx); err != nil {
-			c.config.Log.Debug("baton: lost session could not be ended", "session", s.ID(), "error", err)
+			c.config.Log.Debug("baton: lost session could not be ended",
+				"session", s.ID(), "error", err)
 		}
 		s.wg.Wait()
 	})

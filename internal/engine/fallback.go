@@ -40,7 +40,9 @@ type fallback struct{ driver.Session }
 const HeadInterval = time.Second
 
 // Follow waits for the entry ahead, and knows nothing of how it left.
-func (f fallback) Follow(ctx context.Context, queue driver.Queue, _, ahead driver.Place) (bool, error) {
+func (f fallback) Follow(
+	ctx context.Context, queue driver.Queue, _, ahead driver.Place,
+) (bool, error) {
 	return false, f.Watch(ctx, queue, ahead)
 }
 
@@ -55,7 +57,9 @@ func (f fallback) Write(context.Context, driver.Queue, driver.Place, []byte) err
 }
 
 // Head reads the first entry every HeadInterval, and as soon as it has left.
-func (f fallback) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+func (f fallback) Head(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Head, error) {
 	for {
 		entries, err := f.List(ctx, queue, 1)
 		if err != nil {
@@ -97,7 +101,9 @@ func versionOf(e driver.Entry) driver.Version {
 }
 
 // Check looks for the entry in a list.
-func (f fallback) Check(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (f fallback) Check(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	entries, err := f.List(ctx, queue, 0)
 	if err != nil {
 		return err

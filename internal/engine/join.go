@@ -13,7 +13,9 @@ import (
 // again, until ctx or the session ends. When it fails, the contender is removed in
 // the background, as soon as the service answers and until the session ends:
 // nothing that a lost reply hides stays in the queue.
-func (s *Session) Join(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+func (s *Session) Join(
+	ctx context.Context, queue driver.Queue, c driver.Contender,
+) (driver.Joined, error) {
 	if err := s.enter(ctx, s.changes); err != nil {
 		s.reuse(c.ID)
 		return driver.Joined{}, err

@@ -53,7 +53,9 @@ func newIdentity() string {
 
 // Stands asks the service whether an entry is in a queue, of whatever session.
 // ErrRemoved means that it is not.
-func (s *Session) Stands(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (s *Session) Stands(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	return s.request(ctx, "check", queue, s.patience, func(ctx context.Context) error {
 		return s.can.Operator.Check(ctx, queue, key, token)
 	})
@@ -73,7 +75,9 @@ func (s *Session) Queues(ctx context.Context) ([]driver.Queue, error) {
 // whatever session. ErrRemoved means that it is not there (any more). After an
 // error MayHaveApplied tells whether this call may have removed it. Calling again
 // is safe.
-func (s *Session) Remove(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+func (s *Session) Remove(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
 	return s.change(ctx, "remove", queue, false, func(ctx context.Context) error {
 		return s.can.Operator.Remove(ctx, queue, key, token)
 	})

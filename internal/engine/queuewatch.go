@@ -61,7 +61,9 @@ func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
 // Each view has own in it. When own is not in the queue any more, WatchQueue
 // returns nil: Ahead then says why. known is the version of the record that the
 // caller knows. For the rest it is like Await.
-func (s *Session) WatchQueue(ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version, judge func(QueueView) bool) error {
+func (s *Session) WatchQueue(
+	ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version, judge func(QueueView) bool,
+) error {
 	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
 		w := s.queueWatch(queue, known)
 		if w == nil {
@@ -130,11 +132,13 @@ type queueWatch struct {
 	cancel  context.CancelFunc
 	idle    *time.Timer // runs while there are no users
 
-	mu      sync.Mutex // locked after the session's, never before
-	users   int
-	view    QueueView
-	shown   chan struct{} // closed and replaced with each view
-	changed chan struct{} // closed and replaced when somebody has left or the record has changed; closed when err is set
+	mu    sync.Mutex // locked after the session's, never before
+	users int
+	view  QueueView
+	shown chan struct{} // closed and replaced with each view
+	// closed and replaced when somebody has left or the record has changed;
+	// closed when err is set
+	changed chan struct{}
 	err     error
 }
 

@@ -12,7 +12,9 @@ import (
 // view is at least as new as own. ErrRemoved means that own is not in the queue
 // any more although the session lives: when a session ends its entries go, and a
 // view may be newer than what the driver knows of the session.
-func (s *Session) Ahead(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+func (s *Session) Ahead(
+	ctx context.Context, queue driver.Queue, own driver.Place,
+) (driver.View, error) {
 	var view driver.View
 	if err := s.enter(ctx, s.reads); err != nil {
 		return view, err
@@ -64,7 +66,9 @@ var errOwnGone = errors.New("own entry is gone")
 // session lives. A wait that is not longer than ownWatchDelay need not notice
 // that: an operator's removal of own can be overtaken by the handoff, and the
 // hold is notified of it then. For the rest it is like Await.
-func (s *Session) Follow(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (first bool, err error) {
+func (s *Session) Follow(
+	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
+) (first bool, err error) {
 	following, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watchOwn := func() {
@@ -90,7 +94,9 @@ func (s *Session) Follow(ctx context.Context, queue driver.Queue, own, ahead dri
 // Head returns the first entry of a queue once it is in another state than
 // known, at once if that is driver.Any; see [driver.HeadWatcher]. A ctx that ends
 // while waiting comes back as context.Cause(ctx), untouched.
-func (s *Session) Head(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+func (s *Session) Head(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Head, error) {
 	var head driver.Head
 	err := s.requestOrWait(ctx, "observe", queue, known, func(ctx context.Context) error {
 		var err error
@@ -103,7 +109,9 @@ func (s *Session) Head(ctx context.Context, queue driver.Queue, known driver.Ver
 // Record returns the record of a queue once it is in another version than known,
 // at once if that is driver.Any; see [driver.Session]. A ctx that ends while
 // waiting comes back as context.Cause(ctx), untouched.
-func (s *Session) Record(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+func (s *Session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
 	var record driver.Record
 	err := s.requestOrWait(ctx, "read the record", queue, known, func(ctx context.Context) error {
 		var err error

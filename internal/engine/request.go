@@ -27,7 +27,9 @@ func (s *Session) request(
 }
 
 // attempt runs f once, for no longer than ctx, the session and patience last.
-func (s *Session) attempt(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+func (s *Session) attempt(
+	ctx context.Context, patience time.Duration, f func(context.Context) error,
+) error {
 	bound, stop := bind(ctx, s.ctx)
 	defer stop()
 	bound, cancel := context.WithTimeout(bound, patience)
@@ -40,7 +42,9 @@ func (s *Session) attempt(ctx context.Context, patience time.Duration, f func(co
 }
 
 // wait runs a request that is answered when something happens, and not before.
-func (s *Session) wait(ctx context.Context, op string, queue driver.Queue, f func(context.Context) error) error {
+func (s *Session) wait(
+	ctx context.Context, op string, queue driver.Queue, f func(context.Context) error,
+) error {
 	if err := s.Ended(); err != nil {
 		return err
 	}
@@ -99,7 +103,8 @@ func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 
 func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f func() error) error {
 	return s.client.config.Retry.do(ctx, s.ctx, f, func(err error) {
-		s.client.Observe(event.Event{Kind: event.Retried, Session: s.ID(), Op: op, Queue: queue, Err: err})
+		s.client.Observe(event.Event{Kind: event.Retried,
+			Session: s.ID(), Op: op, Queue: queue, Err: err})
 	})
 }
 

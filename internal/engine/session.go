@@ -47,7 +47,8 @@ type Session struct {
 	ids          []string            // that can be used again, see NewID
 	queueWatches map[driver.Queue]*queueWatch
 	onQueueWatch map[driver.Queue]map[*func()]struct{} // what QueueWatched was given
-	asked        chan struct{}                         // closed when the service has been asked; nil while nobody asks
+	// closed when the service has been asked; nil while nobody asks
+	asked chan struct{}
 }
 
 // newSession returns a session on the driver's one, which was asked for at sent:
@@ -372,10 +373,12 @@ func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 // renewed tells of a renewal that took so long, and came when so much was left.
 func (s *Session) renewed(took, left time.Duration) {
 	if _, resumed := s.become(event.StateConnected); resumed {
-		s.client.config.Log.Info("baton: session resumed", "service", s.client.String(), "session", s.ID())
+		s.client.config.Log.Info("baton: session resumed",
+			"service", s.client.String(), "session", s.ID())
 		s.client.Observe(event.Event{Kind: event.SessionResumed, Session: s.ID()})
 	}
-	s.client.Observe(event.Event{Kind: event.SessionRenewed, Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
+	s.client.Observe(event.Event{Kind: event.SessionRenewed,
+		Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
 }
 
 // suspend tells that the service does not answer, with what error, and when the
@@ -386,5 +389,6 @@ func (s *Session) suspend(err error, left time.Duration) {
 	}
 	s.client.config.Log.Warn("baton: session suspended: the service does not answer",
 		"service", s.client.String(), "session", s.ID(), "lost_in", left.Round(time.Millisecond), "error", err)
-	s.client.Observe(event.Event{Kind: event.SessionSuspended, Session: s.ID(), Margin: left, Err: err})
+	s.client.Observe(event.Event{Kind: event.SessionSuspended,
+		Session: s.ID(), Margin: left, Err: err})
 }

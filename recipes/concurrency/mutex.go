@@ -71,7 +71,9 @@ func (m *Mutex) lock(ctx context.Context, r recipes.Request) error {
 
 // acquire returns a hold of the session. Baton's client would go on with
 // another session when this one is lost.
-func (s *Session) acquire(ctx context.Context, queue *recipes.Queue, r recipes.Request) (*recipes.Hold, error) {
+func (s *Session) acquire(
+	ctx context.Context, queue *recipes.Queue, r recipes.Request,
+) (*recipes.Hold, error) {
 	if s.ctx.Err() != nil {
 		return nil, s.expired()
 	}

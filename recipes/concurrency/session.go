@@ -70,7 +70,8 @@ func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
 		opt(&o)
 	}
 	if o.lease != v3.NoLease {
-		return nil, fmt.Errorf("baton: %w: a session keeps a lease of its own; WithLease is for etcd's package", coordinator.ErrInvalid)
+		return nil, fmt.Errorf("baton: %w: a session keeps a lease of its own; WithLease is for etcd's package",
+			coordinator.ErrInvalid)
 	}
 	d, err := etcd.FromClient(client, etcd.Layout(etcd.Concurrency))
 	if err != nil {

@@ -178,7 +178,8 @@ func admit(ctx context.Context, check fence.Checker) (context.Context, error) {
 func Refuse(ctx context.Context, err error) error {
 	refusal := fence.EncodeRefusal(err)
 	if refusal != "" {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal)) // fails outside of a call only
+		// fails outside of a call only
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(RefusalKey, refusal))
 	}
 	switch {
 	case refusal != "", errors.Is(err, fence.ErrMissing):

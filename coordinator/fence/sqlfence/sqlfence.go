@@ -162,7 +162,8 @@ func (g *Guard) Check(ctx context.Context, tx *sql.Tx, resource string, s fence.
 		return err
 	}
 	if resource == "" || len(resource) > MaxResource {
-		return invalid("resource %.20q has %d bytes; want 1 to %d", resource, len(resource), MaxResource)
+		return invalid("resource %.20q has %d bytes; want 1 to %d",
+			resource, len(resource), MaxResource)
 	}
 	var text string
 	var latest driver.Token

@@ -42,9 +42,10 @@ const (
 
 // Layout is the layout of another client.
 type Layout struct {
-	name     string
-	kinds    map[string]*form        // of what kinds of queues it has something like
-	plain    bool                    // queues are plain nodes: the other client expects that they stay
+	name  string
+	kinds map[string]*form // of what kinds of queues it has something like
+	// queues are plain nodes: the other client expects that they stay
+	plain    bool
 	uniqueID func(hex string) string // what an entry makes of 32 hex digits
 }
 
