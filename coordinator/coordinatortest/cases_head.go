@@ -226,5 +226,6 @@ func (x wait) forFirst(e *env) {
 	}
 	e.fires(f.outcome, "the first state")
 	e.leave(d.ahead, d.queue, own.Place) // and so do the watches of those who come and go
+	x.changeLast(e, d)
 	e.fewWatches(before, "after the queue has come and gone")
 }

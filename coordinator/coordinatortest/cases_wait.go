@@ -421,7 +421,16 @@ func (x wait) watchesGo(e *env) {
 	// Some services can watch what is not there, for ever.
 	e.fires(x.begin(e, d.behind, d).outcome, "a change before")
 	x.by.must(e, d.behind, d.queue, d.second)
+	x.changeLast(e, d)
 	e.fewWatches(before, "after all have left")
+}
+
+// changeLast changes a record once more, which ends the watches on it. A queue
+// ends those on its entries when it is left.
+func (x wait) changeLast(e *env, d *duel) {
+	if x.change != nil {
+		e.overwrite(d.ahead, d.queue, "last")
+	}
 }
 
 // sessionLost: the service says so at the latest in answer to the next renewal.
