@@ -119,4 +119,7 @@ func (s *Session) Err() error { return s.engine.Err() }
 //
 // It costs one read for each session, the first time, and the first client of a
 // namespace one write.
-func (s *Session) Service(ctx context.Context) (string, error) { return s.engine.Service(ctx) }
+func (s *Session) Service(ctx context.Context) (string, error) {
+	service, err := s.engine.Service(ctx)
+	return service, engine.Describe(ctx, "service", s.engine.ID(), err)
+}

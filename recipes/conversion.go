@@ -61,10 +61,14 @@ func (g *grant) run(ctx context.Context, c *conversion) {
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
+	var mode string // which the entry may have, if c.maybe: then it is tried again
 	for err == nil {
 		g.mu.Lock()
-		own, value, mode := driver.Joined{Place: g.place, Token: g.token}, g.value, c.mode
-		if own.Place.Mode == mode {
+		if !c.maybe {
+			mode = c.mode
+		}
+		own, value := driver.Joined{Place: g.place, Token: g.token}, g.value
+		if own.Place.Mode == mode && !c.maybe {
 			close(c.done)
 			g.mu.Unlock()
 			return

@@ -145,7 +145,7 @@ func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 		return nil, nil // released meanwhile
 	case r.Mode == g.top.mode && g.top.count > 0:
 		return g.handle(ctx, &g.top), nil
-	case r.Mode == g.low.mode:
+	case g.low.mode != "" && r.Mode == g.low.mode:
 		return g.handle(ctx, &g.low), nil
 	}
 	return nil, ErrOtherMode

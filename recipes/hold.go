@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -121,8 +122,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	if g.session.Ended() == nil && g.leaveOthers(h.level) {
 		return nil
 	}
-	of, _ := ctx.Value(g.queue.key).(*grant)
-	ctx, stop := engine.ReleaseContext(ctx, of == g)
+	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
 	err := g.err(ctx)       // before its contexts end as released
 	if g.ctx.Err() == nil { // not known to be over
@@ -175,6 +175,10 @@ func (g *grant) end(ctx context.Context) error {
 // cannot, Convert is ErrInvalid.
 func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
 
+// modeRule is the contract's for modes. A mode that breaks it must not become the
+// goal of a conversion under way.
+var modeRule = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+
 // Convert changes the mode of this hold's entry to one that excludes less, and
 // wakes the contenders that watch it. When ctx ends first, or the service
 // refuses, the error says so, with Maybe set, and the conversion goes on in the
@@ -182,6 +186,9 @@ func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
 func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
+	}
+	if !modeRule.MatchString(mode) {
+		return invalid("mode %.20q: want 1 to 16 characters of a-z and 0-9", mode)
 	}
 	g := h.ctx.grant
 	g.mu.Lock()

@@ -65,7 +65,7 @@ func (p *Permit) Release(ctx context.Context) error {
 // and that had no answer, nothing is given back, and the call can be repeated.
 func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	const op = "release-part"
-	ctx, stop := engine.ReleaseContext(ctx, false)
+	ctx, stop := engine.ReleaseContext(ctx)
 	defer stop()
 	if err := enter(ctx, p.busy); err != nil {
 		return err

@@ -199,7 +199,7 @@ func (c *Client) Close(ctx context.Context) error {
 		close(c.done)
 		return c.result // what was done in time is not undone by a ctx that ends right then
 	}
-	ctx, stop := ReleaseContext(ctx, false)
+	ctx, stop := ReleaseContext(ctx)
 	defer stop()
 	select {
 	case <-c.done:
@@ -230,7 +230,7 @@ func (c *Client) close(ctx context.Context) error {
 	if s != nil {
 		s.end(ErrClosed)
 	}
-	ctx, stop := ReleaseContext(ctx, false) // now: if it was that of a hold, it has just ended
+	ctx, stop := ReleaseContext(ctx)
 	defer stop()
 	var err error
 	if s != nil {

@@ -16,11 +16,11 @@ import (
 func (s *Session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
-	if err := s.enter(ctx, s.changes); err != nil {
+	if err := s.enter(ctx, s.joins); err != nil {
 		s.reuse(c.ID)
 		return driver.Joined{}, err
 	}
-	defer func() { <-s.changes }()
+	defer func() { <-s.joins }()
 	var j driver.Joined
 	uncertain := false
 	err := s.request(ctx, "join", queue, s.longer, func(ctx context.Context) error {
@@ -63,7 +63,7 @@ func (s *Session) Join(
 // when many leave that were not the first: those who give up together, or the
 // contenders of a session that ends.
 const (
-	mostChanges = 256 // joins, and removals in the background
+	mostChanges = 256 // joins, and as many removals in the background
 	mostReads   = 16
 )
 

@@ -160,10 +160,10 @@ func (s *Session) background(op string, queue driver.Queue, f func(context.Conte
 
 // remove is one round of background: it lasts until the service answers.
 func (s *Session) remove(op string, queue driver.Queue, f func(context.Context) error) error {
-	if err := s.enter(s.ctx, s.changes); err != nil {
+	if err := s.enter(s.ctx, s.removals); err != nil {
 		return err
 	}
-	defer func() { <-s.changes }()
+	defer func() { <-s.removals }()
 	return s.request(s.ctx, op, queue, s.patience, f)
 }
 

@@ -129,14 +129,36 @@ func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
 // releaseTime is how long a release goes on with a context that is dead already.
 const releaseTime = 2 * time.Second
 
-// ReleaseContext returns ctx if it is alive, else a context that lives for two
-// more seconds: releasing must work during clean-up after a cancellation, which
-// is where it is mostly called. own means that ctx comes from the hold that is
-// released, and ends by that: then it is replaced as well. A public call that
-// releases something calls ReleaseContext once, for all of its steps.
-func ReleaseContext(ctx context.Context, own bool) (context.Context, context.CancelFunc) {
-	if ctx.Err() == nil && !own {
+// ReleaseContext returns a context for all steps of a public call that releases
+// something. It ends when ctx does, with the same cause. But if ctx is dead
+// already, it lives for two seconds: releasing must work during clean-up after a
+// cancellation. So it does if ctx ends because a hold is released or a client
+// closed: then ctx comes from a hold, and ends by the very call.
+func ReleaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Done() == nil {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	if ctx.Err() != nil {
+		return context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	}
+	bound, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	deadline, bounded := ctx.Deadline()
+	stop := context.AfterFunc(ctx, func() {
+		cause := context.Cause(ctx)
+		if cause == ErrReleased || cause == ErrClosed { //nolint:errorlint // our own words
+			select {
+			case <-time.After(releaseTime):
+			case <-bound.Done():
+			}
+		}
+		if !bounded || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			cancel(cause)
+		} // else bound has the same deadline
+	})
+	end := func() { stop(); cancel(nil) }
+	if !bounded {
+		return bound, end
+	}
+	timed, expire := context.WithDeadline(bound, deadline)
+	return timed, func() { expire(); end() }
 }

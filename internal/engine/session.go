@@ -25,7 +25,7 @@ type Session struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // renewal, and clean-up in the background
 
-	changes, reads chan struct{} // a place for each request of its kind that is under way
+	joins, removals, reads chan struct{} // a place for each request of its kind that is under way
 
 	patience time.Duration // how long one attempt of a request lasts
 	longer   time.Duration // how long that of a join does
@@ -64,9 +64,10 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		onEnd:  list.New(),
 		doubts: make(map[string]struct{}),
 
-		changed: make(chan struct{}),
-		changes: make(chan struct{}, mostChanges),
-		reads:   make(chan struct{}, mostReads),
+		changed:  make(chan struct{}),
+		joins:    make(chan struct{}, mostChanges),
+		removals: make(chan struct{}, mostChanges),
+		reads:    make(chan struct{}, mostReads),
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
 		onQueueWatch: make(map[driver.Queue]map[*func()]struct{}),

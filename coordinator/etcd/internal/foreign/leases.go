@@ -6,9 +6,11 @@ import (
 	"slices"
 	"sync"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
 // leases are those of a session.
@@ -168,12 +170,23 @@ func forAll(ids []clientv3.LeaseID, f func(clientv3.LeaseID) error) error {
 	return nil
 }
 
+// renewExtra renews a lease besides the session's own. If the service does not
+// have it, and the session has not revoked it in a renewal that ran at the same
+// time, the session is over.
+func (s *session) renewExtra(ctx context.Context, id clientv3.LeaseID) error {
+	_, err := s.Conn.Client.KeepAliveOnce(ctx, id)
+	if answer.Is(err, rpctypes.ErrLeaseNotFound) && !slices.Contains(s.leases.rest(), id) {
+		return nil
+	}
+	return s.Failed(ctx, err)
+}
+
 // Renew renews all leases. If one has ended, its keys have gone, and the session is
 // over: to its user there is one session.
 func (s *session) Renew(ctx context.Context) error {
 	renew, revoke := s.leases.renewal()
 	own := s.Session.Renew(ctx)
-	err := forAll(renew, func(id clientv3.LeaseID) error { return s.KeepAlive(ctx, id) })
+	err := forAll(renew, func(id clientv3.LeaseID) error { return s.renewExtra(ctx, id) })
 	// A lease that is not revoked ends with its TTL.
 	_ = forAll(revoke, func(id clientv3.LeaseID) error { return s.Conn.Revoke(ctx, id) })
 	if own == nil || errors.Is(err, driver.ErrSessionLost) {

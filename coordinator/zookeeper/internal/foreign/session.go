@@ -123,7 +123,10 @@ func (s *session) Places(
 
 // Entry is the place and the token of an entry.
 func (s *session) Entry(queue driver.Queue, key string, czxid int64) (driver.Place, driver.Token) {
-	n, _ := s.layout.form(queue).parse(key)
+	n, ok := s.layout.form(queue).parse(key)
+	if !ok {
+		return driver.Place{}, 0
+	}
 	return n.Place, driver.Token(czxid)
 }
 

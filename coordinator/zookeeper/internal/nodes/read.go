@@ -51,9 +51,7 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 		}
 	}
 	if len(places) > 1 {
-		return s.WatchQueue(ctx, queue, func(there []driver.Place) bool {
-			return haveAll(there, places)
-		})
+		return s.watchAll(ctx, queue, places)
 	}
 	return s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
 		if told.Type == zk.EventNodeDeleted {
@@ -68,13 +66,35 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 	})
 }
 
-// haveAll tells whether all of some places are among others, by their keys.
-func haveAll(there, places []driver.Place) bool {
-	keys := make(map[string]bool, len(there))
-	for _, p := range there {
-		keys[p.Key] = true
-	}
-	return !slices.ContainsFunc(places, func(p driver.Place) bool { return !keys[p.Key] })
+// watchAll waits for the first of several places to go. It goes by the names of
+// the children alone: children that are no places end no wait.
+func (s *Session) watchAll(
+	ctx context.Context, queue driver.Queue, places []driver.Place,
+) error {
+	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
+		w, err := s.children(ctx, s.Layout.Path(queue))
+		if errors.Is(err, zk.ErrNoNode) { // all are gone, and the queue after them
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		there := make(map[string]bool, len(w.Seen.Names))
+		for _, name := range w.Seen.Names {
+			there[name] = true
+		}
+		if slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] }) {
+			return nil, nil
+		}
+		return w, nil
+	})
+}
+
+// children returns the watch on the children of a node, with their names.
+func (s *Session) children(ctx context.Context, path string) (*zkconn.Watch, error) {
+	return zkconn.Fresh(ctx, s.Conn, path, func() (*zkconn.Watch, error) {
+		return s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: path})
+	})
 }
 
 // WatchQueue lists the queue by the request that sets a watch on it, again after
@@ -108,9 +128,7 @@ func (s *Session) watchQueue(
 ) ([]driver.Place, *zkconn.Watch, error) {
 	path := s.Layout.Path(queue)
 	for {
-		w, err := zkconn.Fresh(ctx, s.Conn, path, func() (*zkconn.Watch, error) {
-			return s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: path})
-		})
+		w, err := s.children(ctx, path)
 		switch {
 		case errors.Is(err, zk.ErrNoNode):
 			if w, err := s.absent(ctx, path); w != nil || err != nil {
@@ -242,8 +260,8 @@ func (s *Session) Check(
 	case err != nil:
 		return err
 	}
-	if _, is := s.Layout.Entry(queue, key, stat.Czxid); is != token {
-		return driver.ErrGone
+	if _, is := s.Layout.Entry(queue, key, stat.Czxid); is != token || token == 0 {
+		return driver.ErrGone // a child that is no entry has token 0
 	}
 	return nil
 }
