@@ -108,6 +108,18 @@ func TestCheckIsOneReadAfterASync(t *testing.T) {
 	}
 }
 
+// TestCheckRefusesChildrenThatAreNoEntries: they have no token, not even 0.
+func TestCheckRefusesChildrenThatAreNoEntries(t *testing.T) {
+	_, tr, s := openTree(t)
+	testJoin(t, s, 1, "x")
+	for _, name := range []string{"successor_0000000008", "lease_holder"} {
+		tr.put("/app/m/a/"+name, "")
+		if err := s.Check(soon(t, 5*time.Second), "m/a", name, 0); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Check of %s = %v", name, err)
+		}
+	}
+}
+
 // FuzzGuard: whatever somebody has forged, the operation is about a node of the queue that the sequencer names.
 func FuzzGuard(f *testing.F) {
 	f.Add("m", "a", "x_0123456789abcdef_1000a2b3c4d5e6f_0000000007", int64(5))

@@ -61,6 +61,24 @@ func TestViewIsOfAConnectionThatWasSynced(t *testing.T) {
 	}
 }
 
+func TestWatchOfSeveralIsNotEndedByAStray(t *testing.T) {
+	_, tr, s := openTree(t)
+	first, second := testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place
+	told := make(chan error, 1)
+	go func() { told <- s.Watch(soon(t, 10*time.Second), "m/a", first, second) }()
+	eventually(t, "a watch", func() bool { return tr.watched() == 1 })
+	tr.put("/app/m/a/lease_holder", "")
+	eventually(t, "the watch, again", func() bool { return tr.told() == 1 && tr.watched() == 1 })
+	select {
+	case err := <-told:
+		t.Fatalf("told %v of a child that is no place", err)
+	default:
+	}
+	ok(t, s.Leave(t.Context(), "m/a", first))
+	ok(t, <-told)
+}
+
+// TestWatchOfSeveralGoesOnAfterAReconnect: the queue is listed again.
 func TestWatchOfSeveralGoesOnAfterAReconnect(t *testing.T) {
 	f, tr, s := openTree(t)
 	places := []driver.Place{testJoin(t, s, 1, "x").Place, testJoin(t, s, 2, "x").Place}
