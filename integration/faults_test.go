@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -85,26 +86,34 @@ func single(t *testing.T, test func(t *testing.T, e *ensemble)) {
 // leader is the number of the member that leads now.
 func (e *ensemble) leader(t testing.TB) int {
 	t.Helper()
+	i, err := e.leads(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// leads is leader with a context.
+func (e *ensemble) leads(ctx context.Context) (int, error) {
 	var leader *child.Server
 	if e.etcd != nil {
-		n, err := e.etcd.Leader(within(t, 30*time.Second))
+		n, err := e.etcd.Leader(ctx)
 		if err != nil {
-			t.Fatal(err)
+			return 0, err
 		}
 		leader = n.Server
 	} else {
-		n, err := e.zk.Leader(within(t, 30*time.Second))
+		n, err := e.zk.Leader(ctx)
 		if err != nil {
-			t.Fatal(err)
+			return 0, err
 		}
 		leader = n.Server
 	}
-	for i, m := range e.members {
-		if m == leader {
-			return i
-		}
+	i := slices.Index(e.members, leader)
+	if i < 0 {
+		panic("the leader is no member")
 	}
-	panic("the leader is no member")
+	return i, nil
 }
 
 // follower is the number of a member that does not lead now.
