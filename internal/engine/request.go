@@ -95,7 +95,10 @@ func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 	}
 	state, _ := s.State()
 	cause := context.Cause(ctx)
-	if state == event.StateConnected && !errors.Is(err, ErrUnavailable) && (wait || errors.Is(ctx.Err(), context.Canceled)) {
+	// A deadline can reach ctx as the cause of a cancellation: see ReleaseContext.
+	cancelled := errors.Is(ctx.Err(), context.Canceled) &&
+		cause != context.DeadlineExceeded //nolint:errorlint // identity is meant
+	if state == event.StateConnected && !errors.Is(err, ErrUnavailable) && (wait || cancelled) {
 		return cause // cancelled before the answer, which is no news about the service
 	}
 	return unavailable(err, cause)
@@ -142,23 +145,19 @@ func ReleaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	}
 	bound, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	deadline, bounded := ctx.Deadline()
 	stop := context.AfterFunc(ctx, func() {
 		cause := context.Cause(ctx)
 		if cause == ErrReleased || cause == ErrClosed { //nolint:errorlint // our own words
+			cause = context.DeadlineExceeded
 			select {
 			case <-time.After(releaseTime):
 			case <-bound.Done():
 			}
 		}
-		if !bounded || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			cancel(cause)
-		} // else bound has the same deadline
+		cancel(cause)
 	})
-	end := func() { stop(); cancel(nil) }
-	if !bounded {
-		return bound, end
+	return bound, func() {
+		stop()
+		cancel(nil)
 	}
-	timed, expire := context.WithDeadline(bound, deadline)
-	return timed, func() { expire(); end() }
 }
