@@ -157,6 +157,6 @@ var ofDrivers = []mutation{{
 	what:   "The shared watch of a queue does not wake its waiters when one has left and another has come.",
 	file:   "internal/engine/queuewatch.go",
 	old:    `left = left || w.view.At(p) < 0`,
-	new:    `left = left || p.Key == "" || len(places) < len(before)`,
+	new:    `left = left || p.Key == "" || len(places) < len(before.Places)`,
 	caught: []test{{pkg: "internal/engine", name: "TestQueueWatchTellsOfALeavingAmongArrivals"}},
 }}

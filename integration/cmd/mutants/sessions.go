@@ -116,8 +116,8 @@ var ofSessions = []mutation{{
 	name: "dead-context-unlocks-nothing", promise: "P4",
 	what:   "A release with a context that is dead already asks nothing of the service.",
 	file:   "internal/engine/request.go",
-	old:    `	if ctx.Err() == nil && !own {`,
-	new:    `	if !own {`,
+	old:    `	if ctx.Done() == nil {`,
+	new:    `	if ctx.Done() == nil || ctx.Err() != nil {`,
 	caught: []test{{pkg: "recipes", name: "TestHoldOutlivesTheBoundOfItsWait"}},
 }, {
 	name: "own-context-unlocks-nothing", promise: "P4",
