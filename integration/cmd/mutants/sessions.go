@@ -123,8 +123,8 @@ var ofSessions = []mutation{{
 	name: "own-context-unlocks-nothing", promise: "P4",
 	what:   "A release with the hold's own context ends with it, before the service was asked.",
 	file:   "internal/engine/request.go",
-	old:    `	if ctx.Err() == nil && !own {`,
-	new:    `	if ctx.Err() == nil {`,
+	old:    `		if cause == ErrReleased || cause == ErrClosed {`,
+	new:    `		if cause == ErrClosed {`,
 	caught: []test{{pkg: "recipes", name: "TestReleaseWithTheContextOfTheHold"}},
 }, {
 	name: "downgrade-with-a-gap", promise: "P1",
