@@ -1,8 +1,10 @@
 package netproxy
 
 import (
+	"errors"
 	"fmt"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/baton-go/baton/integration/internal/freeport"
@@ -76,6 +78,11 @@ func (p *Proxy) Admit() error {
 		return nil
 	}
 	ln, err := net.Listen("tcp", freeport.Addr(p.port))
+	// A process that is started at the moment at which a listener is closed keeps it open until it has its own program.
+	for tries := 0; errors.Is(err, syscall.EADDRINUSE) && tries < 100; tries++ {
+		time.Sleep(10 * time.Millisecond)
+		ln, err = net.Listen("tcp", freeport.Addr(p.port))
+	}
 	if err != nil {
 		return fmt.Errorf("netproxy: %w", err)
 	}
