@@ -1,5 +1,7 @@
-# Two modules: the root one is the library, integration/ has everything that needs a server.
-# Both are always checked; `cd integration` in a recipe says which one is meant.
+# The root module is the library. The command and the observers that import what a lock does not need are modules
+# of their own, and so is integration/, which has everything that needs a server.
+PARTS := . cmd/baton coordinator/observe/otelobserve coordinator/observe/promobserve
+MODULES := $(PARTS) integration
 
 # The linter, pinned. One that is installed is taken instead of compiling it.
 GOLANGCI_LINT_VERSION := v2.15.0
@@ -38,14 +40,13 @@ help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Compile both modules
-	go build ./...
-	cd integration && go build ./...
+build: ## Compile all modules
+	@set -e; for dir in $(MODULES); do (cd $$dir && go build ./...); done
 
 .PHONY: test
 test: ## Run the tests, on real etcd and real ZooKeeper; install what is missing where allowed
 	.ci/deps
-	go test -race ./...
+	@set -e; for dir in $(PARTS); do (cd $$dir && go test -race ./...); done
 	go test -run 'TestCrowd' ./internal/engine # one of them is too much for the race detector
 	$(MAKE) simulate $(if $(filter all,$(BATON_TESTS)),,SEEDS=3000 RACE_SEEDS=300)
 	.ci/test-integration
@@ -65,8 +66,8 @@ faults: ## Run the whole matrix of faults, the expensive part too: some twenty m
 	BATON_FAULTS=all .ci/test-integration -run '$(FAULTS)'
 
 .PHONY: test-short
-test-short: ## Run the root module's tests: seconds, no server
-	go test ./...
+test-short: ## Run the tests that need no server: seconds
+	@set -e; for dir in $(PARTS); do (cd $$dir && go test ./...); done
 
 .PHONY: simulate
 simulate: ## Run SEEDS (5000) simulated worlds, and RACE_SEEDS (500) others under the race detector; the same ones each time
@@ -122,19 +123,16 @@ fmt-check: ## Fail if a file is not gofmt'ed
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not gofmt'ed:"; echo "$$files"; exit 1; fi
 
 .PHONY: vet
-vet: ## Run go vet on both modules
-	go vet ./...
-	cd integration && go vet ./...
+vet: ## Run go vet on all modules
+	@set -e; for dir in $(MODULES); do (cd $$dir && go vet ./...); done
 
 .PHONY: lint
-lint: ## Run golangci-lint on both modules; compiles it first if it is not installed (minutes)
-	$(GOLANGCI_LINT) run ./...
-	cd integration && $(GOLANGCI_LINT) run --config ../.golangci.yml ./...
+lint: ## Run golangci-lint on all modules; compiles it first if it is not installed (minutes)
+	@set -e; for dir in $(MODULES); do (cd $$dir && $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); done
 
 .PHONY: tidy-check
 tidy-check: ## Fail if a go.mod is not tidy or the library's direct dependencies changed
-	go mod tidy -diff
-	cd integration && go mod tidy -diff
+	@set -e; for dir in $(MODULES); do (cd $$dir && go mod tidy -diff); done
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}}{{end}}' all | sort | diff -u $(ROOT_DEPS) - \
 		|| { echo "the library's direct dependencies changed: if each one is wanted, run make tidy-accept"; exit 1; }
 
@@ -150,8 +148,8 @@ cover: ## Measure what the root module's own tests cover; report in build/cover.
 	@go tool cover -func=build/cover.out | tail -1
 
 .PHONY: fuzz-short
-fuzz-short: ## Fuzz each target of both modules for FUZZTIME (10s)
-	@set -e; for dir in . integration; do \
+fuzz-short: ## Fuzz each target of all modules for FUZZTIME (10s)
+	@set -e; for dir in $(MODULES); do \
 		for pkg in $$(cd $$dir && go list ./...); do \
 			for target in $$(cd $$dir && go test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 				echo "$$pkg $$target"; \

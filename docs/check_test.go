@@ -1,8 +1,6 @@
 package docs_test
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -28,6 +26,9 @@ type checker struct {
 	types   types.Importer
 }
 
+// modules are those that others import packages of: the library, and the observers.
+var modules = []string{root, root + "/coordinator/observe/otelobserve", root + "/coordinator/observe/promobserve"}
+
 // extra is what pages use and the module's packages do not import.
 var extra = []string{"testing", "testing/synctest", "database/sql", "hash/fnv", "os/signal", "log", "net/http"}
 
@@ -42,20 +43,24 @@ func newChecker(t *testing.T) *checker {
 }
 
 var listed = sync.OnceValues(func() (*checker, error) {
-	list := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Standard}}\t{{.Export}}", "./..."}, extra...)...)
-	list.Dir, list.Stderr = root, os.Stderr
-	out, err := list.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go list: %w", err)
-	}
 	c := &checker{exports: map[string]string{}, byName: map[string]string{}}
 	best := map[string]int{}
-	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-		f := strings.Split(lines.Text(), "\t")
-		path, name := f[0], f[1]
-		c.exports[path] = f[3]
-		if rank := rank(path, f[2] == "true"); rank > best[name] {
-			best[name], c.byName[name] = rank, path
+	for _, dir := range modules {
+		list := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Name}}\t{{.Standard}}\t{{.Export}}", "./..."}, extra...)...)
+		list.Dir, list.Stderr = dir, os.Stderr
+		out, err := list.Output()
+		if err != nil {
+			return nil, fmt.Errorf("go list: %w", err)
+		}
+		for line := range strings.Lines(string(out)) {
+			f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+			path, name := f[0], f[1]
+			if c.exports[path] == "" {
+				c.exports[path] = f[3]
+			}
+			if rank := rank(path, f[2] == "true"); rank > best[name] {
+				best[name], c.byName[name] = rank, path
+			}
 		}
 	}
 	c.types = importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {

@@ -34,20 +34,22 @@ func TestPackagesAreDocumented(t *testing.T) {
 	}
 }
 
-// publicPackages are those of the root module that others can import, with their directories.
+// publicPackages are those that others can import, with their directories.
 func publicPackages(t *testing.T) map[string]string {
 	t.Helper()
-	list := exec.Command("go", "list", "-f", "{{.Name}}\t{{.ImportPath}}\t{{.Dir}}", "./...")
-	list.Dir = root
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		f := strings.Split(strings.TrimSpace(line), "\t")
-		if len(f) == 3 && f[0] != "main" && f[0] != "" && !strings.Contains(f[1], "/internal/") && !strings.Contains(f[1], "/docs") && !strings.Contains(f[1], "/examples/") {
-			all[f[1]] = f[2]
+	for _, dir := range modules {
+		list := exec.Command("go", "list", "-f", "{{.Name}}\t{{.ImportPath}}\t{{.Dir}}", "./...")
+		list.Dir = dir
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			f := strings.Split(strings.TrimSpace(line), "\t")
+			if len(f) == 3 && f[0] != "main" && f[0] != "" && !strings.Contains(f[1], "/internal/") && !strings.Contains(f[1], "/docs") && !strings.Contains(f[1], "/examples/") {
+				all[f[1]] = f[2]
+			}
 		}
 	}
 	if len(all) < 14 {

@@ -38,7 +38,7 @@ func serve(ctx context.Context, port int) error {
 	}
 	defer server.Close()
 	fmt.Printf("export BATON_URL=etcd://%s\n", server.Endpoints()[0])
-	fmt.Fprintln(os.Stderr, "an etcd serves there until Ctrl-C; in another terminal, after that line:  go run ./cmd/baton lock demo -- sleep 60")
+	fmt.Fprintln(os.Stderr, "an etcd serves there until Ctrl-C; in another terminal, after that line:  go run -C cmd/baton . lock demo -- sleep 60")
 	<-ctx.Done()
 	return nil
 }

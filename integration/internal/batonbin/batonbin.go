@@ -40,8 +40,8 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	defer os.RemoveAll(partial)
 	built := filepath.Join(partial, "baton")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", built, "./cmd/baton")
-	build.Dir = source // of whose module it is, not this one's
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", built, ".")
+	build.Dir = filepath.Join(source, "cmd", "baton") // a module of its own
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
