@@ -81,35 +81,26 @@ func viewsOfConversions(e *env) {
 	order := e.standing(q.s, q.queue)
 	var over atomic.Bool
 	var running []*outcome
-	look := func(want []string, read func() ([]string, error)) {
+	look := func(want []string, read func() []string) {
 		running = append(running, e.start(func() error {
 			for !over.Load() {
 				e.jitter(e.Settle / 50)
-				got, err := read()
-				if err != nil {
-					return err
-				}
-				if !slices.Equal(got, want) {
-					return fmt.Errorf("a view during conversions shows %s, want %s", sprint(got),
-						sprint(want))
-				}
+				e.same(read(), want, "a view during conversions shows")
 			}
 			return nil
 		}))
 	}
 	ahead := func(s session, own driver.Place, n int) {
-		look(order[:n], func() ([]string, error) {
-			view, err := s.Ahead(e.soon(), q.queue, own)
-			return ids(view.Ahead), err
-		})
+		look(order[:n], func() []string { return e.ahead(s, q.queue, own) })
 	}
 	ahead(q.behind, q.last.Place, 2)
 	ahead(q.ahead, fourth.Place, 3)
 	ahead(q.s, fifth.Place, 4)
 	ahead(q.s, nowhere, 5)
-	look(order[:3], func() ([]string, error) {
+	look(order[:3], func() []string {
 		entries, err := q.ahead.List(e.soon(), q.queue, 3)
-		return entryIDs(entries), err
+		e.ok(err, "List")
+		return entryIDs(entries)
 	})
 	for i := range 24 {
 		e.jitter(e.Settle / 50)
@@ -431,10 +422,9 @@ func closeBeatsAll(e *env) {
 	writer := e.join(d.behind, d.queue)
 	known := e.setRecord(d.ahead, d.queue, "before", 0) // to make the first may take more requests
 	requests := []func(ctx context.Context) error{func(ctx context.Context) error {
-		_, err := d.behind.SetRecord(ctx, d.queue, []byte("late"), known)
-		return err
+		return errOf(d.behind.SetRecord(ctx, d.queue, []byte("late"), known))
 	}}
-	if e.hasAll([]Lever{Converter, Writer}) {
+	if e.has(Converter, Writer) {
 		requests = append(requests,
 			func(ctx context.Context) error {
 				return converts.call(ctx, d.behind, d.queue,

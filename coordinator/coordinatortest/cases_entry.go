@@ -337,7 +337,6 @@ func closeCutOff(e *env) {
 	o := e.start(func() error { return s.Close(e.in(e.Settle)) })
 	err := e.ends(o, e.Settle+e.Patience, "Close without the service")
 	e.is(err, "Close without the service", driver.ErrUnavailable, context.DeadlineExceeded)
-	healed := time.Now()
 	c.Link.Heal()
-	empties(e, seer, queue, healed.Add(e.TTL+e.Patience))
+	e.empties(seer, queue, time.Now().Add(e.TTL))
 }

@@ -87,17 +87,9 @@ func (e *env) relay(
 ) (session, driver.Joined) {
 	o := e.start(func() error {
 		for range 30 {
-			next, err := b.Join(e.soon(), queue, contender())
-			if err != nil {
-				return fmt.Errorf("Join: %w", err)
-			}
+			next := e.join(b, queue)
 			e.jitter(e.Settle / 100)
-			if own.Place, err = a.Convert(e.soon(), queue, own, "r", nil); err != nil {
-				return fmt.Errorf("Convert: %w", err)
-			}
-			if err := a.Leave(e.soon(), queue, own.Place); err != nil {
-				return fmt.Errorf("Leave: %w", err)
-			}
+			e.leave(a, queue, e.convert(a, queue, own, "r", "").Place)
 			e.jitter(e.Settle / 100)
 			a, b, own = b, a, next
 		}

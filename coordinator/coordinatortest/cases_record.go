@@ -208,29 +208,25 @@ func setAtOnce(e *env) {
 	var known driver.Version
 	for range 6 {
 		versions := make([]driver.Version, len(sessions))
-		e.crowd(len(sessions), "SetRecord", func(i int) (err error) {
-			versions[i], err = sessions[i].SetRecord(e.soon(), queue, []byte(sessions[i].ID()),
-				known)
-			if errors.Is(err, driver.ErrStale) {
-				versions[i], err = 0, nil
+		e.crowd(len(sessions), "SetRecord", func(i int) {
+			version, err := sessions[i].SetRecord(e.soon(), queue, []byte(sessions[i].ID()), known)
+			if !errors.Is(err, driver.ErrStale) {
+				e.ok(err, "SetRecord")
+				versions[i] = version
 			}
-			return err
 		})
-		winner := -1
+		var winners []int
 		for i, version := range versions {
-			switch {
-			case version != 0 && winner >= 0:
-				e.fail("exactly one of them writes", "two have written over version %d", known)
-			case version != 0:
-				winner = i
+			if version != 0 {
+				winners = append(winners, i)
 			}
 		}
-		if winner < 0 {
-			e.fail("exactly one of them writes", "none has written over version %d", known)
+		if len(winners) != 1 {
+			e.fail("exactly one of them writes", "%d have written over version %d", len(winners), known)
 		}
-		known = versions[winner]
-		e.isRecord(sessions[winner], queue, sessions[winner].ID(), known,
-			"for the one who has written")
+		s := sessions[winners[0]]
+		known = versions[winners[0]]
+		e.isRecord(s, queue, s.ID(), known, "for the one who has written")
 	}
 }
 
@@ -241,8 +237,7 @@ func setLostReply(e *env) {
 	s, queue := e.openOn(c), e.queue()
 	known := e.setRecord(s, queue, "before", 0)
 	set := func(ctx context.Context) error {
-		_, err := s.SetRecord(ctx, queue, []byte("value"), known)
-		return err
+		return errOf(s.SetRecord(ctx, queue, []byte("value"), known))
 	}
 	e.lostReply(c, set, func() bool { return string(e.record(seer, queue).Value) == "value" })
 	if err := e.again(set); err != nil {
@@ -264,8 +259,7 @@ func setOvertaken(e *env) {
 			known = e.setRecord(seer, queue, "one", 0)
 		}
 		e.strand(c, func(ctx context.Context) error {
-			_, err := s.SetRecord(ctx, queue, []byte("late"), known)
-			return err
+			return errOf(s.SetRecord(ctx, queue, []byte("late"), known))
 		})
 		e.ok(e.again(s.Renew), "Renew on a new connection")
 		two := e.setRecord(s, queue, "two", known)

@@ -36,9 +36,8 @@ func callsEnd(e *env) {
 	s := e.openUntended(c)
 	first, own := e.join(e.open(), queue), e.join(s, queue)
 	cut(c.Link)
-	calls := append(e.calls(s, queue, own, first), call{"Open", func(ctx context.Context) error {
-		_, err := c.Driver.Open(ctx, e.TTL)
-		return err
+	calls := append(e.calls(s, queue, own, first), call{"Open", nil, func(ctx context.Context) error {
+		return errOf(c.Driver.Open(ctx, e.TTL))
 	}})
 	var running []*outcome
 	for _, x := range calls {
@@ -47,7 +46,7 @@ func callsEnd(e *env) {
 	for i, o := range running {
 		_ = e.ends(o, e.Settle+e.Patience, calls[i].name+" with a context that ended")
 	}
-	for _, x := range []call{{"Session.Close", s.Close}, {"Driver.Close", c.Driver.Close}} {
+	for _, x := range []call{{"Session.Close", nil, s.Close}, {"Driver.Close", nil, c.Driver.Close}} {
 		o := e.start(func() error { return x.do(e.in(e.Settle)) })
 		_ = e.ends(o, e.Settle+e.Patience, x.name+" with a context that ended")
 	}
@@ -93,7 +92,7 @@ func (e *env) classified(ctx context.Context, err error, what string) {
 		driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid)
 }
 
-// ttlGranted: package coordinator counts its deadline from TTL, not from what it asked for.
+// ttlGranted: the engine counts its deadline from TTL, not from what it asked for.
 func ttlGranted(e *env) {
 	if s := e.open(); s.TTL() != e.TTL {
 		e.fail(e.TTL.String(), "TTL() of a session opened with %v is %v", e.TTL, s.TTL())
@@ -120,21 +119,18 @@ func lifetime(e *env, renew bool) {
 	if e.has(Network) {
 		cut(c.Link)
 	}
-	gone := empties(e, seer, queue, ended.Add(e.TTL+e.Patience))
+	gone := e.empties(seer, queue, ended.Add(e.TTL))
 	if lived := gone.Sub(began); lived < e.TTL-s.Slack() {
 		e.fail(fmt.Sprintf("at least the ttl of %v less the slack of %v", e.TTL, s.Slack()),
 			"the entry was gone after %v", lived)
 	}
 }
 
-// empties returns when a list of the queue first came back empty.
-func empties(e *env, seer session, queue driver.Queue, limit time.Time) time.Time {
-	for ; len(e.list(seer, queue)) > 0; time.Sleep(e.Settle / 10) {
-		if time.Now().After(limit) {
-			e.fail("the session ends soon after its ttl", "its entry is still there, %v late",
-				e.Patience)
-		}
-	}
+// empties returns when a list of the queue first came back empty, which has to
+// be soon after the moment at which the ttl of its entries ends.
+func (e *env) empties(seer session, queue driver.Queue, end time.Time) time.Time {
+	e.within(time.Until(end)+e.Patience, "the session ends soon after its ttl",
+		func() bool { return len(e.list(seer, queue)) == 0 })
 	return time.Now()
 }
 
@@ -203,12 +199,8 @@ func lostOpen(e *env) {
 		e.fail("an error", "Open succeeded without a reply")
 	}
 	c.Link.Heal()
-	for end := time.Now().Add(e.TTL + e.Patience); e.sessions() > before; time.Sleep(e.Settle / 4) {
-		if time.Now().After(end) {
-			e.fail(fmt.Sprintf("%d sessions as before, within the ttl", before),
-				"still more, %v late", e.Patience)
-		}
-	}
+	e.within(e.TTL+e.Patience, fmt.Sprintf("%d sessions as before, soon after the ttl", before),
+		func() bool { return e.sessions() <= before })
 }
 
 // renewNeedsService: a renewal that is answered from what the client remembers, or counted

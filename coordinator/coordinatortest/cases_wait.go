@@ -180,20 +180,13 @@ type follower struct {
 	passed bool
 }
 
-// begin starts to wait and lets it reach the service. It goes on while the
-// service is unavailable, as clause W4 wants package coordinator to do.
+// begin starts to wait for what the second of a duel wants to see.
 func (x wait) begin(e *env, s session, d *duel) *follower {
 	f, now := &follower{}, *d
-	f.outcome = e.start(func() error {
-		for {
-			passed, err := x.waitFor(e.ctx, s, &now)
-			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
-				f.passed = passed
-				return err
-			}
-		}
+	f.outcome = e.waits(func(ctx context.Context) (err error) {
+		f.passed, err = x.waitFor(ctx, s, &now)
+		return err
 	})
-	e.settle()
 	return f
 }
 
@@ -313,7 +306,7 @@ func (x wait) leftIn(e *env, d *duel, w way) {
 func (x wait) toldAtOnce(e *env) {
 	d := x.duel(e)
 	for range 30 {
-		o := e.start(func() error { _, err := x.waitFor(e.soon(), d.behind, d); return err })
+		o := e.start(func() error { return errOf(x.waitFor(e.soon(), d.behind, d)) })
 		e.jitter(e.Settle / 50)
 		x.alter(e, d)
 		e.fires(o, "a change at the same time")

@@ -22,7 +22,6 @@ func convertFlaws() []flaw {
 			finds: []string{
 				"M1/a conversion keeps id, session, token and order", "J1/tokens rise over a restart",
 				"M1/a view shows the old entry or the new one", "S1,V4/a list, a view and the head show what the session has finished",
-				"List,Mode,V4/a list and a view show the first entries in order with mode and value",
 			},
 			session: converted(func(_ *world, s *patched, _ convertFunc) convertFunc { return leaveAndJoin(s) }),
 		},

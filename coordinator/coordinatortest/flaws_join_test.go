@@ -27,7 +27,7 @@ func joinFlaws() []flaw {
 		{
 			name: "token goes back",
 			finds: []string{
-				"J1/order and tokens over sessions and clients", "J1/tokens rise over a restart",
+				"J1,V1/order, tokens and views over sessions and clients", "J1/tokens rise over a restart",
 				"J1/order of joins at the same time",
 			},
 			session: joined(func(_ *world, _ *patched, _ driver.Queue, _ driver.Contender, j driver.Joined) driver.Joined {

@@ -52,8 +52,7 @@ func (r reader[T]) flaws(subject string) []flaw {
 			session: r.broken(func(_ *world, _ *patched, intact readFunc[T]) readFunc[T] {
 				return func(ctx context.Context, queue driver.Queue, known driver.Version) (got T, err error) {
 					err = stays(ctx, func(ctx context.Context) error {
-						_, err := intact(ctx, queue, known)
-						return err
+						return errOf(intact(ctx, queue, known))
 					})
 					if err == nil {
 						return intact(ctx, queue, known)

@@ -25,7 +25,7 @@ func viewFlaws() []flaw {
 	return []flaw{
 		{
 			name:  "order is forgotten",
-			finds: []string{"J1/order and tokens over sessions and clients"},
+			finds: []string{"J1,V1/order, tokens and views over sessions and clients"},
 			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
 				slices.Reverse(places)
 				return places
@@ -34,7 +34,7 @@ func viewFlaws() []flaw {
 		{
 			name: "view lacks the one next ahead",
 			finds: []string{
-				"J1/order and tokens over sessions and clients", "V1/a view is as new as the own join",
+				"J1,V1/order, tokens and views over sessions and clients",
 				"V1/a view never lacks one ahead while others come and go",
 				"G1/many goroutines share sessions and a queue",
 			},

@@ -21,6 +21,12 @@ func alone() driver.Contender {
 	return driver.Contender{ID: newID(), Mode: "x", Alone: true}
 }
 
+// knowing makes a contender join by the version of the record.
+func knowing(c driver.Contender, version driver.Version) driver.Contender {
+	c.Record = version
+	return c
+}
+
 // join lets a new contender join.
 func (e *env) join(s session, queue driver.Queue) driver.Joined {
 	return e.joinAs(s, queue, contender())
@@ -130,12 +136,12 @@ func (e *env) lost(s session) {
 	e.is(e.again(s.Renew), "Renew of an ended session", driver.ErrSessionLost)
 }
 
-// watch starts a Watch and lets it reach the service. It goes on while the
+// waits starts a wait and lets it reach the service. It goes on while the
 // service is unavailable, as clause W4 wants package coordinator to do.
-func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outcome {
+func (e *env) waits(wait func(ctx context.Context) error) *outcome {
 	o := e.start(func() error {
 		for {
-			err := s.Watch(e.ctx, queue, places...)
+			err := wait(e.ctx)
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
 				return err
 			}
@@ -143,6 +149,10 @@ func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outc
 	})
 	e.settle()
 	return o
+}
+
+func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outcome {
+	return e.waits(func(ctx context.Context) error { return s.Watch(ctx, queue, places...) })
 }
 
 // quiet fails if the watch ends although nothing has happened to its places.
@@ -308,7 +318,7 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 	c.Link.HoldReplies()
 	o := e.start(func() error { return call(e.soon()) })
 	e.eventually("the request is applied while its reply is held", applied)
-	e.waits(o)
+	e.held(o)
 	mend(c.Link)
 	_ = e.ends(o, e.Patience, "a call whose connection broke")
 }
@@ -331,7 +341,7 @@ func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 	}
 	e.settle()
 	for _, o := range running {
-		e.waits(o)
+		e.held(o)
 	}
 	c.Link.Strand()
 	for _, o := range running {
@@ -341,70 +351,44 @@ func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 
 // call is any call of a session.
 type call struct {
-	name string
-	do   func(ctx context.Context) error
+	name  string
+	needs []Lever
+	do    func(ctx context.Context) error
 }
 
 // calls are all calls of a session but Close, for a contender of its own behind
 // another.
 func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []call {
 	all := []call{
-		{"Renew", s.Renew},
-		{"Join", func(ctx context.Context) error {
-			_,
-				err := s.Join(ctx, queue, contender())
-			return err
+		{"Renew", nil, s.Renew},
+		{"Join", nil, func(ctx context.Context) error { return errOf(s.Join(ctx, queue, contender())) }},
+		{"Ahead", nil, func(ctx context.Context) error { return errOf(s.Ahead(ctx, queue, own.Place)) }},
+		{"Ahead of nobody", nil, func(ctx context.Context) error {
+			return errOf(s.Ahead(ctx, queue, nowhere))
 		}},
-		{"Ahead", func(ctx context.Context) error {
-			_,
-				err := s.Ahead(ctx, queue, own.Place)
-			return err
+		{"Watch", nil, func(ctx context.Context) error { return s.Watch(ctx, queue, other.Place) }},
+		{"List", nil, func(ctx context.Context) error { return errOf(s.List(ctx, queue, 0)) }},
+		{"Record", nil, func(ctx context.Context) error {
+			return errOf(s.Record(ctx, queue, driver.Any))
 		}},
-		{"Ahead of nobody",
-			func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, nowhere); return err }},
-		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, queue, other.Place) }},
-		{"List", func(ctx context.Context) error { _, err := s.List(ctx, queue, 0); return err }},
-		{"Record", func(ctx context.Context) error {
-			_,
-				err := s.Record(ctx, queue, driver.Any)
-			return err
+		{"SetRecord", nil, func(ctx context.Context) error {
+			return errOf(s.SetRecord(ctx, queue, []byte("value"), 0))
 		}},
-		{"SetRecord", func(ctx context.Context) error {
-			_, err := s.SetRecord(ctx, queue, []byte("value"), 0)
-			return err
+		{"Forget", nil, func(ctx context.Context) error { return s.Forget(ctx, queue, newID()) }},
+		{"Follow", []Lever{Handoff}, func(ctx context.Context) error {
+			return errOf(s.Follow(ctx, queue, own.Place, other.Place))
 		}},
-		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, queue, newID()) }},
+		{"Head", []Lever{HeadWatcher}, func(ctx context.Context) error {
+			return errOf(s.Head(ctx, queue, driver.Any))
+		}},
+		{"WatchQueue", []Lever{QueueWatcher}, func(ctx context.Context) error {
+			return s.WatchQueue(ctx, queue, func([]driver.Place) bool { return true })
+		}},
+		{"Queues", []Lever{Operator}, func(ctx context.Context) error { return errOf(s.Queues(ctx)) }},
 	}
 	for _, x := range deeds {
-		if e.hasAll(x.needs) {
-			all = append(all,
-				call{x.name, func(ctx context.Context) error { return x.call(ctx, s, queue, own) }})
-		}
+		do := func(ctx context.Context) error { return x.call(ctx, s, queue, own) }
+		all = append(all, call{x.name, x.needs, do})
 	}
-	if e.has(Handoff) {
-		all = append(all, call{"Follow", func(ctx context.Context) error {
-			_, err := s.Follow(ctx, queue, own.Place, other.Place)
-			return err
-		}})
-	}
-	if e.has(HeadWatcher) {
-		all = append(all, call{"Head", func(ctx context.Context) error {
-			_, err := s.Head(ctx, queue, driver.Any)
-			return err
-		}})
-	}
-	if e.has(QueueWatcher) {
-		all = append(all, call{"WatchQueue", func(ctx context.Context) error {
-			return s.WatchQueue(ctx, queue, func([]driver.Place) bool { return true })
-		}})
-	}
-	if e.has(Operator) {
-		all = append(all,
-			call{"Queues", func(ctx context.Context) error { _, err := s.Queues(ctx); return err }})
-	}
-	return all
-}
-
-func (e *env) hasAll(levers []Lever) bool {
-	return !slices.ContainsFunc(levers, func(l Lever) bool { return !e.has(l) })
+	return slices.DeleteFunc(all, func(x call) bool { return !e.has(x.needs...) })
 }
