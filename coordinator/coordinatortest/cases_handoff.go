@@ -27,7 +27,7 @@ var handoffCases = []testCase{
 	{"N1/a pass of nothing is no pass", []Lever{Remove}, passOfNothing},
 	{"N3/what a pass leaves is no contender", nil, passLeavesNothing},
 	{
-		"W2,N3/a pass and what it leaves notify the follower and nobody else",
+		"W2,N3/a pass wakes the follower and nobody else",
 		[]Lever{Events, HeadWatcher}, passGoesUnheard,
 	},
 }
@@ -258,20 +258,17 @@ func passGoesUnheard(e *env) {
 
 // contestCases have many goroutines on three sessions use one queue as recipes do.
 var contestCases = []testCase{
+	{"G1/many goroutines share sessions and a queue", nil, joinAndLeave},
+	{"G1/many goroutines follow, pass on and give up", passes.needs, followAndPass},
 	{
-		"G1/many goroutines share sessions and a queue",
-		nil, func(e *env) { manyGoroutines(e, leaves) },
-	},
-	{
-		"G1/many goroutines convert, write and count in a record while they wait",
-		[]Lever{Converter, Writer,
-			HeadWatcher}, func(e *env) { manyGoroutines(e, leaves, "r", "x") },
-	},
-	{
-		"G1/many goroutines follow, pass on and give up",
-		passes.needs, func(e *env) { manyGoroutines(e, passes) },
+		"G1/many goroutines convert, write and count",
+		[]Lever{Converter, Writer, HeadWatcher}, convertAndCount,
 	},
 }
+
+func joinAndLeave(e *env)    { manyGoroutines(e, leaves) }
+func followAndPass(e *env)   { manyGoroutines(e, passes) }
+func convertAndCount(e *env) { manyGoroutines(e, leaves, "r", "x") }
 
 // contest is a plain mutex over one queue.
 type contest struct {

@@ -21,18 +21,12 @@ var joinCases = []testCase{
 	{"J6/alone joins an empty queue", nil, aloneJoins},
 	{"J6/alone is refused and leaves no entry and no watch", nil, aloneRefused},
 	{"J7/a join with the record's version joins", nil, versionJoins},
-	{
-		"J2,J7/a join with another version is refused, unless its entry is there",
-		nil, versionRefused,
-	},
+	{"J2,J7/another version is refused, unless the entry is there", nil, versionRefused},
 	{"J7/a refused join wakes nobody and leaves no watch", nil, staleWakesNobody},
 	{"Queue/queues and records of similar names do not see each other", nil, similarNames},
 	{"Key/is never used for another entry", nil, keyUnique},
 	{"J2/a join that arrives after it was repeated adds nothing", []Lever{Network}, joinOvertaken},
-	{
-		"J7/a join under way meets the record as it is when it arrives",
-		[]Lever{Network}, joinMeetsNewer,
-	},
+	{"J7/a late join meets the record as it is then", []Lever{Network}, joinMeetsNewer},
 	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
 }
 

@@ -84,11 +84,11 @@ func waitCases() (all []testCase) {
 			})
 		}
 		for _, w := range changes {
-			add(x.told, w.what+" is told", func(e *env) { x.isTold(e, w.happen) }, w.needs...)
+			add(x.told, w.what+" is told", func(e *env) { x.isTold(e, x.duel(e), w) }, w.needs...)
 		}
 		if x.change == nil {
 			for _, w := range waysOut {
-				add(x.told, w.what+" is told", func(e *env) { x.isLeft(e, w) }, w.needs...)
+				add(x.told, w.what+" is told", func(e *env) { x.isLeft(e, x.duel(e), w) }, w.needs...)
 			}
 		}
 		add(x.told, "a change at the time of the call is told", x.toldAtOnce)
@@ -267,7 +267,7 @@ func changedCases() (all []testCase) {
 				d := watches.duel(e)
 				d.first = e.convert(d.ahead, d.queue, d.first, "r", "converted")
 				e.write(d.ahead, d.queue, d.first.Place, "written")
-				watches.leftIn(e, d, w)
+				watches.isLeft(e, d, w)
 			},
 		})
 	}
@@ -275,23 +275,17 @@ func changedCases() (all []testCase) {
 }
 
 // isTold waits while something happens around a change.
-func (x wait) isTold(e *env, happen func(e *env, d *duel, alter func())) {
-	d := x.duel(e)
+func (x wait) isTold(e *env, d *duel, w way) *follower {
 	f := x.begin(e, d.behind, d)
 	e.quiet(f.outcome, "nothing")
-	happen(e, d, func() { x.alter(e, d) })
-	e.fires(f.outcome, "a change")
+	w.happen(e, d, func() { x.alter(e, d) })
+	e.fires(f.outcome, w.what)
+	return f
 }
 
 // isLeft waits while the first leaves by a way that is no pass.
-func (x wait) isLeft(e *env, w way) { x.leftIn(e, x.duel(e), w) }
-
-func (x wait) leftIn(e *env, d *duel, w way) {
-	f := x.begin(e, d.behind, d)
-	e.quiet(f.outcome, "nothing")
-	w.happen(e, d, nil)
-	e.fires(f.outcome, w.what)
-	if f.passed {
+func (x wait) isLeft(e *env, d *duel, w way) {
+	if x.isTold(e, d, w).passed {
 		e.fail("passed is false", "Follow after %s: passed", w.what)
 	}
 	if x.told == watches.told { // the view is as new as what Watch has told
@@ -514,10 +508,7 @@ var watchCases = []testCase{
 	{"W1/a session that runs out is told", []Lever{Network}, runsOut},
 	{"W1/a place that is gone already is told", nil, goneAlready},
 	{"W1/one of several places is told and no other", nil, oneOfSeveral},
-	{
-		"W2/writes, conversions and records of others wake nobody",
-		[]Lever{Converter, Writer, HeadWatcher}, changesWakeNobody,
-	},
+	{"W2/changes of others wake nobody", []Lever{Converter, Writer, HeadWatcher}, changesWakeNobody},
 }
 
 // runsOut: nobody deletes the entry; the service ends the session by its own clock.

@@ -28,8 +28,8 @@ func convertFlaws() []flaw {
 		{
 			name: "conversion takes two steps",
 			finds: []string{
-				"M3,M4/a leave or forget at the time of a conversion", "G1/many goroutines convert, write and count in a record while they wait",
-				"G1/many goroutines convert, write and count in a record while they wait", "M1/a view shows the old entry or the new one",
+				"M3,M4/a leave or forget at the time of a conversion", "G1/many goroutines convert, write and count",
+				"G1/many goroutines convert, write and count", "M1/a view shows the old entry or the new one",
 			},
 			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return inTwoSteps(w, s) }),
 		},

@@ -49,7 +49,7 @@ func followFlaws() []flaw {
 		{
 			name: "a follower watches all who are ahead",
 			finds: []string{
-				"W2,N3/a pass and what it leaves notify the follower and nobody else",
+				"W2,N3/a pass wakes the follower and nobody else",
 			},
 			session: followed(watchAhead),
 		},
@@ -162,7 +162,7 @@ func passFlaws() []flaw {
 			}, true),
 		},
 		{
-			name: "a pass writes the record", finds: []string{"W2,N3/a pass and what it leaves notify the follower and nobody else"},
+			name: "a pass writes the record", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
 			session: passed(func(_ *world, s *patched, queue driver.Queue, _ driver.Place, err error) error {
 				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, queue, []byte("passed"), 0) })
 				return err

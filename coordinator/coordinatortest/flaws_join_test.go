@@ -128,7 +128,7 @@ func joinFlaws() []flaw {
 		},
 		{
 			name:  "joined does not show the mode",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
+			finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: joined(func(_ *world, _ *patched, _ driver.Queue, _ driver.Contender, j driver.Joined) driver.Joined {
 				j.Place.Mode = ""
 				return j

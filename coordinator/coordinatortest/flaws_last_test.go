@@ -41,7 +41,7 @@ func lastFlaws() []flaw {
 		},
 		{
 			name:    "last is put together of two looks",
-			finds:   []string{"V3/last is never true while there is always somebody behind"},
+			finds:   []string{"V3/last is never true while somebody is always behind"},
 			session: ended(lastOfTwo),
 		},
 	}
@@ -51,7 +51,7 @@ func wholeFlaws() []flaw {
 	return []flaw{
 		{
 			name:  "the whole queue ends before its last",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
+			finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: wholly(func(before, now driver.View) driver.View {
 				now.Ahead = now.Ahead[:max(0, len(now.Ahead)-1)]
 				return now
@@ -59,7 +59,7 @@ func wholeFlaws() []flaw {
 		},
 		{
 			name:  "nobody comes last",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
+			finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: wholly(func(before, now driver.View) driver.View {
 				now.Last = len(now.Ahead) == 0
 				return now
@@ -114,8 +114,8 @@ func staleFlaws() []flaw {
 		{
 			name: "versions are not looked at",
 			finds: []string{
-				"J2,J7/a join with another version is refused, unless its entry is there",
-				"J7/a join under way meets the record as it is when it arrives",
+				"J2,J7/another version is refused, unless the entry is there",
+				"J7/a late join meets the record as it is then",
 			},
 			session: versioned(func(_ *world, c driver.Contender, _ driver.Queue) (driver.Contender, error) {
 				c.Record = 0
@@ -124,7 +124,7 @@ func staleFlaws() []flaw {
 		},
 		{
 			name:  "versions are looked at before the join",
-			finds: []string{"J7/a join under way meets the record as it is when it arrives"},
+			finds: []string{"J7/a late join meets the record as it is then"},
 			session: versioned(func(w *world, c driver.Contender, queue driver.Queue) (driver.Contender, error) {
 				if c.Record != 0 && c.Record != w.svc.Record(queue).Version {
 					return c, driver.ErrStale
@@ -155,7 +155,7 @@ func staleFlaws() []flaw {
 		},
 		{
 			name:  "versions come before the own entry",
-			finds: []string{"J2,J7/a join with another version is refused, unless its entry is there"},
+			finds: []string{"J2,J7/another version is refused, unless the entry is there"},
 			session: versioned(func(w *world, c driver.Contender, queue driver.Queue) (driver.Contender, error) {
 				if c.Record != 0 && c.Record != w.svc.Record(queue).Version {
 					return c, driver.ErrStale

@@ -29,7 +29,7 @@ type breaker = func(
 func exitFlaws(verb string, exit breaker) []flaw {
 	return []flaw{
 		{
-			name: verb + " does nothing", finds: []string{"L1/after " + verb + " the entry is gone"},
+			name: verb + " does nothing", finds: []string{"L1/" + verb + " removes the entry"},
 			session: exit(func(_ *world, _ *patched, _ driver.Queue, _ driver.Place, _ error) error { return nil }, false),
 		},
 		{

@@ -12,7 +12,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-const recordStates = "Version,Record/each state of a record has its own, and one that has passed ends the wait at once"
+const recordStates = "Version,Record/each state has its own"
 
 func recordFlaws() []flaw {
 	r := reader[driver.Record]{
@@ -103,7 +103,7 @@ func setRecordFlaws() []flaw {
 		{
 			name: "versions are compared before writing",
 			finds: []string{
-				"D3/of several at once exactly one writes", "G1/many goroutines convert, write and count in a record while they wait",
+				"D3/of several at once exactly one writes", "G1/many goroutines convert, write and count",
 			},
 			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc { return lookAndSet(w, intact) }),
 		},

@@ -41,7 +41,7 @@ func removeFlaws() []flaw {
 	return []flaw{
 		{
 			name:    "remove takes whoever is behind with it",
-			finds:   []string{"X1/after Remove the entry is gone"},
+			finds:   []string{"X1/Remove removes the entry"},
 			session: removing(removeBehind),
 		},
 		{
@@ -55,7 +55,7 @@ func removeFlaws() []flaw {
 		},
 		{
 			name:    "remove only says so",
-			finds:   []string{"X1/after Remove the entry is gone", "W1/Watch: a removal is told", "X1/the contender of a removed entry is told"},
+			finds:   []string{"X1/Remove removes the entry", "W1/Watch: a removal is told", "X1/the contender of a removed entry is told"},
 			session: removing(func(*world, *patched, removal) error { return nil }),
 		},
 		{

@@ -14,7 +14,7 @@ func sessionFlaws() []flaw {
 		{
 			name: "slack is hidden",
 			finds: []string{
-				"O1/a session lives for its ttl after open", "O1/a session lives for its ttl after a renewal, and ends soon after it",
+				"O1/a session lives for its ttl after open", "O1/a session lives for its ttl after a renewal",
 			},
 			opts:    []memory.Option{memory.WithSlack(testTTL / 4)},
 			session: func(_ *world, s *patched) { s.slack = 0 },

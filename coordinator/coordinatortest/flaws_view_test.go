@@ -44,7 +44,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "view shows those behind",
-			finds: []string{"L1/after Leave the entry is gone"},
+			finds: []string{"L1/Leave removes the entry"},
 			session: func(_ *world, s *patched) {
 				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 					entries, err := s.session.List(ctx, queue, 0)
@@ -76,7 +76,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "view drops the mode",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
+			finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
 				for i := range places {
 					places[i].Mode = "x"
@@ -86,7 +86,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "list starts with the newest",
-			finds: []string{"J1/order of joins at the same time", "List,Mode,V4/a list and a view show the first entries in order with mode and value"},
+			finds: []string{"J1/order of joins at the same time", "List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
 				slices.Reverse(entries)
 				return entries
@@ -94,7 +94,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "list has no values",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
+			finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
 				for i := range entries {
 					entries[i].Value = nil
@@ -104,7 +104,7 @@ func viewFlaws() []flaw {
 		},
 		{
 			name:  "list shows the last entries",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
+			finds: []string{"List,Mode,V4/a list and a view show entries in order, with mode and value"},
 			session: func(_ *world, s *patched) {
 				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 					entries, err := s.session.List(ctx, queue, 0)

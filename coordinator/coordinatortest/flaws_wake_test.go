@@ -34,7 +34,7 @@ func wakeFlaws() []flaw {
 		},
 		{
 			name:    "watch does not look first",
-			finds:   []string{"W1/a place that is gone already is told", "L1/after Leave the entry is gone"},
+			finds:   []string{"W1/a place that is gone already is told", "L1/Leave removes the entry"},
 			session: watched(func(w *world, _ *patched, intact watchFunc) watchFunc { return fromNow(w, intact, 0) }),
 		},
 		{
@@ -75,7 +75,7 @@ func wakeFlaws() []flaw {
 		{
 			name: "watch wakes for anything in the queue",
 			finds: []string{
-				"W2/Watch: others who come and go wake nobody", "W2/writes, conversions and records of others wake nobody",
+				"W2/Watch: others who come and go wake nobody", "W2/changes of others wake nobody",
 			},
 			session: func(w *world, s *patched) {
 				s.watch = watchQueue(w)

@@ -88,7 +88,7 @@ func lateWriteFlaws() []flaw {
 		},
 		{
 			name:  "write makes a new entry",
-			finds: []string{"W2/writes, conversions and records of others wake nobody", "P1/a write is shown by list and head"},
+			finds: []string{"W2/changes of others wake nobody", "P1/a write is shown by list and head"},
 			session: written(func(w *world, s *patched, _ writeFunc) writeFunc {
 				return func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
 					x, _ := w.standing(queue, own.ID)
