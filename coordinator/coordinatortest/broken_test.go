@@ -79,9 +79,8 @@ func TestEveryCaseFindsAFlaw(t *testing.T) {
 func flaws() []flaw {
 	return slices.Concat(
 		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), waitFlaws(), wakeFlaws(),
-		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
-		headFlaws(), recordFlaws(), setRecordFlaws(),
-		leaveFlaws(), checkFlaws(), removeFlaws(), queuesFlaws(), followFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
+		deedFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
+		queuesFlaws(), followFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
 	)
 }
 
@@ -96,6 +95,32 @@ func (w *world) standing(queue driver.Queue, id string) (driver.Entry, bool) {
 		}
 	}
 	return driver.Entry{}, false
+}
+
+// entry returns the live entry of a key.
+func (w *world) entry(queue driver.Queue, key string) (driver.Entry, bool) {
+	for _, x := range w.svc.Snapshot(queue) {
+		if x.Key == key {
+			return x, true
+		}
+	}
+	return driver.Entry{}, false
+}
+
+func remove(w *world, queue driver.Queue, keyOrID string) error {
+	if !w.svc.Remove(queue, keyOrID) {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// removeAll removes all entries of a session.
+func (w *world) removeAll(queue driver.Queue, session string) {
+	for _, x := range w.svc.Snapshot(queue) {
+		if x.Session == session {
+			_ = remove(w, queue, x.Key)
+		}
+	}
 }
 
 // print is all there is in a queue.

@@ -2,7 +2,6 @@ package coordinatortest
 
 import (
 	"context"
-	"errors"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -139,46 +138,22 @@ func watchAhead(w *world, s *patched, _ followFunc) followFunc {
 	}
 }
 
-// passed replaces Pass, after the intact one was called if first is set.
-func passed(broken func(w *world, s *patched, queue driver.Queue, own driver.Place, err error) error, first bool) func(*world, *patched) {
-	return func(w *world, s *patched) {
-		s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) (err error) {
-			if first {
-				err = s.session.Pass(ctx, queue, own)
-			}
-			return broken(w, s, queue, own, err)
-		}
-	}
-}
-
 func passFlaws() []flaw {
 	return []flaw{
 		{
-			name:  "a pass stays in the queue as an entry",
-			finds: []string{"N3/what a pass leaves is no contender"},
-			session: passed(func(w *world, _ *patched, queue driver.Queue, _ driver.Place, err error) error {
-				w.svc.AddForeign(queue)
+			name: "a pass stays in the queue as an entry", finds: []string{"N3/what a pass leaves is no contender"},
+			session: passes.broken(func(w *world, s *patched, a act) error {
+				err := a.intact(s)
+				w.svc.AddForeign(a.queue)
 				return err
-			}, true),
+			}),
 		},
 		{
 			name: "a pass writes the record", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
-			session: passed(func(_ *world, s *patched, queue driver.Queue, _ driver.Place, err error) error {
-				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, queue, []byte("passed"), 0) })
-				return err
-			}, true),
-		},
-		{
-			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/Pass may be repeated after a lost reply"},
-			session: func(w *world, s *patched) {
-				s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
-					err := s.session.Pass(ctx, queue, own)
-					if all := w.svc.Snapshot(queue); errors.Is(err, driver.ErrGone) && len(all) > 0 {
-						return remove(w, queue, all[0].Key)
-					}
-					return err
-				}
-			},
+			session: passes.broken(func(_ *world, s *patched, a act) error {
+				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, a.queue, []byte("passed"), 0) })
+				return a.intact(s)
+			}),
 		},
 	}
 }

@@ -63,11 +63,7 @@ func sessionFlaws() []flaw {
 			session: func(w *world, s *patched) {
 				s.close = func(context.Context) error {
 					for _, queue := range w.svc.Queues() {
-						for _, x := range w.svc.Snapshot(queue) {
-							if x.Session == s.ID() {
-								_ = remove(w, queue, x.Key)
-							}
-						}
+						w.removeAll(queue, s.ID())
 					}
 					return nil
 				}
