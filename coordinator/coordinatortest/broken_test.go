@@ -78,7 +78,7 @@ func TestEveryCaseFindsAFlaw(t *testing.T) {
 
 func flaws() []flaw {
 	return slices.Concat(
-		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), waitFlaws(), wakeFlaws(),
+		joinFlaws(), staleFlaws(), viewFlaws(), listFlaws(), lastFlaws(), waitFlaws(), wakeFlaws(),
 		deedFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
 		queuesFlaws(), followFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
 	)
@@ -121,6 +121,10 @@ func (w *world) removeAll(queue driver.Queue, session string) {
 			_ = remove(w, queue, x.Key)
 		}
 	}
+}
+
+func (w *world) places(queue driver.Queue) []driver.Place {
+	return each(w.svc.Snapshot(queue), func(x driver.Entry) driver.Place { return x.Place })
 }
 
 // print is all there is in a queue.

@@ -23,11 +23,10 @@ func followMapped(change func(ctx context.Context, passed bool, err error) (bool
 
 // nearer changes whom Join shows as the nearest.
 func nearer(change func(w *world, queue driver.Queue, own driver.Place) driver.Place) func(*world, *patched) {
-	return joined(func(w *world, _ *patched, queue driver.Queue, c driver.Contender, j driver.Joined) driver.Joined {
+	return joined(func(w *world, queue driver.Queue, c driver.Contender, j *driver.Joined) {
 		if c.Follows {
 			j.Nearest = change(w, queue, j.Place)
 		}
-		return j
 	})
 }
 

@@ -51,12 +51,8 @@ func headFlaws() []flaw {
 						if got, now := r.now(w, queue); now != known {
 							return got, nil
 						}
-						var all []driver.Place
-						for _, x := range w.svc.Snapshot(queue) {
-							all = append(all, x.Place)
-						}
 						short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
-						err := s.session.Watch(short, queue, all...)
+						err := s.session.Watch(short, queue, w.places(queue)...)
 						cancel()
 						if err != nil && short.Err() == nil || ctx.Err() != nil {
 							return driver.Head{}, err

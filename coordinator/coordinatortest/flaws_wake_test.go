@@ -143,12 +143,8 @@ func watchAll(w *world, _ *patched, intact watchFunc) watchFunc {
 					return nil
 				}
 			}
-			var all []driver.Place
-			for _, x := range w.svc.Snapshot(queue) {
-				all = append(all, x.Place)
-			}
 			short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
-			err := intact(short, queue, all...)
+			err := intact(short, queue, w.places(queue)...)
 			cancel()
 			if err != nil && short.Err() == nil || ctx.Err() != nil {
 				return err
