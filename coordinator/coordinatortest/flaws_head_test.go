@@ -47,17 +47,9 @@ func headFlaws() []flaw {
 			name: "head: is notified of the whole queue and keeps quiet", finds: []string{"H2/Head: others who come and go wake nobody"},
 			session: r.broken(func(w *world, s *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
 				return func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
-					for {
-						if got, now := r.now(w, queue); now != known {
-							return got, nil
-						}
-						short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
-						err := s.session.Watch(short, queue, w.places(queue)...)
-						cancel()
-						if err != nil && short.Err() == nil || ctx.Err() != nil {
-							return driver.Head{}, err
-						}
-					}
+					err := whole(ctx, w, s.session.Watch, queue, func() bool { _, now := r.now(w, queue); return now != known })
+					got, _ := r.now(w, queue)
+					return got, err
 				}
 			}),
 		})
