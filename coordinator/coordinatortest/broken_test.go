@@ -80,7 +80,7 @@ func flaws() []flaw {
 	return slices.Concat(
 		joinFlaws(), staleFlaws(), viewFlaws(), listFlaws(), lastFlaws(), waitFlaws(), wakeFlaws(),
 		deedFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
-		queuesFlaws(), followFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
+		queuesFlaws(), followFlaws(), queueFlaws(), sessionFlaws(), openFlaws(), callFlaws(),
 	)
 }
 

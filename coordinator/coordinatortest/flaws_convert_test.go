@@ -175,10 +175,6 @@ func convertOnce(w *world, s *patched) {
 func writeFlaws() []flaw {
 	return []flaw{
 		{
-			name: "write does nothing", finds: []string{"P1/a write is shown by list and head"},
-			session: writes.broken(func(*world, *patched, act) error { return nil }),
-		},
-		{
 			name: "a repeated write finds nothing", finds: []string{"P1/a write may be repeated after a lost reply"},
 			session: func(w *world, s *patched) {
 				var failed sync.Map // keys of which it does not know whether it has written
