@@ -33,9 +33,8 @@ func (a act) to(w *world, x driver.Entry) error {
 
 // toAny does it to the first live entry of which f is true.
 func (a act) toAny(w *world, f func(driver.Entry) bool) error {
-	all := w.svc.Snapshot(a.queue)
-	if i := slices.IndexFunc(all, f); i >= 0 {
-		return a.to(w, all[i])
+	if x, there := w.find(a.queue, f); there {
+		return a.to(w, x)
 	}
 	return driver.ErrGone
 }

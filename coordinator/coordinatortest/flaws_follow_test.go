@@ -6,9 +6,15 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// followed replaces Follow by a function that gets the intact one.
-func followed(broken func(w *world, s *patched, intact followFunc) followFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.follow = broken(w, s, s.session.Follow) }
+// followed replaces Follow of a session.
+func followed(
+	broken func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error),
+) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.follow = func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+			return broken(ctx, w, s.session, queue, own, ahead)
+		}
+	}
 }
 
 // nearer changes whom Join shows as the nearest.
@@ -36,13 +42,11 @@ func followFlaws() []flaw {
 		},
 		{
 			name: "follow does not look first", finds: []string{"N1/a queue is passed on past one that leaves"},
-			session: followed(func(w *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-					if _, there := w.standing(queue, ahead.ID); !there {
-						return false, until(ctx)
-					}
-					return intact(ctx, queue, own, ahead)
+			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+				if _, there := w.standing(queue, ahead.ID); !there {
+					return false, until(ctx)
 				}
+				return s.Follow(ctx, queue, own, ahead)
 			}),
 		},
 		{
@@ -51,11 +55,8 @@ func followFlaws() []flaw {
 		},
 		{
 			name: "a follower watches all of the queue", finds: []string{"W2/Follow: others who come and go wake nobody"},
-			session: followed(func(w *world, s *patched, _ followFunc) followFunc {
-				all := watchAll(w, s.session.Watch)
-				return func(ctx context.Context, queue driver.Queue, _, ahead driver.Place) (bool, error) {
-					return false, all(ctx, queue, ahead)
-				}
+			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, _, ahead driver.Place) (bool, error) {
+				return false, watchAll(ctx, w, queue, []driver.Place{ahead}, s.Watch)
 			}),
 		},
 		{
@@ -64,11 +65,9 @@ func followFlaws() []flaw {
 				"N1/a queue is passed on past one that leaves", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
 				"N1/a pass of nothing is no pass", "G1/many goroutines follow, pass on and give up", "W1/Follow: a leave is told",
 			},
-			session: followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-					_, err := intact(ctx, queue, own, ahead)
-					return err == nil, err
-				}
+			session: followed(func(ctx context.Context, _ *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+				_, err := s.Follow(ctx, queue, own, ahead)
+				return err == nil, err
 			}),
 		},
 		{
@@ -113,16 +112,14 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 }
 
 // watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
-func watchAhead(w *world, s *patched, _ followFunc) followFunc {
-	return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-		for {
-			view, err := s.session.Ahead(ctx, queue, own)
-			if _, there := w.standing(queue, ahead.ID); err != nil || !there {
-				return false, err
-			}
-			if err := s.session.Watch(ctx, queue, view.Ahead...); err != nil {
-				return false, err
-			}
+func watchAhead(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+	for {
+		view, err := s.Ahead(ctx, queue, own)
+		if _, there := w.standing(queue, ahead.ID); err != nil || !there {
+			return false, err
+		}
+		if err := s.Watch(ctx, queue, view.Ahead...); err != nil {
+			return false, err
 		}
 	}
 }

@@ -75,10 +75,6 @@ func (w *world) service() Service {
 	}
 }
 
-func TestIntactMemoryDriverPassesAllCases(t *testing.T) {
-	Run(t, memoryHarness(nil))
-}
-
 // TestSuiteRunsWithoutLevers: a driver can be tried long before its proxy is written.
 func TestSuiteRunsWithoutLevers(t *testing.T) {
 	full := memoryHarness(func(_ *world, d driver.Driver) driver.Driver { return bareDriver{d} })
