@@ -75,9 +75,6 @@ func flaws() []flaw {
 	)
 }
 
-// errOpaque is an error that says nothing.
-var errOpaque = errors.New("something went wrong")
-
 // find returns a live entry, looked up behind the driver's back.
 func (w *world) find(queue driver.Queue, is func(driver.Entry) bool) (driver.Entry, bool) {
 	all := w.svc.Snapshot(queue)

@@ -2,6 +2,7 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +32,7 @@ func callFlaws() []flaw {
 			name: "errors say nothing", finds: []string{"G3/every error is classified"},
 			session: leaves.broken(func(_ *world, s *patched, a act) error {
 				if a.intact(s) != nil {
-					return errOpaque
+					return errors.New("something went wrong")
 				}
 				return nil
 			}),

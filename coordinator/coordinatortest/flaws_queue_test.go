@@ -91,10 +91,7 @@ func listing(broken func(w *world, s *patched, queues []driver.Queue) []driver.Q
 	return func(w *world, s *patched) {
 		s.queues = func(ctx context.Context) ([]driver.Queue, error) {
 			queues, err := s.session.Queues(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return broken(w, s, queues), nil
+			return broken(w, s, queues), err
 		}
 	}
 }

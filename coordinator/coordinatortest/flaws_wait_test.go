@@ -38,7 +38,16 @@ func waitFlaws() (all []flaw) {
 		}
 		change := func(context.Context) error { return nil }
 
-		add("is not woken", instead(until, nil), x.ends(claims)...)
+		told := []string{"a change at the time of the call is told"}
+		for _, w := range changes {
+			told = append(told, w.what+" is told")
+		}
+		if x.change == nil {
+			for _, w := range waysOut {
+				told = append(told, w.what+" is told")
+			}
+		}
+		add("is not woken", instead(until, nil), claims(x.told, told...)...)
 		add("does not come back after the connection broke", instead(until, driver.ErrUnavailable),
 			claims(x.told, "a change while disconnected is told", "a change after a reconnect is told",
 				"a change after a restart is told", "a change that was compacted away is told")...)
@@ -53,16 +62,6 @@ func waitFlaws() (all []flaw) {
 		add("shares the context of the first", sharing(), claims(x.told, "all are told, though one gives up")...)
 	}
 	return all
-}
-
-// ends are the cases in which the wait has to end.
-func (x wait) ends(claims func(clause string, claims ...string) []string) []string {
-	ways := changes
-	if x.change == nil {
-		ways = slices.Concat(changes, waysOut)
-	}
-	told := each(ways, func(w way) string { return w.what + " is told" })
-	return claims(x.told, append(told, "a change at the time of the call is told")...)
 }
 
 // stays goes on waiting at the service when its caller has gone.
