@@ -81,7 +81,6 @@ func deedCases() (all []testCase) {
 	return all
 }
 
-// must calls, which must succeed.
 func (x deed) must(e *env, s session, queue driver.Queue, own driver.Joined) {
 	e.ok(x.call(e.soon(), s, queue, own), x.name)
 }
@@ -94,7 +93,6 @@ func (x deed) repeat(e *env, s session, queue driver.Queue, own driver.Joined) {
 	}
 }
 
-// finds checks that the deed finds no entry.
 func (x deed) findsNone(e *env, s session, queue driver.Queue, own driver.Joined, what string) {
 	e.is(x.call(e.soon(), s, queue, own), x.name+" of "+what, driver.ErrGone)
 }

@@ -16,10 +16,8 @@ import (
 var nearestCases = []testCase{
 	{"J8/nearest is who joined before", nil, nearestJoined},
 	{"J8/nearest of one who asks for more is who joined before", nil, nearestAsked},
-	{"J8/nearest of one who joins again is who joined before", nil, nearestAgain},
 }
 
-// handoffCases need Handoff.
 var handoffCases = []testCase{
 	{"N1/a queue is passed on past one that leaves", nil, passedOn},
 	{"N1/a conversion is no pass", []Lever{Converter}, conversionIsNoPass},
@@ -68,27 +66,24 @@ func contenderOf(p driver.Place) driver.Place {
 }
 
 // nearestJoined: who comes next is told of the one before, or of nobody; never
-// of one further ahead.
+// of one further ahead, and never of one who has joined since.
 func nearestJoined(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	last := e.joinBehind(a, queue)
-	e.near(last, "the first:")
-	for i := range 6 {
-		s := []session{b, a}[i%2]
-		j := e.joinBehind(s, queue)
-		e.near(j, "behind another:", last.Place)
-		if i%3 < 2 {
-			last = j
-			continue
-		}
-		// It goes: whoever comes next is behind the one before it, of whom it may be told nothing.
-		e.leave(s, queue, j.Place)
-		next := e.joinBehind(a, queue)
-		e.near(next, "behind one who left:", j.Place, last.Place)
-		if e.has(Handoff) && contenderOf(next.Nearest) == contenderOf(j.Place) {
-			e.told(e.followed(a, queue, next.Place, next.Nearest), "the one ahead had left", false)
-		}
-		last = next
+	first := e.joinBehind(a, queue)
+	e.near(first, "the first:")
+	second := e.joinBehind(b, queue)
+	e.near(second, "behind another:", first.Place)
+	third := e.joinBehind(a, queue)
+	e.near(third, "behind two:", second.Place)
+	again := driver.Contender{ID: second.Place.ID, Mode: "x", Follows: true, Again: true}
+	e.near(e.joinAs(b, queue, again), "joined again:", first.Place)
+
+	// The last goes: of the one before it whoever comes next may be told nothing.
+	e.leave(a, queue, third.Place)
+	next := e.joinBehind(b, queue)
+	e.near(next, "behind one who left:", third.Place, second.Place)
+	if e.has(Handoff) && contenderOf(next.Nearest) == contenderOf(third.Place) {
+		e.told(e.followed(b, queue, next.Place, next.Nearest), "the one ahead had left", false)
 	}
 }
 
@@ -115,19 +110,6 @@ func nearestAsked(e *env) {
 		e.near(j, "with the record:", last.Place)
 		last = j
 	}
-}
-
-// nearestAgain: others have joined since.
-func nearestAgain(e *env) {
-	a, b, queue := e.open(), e.open(), e.queue()
-	first, second := e.joinBehind(a, queue), e.joinBehind(b, queue)
-	e.joinBehind(a, queue)
-	again := func(s session, j driver.Joined, may ...driver.Place) {
-		c := driver.Contender{ID: j.Place.ID, Mode: "x", Follows: true, Again: true}
-		e.near(e.joinAs(s, queue, c), "joined again:", may...)
-	}
-	again(b, second, first.Place)
-	again(a, first)
 }
 
 // passedOn: nobody is told that it is first because one ahead has left who was

@@ -12,14 +12,12 @@ var headCases = []testCase{
 	{"H1/a queue that hands on is followed to its end", []Lever{HeadWatcher, Converter}, headRelay},
 }
 
-// head returns the first entry at once.
 func (e *env) head(s session, queue driver.Queue) driver.Head {
 	head, err := s.Head(e.soon(), queue, driver.Any)
 	e.ok(err, "Head of any version")
 	return head
 }
 
-// isHead checks a head that Head returned.
 func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	if !sameEntry(head.Entry, own, value) || head.Version == 0 || head.Version == driver.Any {
 		e.fail("Head is "+sprintEntry(own, value)+", and has a version",
@@ -27,7 +25,6 @@ func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	}
 }
 
-// isNobody checks the head of an empty queue.
 func (e *env) isNobody(head driver.Head, when string) {
 	if head.Place != (driver.Place{}) || head.Token != 0 || head.Version != 0 || len(head.Value) != 0 {
 		e.fail("a zero Head", "%s Head is %+v", when, head)

@@ -7,7 +7,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// operatorCases need an Operator.
 var operatorCases = []testCase{
 	{"K2/a check finds an entry that was converted", []Lever{Converter}, checkConverted},
 	{"X1/the contender of a removed entry is told", nil, removeTold},

@@ -20,7 +20,6 @@ var recordCases = []testCase{
 	{"D3/a late write does not overwrite a later one", []Lever{Network}, setOvertaken},
 }
 
-// record returns the record at once.
 func (e *env) record(s session, queue driver.Queue) driver.Record {
 	record, err := s.Record(e.soon(), queue, driver.Any)
 	e.ok(err, "Record of any version")

@@ -13,12 +13,11 @@ import (
 var sessionCases = []testCase{
 	{"G2/calls end with their context while nothing passes", []Lever{Network}, callsEnd},
 	{"G3/every error is classified", []Lever{Network}, errorsClassified},
-	{"TTL/is what was asked for", nil, ttlGranted},
 	{"O1/a session lives for its ttl after open", nil, func(e *env) { lifetime(e, false) }},
 	{"O1/a session lives for its ttl after a renewal", nil, func(e *env) { lifetime(e, true) }},
 	{"O1/a session that is renewed lives on", nil, renewedLives},
 	{"O2/a ttl that is not granted is refused", []Lever{OddTTL}, oddTTL},
-	{"O3/session ids differ", nil, idsDiffer},
+	{"O3,TTL/sessions have ids of their own, and the ttl that was asked for", nil, idsDiffer},
 	{"O4/an open whose reply was lost leaves nothing", []Lever{Network, Sessions}, lostOpen},
 	{"R1/a renewal without the service fails", []Lever{Network}, renewNeedsService},
 	{"R2/an ended session stays ended", []Lever{Expire}, endedStaysEnded},
@@ -87,13 +86,6 @@ func (e *env) classified(ctx context.Context, err error, what string) {
 	}
 	e.is(err, what, driver.ErrUnavailable, driver.ErrSessionLost, driver.ErrGone,
 		driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid)
-}
-
-// ttlGranted: the engine counts its deadline from TTL, not from what it asked for.
-func ttlGranted(e *env) {
-	if s := e.open(); s.TTL() != e.TTL {
-		e.fail(e.TTL.String(), "TTL() of a session opened with %v is %v", e.TTL, s.TTL())
-	}
 }
 
 // lifetime joins with a session that nobody renews, and cuts it off once it was
@@ -181,6 +173,9 @@ func idsDiffer(e *env) {
 					seen)
 			}
 			seen[s.ID()] = true
+			if s.TTL() != e.TTL { // from which the engine counts its deadline
+				e.fail(e.TTL.String(), "TTL() of a session opened with %v is %v", e.TTL, s.TTL())
+			}
 			e.closes(s) // its ID must not come back
 		}
 	}
@@ -254,16 +249,18 @@ func (e *env) dead(s session, queue driver.Queue, own, other driver.Joined) {
 // doneCloses: Done is how holders are told of a loss that nobody asked about.
 func doneCloses(e *env) {
 	s := e.open()
-	select {
-	case <-s.Done():
+	done := func() bool {
+		select {
+		case <-s.Done():
+			return true
+		default:
+			return false
+		}
+	}
+	if done() {
 		e.fail("an open channel", "Done of a live session is closed")
-	default:
 	}
 	e.expire(s)
 	e.lost(s)
-	select {
-	case <-s.Done():
-	case <-time.After(e.Patience):
-		e.fail("Done is closed", "Done is open, %v after Renew returned ErrSessionLost", e.Patience)
-	}
+	e.eventually("Done is closed after Renew returned ErrSessionLost", done)
 }

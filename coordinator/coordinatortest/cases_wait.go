@@ -22,8 +22,7 @@ type wait struct {
 	// once waits once. passed is that of Follow.
 	once func(ctx context.Context, s session, d *duel) (passed bool, err error)
 	// read returns the value and version there are; nil where there are none.
-	read func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
-		error)
+	read func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error)
 	// change changes what is waited for; nil has the first leave.
 	change func(e *env, d *duel)
 }
@@ -57,17 +56,15 @@ var (
 	}
 	headWaits = wait{
 		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3", by: leaves, needs: []Lever{HeadWatcher},
-		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
-			error) {
-			head, err := s.Head(ctx, queue, known)
+		read: func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error) {
+			head, err := s.Head(ctx, q, known)
 			return state{string(head.Value), head.Version}, err
 		},
 	}
 	recordWaits = wait{
 		name: "Record", told: "D1", others: "Record", over: "D2", lost: "D2", by: leaves,
-		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
-			error) {
-			record, err := s.Record(ctx, queue, known)
+		read: func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error) {
+			record, err := s.Record(ctx, q, known)
 			return state{string(record.Value), record.Version}, err
 		},
 		change: func(e *env, d *duel) { e.overwrite(d.ahead, d.queue, d.value()) },
@@ -79,8 +76,7 @@ func waitCases() (all []testCase) {
 	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
 		add := func(clause, claim string, body func(*env), needs ...Lever) {
 			all = append(all, testCase{
-				name: clause + "/" + x.name + ": " + claim, needs: slices.Concat(needs,
-					x.needs), body: body,
+				clause + "/" + x.name + ": " + claim, slices.Concat(needs, x.needs), body,
 			})
 		}
 		for _, w := range changes {
@@ -562,12 +558,12 @@ func oneOfSeveral(e *env) {
 // waits for changes of the first alone.
 func changesWakeNobody(e *env) {
 	q := e.trio()
-	known, err := q.behind.Head(e.soon(), q.queue, driver.Any)
-	e.ok(err, "Head")
-	h := e.start(func() error {
-		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
-			"new")
-	})
+	head := func(known driver.Version, value string) *outcome {
+		return e.waits(func(ctx context.Context) error {
+			return headWaits.reach(ctx, q.behind, q.queue, known, value)
+		})
+	}
+	h := head(e.head(q.behind, q.queue).Version, "new")
 	w, f := e.watch(q.behind, q.queue, q.own.Place), e.watch(q.behind, q.queue, q.first.Place)
 	e.write(q.s, q.queue, q.own.Place, "written")
 	for _, mode := range []string{"r", "x"} {
@@ -580,11 +576,7 @@ func changesWakeNobody(e *env) {
 	e.write(q.ahead, q.queue, q.first.Place, "new")
 	e.fires(h, "a write of the first")
 	e.quiet(f, "a write of the first")
-	h = e.start(func() error {
-		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
-			"converted")
-	})
-	e.settle()
+	h = head(e.head(q.behind, q.queue).Version, "converted")
 	q.first = e.convert(q.ahead, q.queue, q.first, "r", "converted")
 	e.fires(h, "a conversion of the first")
 	e.fires(f, "a conversion of the first")

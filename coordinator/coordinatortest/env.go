@@ -82,7 +82,6 @@ func (e *env) has(levers ...Lever) bool {
 	return true
 }
 
-// fail ends the case.
 func (e *env) fail(want, saw string, args ...any) {
 	f := &failure{saw: fmt.Sprintf(saw, args...), want: want}
 	for _, a := range args {
@@ -93,7 +92,6 @@ func (e *env) fail(want, saw string, args ...any) {
 	panic(f)
 }
 
-// ok fails the case unless err is nil.
 func (e *env) ok(err error, what string) {
 	if err != nil {
 		e.fail("no error", "%s: %v", what, err)
@@ -235,7 +233,6 @@ func (e *env) held(o *outcome) {
 	}
 }
 
-// connect makes one more client.
 func (e *env) connect() Client {
 	c, err := e.svc.Connect()
 	e.ok(err, "Connect of the harness")
@@ -271,7 +268,6 @@ func (e *env) openUntended(c Client) session {
 	return full
 }
 
-// threeOn opens three sessions, two of them on one client.
 func (e *env) three() []session {
 	shared := e.connect()
 	return []session{e.openOn(shared), e.openOn(shared), e.open()}

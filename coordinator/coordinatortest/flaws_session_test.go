@@ -11,7 +11,7 @@ import (
 )
 
 func sessionFlaws() []flaw {
-	const closing = "C1/after close all entries are gone at once"
+	const ids = "O3,TTL/sessions have ids of their own, and the ttl that was asked for"
 	return []flaw{
 		{
 			name: "slack is hidden", opts: []memory.Option{memory.WithSlack(testTTL / 4)},
@@ -46,7 +46,7 @@ func sessionFlaws() []flaw {
 			session: func(_ *world, s *patched) { s.done = make(chan struct{}) },
 		},
 		{
-			name: "close leaves entries", finds: []string{closing, "C2/close ends without the service"},
+			name: "close leaves entries", finds: []string{"C1/after close all entries are gone at once", "C2/close ends without the service"},
 			session: func(_ *world, s *patched) { s.close = func(context.Context) error { return nil } },
 		},
 		{
@@ -64,11 +64,11 @@ func sessionFlaws() []flaw {
 			},
 		},
 		{
-			name: "ttl is not what was granted", finds: []string{"TTL/is what was asked for"},
+			name: "ttl is not what was granted", finds: []string{ids},
 			session: func(_ *world, s *patched) { s.ttl = time.Hour },
 		},
 		{
-			name: "session ids repeat", finds: []string{"O3/session ids differ"},
+			name: "session ids repeat", finds: []string{ids},
 			session: func(_ *world, s *patched) { s.id = "1f" },
 		},
 	}

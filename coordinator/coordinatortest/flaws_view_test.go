@@ -127,7 +127,7 @@ func listFlaws() []flaw {
 			}),
 		},
 		{
-			name: "an empty queue is an error", finds: []string{"List/a queue that nobody joined is empty"},
+			name: "an empty queue is an error", finds: []string{listsEntries},
 			session: listed(func(entries []driver.Entry, _ int) ([]driver.Entry, error) {
 				if len(entries) == 0 {
 					return nil, driver.ErrGone

@@ -27,7 +27,6 @@ func knowing(c driver.Contender, version driver.Version) driver.Contender {
 	return c
 }
 
-// join lets a new contender join.
 func (e *env) join(s session, queue driver.Queue) driver.Joined {
 	return e.joinAs(s, queue, contender())
 }
@@ -53,17 +52,14 @@ func (e *env) rejoin(s session, queue driver.Queue, c driver.Contender, want dri
 	}
 }
 
-// leave leaves, which must succeed.
 func (e *env) leave(s session, queue driver.Queue, p driver.Place) {
 	e.ok(s.Leave(e.soon(), queue, p), "Leave")
 }
 
-// forget forgets as package coordinator does.
 func (e *env) forget(s session, queue driver.Queue, id string) {
 	e.ok(e.again(func(ctx context.Context) error { return s.Forget(ctx, queue, id) }), "Forget")
 }
 
-// closes closes a session.
 func (e *env) closes(s session) { e.ok(e.again(s.Close), "Close") }
 
 // ahead returns the IDs ahead of a place.
@@ -77,7 +73,6 @@ func (e *env) view(s session, queue driver.Queue, own driver.Place) driver.View 
 	return view
 }
 
-// list returns all entries.
 func (e *env) list(s session, queue driver.Queue) []driver.Entry {
 	entries, err := s.List(e.soon(), queue, 0)
 	e.ok(err, "List")
@@ -109,14 +104,12 @@ func (e *env) keeps(s session, queue driver.Queue, want ...string) {
 	e.same(e.standing(s, queue), want, "the queue has")
 }
 
-// same fails unless two lists of IDs are equal.
 func (e *env) same(got, want []string, what string) {
 	if !slices.Equal(got, want) {
 		e.fail(what+" "+sprint(want), "%s", sprint(got))
 	}
 }
 
-// isFirst fails for a contender that joined behind another if it may be first.
 func (e *env) notFirst(j driver.Joined, behind string) {
 	if j.First {
 		e.fail("First is false", "Join behind %s returned First", behind)
@@ -131,7 +124,6 @@ func (e *env) rises(j driver.Joined, last driver.Token, when string) driver.Toke
 	return j.Token
 }
 
-// lost checks that the session is told that it is over.
 func (e *env) lost(s session) {
 	e.is(e.again(s.Renew), "Renew of an ended session", driver.ErrSessionLost)
 }
@@ -301,8 +293,8 @@ type trio struct {
 
 func (e *env) trio() *trio {
 	q := &trio{queue: e.queue(), ahead: e.open(), s: e.open(), behind: e.open()}
-	q.first, q.own, q.last = e.join(q.ahead, q.queue), e.join(q.s, q.queue), e.join(q.behind,
-		q.queue)
+	q.first, q.own = e.join(q.ahead, q.queue), e.join(q.s, q.queue)
+	q.last = e.join(q.behind, q.queue)
 	return q
 }
 
