@@ -36,20 +36,21 @@ func (f flaw) harness() Harness {
 	}, f.opts...).withDefaults()
 }
 
-func caseNamed(t *testing.T, name string) testCase {
-	t.Helper()
-	i := slices.IndexFunc(cases, func(c testCase) bool { return c.name == name })
-	if i < 0 {
-		t.Fatalf("there is no case %q", name)
-	}
-	return cases[i]
-}
-
+// TestBrokenDriversFailNamedCases: a case that no broken driver fails might
+// check nothing.
 func TestBrokenDriversFailNamedCases(t *testing.T) {
+	named, found := map[string]testCase{}, map[string]bool{}
+	for _, c := range cases {
+		named[c.name] = c
+	}
 	for _, f := range flaws() {
 		for _, name := range f.finds {
+			found[name] = true
 			t.Run(f.name+"/"+name, func(t *testing.T) {
-				c := caseNamed(t, name)
+				c, there := named[name]
+				if !there {
+					t.Fatalf("there is no case %q", name)
+				}
 				synctest.Test(t, func(t *testing.T) {
 					err := c.run(t, f.harness())
 					if _, found := errors.AsType[*failure](err); !found {
@@ -59,43 +60,58 @@ func TestBrokenDriversFailNamedCases(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestEveryCaseFindsAFlaw: a case that no broken driver fails might check nothing.
-func TestEveryCaseFindsAFlaw(t *testing.T) {
-	used := map[string]bool{}
-	for _, f := range flaws() {
-		for _, name := range f.finds {
-			used[name] = true
-		}
-	}
-	for _, c := range cases {
-		if !used[c.name] {
-			t.Errorf("no broken driver is there to fail %q", c.name)
+	for name := range named {
+		if !found[name] {
+			t.Errorf("no broken driver is there to fail %q", name)
 		}
 	}
 }
 
 func flaws() []flaw {
 	return slices.Concat(
-		joinFlaws(), staleFlaws(), viewFlaws(), lastFlaws(), wholeFlaws(), waitFlaws(), wakeFlaws(),
-		convertFlaws(), convertedFlaws(), writeFlaws(), lateWriteFlaws(),
-		headFlaws(), recordFlaws(), setRecordFlaws(),
-		leaveFlaws(), checkFlaws(), removeFlaws(), queuesFlaws(), followFlaws(), passFlaws(), queueFlaws(), sessionFlaws(), callFlaws(),
+		joinFlaws(), staleFlaws(), viewFlaws(), listFlaws(), lastFlaws(), waitFlaws(), wakeFlaws(),
+		deedFlaws(), forgetFlaws(), convertFlaws(), writeFlaws(), headFlaws(), recordFlaws(), setRecordFlaws(),
+		queuesFlaws(), followFlaws(), queueFlaws(), sessionFlaws(), openFlaws(), callFlaws(),
 	)
 }
 
-// errOpaque is an error that says nothing.
-var errOpaque = errors.New("something went wrong")
-
-// standing returns the live entry of an ID, looked up behind the driver's back.
-func (w *world) standing(queue driver.Queue, id string) (driver.Entry, bool) {
-	for _, x := range w.svc.Snapshot(queue) {
-		if x.ID == id {
-			return x, true
-		}
+// find returns a live entry, looked up behind the driver's back.
+func (w *world) find(queue driver.Queue, is func(driver.Entry) bool) (driver.Entry, bool) {
+	all := w.svc.Snapshot(queue)
+	if i := slices.IndexFunc(all, is); i >= 0 {
+		return all[i], true
 	}
 	return driver.Entry{}, false
+}
+
+// standing returns the live entry of an ID.
+func (w *world) standing(queue driver.Queue, id string) (driver.Entry, bool) {
+	return w.find(queue, func(x driver.Entry) bool { return x.ID == id })
+}
+
+// entry returns the live entry of a key.
+func (w *world) entry(queue driver.Queue, key string) (driver.Entry, bool) {
+	return w.find(queue, func(x driver.Entry) bool { return x.Key == key })
+}
+
+func remove(w *world, queue driver.Queue, keyOrID string) error {
+	if !w.svc.Remove(queue, keyOrID) {
+		return driver.ErrGone
+	}
+	return nil
+}
+
+// removeAll removes all entries of a session.
+func (w *world) removeAll(queue driver.Queue, session string) {
+	for _, x := range w.svc.Snapshot(queue) {
+		if x.Session == session {
+			_ = remove(w, queue, x.Key)
+		}
+	}
+}
+
+func (w *world) places(queue driver.Queue) []driver.Place {
+	return each(w.svc.Snapshot(queue), func(x driver.Entry) driver.Place { return x.Place })
 }
 
 // print is all there is in a queue.
@@ -118,13 +134,6 @@ func later(err error, repeat func(ctx context.Context)) {
 			repeat(context.Background())
 		}()
 	}
-}
-
-func names(all []testCase) (names []string) {
-	for _, c := range all {
-		names = append(names, c.name)
-	}
-	return names
 }
 
 // until blocks as a driver does that waits for something that never comes.

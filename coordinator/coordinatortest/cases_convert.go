@@ -81,35 +81,26 @@ func viewsOfConversions(e *env) {
 	order := e.standing(q.s, q.queue)
 	var over atomic.Bool
 	var running []*outcome
-	look := func(want []string, read func() ([]string, error)) {
+	look := func(want []string, read func() []string) {
 		running = append(running, e.start(func() error {
 			for !over.Load() {
 				e.jitter(e.Settle / 50)
-				got, err := read()
-				if err != nil {
-					return err
-				}
-				if !slices.Equal(got, want) {
-					return fmt.Errorf("a view during conversions shows %s, want %s", sprint(got),
-						sprint(want))
-				}
+				e.same(read(), want, "a view during conversions shows")
 			}
 			return nil
 		}))
 	}
 	ahead := func(s session, own driver.Place, n int) {
-		look(order[:n], func() ([]string, error) {
-			view, err := s.Ahead(e.soon(), q.queue, own)
-			return ids(view.Ahead), err
-		})
+		look(order[:n], func() []string { return e.ahead(s, q.queue, own) })
 	}
 	ahead(q.behind, q.last.Place, 2)
 	ahead(q.ahead, fourth.Place, 3)
 	ahead(q.s, fifth.Place, 4)
 	ahead(q.s, nowhere, 5)
-	look(order[:3], func() ([]string, error) {
+	look(order[:3], func() []string {
 		entries, err := q.ahead.List(e.soon(), q.queue, 3)
-		return entryIDs(entries), err
+		e.ok(err, "List")
+		return entryIDs(entries)
 	})
 	for i := range 24 {
 		e.jitter(e.Settle / 50)
@@ -308,48 +299,44 @@ func writeGivenUp(e *env) {
 func (e *env) brief() context.Context { return e.in(random(e.Settle / 50)) }
 
 // then is what happens to the second of a duel while a late request of it is
-// under way. It returns the entry with its value, or nothing.
+// under way. It returns the value that the entry has then, "" if it has gone.
 type then struct {
 	what  string
 	needs []Lever
-	do    func(e *env, d *duel) (own *driver.Joined, value string)
+	do    func(e *env, d *duel) (value string)
 }
 
 var thens = []then{
-	{what: "a forget", do: func(e *env, d *duel) (*driver.Joined, string) {
+	{"a forget", nil, func(e *env, d *duel) string {
 		e.forget(d.behind, d.queue, d.second.Place.ID)
-		return nil, ""
+		return ""
 	}},
-	{what: "a leave", do: func(e *env, d *duel) (*driver.Joined, string) {
+	{"a leave", nil, func(e *env, d *duel) string {
 		leaves.repeat(e, d.behind, d.queue, d.second)
-		return nil, ""
+		return ""
 	}},
-	{what: "a deletion", needs: []Lever{Remove},
-		do: func(e *env, d *duel) (*driver.Joined, string) {
-			e.delete(d.queue, d.second.Place)
-			return nil, ""
-		}},
-	{what: "a join of the same id", do: func(e *env, d *duel) (*driver.Joined, string) {
+	{"a deletion", []Lever{Remove}, func(e *env, d *duel) string {
+		e.delete(d.queue, d.second.Place)
+		return ""
+	}},
+	{"a join of the same id", nil, func(e *env, d *duel) string {
 		e.forget(d.behind, d.queue, d.second.Place.ID)
-		c := contender()
-		c.ID, c.Value = d.second.Place.ID, []byte("another time")
-		own := e.joinAs(d.behind, d.queue, c)
-		return &own, "another time"
+		c := driver.Contender{ID: d.second.Place.ID, Mode: "x", Value: []byte("another time")}
+		d.second = e.joinAs(d.behind, d.queue, c)
+		return "another time"
 	}},
 	// To the late request all looks as it did when it was sent, but for the key.
-	{what: "conversions", needs: []Lever{Converter},
-		do: func(e *env, d *duel) (*driver.Joined, string) {
-			own := e.convert(d.behind, d.queue, d.second, "p7", "deed")
-			own = e.convert(d.behind, d.queue, own, "x", "later")
-			return &own, "later"
-		}},
+	{"conversions", []Lever{Converter}, func(e *env, d *duel) string {
+		d.second = e.convert(d.behind, d.queue, d.second, "p7", "deed")
+		d.second = e.convert(d.behind, d.queue, d.second, "x", "later")
+		return "later"
+	}},
 }
 
-var thenWrite = then{what: "a write", needs: []Lever{Writer},
-	do: func(e *env, d *duel) (*driver.Joined, string) {
-		e.write(d.behind, d.queue, d.second.Place, "later")
-		return &d.second, "later"
-	}}
+var thenWrite = then{"a write", []Lever{Writer}, func(e *env, d *duel) string {
+	e.write(d.behind, d.queue, d.second.Place, "later")
+	return "later"
+}}
 
 // lateCases: the connection breaks while a Convert or Write is on it, and its
 // bytes come to the service after something else has happened to the contender.
@@ -377,28 +364,26 @@ func (x deed) late(e *env, t then) {
 	for _, stranded := range []bool{true, false} {
 		d := e.duel()
 		e.stands(d.ahead, d.queue, ids(d.places())...)
-		request := func(ctx context.Context) error {
-			return x.call(ctx, d.behind, d.queue,
-				d.second)
-		}
+		own := d.second
+		request := func(ctx context.Context) error { return x.call(ctx, d.behind, d.queue, own) }
 		if stranded {
 			e.strand(d.client, request)
 		} else {
 			e.cutOff(d.client, request)
 		}
-		own, value := t.do(e, d)
+		value := t.do(e, d)
 		if stranded {
 			d.client.Link.Deliver()
 		}
 		e.settle()
-		if own == nil {
+		if value == "" {
 			e.same(e.standing(d.behind, d.queue), []string{d.first.Place.ID}, "the queue has")
 			next := e.join(d.behind, d.queue) // the session can still join
 			e.stands(d.ahead, d.queue, d.first.Place.ID, next.Place.ID)
 			continue
 		}
-		e.showsNow(d.behind, d.queue, 1, *own, value)
-		e.shows(d.ahead, d.queue, 1, *own, value)
+		e.showsNow(d.behind, d.queue, 1, d.second, value)
+		e.shows(d.ahead, d.queue, 1, d.second, value)
 		e.same(e.standing(d.ahead, d.queue), ids(d.places()), "the queue has")
 	}
 }
@@ -430,17 +415,14 @@ func closeBeatsAll(e *env) {
 	d := e.duel()
 	writer := e.join(d.behind, d.queue)
 	known := e.setRecord(d.ahead, d.queue, "before", 0) // to make the first may take more requests
-	requests := []func(ctx context.Context) error{func(ctx context.Context) error {
-		_, err := d.behind.SetRecord(ctx, d.queue, []byte("late"), known)
-		return err
+	type request = func(ctx context.Context) error
+	requests := []request{func(ctx context.Context) error {
+		return errOf(d.behind.SetRecord(ctx, d.queue, []byte("late"), known))
 	}}
-	if e.hasAll([]Lever{Converter, Writer}) {
-		requests = append(requests,
-			func(ctx context.Context) error {
-				return converts.call(ctx, d.behind, d.queue,
-					d.second)
-			},
-			func(ctx context.Context) error { return writes.call(ctx, d.behind, d.queue, writer) })
+	if e.has(Converter, Writer) {
+		convert := func(ctx context.Context) error { return converts.call(ctx, d.behind, d.queue, d.second) }
+		write := func(ctx context.Context) error { return writes.call(ctx, d.behind, d.queue, writer) }
+		requests = append(requests, convert, write)
 	}
 	e.strand(d.client, requests...)
 	e.closes(d.behind)

@@ -3,6 +3,7 @@ package coordinatortest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,28 +65,22 @@ var (
 
 func deedCases() (all []testCase) {
 	for _, x := range deeds {
-		all = append(all, []testCase{
-			{name: x.gone + "/" + x.name + " of a place that is gone changes nothing",
-				needs: x.needs, body: x.ofGone},
-			{name: x.gone + "/" + x.name + " spares the same id joined later", needs: x.needs,
-				body: x.ofEarlier},
-			{name: x.gone + "/" + x.name + " of a foreign place changes nothing", needs: x.needs,
-				body: x.ofForeign},
-		}...)
+		add := func(clause, claim string, body func(*env), needs ...Lever) {
+			all = append(all, testCase{
+				clause + "/" + x.name + " " + claim, slices.Concat(needs, x.needs), body,
+			})
+		}
+		add(x.gone, "of a place that is gone changes nothing", x.ofGone)
+		add(x.gone, "spares the same id joined later", x.ofEarlier)
+		add(x.gone, "of a foreign place changes nothing", x.ofForeign)
 		if x.removed != "" {
-			all = append(all,
-				testCase{name: x.removed + "/after " + x.name + " the entry is gone",
-					needs: x.needs, body: x.removesEntry},
-				testCase{
-					name:  x.again + "/" + x.name + " may be repeated after a lost reply",
-					needs: append([]Lever{Network}, x.needs...), body: x.lostReply,
-				})
+			add(x.removed, "removes the entry", x.removesEntry)
+			add(x.again, "may be repeated after a lost reply", x.lostReply, Network)
 		}
 	}
 	return all
 }
 
-// must calls, which must succeed.
 func (x deed) must(e *env, s session, queue driver.Queue, own driver.Joined) {
 	e.ok(x.call(e.soon(), s, queue, own), x.name)
 }
@@ -98,7 +93,6 @@ func (x deed) repeat(e *env, s session, queue driver.Queue, own driver.Joined) {
 	}
 }
 
-// finds checks that the deed finds no entry.
 func (x deed) findsNone(e *env, s session, queue driver.Queue, own driver.Joined, what string) {
 	e.is(x.call(e.soon(), s, queue, own), x.name+" of "+what, driver.ErrGone)
 }
@@ -106,11 +100,8 @@ func (x deed) findsNone(e *env, s session, queue driver.Queue, own driver.Joined
 // intact checks that a queue still has these entries of joinDuel and no other.
 func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
 	entries := e.list(s, queue)
-	same := len(entries) == len(want)
-	for i := 0; same && i < len(want); i++ {
-		same = sameEntry(entries[i], want[i], want[i].Place.ID)
-	}
-	if !same {
+	same := func(x driver.Entry, j driver.Joined) bool { return sameEntry(x, j, j.Place.ID) }
+	if !slices.EqualFunc(entries, want, same) {
 		e.fail(fmt.Sprintf("the queue keeps %+v, with their values", want), "it has %s",
 			sprintEntries(entries))
 	}
@@ -120,25 +111,22 @@ func (e *env) intact(s session, queue driver.Queue, want ...driver.Joined) {
 // queue, and the next one must not be removed in place of the one that has left.
 func (x deed) ofGone(e *env) {
 	s, other, queue := e.open(), e.open(), e.queue()
-	own := e.joinDuel(s, queue, x.follows)
+	left, forgotten := e.joinDuel(s, queue, x.follows), e.joinDuel(s, queue, x.follows)
 	keep := []driver.Joined{e.joinDuel(other, queue, x.follows)}
 	out := leaves
 	if x.removed != "" {
 		out = x
 	}
-	out.must(e, s, queue, own)
-	gone := []driver.Joined{own}
-
-	own = e.joinDuel(s, queue, x.follows)
-	e.forget(s, queue, own.Place.ID)
-	gone = append(gone, own)
+	out.must(e, s, queue, left)
+	e.forget(s, queue, forgotten.Place.ID)
+	gone := []driver.Joined{left, forgotten}
 	if e.has(Remove) {
-		own = e.joinDuel(s, queue, x.follows)
-		e.delete(queue, own.Place)
-		gone = append(gone, own)
+		deleted := e.joinDuel(s, queue, x.follows)
+		e.delete(queue, deleted.Place)
+		gone = append(gone, deleted)
 	}
 	if e.has(Converter) { // back in a mode it has another entry than before
-		own = e.joinDuel(s, queue, x.follows)
+		own := e.joinDuel(s, queue, x.follows)
 		for _, mode := range []string{"r", "x", "r"} {
 			gone = append(gone, own)
 			own = e.convert(s, queue, own, mode, own.Place.ID)
@@ -337,7 +325,6 @@ func closeCutOff(e *env) {
 	o := e.start(func() error { return s.Close(e.in(e.Settle)) })
 	err := e.ends(o, e.Settle+e.Patience, "Close without the service")
 	e.is(err, "Close without the service", driver.ErrUnavailable, context.DeadlineExceeded)
-	healed := time.Now()
 	c.Link.Heal()
-	empties(e, seer, queue, healed.Add(e.TTL+e.Patience))
+	e.empties(seer, queue, time.Now().Add(e.TTL))
 }

@@ -16,10 +16,8 @@ import (
 var nearestCases = []testCase{
 	{"J8/nearest is who joined before", nil, nearestJoined},
 	{"J8/nearest of one who asks for more is who joined before", nil, nearestAsked},
-	{"J8/nearest of one who joins again is who joined before", nil, nearestAgain},
 }
 
-// handoffCases need Handoff.
 var handoffCases = []testCase{
 	{"N1/a queue is passed on past one that leaves", nil, passedOn},
 	{"N1/a conversion is no pass", []Lever{Converter}, conversionIsNoPass},
@@ -27,7 +25,7 @@ var handoffCases = []testCase{
 	{"N1/a pass of nothing is no pass", []Lever{Remove}, passOfNothing},
 	{"N3/what a pass leaves is no contender", nil, passLeavesNothing},
 	{
-		"W2,N3/a pass and what it leaves notify the follower and nobody else",
+		"W2,N3/a pass wakes the follower and nobody else",
 		[]Lever{Events, HeadWatcher}, passGoesUnheard,
 	},
 }
@@ -68,27 +66,24 @@ func contenderOf(p driver.Place) driver.Place {
 }
 
 // nearestJoined: who comes next is told of the one before, or of nobody; never
-// of one further ahead.
+// of one further ahead, and never of one who has joined since.
 func nearestJoined(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	last := e.joinBehind(a, queue)
-	e.near(last, "the first:")
-	for i := range 6 {
-		s := []session{b, a}[i%2]
-		j := e.joinBehind(s, queue)
-		e.near(j, "behind another:", last.Place)
-		if i%3 < 2 {
-			last = j
-			continue
-		}
-		// It goes: whoever comes next is behind the one before it, of whom it may be told nothing.
-		e.leave(s, queue, j.Place)
-		next := e.joinBehind(a, queue)
-		e.near(next, "behind one who left:", j.Place, last.Place)
-		if e.has(Handoff) && contenderOf(next.Nearest) == contenderOf(j.Place) {
-			e.told(e.followed(a, queue, next.Place, next.Nearest), "the one ahead had left", false)
-		}
-		last = next
+	first := e.joinBehind(a, queue)
+	e.near(first, "the first:")
+	second := e.joinBehind(b, queue)
+	e.near(second, "behind another:", first.Place)
+	third := e.joinBehind(a, queue)
+	e.near(third, "behind two:", second.Place)
+	again := driver.Contender{ID: second.Place.ID, Mode: "x", Follows: true, Again: true}
+	e.near(e.joinAs(b, queue, again), "joined again:", first.Place)
+
+	// The last goes: of the one before it whoever comes next may be told nothing.
+	e.leave(a, queue, third.Place)
+	next := e.joinBehind(b, queue)
+	e.near(next, "behind one who left:", third.Place, second.Place)
+	if e.has(Handoff) && contenderOf(next.Nearest) == contenderOf(third.Place) {
+		e.told(e.followed(b, queue, next.Place, next.Nearest), "the one ahead had left", false)
 	}
 }
 
@@ -115,19 +110,6 @@ func nearestAsked(e *env) {
 		e.near(j, "with the record:", last.Place)
 		last = j
 	}
-}
-
-// nearestAgain: others have joined since.
-func nearestAgain(e *env) {
-	a, b, queue := e.open(), e.open(), e.queue()
-	first, second := e.joinBehind(a, queue), e.joinBehind(b, queue)
-	e.joinBehind(a, queue)
-	again := func(s session, j driver.Joined, may ...driver.Place) {
-		c := driver.Contender{ID: j.Place.ID, Mode: "x", Follows: true, Again: true}
-		e.near(e.joinAs(s, queue, c), "joined again:", may...)
-	}
-	again(b, second, first.Place)
-	again(a, first)
 }
 
 // passedOn: nobody is told that it is first because one ahead has left who was
@@ -242,8 +224,8 @@ func passGoesUnheard(e *env) {
 		head = e.head(also, d.queue)
 		return head.ID == d.second.Place.ID
 	})
-	h := e.start(func() error { _, err := also.Head(e.ctx, d.queue, head.Version); return err })
-	r := e.start(func() error { _, err := also.Record(e.ctx, d.queue, 0); return err })
+	h := e.start(func() error { return errOf(also.Head(e.ctx, d.queue, head.Version)) })
+	r := e.start(func() error { return errOf(also.Record(e.ctx, d.queue, 0)) })
 	e.settle()
 	e.closes(d.ahead)
 	e.quiet(f.outcome, "the session of one further ahead has passed and is over")
@@ -258,20 +240,17 @@ func passGoesUnheard(e *env) {
 
 // contestCases have many goroutines on three sessions use one queue as recipes do.
 var contestCases = []testCase{
+	{"G1/many goroutines share sessions and a queue", nil, joinAndLeave},
+	{"G1/many goroutines follow, pass on and give up", passes.needs, followAndPass},
 	{
-		"G1/many goroutines share sessions and a queue",
-		nil, func(e *env) { manyGoroutines(e, leaves) },
-	},
-	{
-		"G1/many goroutines convert, write and count in a record while they wait",
-		[]Lever{Converter, Writer,
-			HeadWatcher}, func(e *env) { manyGoroutines(e, leaves, "r", "x") },
-	},
-	{
-		"G1/many goroutines follow, pass on and give up",
-		passes.needs, func(e *env) { manyGoroutines(e, passes) },
+		"G1/many goroutines convert, write and count",
+		[]Lever{Converter, Writer, HeadWatcher}, convertAndCount,
 	},
 }
+
+func joinAndLeave(e *env)    { manyGoroutines(e, leaves) }
+func followAndPass(e *env)   { manyGoroutines(e, passes) }
+func convertAndCount(e *env) { manyGoroutines(e, leaves, "r", "x") }
 
 // contest is a plain mutex over one queue.
 type contest struct {
@@ -288,14 +267,10 @@ type contest struct {
 func manyGoroutines(e *env, by deed, modes ...string) {
 	sessions := e.three()
 	c := &contest{env: e, queue: e.queue(), by: by, modes: modes}
-	e.crowd(24, "a goroutine that joins, waits and leaves", func(i int) error {
+	e.crowd(24, "a goroutine that joins, waits and leaves", func(i int) {
 		for round := range 3 {
-			if err := c.take(sessions[i%len(sessions)],
-				by.follows && (i+round)%3 == 0); err != nil {
-				return err
-			}
+			c.take(sessions[i%len(sessions)], by.follows && (i+round)%3 == 0)
 		}
-		return nil
 	})
 	e.stands(sessions[0], c.queue)
 	if n := 24 * 3 * len(modes); n > 0 {
@@ -306,43 +281,34 @@ func manyGoroutines(e *env, by deed, modes ...string) {
 }
 
 // take joins, waits for its turn, unless it has no patience, and leaves.
-func (c *contest) take(s session, impatient bool) error {
+func (c *contest) take(s session, impatient bool) {
 	x := contender()
 	x.Follows = c.by.follows
-	own, err := s.Join(c.soon(), c.queue, x)
-	if err != nil {
-		return fmt.Errorf("Join: %w", err)
-	}
+	own := c.joinAs(s, c.queue, x)
 	for _, mode := range c.modes {
-		if own.Place, err = c.change(s, own, mode); err != nil {
-			return err
-		}
+		own.Place = c.change(s, own, mode)
 	}
 	ctx := c.in(3 * c.Patience)
 	if impatient {
 		ctx = c.in(random(c.Settle / 5))
 	}
 	if err := c.turn(ctx, s, own); err != nil {
-		if ctx.Err() != nil && c.ctx.Err() == nil {
-			return s.Leave(c.soon(), c.queue, own.Place)
+		if !impatient || ctx.Err() == nil {
+			c.ok(err, "a wait")
 		}
-		return err
+		c.leave(s, c.queue, own.Place)
+		return
 	}
 	if n := c.inside.Add(1); n != 1 {
-		return fmt.Errorf("%d contenders are first at once", n)
+		c.fail("one that is first", "%d contenders are first at once", n)
 	}
-	if before := c.last.Swap(int64(own.Token)); before >= int64(own.Token) {
-		return fmt.Errorf("token %d was admitted after %d", own.Token, before)
-	}
+	c.rises(own, driver.Token(c.last.Swap(int64(own.Token))), "of the next one admitted")
 	runtime.Gosched()
 	if c.by.follows {
 		sleep(c.ctx, c.Settle/100)
 	}
 	c.inside.Add(-1)
-	if err := c.by.call(c.soon(), s, c.queue, own); err != nil {
-		return fmt.Errorf("%s: %w", c.by.name, err)
-	}
-	return nil
+	c.by.must(c.env, s, c.queue, own)
 }
 
 // turn waits until own is first in the queue: by a pass to it, or by a look after
@@ -351,11 +317,8 @@ func (c *contest) turn(ctx context.Context, s session, own driver.Joined) error 
 	for ahead := own.Nearest; !own.First; ahead = (driver.Place{}) {
 		if ahead == (driver.Place{}) {
 			view, err := s.Ahead(ctx, c.queue, own.Place)
-			if err != nil {
-				return fmt.Errorf("Ahead: %w", err)
-			}
-			if len(view.Ahead) == 0 {
-				return nil
+			if err != nil || len(view.Ahead) == 0 {
+				return err
 			}
 			ahead = view.Ahead[len(view.Ahead)-1]
 		}
@@ -366,7 +329,7 @@ func (c *contest) turn(ctx context.Context, s session, own driver.Joined) error 
 			err = s.Watch(ctx, c.queue, ahead)
 		}
 		if err != nil && !errors.Is(err, driver.ErrUnavailable) {
-			return fmt.Errorf("a wait: %w", err)
+			return err
 		}
 	}
 	return nil
@@ -374,35 +337,27 @@ func (c *contest) turn(ctx context.Context, s session, own driver.Joined) error 
 
 // change changes all that a contender can: a conversion or write that goes to
 // another's entry ends that one's, and two writes over one version lose a count.
-func (c *contest) change(s session, own driver.Joined, mode string) (driver.Place, error) {
-	if err := s.Write(c.soon(), c.queue, own.Place, []byte("in "+own.Place.Mode)); err != nil {
-		return driver.Place{}, fmt.Errorf("Write: %w", err)
-	}
+func (c *contest) change(s session, own driver.Joined, mode string) driver.Place {
+	c.write(s, c.queue, own.Place, "in "+own.Place.Mode)
 	place, err := s.Convert(c.soon(), c.queue, own, mode, nil)
-	if err != nil {
-		return driver.Place{}, fmt.Errorf("Convert: %w", err)
+	c.ok(err, "Convert")
+	if c.head(s, c.queue).ID == "" {
+		c.fail("a head", "Head shows nobody, while contenders stand in the queue")
 	}
-	head, err := s.Head(c.soon(), c.queue, driver.Any)
-	if err != nil || head.ID == "" {
-		return driver.Place{}, fmt.Errorf("Head while standing in the queue: %+v, %w", head, err)
-	}
-	if _, err := s.Join(c.soon(), c.queue, alone()); !errors.Is(err, driver.ErrTaken) {
-		return driver.Place{}, fmt.Errorf("Join alone beside one that converts: %w", err)
-	}
-	return place, count(c.soon(), s, c.queue)
+	c.refuse(s, c.queue)
+	c.count(s)
+	return place
 }
 
-// count adds one to the number in a queue's record.
-func count(ctx context.Context, s session, queue driver.Queue) error {
+// count adds one to the number in the queue's record.
+func (c *contest) count(s session) {
 	for {
-		r, err := s.Record(ctx, queue, driver.Any)
-		if err != nil {
-			return fmt.Errorf("Record: %w", err)
-		}
+		r := c.record(s, c.queue)
 		n, _ := strconv.Atoi(string(r.Value)) // none is zero
-		_, err = s.SetRecord(ctx, queue, []byte(strconv.Itoa(n+1)), r.Version)
+		_, err := s.SetRecord(c.soon(), c.queue, []byte(strconv.Itoa(n+1)), r.Version)
 		if !errors.Is(err, driver.ErrStale) {
-			return err
+			c.ok(err, "SetRecord")
+			return
 		}
 	}
 }

@@ -8,21 +8,16 @@ import (
 )
 
 var headCases = []testCase{
-	{
-		"Version,Head/each state of a head has its own, and one that has passed ends the wait at once",
-		[]Lever{HeadWatcher, Writer, Converter}, headVersions,
-	},
+	{"Version,Head/each state has its own", []Lever{HeadWatcher, Writer, Converter}, headVersions},
 	{"H1/a queue that hands on is followed to its end", []Lever{HeadWatcher, Converter}, headRelay},
 }
 
-// head returns the first entry at once.
 func (e *env) head(s session, queue driver.Queue) driver.Head {
 	head, err := s.Head(e.soon(), queue, driver.Any)
 	e.ok(err, "Head of any version")
 	return head
 }
 
-// isHead checks a head that Head returned.
 func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	if !sameEntry(head.Entry, own, value) || head.Version == 0 || head.Version == driver.Any {
 		e.fail("Head is "+sprintEntry(own, value)+", and has a version",
@@ -30,7 +25,6 @@ func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	}
 }
 
-// isNobody checks the head of an empty queue.
 func (e *env) isNobody(head driver.Head, when string) {
 	if head.Place != (driver.Place{}) || head.Token != 0 || head.Version != 0 || len(head.Value) != 0 {
 		e.fail("a zero Head", "%s Head is %+v", when, head)
@@ -87,17 +81,9 @@ func (e *env) relay(
 ) (session, driver.Joined) {
 	o := e.start(func() error {
 		for range 30 {
-			next, err := b.Join(e.soon(), queue, contender())
-			if err != nil {
-				return fmt.Errorf("Join: %w", err)
-			}
+			next := e.join(b, queue)
 			e.jitter(e.Settle / 100)
-			if own.Place, err = a.Convert(e.soon(), queue, own, "r", nil); err != nil {
-				return fmt.Errorf("Convert: %w", err)
-			}
-			if err := a.Leave(e.soon(), queue, own.Place); err != nil {
-				return fmt.Errorf("Leave: %w", err)
-			}
+			e.leave(a, queue, e.convert(a, queue, own, "r", "").Place)
 			e.jitter(e.Settle / 100)
 			a, b, own = b, a, next
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 var joinCases = []testCase{
-	{"J1/order and tokens over sessions and clients", nil, orderOverSessions},
+	{"J1,V1/order, tokens and views over sessions and clients", nil, orderOverSessions},
 	{"J1/order of joins at the same time", nil, orderAtOnce},
 	{"J1/tokens rise over a restart", []Lever{Restart}, risesOverRestart},
 	{"Token/rises over times when the queue is empty", nil, risesOverEmpty},
@@ -21,28 +21,23 @@ var joinCases = []testCase{
 	{"J6/alone joins an empty queue", nil, aloneJoins},
 	{"J6/alone is refused and leaves no entry and no watch", nil, aloneRefused},
 	{"J7/a join with the record's version joins", nil, versionJoins},
-	{
-		"J2,J7/a join with another version is refused, unless its entry is there",
-		nil, versionRefused,
-	},
+	{"J2,J7/another version is refused, unless the entry is there", nil, versionRefused},
 	{"J7/a refused join wakes nobody and leaves no watch", nil, staleWakesNobody},
 	{"Queue/queues and records of similar names do not see each other", nil, similarNames},
 	{"Key/is never used for another entry", nil, keyUnique},
 	{"J2/a join that arrives after it was repeated adds nothing", []Lever{Network}, joinOvertaken},
-	{
-		"J7/a join under way meets the record as it is when it arrives",
-		[]Lever{Network}, joinMeetsNewer,
-	},
+	{"J7/a late join meets the record as it is then", []Lever{Network}, joinMeetsNewer},
 	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
 }
 
-// orderOverSessions joins one after the other: the order is known beforehand.
-// Nobody leaves, so there is only one right view for each place.
+// orderOverSessions joins one after the other. Nobody leaves, so there is only
+// one right view for each place, also at once, and for one who joins through
+// another client.
 func orderOverSessions(e *env) {
 	sessions, queue := e.three(), e.queue()
 	var order []string
 	var last driver.Token
-	for i := range 9 {
+	for i := range 20 {
 		s := sessions[i%3]
 		j := e.join(s, queue)
 		last = e.rises(j, last, "behind others")
@@ -60,10 +55,7 @@ func orderOverSessions(e *env) {
 func orderAtOnce(e *env) {
 	sessions, queue := e.three(), e.queue()
 	got := make([]driver.Joined, 18)
-	e.crowd(len(got), "Join", func(i int) (err error) {
-		got[i], err = sessions[i%3].Join(e.soon(), queue, contender())
-		return err
-	})
+	e.crowd(len(got), "Join", func(i int) { got[i] = e.join(sessions[i%3], queue) })
 	for _, s := range sessions {
 		e.rising(s, queue, got...)
 	}
@@ -73,11 +65,7 @@ func orderAtOnce(e *env) {
 // returned, in the order of tokens.
 func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	slices.SortFunc(joined, func(a, b driver.Joined) int { return int(a.Token - b.Token) })
-	var want []string
-	for _, j := range joined {
-		want = append(want, j.Place.ID)
-	}
-	e.stands(s, queue, want...)
+	e.stands(s, queue, ids(placesOf(joined))...)
 	var last driver.Token
 	for i, x := range e.list(s, queue) {
 		if x.Token <= last || x.Token != joined[i].Token {
@@ -197,8 +185,7 @@ func endedCannotJoin(e *env) {
 	s, seer, queue := e.open(), e.open(), e.queue()
 	e.expire(s)
 	err := e.again(func(ctx context.Context) error {
-		_, err := s.Join(ctx, queue, contender())
-		return err
+		return errOf(s.Join(ctx, queue, contender()))
 	})
 	e.is(err, "Join of an ended session", driver.ErrSessionLost)
 	e.keeps(seer, queue)
@@ -240,19 +227,14 @@ func aloneRefused(e *env) {
 // and not, and without a version.
 func versionJoins(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	version := e.setRecord(a, queue, "one", 0)
-	for i, value := range []string{"two", "three"} {
-		c := alone()
-		c.Record = version
-		first := e.joinAs(b, queue, c)
-		c = contender()
-		c.Record = version
-		second := e.joinAs(a, queue, c)
-		e.isRecord(b, queue, []string{"one", "two"}[i], version,
-			"for one who was let in by its version")
+	var version driver.Version
+	for _, value := range []string{"one", "two"} {
+		version = e.setRecord(a, queue, value, version)
+		first := e.joinAs(b, queue, knowing(alone(), version))
+		second := e.joinAs(a, queue, knowing(contender(), version))
+		e.isRecord(b, queue, value, version, "for one who was let in by its version")
 		third := e.join(b, queue) // who knows no version joins in any
 		e.same(e.ahead(b, queue, third.Place), []string{first.Place.ID, second.Place.ID}, "ahead:")
-		version = e.setRecord(a, queue, value, version)
 		e.leave(b, queue, first.Place)
 		e.leave(a, queue, second.Place)
 		e.leave(b, queue, third.Place)
@@ -265,8 +247,7 @@ func versionJoins(e *env) {
 func (e *env) refuseStale(
 	s session, queue driver.Queue, c driver.Contender, version driver.Version,
 ) {
-	c.Record = version
-	_, err := s.Join(e.soon(), queue, c)
+	_, err := s.Join(e.soon(), queue, knowing(c, version))
 	e.is(err, fmt.Sprintf("Join of %+v with a version that is not the record's", c),
 		driver.ErrStale)
 }
@@ -283,8 +264,7 @@ func versionRefused(e *env) {
 	e.refuseStale(b, queue, contender(), older)
 	e.refuseStale(b, queue, alone(), older)
 	e.keeps(b, queue)
-	c := alone()
-	c.Record = version
+	c := knowing(alone(), version)
 	own := e.joinAs(a, queue, c)
 	again := contender() // an earlier Join that was never applied
 	again.Again = true
@@ -309,7 +289,7 @@ func staleWakesNobody(e *env) {
 	e.join(b, queue)
 	e.isRecord(a, queue, "two", version, "for the one who has written")
 	w := e.watch(b, queue, first.Place)
-	r := e.start(func() error { _, err := b.Record(e.ctx, queue, version); return err })
+	r := e.start(func() error { return errOf(b.Record(e.ctx, queue, version)) })
 	e.settle()
 	before := e.watches()
 	for range 5 {

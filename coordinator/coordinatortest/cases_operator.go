@@ -7,7 +7,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// operatorCases need an Operator.
 var operatorCases = []testCase{
 	{"K2/a check finds an entry that was converted", []Lever{Converter}, checkConverted},
 	{"X1/the contender of a removed entry is told", nil, removeTold},
@@ -62,7 +61,7 @@ func removeTold(e *env) {
 	removes.must(e, third, d.queue, d.first)
 	e.noView(d.ahead, d.queue, d.first.Place) // a member may be behind
 	for _, x := range []deed{writes, passes, leaves} {
-		if e.hasAll(x.needs) {
+		if e.has(x.needs...) {
 			x.findsNone(e, d.ahead, d.queue, d.first, "one that was removed")
 		}
 	}
@@ -131,10 +130,7 @@ func queuesBehindLong(e *env) {
 		all = append(all, driver.Queue(fmt.Sprintf("m/%s%d", id, i)))
 		e.join(s, all[i])
 	}
-	e.crowd(600, "Join in a crowd", func(int) error {
-		_, err := s.Join(e.soon(), all[3], contender())
-		return err
-	})
+	e.crowd(600, "Join in a crowd", func(int) { e.join(s, all[3]) })
 	e.hasQueues(all, all, "with a crowd in one", seer, s)
 }
 
@@ -145,11 +141,7 @@ func queuesLeft(e *env) {
 	all := similarQueues()
 	for i, queue := range all {
 		own, behind := e.joinBehind(a, queue), e.joinBehind(b, queue)
-		f := e.start(func() error {
-			_,
-				err := b.Follow(e.ctx, queue, behind.Place, own.Place)
-			return err
-		})
+		f := e.start(func() error { return errOf(b.Follow(e.ctx, queue, behind.Place, own.Place)) })
 		switch i % 3 {
 		case 0:
 			passes.must(e, a, queue, own)

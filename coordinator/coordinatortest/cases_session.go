@@ -13,15 +13,11 @@ import (
 var sessionCases = []testCase{
 	{"G2/calls end with their context while nothing passes", []Lever{Network}, callsEnd},
 	{"G3/every error is classified", []Lever{Network}, errorsClassified},
-	{"TTL/is what was asked for", nil, ttlGranted},
 	{"O1/a session lives for its ttl after open", nil, func(e *env) { lifetime(e, false) }},
-	{
-		"O1/a session lives for its ttl after a renewal, and ends soon after it",
-		nil, func(e *env) { lifetime(e, true) },
-	},
+	{"O1/a session lives for its ttl after a renewal", nil, func(e *env) { lifetime(e, true) }},
 	{"O1/a session that is renewed lives on", nil, renewedLives},
 	{"O2/a ttl that is not granted is refused", []Lever{OddTTL}, oddTTL},
-	{"O3/session ids differ", nil, idsDiffer},
+	{"O3,TTL/sessions have ids of their own, and the ttl that was asked for", nil, idsDiffer},
 	{"O4/an open whose reply was lost leaves nothing", []Lever{Network, Sessions}, lostOpen},
 	{"R1/a renewal without the service fails", []Lever{Network}, renewNeedsService},
 	{"R2/an ended session stays ended", []Lever{Expire}, endedStaysEnded},
@@ -36,9 +32,8 @@ func callsEnd(e *env) {
 	s := e.openUntended(c)
 	first, own := e.join(e.open(), queue), e.join(s, queue)
 	cut(c.Link)
-	calls := append(e.calls(s, queue, own, first), call{"Open", func(ctx context.Context) error {
-		_, err := c.Driver.Open(ctx, e.TTL)
-		return err
+	calls := append(e.calls(s, queue, own, first), call{"Open", nil, func(ctx context.Context) error {
+		return errOf(c.Driver.Open(ctx, e.TTL))
 	}})
 	var running []*outcome
 	for _, x := range calls {
@@ -47,7 +42,7 @@ func callsEnd(e *env) {
 	for i, o := range running {
 		_ = e.ends(o, e.Settle+e.Patience, calls[i].name+" with a context that ended")
 	}
-	for _, x := range []call{{"Session.Close", s.Close}, {"Driver.Close", c.Driver.Close}} {
+	for _, x := range []call{{"Session.Close", nil, s.Close}, {"Driver.Close", nil, c.Driver.Close}} {
 		o := e.start(func() error { return x.do(e.in(e.Settle)) })
 		_ = e.ends(o, e.Settle+e.Patience, x.name+" with a context that ended")
 	}
@@ -93,13 +88,6 @@ func (e *env) classified(ctx context.Context, err error, what string) {
 		driver.ErrTaken, driver.ErrStale, driver.ErrRefused, driver.ErrInvalid)
 }
 
-// ttlGranted: package coordinator counts its deadline from TTL, not from what it asked for.
-func ttlGranted(e *env) {
-	if s := e.open(); s.TTL() != e.TTL {
-		e.fail(e.TTL.String(), "TTL() of a session opened with %v is %v", e.TTL, s.TTL())
-	}
-}
-
 // lifetime joins with a session that nobody renews, and cuts it off once it was
 // opened, or renewed. The cut also silences clients that ping on their own. A
 // list that came back without the entry proves that the session was over by
@@ -120,21 +108,18 @@ func lifetime(e *env, renew bool) {
 	if e.has(Network) {
 		cut(c.Link)
 	}
-	gone := empties(e, seer, queue, ended.Add(e.TTL+e.Patience))
+	gone := e.empties(seer, queue, ended.Add(e.TTL))
 	if lived := gone.Sub(began); lived < e.TTL-s.Slack() {
 		e.fail(fmt.Sprintf("at least the ttl of %v less the slack of %v", e.TTL, s.Slack()),
 			"the entry was gone after %v", lived)
 	}
 }
 
-// empties returns when a list of the queue first came back empty.
-func empties(e *env, seer session, queue driver.Queue, limit time.Time) time.Time {
-	for ; len(e.list(seer, queue)) > 0; time.Sleep(e.Settle / 10) {
-		if time.Now().After(limit) {
-			e.fail("the session ends soon after its ttl", "its entry is still there, %v late",
-				e.Patience)
-		}
-	}
+// empties returns when a list of the queue first came back empty, which has to
+// be soon after the moment at which the ttl of its entries ends.
+func (e *env) empties(seer session, queue driver.Queue, end time.Time) time.Time {
+	e.within(time.Until(end)+e.Patience, "the session ends soon after its ttl",
+		func() bool { return len(e.list(seer, queue)) == 0 })
 	return time.Now()
 }
 
@@ -188,6 +173,9 @@ func idsDiffer(e *env) {
 					seen)
 			}
 			seen[s.ID()] = true
+			if s.TTL() != e.TTL { // from which the engine counts its deadline
+				e.fail(e.TTL.String(), "TTL() of a session opened with %v is %v", e.TTL, s.TTL())
+			}
 			e.closes(s) // its ID must not come back
 		}
 	}
@@ -203,12 +191,8 @@ func lostOpen(e *env) {
 		e.fail("an error", "Open succeeded without a reply")
 	}
 	c.Link.Heal()
-	for end := time.Now().Add(e.TTL + e.Patience); e.sessions() > before; time.Sleep(e.Settle / 4) {
-		if time.Now().After(end) {
-			e.fail(fmt.Sprintf("%d sessions as before, within the ttl", before),
-				"still more, %v late", e.Patience)
-		}
-	}
+	e.within(e.TTL+e.Patience, fmt.Sprintf("%d sessions as before, soon after the ttl", before),
+		func() bool { return e.sessions() <= before })
 }
 
 // renewNeedsService: a renewal that is answered from what the client remembers, or counted
@@ -265,16 +249,18 @@ func (e *env) dead(s session, queue driver.Queue, own, other driver.Joined) {
 // doneCloses: Done is how holders are told of a loss that nobody asked about.
 func doneCloses(e *env) {
 	s := e.open()
-	select {
-	case <-s.Done():
+	done := func() bool {
+		select {
+		case <-s.Done():
+			return true
+		default:
+			return false
+		}
+	}
+	if done() {
 		e.fail("an open channel", "Done of a live session is closed")
-	default:
 	}
 	e.expire(s)
 	e.lost(s)
-	select {
-	case <-s.Done():
-	case <-time.After(e.Patience):
-		e.fail("Done is closed", "Done is open, %v after Renew returned ErrSessionLost", e.Patience)
-	}
+	e.eventually("Done is closed after Renew returned ErrSessionLost", done)
 }

@@ -22,8 +22,7 @@ type wait struct {
 	// once waits once. passed is that of Follow.
 	once func(ctx context.Context, s session, d *duel) (passed bool, err error)
 	// read returns the value and version there are; nil where there are none.
-	read func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
-		error)
+	read func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error)
 	// change changes what is waited for; nil has the first leave.
 	change func(e *env, d *duel)
 }
@@ -57,17 +56,15 @@ var (
 	}
 	headWaits = wait{
 		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3", by: leaves, needs: []Lever{HeadWatcher},
-		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
-			error) {
-			head, err := s.Head(ctx, queue, known)
+		read: func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error) {
+			head, err := s.Head(ctx, q, known)
 			return state{string(head.Value), head.Version}, err
 		},
 	}
 	recordWaits = wait{
 		name: "Record", told: "D1", others: "Record", over: "D2", lost: "D2", by: leaves,
-		read: func(ctx context.Context, s session, queue driver.Queue, known driver.Version) (state,
-			error) {
-			record, err := s.Record(ctx, queue, known)
+		read: func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error) {
+			record, err := s.Record(ctx, q, known)
 			return state{string(record.Value), record.Version}, err
 		},
 		change: func(e *env, d *duel) { e.overwrite(d.ahead, d.queue, d.value()) },
@@ -79,16 +76,15 @@ func waitCases() (all []testCase) {
 	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
 		add := func(clause, claim string, body func(*env), needs ...Lever) {
 			all = append(all, testCase{
-				name: clause + "/" + x.name + ": " + claim, needs: slices.Concat(needs,
-					x.needs), body: body,
+				clause + "/" + x.name + ": " + claim, slices.Concat(needs, x.needs), body,
 			})
 		}
 		for _, w := range changes {
-			add(x.told, w.what+" is told", func(e *env) { x.isTold(e, w.happen) }, w.needs...)
+			add(x.told, w.what+" is told", func(e *env) { x.isTold(e, x.duel(e), w) }, w.needs...)
 		}
 		if x.change == nil {
 			for _, w := range waysOut {
-				add(x.told, w.what+" is told", func(e *env) { x.isLeft(e, w) }, w.needs...)
+				add(x.told, w.what+" is told", func(e *env) { x.isLeft(e, x.duel(e), w) }, w.needs...)
 			}
 		}
 		add(x.told, "a change at the time of the call is told", x.toldAtOnce)
@@ -180,20 +176,13 @@ type follower struct {
 	passed bool
 }
 
-// begin starts to wait and lets it reach the service. It goes on while the
-// service is unavailable, as clause W4 wants package coordinator to do.
+// begin starts to wait for what the second of a duel wants to see.
 func (x wait) begin(e *env, s session, d *duel) *follower {
 	f, now := &follower{}, *d
-	f.outcome = e.start(func() error {
-		for {
-			passed, err := x.waitFor(e.ctx, s, &now)
-			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
-				f.passed = passed
-				return err
-			}
-		}
+	f.outcome = e.waits(func(ctx context.Context) (err error) {
+		f.passed, err = x.waitFor(ctx, s, &now)
+		return err
 	})
-	e.settle()
 	return f
 }
 
@@ -274,7 +263,7 @@ func changedCases() (all []testCase) {
 				d := watches.duel(e)
 				d.first = e.convert(d.ahead, d.queue, d.first, "r", "converted")
 				e.write(d.ahead, d.queue, d.first.Place, "written")
-				watches.leftIn(e, d, w)
+				watches.isLeft(e, d, w)
 			},
 		})
 	}
@@ -282,23 +271,17 @@ func changedCases() (all []testCase) {
 }
 
 // isTold waits while something happens around a change.
-func (x wait) isTold(e *env, happen func(e *env, d *duel, alter func())) {
-	d := x.duel(e)
+func (x wait) isTold(e *env, d *duel, w way) *follower {
 	f := x.begin(e, d.behind, d)
 	e.quiet(f.outcome, "nothing")
-	happen(e, d, func() { x.alter(e, d) })
-	e.fires(f.outcome, "a change")
+	w.happen(e, d, func() { x.alter(e, d) })
+	e.fires(f.outcome, w.what)
+	return f
 }
 
 // isLeft waits while the first leaves by a way that is no pass.
-func (x wait) isLeft(e *env, w way) { x.leftIn(e, x.duel(e), w) }
-
-func (x wait) leftIn(e *env, d *duel, w way) {
-	f := x.begin(e, d.behind, d)
-	e.quiet(f.outcome, "nothing")
-	w.happen(e, d, nil)
-	e.fires(f.outcome, w.what)
-	if f.passed {
+func (x wait) isLeft(e *env, d *duel, w way) {
+	if x.isTold(e, d, w).passed {
 		e.fail("passed is false", "Follow after %s: passed", w.what)
 	}
 	if x.told == watches.told { // the view is as new as what Watch has told
@@ -313,7 +296,7 @@ func (x wait) leftIn(e *env, d *duel, w way) {
 func (x wait) toldAtOnce(e *env) {
 	d := x.duel(e)
 	for range 30 {
-		o := e.start(func() error { _, err := x.waitFor(e.soon(), d.behind, d); return err })
+		o := e.start(func() error { return errOf(x.waitFor(e.soon(), d.behind, d)) })
 		e.jitter(e.Settle / 50)
 		x.alter(e, d)
 		e.fires(o, "a change at the same time")
@@ -521,10 +504,7 @@ var watchCases = []testCase{
 	{"W1/a session that runs out is told", []Lever{Network}, runsOut},
 	{"W1/a place that is gone already is told", nil, goneAlready},
 	{"W1/one of several places is told and no other", nil, oneOfSeveral},
-	{
-		"W2/writes, conversions and records of others wake nobody",
-		[]Lever{Converter, Writer, HeadWatcher}, changesWakeNobody,
-	},
+	{"W2/changes of others wake nobody", []Lever{Converter, Writer, HeadWatcher}, changesWakeNobody},
 }
 
 // runsOut: nobody deletes the entry; the service ends the session by its own clock.
@@ -578,12 +558,12 @@ func oneOfSeveral(e *env) {
 // waits for changes of the first alone.
 func changesWakeNobody(e *env) {
 	q := e.trio()
-	known, err := q.behind.Head(e.soon(), q.queue, driver.Any)
-	e.ok(err, "Head")
-	h := e.start(func() error {
-		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
-			"new")
-	})
+	head := func(known driver.Version, value string) *outcome {
+		return e.waits(func(ctx context.Context) error {
+			return headWaits.reach(ctx, q.behind, q.queue, known, value)
+		})
+	}
+	h := head(e.head(q.behind, q.queue).Version, "new")
 	w, f := e.watch(q.behind, q.queue, q.own.Place), e.watch(q.behind, q.queue, q.first.Place)
 	e.write(q.s, q.queue, q.own.Place, "written")
 	for _, mode := range []string{"r", "x"} {
@@ -596,11 +576,7 @@ func changesWakeNobody(e *env) {
 	e.write(q.ahead, q.queue, q.first.Place, "new")
 	e.fires(h, "a write of the first")
 	e.quiet(f, "a write of the first")
-	h = e.start(func() error {
-		return headWaits.reach(e.ctx, q.behind, q.queue, known.Version,
-			"converted")
-	})
-	e.settle()
+	h = head(e.head(q.behind, q.queue).Version, "converted")
 	q.first = e.convert(q.ahead, q.queue, q.first, "r", "converted")
 	e.fires(h, "a conversion of the first")
 	e.fires(f, "a conversion of the first")

@@ -1,60 +1,42 @@
 package coordinatortest
 
 import (
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 )
 
-// contract returns the numbers of the clauses in package driver, and the names
-// of what it declares.
-func contract(t *testing.T) (numbered, declared map[string]bool) {
+// contract returns the numbers of the clauses in package driver, and its source.
+func contract(t *testing.T) (numbered map[string]bool, source string) {
 	t.Helper()
-	numbered, declared = map[string]bool{}, map[string]bool{}
+	numbered = map[string]bool{}
 	for _, name := range []string{"../driver/driver.go", "../driver/capabilities.go"} {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, group := range file.Comments {
-			for _, m := range number.FindAllStringSubmatch(group.Text(), -1) {
-				if numbered[m[1]] {
-					t.Errorf("%s has clause %s twice", name, m[1])
-				}
-				numbered[m[1]] = true
-			}
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.TypeSpec:
-				declared[n.Name.Name] = true
-			case *ast.Field:
-				for _, name := range n.Names {
-					declared[name.Name] = true
-				}
-			}
-			return true
-		})
+		source += string(text)
 	}
-	return numbered, declared
+	for _, m := range number.FindAllStringSubmatch(source, -1) {
+		if numbered[m[1]] {
+			t.Errorf("there is a clause %s twice", m[1])
+		}
+		numbered[m[1]] = true
+	}
+	return numbered, source
 }
 
-var number = regexp.MustCompile(`(?m)^([A-Z][0-9]+): `)
+var number = regexp.MustCompile(`(?m)^\s*// ([A-Z][0-9]+): `)
 
 func TestEveryClauseHasACaseOrAReason(t *testing.T) {
-	numbered, declared := contract(t)
+	numbered, source := contract(t)
 	if len(numbered) < 50 {
 		t.Fatalf("found only %d clauses in package driver: %v", len(numbered), numbered)
 	}
 	checked, names := map[string]bool{}, map[string]bool{}
 	for _, c := range cases {
 		for _, key := range c.clauses() {
-			if !numbered[key] && !declared[key] {
+			if !numbered[key] && !regexp.MustCompile(`(?m)^[^/]*\b`+key+`\b`).MatchString(source) {
 				t.Errorf("case %q: there is no clause %s", c.name, key)
 			}
 			checked[key] = true
@@ -73,17 +55,5 @@ func TestEveryClauseHasACaseOrAReason(t *testing.T) {
 		if !numbered[key] {
 			t.Errorf("there is no clause %s to have no case for", key)
 		}
-	}
-}
-
-// TestGuaranteesCountTheCases: the page with the evidence says how many cases there are.
-func TestGuaranteesCountTheCases(t *testing.T) {
-	const path = "../../docs/guarantees.md"
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := fmt.Sprintf("the contract of a driver, %d cases,", len(cases)); !strings.Contains(string(page), want) {
-		t.Errorf("%s does not say %q", path, want)
 	}
 }

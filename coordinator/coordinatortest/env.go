@@ -18,7 +18,8 @@ import (
 type session = Full
 
 // env is what a case works with. Its methods fail the case by panicking with a
-// *failure; they are for the goroutine of the case only.
+// *failure, which caught returns. Those that open something are for the
+// goroutine of the case only.
 type env struct {
 	Harness
 	svc     Service
@@ -71,13 +72,16 @@ func (e *env) close() error {
 	}
 }
 
-// has reports whether there is a lever or capability.
-func (e *env) has(l Lever) bool {
-	_, lacks := e.Lacks[l]
-	return !lacks
+// has reports whether there are these levers or capabilities.
+func (e *env) has(levers ...Lever) bool {
+	for _, l := range levers {
+		if _, lacks := e.Lacks[l]; lacks {
+			return false
+		}
+	}
+	return true
 }
 
-// fail ends the case.
 func (e *env) fail(want, saw string, args ...any) {
 	f := &failure{saw: fmt.Sprintf(saw, args...), want: want}
 	for _, a := range args {
@@ -88,7 +92,6 @@ func (e *env) fail(want, saw string, args ...any) {
 	panic(f)
 }
 
-// ok fails the case unless err is nil.
 func (e *env) ok(err error, what string) {
 	if err != nil {
 		e.fail("no error", "%s: %v", what, err)
@@ -140,10 +143,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // eventually waits for a condition.
-func (e *env) eventually(want string, holds func() bool) {
-	for end := time.Now().Add(e.Patience); !holds(); time.Sleep(e.Settle / 20) {
+func (e *env) eventually(want string, holds func() bool) { e.within(e.Patience, want, holds) }
+
+func (e *env) within(d time.Duration, want string, holds func() bool) {
+	for end := time.Now().Add(d); !holds(); time.Sleep(e.Settle / 20) {
 		if time.Now().After(end) {
-			e.fail(want, "it did not happen within %v", e.Patience)
+			e.fail(want, "it did not happen within %v", d)
 		}
 	}
 }
@@ -161,18 +166,21 @@ func (e *env) again(call func(ctx context.Context) error) error {
 	}
 }
 
+// errOf is the error of a call that returns something besides.
+func errOf[T any](_ T, err error) error { return err }
+
 // outcome is a call that runs on its own.
 type outcome struct {
 	done chan struct{}
 	err  error
 }
 
-// start runs a call in a goroutine of the case.
+// start runs a call in a goroutine of the case. A failure in it is its error.
 func (e *env) start(call func() error) *outcome {
 	o := &outcome{done: make(chan struct{})}
 	e.group.Go(func() {
 		defer close(o.done)
-		o.err = call()
+		o.err = caught(call)
 	})
 	return o
 }
@@ -197,10 +205,13 @@ func (e *env) ends(o *outcome, d time.Duration, what string) error {
 }
 
 // crowd runs n goroutines that must all succeed.
-func (e *env) crowd(n int, what string, run func(i int) error) {
+func (e *env) crowd(n int, what string, run func(i int)) {
 	var all []*outcome
 	for i := range n {
-		all = append(all, e.start(func() error { return run(i) }))
+		all = append(all, e.start(func() error {
+			run(i)
+			return nil
+		}))
 	}
 	for _, o := range all {
 		// Each may have to wait for all others: many turns, so more than one patience.
@@ -215,14 +226,13 @@ func (e *env) waiting(o *outcome, what, after string) {
 	}
 }
 
-// waits makes sure that the link held a call up: else the case would check nothing.
-func (e *env) waits(o *outcome) {
+// held makes sure that the link held a call up: else the case would check nothing.
+func (e *env) held(o *outcome) {
 	if o.ended() {
 		e.fail("the harness holds the call up", "the call returned %v in spite of the link", o.err)
 	}
 }
 
-// connect makes one more client.
 func (e *env) connect() Client {
 	c, err := e.svc.Connect()
 	e.ok(err, "Connect of the harness")
@@ -258,7 +268,6 @@ func (e *env) openUntended(c Client) session {
 	return full
 }
 
-// threeOn opens three sessions, two of them on one client.
 func (e *env) three() []session {
 	shared := e.connect()
 	return []session{e.openOn(shared), e.openOn(shared), e.open()}

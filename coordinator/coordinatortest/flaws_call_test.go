@@ -2,6 +2,8 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -10,19 +12,16 @@ import (
 // endless is a driver whose Close waits for ever when its session was cut off.
 type endless struct {
 	driver.Driver
-	closed chan struct{}
+	closed atomic.Bool
 }
 
 // Close ignores ctx until it is called a second time, by the clean-up of the suite.
 func (d *endless) Close(ctx context.Context) error {
-	select {
-	case <-d.closed:
+	if d.closed.Swap(true) {
 		return d.Driver.Close(ctx)
-	default:
-		close(d.closed)
-		time.Sleep(11 * time.Second) // longer than the patience of a case, shorter than that of its clean-up
-		return nil
 	}
+	time.Sleep(11 * time.Second) // longer than the patience of a case, shorter than that of its clean-up
+	return nil
 }
 
 func callFlaws() []flaw {
@@ -31,26 +30,22 @@ func callFlaws() []flaw {
 	flaws := []flaw{
 		{
 			name: "errors say nothing", finds: []string{"G3/every error is classified"},
-			session: func(_ *world, s *patched) {
-				s.leave = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
-					if s.session.Leave(ctx, queue, own) != nil {
-						return errOpaque
-					}
-					return nil
+			session: leaves.broken(func(_ *world, s *patched, a act) error {
+				if a.intact(s) != nil {
+					return errors.New("something went wrong")
 				}
-			},
+				return nil
+			}),
 		},
 		{
 			name: "Driver.Open ignores its context", finds: []string{ends},
-			driver: func(_ *world, d *patchedDriver) {
-				d.open = func(_ context.Context, ttl time.Duration) (driver.Session, error) { return d.Driver.Open(never, ttl) }
-			},
+			driver: opened(func(_ context.Context, d driver.Driver, ttl time.Duration) (driver.Session, error) {
+				return d.Open(never, ttl)
+			}),
 		},
 		{
 			name: "Driver.Close ignores its context", finds: []string{ends},
-			driver: func(_ *world, d *patchedDriver) {
-				d.Driver = &endless{Driver: d.Driver, closed: make(chan struct{})}
-			},
+			driver: func(_ *world, d *patchedDriver) { d.Driver = &endless{Driver: d.Driver} },
 		},
 	}
 	for _, deaf := range []string{

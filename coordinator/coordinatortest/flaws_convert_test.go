@@ -2,91 +2,88 @@ package coordinatortest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// converted replaces Convert by a function that gets the intact one.
-func converted(broken func(w *world, s *patched, intact convertFunc) convertFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.convert = broken(w, s, s.session.Convert) }
-}
-
 // convertFlaws are wrong about what a conversion does.
 func convertFlaws() []flaw {
+	const key = "M1/a converted place has a key of its own and a view at once"
 	return []flaw{
 		{
-			name: "conversion leaves and joins again",
+			name: "conversion takes two steps, and joins again",
 			finds: []string{
 				"M1/a conversion keeps id, session, token and order", "J1/tokens rise over a restart",
-				"M1/a view shows the old entry or the new one", "S1,V4/a list, a view and the head show what the session has finished",
-				"List,Mode,V4/a list and a view show the first entries in order with mode and value",
+				"M1/a view shows the old entry or the new one", showsLatest,
+				"M3,M4/a leave or forget at the time of a conversion", "G1/many goroutines convert, write and count",
 			},
-			session: converted(func(_ *world, s *patched, _ convertFunc) convertFunc { return leaveAndJoin(s) }),
-		},
-		{
-			name: "conversion takes two steps",
-			finds: []string{
-				"M3,M4/a leave or forget at the time of a conversion", "G1/many goroutines convert, write and count in a record while they wait",
-				"G1/many goroutines convert, write and count in a record while they wait", "M1/a view shows the old entry or the new one",
-			},
-			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return inTwoSteps(w, s) }),
-		},
-		{
-			name:    "views are put together of two",
-			finds:   []string{"M1/a view shows the old entry or the new one"},
-			session: func(_ *world, s *patched) { s.ahead = aheadTwice(s) },
-		},
-		{
-			name:    "a converted place is not seen at once",
-			finds:   []string{"M1/a converted place has a key of its own and a view at once"},
-			session: func(_ *world, s *patched) { s.convert, s.ahead = unseen(s) },
+			session: func(w *world, s *patched) { madeAnew(w, s, s.session) },
 		},
 		{
 			name:    "a converted entry belongs to another session",
 			finds:   []string{"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told"},
-			session: converted(func(w *world, s *patched, _ convertFunc) convertFunc { return ofAnother(w, s) }),
+			session: func(w *world, s *patched) { madeAnew(w, s, w.seer()) },
+		},
+		{name: "views are put together of two", finds: []string{"M1/a view shows the old entry or the new one"}, session: aheadTwice},
+		{name: "a converted place is not seen at once", finds: []string{key}, session: unseen},
+		{name: "keys are made of ID and mode", finds: []string{key}, session: modeKeys},
+		{
+			name: "watch does not tell of conversions", finds: []string{"M2/the old place has left", "M2/the old place has left while disconnected"},
+			session: watchByID,
 		},
 		{
-			name:    "watch does not tell of conversions",
-			finds:   []string{"M2/the old place has left", "M2/the old place has left while disconnected"},
-			session: watched(func(w *world, _ *patched, intact watchFunc) watchFunc { return byID(w, intact) }),
+			name: "a repeated conversion finds nothing",
+			finds: []string{
+				"M3/a conversion may be repeated after a lost reply", "M3/a conversion that was given up may be repeated",
+			},
+			session: convertOnce,
 		},
 		{
-			name:    "keys are made of ID and mode",
-			finds:   []string{"M1/a converted place has a key of its own and a view at once"},
-			session: converted(func(_ *world, _ *patched, intact convertFunc) convertFunc { return modeKeys(intact) }),
+			name: "joining again looks for the mode, too", finds: []string{"J6/a converted entry is a contender to those who join"},
+			session: asked(func(w *world, queue driver.Queue, c *driver.Contender) error {
+				if x, there := w.standing(queue, c.ID); there && x.Mode != c.Mode {
+					c.ID = newID()
+				}
+				return nil
+			}),
+		},
+		{
+			name: "converted entries do not count", finds: []string{"J6/a converted entry is a contender to those who join"},
+			session: func(w *world, s *patched) {
+				s.join = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error) {
+					empty := !slices.ContainsFunc(w.svc.Snapshot(queue), func(x driver.Entry) bool { return x.Mode == "x" })
+					c.Alone = c.Alone && !empty
+					j, err := s.session.Join(ctx, queue, c)
+					j.First = j.First || empty && err == nil
+					return j, err
+				}
+			},
 		},
 	}
 }
 
-func leaveAndJoin(s *patched) convertFunc {
-	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if err := s.session.Leave(ctx, queue, own.Place); err != nil {
-			return driver.Place{}, err
-		}
-		j, err := s.session.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
-		return j.Place, err
-	}
-}
-
-// inTwoSteps removes the old entry, and a little later makes the new one.
-func inTwoSteps(w *world, s *patched) convertFunc {
-	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+// madeAnew removes the old entry, and a little later makes the new one, by a
+// session that may be another.
+func madeAnew(w *world, s *patched, by driver.Session) {
+	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 		if err := remove(w, queue, own.Place.Key); err != nil {
 			return driver.Place{}, err
 		}
 		time.Sleep(time.Millisecond)
-		j, err := s.session.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		j, err := by.Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
+		j.Place.Session = s.ID()
 		return j.Place, err
 	}
 }
 
 // aheadTwice reads two views and shows what is in either.
-func aheadTwice(s *patched) func(context.Context, driver.Queue, driver.Place) (driver.View, error) {
-	return func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+func aheadTwice(_ *world, s *patched) {
+	s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 		one, err := s.session.Ahead(ctx, queue, own)
 		if err != nil {
 			return one, err
@@ -103,46 +100,27 @@ func aheadTwice(s *patched) func(context.Context, driver.Queue, driver.Place) (d
 }
 
 // unseen looks at a replica that hears of conversions a little later.
-func unseen(s *patched) (convertFunc, func(context.Context, driver.Queue, driver.Place) (driver.View, error)) {
-	var mu sync.Mutex
-	made := map[string]time.Time{}
-	convert := func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+func unseen(_ *world, s *patched) {
+	var made sync.Map // when, by key
+	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 		place, err := s.session.Convert(ctx, queue, own, mode, value)
-		mu.Lock()
-		defer mu.Unlock()
-		made[place.Key] = time.Now()
+		made.Store(place.Key, time.Now())
 		return place, err
 	}
-	ahead := func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
-		mu.Lock()
-		seen := time.Since(made[own.Key]) > time.Millisecond
-		mu.Unlock()
-		if !seen {
+	s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
+		if at, known := made.Load(own.Key); known && time.Since(at.(time.Time)) <= time.Millisecond {
 			return driver.View{}, driver.ErrGone
 		}
 		return s.session.Ahead(ctx, queue, own)
 	}
-	return convert, ahead
 }
 
-// ofAnother makes the new entry without the tie to the session that the old one had.
-func ofAnother(w *world, s *patched) convertFunc {
-	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
-		if err := remove(w, queue, own.Place.Key); err != nil {
-			return driver.Place{}, err
-		}
-		j, err := w.seer().Join(ctx, queue, driver.Contender{ID: own.Place.ID, Mode: mode, Value: value})
-		j.Place.Session = s.ID()
-		return j.Place, err
-	}
-}
-
-// byID waits until contenders have left, in whatever mode.
-func byID(w *world, intact watchFunc) watchFunc {
-	return func(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+// watchByID waits until contenders have left, in whatever mode.
+func watchByID(w *world, s *patched) {
+	s.watch = func(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 		places = slices.Clone(places)
 		for {
-			if err := intact(ctx, queue, places...); err != nil {
+			if err := s.session.Watch(ctx, queue, places...); err != nil {
 				return err
 			}
 			for i, p := range places {
@@ -157,16 +135,91 @@ func byID(w *world, intact watchFunc) watchFunc {
 }
 
 // modeKeys gives an entry the key that it had when it was in that mode before.
-func modeKeys(intact convertFunc) convertFunc {
+func modeKeys(_ *world, s *patched) {
 	actual := map[string]driver.Place{}
-	return func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
 		if p, known := actual[own.Place.Key]; known {
 			own.Place = p
 		}
-		place, err := intact(ctx, queue, own, mode, value)
+		place, err := s.session.Convert(ctx, queue, own, mode, value)
 		made := place
 		made.Key = place.ID + "-" + mode
 		actual[made.Key] = place
 		return made, err
+	}
+}
+
+// convertOnce does not know its own work again. Its replies are slow.
+func convertOnce(w *world, s *patched) {
+	s.convert = func(ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte) (driver.Place, error) {
+		if x, there := w.standing(queue, own.Place.ID); there && x.Key != own.Place.Key {
+			return driver.Place{}, driver.ErrGone
+		}
+		place, err := s.session.Convert(ctx, queue, own, mode, value)
+		if !sleep(ctx, 5*time.Millisecond) {
+			return driver.Place{}, ctx.Err()
+		}
+		return place, err
+	}
+}
+
+func writeFlaws() []flaw {
+	return []flaw{
+		{
+			name: "a repeated write finds nothing", finds: []string{"P1/a write may be repeated after a lost reply"},
+			session: func(w *world, s *patched) {
+				var failed sync.Map // keys of which it does not know whether it has written
+				writes.broken(func(_ *world, s *patched, a act) error {
+					if _, again := failed.Load(a.own.Place.Key); again {
+						return driver.ErrGone
+					}
+					err := a.intact(s)
+					if errors.Is(err, driver.ErrUnavailable) {
+						failed.Store(a.own.Place.Key, true)
+					}
+					return err
+				})(w, s)
+			},
+		},
+		{
+			name: "a write goes on when its caller has gone", finds: []string{"P1/a write that was given up does not overwrite a later one"},
+			session: func(w *world, s *patched) {
+				var calls atomic.Int32 // every second one overtakes the one before it
+				writes.broken(func(_ *world, s *patched, a act) error {
+					delay := 5 * time.Millisecond
+					if calls.Add(1)%2 == 0 {
+						delay = time.Microsecond
+					}
+					return stays(a.ctx, func(ctx context.Context) error {
+						time.Sleep(delay)
+						a.ctx = ctx
+						return a.intact(s)
+					})
+				})(w, s)
+			},
+		},
+		{
+			name: "a written entry belongs to another session",
+			finds: []string{
+				"W1/an ended session of a converted and written entry is told", "W1/a close of a converted and written entry is told",
+			},
+			session: func(w *world, s *patched) {
+				madeAnew(w, s, w.seer())
+				anew := s.convert
+				s.convert = s.session.Convert
+				s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+					return errOf(anew(ctx, queue, driver.Joined{Place: own}, own.Mode, value))
+				}
+			},
+		},
+		{
+			name: "write makes a new entry", finds: []string{"W2/changes of others wake nobody", "P1/a write is shown by list and head"},
+			session: func(w *world, s *patched) {
+				s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+					x, _ := w.standing(queue, own.ID)
+					return errOf(s.session.Convert(ctx, queue, driver.Joined{Place: x.Place, Token: x.Token}, x.Mode+"w", value))
+				}
+			},
+		},
 	}
 }

@@ -2,101 +2,70 @@ package coordinatortest
 
 import (
 	"context"
-	"errors"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// followed replaces Follow by a function that gets the intact one.
-func followed(broken func(w *world, s *patched, intact followFunc) followFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.follow = broken(w, s, s.session.Follow) }
-}
-
-// followMapped changes the outcome of Follow.
-func followMapped(change func(ctx context.Context, passed bool, err error) (bool, error)) func(*world, *patched) {
-	return followed(func(_ *world, _ *patched, intact followFunc) followFunc {
-		return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-			passed, err := intact(ctx, queue, own, ahead)
-			return change(ctx, passed, err)
+// followed replaces Follow of a session.
+func followed(
+	broken func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error),
+) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.follow = func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+			return broken(ctx, w, s.session, queue, own, ahead)
 		}
-	})
+	}
 }
 
 // nearer changes whom Join shows as the nearest.
-func nearer(change func(w *world, queue driver.Queue, own driver.Place) driver.Place) func(*world, *patched) {
-	return joined(func(w *world, _ *patched, queue driver.Queue, c driver.Contender, j driver.Joined) driver.Joined {
+func nearer(which func(all []driver.Place) driver.Place) func(*world, *patched) {
+	return joined(func(w *world, queue driver.Queue, c driver.Contender, j *driver.Joined) {
 		if c.Follows {
-			j.Nearest = change(w, queue, j.Place)
+			j.Nearest = which(w.places(queue))
 		}
-		return j
 	})
 }
 
 func followFlaws() []flaw {
-	return append(nearestFlaws(), append(passedFlaws(), []flaw{
+	nearest := []string{"J8/nearest is who joined before", "J8/nearest of one who asks for more is who joined before"}
+	return []flaw{
 		{
-			name:  "follow does not look first",
-			finds: []string{"N1/a queue is passed on past one that leaves"},
-			session: followed(func(w *world, _ *patched, intact followFunc) followFunc {
-				return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-					if _, there := w.standing(queue, ahead.ID); !there {
-						return false, until(ctx)
-					}
-					return intact(ctx, queue, own, ahead)
+			name: "nearest is the first in the queue", finds: nearest,
+			session: nearer(func(all []driver.Place) driver.Place { return all[0] }),
+		},
+		{
+			name: "nearest is the last in the queue, which may be its own", finds: nearest,
+			session: nearer(func(all []driver.Place) driver.Place { return all[len(all)-1] }),
+		},
+		{
+			name: "follow does not look first", finds: []string{"N1/a queue is passed on past one that leaves"},
+			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+				if _, there := w.standing(queue, ahead.ID); !there {
+					return false, until(ctx)
 				}
+				return s.Follow(ctx, queue, own, ahead)
 			}),
 		},
 		{
-			name: "a follower watches all who are ahead",
-			finds: []string{
-				"W2,N3/a pass and what it leaves notify the follower and nobody else",
-			},
+			name: "a follower watches all who are ahead", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
 			session: followed(watchAhead),
 		},
 		{
 			name: "a follower watches all of the queue", finds: []string{"W2/Follow: others who come and go wake nobody"},
-			session: followed(func(w *world, s *patched, _ followFunc) followFunc {
-				all := watchAll(w, s, s.session.Watch)
-				return func(ctx context.Context, queue driver.Queue, _, ahead driver.Place) (bool, error) {
-					return false, all(ctx, queue, ahead)
-				}
+			session: followed(func(ctx context.Context, w *world, s session, queue driver.Queue, _, ahead driver.Place) (bool, error) {
+				return false, watchAll(ctx, w, queue, []driver.Place{ahead}, s.Watch)
 			}),
 		},
-	}...)...)
-}
-
-func nearestFlaws() []flaw {
-	asked := []string{
-		"J8/nearest is who joined before", "J8/nearest of one who asks for more is who joined before",
-		"J8/nearest of one who joins again is who joined before",
-	}
-	return []flaw{
-		{
-			name: "nearest is the first in the queue", finds: asked,
-			session: nearer(func(w *world, queue driver.Queue, _ driver.Place) driver.Place { return w.svc.Snapshot(queue)[0].Place }),
-		},
-		{
-			name: "nearest is the last in the queue, which may be its own", finds: asked,
-			session: nearer(func(w *world, queue driver.Queue, _ driver.Place) driver.Place {
-				all := w.svc.Snapshot(queue)
-				return all[len(all)-1].Place
-			}),
-		},
-	}
-}
-
-// passedFlaws say that somebody has passed who has not.
-func passedFlaws() []flaw {
-	return []flaw{
 		{
 			name: "every leaving is a pass",
 			finds: []string{
 				"N1/a queue is passed on past one that leaves", "N1/a conversion is no pass", "N1/an earlier pass of the same session is no pass",
-				"N1/a pass of nothing is no pass",
-
-				"G1/many goroutines follow, pass on and give up", "W1/Follow: a leave is told",
+				"N1/a pass of nothing is no pass", "G1/many goroutines follow, pass on and give up", "W1/Follow: a leave is told",
 			},
-			session: followMapped(func(_ context.Context, _ bool, err error) (bool, error) { return err == nil, err }),
+			session: followed(func(ctx context.Context, _ *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+				_, err := s.Follow(ctx, queue, own, ahead)
+				return err == nil, err
+			}),
 		},
 		{
 			name: "a pass speaks of the session", finds: []string{"N1/an earlier pass of the same session is no pass"},
@@ -105,6 +74,21 @@ func passedFlaws() []flaw {
 		{
 			name: "a pass speaks of whatever key it is given", finds: []string{"N1/a pass of nothing is no pass"},
 			session: speaks(func(own driver.Place) string { return own.Key }),
+		},
+		{
+			name: "a pass stays in the queue as an entry", finds: []string{"N3/what a pass leaves is no contender"},
+			session: passes.broken(func(w *world, s *patched, a act) error {
+				err := a.intact(s)
+				w.svc.AddForeign(a.queue)
+				return err
+			}),
+		},
+		{
+			name: "a pass writes the record", finds: []string{"W2,N3/a pass wakes the follower and nobody else"},
+			session: passes.broken(func(_ *world, s *patched, a act) error {
+				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, a.queue, []byte("passed"), 0) })
+				return a.intact(s)
+			}),
 		},
 	}
 }
@@ -125,60 +109,14 @@ func speaks(of func(own driver.Place) string) func(*world, *patched) {
 }
 
 // watchAhead looks again whenever one ahead leaves, as one does who does not know who is next.
-func watchAhead(w *world, s *patched, _ followFunc) followFunc {
-	return func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error) {
-		for {
-			view, err := s.session.Ahead(ctx, queue, own)
-			if _, there := w.standing(queue, ahead.ID); err != nil || !there {
-				return false, err
-			}
-			if err := s.session.Watch(ctx, queue, view.Ahead...); err != nil {
-				return false, err
-			}
+func watchAhead(ctx context.Context, w *world, s session, queue driver.Queue, own, ahead driver.Place) (bool, error) {
+	for {
+		view, err := s.Ahead(ctx, queue, own)
+		if _, there := w.standing(queue, ahead.ID); err != nil || !there {
+			return false, err
 		}
-	}
-}
-
-// passed replaces Pass, after the intact one was called if first is set.
-func passed(broken func(w *world, s *patched, queue driver.Queue, own driver.Place, err error) error, first bool) func(*world, *patched) {
-	return func(w *world, s *patched) {
-		s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) (err error) {
-			if first {
-				err = s.session.Pass(ctx, queue, own)
-			}
-			return broken(w, s, queue, own, err)
+		if err := s.Watch(ctx, queue, view.Ahead...); err != nil {
+			return false, err
 		}
-	}
-}
-
-func passFlaws() []flaw {
-	return []flaw{
-		{
-			name:  "a pass stays in the queue as an entry",
-			finds: []string{"N3/what a pass leaves is no contender"},
-			session: passed(func(w *world, _ *patched, queue driver.Queue, _ driver.Place, err error) error {
-				w.svc.AddForeign(queue)
-				return err
-			}, true),
-		},
-		{
-			name: "a pass writes the record", finds: []string{"W2,N3/a pass and what it leaves notify the follower and nobody else"},
-			session: passed(func(_ *world, s *patched, queue driver.Queue, _ driver.Place, err error) error {
-				later(driver.ErrUnavailable, func(ctx context.Context) { _, _ = s.session.SetRecord(ctx, queue, []byte("passed"), 0) })
-				return err
-			}, true),
-		},
-		{
-			name: "a pass whose reply was lost takes the next one too", finds: []string{"L3/Pass may be repeated after a lost reply"},
-			session: func(w *world, s *patched) {
-				s.pass = func(ctx context.Context, queue driver.Queue, own driver.Place) error {
-					err := s.session.Pass(ctx, queue, own)
-					if all := w.svc.Snapshot(queue); errors.Is(err, driver.ErrGone) && len(all) > 0 {
-						return remove(w, queue, all[0].Key)
-					}
-					return err
-				}
-			},
-		},
 	}
 }

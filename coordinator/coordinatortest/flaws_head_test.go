@@ -8,61 +8,53 @@ import (
 )
 
 func headFlaws() []flaw {
+	const states, first = "Version,Head/each state has its own", "H2,H3/Head: a wait for the first state leaves at most one watch"
 	r := reader[driver.Head]{
 		read:    func(s session) readFunc[driver.Head] { return s.Head },
 		patch:   func(s *patched, broken readFunc[driver.Head]) { s.head = broken },
 		version: func(h driver.Head) driver.Version { return h.Version },
-		changes: []string{"H1/a queue that hands on is followed to its end", "H2,H3/Head: a wait for the first state leaves at most one watch"},
-		any:     []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
-		passed:  []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
+		changes: []string{"H1/a queue that hands on is followed to its end", first},
+		any:     []string{states},
+		passed:  []string{states},
 		fresh:   []string{"S1,V4/a list, a view and the head show what the session has finished"},
 		quiet: []string{
-			"H2/Head: others who come and go wake nobody", "W2/writes, conversions and records of others wake nobody",
+			"H2/Head: others who come and go wake nobody", "W2/changes of others wake nobody",
 		},
 		many:    []string{"H1/Head: the last of many changes is never missed, and none goes back"},
-		nothing: []string{"H2,H3/Head: a wait for the first state leaves at most one watch"},
+		nothing: []string{first},
 	}
 	return append(r.flaws("head"),
 		flaw{
 			name: "head: one that is gone when it is read is nobody", finds: []string{"H1/a queue that hands on is followed to its end"},
-			session: r.broken(func(w *world, _ *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
-				return func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
-					head, err := intact(ctx, queue, known)
-					sleep(ctx, time.Millisecond) // the round trip of the second request
-					if x, _ := w.standing(queue, head.ID); x.Key != head.Key {
-						return driver.Head{}, err
-					}
-					return head, err
+			session: r.broken(func(
+				ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[driver.Head],
+			) (driver.Head, error) {
+				head, err := intact(ctx, queue, known)
+				sleep(ctx, time.Millisecond) // the round trip of the second request
+				if _, there := w.entry(queue, head.Key); !there {
+					return driver.Head{}, err
 				}
+				return head, err
 			}),
 		},
 		flaw{
-			name: "head: versions are tokens", finds: []string{"Version,Head/each state of a head has its own, and one that has passed ends the wait at once"},
-			session: r.mapped(func(_ context.Context, h driver.Head, err error) (driver.Head, error) {
-				h.Version = driver.Version(h.Token)
-				return h, err
+			name: "head: versions are tokens", finds: []string{states},
+			session: r.broken(func(
+				ctx context.Context, _ *world, queue driver.Queue, known driver.Version, intact readFunc[driver.Head],
+			) (driver.Head, error) {
+				head, err := intact(ctx, queue, known)
+				head.Version = driver.Version(head.Token)
+				return head, err
 			}),
 		},
 		flaw{
 			name: "head: is notified of the whole queue and keeps quiet", finds: []string{"H2/Head: others who come and go wake nobody"},
-			session: r.broken(func(w *world, s *patched, intact readFunc[driver.Head]) readFunc[driver.Head] {
-				return func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
-					for {
-						if got, now := r.now(w, queue); now != known {
-							return got, nil
-						}
-						var all []driver.Place
-						for _, x := range w.svc.Snapshot(queue) {
-							all = append(all, x.Place)
-						}
-						short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
-						err := s.session.Watch(short, queue, all...)
-						cancel()
-						if err != nil && short.Err() == nil || ctx.Err() != nil {
-							return driver.Head{}, err
-						}
-					}
+			session: func(w *world, s *patched) {
+				s.head = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error) {
+					err := whole(ctx, w, s.session.Watch, queue, func() bool { _, now := r.now(w, queue); return now != known })
+					got, _ := r.now(w, queue)
+					return got, err
 				}
-			}),
+			},
 		})
 }

@@ -2,19 +2,23 @@ package coordinatortest
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/memory"
 )
 
-// showing replaces what WatchQueue shows; broken returns nil for a view that is left out.
-func showing(broken func(w *world, s *patched, queue driver.Queue, first bool, places []driver.Place) []driver.Place) func(*world, *patched) {
-	return func(w *world, s *patched) {
+// showing replaces what a WatchQueue shows; broken makes one function for each
+// session, which returns nil for a view that is left out.
+func showing(broken func() func(first bool, places []driver.Place) []driver.Place) func(*world, *patched) {
+	return func(_ *world, s *patched) {
+		change := broken()
 		s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
 			first := true
 			return s.session.WatchQueue(ctx, queue, func(places []driver.Place) bool {
-				shown := broken(w, s, queue, first, places)
+				shown := change(first, slices.Clone(places))
 				first = false
 				return shown == nil || show(shown)
 			})
@@ -23,59 +27,134 @@ func showing(broken func(w *world, s *patched, queue driver.Queue, first bool, p
 }
 
 func queueFlaws() []flaw {
-	var stale []driver.Place
+	const changes = "Q1/each change is shown"
 	return []flaw{
 		{
-			name: "queue: begins with what was shown before", finds: []string{"S1,V4/a list, a view and the head show what the session has finished"},
-			session: showing(func(_ *world, _ *patched, _ driver.Queue, first bool, places []driver.Place) []driver.Place {
-				now := slices.Clone(places)
-				if first && len(stale) > 0 {
-					now = stale
+			name: "queue: begins with what was shown before", finds: []string{showsLatest},
+			session: showing(func() func(bool, []driver.Place) []driver.Place {
+				stale := []driver.Place{}
+				return func(first bool, places []driver.Place) []driver.Place {
+					before := stale
+					stale = places
+					if first {
+						return before
+					}
+					return places
 				}
-				stale = places
-				return now
 			}),
 		},
 		{
-			name: "queue: shows joins only", finds: []string{"Q1/each change is shown"},
-			session: func(w *world, s *patched) {
+			name: "queue: shows joins only", finds: []string{changes},
+			session: showing(func() func(bool, []driver.Place) []driver.Place {
 				most := 0
-				showing(func(_ *world, _ *patched, _ driver.Queue, _ bool, places []driver.Place) []driver.Place {
+				return func(_ bool, places []driver.Place) []driver.Place {
 					if len(places) < most {
 						return nil
 					}
 					most = len(places)
 					return places
-				})(w, s)
-			},
+				}
+			}),
 		},
 		{
-			name: "queue: goes on after show has returned false", finds: []string{"Q1/each change is shown"},
+			name: "queue: puts a converted entry last", finds: []string{changes},
+			session: showing(func() func(bool, []driver.Place) []driver.Place {
+				return func(_ bool, places []driver.Place) []driver.Place {
+					slices.SortStableFunc(places, func(a, b driver.Place) int { return strings.Compare(b.Mode, a.Mode) })
+					return places
+				}
+			}),
+		},
+		{
+			name: "queue: goes on after show has returned false", finds: []string{changes},
 			session: func(_ *world, s *patched) {
 				s.watchQueue = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error {
-					ended := make(chan error, 1)
+					over, end := context.WithCancel(ctx)
 					go func() {
-						over := false
-						ended <- s.session.WatchQueue(ctx, queue, func(places []driver.Place) bool {
-							more := show(places)
-							if !more && !over {
-								over = true
-								ended <- nil
+						_ = s.session.WatchQueue(ctx, queue, func(places []driver.Place) bool {
+							if !show(places) {
+								end()
 							}
 							return true
 						})
 					}()
-					return <-ended
+					<-over.Done()
+					return ctx.Err()
 				}
 			},
 		},
+	}
+}
+
+// listing replaces Queues; queues are what the intact one said.
+func listing(broken func(w *world, s *patched, queues []driver.Queue) []driver.Queue) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.queues = func(ctx context.Context) ([]driver.Queue, error) {
+			queues, err := s.session.Queues(ctx)
+			return broken(w, s, queues), err
+		}
+	}
+}
+
+// without leaves out the queues that have no entry of which f is true.
+func without(w *world, queues []driver.Queue, f func(driver.Entry) bool) []driver.Queue {
+	return slices.DeleteFunc(queues, func(queue driver.Queue) bool { return !slices.ContainsFunc(w.svc.Snapshot(queue), f) })
+}
+
+func queuesFlaws() []flaw {
+	return []flaw{
 		{
-			name: "queue: puts a converted entry last", finds: []string{"Q1/each change is shown"},
-			session: showing(func(_ *world, _ *patched, _ driver.Queue, _ bool, places []driver.Place) []driver.Place {
-				now := slices.Clone(places)
-				slices.SortStableFunc(now, func(a, b driver.Place) int { return strings.Compare(b.Mode, a.Mode) })
-				return now
+			name: "queues has its own session's only", finds: []string{"E1/queues has those of all sessions"},
+			session: listing(func(w *world, s *patched, queues []driver.Queue) []driver.Queue {
+				return without(w, queues, func(x driver.Entry) bool { return x.Session == s.ID() })
 			}),
+		},
+		{
+			name: "queues knows the first mode only", finds: []string{"E2/queues has none that only has a record"},
+			session: listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
+				return without(w, queues, func(x driver.Entry) bool { return x.Mode == "x" })
+			}),
+		},
+		{
+			name: "queues stops at a long one", finds: []string{"E1/queues has those behind a long one"},
+			session: listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
+				long := func(queue driver.Queue) bool { return len(w.svc.Snapshot(queue)) > 500 }
+				if i := slices.IndexFunc(queues, long); i >= 0 {
+					return queues[:i+1]
+				}
+				return queues
+			}),
+		},
+		{
+			name: "queues remembers", finds: []string{"E2/queues has none that everybody has left"},
+			session: func(w *world, s *patched) {
+				seen := make(map[driver.Queue]bool)
+				listing(func(_ *world, _ *patched, queues []driver.Queue) []driver.Queue {
+					for _, queue := range queues {
+						seen[queue] = true
+					}
+					return slices.Collect(maps.Keys(seen))
+				})(w, s)
+			},
+		},
+		{
+			name: "queues has those with a record", finds: []string{"E2/queues has none that only has a record"},
+			session: func(w *world, s *patched) {
+				recorded := make(map[driver.Queue]bool)
+				w.svc.OnStep(func(step memory.Step) {
+					if step.Kind == memory.StepRecord {
+						recorded[step.Queue] = true
+					}
+				})
+				listing(func(w *world, _ *patched, queues []driver.Queue) []driver.Queue {
+					for queue := range recorded {
+						if !slices.Contains(queues, queue) {
+							queues = append(queues, queue)
+						}
+					}
+					return queues
+				})(w, s)
+			},
 		},
 	}
 }

@@ -19,19 +19,15 @@ type reader[T any] struct {
 
 type readFunc[T any] func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error)
 
-// broken replaces the method by a function that gets the intact one.
-func (r reader[T]) broken(broken func(w *world, s *patched, intact readFunc[T]) readFunc[T]) func(*world, *patched) {
-	return func(w *world, s *patched) { r.patch(s, broken(w, s, r.read(s.session))) }
-}
-
-// mapped changes the outcome.
-func (r reader[T]) mapped(change func(ctx context.Context, got T, err error) (T, error)) func(*world, *patched) {
-	return r.broken(func(_ *world, _ *patched, intact readFunc[T]) readFunc[T] {
-		return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
-			got, err := intact(ctx, queue, known)
-			return change(ctx, got, err)
-		}
-	})
+// broken replaces the method. intact is what it was.
+func (r reader[T]) broken(
+	wrong func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error),
+) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		r.patch(s, func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+			return wrong(ctx, w, queue, known, r.read(s.session))
+		})
+	}
 }
 
 // now is the state at the service, whatever the link is like.
@@ -45,91 +41,74 @@ func (r reader[T]) flaws(subject string) []flaw {
 	return []flaw{
 		{
 			name: subject + ": changes are lost", finds: slices.Concat(r.changes, r.many),
-			session: r.broken(func(w *world, _ *patched, intact readFunc[T]) readFunc[T] { return r.looksOnce(w, intact) }),
+			session: r.broken(func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
+				if got, now := r.now(w, queue); now == known {
+					return got, until(ctx)
+				}
+				return intact(ctx, queue, known)
+			}),
 		},
 		{
 			name: subject + ": waits that were given up stay", finds: r.nothing,
-			session: r.broken(func(_ *world, _ *patched, intact readFunc[T]) readFunc[T] {
-				return func(ctx context.Context, queue driver.Queue, known driver.Version) (got T, err error) {
-					err = stays(ctx, func(ctx context.Context) error {
-						_, err := intact(ctx, queue, known)
-						return err
-					})
-					if err == nil {
-						return intact(ctx, queue, known)
-					}
-					return got, err
+			session: r.broken(func(ctx context.Context, _ *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
+				var got T
+				err := stays(ctx, func(ctx context.Context) error { return errOf(intact(ctx, queue, known)) })
+				if err == nil {
+					return intact(ctx, queue, known)
 				}
+				return got, err
 			}),
 		},
 		{
 			name: subject + ": any is no version", finds: r.any,
-			session: r.broken(func(w *world, _ *patched, intact readFunc[T]) readFunc[T] {
-				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
-					if known == driver.Any {
-						_, known = r.now(w, queue)
-					}
-					return intact(ctx, queue, known)
+			session: r.broken(func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
+				if known == driver.Any {
+					_, known = r.now(w, queue)
 				}
+				return intact(ctx, queue, known)
 			}),
 		},
 		{
 			name: subject + ": waits for what is to come", finds: r.passed,
-			session: r.broken(func(w *world, _ *patched, intact readFunc[T]) readFunc[T] {
-				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
-					if known != driver.Any {
-						_, known = r.now(w, queue)
-					}
-					return intact(ctx, queue, known)
+			session: r.broken(func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
+				if known != driver.Any {
+					_, known = r.now(w, queue)
 				}
+				return intact(ctx, queue, known)
 			}),
 		},
 		{
 			name: subject + ": is a step behind", finds: r.fresh,
-			session: r.broken(func(_ *world, _ *patched, intact readFunc[T]) readFunc[T] {
+			session: func(w *world, s *patched) {
 				var before T
-				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+				r.broken(func(ctx context.Context, _ *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
 					now, err := intact(ctx, queue, known)
 					stale := before
 					before = now
 					return stale, err
-				}
-			}),
+				})(w, s)
+			},
 		},
 		{
 			name: subject + ": wakes for anything in the queue", finds: r.quiet,
-			session: r.broken(func(w *world, s *patched, intact readFunc[T]) readFunc[T] {
-				return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
-					if _, now := r.now(w, queue); now == known {
-						_ = watchQueue(w)(ctx, queue)
-					}
-					return intact(ctx, queue, driver.Any)
+			session: r.broken(func(ctx context.Context, w *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
+				if _, now := r.now(w, queue); now == known {
+					_ = watchQueue(w)(ctx, queue)
 				}
+				return intact(ctx, queue, driver.Any)
 			}),
 		},
 		{
-			name:    subject + ": replicas answer in turn",
-			finds:   r.many,
-			session: r.broken(func(_ *world, _ *patched, intact readFunc[T]) readFunc[T] { return r.inTurn(intact) }),
+			name: subject + ": replicas answer in turn", finds: r.many, session: r.inTurn,
 		},
-	}
-}
-
-// looksOnce answers at once or never.
-func (r reader[T]) looksOnce(w *world, intact readFunc[T]) readFunc[T] {
-	return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
-		if got, now := r.now(w, queue); now == known {
-			return got, until(ctx)
-		}
-		return intact(ctx, queue, known)
 	}
 }
 
 // inTurn asks every third time a replica that hears of nothing any more.
-func (r reader[T]) inTurn(intact readFunc[T]) readFunc[T] {
+func (r reader[T]) inTurn(w *world, s *patched) {
 	var mu sync.Mutex
 	var shown []T
-	return func(ctx context.Context, queue driver.Queue, known driver.Version) (T, error) {
+	r.broken(func(ctx context.Context, _ *world, queue driver.Queue, known driver.Version, intact readFunc[T]) (T, error) {
 		got, err := intact(ctx, queue, known)
 		mu.Lock()
 		defer mu.Unlock()
@@ -138,5 +117,5 @@ func (r reader[T]) inTurn(intact readFunc[T]) readFunc[T] {
 		}
 		shown = append(shown, got)
 		return got, err
-	}
+	})(w, s)
 }

@@ -12,147 +12,140 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-const recordStates = "Version,Record/each state of a record has its own, and one that has passed ends the wait at once"
-
 func recordFlaws() []flaw {
+	const states, first = "Version,Record/each state has its own", "Record,D2/Record: a wait for the first state leaves at most one watch"
 	r := reader[driver.Record]{
 		read:    func(s session) readFunc[driver.Record] { return s.Record },
 		patch:   func(s *patched, broken readFunc[driver.Record]) { s.record = broken },
 		version: func(x driver.Record) driver.Version { return x.Version },
-		changes: []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
-		any:     []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
-		passed:  []string{recordStates},
-		fresh:   []string{recordStates},
+		changes: []string{first},
+		any:     []string{first},
+		passed:  []string{states},
+		fresh:   []string{states},
 		quiet:   []string{"Record/Record: others who come and go wake nobody"},
 		many:    []string{"D1/Record: the last of many changes is never missed, and none goes back"},
-		nothing: []string{"Record,D2/Record: a wait for the first state leaves at most one watch"},
+		nothing: []string{first},
 	}
 	return append(r.flaws("record"),
 		flaw{
 			name: "a record goes with the session that wrote it", finds: []string{"D4/a record stays when all are gone"},
-			session: func(w *world, s *patched) { s.record, s.setRecord = tied(w, s) },
+			session: tied,
 		},
 		flaw{
 			name: "a record stands in the queue", finds: []string{"D4/a queue with a record and nobody in it is empty"},
-			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
-					version, err := intact(ctx, queue, value, known)
-					if err == nil && known == 0 {
-						w.svc.AddForeign(queue)
-					}
-					return version, err
+			session: set(func(w *world, c setting) (driver.Version, error) {
+				version, err := c.intact(c.value, c.known)
+				if err == nil && c.known == 0 {
+					w.svc.AddForeign(c.queue)
 				}
+				return version, err
 			}),
-		})
+		},
+		flaw{name: "versions are made of values", finds: []string{states}, session: sums})
 }
 
 // tied shows a record for as long as its writer's session lives.
-func tied(w *world, s *patched) (recordFunc, setRecordFunc) {
-	record := func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
+func tied(w *world, s *patched) {
+	s.record = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error) {
 		r, err := s.session.Record(ctx, queue, known)
 		if writer, ok := w.open.Load(queue); ok && !slices.Contains(w.svc.Sessions(), writer.(string)) {
 			r = driver.Record{}
 		}
 		return r, err
 	}
-	setRecord := func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+	s.setRecord = func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 		version, err := s.session.SetRecord(ctx, queue, value, known)
 		if err == nil {
 			w.open.Store(queue, s.ID())
 		}
 		return version, err
 	}
-	return record, setRecord
-}
-
-// set replaces SetRecord by a function that gets the intact one.
-func set(broken func(w *world, s *patched, intact setRecordFunc) setRecordFunc) func(*world, *patched) {
-	return func(w *world, s *patched) { s.setRecord = broken(w, s, s.session.SetRecord) }
-}
-
-func setRecordFlaws() []flaw {
-	return []flaw{
-		{
-			name: "records are text", finds: []string{"SetRecord/writes any bytes of the right size"},
-			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
-					return intact(ctx, queue, bytes.ToValidUTF8(value, []byte("?")), known)
-				}
-			}),
-		},
-		{
-			name: "records are cut to size", finds: []string{"SetRecord/writes any bytes of the right size"},
-			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
-					return intact(ctx, queue, append(bytes.Clone(value[:min(len(value), 1<<10)]), '.'), known)
-				}
-			}),
-		},
-		{
-			name: "versions are made of values", finds: []string{recordStates},
-			session: set(func(_ *world, _ *patched, intact setRecordFunc) setRecordFunc { return sums(intact) }),
-		},
-		{
-			name: "versions are not compared", finds: []string{"D3/another version writes nothing", "D3/of several at once exactly one writes"},
-			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, queue driver.Queue, value []byte, _ driver.Version) (driver.Version, error) {
-					return intact(ctx, queue, value, w.svc.Record(queue).Version)
-				}
-			}),
-		},
-		{
-			name: "versions are compared before writing",
-			finds: []string{
-				"D3/of several at once exactly one writes", "G1/many goroutines convert, write and count in a record while they wait",
-			},
-			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc { return lookAndSet(w, intact) }),
-		},
-		{
-			name: "a record that was not answered is taken back", finds: []string{"D3/a write may be repeated after a lost reply"},
-			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
-					before := w.svc.Record(queue)
-					version, err := intact(ctx, queue, value, known)
-					if errors.Is(err, driver.ErrUnavailable) {
-						_, _ = w.seer().SetRecord(ctx, queue, before.Value, w.svc.Record(queue).Version)
-					}
-					return version, err
-				}
-			}),
-		},
-		{
-			name: "a record that was not answered is written later", finds: []string{"D3/a late write does not overwrite a later one"},
-			session: set(func(w *world, _ *patched, intact setRecordFunc) setRecordFunc {
-				return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
-					version, err := intact(ctx, queue, value, known)
-					later(err, func(ctx context.Context) { _, _ = intact(ctx, queue, value, w.svc.Record(queue).Version) })
-					return version, err
-				}
-			}),
-		},
-	}
 }
 
 // sums gives a record the version that it had when it had that value before.
-func sums(intact setRecordFunc) setRecordFunc {
+func sums(_ *world, s *patched) {
 	var mu sync.Mutex
 	actual := map[driver.Version]driver.Version{}
-	return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+	s.setRecord = func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		version, err := intact(ctx, queue, value, actual[known])
+		version, err := s.session.SetRecord(ctx, queue, value, actual[known])
 		sum := driver.Version(crc32.ChecksumIEEE(value))
 		actual[sum] = version
 		return sum, err
 	}
 }
 
-func lookAndSet(w *world, intact setRecordFunc) setRecordFunc {
-	return func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
-		if w.svc.Record(queue).Version != known {
-			return 0, driver.ErrStale
+// setting is a SetRecord under way. now is the version of the record at the service.
+type setting struct {
+	ctx        context.Context
+	queue      driver.Queue
+	value      []byte
+	known, now driver.Version
+	intact     func(value []byte, known driver.Version) (driver.Version, error)
+}
+
+// set replaces SetRecord.
+func set(broken func(w *world, c setting) (driver.Version, error)) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		s.setRecord = func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error) {
+			intact := func(value []byte, known driver.Version) (driver.Version, error) {
+				return s.session.SetRecord(ctx, queue, value, known)
+			}
+			return broken(w, setting{ctx, queue, value, known, w.svc.Record(queue).Version, intact})
 		}
-		time.Sleep(time.Millisecond) // the round trip of the look
-		return intact(ctx, queue, value, w.svc.Record(queue).Version)
+	}
+}
+
+func setRecordFlaws() []flaw {
+	const values, atOnce = "SetRecord/writes any bytes of the right size", "D3/of several at once exactly one writes"
+	return []flaw{
+		{
+			name: "records are text", finds: []string{values},
+			session: set(func(_ *world, c setting) (driver.Version, error) {
+				return c.intact(bytes.ToValidUTF8(c.value, []byte("?")), c.known)
+			}),
+		},
+		{
+			name: "records are cut to size", finds: []string{values},
+			session: set(func(_ *world, c setting) (driver.Version, error) {
+				return c.intact(append(bytes.Clone(c.value[:min(len(c.value), 1<<10)]), '.'), c.known)
+			}),
+		},
+		{
+			name: "versions are not compared", finds: []string{"D3/another version writes nothing", atOnce},
+			session: set(func(_ *world, c setting) (driver.Version, error) { return c.intact(c.value, c.now) }),
+		},
+		{
+			name: "versions are compared before writing", finds: []string{atOnce, "G1/many goroutines convert, write and count"},
+			session: set(func(w *world, c setting) (driver.Version, error) {
+				if c.now != c.known {
+					return 0, driver.ErrStale
+				}
+				time.Sleep(time.Millisecond) // the round trip of the look
+				return c.intact(c.value, w.svc.Record(c.queue).Version)
+			}),
+		},
+		{
+			name: "a record that was not answered is taken back", finds: []string{"D3/a write may be repeated after a lost reply"},
+			session: set(func(w *world, c setting) (driver.Version, error) {
+				before := w.svc.Record(c.queue)
+				version, err := c.intact(c.value, c.known)
+				if errors.Is(err, driver.ErrUnavailable) {
+					_, _ = w.seer().SetRecord(c.ctx, c.queue, before.Value, w.svc.Record(c.queue).Version)
+				}
+				return version, err
+			}),
+		},
+		{
+			name: "a record that was not answered is written later", finds: []string{"D3/a late write does not overwrite a later one"},
+			session: set(func(w *world, c setting) (driver.Version, error) {
+				version, err := c.intact(c.value, c.known)
+				later(err, func(ctx context.Context) {
+					_, _ = w.seer().SetRecord(ctx, c.queue, c.value, w.svc.Record(c.queue).Version)
+				})
+				return version, err
+			}),
+		},
 	}
 }

@@ -4,19 +4,42 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// viewed changes what Ahead returns.
-func viewed(change func(own driver.Place, places []driver.Place) []driver.Place) func(*world, *patched) {
-	return func(_ *world, s *patched) {
+const (
+	listsEntries = "List,Mode,V4/a list and a view show entries in order, with mode and value"
+	showsLatest  = "S1,V4/a list, a view and the head show what the session has finished"
+)
+
+// viewed changes what Ahead shows.
+func viewed(change func(w *world, queue driver.Queue, own driver.Place, view *driver.View)) func(*world, *patched) {
+	return func(w *world, s *patched) {
 		s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 			view, err := s.session.Ahead(ctx, queue, own)
 			if err == nil {
-				view.Ahead = change(own, view.Ahead)
+				change(w, queue, own, &view)
 			}
 			return view, err
+		}
+	}
+}
+
+// listed changes what List returns, of all entries.
+func listed(change func(entries []driver.Entry, limit int) ([]driver.Entry, error)) func(*world, *patched) {
+	return func(_ *world, s *patched) {
+		s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
+			entries, err := s.session.List(ctx, queue, 0)
+			if err == nil {
+				entries, err = change(entries, limit)
+			}
+			if limit > 0 && limit < len(entries) {
+				entries = entries[:limit]
+			}
+			return entries, err
 		}
 	}
 }
@@ -24,46 +47,37 @@ func viewed(change func(own driver.Place, places []driver.Place) []driver.Place)
 func viewFlaws() []flaw {
 	return []flaw{
 		{
-			name:  "order is forgotten",
-			finds: []string{"J1/order and tokens over sessions and clients"},
-			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
-				slices.Reverse(places)
-				return places
-			}),
+			name: "order is forgotten", finds: []string{"J1,V1/order, tokens and views over sessions and clients"},
+			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { slices.Reverse(view.Ahead) }),
 		},
 		{
 			name: "view lacks the one next ahead",
 			finds: []string{
-				"J1/order and tokens over sessions and clients", "V1/a view is as new as the own join",
-				"V1/a view never lacks one ahead while others come and go",
-				"G1/many goroutines share sessions and a queue",
+				"J1,V1/order, tokens and views over sessions and clients",
+				"V1/a view never lacks one ahead while others come and go", "G1/many goroutines share sessions and a queue",
 			},
-			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
-				return places[:max(0, len(places)-1)]
+			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) {
+				view.Ahead = view.Ahead[:max(0, len(view.Ahead)-1)]
 			}),
 		},
 		{
-			name:  "view shows those behind",
-			finds: []string{"L1/after Leave the entry is gone"},
-			session: func(_ *world, s *patched) {
-				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
-					entries, err := s.session.List(ctx, queue, 0)
-					places := []driver.Place{}
-					for _, x := range entries {
-						places = append(places, x.Place)
+			name: "view shows those behind", finds: []string{"L1/Leave removes the entry"},
+			session: viewed(func(w *world, queue driver.Queue, _ driver.Place, view *driver.View) { view.Ahead = w.places(queue) }),
+		},
+		{
+			name: "view is cached", finds: []string{"V1/a view is as new as what watch has told"},
+			session: func(w *world, s *patched) {
+				cache := map[string]driver.View{}
+				viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
+					if _, ok := cache[own.Key]; !ok {
+						cache[own.Key] = *view
 					}
-					return driver.View{Ahead: places}, err
-				}
+					*view = cache[own.Key]
+				})(w, s)
 			},
 		},
 		{
-			name:    "view is cached",
-			finds:   []string{"V1/a view is as new as what watch has told"},
-			session: func(_ *world, s *patched) { s.ahead = aheadCached(s) },
-		},
-		{
-			name:  "view of nothing is empty",
-			finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
+			name: "view of nothing is empty", finds: []string{"V2/a place that was left has no view", "V2/a place of an ended session has no view"},
 			session: func(_ *world, s *patched) {
 				s.ahead = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
 					view, err := s.session.Ahead(ctx, queue, own)
@@ -75,98 +89,127 @@ func viewFlaws() []flaw {
 			},
 		},
 		{
-			name:  "view drops the mode",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
-			session: viewed(func(_ driver.Place, places []driver.Place) []driver.Place {
-				for i := range places {
-					places[i].Mode = "x"
+			name: "view drops the mode", finds: []string{listsEntries},
+			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) {
+				for i := range view.Ahead {
+					view.Ahead[i].Mode = "x"
 				}
-				return places
 			}),
 		},
+	}
+}
+
+func listFlaws() []flaw {
+	return []flaw{
 		{
-			name:  "list starts with the newest",
-			finds: []string{"J1/order of joins at the same time", "List,Mode,V4/a list and a view show the first entries in order with mode and value"},
-			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
+			name: "list starts with the newest", finds: []string{"J1/order of joins at the same time", listsEntries},
+			session: listed(func(entries []driver.Entry, _ int) ([]driver.Entry, error) {
 				slices.Reverse(entries)
-				return entries
+				return entries, nil
 			}),
 		},
 		{
-			name:  "list has no values",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
-			session: listed(func(entries []driver.Entry, _ int) []driver.Entry {
+			name: "list has no values", finds: []string{listsEntries},
+			session: listed(func(entries []driver.Entry, _ int) ([]driver.Entry, error) {
 				for i := range entries {
 					entries[i].Value = nil
 				}
-				return entries
+				return entries, nil
 			}),
 		},
 		{
-			name:  "list shows the last entries",
-			finds: []string{"List,Mode,V4/a list and a view show the first entries in order with mode and value"},
-			session: func(_ *world, s *patched) {
-				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
-					entries, err := s.session.List(ctx, queue, 0)
-					if limit > 0 && limit < len(entries) {
-						entries = entries[len(entries)-limit:]
-					}
-					return entries, err
+			name: "list shows the last entries", finds: []string{listsEntries},
+			session: listed(func(entries []driver.Entry, limit int) ([]driver.Entry, error) {
+				if limit > 0 && limit < len(entries) {
+					entries = entries[len(entries)-limit:]
 				}
-			},
+				return entries, nil
+			}),
 		},
 		{
-			name:  "an empty queue is an error",
-			finds: []string{"List/a queue that nobody joined is empty"},
-			session: func(_ *world, s *patched) {
-				s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
-					entries, err := s.session.List(ctx, queue, limit)
-					if err == nil && len(entries) == 0 {
-						err = driver.ErrGone
-					}
-					return entries, err
+			name: "an empty queue is an error", finds: []string{listsEntries},
+			session: listed(func(entries []driver.Entry, _ int) ([]driver.Entry, error) {
+				if len(entries) == 0 {
+					return nil, driver.ErrGone
 				}
-			},
+				return entries, nil
+			}),
 		},
 		{
-			name:    "list is a step behind",
-			finds:   []string{"S1,V4/a list, a view and the head show what the session has finished"},
-			session: func(_ *world, s *patched) { s.list = listBehind(s) },
+			name: "list is a step behind", finds: []string{showsLatest},
+			session: func(w *world, s *patched) {
+				var before []driver.Entry
+				listed(func(entries []driver.Entry, _ int) ([]driver.Entry, error) {
+					stale := before
+					before = entries
+					return stale, nil
+				})(w, s)
+			},
 		},
 	}
 }
 
-func listed(change func(entries []driver.Entry, limit int) []driver.Entry) func(*world, *patched) {
-	return func(_ *world, s *patched) {
-		s.list = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
-			entries, err := s.session.List(ctx, queue, limit)
-			return change(entries, limit), err
-		}
+// lastFlaws are wrong about Last.
+func lastFlaws() []flaw {
+	return []flaw{
+		{
+			name: "last is never told", finds: []string{"Last/the end of a queue shows nobody behind", "Last/shows that those behind have left"},
+			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { view.Last = false }),
+		},
+		{
+			name: "everyone is last", finds: []string{"V3/last is false in front of others"},
+			session: viewed(func(_ *world, _ driver.Queue, _ driver.Place, view *driver.View) { view.Last = true }),
+		},
+		{
+			name: "last goes by the age of entries", finds: []string{"V3/last is false in front of others"},
+			session: viewed(func(w *world, queue driver.Queue, own driver.Place, view *driver.View) {
+				younger := func(p driver.Place) bool { return made(p.Key) > made(own.Key) }
+				view.Last = own == nowhere || !slices.ContainsFunc(w.places(queue), younger)
+			}),
+		},
+		{
+			name: "last is put together of two looks", finds: []string{"V3/last is never true while somebody is always behind"},
+			session: viewed(func(w *world, queue driver.Queue, own driver.Place, view *driver.View) {
+				before := w.places(queue)
+				time.Sleep(2 * time.Millisecond)
+				i := slices.IndexFunc(before, func(p driver.Place) bool { return p.ID == own.ID })
+				// it takes those for gone who are not there in both
+				view.Last = i < 0 || !slices.ContainsFunc(before[i+1:], func(p driver.Place) bool {
+					_, there := w.standing(queue, p.ID)
+					return there
+				})
+			}),
+		},
+		{
+			name: "the whole queue ends before its last", finds: []string{listsEntries},
+			session: viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
+				if own == nowhere {
+					view.Ahead = view.Ahead[:max(0, len(view.Ahead)-1)]
+				}
+			}),
+		},
+		{
+			name: "nobody comes last", finds: []string{listsEntries},
+			session: viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
+				view.Last = view.Last && (own != nowhere || len(view.Ahead) == 0)
+			}),
+		},
+		{
+			name: "the whole queue is a step behind", finds: []string{showsLatest},
+			session: func(w *world, s *patched) {
+				before := driver.View{Last: true}
+				viewed(func(_ *world, _ driver.Queue, own driver.Place, view *driver.View) {
+					if own == nowhere {
+						before, *view = *view, before
+					}
+				})(w, s)
+			},
+		},
 	}
 }
 
-// aheadCached asks once for each place.
-func aheadCached(s *patched) func(context.Context, driver.Queue, driver.Place) (driver.View, error) {
-	cache := map[string]driver.View{}
-	return func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error) {
-		if view, ok := cache[own.Key]; ok {
-			return view, nil
-		}
-		view, err := s.session.Ahead(ctx, queue, own)
-		if err == nil {
-			cache[own.Key] = view
-		}
-		return view, err
-	}
-}
-
-// listBehind returns the list before the present one.
-func listBehind(s *patched) func(context.Context, driver.Queue, int) ([]driver.Entry, error) {
-	var before []driver.Entry
-	return func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
-		entries, err := s.session.List(ctx, queue, limit)
-		stale := before
-		before = entries
-		return stale, err
-	}
+// made is the revision of which the memory service makes a key.
+func made(key string) int {
+	n, _ := strconv.Atoi(key[1:])
+	return n
 }

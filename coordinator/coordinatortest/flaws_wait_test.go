@@ -3,15 +3,17 @@ package coordinatortest
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
+	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
 // waitFlaws are wrong about a wait in the ways that are the same for all of them.
 func waitFlaws() (all []flaw) {
+	type waitFunc = func(ctx context.Context, intact func(context.Context) error) error
 	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
-		add := func(name string, wait func(ctx context.Context, intact func(context.Context) error) error, finds ...string) {
+		add := func(name string, wait waitFunc, finds ...string) {
 			all = append(all, flaw{name: x.name + " " + name, finds: finds, session: func(_ *world, s *patched) {
 				s.around = func(ctx context.Context, method string, intact func(context.Context) error) error {
 					if method != x.name {
@@ -21,64 +23,45 @@ func waitFlaws() (all []flaw) {
 				}
 			}})
 		}
-		claims := func(clause string, claims ...string) (names []string) {
-			for _, claim := range claims {
-				names = append(names, clause+"/"+x.name+": "+claim)
-			}
-			return names
+		claims := func(clause string, claims ...string) []string {
+			return each(claims, func(claim string) string { return clause + "/" + x.name + ": " + claim })
 		}
-		// returns has the call say or do something else where it returns an error.
-		returns := func(wrong func(err error, ctx context.Context) bool, instead func(ctx context.Context) error) func(
-			context.Context, func(context.Context) error) error {
+		// instead has the call do something else where it returns one of some errors.
+		instead := func(do func(ctx context.Context) error, of ...error) waitFunc {
 			return func(ctx context.Context, intact func(context.Context) error) error {
-				if err := intact(ctx); !wrong(err, ctx) {
-					return err
+				err := intact(ctx)
+				if slices.ContainsFunc(of, func(wrong error) bool { return errors.Is(err, wrong) }) {
+					return do(ctx)
 				}
-				return instead(ctx)
-			}
-		}
-		is := func(wanted ...error) func(error, context.Context) bool {
-			return func(err error, _ context.Context) bool {
-				for _, w := range wanted {
-					if errors.Is(err, w) {
-						return true
-					}
-				}
-				return false
+				return err
 			}
 		}
 		change := func(context.Context) error { return nil }
 
-		add("is not woken", returns(is(nil), until), x.ends(claims)...)
-		add("does not come back after the connection broke", returns(is(driver.ErrUnavailable), until),
+		told := []string{"a change at the time of the call is told"}
+		for _, w := range changes {
+			told = append(told, w.what+" is told")
+		}
+		if x.change == nil {
+			for _, w := range waysOut {
+				told = append(told, w.what+" is told")
+			}
+		}
+		add("is not woken", instead(until, nil), claims(x.told, told...)...)
+		add("does not come back after the connection broke", instead(until, driver.ErrUnavailable),
 			claims(x.told, "a change while disconnected is told", "a change after a reconnect is told",
 				"a change after a restart is told", "a change that was compacted away is told")...)
-		add("takes a broken connection for a change", returns(is(driver.ErrUnavailable), change),
+		add("takes a broken connection for a change", instead(change, driver.ErrUnavailable),
 			claims(x.lost, "a broken connection or a restart is no change")...)
-		add("takes the end of its context for a change",
-			returns(func(_ error, ctx context.Context) bool { return ctx.Err() != nil }, change),
+		add("takes the end of its context for a change", instead(change, context.Canceled, context.DeadlineExceeded),
 			claims(x.over, "it ends with its context's error")...)
-		add("goes on when its session is over", returns(is(driver.ErrSessionLost, driver.ErrGone), until),
+		add("goes on when its session is over", instead(until, driver.ErrSessionLost, driver.ErrGone),
 			claims(x.lost, "it ends when its own session is lost", "it ends when its own session is closed")...)
 		add("stays at the service when it is given up", stays,
 			claims(x.over, "one that was given up leaves at most one watch")...)
-		add("shares the context of the first", sharing(),
-			claims(x.told, "all are told, though one gives up")...)
+		add("shares the context of the first", sharing(), claims(x.told, "all are told, though one gives up")...)
 	}
 	return all
-}
-
-// ends are the cases in which the wait has to end.
-func (x wait) ends(claims func(clause string, claims ...string) []string) (all []string) {
-	for _, w := range changes {
-		all = append(all, claims(x.told, w.what+" is told")...)
-	}
-	if x.change == nil {
-		for _, w := range waysOut {
-			all = append(all, claims(x.told, w.what+" is told")...)
-		}
-	}
-	return append(all, claims(x.told, "a change at the time of the call is told")...)
 }
 
 // stays goes on waiting at the service when its caller has gone.
@@ -95,32 +78,24 @@ func stays(ctx context.Context, intact func(context.Context) error) error {
 
 // sharing lets one wait at the service do for all of a session.
 func sharing() func(context.Context, func(context.Context) error) error {
-	type shared struct {
-		done chan struct{}
-		err  error
-	}
-	var mu sync.Mutex
-	var first *shared
+	var shared atomic.Pointer[outcome]
 	return func(ctx context.Context, intact func(context.Context) error) error {
-		mu.Lock()
-		w := first
-		if w != nil {
-			mu.Unlock()
-			select {
-			case <-w.done:
-				return w.err
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		own := &outcome{done: make(chan struct{})}
+		if shared.CompareAndSwap(nil, own) {
+			own.err = intact(ctx)
+			shared.Store(nil)
+			close(own.done)
+			return own.err
 		}
-		w = &shared{done: make(chan struct{})}
-		first = w
-		mu.Unlock()
-		w.err = intact(ctx)
-		mu.Lock()
-		first = nil
-		mu.Unlock()
-		close(w.done)
-		return w.err
+		first := shared.Load()
+		if first == nil {
+			return intact(ctx)
+		}
+		select {
+		case <-first.done:
+			return first.err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }

@@ -212,23 +212,19 @@ func (f Full) Offer(w interface {
 },
 ) driver.Capabilities {
 	c := f.Capabilities()
-	if c.Handoff != nil {
-		c.Handoff = w
-	}
-	if c.Converter != nil {
-		c.Converter = w
-	}
-	if c.Writer != nil {
-		c.Writer = w
-	}
-	if c.HeadWatcher != nil {
-		c.HeadWatcher = w
-	}
-	if c.QueueWatcher != nil {
-		c.QueueWatcher = w
-	}
-	if c.Operator != nil {
-		c.Operator = w
-	}
+	c.Handoff = instead[driver.Handoff](c.Handoff, w)
+	c.Converter = instead[driver.Converter](c.Converter, w)
+	c.Writer = instead[driver.Writer](c.Writer, w)
+	c.HeadWatcher = instead[driver.HeadWatcher](c.HeadWatcher, w)
+	c.QueueWatcher = instead[driver.QueueWatcher](c.QueueWatcher, w)
+	c.Operator = instead[driver.Operator](c.Operator, w)
 	return c
+}
+
+// instead returns w in place of a capability that there is.
+func instead[T any](has, w T) T {
+	if any(has) == nil {
+		return has
+	}
+	return w
 }

@@ -29,23 +29,10 @@ func (d *patchedDriver) Open(ctx context.Context, ttl time.Duration) (driver.Ses
 }
 
 type (
-	joinFunc    = func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error)
-	aheadFunc   = func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error)
-	listFunc    = func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error)
-	watchFunc   = func(ctx context.Context, queue driver.Queue, places ...driver.Place) error
-	exitFunc    = func(ctx context.Context, queue driver.Queue, own driver.Place) error
-	convertFunc = func(
-		ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
-	) (driver.Place, error)
-	followFunc    = func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error)
-	writeFunc     = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error
-	headFunc      = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Head, error)
-	recordFunc    = func(ctx context.Context, queue driver.Queue, known driver.Version) (driver.Record, error)
-	setRecordFunc = func(
-		ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
-	) (driver.Version, error)
-	watchQueueFunc = func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error
-	keyFunc        = func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error
+	watchFunc  = func(ctx context.Context, queue driver.Queue, places ...driver.Place) error
+	followFunc = func(ctx context.Context, queue driver.Queue, own, ahead driver.Place) (bool, error)
+	exitFunc   = func(ctx context.Context, queue driver.Queue, own driver.Place) error
+	keyFunc    = func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error
 )
 
 // patched is a session whose methods can be replaced, one by one or all by around.
@@ -58,20 +45,22 @@ type patched struct {
 	slack time.Duration
 	done  <-chan struct{}
 
-	renew, close  func(ctx context.Context) error
-	join          joinFunc
-	ahead         aheadFunc
-	watch         watchFunc
-	leave, pass   exitFunc
-	forget        func(ctx context.Context, queue driver.Queue, id string) error
-	list          listFunc
-	record        recordFunc
-	setRecord     setRecordFunc
-	follow        followFunc
-	convert       convertFunc
-	write         writeFunc
-	head          headFunc
-	watchQueue    watchQueueFunc
+	renew, close func(ctx context.Context) error
+	join         func(ctx context.Context, queue driver.Queue, c driver.Contender) (driver.Joined, error)
+	ahead        func(ctx context.Context, queue driver.Queue, own driver.Place) (driver.View, error)
+	watch        watchFunc
+	leave, pass  exitFunc
+	forget       func(ctx context.Context, queue driver.Queue, id string) error
+	list         func(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error)
+	record       readFunc[driver.Record]
+	setRecord    func(ctx context.Context, queue driver.Queue, value []byte, known driver.Version) (driver.Version, error)
+	follow       followFunc
+	convert      func(
+		ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
+	) (driver.Place, error)
+	write         func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error
+	head          readFunc[driver.Head]
+	watchQueue    func(ctx context.Context, queue driver.Queue, show func([]driver.Place) bool) error
 	check, remove keyFunc
 	queues        func(ctx context.Context) ([]driver.Queue, error)
 }

@@ -107,17 +107,23 @@ func (c testCase) attempt(t *testing.T, h Harness) (err error) {
 
 // run runs the case and returns what it found, rather than failing t: so the suite can
 // be tested with drivers that are broken on purpose.
-func (c testCase) run(t *testing.T, h Harness) (err error) {
+func (c testCase) run(t *testing.T, h Harness) error {
 	e := newEnv(t, h)
+	err := caught(func() error {
+		c.body(e)
+		return nil
+	})
+	// What the body found comes first: calls that hang are then a consequence.
+	if closing := e.close(); err == nil {
+		err = closing
+	}
+	return err
+}
+
+// caught makes a call and returns the failure that it panics with, as t.FailNow
+// stops a test by Goexit. Every other panic goes on.
+func caught(call func() error) (err error) {
 	defer func() {
-		// What the body found comes first: calls that hang are then a consequence.
-		if closing := e.close(); err == nil {
-			err = closing
-		}
-	}()
-	defer func() {
-		// A body stops at its first failure by panicking with it, as t.FailNow
-		// stops a test by Goexit. Every other panic goes on.
 		switch p := recover().(type) {
 		case nil:
 		case *failure:
@@ -126,8 +132,7 @@ func (c testCase) run(t *testing.T, h Harness) (err error) {
 			panic(p)
 		}
 	}()
-	c.body(e)
-	return nil
+	return call()
 }
 
 // failure is what a case found.
@@ -138,49 +143,46 @@ type failure struct {
 
 func (f *failure) Error() string { return fmt.Sprintf("saw:  %s\nwant: %s", f.saw, f.want) }
 
+func (f *failure) Unwrap() error { return f.cause }
+
 // away reports whether what a case found may be a fault of the machine and not
 // of the driver.
 func away(err error) bool {
-	var f *failure
-	return errors.As(err, &f) &&
-		(errors.Is(f.cause, driver.ErrUnavailable) || errors.Is(f.cause, driver.ErrSessionLost))
+	return errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrSessionLost)
 }
 
 func report(c testCase, err error) string {
 	return fmt.Sprintf("case %s: see %s in package driver\n%v", c.name, c.clauses(), err)
 }
 
-// coverage lists what a run with this harness leaves unchecked.
+// coverage lists what a run with this harness leaves unchecked, by clause.
 func coverage(h Harness) string {
-	total, able := map[string]int{}, map[string]int{}
-	why := map[string][]string{}
+	why, total := maps.Clone(untestable), map[string]int{}
+	lacking := map[string][]string{}
 	for _, c := range cases {
 		reason := c.unable(h)
 		for _, key := range c.clauses() {
 			total[key]++
-			if reason == "" {
-				able[key]++
-			} else {
-				why[key] = append(why[key], fmt.Sprintf("%q %s", c.name, reason))
+			if reason != "" {
+				lacking[key] = append(lacking[key], fmt.Sprintf("%q %s", c.name, reason))
 			}
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "conformance: %d cases", len(cases))
+	for key, lines := range lacking {
+		why[key] = fmt.Sprintf("%d of %d cases ran:\n\t%s",
+			total[key]-len(lines), total[key], strings.Join(lines, "\n\t"))
+	}
+	text := fmt.Sprintf("conformance: %d cases", len(cases))
 	for _, key := range slices.Sorted(maps.Keys(why)) {
-		fmt.Fprintf(&b, "\nclause %s: %d of %d cases ran:\n\t%s",
-			key, able[key], total[key], strings.Join(why[key], "\n\t"))
+		text += fmt.Sprintf("\nclause %s: %s", key, why[key])
 	}
-	for _, key := range slices.Sorted(maps.Keys(untestable)) {
-		fmt.Fprintf(&b, "\nclause %s: no case: %s", key, untestable[key])
-	}
-	return b.String()
+	return text
 }
 
 // untestable are the clauses that have no case, with reasons.
 var untestable = map[string]string{
-	"J4": "it allows and promises nothing; what must hold after such an error is checked by J2 and F1",
-	"C3": "needs a connection or lease that was made outside the driver; a driver's own tests check it",
+	"J4": "no case: it allows and promises nothing; what must hold after such an error is checked by J2 and F1",
+	"C3": "no case: needs a connection or lease that was made outside the driver; a driver's own tests check it",
 }
 
 // cases are all cases, in the order in which they run.

@@ -21,7 +21,12 @@ func alone() driver.Contender {
 	return driver.Contender{ID: newID(), Mode: "x", Alone: true}
 }
 
-// join lets a new contender join.
+// knowing makes a contender join by the version of the record.
+func knowing(c driver.Contender, version driver.Version) driver.Contender {
+	c.Record = version
+	return c
+}
+
 func (e *env) join(s session, queue driver.Queue) driver.Joined {
 	return e.joinAs(s, queue, contender())
 }
@@ -47,17 +52,14 @@ func (e *env) rejoin(s session, queue driver.Queue, c driver.Contender, want dri
 	}
 }
 
-// leave leaves, which must succeed.
 func (e *env) leave(s session, queue driver.Queue, p driver.Place) {
 	e.ok(s.Leave(e.soon(), queue, p), "Leave")
 }
 
-// forget forgets as package coordinator does.
 func (e *env) forget(s session, queue driver.Queue, id string) {
 	e.ok(e.again(func(ctx context.Context) error { return s.Forget(ctx, queue, id) }), "Forget")
 }
 
-// closes closes a session.
 func (e *env) closes(s session) { e.ok(e.again(s.Close), "Close") }
 
 // ahead returns the IDs ahead of a place.
@@ -71,7 +73,6 @@ func (e *env) view(s session, queue driver.Queue, own driver.Place) driver.View 
 	return view
 }
 
-// list returns all entries.
 func (e *env) list(s session, queue driver.Queue) []driver.Entry {
 	entries, err := s.List(e.soon(), queue, 0)
 	e.ok(err, "List")
@@ -103,14 +104,12 @@ func (e *env) keeps(s session, queue driver.Queue, want ...string) {
 	e.same(e.standing(s, queue), want, "the queue has")
 }
 
-// same fails unless two lists of IDs are equal.
 func (e *env) same(got, want []string, what string) {
 	if !slices.Equal(got, want) {
 		e.fail(what+" "+sprint(want), "%s", sprint(got))
 	}
 }
 
-// isFirst fails for a contender that joined behind another if it may be first.
 func (e *env) notFirst(j driver.Joined, behind string) {
 	if j.First {
 		e.fail("First is false", "Join behind %s returned First", behind)
@@ -125,17 +124,16 @@ func (e *env) rises(j driver.Joined, last driver.Token, when string) driver.Toke
 	return j.Token
 }
 
-// lost checks that the session is told that it is over.
 func (e *env) lost(s session) {
 	e.is(e.again(s.Renew), "Renew of an ended session", driver.ErrSessionLost)
 }
 
-// watch starts a Watch and lets it reach the service. It goes on while the
+// waits starts a wait and lets it reach the service. It goes on while the
 // service is unavailable, as clause W4 wants package coordinator to do.
-func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outcome {
+func (e *env) waits(wait func(ctx context.Context) error) *outcome {
 	o := e.start(func() error {
 		for {
-			err := s.Watch(e.ctx, queue, places...)
+			err := wait(e.ctx)
 			if !errors.Is(err, driver.ErrUnavailable) || !sleep(e.ctx, e.Settle/20) {
 				return err
 			}
@@ -143,6 +141,10 @@ func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outc
 	})
 	e.settle()
 	return o
+}
+
+func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outcome {
+	return e.waits(func(ctx context.Context) error { return s.Watch(ctx, queue, places...) })
 }
 
 // quiet fails if the watch ends although nothing has happened to its places.
@@ -291,8 +293,8 @@ type trio struct {
 
 func (e *env) trio() *trio {
 	q := &trio{queue: e.queue(), ahead: e.open(), s: e.open(), behind: e.open()}
-	q.first, q.own, q.last = e.join(q.ahead, q.queue), e.join(q.s, q.queue), e.join(q.behind,
-		q.queue)
+	q.first, q.own = e.join(q.ahead, q.queue), e.join(q.s, q.queue)
+	q.last = e.join(q.behind, q.queue)
 	return q
 }
 
@@ -308,7 +310,7 @@ func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied 
 	c.Link.HoldReplies()
 	o := e.start(func() error { return call(e.soon()) })
 	e.eventually("the request is applied while its reply is held", applied)
-	e.waits(o)
+	e.held(o)
 	mend(c.Link)
 	_ = e.ends(o, e.Patience, "a call whose connection broke")
 }
@@ -331,7 +333,7 @@ func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 	}
 	e.settle()
 	for _, o := range running {
-		e.waits(o)
+		e.held(o)
 	}
 	c.Link.Strand()
 	for _, o := range running {
@@ -341,70 +343,44 @@ func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 
 // call is any call of a session.
 type call struct {
-	name string
-	do   func(ctx context.Context) error
+	name  string
+	needs []Lever
+	do    func(ctx context.Context) error
 }
 
 // calls are all calls of a session but Close, for a contender of its own behind
 // another.
 func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []call {
 	all := []call{
-		{"Renew", s.Renew},
-		{"Join", func(ctx context.Context) error {
-			_,
-				err := s.Join(ctx, queue, contender())
-			return err
+		{"Renew", nil, s.Renew},
+		{"Join", nil, func(ctx context.Context) error { return errOf(s.Join(ctx, queue, contender())) }},
+		{"Ahead", nil, func(ctx context.Context) error { return errOf(s.Ahead(ctx, queue, own.Place)) }},
+		{"Ahead of nobody", nil, func(ctx context.Context) error {
+			return errOf(s.Ahead(ctx, queue, nowhere))
 		}},
-		{"Ahead", func(ctx context.Context) error {
-			_,
-				err := s.Ahead(ctx, queue, own.Place)
-			return err
+		{"Watch", nil, func(ctx context.Context) error { return s.Watch(ctx, queue, other.Place) }},
+		{"List", nil, func(ctx context.Context) error { return errOf(s.List(ctx, queue, 0)) }},
+		{"Record", nil, func(ctx context.Context) error {
+			return errOf(s.Record(ctx, queue, driver.Any))
 		}},
-		{"Ahead of nobody",
-			func(ctx context.Context) error { _, err := s.Ahead(ctx, queue, nowhere); return err }},
-		{"Watch", func(ctx context.Context) error { return s.Watch(ctx, queue, other.Place) }},
-		{"List", func(ctx context.Context) error { _, err := s.List(ctx, queue, 0); return err }},
-		{"Record", func(ctx context.Context) error {
-			_,
-				err := s.Record(ctx, queue, driver.Any)
-			return err
+		{"SetRecord", nil, func(ctx context.Context) error {
+			return errOf(s.SetRecord(ctx, queue, []byte("value"), 0))
 		}},
-		{"SetRecord", func(ctx context.Context) error {
-			_, err := s.SetRecord(ctx, queue, []byte("value"), 0)
-			return err
+		{"Forget", nil, func(ctx context.Context) error { return s.Forget(ctx, queue, newID()) }},
+		{"Follow", []Lever{Handoff}, func(ctx context.Context) error {
+			return errOf(s.Follow(ctx, queue, own.Place, other.Place))
 		}},
-		{"Forget", func(ctx context.Context) error { return s.Forget(ctx, queue, newID()) }},
+		{"Head", []Lever{HeadWatcher}, func(ctx context.Context) error {
+			return errOf(s.Head(ctx, queue, driver.Any))
+		}},
+		{"WatchQueue", []Lever{QueueWatcher}, func(ctx context.Context) error {
+			return s.WatchQueue(ctx, queue, func([]driver.Place) bool { return true })
+		}},
+		{"Queues", []Lever{Operator}, func(ctx context.Context) error { return errOf(s.Queues(ctx)) }},
 	}
 	for _, x := range deeds {
-		if e.hasAll(x.needs) {
-			all = append(all,
-				call{x.name, func(ctx context.Context) error { return x.call(ctx, s, queue, own) }})
-		}
+		do := func(ctx context.Context) error { return x.call(ctx, s, queue, own) }
+		all = append(all, call{x.name, x.needs, do})
 	}
-	if e.has(Handoff) {
-		all = append(all, call{"Follow", func(ctx context.Context) error {
-			_, err := s.Follow(ctx, queue, own.Place, other.Place)
-			return err
-		}})
-	}
-	if e.has(HeadWatcher) {
-		all = append(all, call{"Head", func(ctx context.Context) error {
-			_, err := s.Head(ctx, queue, driver.Any)
-			return err
-		}})
-	}
-	if e.has(QueueWatcher) {
-		all = append(all, call{"WatchQueue", func(ctx context.Context) error {
-			return s.WatchQueue(ctx, queue, func([]driver.Place) bool { return true })
-		}})
-	}
-	if e.has(Operator) {
-		all = append(all,
-			call{"Queues", func(ctx context.Context) error { _, err := s.Queues(ctx); return err }})
-	}
-	return all
-}
-
-func (e *env) hasAll(levers []Lever) bool {
-	return !slices.ContainsFunc(levers, func(l Lever) bool { return !e.has(l) })
+	return slices.DeleteFunc(all, func(x call) bool { return !e.has(x.needs...) })
 }

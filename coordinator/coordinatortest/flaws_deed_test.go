@@ -1,0 +1,271 @@
+package coordinatortest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/baton-go/baton/coordinator/driver"
+)
+
+// act is a call of a deed under way. Of the entry of a Remove or Check the key and
+// token are known alone, and of that of a Leave, Pass or Write all but the token.
+type act struct {
+	ctx   context.Context
+	queue driver.Queue
+	own   driver.Joined
+	do    func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error
+}
+
+// intact is what the driver does.
+func (a act) intact(s *patched) error { return a.do(a.ctx, s.session, a.queue, a.own) }
+
+// to does it to the entry of somebody, in the owner's name.
+func (a act) to(w *world, x driver.Entry) error {
+	owner, known := w.open.Load(x.Session)
+	if !known {
+		return driver.ErrGone
+	}
+	return a.do(a.ctx, owner.(session), a.queue, driver.Joined{Place: x.Place, Token: x.Token})
+}
+
+// toAny does it to the first live entry of which f is true.
+func (a act) toAny(w *world, f func(driver.Entry) bool) error {
+	if x, there := w.find(a.queue, f); there {
+		return a.to(w, x)
+	}
+	return driver.ErrGone
+}
+
+// broken replaces a deed.
+func (x deed) broken(wrong func(w *world, s *patched, a act) error) func(*world, *patched) {
+	return func(w *world, s *patched) {
+		w.open.Store(s.ID(), s.session)
+		exit := func(ctx context.Context, queue driver.Queue, own driver.Place) error {
+			return wrong(w, s, act{ctx, queue, driver.Joined{Place: own}, x.call})
+		}
+		byKey := func(ctx context.Context, queue driver.Queue, key string, token driver.Token) error {
+			return wrong(w, s, act{ctx, queue, driver.Joined{Place: driver.Place{Key: key}, Token: token}, x.call})
+		}
+		switch x.name {
+		case "Leave":
+			s.leave = exit
+		case "Pass":
+			s.pass = exit
+		case "Remove":
+			s.remove = byKey
+		case "Check":
+			s.check = byKey
+		case "Write":
+			s.write = func(ctx context.Context, queue driver.Queue, own driver.Place, value []byte) error {
+				return wrong(w, s, act{ctx, queue, driver.Joined{Place: own},
+					func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
+						return s.Write(ctx, queue, own.Place, value)
+					}})
+			}
+		case "Convert":
+			s.convert = func(
+				ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
+			) (place driver.Place, err error) {
+				err = wrong(w, s, act{ctx, queue, own,
+					func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) (err error) {
+						place, err = s.Convert(ctx, queue, own, mode, value)
+						return err
+					}})
+				return place, err
+			}
+		}
+	}
+}
+
+// doing are the cases that see whether a deed is done.
+var doing = map[string][]string{
+	"Leave": {"L1/Leave removes the entry", "W1/a leave of a converted and written entry is told"},
+	"Pass":  {"L1/Pass removes the entry"},
+	"Remove": {
+		"X1/Remove removes the entry", "X1/the contender of a removed entry is told", "W1/Watch: a removal is told",
+	},
+	"Write": {"P1/a write is shown by list and head"},
+}
+
+// deedFlaws are wrong about a deed in the ways that are the same for all of them.
+func deedFlaws() (all []flaw) {
+	for _, x := range deeds {
+		add := func(name, finds string, wrong func(w *world, s *patched, a act) error) {
+			all = append(all, flaw{name: x.name + " " + name, finds: []string{finds}, session: x.broken(wrong)})
+		}
+		// missing has a call do something else when it finds no entry.
+		missing := func(instead func(w *world, s *patched, a act) error) func(*world, *patched, act) error {
+			return func(w *world, s *patched, a act) error {
+				if err := a.intact(s); !errors.Is(err, driver.ErrGone) {
+					return err
+				}
+				return instead(w, s, a)
+			}
+		}
+		gone := x.gone + "/" + x.name + " of a place that is gone changes nothing"
+		foreign := x.gone + "/" + x.name + " of a foreign place changes nothing"
+		succeed := func(*world, *patched, act) error { return nil }
+		first := func(w *world, _ *patched, a act) error {
+			return a.toAny(w, func(driver.Entry) bool { return true })
+		}
+
+		add("of nothing succeeds", gone, missing(succeed))
+		add("of nothing makes an entry", gone, missing(func(w *world, _ *patched, a act) error {
+			w.svc.AddForeign(a.queue)
+			return driver.ErrGone
+		}))
+		add("goes by the key alone", foreign, func(w *world, _ *patched, a act) error {
+			return a.toAny(w, func(x driver.Entry) bool { return x.Key == a.own.Place.Key })
+		})
+		add("goes by the ID or token", x.gone+"/"+x.name+" spares the same id joined later",
+			func(w *world, _ *patched, a act) error {
+				return a.toAny(w, func(x driver.Entry) bool {
+					return x.ID == a.own.Place.ID || x.Token == a.own.Token
+				})
+			})
+		if x.anyone {
+			add("looks in all queues", foreign, missing(func(w *world, s *patched, a act) error {
+				for _, a.queue = range w.svc.Queues() {
+					if err := a.intact(s); err == nil {
+						return nil
+					}
+				}
+				return driver.ErrGone
+			}))
+		}
+		for _, name := range doing[x.name] {
+			add("does nothing", name, succeed)
+		}
+		if x.removed != "" {
+			add("of nothing takes the first in the queue", gone, missing(func(w *world, s *patched, a act) error {
+				_ = first(w, s, a)
+				return driver.ErrGone
+			}))
+			add("asked again takes the next", x.again+"/"+x.name+" may be repeated after a lost reply", missing(first))
+		}
+	}
+	return append(all, singleDeedFlaws()...)
+}
+
+// firstModeOnly knows no entry that was converted.
+func firstModeOnly(w *world, s *patched, a act) error {
+	if x, there := w.entry(a.queue, a.own.Place.Key); there && x.Mode != "x" {
+		return driver.ErrGone
+	}
+	return a.intact(s)
+}
+
+// singleDeedFlaws are wrong about one deed.
+func singleDeedFlaws() []flaw {
+	var seen sync.Map // keys that a check has found once
+	return []flaw{
+		{
+			name: "remove knows the first mode only", finds: []string{"W1/a removal of a converted and written entry is told"},
+			session: removes.broken(firstModeOnly),
+		},
+		{
+			name: "remove takes whoever is behind with it", finds: []string{"X1/Remove removes the entry"},
+			session: removed(func(w *world, a act, _ driver.Entry) {
+				for _, x := range w.svc.Snapshot(a.queue) {
+					if x.Token > a.own.Token {
+						_ = remove(w, a.queue, x.Key)
+					}
+				}
+			}),
+		},
+		{
+			name: "remove ends the session", finds: []string{"X1/the contender of a removed entry is told"},
+			session: removed(func(w *world, _ act, x driver.Entry) { w.svc.Expire(x.Session) }),
+		},
+		{
+			name: "remove leaves something in the queue", finds: []string{"X1/a queue goes on behind a removed entry"},
+			session: removed(func(w *world, a act, _ driver.Entry) { w.svc.AddForeign(a.queue) }),
+		},
+		{
+			name: "remove passes", finds: []string{"W1/Follow: a removal is told"},
+			session: removes.broken(func(w *world, s *patched, a act) error {
+				a.do = passes.call
+				return a.toAny(w, func(x driver.Entry) bool { return x.Key == a.own.Place.Key })
+			}),
+		},
+		{
+			name: "check knows the first mode only", finds: []string{"K2/a check finds an entry that was converted"},
+			session: checks.broken(firstModeOnly),
+		},
+		{
+			name: "check knows its own session only", finds: []string{"K1/a check knows at once of a leave"},
+			session: checks.broken(func(w *world, s *patched, a act) error {
+				if x, there := w.entry(a.queue, a.own.Place.Key); there && x.Session != s.ID() {
+					return driver.ErrGone
+				}
+				return a.intact(s)
+			}),
+		},
+		{
+			name: "check remembers what it has found",
+			finds: []string{
+				"K1/a check knows at once of a leave", "K1/a check knows at once of a forget", "K1/a check knows at once of a close",
+				"K1/a check knows at once of an ended session", "K1/a check knows at once of a deletion",
+				"K1/a check knows at once of a removal", "K1/a check knows at once of a conversion",
+			},
+			session: checks.broken(func(w *world, s *patched, a act) error {
+				id := [4]any{w, a.queue, a.own.Place.Key, a.own.Token}
+				err := a.intact(s)
+				if err == nil {
+					seen.Store(id, true)
+				}
+				if _, found := seen.Load(id); found {
+					return nil
+				}
+				return err
+			}),
+		},
+		{
+			name: "check refuses odd keys", finds: []string{"K2/Check of a foreign place changes nothing"},
+			session: checks.broken(func(_ *world, s *patched, a act) error {
+				if err := a.intact(s); !errors.Is(err, driver.ErrGone) || !strings.Contains(a.own.Place.Key, "/") {
+					return err
+				}
+				return driver.ErrInvalid
+			}),
+		},
+		madeLater("M4", converts, thens),
+		madeLater("P1", writes, append(slices.Clone(thens), thenWrite)),
+	}
+}
+
+// removed does something more when Remove has removed an entry.
+func removed(then func(w *world, a act, x driver.Entry)) func(*world, *patched) {
+	return removes.broken(func(w *world, s *patched, a act) error {
+		x, _ := w.entry(a.queue, a.own.Place.Key)
+		err := a.intact(s)
+		if err == nil {
+			then(w, a, x)
+		}
+		return err
+	})
+}
+
+// madeLater repeats a deed that failed, by the ID.
+func madeLater(clause string, x deed, thens []then) flaw {
+	f := flaw{name: x.name + " that failed is made later"}
+	for _, t := range thens {
+		f.finds = append(f.finds, clause+"/a late "+x.name+" makes nothing after "+t.what)
+	}
+	f.session = x.broken(func(w *world, s *patched, a act) error {
+		err := a.intact(s)
+		later(err, func(ctx context.Context) {
+			a.ctx = ctx
+			if x, there := w.standing(a.queue, a.own.Place.ID); there {
+				_ = a.to(w, x)
+			} else {
+				_, _ = s.session.Join(ctx, a.queue, driver.Contender{ID: a.own.Place.ID, Mode: "x"})
+			}
+		})
+		return err
+	})
+	return f
+}
