@@ -27,73 +27,6 @@ func TestConstructorsRefuseNil(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesTTLWithoutAsking(t *testing.T) {
-	f, c := newFake(t)
-	d, _ := FromClient(c)
-	for _, ttl := range []time.Duration{-time.Second, 0, time.Millisecond, 1500 * time.Millisecond, 1<<63 - 1} {
-		n := f.sent(func() {
-			if s, err := d.Open(t.Context(), ttl); !errors.Is(err, driver.ErrInvalid) || s != nil {
-				t.Errorf("%v: %v, %v", ttl, s, err)
-			}
-		})
-		if n != 0 {
-			t.Errorf("%v: %d requests", ttl, n)
-		}
-	}
-}
-
-// O2
-func TestOpenRefusesAnotherTTL(t *testing.T) {
-	f, c := newFake(t)
-	f.minTTL = 5
-	d, _ := FromClient(c)
-	_, err := d.Open(t.Context(), 2*time.Second)
-	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "5s") {
-		t.Errorf("got %v, want both values", err)
-	}
-	if len(f.kvs) != 0 || f.leases[1000] != 0 {
-		t.Errorf("left behind: %v, %v", f.kvs, f.leases)
-	}
-}
-
-func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	f.watching(t, 1, "/sessions/")
-	_, _ = c.Revoke(t.Context(), s.Lease)
-	select {
-	case <-s.Done():
-	case <-time.After(time.Second):
-		t.Fatal("nobody told")
-	}
-	queue := driver.Queue("m/x")
-	for name, call := range map[string]func() error{
-		"Renew":  func() error { return s.Renew(t.Context()) },
-		"Join":   func() error { _, err := s.Join(t.Context(), queue, contender()); return err },
-		"Forget": func() error { return s.Forget(t.Context(), queue, someID) },
-		"Check":  func() error { return s.Check(t.Context(), queue, "", 1) },
-		"List":   func() error { _, err := s.List(t.Context(), queue, 0); return err },
-		"Ahead":  func() error { _, err := s.Ahead(t.Context(), queue, driver.Place{}); return err },
-		"Watch":  func() error { return s.Watch(t.Context(), queue, driver.Place{}) },
-		"Leave":  func() error { return s.Leave(t.Context(), queue, driver.Place{}) },
-		"Convert": func() error {
-			_, err := s.Convert(t.Context(), queue, driver.Joined{}, "x", nil)
-			return err
-		},
-		"Write":     func() error { return s.Write(t.Context(), queue, driver.Place{}, nil) },
-		"Head":      func() error { _, err := s.Head(t.Context(), queue, driver.Any); return err },
-		"Record":    func() error { _, err := s.Record(t.Context(), queue, driver.Any); return err },
-		"SetRecord": func() error { _, err := s.SetRecord(t.Context(), queue, []byte("r"), 0); return err },
-	} {
-		if err := call(); !errors.Is(err, driver.ErrSessionLost) {
-			t.Errorf("%s: got %v, want ErrSessionLost", name, err)
-		}
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-}
-
 // The lease ends between the sentinel's put and its watch.
 func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	f, c := newFake(t)
@@ -111,23 +44,6 @@ func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	case <-s.Done():
 	case <-time.After(time.Second):
 		t.Fatal("nobody told")
-	}
-}
-
-func TestRenewFindsTheLeaseGone(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	if err := s.Renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.mu.Lock()
-	f.leases[s.Lease] = 0 // the watch does not tell
-	f.mu.Unlock()
-	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("got %v", err)
-	}
-	if s.Alive() == nil {
-		t.Error("the session goes on")
 	}
 }
 
@@ -177,7 +93,7 @@ func TestDialerIsWaitedForWithContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = d.(native).clients.(*dialer).lock.acquire(t.Context()) // another Open is at work
+	_ = d.(native).source.lock.acquire(t.Context()) // another Open is at work
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := d.Open(ctx, 5*time.Second); !errors.Is(err, context.DeadlineExceeded) {

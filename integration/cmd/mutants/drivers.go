@@ -62,19 +62,6 @@ var ofDrivers = []mutation{{
 	new:    ``,
 	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestNobodyWaitsForASilentMember"}},
 }, {
-	name: "etcd-batch-place-is-kept", promise: "P5",
-	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
-	file: "coordinator/etcd/internal/batch/batch.go",
-	old: `	b.inFlight--
-	b.sendMore()
-}
-
-// answered`,
-	new: `}
-
-// answered`,
-	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestWhoGivesUpBeforeItsTurn"}},
-}, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted away is not made again.",
 	file:   "coordinator/etcd/internal/watch/watch.go",
@@ -95,8 +82,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-key-from-session", promise: "P1",
 	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
 	file:   "coordinator/etcd/internal/keys/layout.go",
-	old:    `	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + id + "-" + mode`,
-	new:    `	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + LeaseHex(lease) + "-" + mode`,
+	old:    `	return l.base + string(queue) + slash + session + "-" + id + "-" + mode`,
+	new:    `	return l.base + string(queue) + slash + session + "-" + session + "-" + mode`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",

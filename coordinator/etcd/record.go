@@ -1,0 +1,111 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+)
+
+// maxRecord is the most that a record may have, in bytes.
+const maxRecord = 64 << 10
+
+// Record waits for a change of the record's key. Its version is the mod revision, zero
+// as long as there is no key.
+//
+// The read that follows the creation of the watch is a quorum read, since the record
+// must be as new as what this session finished before, wherever that was applied (D1).
+// After it the events are enough.
+func (s *session) Record(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Record, error) {
+	if err := s.Alive(); err != nil {
+		return driver.Record{}, err
+	}
+	key := s.keys.Record(queue)
+	var now driver.Record
+	var rev int64 // as of which now is the record
+	read := func(ctx context.Context) error {
+		r, err := s.Get(ctx, clientv3.OpGet(key))
+		now, rev = record(r.Kvs), r.Rev
+		return err
+	}
+	if known == driver.Any {
+		err := s.Failed(ctx, read(ctx))
+		return now, err
+	}
+	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+		if resp.Created {
+			err := read(ctx)
+			return err == nil && now.Version != known, err
+		}
+		for _, ev := range resp.Events {
+			if ev.Kv.ModRevision <= rev {
+				continue // the read has shown it
+			}
+			now, rev = driver.Record{}, ev.Kv.ModRevision
+			if ev.Type == mvccpb.PUT {
+				now = record([]*mvccpb.KeyValue{ev.Kv})
+			}
+		}
+		return now.Version != known, nil
+	}
+	err := s.Await(ctx, key, nil, tell)
+	return now, err
+}
+
+// record shows what a read of the record's key gave.
+func record(kvs []*mvccpb.KeyValue) driver.Record {
+	if len(kvs) == 0 {
+		return driver.Record{}
+	}
+	return driver.Record{Value: kvs[0].Value, Version: driver.Version(kvs[0].ModRevision)}
+}
+
+// SetRecord puts the record if its key has the known mod revision, which is zero while
+// there is no key. The key has no lease and stays (D4).
+//
+// The transaction compares the sentinel because nothing else would stop a late request
+// once the session is closed (C1).
+func (s *session) SetRecord(
+	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
+) (driver.Version, error) {
+	if err := s.Alive(); err != nil {
+		return 0, err
+	}
+	if len(value) == 0 || len(value) > maxRecord {
+		return 0, answer.Invalid("a record of %d bytes; it has 1 to %d", len(value), maxRecord)
+	}
+	key := s.keys.Record(queue)
+	resp, err := s.Txn(ctx).
+		If(keys.Unchanged(key, int64(known)), s.Living()).
+		Then(clientv3.OpPut(key, string(value))).
+		Else(s.ReadSentinel()).
+		Commit()
+	if answer.Is(err, rpctypes.ErrNoSpace) { // see lease.Session.MadeWithoutSpace
+		r, unread := s.Get(ctx, clientv3.OpGet(key))
+		if unread != nil {
+			return 0, driver.Wrap(driver.ErrUnavailable, s.Failed(ctx, unread))
+		}
+		now := record(r.Kvs)
+		if now.Version != known && bytes.Equal(now.Value, value) {
+			return now.Version, nil // another session that has written the same will do, too
+		}
+	}
+	if err != nil {
+		return 0, s.Failed(ctx, err)
+	}
+	if resp.Succeeded {
+		return driver.Version(resp.Header.Revision), nil
+	}
+	if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
+		return 0, err
+	}
+	return 0, driver.ErrStale
+}
