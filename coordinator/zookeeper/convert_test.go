@@ -112,9 +112,6 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	if _, err := s.Convert(ctx, "m/a", own, "r", nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("Convert = %v", err)
 	}
-	if len(s.Flights(own.Place.ID)) != 1 {
-		t.Error("the conversion is not in flight")
-	}
 	forgotten := make(chan error, 1)
 	go func() { forgotten <- s.Forget(context.Background(), "m/a", own.Place.ID) }()
 	select {
@@ -124,27 +121,6 @@ func TestForgetWaitsForConversions(t *testing.T) {
 	}
 	close(release)
 	if err := <-forgotten; err != nil {
-		t.Errorf("Forget = %v", err)
-	}
-	if names := tr.below("/app/m/a"); len(names) != 0 {
-		t.Errorf("in the queue: %q", names)
-	}
-}
-
-// TestForgetFollowsAConversion that is applied between its listing and its delete.
-func TestForgetFollowsAConversion(t *testing.T) {
-	_, tr, s := openTree(t)
-	own := testJoin(t, s, 1, "w")
-	n, _ := parseNode(own.Place.Key)
-	to := n.converted("r", own.Token)
-	tr.on(func(op int32, node string) treeFate {
-		if op == opDelete && node == "/app/m/a/"+own.Place.Key {
-			tr.cutDown(node)
-			tr.put("/app/m/a/"+to.Key, "")
-		}
-		return treeFate{}
-	})
-	if err := s.Forget(soon(t, time.Second), "m/a", own.Place.ID); err != nil {
 		t.Errorf("Forget = %v", err)
 	}
 	if names := tr.below("/app/m/a"); len(names) != 0 {

@@ -82,8 +82,7 @@
 // Queues and what is above them are container nodes, which the service removes
 // when they have been empty for a while; on servers before 3.5 they are plain
 // nodes, and stay. A record is a plain node, which stays until an operator
-// deletes it. Children of other clients take part as places if they have a
-// sequence number. A child without one makes Ahead, List and Head fail with
+// deletes it. A child of another client makes Ahead, List and Head fail with
 // driver.ErrRefused and its name.
 //
 // # Queues shared with other clients

@@ -51,8 +51,10 @@ func (s *session) Convert(
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.Gone(s.Below(queue, old.Key))
-	s.ownEntries.keep(queue, to.ID, ownEntry{spent: s.ownEntries.of(queue, to.ID).spent})
+	if e, known := s.Own(s.Below(queue, old.Key)); known {
+		s.Gone(s.Below(queue, old.Key))
+		s.Keep(s.Below(queue, to.Key), func(o *nodes.Own) { o.Spent = e.Spent })
+	}
 	return to.Place, nil
 }
 
@@ -61,15 +63,18 @@ func (s *session) Convert(
 func (s *session) replace(
 	ctx context.Context, queue driver.Queue, old, to node, value []byte,
 ) error {
-	f, _ := s.Begin(old.ID)
+	f, err := s.Begin(ctx, old.ID)
+	if err != nil {
+		return err
+	}
 	defer f.End()
 	ops := []any{
 		nodes.Deleting(s.Below(queue, old.Key)),
 		s.Creating(s.Below(queue, to.Key), value, zk.FlagEphemeral),
 	}
-	if successor := s.ownEntries.of(queue, old.ID).successor; successor != "" {
+	if e, _ := s.Own(s.Below(queue, old.Key)); e.Successor != "" {
 		// To those who follow, the old place has left.
-		ops = append(ops, nodes.Deleting(s.Below(queue, successor)))
+		ops = append(ops, nodes.Deleting(s.Below(queue, e.Successor)))
 	}
 	o, err := s.Multi(ctx, f, ops)
 	if err != nil && o.Failed == 3 { // an operator has deleted the successor node

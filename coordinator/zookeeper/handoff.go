@@ -99,7 +99,7 @@ func read(successor string, data []byte) (h successorData, ok bool) {
 	}
 	text, passed := strings.CutPrefix(string(data), passedMark)
 	h.passed = passed
-	h.node, ok = parseOwn(fmt.Sprintf("%s%010d", text, seq-1))
+	h.node, ok = parseNode(fmt.Sprintf("%s%010d", text, seq-1))
 	return h, ok && h.node.turn == 0
 }
 
@@ -116,7 +116,7 @@ func (c queueView) orphans() []string {
 	}
 	there := make(map[int32]bool, len(c.nodes))
 	for _, n := range c.nodes {
-		if n.ID != "" && n.turn == 0 {
+		if n.turn == 0 {
 			there[n.seq+1] = true
 		}
 	}
@@ -129,19 +129,11 @@ func (c queueView) orphans() []string {
 	return names
 }
 
-// removeOrphans deletes the successor nodes of a contender of this session whose
-// entry was deleted alone: their followers would wait for them. The session need
-// not know of them, since the reply to the join may have been lost.
-func (s *session) removeOrphans(
-	ctx context.Context, queue driver.Queue, all queueView, id string,
-) error {
+// removeOrphans deletes the successor nodes whose entries are gone. Those that
+// were passed are among them, and their followers then read the queue.
+func (s *session) removeOrphans(ctx context.Context, queue driver.Queue, all queueView) error {
 	for _, name := range all.orphans() {
-		path := s.Below(queue, name)
-		seen, err := s.Get(ctx, path)
-		h, ok := read(name, seen.Value)
-		if err == nil && ok && h.node.ID == id && h.node.Session == s.Hex {
-			err = s.Session.Remove(ctx, path)
-		}
+		err := s.Session.Remove(ctx, s.Below(queue, name))
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, driver.ErrRefused) {
 			return err
 		}
@@ -149,76 +141,51 @@ func (s *session) removeOrphans(
 	return nil
 }
 
-// contender names a contender of this session in a queue.
-type contender struct {
-	queue driver.Queue
-	id    string
-}
-
-// ownEntries are what a session knows of its own entries besides their places,
-// for as long as they are in a queue.
-type ownEntries struct {
-	mu sync.Mutex
-	m  map[contender]ownEntry
-}
-
-type ownEntry struct {
-	successor string   // the name of its successor node, empty if there is none
-	follows   string   // the key of an entry ahead that has a successor node
-	spent     []string // names of successor nodes ahead that go when this entry leaves
-}
-
 // maxSpent bounds the successor nodes that one contender clears away.
 const maxSpent = 16
 
-func (o *ownEntries) of(queue driver.Queue, id string) ownEntry {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.m[contender{queue, id}]
-}
-
-func (o *ownEntries) keep(queue driver.Queue, id string, e ownEntry) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.m[contender{queue, id}] = e
-}
-
-func (o *ownEntries) forget(queue driver.Queue, id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	delete(o.m, contender{queue, id})
-}
-
 // note keeps what a listing shows to the i-th in the queue: whether the entry
 // ahead has a successor node; to the first which successor nodes are left over.
-func (o *ownEntries) note(queue driver.Queue, c queueView, i int) {
+func (s *session) note(queue driver.Queue, c queueView, i int) {
 	n := c.nodes[i]
-	e := o.of(queue, n.ID)
-	if len(c.successors) == 0 && e.successor == "" || n.ID == "" || n.late() {
+	if n.late() {
 		return
 	}
-	e.follows = ""
+	var follows string
+	var spent []string
 	if i > 0 {
 		if ahead := c.nodes[i-1]; c.hasSuccessor(ahead) {
-			e.follows = ahead.Key
+			follows = ahead.Key
 		}
 	} else {
-		e.spent = nil
 		for _, name := range c.orphans() {
-			if seq, _ := parseSuccessor(name); seq < n.seq && len(e.spent) < maxSpent {
-				e.spent = append(e.spent, name)
+			if seq, _ := parseSuccessor(name); seq < n.seq && len(spent) < maxSpent {
+				spent = append(spent, name)
 			}
 		}
 	}
-	o.keep(queue, n.ID, e)
+	node := s.Below(queue, n.Key)
+	if _, known := s.Own(node); !known && follows == "" && spent == nil {
+		return
+	}
+	s.Keep(node, func(o *nodes.Own) {
+		if o.Follows = follows; i == 0 {
+			o.Spent = spent
+		}
+	})
 }
 
-// contention is for how many more joins to an empty queue a session takes the
-// queue for contended. Only then its entries get successor nodes: without
-// followers they would be of no use.
+// contention are the queues that a session takes for contended. Only there its
+// entries get successor nodes: without followers they would be of no use.
 type contention struct {
 	mu sync.Mutex
-	m  map[driver.Queue]int
+	m  map[driver.Queue]*traffic
+}
+
+// traffic is what a session notes of a contended queue.
+type traffic struct {
+	joins int         // to the empty queue, until it is no longer contended
+	clear *time.Timer // deletes what the latest pass has left
 }
 
 const (
@@ -229,29 +196,52 @@ const (
 func (c *contention) contended(queue driver.Queue) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.m[queue] > 0
+	return c.m[queue] != nil
 }
 
 // met notes a join that has met others.
 func (c *contention) met(queue driver.Queue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.m[queue]; !ok && len(c.m) >= maxContended {
+	t := c.m[queue]
+	if t == nil {
 		for some := range c.m {
+			if len(c.m) < maxContended {
+				break
+			}
 			delete(c.m, some)
-			break
 		}
+		t = new(traffic)
+		c.m[queue] = t
 	}
-	c.m[queue] = quietAfter
+	t.joins = quietAfter
 }
 
 // alone notes a join to an empty queue.
 func (c *contention) alone(queue driver.Queue) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.m[queue]--; c.m[queue] <= 0 {
-		delete(c.m, queue)
+	if t := c.m[queue]; t != nil {
+		if t.joins--; t.joins == 0 {
+			delete(c.m, queue)
+		}
 	}
+}
+
+// passed notes the timer that deletes what a pass is about to leave. The entry
+// after the pass before deletes what that one has left, so its timer is stopped:
+// as long as a session goes on passing in a queue, nothing is sent.
+func (c *contention) passed(queue driver.Queue, clear *time.Timer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.m[queue]
+	if t == nil {
+		return
+	}
+	if t.clear != nil {
+		t.clear.Stop()
+	}
+	t.clear = clear
 }
 
 // arrive notes what a join has met, and looks for the predecessor by its
@@ -259,21 +249,21 @@ func (c *contention) alone(queue driver.Queue) {
 func (s *session) arrive(
 	ctx context.Context, queue driver.Queue, c driver.Contender, a arrival,
 ) driver.Joined {
-	e := ownEntry{successor: a.successor}
+	e := nodes.Own{Successor: a.successor}
 	alone := a.others == 0
 	if a.successor != "" && !alone && !c.Alone {
 		switch h, ok := s.predecessor(ctx, queue, a.node); {
 		case !ok:
 		case h.passed: // it was the first in the queue and directly ahead, and has left
 			a.First = true
-			e.spent = []string{a.node.nearestSuccessor()}
+			e.Spent = []string{a.node.nearestSuccessor()}
 			alone = a.others == 1 && h.node.Session == s.Hex
 		default:
-			a.Nearest, e.follows = h.node.Place, h.node.Key
+			a.Nearest, e.Follows = h.node.Place, h.node.Key
 		}
 	}
-	if e.successor != "" {
-		s.ownEntries.keep(queue, c.ID, e)
+	if e.Successor != "" {
+		s.Keep(s.Below(queue, a.node.Key), func(o *nodes.Own) { *o = e })
 	}
 	switch {
 	case alone:
@@ -318,8 +308,8 @@ func (s *session) Follow(
 	}
 	mine, _ := parseNode(own.Key)
 	n, _ := parseNode(ahead.Key)
-	e := s.ownEntries.of(queue, mine.ID)
-	if e.follows != ahead.Key || n.successor() == "" {
+	e, _ := s.Own(s.Below(queue, own.Key))
+	if e.Follows != ahead.Key || n.successor() == "" {
 		return false, s.Watch(ctx, queue, ahead)
 	}
 	err = s.Wait(ctx, func(told zk.Event) (w *zkconn.Watch, err error) {
@@ -337,8 +327,7 @@ func (s *session) Follow(
 	})
 	if passed && n.successor() == mine.nearestSuccessor() {
 		// Of several who follow it this one clears it away.
-		e.spent = []string{n.successor()}
-		s.ownEntries.keep(queue, mine.ID, e)
+		s.Keep(s.Below(queue, own.Key), func(o *nodes.Own) { o.Spent = []string{n.successor()} })
 	}
 	return passed && err == nil, err
 }
@@ -371,46 +360,19 @@ func (s *session) unlessPassed(
 // one.
 const lingerFor = time.Second
 
-// leftovers are the timers that delete the successor nodes which a session has
-// left when its contenders passed: of each queue the latest, since the one
-// before was of use to the entry in between. As long as a session goes on
-// passing in a queue, nothing is sent.
-type leftovers struct {
-	mu sync.Mutex
-	m  map[driver.Queue]*time.Timer
-}
-
-type leftover struct {
-	successor string
-	version   int32 // of its data; -1 is any
-}
-
 // clearLater deletes a successor node that is left, or about to be, after a
-// while.
+// while, and until the service has answered.
 //
 // A successor node of that name that does not say that it was passed is another
-// one, in a queue that was removed and made anew: hence the version.
-func (s *session) clearLater(queue driver.Queue, left leftover) {
-	l := s.left
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if before := l.m[queue]; before != nil {
-		before.Stop()
-	}
-	var timer *time.Timer
-	timer = time.AfterFunc(lingerFor, func() {
+// one, in a queue that was removed and made anew: hence the version of its data.
+// -1 is any.
+func (s *session) clearLater(successor string, version int32) *time.Timer {
+	return time.AfterFunc(lingerFor, func() {
 		s.Run(func() {
-			err := s.Delete(context.Background(), s.Below(queue, left.successor), left.version)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			switch {
-			case l.m[queue] != timer: // there is a later one
-			case errors.Is(err, driver.ErrUnavailable):
-				timer.Reset(lingerFor)
-			default:
-				delete(l.m, queue)
+			err := s.Delete(context.Background(), successor, version)
+			if errors.Is(err, driver.ErrUnavailable) {
+				s.clearLater(successor, version)
 			}
 		})
 	})
-	l.m[queue] = timer
 }

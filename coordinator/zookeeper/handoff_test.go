@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
@@ -146,8 +148,8 @@ func TestQuietQueueHasNoSuccessors(t *testing.T) {
 		}
 		ok(t, s.Pass(soon(t, time.Second), "m/a", j.Place))
 	}
-	if left := tr.below("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 || len(s.ownEntries.m) != 0 {
-		t.Fatalf("left behind: %q, busy %v, ownEntries %v", left, s.contention.m, s.ownEntries.m)
+	if left := tr.below("/app/m/a"); len(left) != 0 || len(s.contention.m) != 0 {
+		t.Fatalf("left behind: %q, busy %v", left, s.contention.m)
 	}
 	before := []int{f.count(opMulti), f.count(opDelete), f.count(opGet), f.count(opChildren)}
 	j := testFollow(t, s, 99)
@@ -216,7 +218,7 @@ func TestOnlyAPassPasses(t *testing.T) {
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID)) // as its session does when it hears of that
 		},
 		"operator, after a lost reply to the join": func(t *testing.T, _ *fake, tr *tree, a *session, own driver.Joined) {
-			a.ownEntries.forget("m/a", own.Place.ID)
+			a.Gone("/app/m/a/" + own.Place.Key)
 			tr.cutDown("/app/m/a/" + own.Place.Key)
 			ok(t, a.Forget(t.Context(), "m/a", own.Place.ID))
 		},
@@ -294,8 +296,9 @@ func TestSuccessorThatIsGoneKeepsNobody(t *testing.T) {
 				tr.cutDown("/app/m/a/" + successor)
 			}
 			ok(t, leave(s, own.Place))
-			if left := tr.below("/app/m/a"); len(left) != 0 || len(s.ownEntries.m) != 0 {
-				t.Errorf("left behind: %q, ownEntries %v", left, s.ownEntries.m)
+			_, known := s.Own("/app/m/a/" + own.Place.Key)
+			if left := tr.below("/app/m/a"); len(left) != 0 || known {
+				t.Errorf("left behind: %q, own %v", left, known)
 			}
 		})
 	}
@@ -381,4 +384,45 @@ func TestRefusedSuccessorKeepsNobodyOut(t *testing.T) {
 		t.Errorf("successor nodes %q", successors(tr))
 	}
 	ok(t, s.Pass(soon(t, time.Second), "m/a", n.Place))
+}
+
+// TestStaleReleaseTouchesNoOtherEntry: the ID stands in the queue again, with another entry.
+func TestStaleReleaseTouchesNoOtherEntry(t *testing.T) {
+	for _, name := range []string{"leave", "pass"} {
+		_, tr, s := openTree(t)
+		busy(t, tr, s)
+		stale := testFollow(t, s, 1)
+		ok(t, s.Leave(soon(t, time.Second), "m/a", stale.Place))
+		testFollow(t, s, 1)
+		if err := waysOut[name](s, stale.Place); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("%s = %v; want ErrGone", name, err)
+		}
+		if left := tr.below("/app/m/a"); len(left) != 2 {
+			t.Errorf("%s: in the queue %q; want the entry and its successor node", name, left)
+		}
+	}
+}
+
+// TestSuccessorThatCouldNotBeDeletedIsDeletedLater: another entry passes meanwhile. Whoever follows waits for it.
+func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
+	_, tr, s := openTree(t)
+	busy(t, tr, s)
+	first, second, third := testFollow(t, s, 1), testFollow(t, s, 2), testFollow(t, s, 3)
+	told := follow(soon(t, 5*time.Second), s, third.Place, third.Nearest)
+	tr.cutDown("/app/m/a/" + second.Place.Key)
+	n, _ := parseNode(second.Place.Key)
+	tr.on(func(op int32, node string) treeFate {
+		if op == opDelete && node == "/app/m/a/"+n.successor() {
+			return treeFate{lost: true, code: zk.ErrCode(-4)}
+		}
+		return treeFate{}
+	})
+	if err := s.Leave(soon(t, time.Second), "m/a", second.Place); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Leave = %v; want ErrGone", err)
+	}
+	tr.on(nil)
+	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
+	if got := <-told; got.err != nil || got.passed {
+		t.Errorf("told %+v", got)
+	}
 }

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -120,16 +121,16 @@ func TestHeadMissesNoJoinWhileTheQueueComesAndGoes(t *testing.T) {
 	}
 	eventually(t, "a watch for the queue", func() bool { return tr.watched() == 1 })
 	tr.put("/app/m/a", "")
-	tr.put("/app/m/a/n0000000000", "v")
-	if h := nextHead(t, seen); h.Key != "n0000000000" || string(h.Value) != "v" {
+	tr.put("/app/m/a/"+testKey(0), "v")
+	if h := nextHead(t, seen); h.Key != testKey(0) || string(h.Value) != "v" {
 		t.Errorf("Head = %+v", h)
 	}
-	tr.cutDown("/app/m/a/n0000000000")
+	tr.cutDown("/app/m/a/" + testKey(0))
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head of an empty queue = %+v", h)
 	}
-	tr.put("/app/m/a/n0000000001", "v")
-	if h := nextHead(t, seen); h.Key != "n0000000001" {
+	tr.put("/app/m/a/"+testKey(1), "v")
+	if h := nextHead(t, seen); h.Key != testKey(1) {
 		t.Errorf("Head = %+v", h)
 	}
 	eventually(t, "one watch", func() bool { return tr.watched() == 1 })
@@ -186,15 +187,15 @@ func TestHeadThatChangesWhileThereIsNoConnection(t *testing.T) {
 		f.cut()
 	}
 	away(func() { tr.put("/app/m/a", "") }) // an empty queue is no change
-	away(func() { tr.put("/app/m/a/n0000000000", "v") })
-	if h := nextHead(t, seen); h.Key != "n0000000000" {
+	away(func() { tr.put("/app/m/a/"+testKey(0), "v") })
+	if h := nextHead(t, seen); h.Key != testKey(0) {
 		t.Errorf("Head = %+v", h)
 	}
-	away(func() { tr.put("/app/m/a/n0000000000", "w") })
+	away(func() { tr.put("/app/m/a/"+testKey(0), "w") })
 	if h := nextHead(t, seen); string(h.Value) != "w" {
 		t.Errorf("Head = %+v", h)
 	}
-	away(func() { tr.cutDown("/app/m/a/n0000000000") })
+	away(func() { tr.cutDown("/app/m/a/" + testKey(0)) })
 	if h := nextHead(t, seen); h.Version != 0 {
 		t.Errorf("Head = %+v", h)
 	}
@@ -238,3 +239,6 @@ func TestHeadsAreSharedAndTheCallersOwn(t *testing.T) {
 		t.Errorf("%d reads for %d waiters", n, cap(all))
 	}
 }
+
+// testKey is the key of an entry of another session.
+func testKey(seq int32) string { return fmt.Sprintf("x_%s_5_%010d", testID, seq) }

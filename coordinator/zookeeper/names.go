@@ -61,23 +61,9 @@ func (n node) tokenOr(czxid int64) driver.Token {
 	return driver.Token(czxid)
 }
 
-// parseNode reads a child's name. A child that Baton did not write has an empty
-// ID, yet it is a place if it has a sequence number; ok is false if it has
-// none, and for a successor node.
+// parseNode reads the name of a child that Baton wrote; ok is false for all
+// others, and for a successor node.
 func parseNode(name string) (n node, ok bool) {
-	if n, ok = parseOwn(name); ok {
-		return n, true
-	}
-	n = node{Place: driver.Place{Key: name}}
-	if _, ok := parseSuccessor(name); ok {
-		return n, false
-	}
-	n.seq, ok = foreignSequence(name)
-	return n, ok
-}
-
-// parseOwn reads the name of a child that Baton wrote.
-func parseOwn(name string) (n node, ok bool) {
 	var parts [6]string
 	count, rest, more := 0, name, true
 	for ; more; count++ {
@@ -119,34 +105,6 @@ func conversion(token, turn string) (driver.Token, uint32, bool) {
 	return driver.Token(t), uint32(n), err == nil
 }
 
-// foreignSequence reads the sequence number at the end of a name whose prefix
-// is not known.
-//
-// The service writes "%010d" of a signed number: ten digits, or a minus with
-// nine or ten. Prefixes of other clients may end in "-" themselves ("lock-"),
-// so a minus before ten digits counts as a sign only after another separator,
-// or when the number would not fit without it.
-func foreignSequence(name string) (int32, bool) {
-	start := len(name)
-	for start > 0 && nodes.IsDigit(name[start-1]) {
-		start--
-	}
-	minus := start > 0 && name[start-1] == '-'
-	digits := name[start:]
-	switch {
-	case len(digits) == 9 && minus:
-		digits = "-" + digits
-	case len(digits) == 10 && minus &&
-		(start > 1 && strings.ContainsRune("-_", rune(name[start-2])) || digits > "2147483647"):
-		digits = "-" + digits
-	case len(digits) >= 10:
-		digits = digits[len(digits)-10:] // the prefix ends in digits
-	default:
-		return 0, false
-	}
-	return nodes.Sequence(digits)
-}
-
 // late tells that the sequence number is one of those that a service gives when
 // it has run out of them.
 //
@@ -176,7 +134,7 @@ func inOrder(all []node) {
 type queueView struct {
 	nodes      []node   // in order
 	successors []int32  // their sequence numbers, in no order
-	strays     []string // those without a sequence number, quoted
+	strays     []string // those that Baton did not write, quoted
 }
 
 // parseChildren reads the children of a queue.
@@ -206,15 +164,15 @@ func (c queueView) places() []driver.Place {
 
 // ambiguous is the error for a queue with strays, nil if there are none.
 //
-// A stray stands nowhere. Leaving it out could admit two contenders if it
-// belongs to a client that counts it, and waiting for it could take for ever;
-// so it is reported by name, and an operator has to remove it.
+// Leaving a stray out could admit two contenders if it belongs to a client that
+// counts it, and waiting for it could take for ever; so it is reported by name,
+// and an operator has to remove it.
 func (c queueView) ambiguous(queue driver.Queue) error {
 	if len(c.strays) == 0 {
 		return nil
 	}
 	slices.Sort(c.strays)
 	return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-		"queue %q has children without a sequence number, which have no place in it: %s",
+		"queue %q has children that are no entries of Baton's, which have no place in it: %s",
 		queue, strings.Join(c.strays, ", ")))
 }

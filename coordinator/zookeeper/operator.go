@@ -174,9 +174,5 @@ func (s *session) Remove(
 		return err
 	}
 	n, _ := parseNode(key)
-	var e ownEntry
-	if n.ID != "" { // entries of other clients have none
-		e.successor = n.successor()
-	}
-	return s.remove(ctx, queue, n, e, false)
+	return s.remove(ctx, queue, n, nodes.Own{Successor: n.successor()}, false)
 }

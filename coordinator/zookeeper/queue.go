@@ -61,12 +61,14 @@ func (s *session) Join(
 		return driver.Joined{}, err
 	}
 	// In flight for as long as this call, or a request that it has left behind,
-	// may still make the node. Forget waits for it, and so does a later Join
-	// with Again.
-	f, earlier := s.Begin(c.ID)
+	// may still make the node. Forget waits for it, and so does a later Join.
+	f, err := s.Begin(ctx, c.ID)
+	if err != nil {
+		return driver.Joined{}, err
+	}
 	defer f.End()
 	if c.Again {
-		if j, found, err := s.find(ctx, queue, c.ID, earlier); err != nil {
+		if j, found, err := s.find(ctx, queue, c.ID); err != nil {
 			return driver.Joined{}, err
 		} else if found {
 			return s.settle(ctx, queue, c, j)
@@ -175,7 +177,7 @@ func made(asked, path string) (node, error) {
 	if !strings.HasPrefix(path, asked) {
 		return node{}, nodes.Misdirected(path)
 	}
-	n, ok := parseOwn(path[strings.LastIndexByte(asked, '/')+1:])
+	n, ok := parseNode(path[strings.LastIndexByte(asked, '/')+1:])
 	if !ok || n.turn != 0 {
 		return node{}, nodes.Misdirected(path)
 	}
@@ -230,14 +232,14 @@ func (s *session) release(
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	e := s.ownEntries.of(queue, n.ID)
+	e, _ := s.Own(s.Below(queue, n.Key))
 	// Where numbers run out, an entry may have a successor node that no follower
 	// can find. That one is only deleted.
-	if e.successor == "" || e.successor != n.successor() || !s.contention.contended(queue) {
+	if e.Successor == "" || e.Successor != n.successor() || !s.contention.contended(queue) {
 		pass = false
 	}
 	if pass {
-		s.clearLater(queue, leftover{e.successor, 1})
+		s.contention.passed(queue, s.clearLater(s.Below(queue, e.Successor), 1))
 	}
 	return s.remove(ctx, queue, n, e, pass)
 }
@@ -245,103 +247,89 @@ func (s *session) release(
 // remove deletes a node and what is to go with it, and forgets it when it is
 // gone.
 func (s *session) remove(
-	ctx context.Context, queue driver.Queue, n node, e ownEntry, pass bool,
+	ctx context.Context, queue driver.Queue, n node, e nodes.Own, pass bool,
 ) error {
 	err := s.delete(ctx, s.Path(queue)+"/", n, e, pass)
-	switch {
-	case errors.Is(err, driver.ErrGone):
-		// An operator has deleted the entry, or an earlier attempt of this call
-		// had no answer.
-		s.removeSuccessor(ctx, queue, e)
-	case err != nil:
+	gone := errors.Is(err, driver.ErrGone)
+	if err != nil && !gone {
 		return err
 	}
+	if gone && e.Successor != "" {
+		// An operator has deleted the entry, or an earlier attempt of this call
+		// had no answer.
+		successor := s.Below(queue, e.Successor)
+		err := s.Session.Remove(ctx, successor)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			s.clearLater(successor, -1)
+		}
+	}
 	s.Gone(s.Below(queue, n.Key))
-	s.ownEntries.forget(queue, n.ID)
 	return err
-}
-
-// removeSuccessor deletes the successor node of an entry that was deleted alone.
-func (s *session) removeSuccessor(ctx context.Context, queue driver.Queue, e ownEntry) {
-	if e.successor == "" {
-		return
-	}
-	err := s.Session.Remove(ctx, s.Below(queue, e.successor))
-	if err != nil && !errors.Is(err, zk.ErrNoNode) {
-		s.clearLater(queue, leftover{e.successor, -1})
-	}
 }
 
 // delete sends the request that deletes a node, and what is to go with it. When
 // something of that is not there any more, or is refused, it is left out: only
 // the node itself counts.
-func (s *session) delete(ctx context.Context, parent string, n node, e ownEntry, pass bool) error {
-	var ops []any
-	switch {
-	case e.successor == "":
-	case pass: // before the node goes: see Follow
-		passed := successorData{n, true}.data()
-		ops = append(ops, &zk.SetDataRequest{Path: parent + e.successor, Data: passed})
-	default:
-		ops = append(ops, nodes.Deleting(parent+e.successor))
-	}
-	own := len(ops)
-	ops = append(ops, nodes.Deleting(parent+n.Key))
-	for _, name := range e.spent {
-		ops = append(ops, nodes.Deleting(parent+name))
-	}
-	for len(ops) > 1 {
-		o, err := s.Multi(ctx, nil, slices.Clone(ops))
-		failed := o.Failed - 1
-		switch {
-		case err == nil || failed < 0 || failed == own:
-			return err
-		case pass && failed < own && !errors.Is(err, zk.ErrNoNode):
-			// A follower must not wait for it.
-			ops[failed], pass = nodes.Deleting(parent+e.successor), false
+func (s *session) delete(ctx context.Context, parent string, n node, e nodes.Own, pass bool) error {
+	for e.Successor != "" || len(e.Spent) > 0 {
+		var ops []any
+		switch successor := parent + e.Successor; {
+		case e.Successor == "":
+		case pass: // before the node goes: see Follow
+			passed := successorData{n, true}.data()
+			ops = append(ops, &zk.SetDataRequest{Path: successor, Data: passed})
 		default:
-			if ops = slices.Delete(ops, failed, failed+1); failed < own {
-				own--
-			}
+			ops = append(ops, nodes.Deleting(successor))
+		}
+		ops = append(ops, nodes.Deleting(parent+n.Key))
+		own := len(ops)
+		for _, name := range e.Spent {
+			ops = append(ops, nodes.Deleting(parent+name))
+		}
+		o, err := s.Multi(ctx, nil, ops)
+		switch {
+		case err == nil || o.Failed == 0 || o.Failed == own:
+			return err
+		case o.Failed > own:
+			e.Spent = nil
+		case pass && !errors.Is(err, zk.ErrNoNode):
+			pass = false // a follower must not wait for it
+		default:
+			e.Successor = ""
 		}
 	}
 	return s.Session.Remove(ctx, parent+n.Key)
 }
 
 // Forget deletes all nodes that a contender of this session has in a queue,
-// after making sure that no more can appear: see Settled.
-//
-// A conversion that is called while Forget runs may give the node another name
-// after the listing. Then the delete finds nothing, and Forget lists again.
-// Once a delete has found the node, no conversion does any more.
+// after making sure that no more can appear: see Begin. If there is none, an
+// operator may have deleted the entry alone, and followers wait with its
+// successor node.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckID(id)); err != nil {
 		return err
 	}
-	flights := s.Flights(id)
-	for {
-		mine, all, err := s.mine(ctx, queue, id, flights)
-		if err != nil {
+	f, err := s.Begin(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer f.End()
+	mine, all, err := s.mine(ctx, queue, id)
+	if err != nil {
+		return err
+	}
+	for _, n := range mine {
+		var e nodes.Own
+		if all.hasSuccessor(n) {
+			e.Successor = n.successor()
+		}
+		err := s.remove(ctx, queue, n, e, false)
+		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}
-		flights = nil
-		missed := false
-		for _, n := range mine {
-			e := s.ownEntries.of(queue, n.ID)
-			if e.successor = ""; all.hasSuccessor(n) {
-				e.successor = n.successor()
-			}
-			err := s.remove(ctx, queue, n, e, false)
-			if errors.Is(err, zk.ErrNoNode) {
-				missed = true
-			} else if err != nil {
-				return err
-			}
-		}
-		if missed {
-			continue
-		}
-		s.ownEntries.forget(queue, id)
-		return nil
 	}
+	if len(mine) == 0 {
+		return s.removeOrphans(ctx, queue, all)
+	}
+	return nil
 }

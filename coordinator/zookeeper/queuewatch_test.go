@@ -71,7 +71,7 @@ func TestQueueWatchWaitsForTheQueue(t *testing.T) {
 	testFollow(t, openFake(t, f, testTTL), 1)
 	shows(t, sizes, 1)
 	f.cut()
-	tr.put("/app/m/a/lock-0000000099", "")
+	tr.put("/app/m/a/"+testKey(99), "")
 	shows(t, sizes, 2)
 	tr.put("/app/m/a/stray", "")
 	select {

@@ -24,9 +24,7 @@ func (d *service) Close(context.Context) error { return nil }
 // session is one session, with queues in Baton's own layout.
 type session struct {
 	*nodes.Session
-	ownEntries *ownEntries
-	contention *contention
-	left       *leftovers
+	contention contention
 }
 
 // Open starts a session.
@@ -41,9 +39,7 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 func newSession(conn *zkconn.Conn, tree *nodes.Tree) *session {
 	s := &session{
 		Session:    nodes.NewSession(conn, tree),
-		ownEntries: &ownEntries{m: make(map[contender]ownEntry)},
-		contention: &contention{m: make(map[driver.Queue]int)},
-		left:       &leftovers{m: make(map[driver.Queue]*time.Timer)},
+		contention: contention{m: make(map[driver.Queue]*traffic)},
 	}
 	s.Layout = s
 	return s

@@ -42,7 +42,7 @@ func (s *session) Ahead(
 		return driver.View{}, err
 	}
 	if !whole && c.nodes[i].Session == s.Hex {
-		s.ownEntries.note(queue, c, i)
+		s.note(queue, c, i)
 	}
 	return driver.View{Ahead: c.places()[:i], Last: i >= len(c.nodes)-1}, nil
 }
@@ -96,13 +96,12 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 }
 
 // mine lists a queue, and those of its nodes that are this session's of one
-// contender. It waits until the given flights have landed, and it misses none of
-// their nodes: see Settled. Strays do not matter; clean-up must work in spite of
-// them. If there are none, it deletes what successor nodes they have left.
+// contender, after all that was sent before: see Begin. Strays do not matter;
+// clean-up must work in spite of them.
 func (s *session) mine(
-	ctx context.Context, queue driver.Queue, id string, flights []*nodes.Flight,
+	ctx context.Context, queue driver.Queue, id string,
 ) (mine []node, all queueView, err error) {
-	if err := s.Settled(ctx, queue, flights); err != nil {
+	if err := s.Sync(ctx, s.Path(queue)); err != nil {
 		return nil, queueView{}, err
 	}
 	all, err = s.children(ctx, queue)
@@ -111,34 +110,32 @@ func (s *session) mine(
 			mine = append(mine, n)
 		}
 	}
-	if err == nil && len(mine) == 0 {
-		err = s.removeOrphans(ctx, queue, all, id)
-	}
 	return mine, all, err
 }
 
-// find looks for the node that one of the earlier joins of this contender may
-// have made.
+// find looks for the node that an earlier join of this contender may have made.
+// If there is none, it deletes what successor nodes may have been left.
 func (s *session) find(
-	ctx context.Context, queue driver.Queue, id string, earlier []*nodes.Flight,
+	ctx context.Context, queue driver.Queue, id string,
 ) (j driver.Joined, found bool, err error) {
-	for {
-		mine, all, err := s.mine(ctx, queue, id, earlier)
-		if err != nil || len(mine) == 0 {
-			return driver.Joined{}, false, err
-		}
-		n := mine[0]
-		if all.hasSuccessor(n) {
-			s.ownEntries.keep(queue, id, ownEntry{successor: n.successor()})
-		}
-		stat, err := s.Stat(ctx, s.Below(queue, n.Key))
-		switch {
-		case err == nil:
-			first := all.nodes[0].Key == n.Key && len(all.strays) == 0
-			return driver.Joined{Place: n.Place, Token: n.tokenOr(stat.Czxid), First: first}, true, nil
-		case !errors.Is(err, zk.ErrNoNode):
-			return driver.Joined{}, false, err
-		}
-		earlier = nil // it was removed meanwhile, or it has another name: look again
+	mine, all, err := s.mine(ctx, queue, id)
+	if err == nil && len(mine) == 0 {
+		err = s.removeOrphans(ctx, queue, all)
 	}
+	if err != nil || len(mine) == 0 {
+		return driver.Joined{}, false, err
+	}
+	n := mine[0]
+	stat, err := s.Stat(ctx, s.Below(queue, n.Key))
+	switch {
+	case errors.Is(err, zk.ErrNoNode): // somebody has removed it meanwhile
+		return driver.Joined{}, false, nil
+	case err != nil:
+		return driver.Joined{}, false, err
+	}
+	if all.hasSuccessor(n) {
+		s.Keep(s.Below(queue, n.Key), func(o *nodes.Own) { o.Successor = n.successor() })
+	}
+	first := all.nodes[0].Key == n.Key && len(all.strays) == 0
+	return driver.Joined{Place: n.Place, Token: n.tokenOr(stat.Czxid), First: first}, true, nil
 }

@@ -22,7 +22,7 @@ var ofOperators = []mutation{{
 	name: "zookeeper-remove-leaves-the-successor-node", promise: "P5",
 	what:   "Remove lets the successor node stand that the next in the queue waits with.",
 	file:   "coordinator/zookeeper/operator.go",
-	old:    `		e.successor = n.successor()`,
-	new:    ``,
+	old:    `nodes.Own{Successor: n.successor()}`,
+	new:    `nodes.Own{}`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveTakesTheSuccessorToo"}},
 }}

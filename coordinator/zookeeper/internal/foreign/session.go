@@ -23,7 +23,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -84,9 +83,6 @@ func (d *service) SharedValue(kind, identity string, payload []byte) ([]byte, er
 type session struct {
 	*nodes.Session
 	layout *Layout
-
-	mu    sync.Mutex
-	known map[string]bool // the paths of this session's entries: names do not tell
 }
 
 // Open starts a session.
@@ -95,9 +91,7 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 	if err != nil {
 		return nil, err
 	}
-	s := &session{
-		Session: nodes.NewSession(conn, d.tree), layout: d.layout, known: make(map[string]bool),
-	}
+	s := &session{Session: nodes.NewSession(conn, d.tree), layout: d.layout}
 	s.Layout = s
 	return s, nil
 }
@@ -130,20 +124,8 @@ func (s *session) Entry(queue driver.Queue, key string, czxid int64) (driver.Pla
 	return n.Place, driver.Token(czxid)
 }
 
-// note notes an entry of this session's, or that it has gone.
-func (s *session) note(node string, there bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if delete(s.known, node); there {
-		s.known[node] = true
-	}
-}
-
-// drop forgets an entry that is gone.
-func (s *session) drop(node string) {
-	s.note(node, false)
-	s.Gone(node)
-}
+// note notes an entry of this session: names do not tell whose an entry is.
+func (s *session) note(node string) { s.Keep(node, func(*nodes.Own) {}) }
 
 // Join makes the node, and then asks for its czxid, which is the token, and
 // lists the queue. The other clients do the same without the czxid. Both
@@ -155,10 +137,13 @@ func (s *session) Join(
 	if err != nil {
 		return driver.Joined{}, err
 	}
-	f, earlier := s.Begin(c.ID)
+	f, err := s.Begin(ctx, c.ID)
+	if err != nil {
+		return driver.Joined{}, err
+	}
 	defer f.End()
 	if c.Again {
-		names, err := s.mine(ctx, queue, c.ID, earlier)
+		names, err := s.mine(ctx, queue, c.ID)
 		if err != nil {
 			return driver.Joined{}, err
 		}
@@ -231,7 +216,7 @@ func (s *session) arrive(
 	case err != nil:
 		return driver.Joined{}, err
 	}
-	s.note(full, true)
+	s.note(full)
 	ambiguous := s.layout.ambiguous(queue, all)
 	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
 	j := driver.Joined{Place: own, Token: token}
@@ -299,12 +284,12 @@ func (s *session) Ahead(
 	return driver.View{Ahead: places[:i], Last: i == len(places)-1}, nil
 }
 
-// mine lists the names of a contender's nodes, after the given flights have
-// landed.
+// mine lists the names of a contender's nodes, after all that was sent before:
+// see nodes.Session.Begin.
 func (s *session) mine(
-	ctx context.Context, queue driver.Queue, id string, flights []*nodes.Flight,
+	ctx context.Context, queue driver.Queue, id string,
 ) (mine []string, err error) {
-	if err := s.Settled(ctx, queue, flights); err != nil {
+	if err := s.Sync(ctx, s.Path(queue)); err != nil {
 		return nil, err
 	}
 	names, err := s.Names(ctx, s.Path(queue))
@@ -336,9 +321,7 @@ func (s *session) owns(queue driver.Queue, own driver.Place) error {
 	if s.layout.form(queue) == nil {
 		return s.layout.noForm(queue)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.known[s.Below(queue, own.Key)] || nodes.CheckID(own.ID) != nil ||
+	if _, known := s.Own(s.Below(queue, own.Key)); !known || nodes.CheckID(own.ID) != nil ||
 		!strings.HasPrefix(own.Key, s.layout.head(own.ID, s.Number())) {
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
@@ -353,34 +336,32 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	node := s.Below(queue, own.Key)
 	err := s.Session.Remove(ctx, node)
 	if err == nil || errors.Is(err, driver.ErrGone) {
-		s.drop(node)
+		s.Gone(node)
 	}
 	return err
 }
 
 // Forget deletes all nodes of a contender, after making sure that no more can
-// appear: see Settled. A node that was converted meanwhile has another name, so
-// it lists again when a delete has found nothing.
+// appear: see nodes.Session.Begin.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckID(id)); err != nil {
 		return err
 	}
-	flights := s.Flights(id)
-	for missed := true; missed; flights = nil {
-		names, err := s.mine(ctx, queue, id, flights)
-		if err != nil {
+	f, err := s.Begin(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer f.End()
+	names, err := s.mine(ctx, queue, id)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		node := s.Below(queue, name)
+		if err := s.Session.Remove(ctx, node); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
-		missed = false
-		for _, name := range names {
-			switch err := s.Session.Remove(ctx, s.Below(queue, name)); {
-			case errors.Is(err, zk.ErrNoNode):
-				missed = true
-			case err != nil:
-				return err
-			}
-			s.drop(s.Below(queue, name))
-		}
+		s.Gone(node)
 	}
 	return nil
 }
@@ -405,7 +386,10 @@ func (s *session) Convert(
 	to.Key = fmt.Sprintf("%s%s%010d", s.layout.head(to.ID, s.Number()), text, old.seq)
 	to.Mode = mode
 	from, there := s.Below(queue, own.Place.Key), s.Below(queue, to.Key)
-	f, _ := s.Begin(to.ID)
+	f, err := s.Begin(ctx, to.ID)
+	if err != nil {
+		return driver.Place{}, err
+	}
 	defer f.End()
 	convert := []any{nodes.Deleting(from), s.Creating(there, value, zk.FlagEphemeral)}
 	_, err = s.Multi(ctx, f, convert)
@@ -416,8 +400,8 @@ func (s *session) Convert(
 	if err != nil {
 		return driver.Place{}, err
 	}
-	s.drop(from)
-	s.note(there, true)
+	s.Gone(from)
+	s.note(there)
 	return to, nil
 }
 

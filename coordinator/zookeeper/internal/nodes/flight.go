@@ -12,49 +12,66 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-// flights are the joins and conversions of a session that may still be applied,
-// by contender: the latest of each, which knows the others.
+// flights are the joins, conversions and removals of a session that may still be
+// applied, one of each contender at a time.
 type flights struct {
 	mu sync.Mutex
-	m  map[string]*Flight
+	m  map[string]*Flight // by contender
 }
 
-// Flight is one call of Join or Convert, together with the requests that it sent
-// and did not wait for.
+// Flight is one call of Join, Convert or Forget, together with the requests that
+// it sent and did not wait for.
 type Flight struct {
 	among  *flights
 	id     string        // the contender's
-	before *Flight       // one of the same contender
 	parts  int           // the call and its requests
-	landed chan struct{} // closed when there are none left
+	landed chan struct{} // closed when there are none left; nil if nobody waits for that
 }
 
-// Begin starts a flight, and returns those of the same contender that began
-// before.
-func (s *Session) Begin(id string) (f *Flight, earlier []*Flight) { return s.flights.begin(id) }
-
-// Flights returns what is under way for a contender.
-func (s *Session) Flights(id string) []*Flight {
-	s.flights.mu.Lock()
-	defer s.flights.mu.Unlock()
-	return s.flights.of(id)
+// Begin starts a flight, after the one before of the same contender. After a
+// sync all that the one before has done is known to this session's server. A
+// request to join, or to convert, is in one of four places:
+//
+//   - In this process: waiting for the connection, queued in the client, or sent
+//     and unanswered. The client sends what is queued even after a reconnect, so
+//     Begin waits until the goroutine of each such request has returned. That
+//     takes a quarter of the TTL at most, since then a connection without
+//     answers is closed.
+//   - On a connection that was lost, or at the server at its end. This session
+//     has a connection now, or it could not sync. A server that another
+//     connection of the session is made to closes the old one before it answers;
+//     if it is another server, the leader has noted the move and refuses what
+//     the old server passes on later.
+//   - At the leader, not yet committed, or committed and not yet known to the
+//     server that this session is connected to. The sync queues behind it at the
+//     leader and its answer comes to this server after it.
+//   - Applied, then, and in the next listing.
+func (s *Session) Begin(ctx context.Context, id string) (*Flight, error) {
+	for {
+		f, landed := s.flights.begin(id)
+		if f != nil {
+			return f, nil
+		}
+		if err := s.Until(ctx, landed); err != nil {
+			return nil, err
+		}
+	}
 }
 
-func (fs *flights) begin(id string) (f *Flight, earlier []*Flight) {
+// begin starts a flight, unless there is one: then it returns what is closed when
+// that has landed.
+func (fs *flights) begin(id string) (*Flight, <-chan struct{}) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	earlier = fs.of(id)
-	f = &Flight{among: fs, id: id, before: fs.m[id], parts: 1, landed: make(chan struct{})}
-	fs.m[id] = f
-	return f, earlier
-}
-
-// of is called with the mutex held.
-func (fs *flights) of(id string) (all []*Flight) {
-	for f := fs.m[id]; f != nil; f = f.before {
-		all = append(all, f)
+	if f := fs.m[id]; f != nil {
+		if f.landed == nil {
+			f.landed = make(chan struct{})
+		}
+		return nil, f.landed
 	}
-	return all
+	f := &Flight{among: fs, id: id, parts: 1}
+	fs.m[id] = f
+	return f, nil
 }
 
 // extend adds a request to a flight.
@@ -72,45 +89,10 @@ func (f *Flight) End() {
 	if f.parts--; f.parts > 0 {
 		return
 	}
-	close(f.landed)
-	if latest := fs.m[f.id]; latest != f {
-		latest.without(f)
-	} else if fs.m[f.id] = f.before; f.before == nil {
-		delete(fs.m, f.id)
+	delete(fs.m, f.id)
+	if f.landed != nil {
+		close(f.landed)
 	}
-}
-
-// without takes a flight out of those before this one.
-func (f *Flight) without(other *Flight) {
-	for f.before != other {
-		f = f.before
-	}
-	f.before = other.before
-}
-
-// Settled waits until the given flights have landed and all that they have done
-// is known to this session's server. A request to join, or to convert, is in one
-// of four places:
-//
-//   - In this process: waiting for the connection, queued in the client, or sent and unanswered.
-//     The client sends what is queued even after a reconnect, so Settled waits until the
-//     goroutine of each such request has returned. That takes a quarter of the TTL
-//     at most, since then an unanswered request closes its connection.
-//   - On a connection that was lost, or at the server at its end. This session has a
-//     connection now, or Settled could not ask. A server that another connection of the session
-//     is made to closes the old one before it answers; if it is another server, the leader has
-//     noted the move and refuses what the old server passes on later.
-//   - At the leader, not yet committed, or committed and not yet known to the server that
-//     this session is connected to. The sync queues behind it at the leader and its answer
-//     comes to this server after it.
-//   - Applied, then, and in the next listing.
-func (s *Session) Settled(ctx context.Context, queue driver.Queue, flights []*Flight) error {
-	for _, f := range flights {
-		if err := s.Until(ctx, f.landed); err != nil {
-			return err
-		}
-	}
-	return s.Sync(ctx, s.Layout.Path(queue))
 }
 
 // Outcome is what the reply to a transaction says.

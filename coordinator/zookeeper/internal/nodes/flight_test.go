@@ -2,45 +2,31 @@ package nodes
 
 import "testing"
 
-func TestLaterJoinsWaitForEarlierOnesOnly(t *testing.T) {
-	j := flights{m: make(map[string]*Flight)}
-	landed := func(f *Flight) bool {
-		select {
-		case <-f.landed:
-			return true
-		default:
-			return false
-		}
-	}
-	first, earlier := j.begin("a")
-	if len(earlier) != 0 {
-		t.Errorf("flights before the first: %d", len(earlier))
-	}
+func TestOneFlightOfAContenderAtATime(t *testing.T) {
+	fs := flights{m: make(map[string]*Flight)}
+	first, _ := fs.begin("a")
 	first.extend()
 	first.End() // the call has returned, its request is under way
-	second, earlier := j.begin("a")
-	if len(earlier) != 1 || earlier[0] != first || landed(first) {
-		t.Error("the second join does not wait for the request of the first")
+	second, landed := fs.begin("a")
+	if second != nil {
+		t.Fatal("the second call does not wait for the request of the first")
 	}
-	if other, earlier := j.begin("b"); len(earlier) != 0 {
-		t.Error("another contender's join waits")
+	if other, _ := fs.begin("b"); other == nil {
+		t.Error("another contender's call waits")
 	} else {
 		other.End()
 	}
-	third, earlier := j.begin("a")
-	if len(earlier) != 2 {
-		t.Errorf("the third join waits for %d", len(earlier))
+	select {
+	case <-landed:
+		t.Error("landed with a request under way")
+	default:
 	}
 	first.End()
-	if all := j.of("a"); !landed(first) || landed(second) || len(all) != 2 {
-		t.Error("only the first has landed now")
+	<-landed
+	if second, _ = fs.begin("a"); second == nil {
+		t.Fatal("the second call waits for a flight that has landed")
 	}
-	third.End()
-	if all := j.of("a"); !landed(third) || landed(second) || len(all) != 1 || all[0] != second {
-		t.Error("the third has landed before the second")
-	}
-	second.End()
-	if !landed(second) || len(j.m) != 0 {
+	if second.End(); len(fs.m) != 0 {
 		t.Error("landed flights are kept")
 	}
 }

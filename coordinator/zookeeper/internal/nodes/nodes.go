@@ -71,17 +71,56 @@ type Session struct {
 
 	flights flights
 
-	mu       sync.Mutex
-	versions map[string]int32 // of the data of this session's nodes; absent: 0
+	mu  sync.Mutex
+	own map[string]*Own // by path
+}
+
+// Own is what a session knows of an entry of its own besides its place, for as
+// long as that is in its queue. The native layout alone has successor nodes.
+type Own struct {
+	Successor string   // the name of its successor node, empty if there is none
+	Follows   string   // the key of an entry ahead that has a successor node
+	Spent     []string // names of successor nodes ahead that go when this entry leaves
+
+	version int32 // of the node's data
 }
 
 // NewSession returns a session of a tree. Its Layout is still to be set.
 func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 	return &Session{
 		Conn: conn, Tree: tree, Hex: conn.ID(),
-		flights:  flights{m: make(map[string]*Flight)},
-		versions: make(map[string]int32),
+		flights: flights{m: make(map[string]*Flight)},
+		own:     make(map[string]*Own),
 	}
+}
+
+// Own returns what is known of the entry at a path.
+func (s *Session) Own(node string) (own Own, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.own[node]; o != nil {
+		return *o, true
+	}
+	return Own{}, false
+}
+
+// Keep changes what is known of the entry at a path.
+func (s *Session) Keep(node string, change func(*Own)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.own[node]
+	if o == nil {
+		o = new(Own)
+		s.own[node] = o
+	}
+	change(o)
+}
+
+// Gone forgets an entry that is gone.
+func (s *Session) Gone(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.own, node)
 }
 
 // Below is where a child of a queue is.

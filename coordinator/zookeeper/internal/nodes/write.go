@@ -27,7 +27,8 @@ var errOverwritten = errors.New("zookeeper: somebody else wrote to the entry aga
 func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error {
 	value = bytes.Clone(value) // the request may outlive the call
 	for range MaxTries {
-		version := s.version(node)
+		own, _ := s.Own(node)
+		version := own.version
 		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (*zk.Stat, error) {
 			stat, err := client.Set(node, value, version)
 			if err == nil {
@@ -53,25 +54,10 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 	return driver.Wrap(driver.ErrUnavailable, errOverwritten)
 }
 
-func (s *Session) version(node string) int32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.versions[node]
-}
-
 // noteVersion notes a version that the service has told. Answers may be noted in
 // another order than that in which they were given.
 func (s *Session) noteVersion(node string, version int32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.versions[node] = max(version, s.versions[node])
-}
-
-// Gone forgets the node of an entry that is gone.
-func (s *Session) Gone(node string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.versions, node)
+	s.Keep(node, func(o *Own) { o.version = max(version, o.version) })
 }
 
 // version is the contract's version of a node's data. The service counts the

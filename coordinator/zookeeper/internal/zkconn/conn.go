@@ -34,16 +34,17 @@ type Conn struct {
 	id  int64
 	ttl time.Duration
 
-	link     *link
-	presence *presence
-	watches  *watches
-	synced   atomic.Int64 // the generation of the connection on which Fresh has synced
+	link    *link
+	watches watches
+	synced  atomic.Int64 // the generation of the connection on which Fresh has synced
 
 	slots    chan struct{} // a place for each running request
 	renewals chan struct{} // likewise, for renewals
 	running  sync.WaitGroup
 
 	mu    sync.Mutex
+	up    chan struct{} // closed while there is a connection
+	turns int64         // how often a connection has come or gone: odd while there is one
 	cause error         // why the session is over; nil before
 	told  bool          // done is closed
 	over  chan struct{} // closed when the session is over, for whatever cause
@@ -51,15 +52,13 @@ type Conn struct {
 }
 
 const (
-	// maxRunning bounds the requests of a session that wait for an answer, so
-	// that a busy server answers each of them in time: run takes a request that
-	// is not answered in a quarter of the TTL for a sign that the server is
-	// silent. Ten thousand waiters who set their watches again after a reconnect
-	// would otherwise break the connection, and begin again.
+	// maxRunning bounds the requests of a session that wait for an answer. A
+	// renewal is sent behind them, and the session depends on it: it must not
+	// wait for ten thousand waiters who set their watches again after a
+	// reconnect.
 	maxRunning = 512
 
-	// maxRenewing bounds the renewals. They have places of their own: the
-	// session depends on them, and many other requests must not keep them out.
+	// maxRenewing bounds the renewals, which have places of their own.
 	maxRenewing = 2
 )
 
@@ -89,15 +88,15 @@ func (c *Config) open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 		ttl:      ttl,
 		started:  make(chan struct{}),
 		retired:  make(chan struct{}),
-		presence: newPresence(),
-		watches:  newWatches(),
+		watches:  watches{m: make(map[watchKey]*Watch)},
 		slots:    make(chan struct{}, maxRunning),
 		renewals: make(chan struct{}, maxRenewing),
+		up:       make(chan struct{}),
 		over:     make(chan struct{}),
 		done:     make(chan struct{}),
 	}
 	s.synced.Store(1) // nothing was told to this session before its first connection
-	s.link = newLink(c.Servers, c.TLS, ttl, s.lapse)
+	s.link = newLink(c.Servers, c.TLS, ttl, s.connected)
 	client, events, err := zk.Connect(c.Servers, ttl,
 		zk.WithHostProvider(s.link),
 		zk.WithDialer(s.link.dial),
@@ -127,7 +126,7 @@ func (silence) Printf(string, ...any) {}
 // establish waits for the session and gives it its credentials.
 func (c *Conn) establish(ctx context.Context, digest string) error {
 	select {
-	case <-c.presence.connected():
+	case <-c.present():
 	case <-ctx.Done():
 		return away(ctx, c.link.why())
 	case <-c.link.ctx.Done(): // by link.greet, or because the session was over at once
@@ -153,12 +152,12 @@ func (c *Conn) establish(ctx context.Context, digest string) error {
 // just when they were accepted it does not know them yet, hence the comparison.
 func (c *Conn) authenticate(ctx context.Context, digest string) error {
 	for {
-		connection := c.presence.generation()
+		connection := c.generation()
 		_, err := Do(ctx, c, func(client *zk.Conn) (struct{}, error) {
 			return struct{}{}, client.AddAuth("digest", []byte(digest))
 		})
 		switch {
-		case err == nil && connection == c.presence.generation():
+		case err == nil && connection == c.generation():
 			return nil
 		case ctx.Err() != nil, err != nil && !errors.Is(err, driver.ErrUnavailable):
 			return err
@@ -253,30 +252,53 @@ func (c *Conn) judge(err error) error {
 	return err
 }
 
-// lapse is called when a connection is lost, before the client knows: from then
-// on requests wait here for the next connection, and not in the client's queue.
-// It returns the notices that make all watches fire.
-func (c *Conn) lapse() []notice {
-	c.presence.set(false)
-	return c.watches.lapse()
+// connected notes that there is a connection, or none. A loss is noted before
+// the client knows of it: from then on requests wait here for the next
+// connection, and not in the client's queue. It returns the notices that make
+// all watches fire when the connection is lost.
+func (c *Conn) connected(is bool) []notice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch was := c.turns%2 == 1; {
+	case is && !was:
+		c.turns++
+		close(c.up)
+	case was && !is:
+		c.turns++
+		c.up = make(chan struct{})
+		return c.watches.notices()
+	}
+	return nil
+}
+
+// present returns a channel that is closed while there is a connection.
+func (c *Conn) present() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.up
+}
+
+// generation is another one on each connection, and another one still while
+// there is none. It changes when a connection is lost, before the client knows:
+// a reply that came on a later connection finds another generation, even if the
+// request was queued in the client before.
+func (c *Conn) generation() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.turns
 }
 
 // event is the client's callback. It runs in the client's own goroutines and
-// must not wait.
+// must not wait. An event of a node comes here before any reply to a request
+// that the service has answered later.
 func (c *Conn) event(e zk.Event) {
-	if e.Type != zk.EventSession {
-		return // watches have channels of their own
-	}
-	switch e.State {
-	case zk.StateHasSession:
-		c.presence.soon()
-	case zk.StateExpired:
-		c.presence.set(false)
+	switch {
+	case e.Type != zk.EventSession:
+		c.watches.fire(e)
+	case e.State == zk.StateExpired:
 		c.finish(errExpired, true)
-	default:
-		// Connected too: the library calls a server connected when it has
-		// accepted, though it may never answer.
-		c.presence.set(false)
+	case e.State == zk.StateDisconnected:
+		c.connected(false)
 		if c.link.ctx.Err() != nil {
 			// The client's Close first tells this goroutine to stop, and then
 			// queues a request. If that comes too late to be thrown out here,

@@ -20,15 +20,16 @@
 //     asked for (wire.go).
 //   - It waits for a silent server for six times the TTL, and for a second
 //     before it connects again. The dialer and the list of servers have shorter
-//     times, and a request that stays unanswered for a quarter of the TTL
-//     closes its connection (link.go, hosts.go, request.go).
+//     times, and a server that answers no request for a quarter of the TTL is left
+//     (link.go, hosts.go, wire.go).
 //   - A write that fails can block the client for ever. The dialer's connection
 //     reports failures on the reading side only (wire.go).
 //   - Its Close does not say whether the service ended the session. Close here
 //     ends it on a connection of its own (link.go, wire.go).
 //   - A watch cannot be given up, and setting watches again after a reconnect is
 //     a data race. Waiters for the same thing share one watch, and a lost
-//     connection makes all of them fire (watch.go, wire.go).
+//     connection makes all of them fire, so that the client has none to set
+//     again (watch.go, wire.go).
 //
 // Errors have the kinds of package driver, with the library's error as the
 // cause (errors.go).

@@ -17,7 +17,7 @@ func FuzzHandshake(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := readMessage(bufio.NewReader(bytes.NewReader(b)), maxHandshake)
+		m, err := readMessage(bufio.NewReader(bytes.NewReader(b)), nil, maxHandshake)
 		if err != nil {
 			return
 		}

@@ -18,10 +18,10 @@ import (
 // A client whose session expired goes on with a new one by itself, and sends on
 // it whatever was queued for the old one. With a dialer that refuses it cannot.
 type link struct {
-	servers []string
-	tls     *tls.Config // nil: without TLS
-	ttl     time.Duration
-	lapse   func() []notice // called when a connection is lost, returns what makes all watches fire
+	servers   []string
+	tls       *tls.Config // nil: without TLS
+	ttl       time.Duration
+	connected func(bool) []notice // Conn.connected
 
 	ctx    context.Context // ends when the link is retired
 	cancel context.CancelFunc
@@ -39,9 +39,11 @@ type link struct {
 
 var errRetired = errors.New("zookeeper: session has ended")
 
-func newLink(servers []string, conf *tls.Config, ttl time.Duration, lapse func() []notice) *link {
+func newLink(
+	servers []string, conf *tls.Config, ttl time.Duration, connected func(bool) []notice,
+) *link {
 	l := &link{
-		servers: servers, tls: conf, ttl: ttl, lapse: lapse,
+		servers: servers, tls: conf, ttl: ttl, connected: connected,
 		hosts: newRotation(servers), idle: make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -55,8 +57,10 @@ func (l *link) Init([]string) error { return nil }
 // Len is the number of servers.
 func (l *link) Len() int { return len(l.servers) }
 
-// Connected has nothing to do: rounds go by the clock.
-func (l *link) Connected() {}
+// Connected says that the client has its session. The client still has to send
+// the watches that it knows of, beside the goroutine that takes answers. It
+// knows of none: see socket.fill.
+func (l *link) Connected() { l.connected(true) }
 
 // Next waits out the pause between rounds itself and never asks the client to
 // wait, because the client would wait a whole second and fail what is queued.

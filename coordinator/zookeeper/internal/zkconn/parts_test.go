@@ -7,100 +7,58 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"github.com/baton-go/baton/coordinator/driver"
 )
 
-func TestSweepKeepsWatchesThatMayFire(t *testing.T) {
-	w := newWatches()
-	for i := range 10 * minSweep {
-		added, mine := w.add(Target{Kind: Children, Node: fmt.Sprint("/", i)})
-		if !mine {
-			t.Fatal("a new path has a watch")
+// TestEventsEndTheWatchesOfTheirKind also makes sure that the notices of a lost connection are such events.
+func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
+	for event, want := range map[zk.EventType][]Kind{
+		zk.EventNodeCreated:         {Exists},
+		zk.EventNodeDataChanged:     {Data, Exists},
+		zk.EventNodeChildrenChanged: {Children},
+		zk.EventNodeDeleted:         {Children, Data, Exists},
+		zk.EventSession:             nil,
+	} {
+		w := watches{m: make(map[watchKey]*Watch)}
+		for _, node := range []string{"/a", "/b"} {
+			for kind := Children; kind <= Exists; kind++ {
+				w.add(Target{Kind: kind, Node: node, As: fmt.Sprint(node, kind)})
+			}
 		}
-		fired := make(chan zk.Event, 1)
-		added.fired = fired
-		switch {
-		case i == 0: // being set
-		case i == 1: // set
-			close(added.ready)
-		case i%2 == 0: // fired, and nobody waited
-			fired <- zk.Event{Type: zk.EventNodeDeleted}
-			close(fired)
-			close(added.ready)
-		default: // could not be set
-			added.err = driver.ErrUnavailable
-			close(added.ready)
+		all := len(w.m)
+		w.fire(zk.Event{Type: event, Path: "/a"})
+		for kind := Children; kind <= Exists; kind++ {
+			if stands := w.find(Target{Kind: kind, As: fmt.Sprint("/a", kind)}) != nil; stands == slices.Contains(want, kind) {
+				t.Errorf("after %v a watch of kind %v stands: %v", event, kind, stands)
+			}
+		}
+		if len(w.m) != all-2*len(want) {
+			t.Errorf("after %v there are %d watches of %d", event, len(w.m), all)
+		}
+		for _, n := range w.notices() {
+			w.fire(zk.Event{Type: n.kind, Path: n.path})
+		}
+		if len(w.m) != 0 {
+			t.Errorf("the notices leave %d watches", len(w.m))
 		}
 	}
-	if w.find(watchKey{Children, "/0"}) == nil || w.find(watchKey{Children, "/1"}) == nil {
-		t.Error("a live watch was thrown out")
-	}
-	if n := len(w.m); n > 2*minSweep {
-		t.Errorf("%d watches are kept; 2 are alive", n)
-	}
-	if _, mine := w.add(Target{Kind: Children, Node: "/1"}); mine {
+}
+
+// TestFiredWatchTellsAllWhoWait: each waiter gets the event, one that comes late as well.
+func TestFiredWatchTellsAllWhoWait(t *testing.T) {
+	w := watches{m: make(map[watchKey]*Watch)}
+	added, _ := w.add(Target{Kind: Data, Node: "/a"})
+	if _, ok := w.add(Target{Kind: Data, Node: "/a", As: "shared"}); ok {
 		t.Error("a watch is set twice")
 	}
-	if notices := w.lapse(); len(notices) < 2 || len(w.m) != 1 || w.find(watchKey{Children, "/0"}) == nil {
-		t.Errorf("lapse returned %d notices and kept %d; want all, and the one that is being set", len(notices), len(w.m))
-	}
-}
-
-// TestLapseMakesEveryKindOfWatchFire: the Conn fires a watch only for a notice of its kind.
-func TestLapseMakesEveryKindOfWatchFire(t *testing.T) {
-	w := newWatches()
-	want := map[notice]bool{}
-	for kind, event := range map[Kind]zk.EventType{
-		Children: zk.EventNodeChildrenChanged, Data: zk.EventNodeDataChanged, Exists: zk.EventNodeDataChanged,
-	} {
-		node := fmt.Sprint("/", kind)
-		w.add(Target{Kind: kind, Node: node, As: "shared"})
-		want[notice{node, event}] = true
-	}
-	for _, n := range w.lapse() {
-		if !want[n] {
-			t.Errorf("unexpected notice %+v", n)
-		}
-		delete(want, n)
-	}
-	if len(want) != 0 {
-		t.Errorf("no notice for %v", want)
-	}
-}
-
-func TestPresenceAnnouncesEachConnectionOnce(t *testing.T) {
-	p := newPresence()
-	is := func(c <-chan struct{}) bool {
-		select {
-		case <-c:
-			return true
-		default:
-			return false
-		}
-	}
-	before := p.reconnected()
-	p.set(false)
-	if is(p.connected()) || is(before) || p.generation() != 0 {
-		t.Error("connected before the first connection")
-	}
-	p.set(true)
-	after := p.reconnected()
-	p.set(true) // said twice
-	if !is(p.connected()) || !is(before) || is(after) || p.generation() != 1 {
-		t.Error("the first connection is not announced, or twice")
-	}
-	p.set(false)
-	if is(p.connected()) || is(after) {
-		t.Error("the loss is not seen, or announced as a connection")
-	}
-	p.set(true)
-	if !is(after) || p.generation() != 3 {
-		t.Error("the second connection is not announced")
+	w.fire(zk.Event{Type: zk.EventNodeDeleted, Path: "/a"})
+	<-added.fired
+	if added.event.Type != zk.EventNodeDeleted {
+		t.Errorf("the event is %+v", added.event)
 	}
 }
 
@@ -109,7 +67,7 @@ func TestPresenceAnnouncesEachConnectionOnce(t *testing.T) {
 func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
 	server, client := net.Pipe()
 	notices := []notice{{"/a", zk.EventNodeDataChanged}, {"/b/c", zk.EventNodeChildrenChanged}}
-	l := newLink(nil, nil, time.Second, func() []notice { return notices })
+	l := newLink(nil, nil, time.Second, func(bool) []notice { return notices })
 	s := newSocket(client, l, time.Now().Add(time.Second))
 	s.greeted = true
 	go func() {

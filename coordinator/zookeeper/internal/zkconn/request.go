@@ -3,7 +3,6 @@ package zkconn
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -45,11 +44,12 @@ func start[T any](
 		return nil, err
 	}
 	r := &Reply[T]{conn: c, come: make(chan struct{})}
-	c.run(slots, func() {
+	go func() {
+		defer c.leave(slots)
 		value, err := request(c.client)
 		r.value, r.err = value, c.judge(err)
 		close(r.come)
-	})
+	}()
 	return r, nil
 }
 
@@ -79,8 +79,8 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// enter waits until a request can be sent, and takes a place for it, which run
-// gives back, or leave. Requests are not handed to a client that is not
+// enter waits until a request can be sent, and takes a place for it, which leave
+// gives back. Requests are not handed to a client that is not
 // connected: it has room for 16 and then blocks its callers without end.
 func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
 	if ctx.Err() != nil {
@@ -115,31 +115,13 @@ func (c *Conn) leave(slots chan struct{}) {
 // online waits for a connection.
 func (c *Conn) online(ctx context.Context) error {
 	select {
-	case <-c.presence.connected():
+	case <-c.present():
 		return nil
 	case <-ctx.Done():
 		return away(ctx, c.link.why())
 	case <-c.over:
 		return c.Err()
 	}
-}
-
-// run runs a request in the place that enter took. If it stays unanswered for a
-// quarter of the TTL, its connection is closed. The client notices silence
-// after two thirds, and a server that still answers pings but nothing else,
-// because it lost its leader, it never notices. A quarter leaves time to find
-// another server before the session's user has to take it for lost. The request
-// may have been applied or not, which its caller is told.
-func (c *Conn) run(slots chan struct{}, request func()) {
-	// If the socket is replaced meanwhile it is closed already, and closing it
-	// again is nothing.
-	patience := max(c.ttl/4, 200*time.Millisecond)
-	late := time.AfterFunc(patience, c.link.current().drop)
-	go func() {
-		defer c.leave(slots)
-		defer late.Stop()
-		request()
-	}()
 }
 
 // Renew sends a sync, which goes to the leader and back. The path need not
@@ -182,14 +164,14 @@ func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, err
 		if err := c.online(ctx); err != nil {
 			return zero, err
 		}
-		n := c.presence.generation()
-		if c.synced.Load() < int64(n) {
+		n := c.generation()
+		if c.synced.Load() < n {
 			if err := c.Sync(ctx, path); err != nil {
 				return zero, err
 			}
-			c.synced.Store(int64(n)) // a later connection has a higher one
+			c.synced.Store(n) // a later connection has a higher one
 		}
-		if value, err := read(); err != nil || c.presence.generation() == n {
+		if value, err := read(); err != nil || c.generation() == n {
 			return value, err
 		}
 	}

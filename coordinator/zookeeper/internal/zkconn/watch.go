@@ -24,12 +24,27 @@ const (
 	Exists
 )
 
+// firedBy tells whether an event makes a watch of the kind fire.
+func (k Kind) firedBy(event zk.EventType) bool {
+	switch event {
+	case zk.EventNodeDeleted:
+		return true
+	case zk.EventNodeChildrenChanged:
+		return k == Children
+	case zk.EventNodeDataChanged:
+		return k != Children
+	case zk.EventNodeCreated:
+		return k == Exists
+	}
+	return false
+}
+
 // Target is what a watch is on.
 type Target struct {
 	Kind Kind
 	Node string
-	// As is the name that the watch is shared by, if not by its node: only the
-	// caller that sets it needs to know the node then.
+	// As is another name that the watch is found by: only the caller that sets it
+	// needs to know the node then.
 	As string
 }
 
@@ -38,7 +53,9 @@ type watchKey struct {
 	name string
 }
 
-func (t Target) key() watchKey { return watchKey{t.Kind, cmp.Or(t.As, t.Node)} }
+func (t Target) keys() [2]watchKey {
+	return [...]watchKey{{t.Kind, t.Node}, {t.Kind, cmp.Or(t.As, t.Node)}}
+}
 
 // Watch is a watch that is set, and what the request that set it has read. It is
 // set and read in one request, so until it fires that is still so.
@@ -46,9 +63,10 @@ type Watch struct {
 	Target Target
 	Seen   Seen
 
-	ready chan struct{} // closed when the rest is set
-	fired <-chan zk.Event
+	ready chan struct{} // closed when Seen is set, or err
 	err   error
+	fired chan struct{} // closed when event is set
+	event zk.Event
 }
 
 // Seen is what a request has read of a node.
@@ -59,122 +77,115 @@ type Seen struct {
 	Exists bool     // Data and Exists
 }
 
-// watches are the watches of a session that are set or being set.
+// watches are the watches of a session that are set or being set, and have not
+// fired.
 //
 // The client has no way to give up a watch: a channel stays in it until what it
 // watches changes. So a waiter that leaves lets its watch stand, and the next
 // waiter for the same takes it over: one watch for each thing that is waited
 // for, which goes when that or the connection goes, however many wait and
-// however often.
-//
-// A watch leaves m when it has fired, has failed or has lapsed, and not before:
-// socket.fill has to know of all that the client might set again.
+// however often. The channels of the client are not read: its callback gets each
+// event first.
 type watches struct {
-	mu    sync.Mutex
-	m     map[watchKey]*Watch
-	sweep int // when m has grown to this, watches that fired unseen are thrown out
+	mu sync.Mutex
+	m  map[watchKey]*Watch
 }
 
-// minSweep is the size from which sweeping is worth it.
-const minSweep = 64
-
-func newWatches() *watches { return &watches{m: make(map[watchKey]*Watch), sweep: minSweep} }
-
-func (w *watches) find(key watchKey) *Watch {
+// find returns the watch of a target, nil if there is none.
+func (w *watches) find(t Target) *Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.m[key]
-}
-
-// add returns the watch of a target, and whether the caller is the one to set
-// it.
-func (w *watches) add(t Target) (*Watch, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if found := w.m[t.key()]; found != nil {
-		return found, false
-	}
-	if len(w.m) >= w.sweep {
-		for k, old := range w.m {
-			if old.spent() {
-				delete(w.m, k)
-			}
+	for _, key := range t.keys() {
+		if found := w.m[key]; found != nil {
+			return found
 		}
-		w.sweep = max(minSweep, 2*len(w.m)) // so that sweeping costs no more than adding
 	}
-	added := &Watch{Target: t, ready: make(chan struct{})}
-	w.m[t.key()] = added
+	return nil
+}
+
+// add adds a watch for a target, unless there is one.
+func (w *watches) add(t Target) (added *Watch, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.m[watchKey{t.Kind, t.Node}] != nil {
+		return nil, false
+	}
+	added = &Watch{Target: t, ready: make(chan struct{}), fired: make(chan struct{})}
+	for _, key := range t.keys() {
+		w.m[key] = added
+	}
 	return added, true
 }
 
-// spent tells whether the watch has fired or failed. It may take the event away
-// from a waiter, who finds the channel closed then, and looks again.
+// fire fires the watches that an event is about.
 //
-// The service tells of a change before it answers any request that came after
-// the change, and the client keeps that order. So one that is not spent has
-// seen the latest that this session knows of.
-func (w *Watch) spent() bool {
-	select {
-	case <-w.ready:
-	default:
-		return false
-	}
-	if w.err != nil {
-		return true
-	}
-	select {
-	case <-w.fired:
-		return true
-	default:
-		return false
+// One that is being set may be among them, for which the event comes too early
+// or just in time. Its waiters look again, which is right in both cases.
+func (w *watches) fire(e zk.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for kind := Children; kind <= Exists; kind++ {
+		old := w.m[watchKey{kind, e.Path}]
+		if old == nil || !kind.firedBy(e.Type) {
+			continue
+		}
+		w.drop(old)
+		old.event = e
+		close(old.fired)
 	}
 }
 
-// drop removes a watch that has fired or failed.
+// drop is called with the mutex held.
 func (w *watches) drop(old *Watch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if key := old.Target.key(); w.m[key] == old {
-		delete(w.m, key)
+	for _, key := range old.Target.keys() {
+		if w.m[key] == old {
+			delete(w.m, key)
+		}
 	}
 }
 
-// lapse forgets all watches that are set, and returns what makes the client fire
-// them and those that are being set. It is called when a connection is lost:
-// socket.fill hands the notices to the client. Of the watches that are being
-// set the requests may be queued, to be sent on the next connection.
-func (w *watches) lapse() []notice {
+// failed drops a watch that could not be set.
+func (w *watches) failed(old *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var notices []notice
+	w.drop(old)
+}
+
+// notices are what makes the client fire all watches. When a connection is lost
+// socket.fill hands them to the client. Of the watches that are being set the
+// requests may be queued, to be sent on the next connection.
+func (w *watches) notices() (all []notice) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for key, old := range w.m {
-		n := notice{old.Target.Node, zk.EventNodeDataChanged}
+		if key.name != old.Target.Node {
+			continue // it is there under its node as well
+		}
+		n := notice{key.name, zk.EventNodeDataChanged}
 		if key.kind == Children {
 			n.kind = zk.EventNodeChildrenChanged
 		}
-		notices = append(notices, n)
-		select {
-		case <-old.ready:
-			delete(w.m, key)
-		default:
-		}
+		all = append(all, n)
 	}
-	w.sweep = max(minSweep, 2*len(w.m))
-	return notices
+	return all
 }
 
 // Standing returns the watch of a target if there is one that has not fired, else
-// nil.
+// nil. It has seen the latest that this session knows of: see Conn.event.
 func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
-	w := c.watches.find(t.key())
+	w := c.watches.find(t)
 	if w == nil {
 		return nil, nil
 	}
 	if err := c.Until(ctx, w.ready); err != nil {
 		return nil, err
 	}
-	if w.spent() {
-		c.watches.drop(w)
+	select {
+	case <-w.fired:
+		return nil, nil
+	default:
+	}
+	if w.err != nil {
 		return nil, nil
 	}
 	return w, nil
@@ -195,13 +206,13 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 			continue // if it is set and fails, this call tries by itself
 		}
 		// Not bound to ctx: others may be waiting for this one by now.
-		c.run(c.slots, func() {
-			w.err = c.judge(w.request(c.client))
-			if w.err != nil {
-				c.watches.drop(w)
+		go func() {
+			defer c.leave(c.slots)
+			if w.err = c.judge(w.request(c.client)); w.err != nil {
+				c.watches.failed(w)
 			}
 			close(w.ready)
-		})
+		}()
 		if err := c.Until(ctx, w.ready); err != nil {
 			return nil, err
 		}
@@ -213,12 +224,12 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 func (w *Watch) request(client *zk.Conn) (err error) {
 	switch node := w.Target.Node; w.Target.Kind {
 	case Children:
-		w.Seen.Names, _, w.fired, err = client.ChildrenW(node)
+		w.Seen.Names, _, _, err = client.ChildrenW(node)
 	case Exists:
-		w.Seen.Exists, _, w.fired, err = client.ExistsW(node)
+		w.Seen.Exists, _, _, err = client.ExistsW(node)
 	case Data:
 		var stat *zk.Stat
-		if w.Seen.Value, stat, w.fired, err = client.GetW(node); err == nil {
+		if w.Seen.Value, stat, _, err = client.GetW(node); err == nil {
 			w.Seen.Stat, w.Seen.Exists = *stat, true
 		}
 	}
@@ -227,12 +238,11 @@ func (w *Watch) request(client *zk.Conn) (err error) {
 
 // Wait calls look and waits for the watch that it returns, again and again,
 // until it returns none. look is given the event of the watch before; that is
-// zero at first, and when it is called because the connection is a new one. So
-// a lost connection does not end the wait.
+// zero at first, and its state is not zk.StateSyncConnected if the watch fired
+// because the connection was lost. So a lost connection does not end the wait.
 func (c *Conn) Wait(ctx context.Context, look func(told zk.Event) (*Watch, error)) error {
 	var told zk.Event
 	for {
-		again := c.presence.reconnected() // before look, so that none is missed
 		w, err := look(told)
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -243,29 +253,9 @@ func (c *Conn) Wait(ctx context.Context, look func(told zk.Event) (*Watch, error
 		case err != nil || w == nil:
 			return err
 		}
-		if told, err = c.attend(ctx, w, again); err != nil {
+		if err := c.Until(ctx, w.fired); err != nil {
 			return err
 		}
-	}
-}
-
-// attend waits for what happens first. If that is a new connection, the event
-// is zero.
-func (c *Conn) attend(ctx context.Context, w *Watch, again <-chan struct{}) (zk.Event, error) {
-	select {
-	case <-ctx.Done():
-		return zk.Event{}, context.Cause(ctx)
-	case <-c.over:
-		return zk.Event{}, c.Err()
-	case <-again:
-		return zk.Event{}, nil
-	case e := <-w.fired: // zero if another waiter took the event: looking again tells
-		c.watches.drop(w)
-		if e.Type == zk.EventNotWatching { // the client has lost its session, or was closed
-			if err := c.judge(e.Err); err != nil {
-				return zk.Event{}, err
-			}
-		}
-		return e, nil
+		told = w.event
 	}
 }

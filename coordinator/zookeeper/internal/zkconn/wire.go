@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -25,8 +27,12 @@ type socket struct {
 	by   time.Time // when the handshake must be over
 
 	greeted bool   // it is
+	message []byte // the latest, and the memory for the next
 	rest    []byte // what the client has not read yet of a message
 	lost    error  // why there are no more messages
+
+	mu   sync.Mutex
+	owed int // how many requests are unanswered
 }
 
 // maxMessage bounds what is allocated on the word of the peer. The listing of a
@@ -68,13 +74,17 @@ func (s *socket) fill() (err error) {
 	case !s.greeted:
 		return s.handshake()
 	}
-	if s.rest, err = readMessage(s.in, maxMessage); err == nil {
+	if s.message, err = readMessage(s.in, s.message, maxMessage); err == nil {
+		s.rest = s.message
+		if isRequest(s.message) {
+			s.owe(-1)
+		}
 		return nil
 	}
 	// Whole messages are what makes this safe: nothing was begun that this
 	// could end up inside.
 	s.lost, s.rest = err, nil
-	for _, n := range s.link.lapse() {
+	for _, n := range s.link.connected(false) {
 		s.rest = n.append(s.rest, zk.StateDisconnected)
 	}
 	if len(s.rest) == 0 {
@@ -90,7 +100,7 @@ func (s *socket) handshake() error {
 	if err := s.Conn.SetReadDeadline(s.by); err != nil {
 		return err
 	}
-	message, err := readMessage(s.in, maxHandshake)
+	message, err := readMessage(s.in, nil, maxHandshake)
 	if err != nil {
 		return err
 	}
@@ -107,10 +117,34 @@ func (s *socket) handshake() error {
 	return s.Conn.SetReadDeadline(time.Time{})
 }
 
-// SetReadDeadline is the client's. During the handshake it would be ten times too
-// late.
+// isRequest tells requests and their replies from pings and notices, which have
+// negative numbers.
+func isRequest(message []byte) bool {
+	return len(message) >= 8 && int32(binary.BigEndian.Uint32(message[4:])) >= 0
+}
+
+// owe counts the requests that the server has not answered. If it answers none
+// of them for a quarter of the TTL, the connection is given up. The client
+// notices silence after two thirds, and a server that still answers pings but
+// nothing else, because it lost its leader, it never notices. A quarter leaves
+// time to find another server before the session's user has to take it for
+// lost. The requests may have been applied or not, which their callers are told.
+func (s *socket) owe(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owed += n
+	if s.owed > 0 && (n < 0 || s.owed == n) { // after an answer, and from the first request on
+		patience := max(s.link.ttl/4, 200*time.Millisecond)
+		_ = s.Conn.SetReadDeadline(time.Now().Add(patience))
+	}
+}
+
+// SetReadDeadline is the client's, which is too late during the handshake and
+// while the server owes answers.
 func (s *socket) SetReadDeadline(t time.Time) error {
-	if !s.greeted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.greeted || s.owed > 0 {
 		return nil
 	}
 	return s.Conn.SetReadDeadline(t)
@@ -125,6 +159,9 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 // interrupts: the client then blocks for ever, holding its lock. The read side
 // reports each failure exactly once.
 func (s *socket) Write(p []byte) (int, error) {
+	if s.greeted && isRequest(p) { // the client writes whole messages
+		s.owe(1)
+	}
 	if _, err := s.Conn.Write(p); err != nil {
 		s.drop()
 	}
@@ -168,8 +205,9 @@ type hello struct {
 	passwd  []byte
 }
 
-// readMessage reads one message with its length before it.
-func readMessage(r *bufio.Reader, most int) ([]byte, error) {
+// readMessage reads one message with its length before it, into the memory of an
+// earlier one if that is large enough.
+func readMessage(r *bufio.Reader, into []byte, most int) ([]byte, error) {
 	size, err := r.Peek(4)
 	if err != nil {
 		return nil, err
@@ -178,7 +216,7 @@ func readMessage(r *bufio.Reader, most int) ([]byte, error) {
 	if int64(n) > int64(most) {
 		return nil, fmt.Errorf("zookeeper: message of %d bytes; is this a ZooKeeper server?", n)
 	}
-	message := make([]byte, 4+int(n))
+	message := slices.Grow(into[:0], 4+int(n))[:4+int(n)]
 	if _, err := io.ReadFull(r, message); err != nil {
 		return nil, err
 	}
@@ -252,7 +290,7 @@ func (h hello) end(conn io.ReadWriter) error {
 		return err
 	}
 	in := bufio.NewReader(conn)
-	message, err := readMessage(in, maxHandshake)
+	message, err := readMessage(in, nil, maxHandshake)
 	if err != nil {
 		return err
 	}
@@ -265,7 +303,7 @@ func (h hello) end(conn io.ReadWriter) error {
 	}
 	// The first message on this connection can only be the reply: xid, zxid,
 	// error.
-	message, err = readMessage(in, maxHandshake)
+	message, err = readMessage(in, nil, maxHandshake)
 	if err != nil {
 		return err
 	}
