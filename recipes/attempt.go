@@ -187,13 +187,15 @@ func (a *attempt) wait(ctx context.Context) error {
 		a.first, a.last = true, true // a contender behind sees it first in the queue
 		return nil
 	}
-	shared := a.mayShare() && a.sharedAlready()
+	// to take part in a watch that other contenders share costs nothing
+	shared := a.mayShare() && a.session.QueueWatched(a.queue.id)
 	for v := a.glance(); ; v = (Verdict{}) {
 		left := shared // the shared watch, so it waits alone before it returns to it
 		if shared {
 			if admitted, err := a.watchQueue(ctx); admitted || err != nil {
 				return err
 			}
+			shared = false
 		}
 		if !v.Next {
 			var crowded bool
@@ -206,9 +208,7 @@ func (a *attempt) wait(ctx context.Context) error {
 				continue
 			}
 		}
-		var passed bool
-		var err error
-		passed, shared, err = a.await(ctx, v)
+		passed, err := a.await(ctx, v)
 		if a.wakes(); passed || err != nil {
 			a.first = passed
 			return err
@@ -263,30 +263,18 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error
 }
 
 // await waits for what a verdict says may change it. passed: the predecessor
-// left as the first in the queue. shared: the contender must go on with the
-// shared queue watch.
-func (a *attempt) await(ctx context.Context, v Verdict) (passed, shared bool, err error) {
+// left as the first in the queue.
+func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error) {
 	a.stale = a.Terms != nil
 	switch {
 	case v.Next:
-		passed, err = a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])
-	case a.mayShare() && len(v.Watch) > 0:
-		shared, err = a.awaitCompany(ctx, v)
-	default:
-		err = a.awaitAlone(ctx, v)
-	}
-	return passed, shared, err
-}
-
-// awaitAlone waits with watches of its own.
-func (a *attempt) awaitAlone(ctx context.Context, v Verdict) error {
-	switch {
+		return a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])
 	case !v.Record:
-		return a.session.Await(ctx, a.queue.id, v.Watch...)
+		return false, a.session.Await(ctx, a.queue.id, v.Watch...)
 	case len(v.Watch) == 0:
-		return a.renegotiate(ctx, a.record)
+		return false, a.renegotiate(ctx, a.record)
 	}
-	return a.awaitEither(ctx, v.Watch)
+	return false, a.awaitEither(ctx, v.Watch)
 }
 
 // awaitEither waits for one of the places to leave, or for another record.

@@ -100,26 +100,12 @@ func (s *Session) WatchQueue(
 }
 
 // QueueWatched reports whether a contender of this session watches the whole
-// queue, and it is crowded. If not, f is called when a watch begins or the
-// queue becomes crowded, unless stop is called before. It must not block nor
-// call Baton.
-func (s *Session) QueueWatched(queue driver.Queue, f func()) (watched bool, stop func()) {
+// queue, and it is crowded.
+func (s *Session) QueueWatched(queue driver.Queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.queueWatches[queue]; w != nil && w.isCrowded() {
-		return true, func() {}
-	}
-	if s.onQueueWatch[queue] == nil {
-		s.onQueueWatch[queue] = make(map[*func()]struct{})
-	}
-	s.onQueueWatch[queue][&f] = struct{}{}
-	return false, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if delete(s.onQueueWatch[queue], &f); len(s.onQueueWatch[queue]) == 0 {
-			delete(s.onQueueWatch, queue)
-		}
-	}
+	w := s.queueWatches[queue]
+	return w != nil && w.isCrowded()
 }
 
 // queueWatch watches one queue for all contenders of a session that want it. It
@@ -159,7 +145,6 @@ func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWat
 		w.ctx, w.cancel = context.WithCancel(s.ctx)
 		w.idle = time.AfterFunc(SettleAfter, func() { w.end(nil) })
 		s.queueWatches[queue] = w
-		s.queueIsWatched(queue)
 		s.wg.Go(func() { w.end(w.followPlaces()) })
 		s.wg.Go(func() { w.end(w.followRecord(known)) })
 	}
@@ -168,14 +153,6 @@ func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWat
 	w.idle.Stop()
 	w.users++
 	return w
-}
-
-// queueIsWatched calls what QueueWatched was given. The caller holds s.mu.
-func (s *Session) queueIsWatched(queue driver.Queue) {
-	for f := range s.onQueueWatch[queue] {
-		(*f)()
-	}
-	delete(s.onQueueWatch, queue)
 }
 
 // isCrowded reports whether the queue is crowded. It counts as crowded until the
@@ -233,16 +210,13 @@ func (w *queueWatch) followPlaces() error {
 }
 
 // show stores a view. It wakes the users that have not seen their own entries
-// yet, and all users if an entry has left. When the queue becomes crowded, it
-// calls what QueueWatched was given.
+// yet, and all users if an entry has left.
 func (w *queueWatch) show(places []driver.Place) bool {
 	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
 	for i, p := range places {
 		at[p.Key] = i
 		sessions[p.Session] = struct{}{}
 	}
-	w.session.mu.Lock()
-	defer w.session.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.view
@@ -255,9 +229,6 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	}
 	if left {
 		w.tell()
-	}
-	if before.at != nil && !before.Crowded() && w.view.Crowded() {
-		w.session.queueIsWatched(w.queue)
 	}
 	return true // it ends by its context
 }

@@ -46,7 +46,6 @@ type Session struct {
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // that can be used again, see NewID
 	queueWatches map[driver.Queue]*queueWatch
-	onQueueWatch map[driver.Queue]map[*func()]struct{} // what QueueWatched was given
 	// closed when the service has been asked; nil while nobody asks
 	asked chan struct{}
 }
@@ -70,7 +69,6 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		reads:    make(chan struct{}, mostReads),
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
-		onQueueWatch: make(map[driver.Queue]map[*func()]struct{}),
 	}
 	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
