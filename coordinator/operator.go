@@ -124,6 +124,9 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 			uncertain = uncertain || MayHaveApplied(err)
 			return err
 		})
+		if uncertain && errors.Is(err, ErrSessionLost) && ctx.Err() == nil {
+			continue // the list says whether it was removed
+		}
 		if !errors.Is(err, ErrRemoved) { // else it was converted meanwhile, or is gone
 			return engine.Describe(ctx, op, name, err)
 		}

@@ -125,7 +125,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 			return nil
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
 			a.queue.record.Store(nil)
-		case sessions == 0 && lostBefore(ctx, err):
+		case sessions == 0 && engine.LostBefore(ctx, err):
 			sessions++
 		default:
 			return ended(ctx, err)

@@ -136,7 +136,7 @@ func invalid(format string, args ...any) error {
 // mode tells which of them hold.
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
-	err := l.onSession(ctx, func(s *engine.Session) (err error) {
+	err := l.client.OnSession(ctx, func(s *engine.Session) (err error) {
 		entries, err = s.List(ctx, l.id, 0)
 		return err
 	})

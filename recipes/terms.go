@@ -151,7 +151,7 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 
 // Record reads the queue's record. A zero version means that there is none.
 func (l *Queue) Record(ctx context.Context) (r driver.Record, err error) {
-	err = l.onSession(ctx, func(s *engine.Session) error {
+	err = l.client.OnSession(ctx, func(s *engine.Session) error {
 		r, err = s.Record(ctx, l.id, driver.Any)
 		return err
 	})
@@ -161,7 +161,7 @@ func (l *Queue) Record(ctx context.Context) (r driver.Record, err error) {
 // SetRecord writes the queue's record if its version is known. ErrStale means
 // that it is not, and that ctx is alive.
 func (l *Queue) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
-	err := l.onSession(ctx, func(s *engine.Session) error {
+	err := l.client.OnSession(ctx, func(s *engine.Session) error {
 		v, err := s.SetRecord(ctx, l.id, value, known)
 		if err == nil {
 			l.record.Store(&driver.Record{Value: value, Version: v})
@@ -169,25 +169,4 @@ func (l *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 		return err
 	})
 	return ended(ctx, err)
-}
-
-// onSession runs a request that needs a session, but no particular one. When
-// the session turns out to be over, and nothing was applied, it runs once more
-// on a new one.
-func (l *Queue) onSession(ctx context.Context, f func(*engine.Session) error) error {
-	for again := true; ; again = false {
-		s, err := l.client.Session(ctx)
-		if err == nil {
-			err = f(s)
-		}
-		if !again || !lostBefore(ctx, err) {
-			return err
-		}
-	}
-}
-
-// lostBefore reports, of a request that failed, whether its session was over
-// before, so that nothing was applied and it can be made on another one.
-func lostBefore(ctx context.Context, err error) bool {
-	return errors.Is(err, coordinator.ErrSessionLost) && !coordinator.MayHaveApplied(err) && ctx.Err() == nil
 }

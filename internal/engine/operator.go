@@ -84,15 +84,21 @@ func (s *Session) Remove(
 }
 
 // OnSession calls f with the session, and again with a new one when the session
-// turns out to be over.
+// turns out to be over and f has changed nothing.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	for {
 		s, err := c.Session(ctx)
 		if err != nil {
 			return err
 		}
-		if err = f(s); !errors.Is(err, ErrSessionLost) || ctx.Err() != nil {
+		if err = f(s); !LostBefore(ctx, err) {
 			return err
 		}
 	}
+}
+
+// LostBefore reports, of a request that failed, whether its session was over
+// before, so that nothing was applied and it can be made on another one.
+func LostBefore(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrSessionLost) && !MayHaveApplied(err) && ctx.Err() == nil
 }
