@@ -43,7 +43,8 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	for _, queue := range queues {
 		kind, name, _ := queue.Split()
 		// else it is Baton's own, or nobody's
-		if named, err := engine.QueueOf(kind, name); err == nil && named == queue && strings.HasPrefix(name, prefix) {
+		named, err := engine.QueueOf(kind, name)
+		if err == nil && named == queue && strings.HasPrefix(name, prefix) {
 			names = append(names, QueueName{kind, name})
 		}
 	}
@@ -63,7 +64,8 @@ type MovedOnError struct {
 }
 
 func (e *MovedOnError) Error() string {
-	s := fmt.Sprintf("baton: break %s %q: nobody holds it or waits for it with token %d", e.Kind, e.Name, e.Token)
+	s := fmt.Sprintf("baton: break %s %q: nobody holds it or waits for it with token %d",
+		e.Kind, e.Name, e.Token)
 	if e.First == 0 {
 		return s + ", nor with another one"
 	}

@@ -112,7 +112,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		}
 		if err = a.agree(ctx); err == nil {
 			a.joined, err = a.session.Join(ctx, a.queue.id, driver.Contender{
-				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value, Alone: a.Try && a.exclusive(),
+				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value,
+				Alone:  a.Try && a.exclusive(),
 				Record: a.record, Follows: a.Terms == nil})
 		}
 		switch {
@@ -136,7 +137,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 // ended is err, unless that is ErrStale and ctx has ended: it asks for another
 // read, for which there is no time, and nothing was done.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable) {
+	stale := errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable)
+	if stale && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err

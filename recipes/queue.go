@@ -122,7 +122,8 @@ func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 
 // describe names the operation and the queue in an error that does not do so yet.
 func (l *Queue) describe(ctx context.Context, op string, err error) error {
-	if taken, ok := err.(*TakenError); ok && taken.Name == l.name && taken.Op == op { //nolint:errorlint // ours, not one in ctx's cause
+	taken, ok := err.(*TakenError) //nolint:errorlint // ours, not one in ctx's cause
+	if ok && taken.Name == l.name && taken.Op == op {
 		return taken
 	}
 	return engine.Describe(ctx, op, l.name, err)

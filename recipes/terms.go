@@ -82,7 +82,8 @@ func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.
 // rewrite reports, of a failed write of a record, whether to read it and write
 // again: another client was faster, or this very request whose reply was lost.
 func rewrite(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && (errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
+	return ctx.Err() == nil &&
+		(errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
 }
 
 // look reads what the rule is to judge. A contender whose record has changed

@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Services is the queue whose record has the service's identity. No recipe has its kind: see QueueOf.
+// Services is the queue whose record has the service's identity. No recipe has
+// its kind: see QueueOf.
 const (
 	OwnKind  = "baton"
 	Services = driver.Queue(OwnKind + "/service")
@@ -24,7 +25,9 @@ func (s *Session) Service(ctx context.Context) (string, error) {
 			return id, err
 		}
 		_, err = s.SetRecord(ctx, Services, []byte(newIdentity()), 0)
-		if err != nil && !errors.Is(err, ErrStale) && (!MayHaveApplied(err) || ctx.Err() != nil || s.Ended() != nil) {
+		switch {
+		case err == nil, errors.Is(err, ErrStale):
+		case !MayHaveApplied(err), ctx.Err() != nil, s.Ended() != nil:
 			return "", err
 		}
 	}

@@ -23,7 +23,8 @@ const (
 // Crowded reports whether a queue of so many contenders, of so many sessions, is
 // crowded.
 func Crowded(places, sessions int) bool {
-	return places >= max(manyPlaces, manyEach*sessions) && sessions <= fewSessions && places <= fewPlaces
+	return places >= max(manyPlaces, manyEach*sessions) && places <= fewPlaces &&
+		sessions <= fewSessions
 }
 
 // QueueView is a whole queue as the service has shown it. It is shared: nobody
@@ -62,7 +63,8 @@ func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
 // returns nil: Ahead then says why. known is the version of the record that the
 // caller knows. For the rest it is like Await.
 func (s *Session) WatchQueue(
-	ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version, judge func(QueueView) bool,
+	ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version,
+	judge func(QueueView) bool,
 ) error {
 	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
 		w := s.queueWatch(queue, known)
@@ -220,7 +222,8 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.view
-	w.view = QueueView{Places: places, Sessions: len(sessions), Record: before.Record, Told: time.Now(), at: at}
+	w.view = QueueView{Places: places, Sessions: len(sessions), Record: before.Record,
+		Told: time.Now(), at: at}
 	close(w.shown)
 	w.shown = make(chan struct{})
 	left := false

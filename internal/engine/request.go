@@ -17,7 +17,8 @@ import (
 // than the rest: its repetition costs more, and thousands that join at once may
 // wait for each other.
 func (s *Session) request(
-	ctx context.Context, op string, queue driver.Queue, patience time.Duration, f func(context.Context) error,
+	ctx context.Context, op string, queue driver.Queue, patience time.Duration,
+	f func(context.Context) error,
 ) error {
 	if err := s.Ended(); err != nil {
 		return err

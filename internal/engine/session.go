@@ -189,8 +189,8 @@ func (s *Session) expire() {
 	if late < 0 {
 		return
 	}
-	s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("no renewal acknowledged in time; the session counts as lost %v after the last acknowledged one was sent",
-		s.TTL()-s.margin)))
+	s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("no renewal acknowledged in time; the session "+
+		"counts as lost %v after the last acknowledged one was sent", s.TTL()-s.margin)))
 }
 
 // extend moves the deadline after a renewal, sent at the given time, was
@@ -387,7 +387,8 @@ func (s *Session) suspend(err error, left time.Duration) {
 		return
 	}
 	s.client.config.Log.Warn("baton: session suspended: the service does not answer",
-		"service", s.client.String(), "session", s.ID(), "lost_in", left.Round(time.Millisecond), "error", err)
+		"service", s.client.String(), "session", s.ID(),
+		"lost_in", left.Round(time.Millisecond), "error", err)
 	s.client.Observe(event.Event{Kind: event.SessionSuspended,
 		Session: s.ID(), Margin: left, Err: err})
 }
