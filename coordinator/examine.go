@@ -43,7 +43,8 @@ func (c *Client) Examine(ctx context.Context) []Finding {
 	began := time.Now()
 	s, err := c.engine.Session(ctx)
 	if err != nil {
-		return append(found, driver.Found(driver.Failure, "session", "%v", err).So(adviseSession(err)))
+		f := driver.Found(driver.Failure, "session", "%v", err)
+		return append(found, f.So(adviseSession(err)))
 	}
 	opened := round(time.Since(began))
 	found = append(found, driver.Found(driver.Fine, "session", "open after %v", opened))
@@ -142,8 +143,8 @@ func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 	// when it is over helps. (Where they are refused at once some more is
 	// survived: docs/ttl.md.)
 	bears := (ttl - s.Margin() - renewal) / renewal * renewal
-	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a crash; "+
-		"an outage of up to %v is survived, in the worst phase", ttl, round(bears))
+	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a "+
+		"crash; an outage of up to %v is survived, in the worst phase", ttl, round(bears))
 	if wanted := slowest * tripsPerRenewal * engine.RenewalsPerTTL; wanted > ttl {
 		f.Grade = driver.Warning
 		f = f.So(fmt.Sprintf("requests take up to %v here: take a TTL of %v or more",

@@ -56,8 +56,8 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	schemes.RUnlock()
 	if !ok {
 		slices.Sort(known)
-		return nil, invalid("no driver for URL scheme %q; known are [%s]; is the driver's package imported?",
-			u.Scheme, strings.Join(known, " "))
+		return nil, invalid("no driver for URL scheme %q; known are [%s]; "+
+			"is the driver's package imported?", u.Scheme, strings.Join(known, " "))
 	}
 	fromURL, err := takeCommon(u)
 	if err != nil {
@@ -92,8 +92,8 @@ func parse(raw string) (*url.URL, error) {
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "hosts" + tail)
 	if err != nil {
-		return nil, invalid("%s URL cannot be parsed; are special characters in user or password percent-encoded?",
-			scheme)
+		return nil, invalid("%s URL cannot be parsed; "+
+			"are special characters in user or password percent-encoded?", scheme)
 	}
 	if u.Fragment != "" {
 		return nil, invalid("%s URL has a fragment", scheme)

@@ -305,7 +305,8 @@ const askWho = time.Second
 // another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
 	var rests *DelayError
-	if !a.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) || errors.As(err, &rests) {
+	taken := errors.Is(err, coordinator.ErrTaken) && !errors.As(err, &rests)
+	if !a.Try || !taken || ctx.Err() != nil {
 		return err
 	}
 	ask, cancel := context.WithTimeout(ctx, askWho)

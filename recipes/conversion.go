@@ -33,9 +33,11 @@ type conversion struct {
 // handles: after the last one nothing may make an entry.
 func (g *grant) convert(mode string) *conversion {
 	g.held = ""
-	if c := g.conversion; c != nil && (!c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid)) {
-		c.mode = mode
-		return c
+	if c := g.conversion; c != nil {
+		if !c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid) {
+			c.mode = mode
+			return c
+		}
 	}
 	ctx, cancel := context.WithCancel(g.session.Context())
 	c := &conversion{mode: mode, cancel: cancel,

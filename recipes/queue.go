@@ -50,8 +50,8 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 	}
 	l.key, l.shared = holdKey{l.client, l.id}, l.client.Sharer()
 	if l.delay != 0 && l.shared != nil {
-		return nil, invalid("lock-delay %v for %q: the other clients of a shared queue do not keep to it",
-			l.delay, name)
+		return nil, invalid("lock-delay %v for %q: "+
+			"the other clients of a shared queue do not keep to it", l.delay, name)
 	}
 	if _, err := l.encode(info{Identity: l.identity, Payload: l.payload}); err != nil {
 		return nil, err

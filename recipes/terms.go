@@ -97,7 +97,8 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 		}
 		for i, p := range whole.Ahead {
 			if p.ID == a.joined.Place.ID {
-				return driver.View{Ahead: slices.Concat(a.counted(whole.Ahead[i+1:]), whole.Ahead[:i])}, nil
+				behind := a.counted(whole.Ahead[i+1:])
+				return driver.View{Ahead: slices.Concat(behind, whole.Ahead[:i])}, nil
 			}
 		} // else it is not in the queue any more, and the service says why
 	}

@@ -184,7 +184,8 @@ func (l *RWLock) RDo(ctx context.Context, work func(context.Context) error) erro
 }
 
 func (l *RWLock) do(
-	ctx context.Context, lock func(context.Context) (*Lock, error), work func(context.Context) error,
+	ctx context.Context, lock func(context.Context) (*Lock, error),
+	work func(context.Context) error,
 ) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for read-write lock %q",

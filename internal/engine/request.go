@@ -63,7 +63,8 @@ func (s *Session) wait(
 // error of the request, because that may contain the cause of ctx, which is any
 // error.
 func (s *Session) change(
-	ctx context.Context, op string, queue driver.Queue, ofSession bool, f func(context.Context) error,
+	ctx context.Context, op string, queue driver.Queue, ofSession bool,
+	f func(context.Context) error,
 ) error {
 	uncertain := false
 	err := s.request(ctx, op, queue, s.patience, func(ctx context.Context) error {
