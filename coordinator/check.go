@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/internal/engine"
 )
@@ -23,7 +22,6 @@ import (
 // It is one read, of one entry, and one more the first time in a session. Any
 // client of the namespace can ask, whoever holds.
 func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
-	const op = "check"
 	queue, err := engine.QueueOf(seq.Kind, seq.Name)
 	if err == nil {
 		err = seq.Validate()
@@ -31,33 +29,26 @@ func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 	if err != nil {
 		return err
 	}
-	for {
-		s, err := c.engine.Session(ctx)
+	var over error // the answer of a service that knows the grant to be over
+	err = c.engine.OnSession(ctx, func(s *engine.Session) error {
+		service, err := s.Identity(ctx)
 		if err != nil {
-			return engine.Describe(ctx, op, seq.Name, err)
-		}
-		err = c.check(ctx, s, queue, seq)
-		if !errors.Is(err, ErrSessionLost) || ctx.Err() != nil {
 			return err
 		}
-	}
-}
-
-func (c *Client) check(
-	ctx context.Context, s *engine.Session, queue driver.Queue, seq fence.Sequencer,
-) error {
-	service, err := s.Identity(ctx)
-	if err == nil {
 		if service == "" { // so nobody has got a sequencer here
 			service = "(none)"
 		}
-		if err := seq.In(fence.Scope{Service: service}); err != nil {
-			return err
+		if over = seq.In(fence.Scope{Service: service}); over != nil {
+			return nil
 		}
 		err = s.Stands(ctx, queue, seq.Key, seq.Token)
-	}
-	if errors.Is(err, ErrRemoved) && s.Ended() == nil {
-		return &fence.StaleError{Shown: seq}
+		if errors.Is(err, ErrRemoved) && s.Ended() == nil {
+			over, err = &fence.StaleError{Shown: seq}, nil
+		}
+		return err
+	})
+	if over != nil {
+		return over
 	}
 	return engine.Describe(ctx, "check", seq.Name, err)
 }

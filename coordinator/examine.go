@@ -43,9 +43,11 @@ func (c *Client) Examine(ctx context.Context) []Finding {
 	began := time.Now()
 	s, err := c.engine.Session(ctx)
 	if err != nil {
-		return append(found, driver.Found(driver.Failure, "session", "%v", err).So(adviseSession(err)))
+		f := driver.Found(driver.Failure, "session", "%v", err)
+		return append(found, f.So(adviseSession(err)))
 	}
-	found = append(found, driver.Found(driver.Fine, "session", "open after %v", round(time.Since(began))))
+	opened := round(time.Since(began))
+	found = append(found, driver.Found(driver.Fine, "session", "open after %v", opened))
 	reads, err := trips(examineReads, func() error {
 		_, err := s.Record(ctx, engine.Services, driver.Any)
 		return err
@@ -91,7 +93,9 @@ func timing(about string, took []time.Duration, err error) Finding {
 		return f
 	}
 	slices.Sort(took)
-	return driver.Found(driver.Fine, about, "median %v, slowest of %d: %v", round(took[len(took)/2]), len(took), round(took[len(took)-1]))
+	n := len(took)
+	return driver.Found(driver.Fine, about, "median %v, slowest of %d: %v",
+		round(took[n/2]), n, round(took[n-1]))
 }
 
 // examineQueues looks for entries that Baton has not made. In a queue of its own
@@ -116,8 +120,10 @@ func examineQueues(ctx context.Context, s *engine.Session) []Finding {
 			}
 		}
 		if len(foreign) > 0 {
-			found = append(found, driver.Found(driver.Warning, "queue "+string(queue), "has entries that Baton did not make: %.200q", foreign).
-				So("whose are they? To share queues with other clients, name their layout in the URL: docs/interop.md. What is a left-over, delete"))
+			f := driver.Found(driver.Warning, "queue "+string(queue),
+				"has entries that Baton did not make: %.200q", foreign)
+			found = append(found, f.So("whose are they? To share queues with other clients, "+
+				"name their layout in the URL: docs/interop.md. What is a left-over, delete"))
 		}
 	}
 	text := fmt.Sprintf("somebody stands in %d of them", len(queues))
@@ -137,11 +143,12 @@ func examineTTL(s *engine.Session, slowest time.Duration) Finding {
 	// when it is over helps. (Where they are refused at once some more is
 	// survived: docs/ttl.md.)
 	bears := (ttl - s.Margin() - renewal) / renewal * renewal
-	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a crash; an outage of up to %v is survived, in the worst phase",
-		ttl, round(bears))
+	f := driver.Found(driver.Fine, "TTL of this client", "%v: others wait for so long after a "+
+		"crash; an outage of up to %v is survived, in the worst phase", ttl, round(bears))
 	if wanted := slowest * tripsPerRenewal * engine.RenewalsPerTTL; wanted > ttl {
 		f.Grade = driver.Warning
-		f = f.So("requests take up to " + round(slowest).String() + " here: take a TTL of " + (wanted + time.Second).Truncate(time.Second).String() + " or more")
+		f = f.So(fmt.Sprintf("requests take up to %v here: take a TTL of %v or more",
+			round(slowest), (wanted + time.Second).Truncate(time.Second)))
 	}
 	return f
 }
@@ -151,7 +158,8 @@ func adviseSession(err error) string {
 	case errors.Is(err, ErrInvalid):
 		return "change what the error names: in the URL, or among the options"
 	case errors.Is(err, ErrRefused):
-		return "check user, password and certificates in the URL, and what they may do: docs/operations.md lists what locks need"
+		return "check user, password and certificates in the URL, and what they may do: " +
+			"docs/operations.md lists what locks need"
 	case errors.Is(err, ErrUnavailable):
 		return "mend what is said of the servers; without a majority of them there is no session"
 	}

@@ -56,8 +56,8 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	schemes.RUnlock()
 	if !ok {
 		slices.Sort(known)
-		return nil, invalid("no driver for URL scheme %q; known are [%s]; is the driver's package imported?",
-			u.Scheme, strings.Join(known, " "))
+		return nil, invalid("no driver for URL scheme %q; known are [%s]; "+
+			"is the driver's package imported?", u.Scheme, strings.Join(known, " "))
 	}
 	fromURL, err := takeCommon(u)
 	if err != nil {
@@ -86,14 +86,14 @@ func parse(raw string) (*url.URL, error) {
 	// A password with a "/", "#" or "?" in it ends the authority early, and its
 	// rest would be shown as a namespace or parameter.
 	if strings.Contains(tail, "@") {
-		return nil, invalid("%s URL has an \"@\" behind its hosts; are special characters in user or password percent-encoded? "+
-			"(In a namespace or parameter, write %%40.)", scheme)
+		return nil, invalid("%s URL has an \"@\" behind its hosts; are special characters in user or "+
+			"password percent-encoded? (In a namespace or parameter, write %%40.)", scheme)
 	}
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "hosts" + tail)
 	if err != nil {
-		return nil, invalid("%s URL cannot be parsed; are special characters in user or password percent-encoded?",
-			scheme)
+		return nil, invalid("%s URL cannot be parsed; "+
+			"are special characters in user or password percent-encoded?", scheme)
 	}
 	if u.Fragment != "" {
 		return nil, invalid("%s URL has a fragment", scheme)

@@ -43,7 +43,8 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	for _, queue := range queues {
 		kind, name, _ := queue.Split()
 		// else it is Baton's own, or nobody's
-		if named, err := engine.QueueOf(kind, name); err == nil && named == queue && strings.HasPrefix(name, prefix) {
+		named, err := engine.QueueOf(kind, name)
+		if err == nil && named == queue && strings.HasPrefix(name, prefix) {
 			names = append(names, QueueName{kind, name})
 		}
 	}
@@ -63,7 +64,8 @@ type MovedOnError struct {
 }
 
 func (e *MovedOnError) Error() string {
-	s := fmt.Sprintf("baton: break %s %q: nobody holds it or waits for it with token %d", e.Kind, e.Name, e.Token)
+	s := fmt.Sprintf("baton: break %s %q: nobody holds it or waits for it with token %d",
+		e.Kind, e.Name, e.Token)
 	if e.First == 0 {
 		return s + ", nor with another one"
 	}
@@ -124,6 +126,9 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 			uncertain = uncertain || MayHaveApplied(err)
 			return err
 		})
+		if uncertain && errors.Is(err, ErrSessionLost) && ctx.Err() == nil {
+			continue // the list says whether it was removed
+		}
 		if !errors.Is(err, ErrRemoved) { // else it was converted meanwhile, or is gone
 			return engine.Describe(ctx, op, name, err)
 		}

@@ -112,7 +112,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 		}
 		if err = a.agree(ctx); err == nil {
 			a.joined, err = a.session.Join(ctx, a.queue.id, driver.Contender{
-				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value, Alone: a.Try && a.exclusive(),
+				ID: a.session.NewID(a.Terms == nil), Mode: a.Mode, Value: a.value,
+				Alone:  a.Try && a.exclusive(),
 				Record: a.record, Follows: a.Terms == nil})
 		}
 		switch {
@@ -125,7 +126,7 @@ func (a *attempt) join(ctx context.Context) (err error) {
 			return nil
 		case errors.Is(err, coordinator.ErrStale) && a.Terms != nil && ctx.Err() == nil:
 			a.queue.record.Store(nil)
-		case sessions == 0 && lostBefore(ctx, err):
+		case sessions == 0 && engine.LostBefore(ctx, err):
 			sessions++
 		default:
 			return ended(ctx, err)
@@ -136,7 +137,8 @@ func (a *attempt) join(ctx context.Context) (err error) {
 // ended is err, unless that is ErrStale and ctx has ended: it asks for another
 // read, for which there is no time, and nothing was done.
 func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable) {
+	stale := errors.Is(err, coordinator.ErrStale) && !errors.Is(err, coordinator.ErrUnavailable)
+	if stale && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
@@ -187,13 +189,15 @@ func (a *attempt) wait(ctx context.Context) error {
 		a.first, a.last = true, true // a contender behind sees it first in the queue
 		return nil
 	}
-	shared := a.mayShare() && a.sharedAlready()
+	// to take part in a watch that other contenders share costs nothing
+	shared := a.mayShare() && a.session.QueueWatched(a.queue.id)
 	for v := a.glance(); ; v = (Verdict{}) {
 		left := shared // the shared watch, so it waits alone before it returns to it
 		if shared {
 			if admitted, err := a.watchQueue(ctx); admitted || err != nil {
 				return err
 			}
+			shared = false
 		}
 		if !v.Next {
 			var crowded bool
@@ -206,9 +210,7 @@ func (a *attempt) wait(ctx context.Context) error {
 				continue
 			}
 		}
-		var passed bool
-		var err error
-		passed, shared, err = a.await(ctx, v)
+		passed, err := a.await(ctx, v)
 		if a.wakes(); passed || err != nil {
 			a.first = passed
 			return err
@@ -263,30 +265,18 @@ func (a *attempt) judge(ctx context.Context) (v Verdict, crowded bool, err error
 }
 
 // await waits for what a verdict says may change it. passed: the predecessor
-// left as the first in the queue. shared: the contender must go on with the
-// shared queue watch.
-func (a *attempt) await(ctx context.Context, v Verdict) (passed, shared bool, err error) {
+// left as the first in the queue.
+func (a *attempt) await(ctx context.Context, v Verdict) (passed bool, err error) {
 	a.stale = a.Terms != nil
 	switch {
 	case v.Next:
-		passed, err = a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])
-	case a.mayShare() && len(v.Watch) > 0:
-		shared, err = a.awaitCompany(ctx, v)
-	default:
-		err = a.awaitAlone(ctx, v)
-	}
-	return passed, shared, err
-}
-
-// awaitAlone waits with watches of its own.
-func (a *attempt) awaitAlone(ctx context.Context, v Verdict) error {
-	switch {
+		return a.session.Follow(ctx, a.queue.id, a.joined.Place, v.Watch[0])
 	case !v.Record:
-		return a.session.Await(ctx, a.queue.id, v.Watch...)
+		return false, a.session.Await(ctx, a.queue.id, v.Watch...)
 	case len(v.Watch) == 0:
-		return a.renegotiate(ctx, a.record)
+		return false, a.renegotiate(ctx, a.record)
 	}
-	return a.awaitEither(ctx, v.Watch)
+	return false, a.awaitEither(ctx, v.Watch)
 }
 
 // awaitEither waits for one of the places to leave, or for another record.
@@ -315,7 +305,8 @@ const askWho = time.Second
 // another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
 	var rests *DelayError
-	if !a.Try || ctx.Err() != nil || !errors.Is(err, coordinator.ErrTaken) || errors.As(err, &rests) {
+	taken := errors.Is(err, coordinator.ErrTaken) && !errors.As(err, &rests)
+	if !a.Try || !taken || ctx.Err() != nil {
 		return err
 	}
 	ask, cancel := context.WithTimeout(ctx, askWho)

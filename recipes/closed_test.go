@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"net/http"
 	"reflect"
 	"sync"
 	"testing"
@@ -239,35 +238,3 @@ func TestEveryMethodAfterClose(t *testing.T) {
 		}
 	})
 }
-
-// TestHandlersOfHealthAfterClose: a probe asks when it likes.
-func TestHandlersOfHealthAfterClose(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := memory.NewService()
-		c, err := coordinator.New(svc.Driver(),
-			coordinator.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all := everything(t, c)
-		h, _ := all["health"].(*election.Health)
-		term, _ := all["term"].(*election.Term)
-		stop := h.Show(term)
-		if err := c.Close(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		for range 2 {
-			for _, handler := range []http.Handler{h.Ready(), h.Live()} {
-				handler.ServeHTTP(&discard{header: http.Header{}},
-					&http.Request{Method: http.MethodGet})
-			}
-			stop()
-		}
-	})
-}
-
-type discard struct{ header http.Header }
-
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(int)             {}

@@ -33,12 +33,15 @@ type conversion struct {
 // handles: after the last one nothing may make an entry.
 func (g *grant) convert(mode string) *conversion {
 	g.held = ""
-	if c := g.conversion; c != nil && (!c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid)) {
-		c.mode = mode
-		return c
+	if c := g.conversion; c != nil {
+		if !c.over() || c.err != nil && !errors.Is(c.err, coordinator.ErrInvalid) {
+			c.mode = mode
+			return c
+		}
 	}
 	ctx, cancel := context.WithCancel(g.session.Context())
-	c := &conversion{mode: mode, cancel: cancel, done: make(chan struct{}), refused: make(chan struct{})}
+	c := &conversion{mode: mode, cancel: cancel,
+		done: make(chan struct{}), refused: make(chan struct{})}
 	g.conversion = c
 	if !g.session.Go(func() { g.run(ctx, c) }) {
 		cancel()
@@ -170,7 +173,8 @@ func (g *grant) await(ctx context.Context, c *conversion) error {
 // pending is the error of a call that ends before what it began.
 func (g *grant) pending(err error) error {
 	name := string(g.queue.id)
-	return engine.Describe(context.Background(), "convert", name, &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true})
+	maybe := &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true}
+	return engine.Describe(context.Background(), "convert", name, maybe)
 }
 
 // notHeld is the error of a release that finds the entry removed.

@@ -39,24 +39,6 @@ func TestLeavingTheUpperLevelConvertsTheEntryInOneRequest(t *testing.T) {
 	})
 }
 
-func TestLeavingTheLowerLevelFirstCostsNothing(t *testing.T) {
-	inWorld(t, func(w world) {
-		upper, lower := w.both()
-		before := w.svc.Stats().Total()
-		w.release(lower)
-		if n := w.svc.Stats().Total() - before; n != 0 {
-			w.Errorf("%d requests", n)
-		}
-		wantErr(w.T, context.Cause(lower.Context()), coordinator.ErrReleased)
-		again := w.hold(w.a, upper.Context(), read) // a level that has ended can be entered again
-		wantErr(w.T, context.Cause(again.Context()))
-		wantErr(w.T, upper.Err())
-		w.release(again)
-		w.release(upper)
-		w.wantModes("")
-	})
-}
-
 // TestLevelsReleasedAtOnceLeaveNothing: the conversion must not begin when the
 // entry is being withdrawn.
 func TestLevelsReleasedAtOnceLeaveNothing(t *testing.T) {
@@ -192,45 +174,6 @@ func TestReleaseWithTheContextOfTheHold(t *testing.T) {
 		wantErr(w.T, lower.Release(lower.Context()), coordinator.ErrUnavailable)
 		if took := time.Since(began); took != 2*time.Second {
 			w.Errorf("ended after %v, want 2s", took)
-		}
-		w.svc.Start()
-		time.Sleep(3 * time.Second)
-		w.wantModes("")
-	})
-}
-
-// TestCloseWithTheContextOfAHold: it ends all holds of the client, and that one
-// with them.
-func TestCloseWithTheContextOfAHold(t *testing.T) {
-	inWorld(t, func(w world) {
-		upper, _ := w.both()
-		w.on(memory.OpClose, func(
-			int) memory.Fate {
-			return memory.Fate{DelayRequest: time.Second}
-		})
-		wantErr(w.T, w.a.client.Close(upper.Context()))
-		w.wantModes("")
-	})
-}
-
-func TestReleaseWithADeadContextConverts(t *testing.T) {
-	inWorld(t, func(w world) {
-		upper, lower := w.both()
-		dead, cancel := context.WithCancel(w.Context())
-		cancel()
-		wantErr(w.T, upper.Release(dead))
-		w.wantModes("r")
-		wantErr(w.T, lower.Release(lower.Context())) // that of the hold itself, which ends with it
-		w.wantModes("")
-
-		upper, lower = w.both()
-		w.svc.Stop()
-		began := time.Now()
-		wantErr(w.T, upper.Release(dead), coordinator.ErrUnavailable)
-		wantErr(w.T, lower.Release(dead), coordinator.ErrUnavailable)
-		if took := time.Since(began); took > 5*time.Second {
-			w.Errorf("two releases with a dead context took %v, want two seconds each at most",
-				took)
 		}
 		w.svc.Start()
 		time.Sleep(3 * time.Second)

@@ -38,31 +38,6 @@ func TestConversionsFollowEachOther(t *testing.T) {
 	})
 }
 
-func TestConversionToTheSameModeIsNoRequest(t *testing.T) {
-	inWorld(t, func(w world) {
-		h := w.hold(w.a, w.Context(), write)
-		wantErr(w.T, h.Convert(w.Context(), "r"))
-		before := w.svc.Stats().Total()
-		wantErr(w.T, h.Convert(w.Context(), "r"))
-		if n := w.svc.Stats().Total() - before; n != 0 {
-			w.Errorf("%d requests", n)
-		}
-		w.release(h)
-	})
-}
-
-func TestConversionToABadModeIsRefusedAndHarmless(t *testing.T) {
-	inWorld(t, func(w world) {
-		h := w.hold(w.a, w.Context(), write)
-		wantErr(w.T, h.Convert(w.Context(), "no mode"), coordinator.ErrInvalid)
-		wantErr(w.T, h.Err())
-		w.wantModes("w")
-		wantErr(w.T, h.Convert(w.Context(), "r"))
-		w.wantModes("r")
-		w.release(h)
-	})
-}
-
 func TestConversionOfWhatIsNotHeldIsNone(t *testing.T) {
 	inWorld(t, func(w world) {
 		h := w.hold(w.a, w.Context(), write)
@@ -80,29 +55,6 @@ func TestConversionOfWhatIsNotHeldIsNone(t *testing.T) {
 		synctest.Wait() // for what the release looks after in the background
 		w.wantModes("")
 	})
-}
-
-// TestConversionWhoseReplyIsLostIsFoundAgain with either of the two places that
-// the entry may have by then.
-func TestConversionWhoseReplyIsLostIsFoundAgain(t *testing.T) {
-	for _, fate := range []memory.Fate{{DropRequest: true}, {DropReply: true},
-		{DelayRequest: 20 * time.Second}, {DelayReply: 20 * time.Second}} {
-		inWorld(t, func(w world) {
-			h := w.hold(w.a, w.Context(), write)
-			w.on(memory.OpConvert, func(n int) memory.Fate {
-				if n < 2 {
-					return fate
-				}
-				return memory.Fate{}
-			})
-			wantErr(w.T, h.Convert(w.Context(), "r"))
-			w.wantModes("r")
-			time.Sleep(time.Minute)
-			wantErr(w.T, h.Err())
-			w.wantModes("r")
-			w.release(h)
-		})
-	}
 }
 
 // TestOwnConversionIsNotTakenForARemoval: the watch of one's own entry fires

@@ -32,36 +32,6 @@ func (a *attempt) mayShare() bool {
 	return a.Terms != nil && !a.Try && !a.moved && a.session.WatchesQueues()
 }
 
-// sharedAlready reports whether other contenders of the session watch the queue:
-// to take part costs nothing.
-func (a *attempt) sharedAlready() bool {
-	watched, stop := a.session.QueueWatched(a.queue.id, func() {})
-	stop()
-	return watched
-}
-
-// errCompany ends the wait of a contender alone when others of its session begin
-// to watch the queue.
-var errCompany = errors.New("others watch the queue")
-
-// awaitCompany waits alone until other contenders of the session watch a crowded
-// queue. From then on it must share the watch: those who do so do not convert
-// their entries.
-func (a *attempt) awaitCompany(ctx context.Context, v Verdict) (shared bool, err error) {
-	alone, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watched, stop := a.session.QueueWatched(a.queue.id, func() { cancel(errCompany) })
-	defer stop()
-	if watched {
-		return true, nil
-	}
-	err = a.awaitAlone(alone, v)
-	if errors.Is(err, errCompany) { // if ctx has ended as well, the watch says so
-		return true, nil
-	}
-	return false, err
-}
-
 // watchQueue waits on the shared watch until the rule admits the contender. It
 // returns false when the contender has to read the queue by itself: the queue is
 // not crowded any more, the record has changed, or the watch was refused.

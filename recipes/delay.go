@@ -20,7 +20,8 @@ type DelayError struct {
 }
 
 func (e *DelayError) Error() string {
-	return fmt.Sprintf("baton: %s %q: the last holder was lost, and the name rests for up to %v", e.Op, e.Name, e.Delay)
+	return fmt.Sprintf("baton: %s %q: the last holder was lost, and the name rests for up to %v",
+		e.Op, e.Name, e.Delay)
 }
 
 // Unwrap returns coordinator.ErrTaken.
@@ -30,7 +31,7 @@ func (e *DelayError) Unwrap() error { return coordinator.ErrTaken }
 type note struct {
 	Token driver.Token `json:"token"`
 	Held  bool         `json:"held"`     // it has not released
-	Delay int64        `json:"delay_ms"` // how long the next contender waits if it never does, in milliseconds
+	Delay int64        `json:"delay_ms"` // how long the next contender waits if it never does
 }
 
 func (n note) encode() []byte {
@@ -62,7 +63,8 @@ func (a *attempt) rest(ctx context.Context) error {
 			return nil
 		}
 		if last.Held {
-			left, err := a.left(ctx, r.Version, min(time.Duration(last.Delay)*time.Millisecond, MaxLockDelay))
+			delay := min(time.Duration(last.Delay)*time.Millisecond, MaxLockDelay)
+			left, err := a.left(ctx, r.Version, delay)
 			switch {
 			case err != nil:
 				return err
@@ -141,7 +143,8 @@ func (g *grant) takeBack(ctx context.Context) {
 	if g.noted == 0 {
 		return
 	}
-	if _, err := g.session.SetRecord(ctx, g.queue.id, note{Token: g.token}.encode(), g.noted); err != nil && !errors.Is(err, coordinator.ErrStale) {
+	_, err := g.session.SetRecord(ctx, g.queue.id, note{Token: g.token}.encode(), g.noted)
+	if err != nil && !errors.Is(err, coordinator.ErrStale) {
 		g.queue.client.Log().Warn("baton: cannot write that the hold was released; the next holder waits for the lock-delay",
 			"queue", g.queue.id, "token", g.token, "error", err)
 	}

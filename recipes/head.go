@@ -18,7 +18,9 @@ type Follower struct {
 }
 
 // Follow returns a follower of the queue's first contender. It does no I/O.
-func (l *Queue) Follow() *Follower { return &Follower{queue: l, known: driver.Any, shown: driver.Any} }
+func (l *Queue) Follow() *Follower {
+	return &Follower{queue: l, known: driver.Any, shown: driver.Any}
+}
 
 // Next returns the first in the queue: at the first call as it is now, and then
 // each time that it has changed. ok is false when the queue is empty. Of changes

@@ -137,7 +137,7 @@ func (h *Hold) Release(ctx context.Context) error {
 	case t == nil:
 		return nil
 	}
-	if err = g.await(ctx, t); err != coordinator.ErrReleased { //nolint:errorlint // the grant's cause, not one in ctx's
+	if err = g.await(ctx, t); err != coordinator.ErrReleased { //nolint:errorlint // the grant's cause
 		return err
 	}
 	if errors.Is(t.err, coordinator.ErrRemoved) {
@@ -299,5 +299,6 @@ func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	kind, name, _ := g.queue.id.Split()
-	return fence.Sequencer{Scope: fence.Scope{Service: service, Kind: kind, Name: name}, Token: g.token, Key: g.place.Key}, nil
+	scope := fence.Scope{Service: service, Kind: kind, Name: name}
+	return fence.Sequencer{Scope: scope, Token: g.token, Key: g.place.Key}, nil
 }

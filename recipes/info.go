@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -34,35 +33,9 @@ type info struct {
 	Payload  []byte    `json:"payload,omitempty"`
 }
 
-// encode writes the JSON by hand: each attempt does it, and reflection costs ten
-// times as much.
 func (i info) encode() []byte {
-	b := make([]byte, 0, len(`{"identity":"","since":"","payload":""}`)+len(i.Identity)+len(time.RFC3339Nano)+
-		base64.StdEncoding.EncodedLen(len(i.Payload)))
-	b = append(b, `{"identity":`...)
-	b = appendString(b, i.Identity)
-	b = append(b, `,"since":"`...)
-	b = i.Since.AppendFormat(b, time.RFC3339Nano)
-	b = append(b, '"')
-	if len(i.Payload) > 0 {
-		b = append(b, `,"payload":"`...)
-		b = base64.StdEncoding.AppendEncode(b, i.Payload)
-		b = append(b, '"')
-	}
-	return append(b, '}')
-}
-
-// appendString appends a JSON string. What needs no escape is copied.
-func appendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			quoted, _ := json.Marshal(s) // no string fails
-			return append(b, quoted...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
+	b, _ := json.Marshal(i) // strings, bytes and the present time always can be
+	return b
 }
 
 // encode is what an entry of the queue shows. On a queue that is shared with
@@ -103,7 +76,8 @@ type TakenError struct {
 func (e *TakenError) Error() string {
 	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
 	if h := e.Holder; h.Identity != "" {
-		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, h.Since.Format(time.RFC3339), h.Token)
+		since := h.Since.Format(time.RFC3339)
+		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, since, h.Token)
 	}
 	return s
 }

@@ -29,7 +29,8 @@ func (g *grant) watchTime() {
 	g.overtime = new(overtime)
 	for i, after := range []time.Duration{l.warnAfter, l.maxHold} {
 		if after > 0 {
-			g.overtime.timers[i] = time.AfterFunc(after, func() { g.session.Go(func() { g.lasts(after, i == 1) }) })
+			lasts := func() { g.lasts(after, i == 1) }
+			g.overtime.timers[i] = time.AfterFunc(after, func() { g.session.Go(lasts) })
 		}
 	}
 }
@@ -63,12 +64,14 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		g.low.end(ErrHeldTooLong)
 	}
 	g.mu.Unlock()
-	e := event.Event{Session: g.session.ID(), Queue: g.queue.id, Token: g.token, Duration: time.Since(g.since)}
+	e := event.Event{Session: g.session.ID(), Queue: g.queue.id, Token: g.token,
+		Duration: time.Since(g.since)}
 	c, said := g.queue.client, "baton: hold lasts long"
 	if tooLong {
 		said = "baton: hold lasts too long; its context was ended, and the name is held until it is released"
 	}
-	c.Log().Warn(said, "queue", g.queue.id, "token", g.token, "session", g.session.ID(), "held", e.Duration, "limit", limit)
+	c.Log().Warn(said, "queue", g.queue.id, "token", g.token, "session", g.session.ID(),
+		"held", e.Duration, "limit", limit)
 	if first {
 		e.Kind = event.HeldLong
 		c.Observe(e)

@@ -269,17 +269,3 @@ func TestTimeToHoldIsChecked(t *testing.T) {
 		}
 	})
 }
-
-// TestFirstOfTwoBadDurationsIsNamed: the error is the same each time.
-func TestFirstOfTwoBadDurationsIsNamed(t *testing.T) {
-	inWorld(t, func(w world) {
-		for range 50 {
-			_, err := recipes.NewQueue(w.a.client, "test", "queue", recipes.WithMaxHold(-1),
-				recipes.WithHoldWarning(-1))
-			if !errors.Is(err, coordinator.ErrInvalid) ||
-				!strings.Contains(err.Error(), "hold warning after") {
-				w.Fatalf("got %v, want the hold warning to be named", err)
-			}
-		}
-	})
-}

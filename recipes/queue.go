@@ -50,8 +50,8 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 	}
 	l.key, l.shared = holdKey{l.client, l.id}, l.client.Sharer()
 	if l.delay != 0 && l.shared != nil {
-		return nil, invalid("lock-delay %v for %q: the other clients of a shared queue do not keep to it",
-			l.delay, name)
+		return nil, invalid("lock-delay %v for %q: "+
+			"the other clients of a shared queue do not keep to it", l.delay, name)
 	}
 	if _, err := l.encode(info{Identity: l.identity, Payload: l.payload}); err != nil {
 		return nil, err
@@ -122,7 +122,8 @@ func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 
 // describe names the operation and the queue in an error that does not do so yet.
 func (l *Queue) describe(ctx context.Context, op string, err error) error {
-	if taken, ok := err.(*TakenError); ok && taken.Name == l.name && taken.Op == op { //nolint:errorlint // ours, not one in ctx's cause
+	taken, ok := err.(*TakenError) //nolint:errorlint // ours, not one in ctx's cause
+	if ok && taken.Name == l.name && taken.Op == op {
 		return taken
 	}
 	return engine.Describe(ctx, op, l.name, err)
@@ -136,7 +137,7 @@ func invalid(format string, args ...any) error {
 // mode tells which of them hold.
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
-	err := l.onSession(ctx, func(s *engine.Session) (err error) {
+	err := l.client.OnSession(ctx, func(s *engine.Session) (err error) {
 		entries, err = s.List(ctx, l.id, 0)
 		return err
 	})

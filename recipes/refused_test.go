@@ -42,21 +42,6 @@ func TestRefusedConversionIsToldAtOnceAndTriedAgain(t *testing.T) {
 	})
 }
 
-func TestReleaseDoesNotWaitForARefusedConversion(t *testing.T) {
-	inWorld(t, func(w world) {
-		upper, lower := w.both()
-		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
-		go func() { _ = upper.Release(context.Background()) }()
-		synctest.Wait()
-		began := time.Now()
-		w.release(lower)
-		if took := time.Since(began); took != 0 {
-			w.Errorf("released after %v", took)
-		}
-		w.wantModes("")
-	})
-}
-
 // TestReleaseAfterARefusalNeedsNoEpoch: a service without space lets entries be
 // removed, but refuses to make sure that none comes later, as a conversion that
 // was refused does not. One with an unknown outcome might.
@@ -128,26 +113,6 @@ func TestReleaseEndsAllConversions(t *testing.T) {
 	})
 }
 
-// TestJoinThatArrivesAfterARemovalLeavesNoGhost: the first request is stranded
-// in a broken connection, the second one joins, an operator removes the entry,
-// and then the first arrives.
-func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
-	inWorld(t, func(w world) {
-		w.session(w.a)
-		w.a.link.HoldRequests()
-		time.AfterFunc(time.Second, w.a.link.Strand)
-		h := w.hold(w.a, w.Context(), write)
-		time.Sleep(time.Second)
-		w.svc.Remove(name, h.ID())
-		synctest.Wait()
-		wantErr(w.T, h.Release(w.Context()), coordinator.ErrRemoved)
-		synctest.Wait()
-		w.a.link.Deliver()
-		time.Sleep(time.Second)
-		w.wantModes("")
-	})
-}
-
 // TestRemovalDuringAConversionIsNoRelease: somebody else may have got the queue
 // since.
 func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
@@ -169,9 +134,9 @@ func TestRemovalDuringAConversionIsNoRelease(t *testing.T) {
 	})
 }
 
-// TestRemovedStrayNeedsNoRelease: its user stops, as he is told to, and the
+// TestJoinThatArrivesAfterARemovalLeavesNoGhost: its user stops, as he is told to, and the
 // first request to join arrives then.
-func TestRemovedStrayNeedsNoRelease(t *testing.T) {
+func TestJoinThatArrivesAfterARemovalLeavesNoGhost(t *testing.T) {
 	for _, notice := range []func(w world, h *recipes.Hold){
 		func(world, *recipes.Hold) { time.Sleep(time.Second) }, // by the watch
 		func(w world, h *recipes.Hold) { _ = h.Write(w.Context(), nil) },
@@ -233,18 +198,4 @@ func TestConversionsAreObserved(t *testing.T) {
 		w.release(lower)
 		want(w, lower.Token(), "u", coordinator.ErrRefused)
 	}, see)
-}
-
-// TestRefusalIsNamedOnce: the steps of a call are not in its error's text.
-func TestRefusalIsNamedOnce(t *testing.T) {
-	inWorld(t, func(w world) {
-		h := w.hold(w.a, w.Context(), write)
-		w.on(memory.OpConvert, func(int) memory.Fate { return memory.Fate{Err: refusal} })
-		err := h.Convert(w.Context(), "r")
-		if want := `baton: convert "test/queue": ` + refusal.Error() +
-			" (may have been applied)"; err.Error() != want {
-			w.Errorf("%v, want %s", err, want)
-		}
-		w.release(h)
-	})
 }

@@ -144,15 +144,6 @@ func TestReleaseWakesThoseAdmittedAndAtMostOneMore(t *testing.T) {
 	}
 }
 
-// TestForeignEntriesExclude: an entry that Baton did not write has no mode that a
-// rule knows, so nobody may share with it.
-func TestForeignEntriesExclude(t *testing.T) {
-	foreign := []driver.Place{{Key: "somebody/else"}}
-	if recipes.Shared("r")(foreign).Admitted || recipes.Exclusive(foreign).Admitted {
-		t.Fatal("admitted beside a foreign entry")
-	}
-}
-
 // standing returns a queue whose contenders have the given modes.
 func standing(modes string) []driver.Place {
 	p := make([]driver.Place, len(modes))

@@ -82,7 +82,8 @@ func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.
 // rewrite reports, of a failed write of a record, whether to read it and write
 // again: another client was faster, or this very request whose reply was lost.
 func rewrite(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && (errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
+	return ctx.Err() == nil &&
+		(errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
 }
 
 // look reads what the rule is to judge. A contender whose record has changed
@@ -96,7 +97,8 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 		}
 		for i, p := range whole.Ahead {
 			if p.ID == a.joined.Place.ID {
-				return driver.View{Ahead: slices.Concat(a.counted(whole.Ahead[i+1:]), whole.Ahead[:i])}, nil
+				behind := a.counted(whole.Ahead[i+1:])
+				return driver.View{Ahead: slices.Concat(behind, whole.Ahead[:i])}, nil
 			}
 		} // else it is not in the queue any more, and the service says why
 	}
@@ -151,7 +153,7 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 
 // Record reads the queue's record. A zero version means that there is none.
 func (l *Queue) Record(ctx context.Context) (r driver.Record, err error) {
-	err = l.onSession(ctx, func(s *engine.Session) error {
+	err = l.client.OnSession(ctx, func(s *engine.Session) error {
 		r, err = s.Record(ctx, l.id, driver.Any)
 		return err
 	})
@@ -161,7 +163,7 @@ func (l *Queue) Record(ctx context.Context) (r driver.Record, err error) {
 // SetRecord writes the queue's record if its version is known. ErrStale means
 // that it is not, and that ctx is alive.
 func (l *Queue) SetRecord(ctx context.Context, value []byte, known driver.Version) error {
-	err := l.onSession(ctx, func(s *engine.Session) error {
+	err := l.client.OnSession(ctx, func(s *engine.Session) error {
 		v, err := s.SetRecord(ctx, l.id, value, known)
 		if err == nil {
 			l.record.Store(&driver.Record{Value: value, Version: v})
@@ -169,25 +171,4 @@ func (l *Queue) SetRecord(ctx context.Context, value []byte, known driver.Versio
 		return err
 	})
 	return ended(ctx, err)
-}
-
-// onSession runs a request that needs a session, but no particular one. When
-// the session turns out to be over, and nothing was applied, it runs once more
-// on a new one.
-func (l *Queue) onSession(ctx context.Context, f func(*engine.Session) error) error {
-	for again := true; ; again = false {
-		s, err := l.client.Session(ctx)
-		if err == nil {
-			err = f(s)
-		}
-		if !again || !lostBefore(ctx, err) {
-			return err
-		}
-	}
-}
-
-// lostBefore reports, of a request that failed, whether its session was over
-// before, so that nothing was applied and it can be made on another one.
-func lostBefore(ctx context.Context, err error) bool {
-	return errors.Is(err, coordinator.ErrSessionLost) && !coordinator.MayHaveApplied(err) && ctx.Err() == nil
 }

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/rwlock"
 )
@@ -37,50 +36,6 @@ func TestDowngradeAdmitsReadersAndNoWriter(t *testing.T) {
 			r2.lock.Token() >= w2.lock.Token() {
 			t.Error("tokens do not rise")
 		}
-	})
-}
-
-// TestDowngradedWriterDirectlyBehindWaits: it is the one who watches the entry
-// that is converted.
-func TestDowngradedWriterDirectlyBehindWaits(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		w := a.lock()
-		w2 := b.begin(b.l.Lock)
-		r3 := c.begin(c.l.RLock)
-		r := a.take(a.l.RLock, w.Context())
-		a.unlock(w)
-		admitted(t, "", w2, r3) // nor does a reader pass the writer that waits
-		a.unlock(r)
-		admitted(t, "a", w2, r3)
-		w2.unlock()
-		admitted(t, "ab", w2, r3)
-		r3.unlock()
-	})
-}
-
-// TestDowngradedHoldIsReenteredForReadingOnly through any of the contexts that
-// carry it.
-func TestDowngradedHoldIsReenteredForReadingOnly(t *testing.T) {
-	parties(t, func(a, _, _ party) {
-		w := a.lock()
-		r := a.take(a.l.RLock, w.Context())
-		a.unlock(w)
-		for _, ctx := range []context.Context{r.Context(), context.WithoutCancel(r.Context()),
-			context.WithoutCancel(w.Context())} {
-			again := a.take(a.l.RLock, ctx)
-			if again.Token() != w.Token() || again.Context().Err() != nil {
-				t.Errorf("token %d, %v", again.Token(), again.Context().Err())
-			}
-			for _, f := range []take{a.l.Lock, a.l.TryLock} {
-				_, err := f(ctx)
-				wantErr(t, err, rwlock.ErrUpgrade, coordinator.ErrInvalid)
-			}
-			a.unlock(again)
-		}
-		_, err := a.l.RLock(w.Context()) // that ended with the write lock
-		wantErr(t, err, coordinator.ErrReleased)
-		wantErr(t, r.Err())
-		a.unlock(r)
 	})
 }
 

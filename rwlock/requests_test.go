@@ -56,29 +56,6 @@ func TestFiveWritersThenTwentyReaders(t *testing.T) {
 	})
 }
 
-func TestLeavingWriterWakesExactlyWhoItAdmits(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		w := a.lock()
-		r1, r2, r3 := b.begin(b.l.RLock), c.begin(c.l.RLock), b.begin(b.l.RLock)
-		w2 := c.begin(c.l.Lock)
-		r4 := b.begin(b.l.RLock)
-		if n := a.wakeups(func() { a.unlock(w) }); n != 3 {
-			t.Errorf("a writer's leaving woke %d, and admits three readers", n)
-		}
-		admitted(t, "abc", r1, r2, r3, w2, r4)
-		if n := a.wakeups(func() { r1.unlock(); r2.unlock() }); n != 0 {
-			t.Errorf("readers with another reader behind woke %d", n)
-		}
-		if n := a.wakeups(r3.unlock); n != 1 {
-			t.Errorf("the last reader woke %d, and admits one writer", n)
-		}
-		if n := a.wakeups(w2.unlock); n != 1 {
-			t.Errorf("the writer woke %d, and admits one reader", n)
-		}
-		r4.unlock()
-	})
-}
-
 // TestDowngradeWakesTheReadersItAdmits, or the one writer directly behind, who
 // looks and goes on waiting.
 func TestDowngradeWakesTheReadersItAdmits(t *testing.T) {

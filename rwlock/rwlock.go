@@ -163,7 +163,7 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 // explain makes ErrOtherMode of the queue an ErrUpgrade.
 func (l *RWLock) explain(op string, err error) error {
 	var e *coordinator.Error
-	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // said by the queue, and not the cause of ctx
+	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // not the cause of ctx
 		return &coordinator.Error{Op: op, Name: l.Name(), Err: ErrUpgrade}
 	}
 	return err
@@ -184,7 +184,8 @@ func (l *RWLock) RDo(ctx context.Context, work func(context.Context) error) erro
 }
 
 func (l *RWLock) do(
-	ctx context.Context, lock func(context.Context) (*Lock, error), work func(context.Context) error,
+	ctx context.Context, lock func(context.Context) (*Lock, error),
+	work func(context.Context) error,
 ) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for read-write lock %q",

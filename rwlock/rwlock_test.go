@@ -9,25 +9,6 @@ import (
 	"github.com/baton-go/baton/rwlock"
 )
 
-func TestReadersShareAndWritersExclude(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		r1, r2, r3 := a.rlock(), b.rlock(), b.rlock() // two of one client
-		w := c.begin(c.l.Lock)
-		admitted(t, "", w)
-		a.unlock(r2, r1)
-		admitted(t, "", w)
-		a.unlock(r3)
-		admitted(t, "a", w)
-		reader, writer := a.begin(a.l.RLock), b.begin(b.l.Lock)
-		admitted(t, "", reader, writer)
-		w.unlock()
-		admitted(t, "a", reader, writer)
-		reader.unlock()
-		admitted(t, "ab", reader, writer)
-		writer.unlock()
-	})
-}
-
 // TestWhoComesFirstIsServedFirst: readers do not pass a writer that waits, or
 // writers would starve; nor do writers pass readers.
 func TestWhoComesFirstIsServedFirst(t *testing.T) {
@@ -57,48 +38,6 @@ func TestWhoComesFirstIsServedFirst(t *testing.T) {
 			}
 			last = g.lock.Token()
 		}
-	})
-}
-
-// TestReadersBetweenWritersAreServed is FIELD 48: a reader between two writers
-// must not stop the queue.
-func TestReadersBetweenWritersAreServed(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		var all []*pending
-		for i := range 21 {
-			p := []party{a, b, c}[i%3]
-			all = append(all, p.begin(p.kind(i%2 == 0, false)))
-		}
-		for i, g := range all {
-			if !g.granted() || i+1 < len(all) && all[i+1].granted() {
-				t.Fatalf("contender %d does not have it alone", i)
-			}
-			g.unlock()
-		}
-	})
-}
-
-// TestOneThatGivesUpMakesWayForThoseBehind: a waiting writer for readers, a
-// waiting reader for a writer.
-func TestOneThatGivesUpMakesWayForThoseBehind(t *testing.T) {
-	parties(t, func(a, b, c party) {
-		r := a.rlock()
-		w := b.begin(b.l.Lock)
-		r1, r2, w2 := c.begin(c.l.RLock), b.begin(b.l.RLock), a.begin(a.l.Lock)
-		w.cancel(errors.New("given up"))
-		admitted(t, "ab", r1, r2, w2)
-		a.unlock(r)
-		r1.unlock()
-		r2.unlock()
-		admitted(t, "abc", r1, r2, w2)
-
-		r1 = b.begin(b.l.RLock)
-		w = c.begin(c.l.Lock)
-		r1.cancel(errors.New("given up"))
-		admitted(t, "", w) // the one ahead left without ever holding
-		w2.unlock()
-		admitted(t, "a", w)
-		w.unlock()
 	})
 }
 

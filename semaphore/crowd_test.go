@@ -139,9 +139,9 @@ func TestCrowdOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// TestQueueThatIsCrowdedAgainIsWatchedByAll: those who waited alone meanwhile
-// take part, and no permit is idle because of them.
-func TestQueueThatIsCrowdedAgainIsWatchedByAll(t *testing.T) {
+// TestQueueThatIsCrowdedAgainLeavesNoPermitIdle: some wait alone by then, and
+// those behind them on the shared watch.
+func TestQueueThatIsCrowdedAgainLeavesNoPermitIdle(t *testing.T) {
 	parties(t, 3, func(a, b party) {
 		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1)}
 		time.Sleep(time.Second)

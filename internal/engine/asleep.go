@@ -30,7 +30,8 @@ const (
 const askAtMost = 2 * time.Second
 
 // errAsleep is the reason to doubt a session whose deadline has not passed.
-var errAsleep = errors.New("the wall clock has run ahead of the monotonic one: the machine slept, or its clock was set")
+var errAsleep = errors.New("the wall clock has run ahead of the monotonic one: " +
+	"the machine slept, or its clock was set")
 
 // moment is one moment on both clocks.
 type moment struct {

@@ -110,22 +110,6 @@ func TestCauseOfTheCallersContextIsNotTheServicesWord(t *testing.T) {
 	})
 }
 
-func TestWaitReturnsTheCauseItself(t *testing.T) {
-	caused(t, func(w world, cause error) {
-		s := w.session()
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
-		if err := s.Await(endsIn(w, time.Second, cause), queue, j.Place); err != cause { //nolint:errorlint // itself
-			w.Errorf("Await = %v, want %v itself", err, cause)
-		}
-		if s.Err() != nil {
-			w.Errorf("%v: session %v", cause, s.Err())
-		}
-	})
-}
-
 func TestCancelledOpeningIsNotAClosedClient(t *testing.T) {
 	caused(t, func(w world, cause error) {
 		w.link.Delay(time.Second, 0)

@@ -170,7 +170,8 @@ func (c *Client) openOnce(ctx context.Context) (*Session, error) {
 	s := newSession(c, ds, sent)
 	if time.Until(s.Deadline()) <= 0 { // by the clock it is lost before it was used
 		_ = ds.Close(ctx)
-		return nil, driver.Wrap(ErrUnavailable, errors.New("the service took longer to open a session than the session lives"))
+		slow := errors.New("the service took longer to open a session than the session lives")
+		return nil, driver.Wrap(ErrUnavailable, slow)
 	}
 	s.start()
 	return s, nil

@@ -101,7 +101,8 @@ func (r Retry) check() error {
 	if r.Initial < 0 || r.Max < 0 || r.Jitter > 1 {
 		return invalid("retry %+v: pauses must not be negative, and jitter at most 1", r)
 	}
-	if initial, longest := cmp.Or(r.Initial, initialPause), cmp.Or(r.Max, longestPause); initial > longest {
+	initial, longest := cmp.Or(r.Initial, initialPause), cmp.Or(r.Max, longestPause)
+	if initial > longest {
 		return invalid("retry: initial pause %v is above the longest, %v", initial, longest)
 	}
 	return nil

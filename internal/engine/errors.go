@@ -52,7 +52,7 @@ func Describe(ctx context.Context, op, name string, err error) error {
 	}
 	said := &Error{Op: op, Name: name, Err: err}
 	for {
-		step, ok := said.Err.(*Error) //nolint:errorlint // a step, and not what is behind the cause of a context
+		step, ok := said.Err.(*Error) //nolint:errorlint // a step, not what a context's cause wraps
 		if !ok {
 			return said
 		}
@@ -76,7 +76,8 @@ func IsCause(ctx context.Context, err error) bool {
 
 // same reports whether two errors are one. errors.Is would also find it behind others.
 func same(a, b error) bool {
-	return a != nil && b != nil && reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
+	return a != nil && b != nil && reflect.ValueOf(a).Comparable() &&
+		reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
 }
 
 // invalid returns an ErrInvalid that names the value and the rule.

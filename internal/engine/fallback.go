@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"hash/fnv"
-	"slices"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -108,10 +107,12 @@ func (f fallback) Check(
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(entries, func(e driver.Entry) bool { return e.Key == key && e.Token == token }) {
-		return driver.ErrGone
+	for _, e := range entries {
+		if e.Key == key && e.Token == token {
+			return nil
+		}
 	}
-	return nil
+	return driver.ErrGone
 }
 
 // Remove is refused.

@@ -69,7 +69,8 @@ func FuzzOpenShowsNoSecret(f *testing.F) {
 
 // FuzzQueuesOfTwoNamesAreApart: names that are not the same have queues that are not the same, and none inside another.
 func FuzzQueuesOfTwoNamesAreApart(f *testing.F) {
-	for _, names := range [][2]string{{"a", "a/b"}, {"a/b", "a%2Fb"}, {"A", "a"}, {"é", "e\u0301"}, {"a ", "a"}, {"a+record", "a"}} {
+	for _, names := range [][2]string{{"a", "a/b"}, {"a/b", "a%2Fb"}, {"A", "a"}, {"é", "e\u0301"}, {"a ", "a"}, {"a+record", "a"},
+		{"a b", "a%20b"}, {"a_b", "a-b"}, {"%", "%25"}} {
 		f.Add(names[0], names[1])
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {

@@ -37,7 +37,8 @@ func (s *Session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 }
 
 func (s *Session) leave(
-	ctx context.Context, queue driver.Queue, own driver.Place, leave func(context.Context, driver.Queue, driver.Place) error,
+	ctx context.Context, queue driver.Queue, own driver.Place,
+	leave func(context.Context, driver.Queue, driver.Place) error,
 ) error {
 	uncertain, gone := false, false
 	err := s.request(ctx, "leave", queue, s.patience, func(ctx context.Context) error {
@@ -66,7 +67,9 @@ func (s *Session) leave(
 // whose last Convert has an unknown outcome. When it fails, it goes on in the
 // background as Leave does.
 func (s *Session) Withdraw(ctx context.Context, queue driver.Queue, id string) error {
-	err := s.change(ctx, "leave", queue, true, func(ctx context.Context) error { return s.driver.Forget(ctx, queue, id) })
+	err := s.change(ctx, "leave", queue, true, func(ctx context.Context) error {
+		return s.driver.Forget(ctx, queue, id)
+	})
 	if err != nil {
 		s.Discard(queue, id)
 		return err
@@ -99,7 +102,9 @@ func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
 // Discard is Withdraw in the background.
 func (s *Session) Discard(queue driver.Queue, id string) {
 	s.doubted(id)
-	s.background("forget", queue, func(ctx context.Context) error { return s.driver.Forget(ctx, queue, id) })
+	s.background("forget", queue, func(ctx context.Context) error {
+		return s.driver.Forget(ctx, queue, id)
+	})
 }
 
 // doubt notes that a request of a contender had no answer. Delayed in a network

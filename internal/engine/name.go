@@ -43,7 +43,8 @@ func CheckName(name string) error {
 // QueueOf returns the queue of a recipe's name. kind is the recipe's own ("mutex"),
 // so that two recipes on one name do not meet in one queue.
 func QueueOf(kind, name string) (driver.Queue, error) {
-	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
+	bad := func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }
+	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, bad) {
 		return "", invalid("kind %q of a queue: want letters a to z and \"-\", and not %q", kind, OwnKind)
 	}
 	if err := CheckName(name); err != nil {

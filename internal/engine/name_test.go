@@ -40,26 +40,6 @@ func TestNamesThatBreakARuleAreRefusedWithNameAndRule(t *testing.T) {
 	}
 }
 
-func TestQueuesOfDifferentNamesAreApart(t *testing.T) {
-	names := []string{"a", "a/b", "a%2Fb", "A", "a b", "a%20b", "a_b", "a-b", "日", "%", "%25"}
-	seen := map[string]string{}
-	for _, n := range names {
-		for _, kind := range []string{"mutex", "election"} {
-			queue, err := engine.QueueOf(kind, n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if other, dup := seen[string(queue)]; dup {
-				t.Errorf("%s %q and %s share the queue %q", kind, n, other, queue)
-			}
-			seen[string(queue)] = kind + " " + n
-			if strings.Count(string(queue), "/") != 1 {
-				t.Errorf("queue %q of %q is not kind/name: queues could nest", queue, n)
-			}
-		}
-	}
-}
-
 func FuzzQueueOf(f *testing.F) {
 	f.Add("a/b")
 	f.Add("a%2Fb ~é")

@@ -9,7 +9,8 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Services is the queue whose record has the service's identity. No recipe has its kind: see QueueOf.
+// Services is the queue whose record has the service's identity. No recipe has
+// its kind: see QueueOf.
 const (
 	OwnKind  = "baton"
 	Services = driver.Queue(OwnKind + "/service")
@@ -24,7 +25,9 @@ func (s *Session) Service(ctx context.Context) (string, error) {
 			return id, err
 		}
 		_, err = s.SetRecord(ctx, Services, []byte(newIdentity()), 0)
-		if err != nil && !errors.Is(err, ErrStale) && (!MayHaveApplied(err) || ctx.Err() != nil || s.Ended() != nil) {
+		switch {
+		case err == nil, errors.Is(err, ErrStale):
+		case !MayHaveApplied(err), ctx.Err() != nil, s.Ended() != nil:
 			return "", err
 		}
 	}
@@ -84,15 +87,21 @@ func (s *Session) Remove(
 }
 
 // OnSession calls f with the session, and again with a new one when the session
-// turns out to be over.
+// turns out to be over and f has changed nothing.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	for {
 		s, err := c.Session(ctx)
 		if err != nil {
 			return err
 		}
-		if err = f(s); !errors.Is(err, ErrSessionLost) || ctx.Err() != nil {
+		if err = f(s); !LostBefore(ctx, err) {
 			return err
 		}
 	}
+}
+
+// LostBefore reports, of a request that failed, whether its session was over
+// before, so that nothing was applied and it can be made on another one.
+func LostBefore(ctx context.Context, err error) bool {
+	return errors.Is(err, ErrSessionLost) && !MayHaveApplied(err) && ctx.Err() == nil
 }

@@ -53,32 +53,6 @@ func TestQueuesAreSortedAndBeginWithThePrefix(t *testing.T) {
 	})
 }
 
-func TestQueuesFailAsOtherCallsDo(t *testing.T) {
-	within(t, func(w world) {
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpQueues {
-				return memory.Fate{Err: driver.ErrRefused}
-			}
-			return memory.Fate{}
-		})
-		if _, err := w.client.Queues(w.Context(), ""); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), `list queues "memory://"`) {
-			t.Errorf("Queues = %v", err)
-		}
-		w.svc.OnRequest(nil)
-		w.svc.Stop()
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		if _, err := w.client.Queues(ctx, ""); !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Queues of a stopped service = %v", err)
-		}
-		w.svc.Start()
-		w.svc.Expire(w.session().ID())
-		if _, err := w.client.Queues(w.Context(), ""); err != nil {
-			t.Errorf("Queues after the session was lost = %v", err)
-		}
-	})
-}
-
 // broken breaks the entry of these tests, by a client that does not hold it.
 func (w world) broken(token driver.Token) error {
 	w.Helper()

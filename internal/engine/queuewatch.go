@@ -23,7 +23,8 @@ const (
 // Crowded reports whether a queue of so many contenders, of so many sessions, is
 // crowded.
 func Crowded(places, sessions int) bool {
-	return places >= max(manyPlaces, manyEach*sessions) && sessions <= fewSessions && places <= fewPlaces
+	return places >= max(manyPlaces, manyEach*sessions) && places <= fewPlaces &&
+		sessions <= fewSessions
 }
 
 // QueueView is a whole queue as the service has shown it. It is shared: nobody
@@ -62,7 +63,8 @@ func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
 // returns nil: Ahead then says why. known is the version of the record that the
 // caller knows. For the rest it is like Await.
 func (s *Session) WatchQueue(
-	ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version, judge func(QueueView) bool,
+	ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version,
+	judge func(QueueView) bool,
 ) error {
 	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
 		w := s.queueWatch(queue, known)
@@ -100,26 +102,12 @@ func (s *Session) WatchQueue(
 }
 
 // QueueWatched reports whether a contender of this session watches the whole
-// queue, and it is crowded. If not, f is called when a watch begins or the
-// queue becomes crowded, unless stop is called before. It must not block nor
-// call Baton.
-func (s *Session) QueueWatched(queue driver.Queue, f func()) (watched bool, stop func()) {
+// queue, and it is crowded.
+func (s *Session) QueueWatched(queue driver.Queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w := s.queueWatches[queue]; w != nil && w.isCrowded() {
-		return true, func() {}
-	}
-	if s.onQueueWatch[queue] == nil {
-		s.onQueueWatch[queue] = make(map[*func()]struct{})
-	}
-	s.onQueueWatch[queue][&f] = struct{}{}
-	return false, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if delete(s.onQueueWatch[queue], &f); len(s.onQueueWatch[queue]) == 0 {
-			delete(s.onQueueWatch, queue)
-		}
-	}
+	w := s.queueWatches[queue]
+	return w != nil && w.isCrowded()
 }
 
 // queueWatch watches one queue for all contenders of a session that want it. It
@@ -159,7 +147,6 @@ func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWat
 		w.ctx, w.cancel = context.WithCancel(s.ctx)
 		w.idle = time.AfterFunc(SettleAfter, func() { w.end(nil) })
 		s.queueWatches[queue] = w
-		s.queueIsWatched(queue)
 		s.wg.Go(func() { w.end(w.followPlaces()) })
 		s.wg.Go(func() { w.end(w.followRecord(known)) })
 	}
@@ -168,14 +155,6 @@ func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWat
 	w.idle.Stop()
 	w.users++
 	return w
-}
-
-// queueIsWatched calls what QueueWatched was given. The caller holds s.mu.
-func (s *Session) queueIsWatched(queue driver.Queue) {
-	for f := range s.onQueueWatch[queue] {
-		(*f)()
-	}
-	delete(s.onQueueWatch, queue)
 }
 
 // isCrowded reports whether the queue is crowded. It counts as crowded until the
@@ -233,20 +212,18 @@ func (w *queueWatch) followPlaces() error {
 }
 
 // show stores a view. It wakes the users that have not seen their own entries
-// yet, and all users if an entry has left. When the queue becomes crowded, it
-// calls what QueueWatched was given.
+// yet, and all users if an entry has left.
 func (w *queueWatch) show(places []driver.Place) bool {
 	at, sessions := make(map[string]int, len(places)), make(map[string]struct{})
 	for i, p := range places {
 		at[p.Key] = i
 		sessions[p.Session] = struct{}{}
 	}
-	w.session.mu.Lock()
-	defer w.session.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.view
-	w.view = QueueView{Places: places, Sessions: len(sessions), Record: before.Record, Told: time.Now(), at: at}
+	w.view = QueueView{Places: places, Sessions: len(sessions), Record: before.Record,
+		Told: time.Now(), at: at}
 	close(w.shown)
 	w.shown = make(chan struct{})
 	left := false
@@ -255,9 +232,6 @@ func (w *queueWatch) show(places []driver.Place) bool {
 	}
 	if left {
 		w.tell()
-	}
-	if before.at != nil && !before.Crowded() && w.view.Crowded() {
-		w.session.queueIsWatched(w.queue)
 	}
 	return true // it ends by its context
 }

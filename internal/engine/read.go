@@ -47,7 +47,9 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 // Await waits until one of the places has left the queue. A context that ends while the
 // session is connected comes back as context.Cause(ctx), untouched.
 func (s *Session) Await(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
-	return s.wait(ctx, "await", queue, func(ctx context.Context) error { return s.driver.Watch(ctx, queue, places...) })
+	return s.wait(ctx, "await", queue, func(ctx context.Context) error {
+		return s.driver.Watch(ctx, queue, places...)
+	})
 }
 
 // ownWatchDelay is how long a contender waits before it watches its own entry as well. Most
@@ -123,7 +125,8 @@ func (s *Session) Record(
 
 // requestOrWait is a request if f is answered at once, and a wait if not.
 func (s *Session) requestOrWait(
-	ctx context.Context, op string, queue driver.Queue, known driver.Version, f func(context.Context) error,
+	ctx context.Context, op string, queue driver.Queue, known driver.Version,
+	f func(context.Context) error,
 ) error {
 	if known == driver.Any {
 		return s.request(ctx, op, queue, s.patience, f)

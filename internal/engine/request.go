@@ -17,7 +17,8 @@ import (
 // than the rest: its repetition costs more, and thousands that join at once may
 // wait for each other.
 func (s *Session) request(
-	ctx context.Context, op string, queue driver.Queue, patience time.Duration, f func(context.Context) error,
+	ctx context.Context, op string, queue driver.Queue, patience time.Duration,
+	f func(context.Context) error,
 ) error {
 	if err := s.Ended(); err != nil {
 		return err
@@ -62,7 +63,8 @@ func (s *Session) wait(
 // error of the request, because that may contain the cause of ctx, which is any
 // error.
 func (s *Session) change(
-	ctx context.Context, op string, queue driver.Queue, ofSession bool, f func(context.Context) error,
+	ctx context.Context, op string, queue driver.Queue, ofSession bool,
+	f func(context.Context) error,
 ) error {
 	uncertain := false
 	err := s.request(ctx, op, queue, s.patience, func(ctx context.Context) error {

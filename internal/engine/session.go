@@ -46,7 +46,6 @@ type Session struct {
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // that can be used again, see NewID
 	queueWatches map[driver.Queue]*queueWatch
-	onQueueWatch map[driver.Queue]map[*func()]struct{} // what QueueWatched was given
 	// closed when the service has been asked; nil while nobody asks
 	asked chan struct{}
 }
@@ -70,7 +69,6 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		reads:    make(chan struct{}, mostReads),
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
-		onQueueWatch: make(map[driver.Queue]map[*func()]struct{}),
 	}
 	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -191,8 +189,8 @@ func (s *Session) expire() {
 	if late < 0 {
 		return
 	}
-	s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("no renewal acknowledged in time; the session counts as lost %v after the last acknowledged one was sent",
-		s.TTL()-s.margin)))
+	s.end(driver.Wrap(ErrSessionLost, fmt.Errorf("no renewal acknowledged in time; the session "+
+		"counts as lost %v after the last acknowledged one was sent", s.TTL()-s.margin)))
 }
 
 // extend moves the deadline after a renewal, sent at the given time, was
@@ -389,7 +387,8 @@ func (s *Session) suspend(err error, left time.Duration) {
 		return
 	}
 	s.client.config.Log.Warn("baton: session suspended: the service does not answer",
-		"service", s.client.String(), "session", s.ID(), "lost_in", left.Round(time.Millisecond), "error", err)
+		"service", s.client.String(), "session", s.ID(),
+		"lost_in", left.Round(time.Millisecond), "error", err)
 	s.client.Observe(event.Event{Kind: event.SessionSuspended,
 		Session: s.ID(), Margin: left, Err: err})
 }

@@ -108,22 +108,6 @@ func TestSessionEndsHereBeforeItEndsThere(t *testing.T) {
 	}
 }
 
-func TestAcknowledgementAfterTheDeadlineRevivesNothing(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		w.link.HoldReplies() // renewals arrive and are acknowledged, unheard
-		<-s.Context().Done()
-		w.link.Heal()
-		synctest.Wait()
-		if !errors.Is(s.Err(), engine.ErrSessionLost) {
-			w.Errorf("Err = %v", s.Err())
-		}
-		if next := w.session(); next == s || next.ID() == s.ID() {
-			w.Errorf("the lost session is used again")
-		}
-	})
-}
-
 // TestAcknowledgementSeenAfterTheDeadlineRevivesNothing: here no timer has run, and no look at the clock was taken, between
 // the deadline and the answer.
 func TestAcknowledgementSeenAfterTheDeadlineRevivesNothing(t *testing.T) {
@@ -171,17 +155,6 @@ func TestStateTellsSuspendedConnectedAndLost(t *testing.T) {
 	})
 }
 
-func TestExpiryAtTheServiceIsToldAtOnce(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		w.svc.Expire(s.ID())
-		synctest.Wait()
-		if !errors.Is(context.Cause(s.Context()), engine.ErrSessionLost) {
-			w.Errorf("cause %v right after the expiry", context.Cause(s.Context()))
-		}
-	})
-}
-
 func TestConcurrentCallersShareOneSession(t *testing.T) {
 	within(t, func(w world) {
 		w.link.Delay(time.Second, time.Second)
@@ -205,42 +178,6 @@ func TestCallerThatGivesUpOpeningDoesNotStopOthers(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		if w.session() == nil {
 			w.Error("no session")
-		}
-	})
-}
-
-func TestServiceAwayIsUnavailableAndEndsByContext(t *testing.T) {
-	within(t, func(w world) {
-		w.svc.Stop()
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(w.Context(), 3*time.Second)
-		defer cancel()
-		_, err := engine.Of(w.client).Session(ctx)
-		if !errors.Is(err, engine.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
-			w.Errorf("Session = %v, want ErrUnavailable and DeadlineExceeded", err)
-		}
-		if took := time.Since(began); took != 3*time.Second {
-			w.Errorf("took %v with a deadline of 3s", took)
-		}
-		w.svc.Start()
-		w.session()
-	})
-}
-
-func TestSilentServiceIsUnavailableToo(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		w.link.Cut()
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		if _, err := s.Join(ctx, queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"}); !errors.Is(err, engine.ErrUnavailable) ||
-			!errors.Is(err, context.DeadlineExceeded) || !engine.MayHaveApplied(err) {
-			w.Errorf("Join = %v, want ErrUnavailable, DeadlineExceeded, may have been applied", err)
-		}
-		w.link.Heal()
-		time.Sleep(time.Second)
-		if left := w.svc.Snapshot(queue); len(left) != 0 {
-			w.Errorf("left behind: %v", left)
 		}
 	})
 }
@@ -363,108 +300,6 @@ func TestJoinGivenUpLeavesNoGhost(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestLeaveGoesOnInTheBackgroundWhenTheServiceIsAway(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		j, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.svc.Stop()
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		if err := s.Leave(ctx, queue, j.Place); !errors.Is(err, engine.ErrUnavailable) {
-			w.Errorf("Leave = %v", err)
-		}
-		time.Sleep(2 * time.Second)
-		w.svc.Start()
-		time.Sleep(time.Second)
-		if left := w.svc.Snapshot(queue); len(left) != 0 || s.Err() != nil {
-			w.Errorf("a second after the return: %v, session %v", left, s.Err())
-		}
-	})
-}
-
-func TestEntryLeavesOnce(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		j := w.join(s)
-		if err := s.Leave(w.Context(), queue, j.Place); err != nil || len(w.svc.Snapshot(queue)) != 0 {
-			w.Errorf("Leave = %v, left %v", err, w.svc.Snapshot(queue))
-		}
-		if err := s.Leave(w.Context(), queue, j.Place); !errors.Is(err, engine.ErrNotHeld) {
-			w.Errorf("second Leave = %v", err)
-		}
-	})
-}
-
-func TestRefusalIsNotRetried(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		w.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpJoin {
-				return memory.Fate{Err: driver.Wrap(driver.ErrRefused, errors.New("no space"))}
-			}
-			return memory.Fate{}
-		})
-		before := w.svc.Stats().Total()
-		_, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcdef", Mode: "x"})
-		if !errors.Is(err, engine.ErrRefused) || engine.MayHaveApplied(err) {
-			w.Errorf("Join = %v", err)
-		}
-		if n := w.svc.Stats().Total() - before; n != 1 {
-			w.Errorf("%d requests for a refused join", n)
-		}
-	})
-}
-
-func TestCloseGivesEverythingBackAtOnce(t *testing.T) {
-	within(t, func(w world) {
-		s := w.session()
-		for _, id := range []string{"0123456789abcdef", "0123456789abcdee"} {
-			if _, err := s.Join(w.Context(), queue, driver.Contender{ID: id, Mode: "x"}); err != nil {
-				w.Fatal(err)
-			}
-		}
-		if err := w.client.Close(w.Context()); err != nil {
-			w.Fatal(err)
-		}
-		if st := w.svc.Stats(); st.Entries != 0 || st.Sessions != 0 || st.Watches != 0 {
-			w.Errorf("left after Close: %+v", st)
-		}
-		if !errors.Is(s.Err(), engine.ErrClosed) {
-			w.Errorf("session says %v", s.Err())
-		}
-		if _, err := engine.Of(w.client).Session(w.Context()); !errors.Is(err, engine.ErrClosed) {
-			w.Errorf("Session after Close = %v", err)
-		}
-		if _, err := s.Join(w.Context(), queue, driver.Contender{ID: "0123456789abcded", Mode: "x"}); !errors.Is(err, engine.ErrClosed) {
-			w.Errorf("Join after Close = %v", err)
-		}
-		if err := w.client.Close(w.Context()); err != nil {
-			w.Errorf("second Close = %v", err)
-		}
-	})
-}
-
-func TestCloseEndsByItsContextWhenTheServiceIsSilent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := world{T: t, svc: memory.NewService()}
-		w.client, w.link = w.another()
-		w.session()
-		w.link.Cut()
-		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := w.client.Close(ctx); err == nil || !engine.MayHaveApplied(err) {
-			w.Errorf("Close = %v, want an error that says that entries may linger", err)
-		}
-		if took := time.Since(began); took > time.Second {
-			w.Errorf("took %v", took)
-		}
-	})
 }
 
 func TestCloseWhileASessionIsBeingOpened(t *testing.T) {

@@ -37,12 +37,20 @@ func TestWithdrawnContenderStaysAway(t *testing.T) {
 	}
 }
 
-func TestWithdrawAndDiscardGoOnInTheBackground(t *testing.T) {
+func TestRemovalsGoOnInTheBackground(t *testing.T) {
 	for _, leave := range []func(w world, s *engine.Session){
 		func(w world, s *engine.Session) {
 			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
 			defer cancel()
 			if err := s.Withdraw(ctx, queue, contender.ID); !errors.Is(err, engine.ErrUnavailable) {
+				w.Error(err)
+			}
+		},
+		func(w world, s *engine.Session) {
+			ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+			defer cancel()
+			own := w.svc.Snapshot(queue)[0].Place
+			if err := s.Leave(ctx, queue, own); !errors.Is(err, engine.ErrUnavailable) {
 				w.Error(err)
 			}
 		},

@@ -2,10 +2,10 @@
 // is one world, which has a service in memory, a few clients, and whatever can
 // go wrong between them, in virtual time. It is a test and nothing else.
 //
-//	go test ./recipes/internal/simulation                   # a few hundred seeds, the same in each run
-//	BATON_SEEDS=100000 go test …                            # so many, counted from the base seed
-//	BATON_SIM_TIME=10m go test -timeout 0 …                 # as many as there is time for, from a base that chance chose
-//	BATON_SEED=4711 go test -v …                            # one, with all that happened in it
+//	go test ./recipes/internal/simulation     # a few hundred seeds, the same in each run
+//	BATON_SEEDS=100000 go test …              # so many, counted from the base seed
+//	BATON_SIM_TIME=10m go test -timeout 0 …   # as many as there is time for, from a random base
+//	BATON_SEED=4711 go test -v …              # one, with all that happened in it
 //
 // A seed that fails prints the command that replays it. So that this is known
 // also of a run that ends in the middle of one, by a panic or a signal, the
@@ -36,21 +36,20 @@
 // of it (memory.Service.OnStep), and by a second implementation of the
 // admission rules, which shares no code with the recipes:
 //
-//   - who holds, by its context, is queued, in the same session, and is admitted by the rule;
-//   - when an entry leaves, the context of its hold has ended, and when a writer becomes a reader, that of the write lock;
-//   - no two holds that exclude each other are alive at once, nor more permits than the limit;
-//   - a grant has a token greater than all grants that were made before it was asked for; a grant that excludes, greater than all;
+//   - a holder is queued, in the same session, and admitted by the rule, and
+//     its context ends before its entry leaves or is converted;
+//   - no two live holds exclude each other, nor exceed the limit;
+//   - tokens rise;
 //   - nobody is admitted on a session that has ended;
-//   - every call returns soon after its context ended, or its session did, and what its error says has happened: its context ended for
-//     this cause, an operator removed its entry, the service refused a request of it, its client was closed, …;
-//   - whoever leaves by Pass has been granted, stood first, and excluded everybody else;
+//   - every call returns soon after its context or session ended, and what its
+//     error says has happened;
 //   - a call that is not to wait sends no request that waits;
-//   - a release that returned nil has removed the entry, and a repeated one has not removed anything;
-//   - the numbers of permits are nobody else's, an election shows what was proclaimed, its leader was so at some time since the question,
-//     and its observers never go back, and see each last change;
-//   - a client that was closed without an error has left nothing at the service, at once;
-//   - after mending, everybody is admitted and can release, and then the queues are empty, though the sessions are alive, nobody watches,
-//     and when the clients are closed no session and no goroutine is left.
+//   - a release that returned nil has removed the entry, a repeated one nothing;
+//   - the numbers of permits are nobody else's, and observers of an election
+//     never go back and see each last change;
+//   - a client that was closed without an error has left nothing;
+//   - after mending, everybody is admitted and can release, and then no entry,
+//     watch, session or goroutine is left.
 //
 // What an operator does by hand cannot be known before: a hold whose entry he
 // deleted or whose session he expired is condemned. It is judged only by how
