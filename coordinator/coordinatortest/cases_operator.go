@@ -93,7 +93,8 @@ func (e *env) hasQueues(of, want []driver.Queue, after string, sessions ...sessi
 	for _, s := range sessions {
 		got, err := s.Queues(e.soon())
 		e.ok(err, "Queues")
-		got = slices.DeleteFunc(got, func(queue driver.Queue) bool { return !slices.Contains(of, queue) })
+		other := func(queue driver.Queue) bool { return !slices.Contains(of, queue) }
+		got = slices.DeleteFunc(got, other)
 		slices.Sort(got)
 		if !slices.Equal(got, slices.Sorted(slices.Values(want))) {
 			e.fail(fmt.Sprintf("%s Queues has %q, each once", after, want), "it has %q", got)

@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	url := flag.String("url", "memory://", "memory://, etcd://host:port/name or zk://host:port/chroot")
+	url := flag.String("url", "memory://", "memory://, etcd://host:port or zk://host:port")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
