@@ -153,7 +153,7 @@ func conversionWhileDisconnected(e *env) {
 func (e *env) lostConversion() *duel {
 	d := e.duel()
 	e.lostReply(d.client,
-		func(ctx context.Context) error { return converts.call(ctx, d.behind, d.queue, d.second) },
+		converts.request(d.behind, d.queue, d.second),
 		func() bool { return e.list(d.ahead, d.queue)[1].Mode == "p7" })
 	return d
 }
@@ -204,7 +204,7 @@ func joinBehindConverted(e *env) {
 }
 
 // leaveRaces: a leave and a conversion name the same entry, which is there for
-// one of them. After a forget it is gone: package coordinator forgets a contender
+// one of them. After a forget it is gone: the engine forgets a contender
 // that it converts when the caller gives up.
 func leaveRaces(e *env) {
 	d := e.duel()
@@ -275,7 +275,7 @@ func writeShows(e *env) {
 func writeLostReply(e *env) {
 	d := e.duel()
 	e.lostReply(d.client,
-		func(ctx context.Context) error { return writes.call(ctx, d.behind, d.queue, d.second) },
+		writes.request(d.behind, d.queue, d.second),
 		func() bool { return string(e.list(d.ahead, d.queue)[1].Value) == "deed" })
 	for _, value := range []string{"deed", "next"} {
 		e.write(d.behind, d.queue, d.second.Place, value)
@@ -364,8 +364,7 @@ func (x deed) late(e *env, t then) {
 	for _, stranded := range []bool{true, false} {
 		d := e.duel()
 		e.stands(d.ahead, d.queue, ids(d.places())...)
-		own := d.second
-		request := func(ctx context.Context) error { return x.call(ctx, d.behind, d.queue, own) }
+		request := x.request(d.behind, d.queue, d.second)
 		if stranded {
 			e.strand(d.client, request)
 		} else {
@@ -391,9 +390,9 @@ func (x deed) late(e *env, t then) {
 // cutOff makes a call that its caller gives up while nothing passes, and breaks
 // the connection. The client may have the request still, to send it on the next
 // one.
-func (e *env) cutOff(c Client, request func(ctx context.Context) error) {
+func (e *env) cutOff(c Client, call request) {
 	cut(c.Link)
-	o := e.start(func() error { return request(e.in(e.Settle)) })
+	o := e.start(func() error { return call(e.in(e.Settle)) })
 	if e.ends(o, e.Settle+e.Patience, "a call while cut off") == nil {
 		e.fail("an error", "a call succeeded while nothing passed")
 	}
@@ -415,14 +414,12 @@ func closeBeatsAll(e *env) {
 	d := e.duel()
 	writer := e.join(d.behind, d.queue)
 	known := e.setRecord(d.ahead, d.queue, "before", 0) // to make the first may take more requests
-	type request = func(ctx context.Context) error
 	requests := []request{func(ctx context.Context) error {
 		return errOf(d.behind.SetRecord(ctx, d.queue, []byte("late"), known))
 	}}
 	if e.has(Converter, Writer) {
-		convert := func(ctx context.Context) error { return converts.call(ctx, d.behind, d.queue, d.second) }
-		write := func(ctx context.Context) error { return writes.call(ctx, d.behind, d.queue, writer) }
-		requests = append(requests, convert, write)
+		requests = append(requests,
+			converts.request(d.behind, d.queue, d.second), writes.request(d.behind, d.queue, writer))
 	}
 	e.strand(d.client, requests...)
 	e.closes(d.behind)

@@ -30,13 +30,15 @@ var (
 		},
 	}
 	passes = deed{
-		name: "Pass", removed: "L1", gone: "L2", again: "L3", needs: []Lever{Handoff}, follows: true,
+		name: "Pass", removed: "L1", gone: "L2", again: "L3",
+		needs: []Lever{Handoff}, follows: true,
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
 			return s.Pass(ctx, queue, own.Place)
 		},
 	}
 	removes = deed{
-		name: "Remove", removed: "X1", gone: "X2", again: "X3", needs: []Lever{Operator}, anyone: true,
+		name: "Remove", removed: "X1", gone: "X2", again: "X3",
+		needs: []Lever{Operator}, anyone: true,
 		call: func(ctx context.Context, s session, queue driver.Queue, own driver.Joined) error {
 			return s.Remove(ctx, queue, own.Place.Key, own.Token)
 		},
@@ -81,14 +83,18 @@ func deedCases() (all []testCase) {
 	return all
 }
 
+// request is the call of the deed.
+func (x deed) request(s session, queue driver.Queue, own driver.Joined) request {
+	return func(ctx context.Context) error { return x.call(ctx, s, queue, own) }
+}
+
 func (x deed) must(e *env, s session, queue driver.Queue, own driver.Joined) {
 	e.ok(x.call(e.soon(), s, queue, own), x.name)
 }
 
-// repeat calls as package coordinator does: again while the outcome is unknown.
+// repeat calls as the engine does: again while the outcome is unknown.
 func (x deed) repeat(e *env, s session, queue driver.Queue, own driver.Joined) {
-	err := e.again(func(ctx context.Context) error { return x.call(ctx, s, queue, own) })
-	if err != nil {
+	if err := e.again(x.request(s, queue, own)); err != nil {
 		e.is(err, x.name+", repeated while the service is unavailable", driver.ErrGone)
 	}
 }
@@ -213,7 +219,8 @@ func (x deed) ofForged(e *env, d *duel) {
 	key := d.first.Place.Key
 	for _, odd := range []string{
 		"", ".", "..", "/", "../" + key, key + "/", key + "x", "x" + key, key[:len(key)-1],
-		strings.ToUpper(key) + "Z", "@", "@1", string(d.queue), "\x00", "a\x00b", "\xff\xfe", strings.Repeat("k", 3000),
+		strings.ToUpper(key) + "Z", "@", "@1", string(d.queue), "\x00", "a\x00b", "\xff\xfe",
+		strings.Repeat("k", 3000),
 	} {
 		forged := d.first
 		forged.Place.Key = odd
@@ -239,7 +246,7 @@ func (x deed) lostReply(e *env) {
 	own := e.joinDuel(s, queue, x.follows)
 	e.stands(seer, queue, own.Place.ID)
 	e.lostReply(c,
-		func(ctx context.Context) error { return x.call(ctx, s, queue, own) },
+		x.request(s, queue, own),
 		func() bool {
 			if x.anyone { // it may look before it removes, and never come so far
 				e.settle()
@@ -258,7 +265,7 @@ var forgetCases = []testCase{
 	{"F2/others keep their places", nil, forgetSparesOthers},
 }
 
-// forgetRemoves: package coordinator forgets whenever it does not know, so most
+// forgetRemoves: the engine forgets whenever it does not know, so most
 // often there is nothing.
 func forgetRemoves(e *env) {
 	d := e.duel()

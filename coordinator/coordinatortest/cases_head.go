@@ -21,12 +21,13 @@ func (e *env) head(s session, queue driver.Queue) driver.Head {
 func (e *env) isHead(head driver.Head, own driver.Joined, value, when string) {
 	if !sameEntry(head.Entry, own, value) || head.Version == 0 || head.Version == driver.Any {
 		e.fail("Head is "+sprintEntry(own, value)+", and has a version",
-			"%s Head is %s, version %d", when, sprintEntries([]driver.Entry{head.Entry}), head.Version)
+			"%s Head is %+v", when, head)
 	}
 }
 
 func (e *env) isNobody(head driver.Head, when string) {
-	if head.Place != (driver.Place{}) || head.Token != 0 || head.Version != 0 || len(head.Value) != 0 {
+	none := head.Place == (driver.Place{}) && head.Token == 0 && head.Version == 0
+	if !none || len(head.Value) != 0 {
 		e.fail("a zero Head", "%s Head is %+v", when, head)
 	}
 }
@@ -135,15 +136,11 @@ func stateCases() (all []testCase) {
 		if x.change == nil {
 			needs = []Lever{HeadWatcher, Writer}
 		}
-		all = append(all,
-			testCase{
-				name:  x.told + "/" + x.name + ": the last of many changes is never missed, and none goes back",
-				needs: needs, body: x.many,
-			},
-			testCase{
-				name:  x.others + "," + x.over + "/" + x.name + ": a wait for the first state leaves at most one watch",
-				needs: x.needs, body: x.forFirst,
-			})
+		add := func(clause, claim string, body func(*env), needs []Lever) {
+			all = append(all, testCase{clause + "/" + x.name + ": " + claim, needs, body})
+		}
+		add(x.told, "the last of many changes is never missed, and none goes back", x.many, needs)
+		add(x.others+","+x.over, "a wait for the first state leaves at most one watch", x.forFirst, x.needs)
 	}
 	return all
 }

@@ -308,7 +308,8 @@ func staleWakesNobody(e *env) {
 func similarQueues() (queues []driver.Queue) {
 	id := newID()
 	for _, name := range []string{
-		"m/%sa", "m/%sa%%2Fb", "m/%saa", "m/%sA", "m/%sa.b", "m/%sa-", "m/%%61%s", "m/a%s", "s/%sa", "m-m/%sa",
+		"m/%sa", "m/%sa%%2Fb", "m/%saa", "m/%sA", "m/%sa.b", "m/%sa-", "m/%%61%s", "m/a%s",
+		"s/%sa", "m-m/%sa",
 	} {
 		queues = append(queues, driver.Queue(fmt.Sprintf(name, id)))
 	}

@@ -218,7 +218,7 @@ func setAtOnce(e *env) {
 			}
 		}
 		if len(winners) != 1 {
-			e.fail("exactly one of them writes", "%d have written over version %d", len(winners), known)
+			e.fail("exactly one writes", "%d have written over version %d", len(winners), known)
 		}
 		s := sessions[winners[0]]
 		known = versions[winners[0]]

@@ -42,9 +42,10 @@ func callsEnd(e *env) {
 	for i, o := range running {
 		_ = e.ends(o, e.Settle+e.Patience, calls[i].name+" with a context that ended")
 	}
-	for _, x := range []call{{"Session.Close", nil, s.Close}, {"Driver.Close", nil, c.Driver.Close}} {
-		o := e.start(func() error { return x.do(e.in(e.Settle)) })
-		_ = e.ends(o, e.Settle+e.Patience, x.name+" with a context that ended")
+	for i, end := range []request{s.Close, c.Driver.Close} {
+		o := e.start(func() error { return end(e.in(e.Settle)) })
+		what := []string{"Session", "Driver"}[i] + ".Close with a context that ended"
+		_ = e.ends(o, e.Settle+e.Patience, what)
 	}
 }
 

@@ -226,8 +226,8 @@ func listEntries(e *env) {
 			e.ok(err, "List")
 			e.same(entryIDs(got), ids(want[:n]), fmt.Sprintf("List with limit %d has", limit))
 			for i, x := range got {
-				if !sameEntry(x, joined[i], values[i]) {
-					e.fail(sprintEntry(joined[i], values[i]), "List shows %s", sprintEntries(got[i:i+1]))
+				if j := joined[i]; !sameEntry(x, j, values[i]) {
+					e.fail(sprintEntry(j, values[i]), "List shows %s", sprintEntries(got[i:i+1]))
 				}
 			}
 		}

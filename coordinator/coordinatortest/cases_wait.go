@@ -41,13 +41,15 @@ var (
 		},
 	}
 	follows = wait{
-		name: "Follow", told: "W1", others: "W2", over: "W3", lost: "W4", by: passes, needs: passes.needs,
+		name: "Follow", told: "W1", others: "W2", over: "W3", lost: "W4",
+		by: passes, needs: passes.needs,
 		once: func(ctx context.Context, s session, d *duel) (bool, error) {
 			return s.Follow(ctx, d.queue, d.second.Place, d.first.Place)
 		},
 	}
 	queueWaits = wait{
-		name: "WatchQueue", told: "Q1", over: "Q1", lost: "Q1", by: leaves, needs: []Lever{QueueWatcher},
+		name: "WatchQueue", told: "Q1", over: "Q1", lost: "Q1",
+		by: leaves, needs: []Lever{QueueWatcher},
 		once: func(ctx context.Context, s session, d *duel) (bool, error) {
 			return false, s.WatchQueue(ctx, d.queue, func(places []driver.Place) bool {
 				return slices.Contains(places, d.first.Place)
@@ -55,7 +57,8 @@ var (
 		},
 	}
 	headWaits = wait{
-		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3", by: leaves, needs: []Lever{HeadWatcher},
+		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3",
+		by: leaves, needs: []Lever{HeadWatcher},
 		read: func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error) {
 			head, err := s.Head(ctx, q, known)
 			return state{string(head.Value), head.Version}, err
@@ -504,7 +507,7 @@ var watchCases = []testCase{
 	{"W1/a session that runs out is told", []Lever{Network}, runsOut},
 	{"W1/a place that is gone already is told", nil, goneAlready},
 	{"W1/one of several places is told and no other", nil, oneOfSeveral},
-	{"W2/changes of others wake nobody", []Lever{Converter, Writer, HeadWatcher}, changesWakeNobody},
+	{"W2/changes of others wake nobody", []Lever{Converter, Writer, HeadWatcher}, othersChange},
 }
 
 // runsOut: nobody deletes the entry; the service ends the session by its own clock.
@@ -553,10 +556,10 @@ func oneOfSeveral(e *env) {
 	}
 }
 
-// changesWakeNobody: Watch waits for leavings among its places. A value is none,
+// othersChange: Watch waits for leavings among its places. A value is none,
 // whoever writes it, and a conversion is one of the converted place only. Head
 // waits for changes of the first alone.
-func changesWakeNobody(e *env) {
+func othersChange(e *env) {
 	q := e.trio()
 	head := func(known driver.Version, value string) *outcome {
 		return e.waits(func(ctx context.Context) error {

@@ -155,7 +155,7 @@ func (e *env) within(d time.Duration, want string, holds func() bool) {
 
 // again repeats a call while the service is unavailable, as package coordinator
 // does: it is how a client finds its way back after its connections were broken.
-func (e *env) again(call func(ctx context.Context) error) error {
+func (e *env) again(call request) error {
 	end := time.Now().Add(e.Patience)
 	for {
 		err := call(e.soon())
@@ -165,6 +165,9 @@ func (e *env) again(call func(ctx context.Context) error) error {
 		time.Sleep(e.Settle / 4)
 	}
 }
+
+// request is a call that is ready to be made.
+type request = func(ctx context.Context) error
 
 // errOf is the error of a call that returns something besides.
 func errOf[T any](_ T, err error) error { return err }

@@ -37,10 +37,8 @@ func convertFlaws() []flaw {
 			session: watchByID,
 		},
 		{
-			name: "a repeated conversion finds nothing",
-			finds: []string{
-				"M3/a conversion may be repeated after a lost reply", "M3/a conversion that was given up may be repeated",
-			},
+			name:    "a repeated conversion finds nothing",
+			finds:   []string{"M3/a conversion may be repeated after a lost reply", "M3/a conversion that was given up may be repeated"},
 			session: convertOnce,
 		},
 		{

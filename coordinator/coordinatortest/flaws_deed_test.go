@@ -82,12 +82,10 @@ func (x deed) broken(wrong func(w *world, s *patched, a act) error) func(*world,
 
 // doing are the cases that see whether a deed is done.
 var doing = map[string][]string{
-	"Leave": {"L1/Leave removes the entry", "W1/a leave of a converted and written entry is told"},
-	"Pass":  {"L1/Pass removes the entry"},
-	"Remove": {
-		"X1/Remove removes the entry", "X1/the contender of a removed entry is told", "W1/Watch: a removal is told",
-	},
-	"Write": {"P1/a write is shown by list and head"},
+	"Leave":  {"L1/Leave removes the entry", "W1/a leave of a converted and written entry is told"},
+	"Pass":   {"L1/Pass removes the entry"},
+	"Remove": {"X1/Remove removes the entry", "X1/the contender of a removed entry is told", "W1/Watch: a removal is told"},
+	"Write":  {"P1/a write is shown by list and head"},
 }
 
 // deedFlaws are wrong about a deed in the ways that are the same for all of them.

@@ -16,10 +16,8 @@ func headFlaws() []flaw {
 		changes: []string{"H1/a queue that hands on is followed to its end", first},
 		any:     []string{states},
 		passed:  []string{states},
-		fresh:   []string{"S1,V4/a list, a view and the head show what the session has finished"},
-		quiet: []string{
-			"H2/Head: others who come and go wake nobody", "W2/changes of others wake nobody",
-		},
+		fresh:   []string{showsLatest},
+		quiet:   []string{"H2/Head: others who come and go wake nobody", "W2/changes of others wake nobody"},
 		many:    []string{"H1/Head: the last of many changes is never missed, and none goes back"},
 		nothing: []string{first},
 	}

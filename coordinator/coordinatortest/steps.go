@@ -31,7 +31,7 @@ func (e *env) join(s session, queue driver.Queue) driver.Joined {
 	return e.joinAs(s, queue, contender())
 }
 
-// joinAs joins as package coordinator does: again while the outcome is unknown.
+// joinAs joins as the engine does: again while the outcome is unknown.
 func (e *env) joinAs(s session, queue driver.Queue, c driver.Contender) driver.Joined {
 	var j driver.Joined
 	e.ok(e.again(func(ctx context.Context) (err error) {
@@ -129,8 +129,8 @@ func (e *env) lost(s session) {
 }
 
 // waits starts a wait and lets it reach the service. It goes on while the
-// service is unavailable, as clause W4 wants package coordinator to do.
-func (e *env) waits(wait func(ctx context.Context) error) *outcome {
+// service is unavailable, as clause W4 wants the engine to do.
+func (e *env) waits(wait request) *outcome {
 	o := e.start(func() error {
 		for {
 			err := wait(e.ctx)
@@ -184,7 +184,7 @@ func placesOf(joined []driver.Joined) []driver.Place {
 // sprint shortens IDs, which are long and random, for messages.
 func sprint(list []string) string { return fmt.Sprintf("%.6s", list[:min(8, len(list))]) }
 
-// convert converts as package coordinator does, and returns own with its new place.
+// convert converts as the engine does, and returns own with its new place.
 func (e *env) convert(
 	s session, queue driver.Queue, own driver.Joined, mode, value string,
 ) driver.Joined {
@@ -202,7 +202,7 @@ func (e *env) convert(
 	return own
 }
 
-// write writes as package coordinator does.
+// write writes as the engine does.
 func (e *env) write(s session, queue driver.Queue, own driver.Place, value string) {
 	e.ok(e.again(func(ctx context.Context) error {
 		return s.Write(ctx, queue, own, []byte(value))
@@ -306,7 +306,7 @@ func (q *trio) places() []driver.Place {
 
 // lostReply runs a call whose request is applied and whose reply is lost with
 // the connection. applied says when the service has done it.
-func (e *env) lostReply(c Client, call func(ctx context.Context) error, applied func() bool) {
+func (e *env) lostReply(c Client, call request, applied func() bool) {
 	c.Link.HoldReplies()
 	o := e.start(func() error { return call(e.soon()) })
 	e.eventually("the request is applied while its reply is held", applied)
@@ -325,7 +325,7 @@ func (e *env) acquaint(s session, queue driver.Queue) {
 // strand runs calls whose requests stay on the wire of a connection that the
 // client has lost. For a Join somebody must stand in the queue, and the session
 // must be acquainted with it: else a driver may have to make the queue first.
-func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
+func (e *env) strand(c Client, calls ...request) {
 	c.Link.HoldRequests()
 	var running []*outcome
 	for _, call := range calls {
@@ -345,7 +345,7 @@ func (e *env) strand(c Client, calls ...func(ctx context.Context) error) {
 type call struct {
 	name  string
 	needs []Lever
-	do    func(ctx context.Context) error
+	do    request
 }
 
 // calls are all calls of a session but Close, for a contender of its own behind
@@ -353,8 +353,12 @@ type call struct {
 func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []call {
 	all := []call{
 		{"Renew", nil, s.Renew},
-		{"Join", nil, func(ctx context.Context) error { return errOf(s.Join(ctx, queue, contender())) }},
-		{"Ahead", nil, func(ctx context.Context) error { return errOf(s.Ahead(ctx, queue, own.Place)) }},
+		{"Join", nil, func(ctx context.Context) error {
+			return errOf(s.Join(ctx, queue, contender()))
+		}},
+		{"Ahead", nil, func(ctx context.Context) error {
+			return errOf(s.Ahead(ctx, queue, own.Place))
+		}},
 		{"Ahead of nobody", nil, func(ctx context.Context) error {
 			return errOf(s.Ahead(ctx, queue, nowhere))
 		}},
@@ -376,11 +380,12 @@ func (e *env) calls(s session, queue driver.Queue, own, other driver.Joined) []c
 		{"WatchQueue", []Lever{QueueWatcher}, func(ctx context.Context) error {
 			return s.WatchQueue(ctx, queue, func([]driver.Place) bool { return true })
 		}},
-		{"Queues", []Lever{Operator}, func(ctx context.Context) error { return errOf(s.Queues(ctx)) }},
+		{"Queues", []Lever{Operator}, func(ctx context.Context) error {
+			return errOf(s.Queues(ctx))
+		}},
 	}
 	for _, x := range deeds {
-		do := func(ctx context.Context) error { return x.call(ctx, s, queue, own) }
-		all = append(all, call{x.name, x.needs, do})
+		all = append(all, call{x.name, x.needs, x.request(s, queue, own)})
 	}
 	return slices.DeleteFunc(all, func(x call) bool { return !e.has(x.needs...) })
 }

@@ -17,12 +17,10 @@ type Capabilities struct {
 	Operator     Operator
 	Revoker      Revoker
 
-	// ReuseIDs asks Baton to use the ID of a contender again on the same session, once
-	// the contender has left or was refused and all requests for it were answered. It is
-	// for services that keep each name that was ever used and pay for it when they
-	// read a queue. IDs that recipes need to be unique over time are never used again.
-	//
-	// Without it, every contender has a new ID.
+	// ReuseIDs asks Baton to use the ID of a contender again on the same session,
+	// once the contender has left or was refused and all requests for it were
+	// answered. It is for services that keep each name that was ever used and pay
+	// for it when they read a queue. Without it, every contender has a new ID.
 	ReuseIDs bool
 }
 
@@ -97,8 +95,7 @@ type HeadWatcher interface {
 	// H2: It waits for the first entry alone: the comings, goings and writes of
 	// others wake nobody. While the queue is empty it waits for somebody to join.
 	//
-	// H3: When ctx ends it returns the context's error and leaves at the service at most one
-	// watch, which goes when what it watched changes. W4 holds for it too.
+	// H3: D2 and W4 hold for it.
 	Head(ctx context.Context, queue Queue, known Version) (Head, error)
 }
 
@@ -136,13 +133,11 @@ type Operator interface {
 	Check(ctx context.Context, queue Queue, key string, token Token) error
 
 	// Remove removes exactly the entry with a key and token from the queue,
-	// whatever session it belongs to: the hand of an operator. Key and token
-	// may come from another process.
+	// whatever session it belongs to.
 	//
-	// X1: After nil the entry is gone, and the queue goes on as if an operator
-	// had deleted it at the service: whoever waits for it hears of a leaving
-	// that is no Pass, and to its own contender it is an entry that somebody
-	// else has removed.
+	// X1: After nil the entry is gone, and the queue goes on: whoever waits for it
+	// hears of a leaving that is no Pass, and to its own contender it is an entry
+	// that somebody else has removed.
 	//
 	// X2: ErrGone means that there was no such entry, as in K2, and that nothing was deleted.
 	//

@@ -6,15 +6,12 @@
 //
 // # The contract
 //
-// A driver only translates. Renewal, the loss clock, retries, clean-up and
-// names belong to package coordinator, so a driver keeps no timers of its own
-// and never repeats a request that may have been applied, except where a clause
-// asks for it.
+// A driver only translates. Renewal, the loss clock, retries and clean-up belong
+// to Baton's engine, so a driver keeps no timers of its own and never repeats a
+// request that may have been applied, except where a clause asks for it.
 //
-// The doc comments below state the contract in numbered clauses. The
-// conformance suite names each case after the clause that it checks.
-//
-// General clauses:
+// The doc comments below state the contract in numbered clauses. The suite names
+// each case after the clause that it checks. General clauses:
 //
 // G1: Every method may be called by many goroutines at once.
 //
@@ -65,24 +62,23 @@ type Queue string
 // Contender is one attempt to stand in a queue.
 type Contender struct {
 	// ID tells this contender from all others of the queue: 16 to 32 lower-case
-	// hex digits, chosen at random by the coordinator, which does not use it
-	// again, unless the session is a Recycler.
+	// hex digits, chosen at random by the engine, which does not use it again,
+	// unless the session asks for that by ReuseIDs.
 	ID string
 	// Mode is the recipe's mark, 1 to 16 characters of a-z and 0-9 ("x", "r", "p3").
 	// Every view shows it.
 	Mode string
-	// Value is shown by List. It is at most 64 KiB, and is not written to any
-	// more, also after the call.
+	// Value is shown by List. It is at most 64 KiB, and is not changed any more.
 	Value []byte
-	// Alone asks to join only if the queue is empty. See J6.
+	// Alone asks to join only if the queue is empty (J6).
 	Alone bool
-	// Follows asks for Nearest, and lets whoever comes next have it. All contenders of a queue
-	// that has followers set it. See J8.
+	// Follows asks for Nearest (J8), and lets whoever comes next have it. All
+	// contenders of a queue that has followers set it.
 	Follows bool
-	// Again says that an earlier Join with this ID may have been applied.
+	// Again says that an earlier Join with this ID may have been applied (J2).
 	Again bool
-	// Record asks to join only if the queue's record has this version, unless it is
-	// zero. See J7.
+	// Record asks to join only if the queue's record has this version (J7),
+	// unless it is zero.
 	Record Version
 }
 
@@ -110,8 +106,7 @@ type Joined struct {
 	// First is true when the service showed, at or after the moment of joining, that
 	// nobody is ahead. False says nothing.
 	First bool
-	// Nearest is who stood directly ahead, if the service could say so without
-	// reading the queue. See J8.
+	// Nearest is who stood directly ahead, if the service could say so (J8).
 	Nearest Place
 }
 
@@ -171,9 +166,9 @@ type Driver interface {
 	String() string
 }
 
-// Session is a client's liveness as the service judges it, and the queues as that client
-// sees them. These methods are the core: what exclusion and liveness need, and
-// every driver has. What a driver can do besides is in its [Capabilities].
+// Session is a client's liveness as the service judges it, and the queues as that
+// client sees them. These methods are the core, which every driver has. What a
+// driver can do besides is in its [Capabilities].
 type Session interface {
 	// Capabilities returns the optional operations. It does no I/O, and always returns the
 	// same.
@@ -214,9 +209,9 @@ type Session interface {
 	//
 	// J3: Of the contenders in a queue, exactly the first may see First.
 	//
-	// J4: When Join fails with any error but ErrTaken and ErrStale, the entry may or may not
-	// be there, now or later. The coordinator then calls Join again with Again set,
-	// or Forget.
+	// J4: When Join fails with any error but ErrTaken and ErrStale, the entry may
+	// or may not be there, now or later. The engine then calls Join again with
+	// Again set, or Forget.
 	//
 	// J5: A session that is over at the service can no longer join: ErrSessionLost, and
 	// nothing is left behind.
@@ -245,8 +240,9 @@ type Session interface {
 	//
 	// V3: Last is true only if nobody stood behind own at the moment that the view shows.
 	//
-	// V4: With the zero Place for own it shows the whole queue, as if own came next, at least as new
-	// as everything that this session finished before. Last is true.
+	// V4: With the zero Place for own it shows the whole queue, as if own came
+	// next, at least as new as everything that this session finished before. Last
+	// is true.
 	Ahead(ctx context.Context, queue Queue, own Place) (View, error)
 
 	// Watch waits until at least one of the places has left the queue.
@@ -265,7 +261,7 @@ type Session interface {
 	//
 	// W4: ErrSessionLost when the service says that this session is over;
 	// ErrUnavailable when the service cannot be reached or a quorum is missing, and the
-	// coordinator tries again.
+	// engine tries again.
 	Watch(ctx context.Context, queue Queue, places ...Place) error
 
 	// Leave removes exactly the entry of own.

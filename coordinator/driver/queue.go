@@ -30,10 +30,10 @@ func NewQueue(kind, name string) Queue {
 }
 
 // Split returns the kind and the name that NewQueue made the queue of; ok is false if it did not.
-func (l Queue) Split() (kind, name string, ok bool) {
-	kind, escaped, found := strings.Cut(string(l), "/")
+func (q Queue) Split() (kind, name string, ok bool) {
+	kind, escaped, found := strings.Cut(string(q), "/")
 	name, err := url.PathUnescape(escaped)
-	if !found || err != nil || NewQueue(kind, name) != l {
+	if !found || err != nil || NewQueue(kind, name) != q {
 		return "", "", false
 	}
 	return kind, name, true

@@ -98,8 +98,8 @@ func (p *Params) Err() error {
 }
 
 // Hosts splits the host part of a URL, "h1:2379,h2:2379", and adds the default
-// port where there is none. Its errors do not quote a host, which is part of a password if that
-// was not percent-encoded.
+// port where there is none. Its errors do not quote a host, which is part of a
+// password if that was not percent-encoded.
 func Hosts(u *url.URL, defaultPort string) ([]string, error) {
 	if u.Host == "" {
 		return nil, fmt.Errorf("%w: %s URL names no host; want %s://host:%s[,host...]/namespace",
@@ -112,8 +112,8 @@ func Hosts(u *url.URL, defaultPort string) ([]string, error) {
 			name, port = h[:j], h[j+1:]
 		}
 		if n, err := strconv.Atoi(port); name == "" || err != nil || n < 1 || n > 65535 {
-			return nil, fmt.Errorf("%w: host number %d in %s URL; want host:port with a port from 1 to 65535",
-				ErrInvalid, i+1, u.Scheme)
+			return nil, fmt.Errorf("%w: host number %d in %s URL; "+
+				"want host:port with a port from 1 to 65535", ErrInvalid, i+1, u.Scheme)
 		}
 		hosts[i] = name + ":" + port
 	}
@@ -132,7 +132,8 @@ func Namespace(path string) (string, error) {
 	}
 	for _, seg := range strings.Split(ns, "/") {
 		if seg == "" || seg == "." || seg == ".." {
-			return "", fmt.Errorf("%w: namespace %q has an empty, \".\" or \"..\" segment", ErrInvalid, ns)
+			return "", fmt.Errorf(`%w: namespace %q has an empty, "." or ".." segment`,
+				ErrInvalid, ns)
 		}
 		for _, r := range seg {
 			if r <= ' ' || r > '~' {

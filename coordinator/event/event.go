@@ -76,9 +76,10 @@ const (
 )
 
 var kindNames = [...]string{
-	SessionOpened: "session opened", SessionRenewed: "session renewed", SessionSuspended: "session suspended",
-	SessionResumed: "session resumed", SessionEnded: "session ended", Retried: "retried", Joined: "joined",
-	Granted: "granted", Reentered: "reentered", Converted: "converted", NotGranted: "not granted",
+	SessionOpened: "session opened", SessionRenewed: "session renewed",
+	SessionSuspended: "session suspended", SessionResumed: "session resumed",
+	SessionEnded: "session ended", Retried: "retried", Joined: "joined", Granted: "granted",
+	Reentered: "reentered", Converted: "converted", NotGranted: "not granted",
 	HeldLong: "held long", HeldTooLong: "held too long", Released: "released", Lost: "lost",
 	Cleaning: "cleaning", CleanupFailed: "clean-up failed", CleanedUp: "cleaned up",
 }

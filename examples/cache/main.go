@@ -101,7 +101,7 @@ func (s *store) put(e entry) {
 func main() {
 	url := demo.URL()
 	maxAge := flag.Duration("max-age", 500*time.Millisecond, "how old the entry may be")
-	stale := flag.Duration("stale", time.Second, "how much older an entry is served during a rebuild")
+	stale := flag.Duration("stale", time.Second, "how much older it is served during a rebuild")
 	length := flag.Duration("for", 3*time.Second, "how long to run")
 	demo.Main(func(ctx context.Context, out *log.Logger) error {
 		ctx, cancel := context.WithTimeout(ctx, *length)

@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -24,7 +25,7 @@ import (
 )
 
 func main() {
-	url := flag.String("url", "memory://", "memory://, etcd://host:port/namespace, zk://host:port/chroot")
+	url := flag.String("url", "memory://", "memory://, etcd://host:port or zk://host:port")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -58,12 +59,7 @@ func run(ctx context.Context, out *log.Logger, url string) error {
 		})
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // take is one turn. One worker at a time is between Lock and Unlock, in all

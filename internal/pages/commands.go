@@ -38,92 +38,33 @@ func (p Page) Commands(tools ...string) []Command {
 }
 
 var (
+	// token is the end of a line, an operator, a redirection, or a word.
+	token      = regexp.MustCompile(`\\\n|\n|;|#.*|[0-9]*[<>]+ *\S*|(?:'[^']*'|"[^"]*"|[^\s;'"])+`)
+	ends       = regexp.MustCompile(`^(?:\n|&&|\|\||[;|&])$`)
+	skipped    = regexp.MustCompile(`^(?:\\\n|#|[0-9]*[<>])`)
 	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	operator   = regexp.MustCompile(`^(?:&&|\|\||[;|&])$`)
-	redirect   = regexp.MustCompile(`^[0-9]*(?:>>?|<)(.*)$`)
+	quoted     = regexp.MustCompile(`'([^']*)'|"([^"]*)"`)
 )
 
-// commands takes a script apart: lines, operators, words. Of the shell's
-// grammar it knows what the pages use.
+// commands takes a script apart, and follows it where it changes to. Of the
+// shell's grammar it knows what the pages use.
 func commands(script string, line int) []Command {
 	var all []Command
-	dir, joined, first := "", "", line
-	for i, text := range strings.Split(script, "\n") {
-		if joined == "" {
-			first = line + i
-		}
-		if more, found := strings.CutSuffix(strings.TrimRight(text, " "), `\`); found {
-			joined += more + " "
-			continue
-		}
-		all = append(all, split(words(joined+text), &dir, first)...)
-		joined = ""
-	}
-	return all
-}
-
-// split makes commands of the words of one line, and follows them where they change to.
-func split(words []string, dir *string, line int) []Command {
-	var all []Command
-	var now []string
-	end := func() {
-		if len(now) == 2 && now[0] == "cd" {
-			*dir = now[1]
-		} else if len(now) > 0 {
-			all = append(all, Command{Words: now, Dir: *dir, Line: line})
-		}
-		now = nil
-	}
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		to := redirect.FindStringSubmatch(w)
-		switch {
-		case operator.MatchString(w):
-			end()
-		case to != nil && to[1] == "":
-			i++ // the file is the next word
-		case to != nil, len(now) == 0 && assignment.MatchString(w):
-		default:
-			now = append(now, w)
+	script += "\n"
+	now, dir := Command{}, ""
+	for _, at := range token.FindAllStringIndex(script, -1) {
+		switch word := script[at[0]:at[1]]; {
+		case skipped.MatchString(word), len(now.Words) == 0 && assignment.MatchString(word):
+		case !ends.MatchString(word):
+			if len(now.Words) == 0 {
+				now.Dir, now.Line = dir, line+strings.Count(script[:at[0]], "\n")
+			}
+			now.Words = append(now.Words, quoted.ReplaceAllString(word, "$1$2"))
+		case len(now.Words) == 2 && now.Words[0] == "cd":
+			dir, now = now.Words[1], Command{}
+		case len(now.Words) > 0:
+			all, now = append(all, now), Command{}
 		}
 	}
-	end()
-	return all
-}
-
-// words splits a line at blanks and operators outside of quotes, and stops at a comment.
-func words(line string) []string {
-	var all []string
-	var word strings.Builder
-	var quote rune
-	begun := false
-	end := func() {
-		if begun {
-			all = append(all, word.String())
-		}
-		word.Reset()
-		begun = false
-	}
-	for _, r := range line {
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote != 0:
-			word.WriteRune(r)
-		case r == '\'' || r == '"':
-			quote, begun = r, true
-		case r == '#' && !begun:
-			return all
-		case r == ' ' || r == '\t':
-			end()
-		case r == ';':
-			end()
-			all = append(all, ";")
-		default:
-			word.WriteRune(r)
-			begun = true
-		}
-	}
-	end()
 	return all
 }

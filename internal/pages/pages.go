@@ -55,8 +55,8 @@ func All(root string) ([]Page, error) {
 		if err != nil {
 			return err
 		}
-		hidden := path != root && strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "build"
-		if d.IsDir() && hidden {
+		hidden := path != root && strings.HasPrefix(d.Name(), ".")
+		if d.IsDir() && (hidden || d.Name() == "testdata" || d.Name() == "build") {
 			return fs.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(path, ".md") {
@@ -101,11 +101,13 @@ func read(path, text string) Page {
 			if !inComment {
 				comment = nil
 			}
-			comment = append(comment, strings.TrimSuffix(strings.TrimPrefix(trimmed, "<!--"), "-->"))
+			text := strings.TrimSuffix(strings.TrimPrefix(trimmed, "<!--"), "-->")
+			comment = append(comment, text)
 			inComment = !strings.HasSuffix(trimmed, "-->")
 		case strings.HasPrefix(trimmed, "```"):
 			fence = trimmed[:len(trimmed)-len(strings.TrimLeft(trimmed, "`"))]
-			open = &Block{Lang: strings.TrimLeft(trimmed, "`"), Line: i + 2, Note: strings.TrimSpace(strings.Join(comment, "\n"))}
+			note := strings.TrimSpace(strings.Join(comment, "\n"))
+			open = &Block{Lang: strings.TrimLeft(trimmed, "`"), Line: i + 2, Note: note}
 			comment = nil
 		default:
 			comment = nil
@@ -144,13 +146,12 @@ func (p *Page) anchor(name string) {
 }
 
 var (
-	linked   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
-	dropped  = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_\- ]`)
-	unlinked = strings.NewReplacer(" ", "-")
+	linked  = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	dropped = regexp.MustCompile(`[^\p{L}\p{N}\p{M}_\- ]`)
 )
 
 // slug is the anchor that GitHub gives a heading.
 func slug(heading string) string {
 	text := strings.ToLower(linked.ReplaceAllString(heading, "$1"))
-	return unlinked.Replace(dropped.ReplaceAllString(text, ""))
+	return strings.ReplaceAll(dropped.ReplaceAllString(text, ""), " ", "-")
 }

@@ -44,8 +44,8 @@ func TestReadsCommands(t *testing.T) {
 	want := []Command{
 		{Words: []string{"baton", "lock", "a b", "--", "sh", "-c", "x; y"}, Line: 4},
 		{Words: []string{"make", "b"}, Dir: "sub", Line: 5},
-		{Words: []string{"tail", "-1"}, Dir: "sub", Line: 5},
-		{Words: []string{"echo", "# no comment"}, Dir: "sub", Line: 5},
+		{Words: []string{"tail", "-1"}, Dir: "sub", Line: 6},
+		{Words: []string{"echo", "# no comment"}, Dir: "sub", Line: 6},
 		{Words: []string{"make", "a"}, Line: 1, Mention: true},
 		{Words: []string{"go", "test", "./b"}, Dir: "sub", Line: 1, Mention: true},
 	}

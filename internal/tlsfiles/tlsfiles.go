@@ -20,7 +20,8 @@ type Files struct {
 // Read reads the parameters of a URL.
 func Read(p *driver.Params) Files {
 	return Files{
-		CA: p.String("cacert", ""), Cert: p.String("cert", ""), Key: p.String("key", ""), ServerName: p.String("servername", ""),
+		CA: p.String("cacert", ""), ServerName: p.String("servername", ""),
+		Cert: p.String("cert", ""), Key: p.String("key", ""),
 	}
 }
 
@@ -54,14 +55,14 @@ func (f Files) config() (*tls.Config, error) {
 		}
 	}
 	if f.Cert != "" {
-		load := func() (*tls.Certificate, error) {
+		load := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 			return &pair, err
 		}
-		if _, err := load(); err != nil {
+		if _, err := load(nil); err != nil {
 			return nil, invalid("cert and key: %w", err)
 		}
-		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+		conf.GetClientCertificate = load
 	}
 	return conf, nil
 }

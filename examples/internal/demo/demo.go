@@ -29,7 +29,7 @@ const InMemory = "memory://"
 
 // URL declares the flag that chooses the service.
 func URL() *string {
-	return flag.String("url", InMemory, "memory://, etcd://host:port/namespace, zk://host:port/chroot")
+	return flag.String("url", InMemory, "memory://, etcd://host:port or zk://host:port")
 }
 
 // Main parses the flags and calls run with a context that ends at the first
