@@ -63,25 +63,17 @@ func asleep[T any](t *testing.T, result <-chan outcome[T]) {
 	}
 }
 
-// C1, R2
-func TestSetRecordEndsWithItsSession(t *testing.T) {
+// R2
+func TestSetRecordFindsItsSessionLost(t *testing.T) {
 	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	late := delay(f, func() { _, _ = s.SetRecord(t.Context(), queue, []byte("late"), 0) })
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	late(t)
-	if r := current(t, other); r.Version != 0 {
-		t.Errorf("written after the end: %+v", r)
-	}
+	s := open(t, f, c)
 	f.mu.Lock()
-	delete(f.kvs, other.Sentinel.Key) // the watch does not tell
+	delete(f.kvs, s.Sentinel.Key) // the watch does not tell
 	f.mu.Unlock()
-	if _, err := other.SetRecord(t.Context(), queue, []byte("r"), 0); !errors.Is(err, driver.ErrSessionLost) {
+	if _, err := s.SetRecord(t.Context(), queue, []byte("r"), 0); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("got %v", err)
 	}
-	if other.Alive() == nil {
+	if s.Alive() == nil {
 		t.Error("the session goes on")
 	}
 }
@@ -109,5 +101,25 @@ func TestRecordIsAsNewAsWhatTheSessionFinished(t *testing.T) {
 	v = setRecord(t, s, "four", w)
 	if o := ended(t, result); o.err != nil || o.got.Version != v {
 		t.Errorf("%+v, want version %d", o, v)
+	}
+}
+
+// J7: a request that is late is not applied behind ErrStale.
+func TestLateJoinIsNotAppliedBehindErrStale(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		me := contender()
+		old := setRecord(t, s, "one", 0)
+		me.Alone, me.Record = alone, setRecord(t, s, "two", old)
+		late := delay(f, func() { _, _ = s.Join(t.Context(), queue, me) })
+		me.Again, me.Record = true, old
+		if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrStale) {
+			t.Errorf("got %v", err)
+		}
+		late(t)
+		if got := ids(t, s); len(got) != 0 {
+			t.Errorf("alone %v: a ghost in the queue: %q", alone, got)
+		}
 	}
 }

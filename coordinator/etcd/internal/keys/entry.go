@@ -2,8 +2,7 @@ package keys
 
 import (
 	"cmp"
-	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -70,14 +69,6 @@ func Absent(prefix string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
 }
 
-// ModRevision is that of the key that was read, 0 if there is none.
-func ModRevision(kvs []*mvccpb.KeyValue) int64 {
-	if len(kvs) == 0 {
-		return 0
-	}
-	return kvs[0].ModRevision
-}
-
 // Before is the order of a queue. Only another program's transaction that made
 // several keys gives two entries one token; their names settle it.
 func Before(a, b driver.Head) int {
@@ -93,25 +84,9 @@ func Places(heads []driver.Head) []driver.Place {
 	return places
 }
 
-// Entries are the first limit of a queue's entries, all if limit is 0.
-func Entries(heads []driver.Head, limit int) []driver.Entry {
-	if limit > 0 {
-		heads = heads[:min(limit, len(heads))]
-	}
-	entries := make([]driver.Entry, len(heads))
-	for i, h := range heads {
-		entries[i] = h.Entry
-	}
-	return entries
-}
-
 // LeaseHex writes a lease as etcdctl does. A lease that a user chose may be
 // negative, hence the conversion: "-5" would look like a separator.
-func LeaseHex(lease clientv3.LeaseID) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(lease))
-	return hex.EncodeToString(b[:])
-}
+func LeaseHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%016x", uint64(lease)) }
 
 // IsID tells whether s can be the ID of a contender.
 func IsID(s string) bool { return len(s) >= 16 && len(s) <= 32 && isHex(s) }
