@@ -48,7 +48,8 @@ type Tree struct {
 
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {
-	// Path is where a queue is, and RecordPath where its record is.
+	// Path is where a queue is, and RecordPath where its record is; empty if it
+	// has none.
 	Path(driver.Queue) string
 	RecordPath(driver.Queue) string
 
