@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -38,31 +37,6 @@ func testList(t *testing.T, s *session, limit int) []driver.Entry {
 		t.Fatal(err)
 	}
 	return entries
-}
-
-func TestConvertedNamesKeepWhatStays(t *testing.T) {
-	for _, seq := range []int32{0, 7, math.MaxInt32, math.MinInt32, -5, -1000000000} {
-		name := nodePrefix(driver.Contender{ID: testID, Mode: "w"}, "1000a2b3c4d5e6f") + fmt.Sprintf("%010d", seq)
-		n, _ := parseNode(name)
-		seen := map[string]bool{name: true}
-		for i, mode := range []string{"r", "w", "r", "w", "abcdefgh12345678"} {
-			to := n.converted(mode, 1<<62+7)
-			if again := n.converted(mode, 1<<62+7); again != to {
-				t.Errorf("asked again: %+v, then %+v", to, again)
-			}
-			if got, ok := parseNode(to.Key); !ok || got != to {
-				t.Errorf("parseNode(%q) = %+v; want %+v", to.Key, got, to)
-			}
-			if to.seq != seq || to.ID != testID || to.Session != n.Session || to.Mode != mode || to.tokenOr(5) != 1<<62+7 {
-				t.Errorf("conversion %d of %q: %+v", i, name, to)
-			}
-			if seen[to.Key] {
-				t.Errorf("conversion %d has the name %q, which was used", i, to.Key)
-			}
-			seen[to.Key] = true
-			n = to
-		}
-	}
 }
 
 // TestJoinWithUnknownOutcome: the reply is lost, or the request is. Joining again makes no second node (J2).

@@ -72,12 +72,9 @@
 //	                            └ of the entry whose number is one less
 //	/chroot/kind/name+record
 //
-// Only contended queues have successor nodes. They tell a contender that joins
-// who its predecessor is, and then that the predecessor has passed, so that a
-// handoff takes no read of the queue and costs the same however long that is:
-// see handoff.go. Most go with their entries. One that was passed stays until
-// the next entry leaves, or for a second. To delete any is safe: the follower
-// then reads the queue.
+// Only contended queues have successor nodes: see handoff.go. Most go with their
+// entries. One that was passed stays until the next entry leaves, or for a
+// second. To delete any is safe: the follower then reads the queue.
 //
 // Queues and what is above them are container nodes, which the service removes
 // when they have been empty for a while; on servers before 3.5 they are plain

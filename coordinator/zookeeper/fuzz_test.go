@@ -38,24 +38,3 @@ func FuzzConvertedName(f *testing.F) {
 		}
 	})
 }
-
-// FuzzOrder: contenders that joined one after the other stand in that order wherever the sequence number is when they
-// come, the wrap at 2^31 included.
-func FuzzOrder(f *testing.F) {
-	f.Add(int32(0), uint8(5), uint8(0))
-	f.Add(int32(math.MaxInt32-2), uint8(6), uint8(3))
-	f.Add(int32(math.MinInt32), uint8(9), uint8(7))
-	f.Fuzz(func(t *testing.T, start int32, count, rotate uint8) {
-		var names []string
-		for i := range int32(count) + 1 {
-			names = append(names, testKey(start+i)) // wraps
-		}
-		k := int(rotate) % len(names)
-		c := parseChildren(append(slices.Clone(names[k:]), names[:k]...))
-		for i, n := range c.nodes {
-			if n.Key != names[i] {
-				t.Fatalf("from %d on: %s is number %d, want %s", start, n.Key, i, names[i])
-			}
-		}
-	})
-}

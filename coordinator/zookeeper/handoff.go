@@ -231,7 +231,7 @@ func (c *contention) alone(queue driver.Queue) {
 // passed notes the timer that deletes what a pass is about to leave. The entry
 // after the pass before deletes what that one has left, so its timer is stopped:
 // as long as a session goes on passing in a queue, nothing is sent.
-func (c *contention) passed(queue driver.Queue, clear *time.Timer) {
+func (c *contention) passed(queue driver.Queue, timer *time.Timer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.m[queue]
@@ -241,7 +241,7 @@ func (c *contention) passed(queue driver.Queue, clear *time.Timer) {
 	if t.clear != nil {
 		t.clear.Stop()
 	}
-	t.clear = clear
+	t.clear = timer
 }
 
 // arrive notes what a join has met, and looks for the predecessor by its

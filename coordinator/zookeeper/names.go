@@ -21,15 +21,11 @@ import (
 // All parts are readable in one listing, so that no node has to be read to
 // know the order of the queue and the session of each entry.
 //
-// A conversion makes a new node, which has a zxid of its own and would get a
-// sequence number at the end of the queue. So it is made under a name that says
+// A conversion makes a new node, which has a zxid of its own. So its name says
 // what stays: the sequence number, which is the place in the queue, and the
 // token, which for one that joined is the node's czxid. The number of the
 // conversion makes the name one that was never used, also when a mode comes
 // back.
-//
-// A successor node belongs to an entry and is no contender itself: see
-// handoff.go.
 
 // node is one child of a queue.
 type node struct {

@@ -3,9 +3,7 @@ package zookeeper
 import (
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,32 +93,5 @@ func TestJoinReadsItsPlaceFromOneReply(t *testing.T) {
 	}
 	if n := f.count(opMulti); n != 2 {
 		t.Errorf("two joins took %d transactions", n)
-	}
-}
-
-// TestReplyAboutAnotherNodeIsNoJoin: what it says of who is first is of another queue, or of another contender.
-func TestReplyAboutAnotherNodeIsNoJoin(t *testing.T) {
-	f, l := newFake(t), &oneQueue{}
-	f.reply = l.reply
-	s := openFake(t, f, testTTL)
-	join := func(queue driver.Queue, id string) error {
-		_, err := s.Join(soon(t, time.Second), queue, driver.Contender{ID: id, Mode: "x"})
-		return err
-	}
-	l.set(func() { l.session = s.ID() })
-	if err := join("m/a", testID); err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range []struct {
-		queue driver.Queue
-		id    string
-	}{{"m/b", testID}, {"m/a", strings.Repeat("f", 32)}} {
-		if err := join(x.queue, x.id); !errors.Is(err, driver.ErrUnavailable) {
-			t.Errorf("%v: %v", x, err)
-		}
-	}
-	l.set(func() { l.session = "7" })
-	if err := join("m/a", testID); !errors.Is(err, driver.ErrUnavailable) {
-		t.Errorf("of another session: %v", err)
 	}
 }

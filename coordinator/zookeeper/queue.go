@@ -232,24 +232,25 @@ func (s *session) release(
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	e, _ := s.Own(s.Below(queue, n.Key))
+	parent := s.Path(queue) + "/"
+	e, _ := s.Own(parent + n.Key)
 	// Where numbers run out, an entry may have a successor node that no follower
 	// can find. That one is only deleted.
 	if e.Successor == "" || e.Successor != n.successor() || !s.contention.contended(queue) {
 		pass = false
 	}
 	if pass {
-		s.contention.passed(queue, s.clearLater(s.Below(queue, e.Successor), 1))
+		s.contention.passed(queue, s.clearLater(parent+e.Successor, 1))
 	}
-	return s.remove(ctx, queue, n, e, pass)
+	return s.remove(ctx, parent, n, e, pass)
 }
 
 // remove deletes a node and what is to go with it, and forgets it when it is
 // gone.
 func (s *session) remove(
-	ctx context.Context, queue driver.Queue, n node, e nodes.Own, pass bool,
+	ctx context.Context, parent string, n node, e nodes.Own, pass bool,
 ) error {
-	err := s.delete(ctx, s.Path(queue)+"/", n, e, pass)
+	err := s.delete(ctx, parent, n, e, pass)
 	gone := errors.Is(err, driver.ErrGone)
 	if err != nil && !gone {
 		return err
@@ -257,13 +258,13 @@ func (s *session) remove(
 	if gone && e.Successor != "" {
 		// An operator has deleted the entry, or an earlier attempt of this call
 		// had no answer.
-		successor := s.Below(queue, e.Successor)
+		successor := parent + e.Successor
 		err := s.Session.Remove(ctx, successor)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			s.clearLater(successor, -1)
 		}
 	}
-	s.Gone(s.Below(queue, n.Key))
+	s.Gone(parent + n.Key)
 	return err
 }
 
@@ -323,7 +324,7 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		if all.hasSuccessor(n) {
 			e.Successor = n.successor()
 		}
-		err := s.remove(ctx, queue, n, e, false)
+		err := s.remove(ctx, s.Path(queue)+"/", n, e, false)
 		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}

@@ -408,7 +408,7 @@ lookAgain: /* go: etcd.following.read, zookeeper.session.predecessor, zookeeper.
 #endif
 	};
 
-waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Follow, zkconn.Conn.Wait, zkconn.Conn.attend */
+waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Follow, zkconn.Conn.Wait */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);

@@ -252,7 +252,7 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, lease
 	:: atomic { !dead[s] -> sent = known[s] }
 	fi;
 #ifdef ZK
-find: /* go: zookeeper.session.find, zookeeper.session.mine, nodes.Session.Settled */
+find: /* go: zookeeper.session.find, zookeeper.session.mine, nodes.Session.Begin */
 	atomic {
 		if
 		:: again ->
@@ -430,14 +430,14 @@ lookAgain: /* go: lease.Session.awaitLeaving, lease.leaving.tell, lease.Session.
 #endif
 #endif
 
-waits: /* go: lease.Session.awaitLeaving, lease.leaving.tell, zkconn.Conn.Wait, zkconn.Conn.attend */
+waits: /* go: lease.Session.awaitLeaving, lease.leaving.tell, zkconn.Conn.Wait */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		floor[s] = (LEFT(p, pw) > floor[s] -> LEFT(p, pw) : floor[s])
 	}
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
-	:: atomic { breaks > 0 -> breaks--; goto watch } /* go: zkconn.presence.reconnected */
+	:: atomic { breaks > 0 -> breaks--; goto watch } /* go: zkconn.socket.fill */
 	fi;
 woken: /* go: recipes.attempt.wait */
 	atomic {

@@ -258,5 +258,3 @@ const reserve = 1 << 20
 func (f *Layout) noForm(queue driver.Queue) error {
 	return zkconn.Invalid("queue %q: layout %s has nothing like it", queue, f.name)
 }
-
-func (f *Layout) noRecords() error { return zkconn.Invalid("layout %s has no records", f.name) }

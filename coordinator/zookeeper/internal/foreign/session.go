@@ -105,7 +105,12 @@ func (s *session) Capabilities() driver.Capabilities {
 func (s *session) Path(queue driver.Queue) string { return s.Tree.Root + s.layout.path(queue) }
 
 // RecordPath is the queue's own node, where it has a record.
-func (s *session) RecordPath(queue driver.Queue) string { return s.Path(queue) }
+func (s *session) RecordPath(queue driver.Queue) string {
+	if form := s.layout.form(queue); form == nil || !form.recorded {
+		return ""
+	}
+	return s.Path(queue)
+}
 
 // Places are the places of the children of a queue.
 func (s *session) Places(
@@ -190,7 +195,8 @@ func (s *session) check(queue driver.Queue, c driver.Contender) (text string, er
 			c.Mode, queue, s.layout.name)
 	}
 	if c.Record != 0 {
-		return "", s.layout.noRecords()
+		return "", zkconn.Invalid("queue %q: layout %s has no records to join by",
+			queue, s.layout.name)
 	}
 	return text, form.check(c.Value)
 }
@@ -439,26 +445,6 @@ func (s *session) Revoked(ctx context.Context, queue driver.Queue, own driver.Pl
 		}
 		return w, nil
 	})
-}
-
-// Record is refused, unless the layout has one.
-func (s *session) Record(
-	ctx context.Context, queue driver.Queue, known driver.Version,
-) (driver.Record, error) {
-	if form := s.layout.form(queue); form == nil || !form.recorded {
-		return driver.Record{}, s.layout.noRecords()
-	}
-	return s.Session.Record(ctx, queue, known)
-}
-
-// SetRecord is likewise. It makes the queue's node.
-func (s *session) SetRecord(
-	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
-) (driver.Version, error) {
-	if form := s.layout.form(queue); form == nil || !form.recorded {
-		return 0, s.layout.noRecords()
-	}
-	return s.Session.SetRecord(ctx, queue, value, known)
 }
 
 // Queues is refused.

@@ -48,7 +48,8 @@ type Tree struct {
 
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {
-	// Path is where a queue is, and RecordPath where its record is.
+	// Path is where a queue is, and RecordPath where its record is; empty if it
+	// has none.
 	Path(driver.Queue) string
 	RecordPath(driver.Queue) string
 
@@ -204,23 +205,14 @@ func Deleting(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: no
 
 // Slack is a quarter of the TTL.
 //
-// A follower does not pass a client's touch on to the leader: it collects
-// touches, and reports them with its answer to the leader's next ping, every
-// half tick. If it dies in between, the leader, which ends sessions, knows only
-// of the touch before. The coordinator renews every quarter of the TTL, so that
-// one is at most a quarter older, and it had been reported, since a TTL is at
-// least two ticks and a quarter of it at least the half tick. (A reconnect
-// touches the session at the leader directly.)
+// A follower collects the touches of its clients, and reports them to the leader,
+// which ends sessions, every half tick. If it dies in between, the leader knows
+// only of the touch before, which is at most a quarter of the TTL older, since
+// the coordinator renews that often, and which had been reported, since a TTL is
+// at least two ticks. A leader that has lost its quorum may acknowledge for a
+// tick; the new one gives every session its whole TTL again.
 //
-// A leader that has lost its quorum finds out within a tick and may acknowledge
-// until then; the new leader gives every session its whole TTL again when it
-// starts, so the same slack covers that for a TTL of four ticks or more.
-//
-// Not covered is a pair of faults: the follower dies within half a tick of a
-// renewal's arrival, and the touch before is older than the slack and the
-// margin allow for, or was not reported either. That takes a renewal that was
-// lost; one that was on its way for so long that the next came within half a
-// tick; or a client that sent this one late by more than the margin. With a TTL
-// of just two ticks no second fault is needed: a report can come a moment after
-// the next renewal. The model of the loss clock in docs/model has all four.
+// Not covered are pairs of faults, a follower that dies when a renewal has been
+// lost or late, and a TTL of just two ticks, with which a report can come a
+// moment after the next renewal: see the model of the loss clock in docs/model.
 func (s *Session) Slack() time.Duration { return s.TTL() / 4 }

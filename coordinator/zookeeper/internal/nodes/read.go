@@ -295,17 +295,12 @@ func (s *Session) Head(
 			first = ""
 		}
 		return zkconn.Fresh(ctx, s.Conn, where, func() (w *zkconn.Watch, err error) {
-			if known == 0 {
-				head, w, err = s.anyHead(ctx, queue)
-				return w, err
-			}
-			if w, err = s.watchHead(ctx, queue, first); err != nil || w == nil {
-				head = driver.Head{} // the queue is empty now
+			head, w, err = s.watchHead(ctx, queue, first)
+			if err != nil || head.Version != known {
 				return nil, err
 			}
-			first = w.Target.Node
-			if head = s.headOf(queue, path.Base(first), w.Seen); head.Version != known {
-				return nil, nil
+			if head.Version != 0 {
+				first = w.Target.Node
 			}
 			return w, nil
 		})
@@ -343,55 +338,50 @@ func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) drive
 	}
 }
 
-// watchHead returns the watch on the first node of a queue, nil if the queue is
-// empty. A watch that stands from before is on the first node still.
+// watchHead returns the head and the watch on its node; in an empty queue no head,
+// and a watch that fires when a contender joins. A watch that stands from before
+// is on the first node still.
+//
+// It lists before it watches the children, since a watch on the children of a
+// queue that is not empty fires for the others too. (When a contender joins
+// between the two, it leaves one that fires for the next of them.) While it
+// waits an empty queue may be removed, and made anew. The watch on its children
+// fires for that, and the next call waits for the queue itself, so no join is
+// missed.
 func (s *Session) watchHead(
 	ctx context.Context, queue driver.Queue, first string,
-) (*zkconn.Watch, error) {
+) (driver.Head, *zkconn.Watch, error) {
 	target := zkconn.Target{Kind: zkconn.Data, As: "first of " + s.Layout.Path(queue)}
 	for {
-		if w, err := s.Standing(ctx, target); w != nil || err != nil {
-			return w, err
+		w, err := s.Standing(ctx, target)
+		if err != nil {
+			return driver.Head{}, nil, err
 		}
-		if first == "" {
-			places, err := s.places(ctx, queue)
-			if err != nil || len(places) == 0 {
-				return nil, err
+		if w == nil && first == "" {
+			coming := zkconn.Target{Kind: zkconn.Exists, Node: s.Layout.Path(queue)}
+			if w, err := s.Standing(ctx, coming); err != nil || w != nil && !w.Seen.Exists {
+				return driver.Head{}, w, err
 			}
-			first = s.Below(queue, places[0].Key)
+			places, err := s.places(ctx, queue)
+			if err == nil && len(places) == 0 {
+				places, w, err = s.watchQueue(ctx, queue)
+			}
+			if err != nil || len(places) == 0 {
+				return driver.Head{}, w, err
+			}
+			w, first = nil, s.Below(queue, places[0].Key)
 		}
-		target.Node = first
-		w, err := s.Watching(ctx, target)
-		if !errors.Is(err, zk.ErrNoNode) {
-			return w, err
+		if w == nil {
+			target.Node = first
+			w, err = s.Watching(ctx, target)
 		}
-		first = ""
-	}
-}
-
-// anyHead returns the head if there is one, else a watch that fires when a
-// contender joins.
-//
-// It lists before it watches, since a watch on the children of a queue that is
-// not empty fires for the others too. (When a contender joins between the two,
-// it leaves one that fires for the next of them.) While it waits the queue may
-// be removed, being empty, and made anew. The watch on its children fires for
-// that, and the next call waits for the queue itself, so no join is missed.
-func (s *Session) anyHead(
-	ctx context.Context, queue driver.Queue,
-) (driver.Head, *zkconn.Watch, error) {
-	for {
-		w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.Exists, Node: s.Layout.Path(queue)})
-		if err != nil || w != nil && !w.Seen.Exists {
-			return driver.Head{}, w, err
-		}
-		h, err := s.readHead(ctx, queue)
-		if err != nil || h.Version != 0 {
-			return h, nil, err
-		}
-		places, w, err := s.watchQueue(ctx, queue)
-		if err != nil || len(places) == 0 {
-			return driver.Head{}, w, err
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			first = ""
+		case err != nil:
+			return driver.Head{}, nil, err
+		default:
+			return s.headOf(queue, path.Base(w.Target.Node), w.Seen), w, nil
 		}
 	}
 }

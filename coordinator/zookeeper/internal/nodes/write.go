@@ -86,17 +86,17 @@ func DataVersion(v driver.Version) int32 {
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
-	if err := s.CheckQueue(queue); err != nil {
+	node, err := s.recordPath(queue)
+	if err != nil {
 		return driver.Record{}, err
 	}
-	node := s.Layout.RecordPath(queue)
 	if known == driver.Any {
 		return zkconn.Fresh(ctx, s.Conn, node, func() (driver.Record, error) {
 			return s.readRecord(ctx, node)
 		})
 	}
 	var record driver.Record
-	err := s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
+	err = s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
 		return zkconn.Fresh(ctx, s.Conn, node, func() (w *zkconn.Watch, err error) {
 			record, w, err = s.otherRecord(ctx, node, known)
 			return w, err
@@ -106,6 +106,17 @@ func (s *Session) Record(
 		return driver.Record{}, err
 	}
 	return record, nil
+}
+
+func (s *Session) recordPath(queue driver.Queue) (string, error) {
+	if err := s.CheckQueue(queue); err != nil {
+		return "", err
+	}
+	node := s.Layout.RecordPath(queue)
+	if node == "" {
+		return "", zkconn.Invalid("queue %q: the layout has no record for it", queue)
+	}
+	return node, nil
 }
 
 func recordOf(seen zkconn.Seen) driver.Record {
@@ -162,7 +173,8 @@ func (s *Session) otherRecord(
 func (s *Session) SetRecord(
 	ctx context.Context, queue driver.Queue, value []byte, known driver.Version,
 ) (driver.Version, error) {
-	if err := s.CheckQueue(queue); err != nil {
+	node, err := s.recordPath(queue)
+	if err != nil {
 		return 0, err
 	}
 	if len(value) == 0 {
@@ -171,7 +183,6 @@ func (s *Session) SetRecord(
 	if err := CheckValue(value); err != nil {
 		return 0, err
 	}
-	node := s.Layout.RecordPath(queue)
 	value = bytes.Clone(value) // the request may outlive the call
 	if known != 0 {
 		return zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (driver.Version, error) {

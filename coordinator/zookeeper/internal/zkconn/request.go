@@ -72,6 +72,11 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 	select {
 	case <-closed:
 		return nil
+	default: // which is much cheaper than the next
+	}
+	select {
+	case <-closed:
+		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-c.over:
@@ -91,10 +96,14 @@ func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
 	}
 	select {
 	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return away(ctx, errBusy)
-	case <-c.over:
-		return c.Err()
+	default:
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return away(ctx, errBusy)
+		case <-c.over:
+			return c.Err()
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,14 +123,11 @@ func (c *Conn) leave(slots chan struct{}) {
 
 // online waits for a connection.
 func (c *Conn) online(ctx context.Context) error {
-	select {
-	case <-c.present():
-		return nil
-	case <-ctx.Done():
+	err := c.Until(ctx, c.present())
+	if err != nil && c.Err() == nil {
 		return away(ctx, c.link.why())
-	case <-c.over:
-		return c.Err()
 	}
+	return err
 }
 
 // Renew sends a sync, which goes to the leader and back. The path need not
