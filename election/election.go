@@ -19,8 +19,9 @@ const (
 // ErrNoLeader says that nobody leads, and nobody is a candidate.
 var ErrNoLeader = errors.New("no leader")
 
-// Election is an election's name on a client. It has no state: two of the same name are the same
-// election, and one may have many candidates, of one process too. It is safe for concurrent use.
+// Election is an election's name on a client. It has no state: two of the same
+// name are the same election, and one may have many candidates, of one process
+// too. It is safe for concurrent use.
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
@@ -43,8 +44,9 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 // d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
-// coordinator.ErrInvalid and says which argument breaks which rule.
+// New returns the election of a name (see [coordinator.CheckName]). It does no
+// I/O. The error is coordinator.ErrInvalid and says which argument breaks which
+// rule.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -89,15 +91,16 @@ func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error)
 // between them.
 func (e *Election) check(ctx context.Context, op string, value []byte) error {
 	if e.queue.Held(ctx) {
-		return invalid(op, e.Name(),
-			"the context carries a term of this election that is not over; Proclaim changes its value, Resign ends it")
+		return invalid(op, e.Name(), "the context carries a term of this election that is not over;"+
+			" Proclaim changes its value, Resign ends it")
 	}
 	return checkValue(op, e.Name(), value)
 }
 
 func checkValue(op, name string, value []byte) error {
 	if len(value) > recipes.MaxPayload {
-		return invalid(op, name, fmt.Sprintf("value has %d bytes; at most %d are allowed", len(value), recipes.MaxPayload))
+		return invalid(op, name, fmt.Sprintf("value has %d bytes; at most %d are allowed",
+			len(value), recipes.MaxPayload))
 	}
 	return nil
 }
@@ -150,5 +153,6 @@ type Leader struct {
 func (l Leader) IsZero() bool { return l.Token == 0 }
 
 func leader(c recipes.Contender) Leader {
-	return Leader{Identity: c.Identity, Value: c.Payload, Token: c.Token, Session: c.Session, Since: c.Since}
+	return Leader{Identity: c.Identity, Value: c.Payload, Token: c.Token,
+		Session: c.Session, Since: c.Since}
 }

@@ -15,10 +15,9 @@ var ErrStepDown = errors.New("step down")
 
 // ErrOverrun says that work did not return in time after its context had ended;
 // see WithDrain. Its goroutine was left behind and may still run, while another
-// process leads: after a planned end from now on, after a loss since a tenth of
-// the TTL after that. What the work returns later is lost, and if it panics
-// later, that ends the process. End the process yourself if you cannot be sure
-// of the work's next step.
+// process leads. What the work returns later is lost, and if it panics later,
+// that ends the process. End the process yourself if you cannot be sure of the
+// work's next step.
 var ErrOverrun = errors.New("work overran its time to stop")
 
 // Run campaigns, runs work while it leads, and campaigns again when a term was
@@ -58,11 +57,9 @@ var ErrOverrun = errors.New("work overran its time to stop")
 // Run resigns and does the same to its caller.
 //
 // A campaign that failed is repeated after a pause (see WithPause), logged at
-// Warn and told to WithOnError; so is the loss of a term. A campaign that the
-// service leaves without an answer for ten seconds goes on, and is logged and
-// told once. Run returns an error of Campaign that no repetition mends:
-// ErrInvalid, ErrClosed, and what comes of the end of ctx. Besides, it returns
-// ErrOverrun.
+// Warn and told to WithOnError; so is the loss of a term. Run returns an error
+// of Campaign that no repetition mends: ErrInvalid, ErrClosed, and what comes of
+// the end of ctx. Besides, it returns ErrOverrun.
 //
 // When Run has returned, nothing of it is left in this process, except after
 // ErrOverrun. Its entry may stay until the service has answered, at most as
@@ -227,25 +224,13 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 	case o.ended && ctx.Err() != nil:
 		return false, join(context.Cause(ctx), own(o), r.lost(o.lost), resigned)
 	case o.lost != nil:
-		mine := own(o)
-		switch {
-		case errors.Is(o.lost, coordinator.ErrClosed):
-			return false, join(mine, r.lost(o.lost))
-		case errors.Is(mine, ErrStepDown):
-			r.stepsDown(t, mine)
-			mine = nil
-		}
-		return true, join(r.lost(o.lost), mine)
+		return !errors.Is(o.lost, coordinator.ErrClosed), join(r.lost(o.lost), own(o))
 	case errors.Is(o.err, ErrStepDown):
-		r.stepsDown(t, o.err)
+		r.log().Info("baton: leader steps down",
+			"election", r.election.Name(), "token", t.Token(), "reason", o.err)
 		return true, resigned
 	}
 	return false, join(o.err, resigned)
-}
-
-func (r *runner) stepsDown(t *Term, reason error) {
-	r.log().Info("baton: leader steps down",
-		"election", r.election.Name(), "token", t.Token(), "reason", reason)
 }
 
 // overrun ends a term whose work does not return.
@@ -282,7 +267,9 @@ func (r *runner) resign(ctx context.Context, t *Term) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignPatience)
 	defer cancel()
 	err := t.Resign(ctx)
-	for _, over := range []error{coordinator.ErrNotHeld, coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed} {
+	for _, over := range []error{
+		coordinator.ErrNotHeld, coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
+	} {
 		if errors.Is(err, over) {
 			return nil
 		}

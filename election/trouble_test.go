@@ -12,9 +12,9 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// This file and latch_test.go have a test for each known bug of Curator's
-// LeaderLatch that an election can have and that no other file covers. The
-// numbers are the queues of the list in docs/curator-behaviours.md.
+// This file has a test for each known bug of Curator's
+// LeaderLatch and LeaderSelector that an election can have and that no other
+// file covers. The numbers are those of docs/curator-behaviours.md.
 
 // FIELD 61: however often it loses its term, one Run has one entry at most.
 func TestRunIsQueuedOnce(t *testing.T) {
@@ -63,8 +63,6 @@ func TestCandidateMayStartBeforeTheService(t *testing.T) {
 	})
 }
 
-// This file goes on with the known bugs of Curator's LeaderLatch.
-
 // FIELD 71: nobody was ever here, or somebody goes while others look: no
 // errors.
 func TestListingToleratesComingAndGoing(t *testing.T) {
@@ -102,10 +100,6 @@ func TestListingToleratesComingAndGoing(t *testing.T) {
 		_, _ = ra.ended(), rb.ended()
 	})
 }
-
-// This file has a test for each known bug of Curator's LeaderSelector that Run
-// can have and that no other file covers. The numbers are the queues of the
-// list in docs/curator-behaviours.md.
 
 // FIELD 75: a session that ends while the candidate waits, and a service that
 // does not answer, do not end Run.
