@@ -61,7 +61,7 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
 			_, err = s.Limit(a.Context())
 			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
-			want := "no limit is stored"
+			want := "nothing is stored at the name: give a limit"
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}

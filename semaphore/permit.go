@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Permit is what one Acquire was granted: a handle of one or more permits. It is safe for
-// concurrent use, and must not be copied.
+// Permit is what one Acquire was granted: a handle of one or more permits. It is
+// safe for concurrent use, and must not be copied.
 type Permit struct {
 	hold      *recipes.Hold
 	semaphore *Semaphore
@@ -40,8 +40,8 @@ func (p *Permit) Permits() int {
 	return int(p.n.Load())
 }
 
-// Release gives all permits back; who is next is admitted. It works with a ctx that is dead
-// already.
+// Release gives all permits back; who is next is admitted. It works with a ctx
+// that is dead already.
 //
 // A second Release returns coordinator.ErrNotHeld and changes nothing. When the
 // permits were lost before, the error says why, and nothing is deleted. When
@@ -79,10 +79,12 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	held := int(p.n.Load())
 	left := held - n
 	if n < 1 || left < 1 {
-		return fmt.Errorf("baton: %w: to release %d of %d permits of semaphore %q in part: want at least 1, and fewer than are held",
+		return fmt.Errorf("baton: %w: to release %d of %d permits of semaphore %q in part:"+
+			" want at least 1, and fewer than are held",
 			coordinator.ErrInvalid, n, held, p.semaphore.Name())
 	}
-	// The slots first, or another holder could have a permit and no slot; but not where Convert is refused.
+	// The slots first, or another holder could have a permit and no slot; but
+	// not where Convert is refused.
 	if p.hold.Converts() && (len(p.slots) > left || p.unsure) {
 		if err := p.number(ctx, left); err != nil {
 			return p.describe(op, err)
