@@ -217,25 +217,6 @@ func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 	})
 }
 
-// TestWaitersKeepTheirPlaceWhenTheLimitChanges although they asked with the old
-// one in mind.
-func TestWaitersKeepTheirPlaceWhenTheLimitChanges(t *testing.T) {
-	parties(t, 4, func(a, b party) {
-		h := a.acquire(4)
-		first, second := b.begin(2), b.begin(1)
-		a.setLimit(3)
-		_, err := b.s.Acquire(a.Context(), 1) // b's Semaphore has the old one in mind still
-		var limit *semaphore.LimitError
-		if !errors.As(err, &limit) {
-			t.Errorf("Acquire = %v", err)
-		}
-		a.release(h)
-		b.release(first.granted(), second.granted())
-		a.release(a.acquire(3)) // a's has the new one
-		a.empty()
-	})
-}
-
 // TestTryAcquireSeesThatTheLimitWasRaised although it is told of nothing and
 // remembers the old one.
 func TestTryAcquireSeesThatTheLimitWasRaised(t *testing.T) {
@@ -347,29 +328,5 @@ func loseOnly(svc *memory.Service, n int, fate memory.Fate) {
 			return fate
 		}
 		return memory.Fate{}
-	})
-}
-
-// TestSetLimitEndsByItsContext and says that it may have been applied.
-func TestSetLimitEndsByItsContext(t *testing.T) {
-	parties(t, 3, func(a, b party) {
-		a.setLimit(3)
-		b.session()
-		b.link.HoldReplies()
-		ctx, cancel := context.WithTimeout(a.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		err := b.s.SetLimit(ctx, 4)
-		wantErr(t, err, coordinator.ErrUnavailable, context.DeadlineExceeded)
-		if time.Since(began) != time.Second {
-			t.Errorf("took %v", time.Since(began))
-		}
-		b.link.Heal()
-		b.setLimit(4)
-		_, err = a.s.Acquire(a.Context(), 1)
-		var limit *semaphore.LimitError
-		if !errors.As(err, &limit) || limit.Asked != 3 || limit.Stored != 4 {
-			t.Errorf("Acquire = %v", err)
-		}
 	})
 }
