@@ -2,7 +2,6 @@ package memory
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -259,10 +258,3 @@ func (s *Service) setRecord(queue driver.Queue, value []byte, by Hand) driver.Ve
 
 // hints reports whether the service says what it need not say.
 func (s *Service) hints() bool { return s.mute == nil || s.mute.IntN(2) == 0 }
-
-// sessionID gives each session a name that was never used before. It counts, so
-// that the output of a test is the same in every run.
-func (s *Service) sessionID() string {
-	s.opened++
-	return fmt.Sprintf("%016x", s.opened)
-}

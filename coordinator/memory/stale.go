@@ -50,7 +50,7 @@ func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.queue
 	n := l.ahead(own)
 	if s.stale == nil || len(l.past.departed) == 0 {
-		return driver.View{Ahead: slices.Clone(l.places[:n]), Last: n+1 == len(l.places)}
+		return driver.View{Ahead: l.first(n), Last: n+1 == len(l.entries)}
 	}
 	oldest := max(own.made, seen, l.past.floor)
 	at := oldest + driver.Token(s.stale.Int64N(int64(s.revision-oldest)+1))
