@@ -12,7 +12,8 @@
 //
 // # Guaranteed
 //
-// Terms are totally ordered and their tokens rise. At no moment do two live
+// Candidates are elected in the order in which the service heard of them. Terms
+// are totally ordered and their tokens rise. At no moment do two live
 // sessions lead, and the context of a term ends before the service can give the
 // name to anyone else. A leader that dies is succeeded when its session's TTL
 // has run out, one that resigns at once: a planned hand-over has no overlap and
@@ -32,10 +33,6 @@
 // overlap with that of the next leader. [WithDrain] says from when on, and
 // [WithOnOverrun] tells. The token tells the two apart.
 //
-// After a pause of the process, the Err of the work's context and [Term.Err]
-// see the loss at the first look; Done, and derived contexts, follow when their
-// timers run.
-//
 // What Leader, Observe and Candidates show was true when the service showed it.
 // Never act as leader upon it; only a [Term] says that the caller leads.
 //
@@ -49,12 +46,6 @@
 //	                 |
 //	                 +---------> work is done, or failed: resign ---> return
 //	                 +---------> ctx ended: drain, resign ----------> return
-//
-// # Fairness
-//
-// Candidates are elected in the order in which the service heard of them.
-// Nobody is preferred: not the last leader, nor the one with the fastest link.
-// Who steps down stands at the end of the queue.
 //
 // # Cost
 //

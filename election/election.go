@@ -69,11 +69,10 @@ func (e *Election) Name() string { return e.queue.Name() }
 // service owes an answer; ErrSessionLost when the session ended while waiting;
 // ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed;
 // ErrInvalid for a value that is too long, a TTL that the service does not
-// take, and a ctx of the leader.
+// take, and a ctx that carries a term of this election which is not over (see
+// Term.Context), since the leader would wait for itself.
 //
-// Each call is a candidate of its own, in one process too. The leader cannot be
-// a candidate as well: a ctx that carries a term of this election which is not
-// over (see Term.Context) is refused, since it would wait for itself.
+// Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
@@ -123,10 +122,9 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader says who leads, as the service showed it at one moment: whoever is
-// first in the queue. For a moment that may be a candidate that does not know it
-// yet, or one that has just given up. Whoever wants to know whether it leads
-// itself asks its [Term].
+// Leader says who leads, as the service showed it at one moment: the first in
+// the queue. For a moment that may be a candidate that does not know it yet, or
+// one that has just given up.
 //
 // The error is ErrNoLeader when nobody leads; otherwise as for Campaign.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {

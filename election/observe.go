@@ -17,13 +17,11 @@ import (
 //		route(leader)
 //	}
 //
-// It shows whoever is first in the queue: for a moment that may be a candidate that
-// does not know it yet, or one that has just given up. Changes come in order:
-// tokens never fall. After a lost session an older value of the same leader may
-// be shown once more. While the loop's body runs nobody listens, so of several
-// changes in a row all but the last may be left out; the last is never missed.
-// In particular, "nobody" is seldom seen between two leaders, as a hand-over is
-// one step at the service.
+// Changes come in order: tokens never fall. After a lost session an older value
+// of the same leader may be shown once more. While the loop's body runs nobody
+// listens, so of several changes in a row all but the last may be left out; the
+// last is never missed. "Nobody" is seldom seen between two leaders, as a
+// hand-over is one step at the service.
 //
 // It outlives lost sessions, restarts of the service and compaction. While the
 // service is away it waits, and shows what it finds afterwards. The errors that
@@ -31,8 +29,7 @@ import (
 // coordinator.ErrUnavailable if the service was away, ErrRefused, ErrClosed.
 //
 // An observer watches one entry, whatever the number of candidates and of other
-// observers. It is woken when that changes, and then reads once and watches
-// again.
+// observers. What it shows is no more certain than what Leader does.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		follower := e.queue.Follow()

@@ -3,8 +3,6 @@ package election
 import (
 	"fmt"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // Defaults of Run; WithDrain and WithPause say so.
@@ -109,30 +107,4 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 		return c, nil
 	}
 	return c, invalid("run", name, broken)
-}
-
-// pauses is the sequence of pauses between campaigns.
-type pauses struct {
-	backoff *backoff.ExponentialBackOff
-	longest time.Duration
-}
-
-func (c *runConfig) pauses() pauses {
-	return pauses{longest: c.longest, backoff: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(c.initial),
-		backoff.WithMaxInterval(c.longest),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxElapsedTime(0),
-	)}
-}
-
-// next is the pause after an attempt, a campaign with its term, that lasted for
-// a while. The campaign counts: what must not be frequent is the attempt,
-// whichever part of it was short.
-func (p *pauses) next(lasted time.Duration) time.Duration {
-	if lasted >= p.longest {
-		p.backoff.Reset()
-	}
-	return p.backoff.NextBackOff()
 }

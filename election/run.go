@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/baton-go/baton/coordinator"
 )
 
@@ -40,12 +42,11 @@ var ErrOverrun = errors.New("work overran its time to stop")
 //	the term
 //
 // In the last two cases an error of work that says no more than that its
-// context ended is left out: the bare error or cause of a context, one of
-// Baton's own (such as Proclaim's), or an errors.Join of nothing else. Any
-// other one may say what was left half done: after ctx ended it is returned,
-// joined with the cause; after a loss it is logged and told to WithOnError
-// together with the loss, for what work meets when its term is lost (a query
-// that was cut short) is mostly a consequence of that.
+// context ended is left out: the bare error or cause of a context, or one of
+// Baton's own (such as Proclaim's). Any other one may say what was left half
+// done: after ctx ended it is returned, joined with the cause; after a loss it
+// is logged and told to WithOnError together with the loss, of which it is
+// mostly a consequence.
 //
 // Each error is also joined with that of resigning, if that failed: the name is
 // then free as soon as the service answers, at the latest when the session has
@@ -90,13 +91,21 @@ type runner struct {
 
 func (r *runner) run(ctx context.Context) error {
 	r.health.waiting(nil)
-	pauses, pause := r.pauses(), time.Duration(0)
+	pauses, pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(r.initial), backoff.WithMaxInterval(r.longest),
+		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5),
+		backoff.WithMaxElapsedTime(0)), time.Duration(0)
 	for {
 		again, err := r.attempt(ctx, pause)
 		if !again {
 			return err
 		}
-		pause = pauses.next(time.Since(r.began))
+		// The campaign counts: what must not be frequent is the attempt, whichever
+		// part of it was short.
+		if time.Since(r.began) >= r.longest {
+			pauses.Reset()
+		}
+		pause = pauses.NextBackOff()
 		r.health.waiting(err)
 		if err != nil {
 			r.log().Warn("baton: not leading; campaigning again after a pause",

@@ -61,10 +61,6 @@ func TestShutdownSurfacesTheWorksOwnErrorOnly(t *testing.T) {
 			"nothing":             {func(context.Context) error { return nil }, false},
 			"the context's error": {context.Context.Err, false},
 			"its cause":           {context.Cause, false},
-			"joined": {func(ctx context.Context) error {
-				return errors.Join(ctx.Err(),
-					context.Cause(ctx))
-			}, false},
 			"what is half done": {
 				func(ctx context.Context) error {
 					return fmt.Errorf("job 17 is half done: %w (%w)",
