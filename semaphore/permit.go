@@ -110,11 +110,9 @@ func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 
 // Sequencer tells of this permit in a form that can be shown to others, in any
 // process, and checked there: see package coordinator/fence. ReleasePart ends
-// it; after that, ask again. It is free, but for the first of a session, which
-// reads the identity of the service, and for the first of a permit, whose entry
-// has to say that it holds: it would after 250 ms anyway. When the permit is
-// over the error says why, as Err does. Other errors: ErrUnavailable,
-// ErrRefused, the cause of ctx.
+// it; after that, ask again. The first of a session is a request, and so is the
+// first of a permit, whose entry has to say that it holds. When the permit is
+// over the error says why, as Err does.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
@@ -134,6 +132,6 @@ func (p *Permit) Err() error { return p.hold.Err() }
 // Session is the ID of the session that holds, as List shows it.
 func (p *Permit) Session() string { return p.hold.Session() }
 
-// Deadline is when the permit is lost unless the session is renewed before. It moves on with every
-// renewal, and has a monotonic clock reading.
+// Deadline is when the permit is lost unless the session is renewed before. It
+// moves on with every renewal, and has a monotonic clock reading.
 func (p *Permit) Deadline() time.Time { return p.hold.Deadline() }

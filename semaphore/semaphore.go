@@ -49,11 +49,11 @@
 // so that it says that it holds, and watched. An Acquire that waited reads the
 // limit once more, and converts its entry at once if somebody is behind it.
 //
-// A crowded queue has many contenders and few sessions: 16 to 512 contenders,
-// three or more for each session, 16 sessions at most. There each session reads
-// the queue after a release, once for all of its contenders, and no entry is
-// converted for those behind: two to four requests for each grant. When a queue
-// becomes crowded, or stops to be, a permit can be idle for a quarter of a second.
+// A crowded queue has many contenders of few sessions: 16 to 512 contenders,
+// three or more for each session. There each session reads the queue after a
+// release, once for all of its contenders: two to four requests for each grant.
+// When a queue becomes crowded, or stops to be, a permit can be idle for a
+// quarter of a second.
 //
 // # Shared with other clients
 //
@@ -61,7 +61,7 @@
 // too, and is as theirs is: one permit at a time, no Slots, and the limit is
 // what each caller has in mind. Kazoo's is compared with what is stored,
 // Curator's with nothing. An Acquire takes part in two queues, which costs some
-// eight requests, and a Release one.
+// nine requests, and a Release one.
 //
 // # Not guaranteed
 //
@@ -69,11 +69,8 @@
 // its work although another process has its permits by then. [Permit.Token] and
 // [Permit.Slots] let a resource tell.
 //
-// # No reentrancy
-//
-// Each Acquire is queued, also with the context of a permit. Who holds
-// permits and asks for more can wait for others who do the same, for ever: ask
-// for all at once, or bound the wait.
+// Each Acquire is queued, also with the context of a permit: who holds permits
+// and asks for more can wait for ever for others who do the same.
 package semaphore
 
 import (
@@ -97,9 +94,8 @@ const (
 const Stored = -1
 
 // Semaphore is a semaphore's name on a client, and the limit that its user has
-// in mind. It has no other state: two of the same name are the same semaphore.
-// But each reads the limit before its first Acquire, so share one. It is safe
-// for concurrent use.
+// in mind. Two of the same name are the same semaphore. It is safe for concurrent
+// use.
 type Semaphore struct {
 	queue   *recipes.Queue
 	slots   *recipes.Queue
@@ -211,8 +207,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 
 // Do acquires n permits, runs work, and releases them, also when work panics.
 // The context of work ends when ctx does or when the permits are lost, with the
-// cause; work must return soon after. Work need not release p, which is for its
-// numbers, its token, and for giving back a part; if it does, Do returns
+// cause; work must return soon after. If work releases p, Do returns
 // coordinator.ErrNotHeld. Do returns the error of Acquire, or of work; if the
 // permits were lost before work returned or could not be given back, that is in
 // the error as well.

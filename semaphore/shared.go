@@ -120,9 +120,8 @@ func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request)
 	}
 	// The turn is over when somebody has removed it at the service, and then a
 	// lease must not be waited for.
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
+	bound, stop := turn.Under(ctx)
+	defer stop()
 	r.Rule = within(limit)
 	lease, err := s.queue.Acquire(bound, r)
 	if err == nil {

@@ -15,11 +15,10 @@ import (
 // stay the same as long as it does. After the limit was lowered below what is
 // held, numbers can be above it.
 //
-// The first call costs three requests, more if others ask at the same time; who
-// does not call it pays nothing. The numbers are kept in a record beside the
-// semaphore, and are free again as soon as the permit is given back, or its
-// session has ended. Whoever deletes that record by hand has numbers handed out
-// twice.
+// The first call costs three requests, more if others ask at the same time. The
+// numbers are kept in a record beside the semaphore, and are free again as soon
+// as the permit is given back, or its session has ended. Whoever deletes that
+// record by hand has numbers handed out twice.
 //
 // The record has 64 KiB. A holder takes 30 bytes of it and one more for each
 // digit and comma of its numbers: there is room for some 1,900 holders of one
@@ -59,10 +58,8 @@ func (p *Permit) number(ctx context.Context, n int) error {
 	if n > maxRecord/2 { // a digit and a comma each; and there may be 1e9
 		return tooMany(n)
 	}
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	own := p.hold.Context()
-	defer context.AfterFunc(own, func() { cancel(context.Cause(own)) })()
+	bound, stop := p.hold.Under(ctx)
+	defer stop()
 	err := p.assign(bound, n)
 	if over := p.hold.Check(ctx); over != nil && ctx.Err() == nil {
 		return over
