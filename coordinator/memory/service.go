@@ -56,9 +56,8 @@ func WithSlack(d time.Duration) Option {
 }
 
 // WithStaleViews makes Ahead answer from a past revision, chosen at random from
-// seed, as a lagging replica does. Views keep clause V1: they are never older
-// than the asker's own entry, nor than what a Watch has reported to its session.
-// A recipe must reach the same decisions on such views.
+// seed, as a lagging replica does. Views keep clause V1. A recipe must reach the
+// same decisions on them.
 func WithStaleViews(seed uint64) Option {
 	return func(s *Service) { s.stale = rand.New(rand.NewPCG(seed, seed)) }
 }
@@ -139,16 +138,15 @@ func (s *Service) Expire(sessionID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session := s.sessions[sessionID]
-	if session == nil {
-		return false
+	if session != nil {
+		session.end(ByOperator)
 	}
-	session.end(ByOperator)
-	return true
+	return session != nil
 }
 
-// Remove deletes an entry as an operator would. The entry is named by the key of
-// its place or by the ID of its contender. Its session lives on, and its
-// watchers are notified. It reports whether there was such an entry.
+// Remove deletes an entry, named by its key or by the ID of its contender, as an
+// operator would. Its session lives on. It reports whether there was such an
+// entry.
 func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,11 +154,10 @@ func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	if e == nil {
 		e = s.contenders[contenderID{queue, keyOrID}]
 	}
-	if e == nil {
-		return false
+	if e != nil {
+		s.leave(e, ByOperator, false)
 	}
-	s.leave(e, ByOperator, false)
-	return true
+	return e != nil
 }
 
 // RemoveGrant is [Service.Remove] for an operator who has the token of a grant:
@@ -191,11 +188,11 @@ func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 func (s *Service) RemoveRecord(queue driver.Queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, there := s.records[queue]; !there {
-		return false
+	_, there := s.records[queue]
+	if there {
+		s.setRecord(queue, nil, ByOperator)
 	}
-	s.setRecord(queue, nil, ByOperator)
-	return true
+	return there
 }
 
 // Snapshot returns the entries of a queue in order, as they are at the service

@@ -34,10 +34,6 @@ func (s Stats) Total() int {
 
 // Since returns what was counted after before was taken. What is there now stays
 // what is there now.
-//
-//	before := svc.Stats()
-//	... what is measured ...
-//	cost := svc.Stats().Since(before)
 func (s Stats) Since(before Stats) Stats {
 	requests := map[Op]int{}
 	for op, n := range s.Requests {
@@ -87,8 +83,7 @@ func (d *Driver) Stats() Stats {
 }
 
 // Tally is an observer that keeps the events of one client: give it to
-// coordinator.WithObserver. The zero Tally is ready to use, must not be copied,
-// and may be used by many goroutines at once.
+// coordinator.WithObserver. The zero Tally is ready to use. It must not be copied.
 type Tally struct {
 	mu     sync.Mutex
 	events []event.Event

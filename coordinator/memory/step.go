@@ -8,16 +8,12 @@ import (
 
 // Step is one change of a queue at the service, for [Service.OnStep].
 type Step struct {
-	Kind  StepKind
-	By    Hand
-	Queue driver.Queue
-	// Entry is the entry that changed: as it is after the step, or, if it left, as
-	// it was.
-	Entry driver.Entry
-	// Passed, for StepLeft: it left by Pass.
-	Passed bool
-	// Record, for StepRecord, is the queue's record after the step.
-	Record driver.Record
+	Kind   StepKind
+	By     Hand
+	Queue  driver.Queue
+	Entry  driver.Entry  // that changed: as it is after the step, or as it was if it left
+	Passed bool          // for StepLeft: it left by Pass
+	Record driver.Record // for StepRecord: as it is after the step
 }
 
 // StepKind says what happened.
@@ -45,10 +41,9 @@ const (
 // OnStep calls see in every step of every queue, from now on. Nil ends it.
 //
 // see runs in the middle of the step: after the queue has changed, and before
-// anybody is notified. So a test that finds a hold alive in the step in which
-// its entry leaves has found a hold that outlives its entry, if only by an
-// instant. It runs with the service's lock held, in one goroutine at a time: it
-// must not wait, nor call the service or anything that does.
+// anybody is notified. So a hold that is alive in the step in which its entry
+// leaves outlives its entry, if only by an instant. see runs with the service's
+// lock held: it must not wait, nor call the service or anything that does.
 func (s *Service) OnStep(see func(Step)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
