@@ -10,23 +10,6 @@ import (
 	"github.com/baton-go/baton/coordinator/memory"
 )
 
-func TestSessionEndsExactlyAtItsTTL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := memory.NewService()
-		s := open(t, svc.Driver())
-		join(t, s)
-		time.Sleep(ttl - 1)
-		synctest.Wait()
-		wantEntries(t, svc, 1)
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		wantEntries(t, svc, 0)
-		if !isDone(s) {
-			t.Error("Done is open after the session ended")
-		}
-	})
-}
-
 func TestRenewalCountsFromItsArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
@@ -48,16 +31,6 @@ func TestRenewalCountsFromItsArrival(t *testing.T) {
 		if n := len(svc.Sessions()); n != 0 {
 			t.Fatalf("%d sessions after the ttl", n)
 		}
-	})
-}
-
-func TestRenewalThatArrivesTooLateFindsTheSessionLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := memory.NewService().Driver()
-		s := open(t, d)
-		d.Delay(2*time.Second, 0)
-		time.Sleep(9 * time.Second)
-		wantErr(t, s.Renew(t.Context()), driver.ErrSessionLost)
 	})
 }
 
