@@ -43,26 +43,6 @@ func TestRunIsQueuedOnce(t *testing.T) {
 	})
 }
 
-// FIELD 63: whoever starts before the service does is elected when it is there,
-// and can be closed before.
-func TestCandidateMayStartBeforeTheService(t *testing.T) {
-	parties(t, 2, func(t *testing.T, p ...party) {
-		a, b := p[0], p[1]
-		a.svc.Stop()
-		c, d := a.stand(t.Context()), b.stand(t.Context())
-		time.Sleep(10 * time.Minute)
-		if err := b.client.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if <-d.done; !errors.Is(d.err, coordinator.ErrClosed) {
-			t.Errorf("closed: %v", d.err)
-		}
-		c.pending(t)
-		a.svc.Start()
-		a.resign(c.won(t))
-	})
-}
-
 // FIELD 71: nobody was ever here, or somebody goes while others look: no
 // errors.
 func TestListingToleratesComingAndGoing(t *testing.T) {

@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,29 +126,5 @@ func TestReleaseWorksWithADeadContext(t *testing.T) {
 			b.release(w.granted())
 			a.empty()
 		})
-	}
-}
-
-// TestPartReleasedWhenTheHoldSettles: at that moment the entry is converted
-// anyway. Neither undoes the other.
-func TestPartReleasedWhenTheHoldSettles(t *testing.T) {
-	for _, early := range []time.Duration{-1, 0, 1} {
-		for range 20 {
-			parties(t, 3, func(a, b party) {
-				a.link.Delay(time.Millisecond, time.Millisecond)
-				p := a.acquire(3)
-				w := b.begin(2)
-				time.Sleep(250*time.Millisecond + early)
-				a.releasePart(p, 2)
-				q := w.granted()
-				time.Sleep(time.Second)
-				if got := a.modes(); !slices.Equal(got, []string{"h1", "h2"}) {
-					t.Errorf("queue %v", got)
-				}
-				a.release(p)
-				b.release(q)
-				a.empty()
-			})
-		}
 	}
 }

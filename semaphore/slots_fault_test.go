@@ -9,37 +9,9 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/semaphore"
 )
-
-// TestSlotsSurviveLostReplies loses each request, or the reply to it, while a
-// number is given back and claimed by another.
-func TestSlotsSurviveLostReplies(t *testing.T) {
-	for _, fate := range []memory.Fate{{DropReply: true}, {DropRequest: true},
-		{Err: driver.ErrUnavailable}} {
-		for lost := range 12 {
-			parties(t, 4, func(a, b party) {
-				p, q := a.acquire(3), b.acquire(1)
-				loseOnly(a.svc, lost, fate)
-				first := a.slots(p)
-				a.releasePart(p, 1)
-				rest := a.slots(p)
-				mine := b.slots(q)
-				next := b.acquire(1)
-				all := append(slices.Concat(rest, mine), b.slots(next)...)
-				slices.Sort(all)
-				if !slices.Equal(all, []int{0, 1, 2, 3}) || !slices.Equal(first[:2], rest) {
-					t.Errorf("%+v of request %d: %v, then %v; all are %v", fate, lost, first, rest,
-						all)
-				}
-				a.release(p, q, next)
-				a.empty()
-			})
-		}
-	}
-}
 
 // TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome: a holder that may have
 // given numbers back does not use them.
