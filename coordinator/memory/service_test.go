@@ -219,3 +219,21 @@ func parse(t *testing.T, s string) *url.URL {
 	must(t, err)
 	return u
 }
+
+func TestClientsSessionsAreExpired(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		more, other := open(t, w.d), open(t, w.svc.Driver())
+		join(t, w.s)
+		if !w.d.Expire() {
+			t.Error("Expire = false")
+		}
+		for _, s := range []session{w.s, more} {
+			wantErr(t, s.Renew(t.Context()), driver.ErrSessionLost)
+		}
+		must(t, other.Renew(t.Context()))
+		wantEntries(t, w.svc, 0)
+		if w.d.Expire() {
+			t.Error("Expire again = true")
+		}
+	})
+}

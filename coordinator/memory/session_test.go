@@ -34,21 +34,6 @@ func TestRenewalCountsFromItsArrival(t *testing.T) {
 	})
 }
 
-func TestSlackEndsSessionsSooner(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		svc := memory.NewService(memory.WithSlack(3 * time.Second))
-		s := open(t, svc.Driver())
-		if s.Slack() != 3*time.Second || s.TTL() != ttl {
-			t.Fatalf("TTL %v, Slack %v", s.TTL(), s.Slack())
-		}
-		time.Sleep(ttl - 3*time.Second)
-		synctest.Wait()
-		if !isDone(s) {
-			t.Error("the session lives on after its ttl less the slack")
-		}
-	})
-}
-
 func TestDoneTravelsOverTheLink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := memory.NewService()
@@ -121,32 +106,6 @@ func TestBubbleEndsWithOpenSessions(t *testing.T) {
 		// Timers of sessions and of a request under way are left behind. A
 		// goroutine that waited for one would panic here.
 	})
-}
-
-func TestTTLOutsideTheRangeIsRefused(t *testing.T) {
-	svc := memory.NewService(memory.WithTTLRange(2*time.Second, time.Minute))
-	for _, x := range []struct {
-		ttl, granted time.Duration
-	}{{time.Second, 2 * time.Second}, {time.Hour, time.Minute}} {
-		_, err := svc.Driver().Open(t.Context(), x.ttl)
-		wantErr(t, err, driver.ErrInvalid)
-		for _, d := range []time.Duration{x.ttl, x.granted} {
-			if !strings.Contains(err.Error(), d.String()) {
-				t.Errorf("error %q does not name %v", err, d)
-			}
-		}
-	}
-	for _, bad := range []time.Duration{0, -time.Second} {
-		_, err := svc.Driver().Open(t.Context(), bad)
-		wantErr(t, err, driver.ErrInvalid)
-	}
-	if n := svc.Stats().Sessions; n != 0 {
-		t.Errorf("%d sessions were left behind", n)
-	}
-	for _, good := range []time.Duration{2 * time.Second, time.Minute} {
-		_, err := svc.Driver().Open(t.Context(), good)
-		must(t, err)
-	}
 }
 
 func TestJoinRefusesWhatBreaksTheRules(t *testing.T) {
