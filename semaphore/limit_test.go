@@ -314,19 +314,3 @@ func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 		a.empty()
 	})
 }
-
-// loseOnly gives one request, counted from now, a fate.
-func loseOnly(svc *memory.Service, n int, fate memory.Fate) {
-	var mu sync.Mutex
-	svc.OnRequest(func(r memory.Request) memory.Fate {
-		mu.Lock()
-		defer mu.Unlock()
-		if r.Op == memory.OpRenew {
-			return memory.Fate{}
-		}
-		if n--; n == -1 {
-			return fate
-		}
-		return memory.Fate{}
-	})
-}
