@@ -71,8 +71,7 @@ func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h 
 // WithPause sets how long Run pauses before it campaigns again: 100 ms at
 // first, doubling up to 10 s while terms and campaigns stay short, each time ±
 // 50 %. A campaign and its term that together lasted as long as the longest
-// pause have the next pause begin at the first again. A lost session is opened
-// anew in the pause already.
+// pause have the next pause begin at the first again.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }

@@ -162,7 +162,8 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 	return r.finish(ctx, t, o)
 }
 
-// await waits for the work, for as long as it leads and then as long as it may drain.
+// await waits for the work: for as long as it leads, then until others may lead or
+// the drain is over, and, when the overrun has been told, for the rest of the drain.
 func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	select {
 	case o = <-j.result:
@@ -171,45 +172,40 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	}
 	var over, late <-chan time.Time // late: the term was lost, and others may lead from then on
 	if r.drain != Forever {
-		timer := time.NewTimer(r.drain)
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(r.drain)
 	}
 	r.health.drains(j.ctx)
-	lost := t.Context().Done()
-	for hooked, last := false, false; !last; {
+	lost, last := t.Context().Done(), false
+	for waiting := true; waiting; {
 		select {
 		case o = <-j.result:
 			return o, true
 		case <-lost:
 			lost = nil
-			// by its own work, which knows
-			if !errors.Is(context.Cause(t.Context()), coordinator.ErrReleased) {
-				timer := time.NewTimer(r.grace(t))
-				defer timer.Stop()
-				late = timer.C
+			if loss(t) != nil { // else its own work has resigned, which knows
+				late = time.After(r.grace(t))
 			}
-			continue
 		case <-late:
-			late = nil
+			waiting = false
 		case <-over:
-			last = true
-		}
-		if o, ok = j.look(); ok { // both at once
-			return o, true
-		}
-		if !hooked {
-			hooked = true
-			r.log().Warn("baton: work has not stopped in time",
-				"election", r.election.Name(), "token", t.Token(),
-				"cause", context.Cause(j.ctx), "lost", context.Cause(t.Context()))
-			r.onOverrun()
-		}
-		if o, ok = j.look(); ok { // it has returned meanwhile
-			return o, true
+			last, waiting = true, false
 		}
 	}
-	return o, false
+	if o, ok = j.look(); ok { // both at once
+		return o, true
+	}
+	r.log().Warn("baton: work has not stopped in time",
+		"election", r.election.Name(), "token", t.Token(),
+		"cause", context.Cause(j.ctx), "lost", context.Cause(t.Context()))
+	r.onOverrun()
+	if !last {
+		select {
+		case o = <-j.result:
+			return o, true
+		case <-over:
+		}
+	}
+	return j.look()
 }
 
 // marginsPerTTL: the context of a term that is lost ends a tenth of the TTL
