@@ -63,9 +63,8 @@ func WithStaleViews(seed uint64) Option {
 }
 
 // WithFewHints makes the service leave out, at random from seed, what a service
-// need not say: in the answer to a join, that the contender is the first in the
-// queue, or its predecessor; in that to a follower, that the predecessor has
-// passed. A recipe must reach the same decisions without.
+// need not say: that a contender is the first in the queue, its predecessor, or
+// that this has passed. A recipe must reach the same decisions without.
 func WithFewHints(seed uint64) Option {
 	return func(s *Service) { s.mute = rand.New(rand.NewPCG(seed, ^seed)) }
 }
@@ -100,8 +99,7 @@ func (s *Service) Driver() *Driver {
 }
 
 // Stop takes the service away: every waiting call, and every request that
-// arrives from now on, gets driver.ErrUnavailable. The data stays, and no
-// session expires meanwhile, since nobody is there to judge it.
+// arrives, gets driver.ErrUnavailable. The data stays, and no session expires.
 func (s *Service) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +129,7 @@ func (s *Service) Start() {
 	}
 }
 
-// Expire ends a session at the service, as its timer or an operator would. Its
-// entries and watches go at once; its client learns of it over the link. It
+// Expire ends a session at the service. Its client learns of it over the link. It
 // reports whether there was such a session.
 func (s *Service) Expire(sessionID string) bool {
 	s.mu.Lock()
@@ -174,9 +171,8 @@ func (s *Service) RemoveGrant(token driver.Token) bool {
 	return false
 }
 
-// AddForeign puts an entry that Baton did not write at the end of a queue, as
-// another program that shares the name would. Its place has no ID, mode or
-// session. It stays until Remove.
+// AddForeign puts an entry that Baton did not write at the end of a queue. Its
+// place has no ID, mode or session. It stays until Remove.
 func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,12 +40,9 @@ func (p *past) record(e *entry, left, oldest driver.Token) {
 	}
 }
 
-// view returns the queue as own sees it. seen is the revision below which the
-// asker must not be shown the queue.
-//
-// A stale view is the queue as it was at one revision, from the oldest that the
-// asker may be shown up to now. It never misses an entry ahead of own: those
-// joined before own did.
+// view returns the queue as own sees it: if stale, as it was at one revision, from
+// the oldest that the asker may be shown (its own entry's, seen) up to now. It never
+// misses an entry ahead of own: those joined before own did.
 func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.queue
 	n := l.ahead(own)
