@@ -147,17 +147,6 @@ func TestRunRefusesBadInput(t *testing.T) {
 	})
 }
 
-func TestRunWithinItsOwnWorkIsRefused(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		err := p[0].e.Run(t.Context(), func(ctx context.Context, _ *election.Term) error {
-			return p[0].e.Run(ctx, func(context.Context, *election.Term) error { return nil })
-		})
-		if !errors.Is(err, coordinator.ErrInvalid) {
-			t.Errorf("Run = %v", err)
-		}
-	})
-}
-
 func TestResignationThatGotNoAnswerIsInTheError(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]

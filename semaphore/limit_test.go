@@ -217,27 +217,6 @@ func TestWaiterForMoreThanTheNewLimitIsToldAndOthersGoOn(t *testing.T) {
 	})
 }
 
-// TestTryAcquireSeesThatTheLimitWasRaised although it is told of nothing and
-// remembers the old one.
-func TestTryAcquireSeesThatTheLimitWasRaised(t *testing.T) {
-	parties(t, semaphore.Stored, func(a, b party) {
-		a.setLimit(1)
-		b.release(b.acquire(1)) // b has read the limit
-		h := a.acquire(1)
-		a.setLimit(2)
-		// Nobody can tell yet whether h waits by the old limit.
-		_, err := b.s.TryAcquire(b.Context(), 1)
-		wantErr(t, err, coordinator.ErrTaken)
-		time.Sleep(time.Second)
-		p, err := b.s.TryAcquire(b.Context(), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.release(p, h)
-		b.empty()
-	})
-}
-
 // TestRecordThatIsNoLimitIsRefusedUntilItIsSet by somebody who knows.
 func TestRecordThatIsNoLimitIsRefusedUntilItIsSet(t *testing.T) {
 	for _, value := range []string{"garbage", "{}", `{"limit":0}`, `{"limit":-3}`,
