@@ -144,7 +144,11 @@ func TestWorkThatOnlySaysThatItWasCutShortIsRunAgain(t *testing.T) {
 			<-ctx.Done()
 			terms++
 			return returned[terms-1](ctx, term)
-		})
+		}, election.WithOnError(func(err error) {
+			if strings.Contains(err.Error(), "proclaim") {
+				t.Errorf("told of %v", err)
+			}
+		}))
 		if err != nil || terms != len(returned) {
 			t.Errorf("Run = %v after %d terms", err, terms)
 		}

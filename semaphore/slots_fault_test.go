@@ -146,3 +146,25 @@ func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
 		time.Sleep(coordinator.DefaultTTL + time.Second) // the sessions end at the service
 	})
 }
+
+// TestNumbersOfUnknownOutcomeAreGivenBackWithAPart: the record may show numbers
+// that the holder does not know of.
+func TestNumbersOfUnknownOutcomeAreGivenBackWithAPart(t *testing.T) {
+	parties(t, 4, func(a, b party) {
+		p := a.acquire(3)
+		a.svc.OnRequest(func(r memory.Request) memory.Fate {
+			return memory.Fate{DropReply: r.Op == memory.OpSetRecord}
+		})
+		ctx, cancel := context.WithTimeout(a.Context(), time.Second)
+		defer cancel()
+		_, err := p.Slots(ctx)
+		wantErr(t, err, coordinator.ErrUnavailable)
+		a.svc.OnRequest(nil)
+		a.releasePart(p, 1)
+		next := b.acquire(2)
+		b.wantSlots(next, 2, 3)
+		a.wantSlots(p, 0, 1)
+		a.release(p, next)
+		a.empty()
+	})
+}

@@ -152,3 +152,18 @@ func TestJoinKeepsItsOwnCopyOfTheValue(t *testing.T) {
 		t.Errorf("value %q, want host-1", got)
 	}
 }
+
+func TestSlackEndsSessionsSooner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.NewService(memory.WithSlack(3 * time.Second))
+		s := open(t, svc.Driver())
+		if s.Slack() != 3*time.Second || s.TTL() != ttl {
+			t.Fatalf("TTL %v, Slack %v", s.TTL(), s.Slack())
+		}
+		time.Sleep(ttl - 3*time.Second)
+		synctest.Wait()
+		if !isDone(s) {
+			t.Error("the session lives on after its ttl less the slack")
+		}
+	})
+}
