@@ -53,18 +53,3 @@ func BenchmarkRun(b *testing.B) {
 	}
 	b.ReportMetric(float64(svc.Stats().Total())/float64(b.N), "requests/op")
 }
-
-func BenchmarkLeader(b *testing.B) {
-	svc, e := benchmark(b)
-	ctx := context.Background()
-	if _, err := e.Campaign(ctx, []byte("10.0.0.1:8080")); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := e.Leader(ctx); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(svc.Stats().Total())/float64(b.N), "requests/op")
-}

@@ -12,7 +12,8 @@
 //
 // # Guaranteed
 //
-// Terms are totally ordered and their tokens rise. At no moment do two live
+// Candidates are elected in the order in which the service heard of them. Terms
+// are totally ordered and their tokens rise. At no moment do two live
 // sessions lead, and the context of a term ends before the service can give the
 // name to anyone else. A leader that dies is succeeded when its session's TTL
 // has run out, one that resigns at once: a planned hand-over has no overlap and
@@ -28,32 +29,14 @@
 // greatest it has seen; in the process, look at [Term.Err] before each step
 // that matters.
 //
-// Work that does not return when its context ends cannot be stopped. If Run was
-// told to end, it goes on leading while it waits for such work; when its
-// patience ends ([WithDrain]) it resigns, and from then on the works of two
-// leaders may overlap. If the term was lost, the next leader may begin a tenth
-// of the TTL later, whatever the drain, or at once if the service itself ended
-// the session: by then the work should have returned, and if it has not, Run
-// says so ([WithOnOverrun]) and goes on waiting. The token tells the two apart.
-//
-// After a pause of the process, the Err of the work's context and [Term.Err]
-// see the loss at the first look; Done, and derived contexts, follow when their
-// timers run.
+// Work that does not return when its context ends cannot be stopped, and may
+// overlap with that of the next leader. [WithDrain] says from when on, and
+// [WithOnOverrun] tells. The token tells the two apart.
 //
 // What Leader, Observe and Candidates show was true when the service showed it.
 // Never act as leader upon it; only a [Term] says that the caller leads.
 //
-// # Life of a candidate
-//
-//	          first in the queue               Resign, or
-//	campaign --------------> leading --------------------> resigned
-//	    |                       |      the work is done
-//	    | ctx ended,            |
-//	    | session lost          +-----> lost: session over, or
-//	    v                                     entry removed by somebody
-//	given up
-//
-// With Run:
+// # Life of a candidate that runs
 //
 //	   +------------------------- pause <------------------------+
 //	   v                                                         |
@@ -64,20 +47,12 @@
 //	                 +---------> work is done, or failed: resign ---> return
 //	                 +---------> ctx ended: drain, resign ----------> return
 //
-// # Fairness
-//
-// Candidates are elected in the order in which the service heard of them.
-// Nobody is preferred: not the last leader, nor the one with the fastest link.
-// Who steps down stands at the end of the queue.
-//
 // # Cost
 //
 // Campaigning is one request if nobody leads, and two or three if somebody
-// does. Then it costs nothing more when the one ahead resigns, and a look at
+// does. Then it costs nothing more when the one ahead resigns, and a read of
 // the queue if that one went in any other way. A candidate that waits for longer
 // than a second watches its own entry, too, and so does a term that lasts for
-// longer than 250 ms. Resigning and proclaiming are one request each. An
-// observer pays one read of the head and one watch for each change. Each
-// candidate watches the one ahead of it and each observer the leader, so a
-// change wakes one candidate and every observer, once.
+// longer than 250 ms. Resigning and proclaiming are one request each. A change
+// of the leader wakes one candidate and every observer, once.
 package election

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -19,8 +20,9 @@ const (
 // ErrNoLeader says that nobody leads, and nobody is a candidate.
 var ErrNoLeader = errors.New("no leader")
 
-// Election is an election's name on a client. It has no state: two of the same name are the same
-// election, and one may have many candidates, of one process too. It is safe for concurrent use.
+// Election is an election's name on a client. It has no state: two of the same
+// name are the same election, and one may have many candidates, of one process
+// too. It is safe for concurrent use.
 type Election struct {
 	client *coordinator.Client
 	queue  *recipes.Queue
@@ -43,8 +45,9 @@ func WithLockDelay(d time.Duration) Option { return recipes.WithLockDelay(d) }
 // d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// New returns the election of a name (see [coordinator.CheckName]). It does no I/O. The error is
-// coordinator.ErrInvalid and says which argument breaks which rule.
+// New returns the election of a name (see [coordinator.CheckName]). It does no
+// I/O. The error is coordinator.ErrInvalid and says which argument breaks which
+// rule.
 func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) {
 	queue, err := recipes.NewQueue(c, kind, name, opts...)
 	if err != nil {
@@ -67,11 +70,10 @@ func (e *Election) Name() string { return e.queue.Name() }
 // service owes an answer; ErrSessionLost when the session ended while waiting;
 // ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed;
 // ErrInvalid for a value that is too long, a TTL that the service does not
-// take, and a ctx of the leader.
+// take, and a ctx that carries a term of this election which is not over (see
+// Term.Context), since the leader would wait for itself.
 //
-// Each call is a candidate of its own, in one process too. The leader cannot be
-// a candidate as well: a ctx that carries a term of this election which is not
-// over (see Term.Context) is refused, since it would wait for itself.
+// Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
 	return e.campaign(ctx, recipes.Request{Op: "campaign", Payload: value})
 }
@@ -89,15 +91,16 @@ func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error)
 // between them.
 func (e *Election) check(ctx context.Context, op string, value []byte) error {
 	if e.queue.Held(ctx) {
-		return invalid(op, e.Name(),
-			"the context carries a term of this election that is not over; Proclaim changes its value, Resign ends it")
+		return invalid(op, e.Name(), "the context carries a term of this election that is not over;"+
+			" Proclaim changes its value, Resign ends it")
 	}
 	return checkValue(op, e.Name(), value)
 }
 
 func checkValue(op, name string, value []byte) error {
 	if len(value) > recipes.MaxPayload {
-		return invalid(op, name, fmt.Sprintf("value has %d bytes; at most %d are allowed", len(value), recipes.MaxPayload))
+		return invalid(op, name, fmt.Sprintf("value has %d bytes; at most %d are allowed",
+			len(value), recipes.MaxPayload))
 	}
 	return nil
 }
@@ -120,10 +123,9 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 	return e.queue.List(ctx, func(string) recipes.Rule { return recipes.Exclusive })
 }
 
-// Leader says who leads, as the service showed it at one moment: whoever is
-// first in the queue. For a moment that may be a candidate that does not know it
-// yet, or one that has just given up. Whoever wants to know whether it leads
-// itself asks its [Term].
+// Leader says who leads, as the service showed it at one moment: the first in
+// the queue. For a moment that may be a candidate that does not know it yet, or
+// one that has just given up.
 //
 // The error is ErrNoLeader when nobody leads; otherwise as for Campaign.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
@@ -150,5 +152,51 @@ type Leader struct {
 func (l Leader) IsZero() bool { return l.Token == 0 }
 
 func leader(c recipes.Contender) Leader {
-	return Leader{Identity: c.Identity, Value: c.Payload, Token: c.Token, Session: c.Session, Since: c.Since}
+	return Leader{Identity: c.Identity, Value: c.Payload, Token: c.Token,
+		Session: c.Session, Since: c.Since}
+}
+
+// Observe yields who leads: first as it is now, then each change, be it another
+// leader, another value (see Term.Proclaim) or nobody, which is the zero
+// Leader. It runs in the caller's goroutine and starts none; to stop, leave the
+// loop or end ctx.
+//
+//	for leader, err := range e.Observe(ctx) {
+//		if err != nil {
+//			return err
+//		}
+//		route(leader)
+//	}
+//
+// Changes come in order: tokens never fall. After a lost session an older value
+// of the same leader may be shown once more. While the loop's body runs nobody
+// listens, so of several changes in a row all but the last may be left out; the
+// last is never missed. "Nobody" is seldom seen between two leaders, as a
+// hand-over is one step at the service.
+//
+// It outlives lost sessions, restarts of the service and compaction. While the
+// service is away it waits, and shows what it finds afterwards. The errors that
+// it does not outlive are yielded once, as the last: the cause of ctx, with
+// coordinator.ErrUnavailable if the service was away, ErrRefused, ErrClosed.
+//
+// An observer watches one entry, whatever the number of candidates and of other
+// observers. What it shows is no more certain than what Leader does.
+func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		follower := e.queue.Follow()
+		for {
+			first, ok, err := follower.Next(ctx)
+			if err != nil {
+				yield(Leader{}, err)
+				return
+			}
+			var l Leader
+			if ok {
+				l = leader(first)
+			}
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
 }

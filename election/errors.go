@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/internal/engine"
@@ -35,43 +34,29 @@ func join(errs ...error) error {
 	return only
 }
 
-// own is the error of work whose context had ended, unless it says no more than that.
+// own is the error of work whose context had ended, unless it says no more than
+// that: it is an error or the cause of a context, or one to which this module has
+// put a name (that of Proclaim). An error with words of its own may say what was
+// left half done, and must not get lost.
 func own(o outcome) error {
-	if o.err == nil || echoes(o.err, o.cause, o.lost) {
-		return nil
+	bare := o.err
+	if named, ok := bare.(*coordinator.Error); ok && named != nil { //nolint:errorlint // not behind others
+		bare = named.Err
+	}
+	for _, end := range []error{
+		o.cause, o.lost, context.Canceled, context.DeadlineExceeded, ErrStepDown, coordinator.ErrReleased,
+		coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
+	} {
+		if same(bare, end) {
+			return nil
+		}
 	}
 	return o.err
 }
 
-// joined is the type of what errors.Join returns: an error without words of its own.
-var joined = reflect.TypeOf(errors.Join(ErrStepDown))
-
-// echoes reports whether all that err says is that a context ended, for one of
-// the given causes: it is such an error itself, one that this module has put a
-// name to, or joins nothing else. Whatever has words of its own may say what
-// was left half done, and must not get lost.
-func echoes(err error, causes ...error) bool {
-	for _, e := range append(causes,
-		context.Canceled, context.DeadlineExceeded, ErrStepDown,
-		coordinator.ErrReleased, coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
-	) {
-		if same(err, e) {
-			return true
-		}
-	}
-	if e, ok := err.(*coordinator.Error); ok && e != nil { //nolint:errorlint // the outermost is meant
-		return echoes(e.Err, causes...)
-	}
-	if reflect.TypeOf(err) != joined {
-		return false
-	}
-	parts := err.(interface{ Unwrap() []error }).Unwrap()
-	return !slices.ContainsFunc(parts, func(part error) bool { return !echoes(part, causes...) })
-}
-
 // same reports whether two errors are one. errors.Is would also find it behind others.
 func same(a, b error) bool {
-	return a != nil && reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // identity is meant
+	return a == nil || reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // identity
 }
 
 // invalid is an ErrInvalid of this package.

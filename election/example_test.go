@@ -2,7 +2,6 @@ package election_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"net/http"
@@ -67,23 +66,6 @@ func ExampleElection_Campaign() {
 	// Output:
 	// replica-1 leads at 10.0.0.1:8080, by this term: true
 	// <nil> released
-}
-
-func ExampleElection_TryCampaign() {
-	ctx := context.Background()
-	svc := memory.NewService()
-	one, closeOne := newElection(svc, "replica-1")
-	defer closeOne()
-	two, closeTwo := newElection(svc, "replica-2")
-	defer closeTwo()
-
-	if _, err := one.TryCampaign(ctx, nil); err != nil {
-		log.Fatal(err)
-	}
-	_, err := two.TryCampaign(ctx, nil)
-	fmt.Println(errors.Is(err, coordinator.ErrTaken))
-	// Output:
-	// true
 }
 
 // A router that follows the leader.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/event"
@@ -22,19 +22,10 @@ import (
 // readiness probe: one pod alone would be ready then, so a rollout that waits
 // for its new pods keeps the old leader for ever. See docs/cookbook.md.
 type Health struct {
-	// Tolerance is how long Live goes on answering 200 after it has first seen
-	// what makes it answer 503. Zero: not at all, which leaves patience to the
-	// prober (failureThreshold, in Kubernetes). It must not change after the
-	// first use.
-	Tolerance time.Duration
-
 	mu    sync.Mutex
 	term  *Term             // the one that work runs under; nil when none does
 	note  string            // why it is not ready; with a term: that its work was told to stop
 	stuck []<-chan struct{} // of works left behind, closed when they end
-
-	since time.Time       // when Live first saw its present trouble; zero if there is none
-	seen  <-chan struct{} // tells the state of the session in which it did from later ones
 }
 
 // Show has h show a term that was won by Campaign. Call stop when the work
@@ -45,9 +36,10 @@ func (h *Health) Show(t *Term) (stop func()) {
 	return func() { h.done(t) }
 }
 
-// Ready returns a handler that answers 200 while this process leads: by the clock, and not any more
-// when its work was told to stop. Otherwise it answers 503. Both come with a line of text that says why, and are not to be
-// cached. Methods other than GET and HEAD get 405.
+// Ready returns a handler that answers 200 while this process leads: by the
+// clock, and not any more when its work was told to stop. Otherwise it answers
+// 503. Both come with a line of text that says why, and are not to be cached.
+// Methods other than GET and HEAD get 405.
 func (h *Health) Ready() http.Handler { return handler(h.ready) }
 
 // Live returns a handler that answers 503 when this process acts as leader but
@@ -58,8 +50,8 @@ func (h *Health) Ready() http.Handler { return handler(h.ready) }
 // The rest is as for Ready.
 //
 // An outage of the coordination service suspends all leaders. Restarting them
-// does not help then, so be patient, in the prober or by Tolerance; a term that
-// cannot be renewed ends by itself within the TTL.
+// does not help then, so let the prober be patient (failureThreshold, in
+// Kubernetes); a term that cannot be renewed ends by itself within the TTL.
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(look func() (ok bool, text string)) http.Handler {
@@ -106,52 +98,34 @@ func (h *Health) live() (bool, string) {
 	t := h.term
 	h.mu.Unlock()
 	var state event.State
-	var changed <-chan struct{}
 	var over error
 	if t != nil {
 		over = t.Err()
-		state, changed = t.hold.State()
+		state, _ = t.hold.State()
 	}
 
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if t != h.term { // another one since: it has had no time to get into trouble
-		return true, "ok"
-	}
-	h.stuck = running(h.stuck)
-	var trouble string
+	h.stuck = slices.DeleteFunc(h.stuck, ended)
 	switch {
+	case t != h.term: // another one since: it has had no time to get into trouble
 	case len(h.stuck) > 0:
-		trouble = "work was left behind and still runs"
+		return false, "work was left behind and still runs"
 	case over != nil && !errors.Is(over, coordinator.ErrReleased):
-		trouble = "the term is over, but its work still runs: " + fmt.Sprint(over)
+		return false, "the term is over, but its work still runs: " + fmt.Sprint(over)
 	case state == event.StateSuspended:
-		trouble = "leading, but the session cannot be renewed"
-	default:
-		h.since = time.Time{}
-		return true, "ok"
+		return false, "leading, but the session cannot be renewed"
 	}
-	if h.since.IsZero() || state == event.StateSuspended && changed != h.seen {
-		h.since = time.Now() // new, or it was renewed in between
-	}
-	h.seen = changed
-	if time.Since(h.since) < h.Tolerance {
-		return true, "tolerated: " + trouble
-	}
-	return false, trouble
+	return true, "ok"
 }
 
-// running returns those jobs that have not ended.
-func running(jobs []<-chan struct{}) []<-chan struct{} {
-	var left []<-chan struct{}
-	for _, gone := range jobs {
-		select {
-		case <-gone:
-		default:
-			left = append(left, gone)
-		}
+func ended(job <-chan struct{}) bool {
+	select {
+	case <-job:
+		return true
+	default:
+		return false
 	}
-	return left
 }
 
 // What follows is told by Run, in order: waiting, leads, drains, and then done
@@ -181,7 +155,7 @@ func (h *Health) done(t *Term) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.term == t {
-		h.term, h.note, h.since = nil, "", time.Time{}
+		h.term, h.note = nil, ""
 	}
 }
 
@@ -197,5 +171,5 @@ func (h *Health) ended() { h.set(nil, "not a candidate") }
 func (h *Health) set(t *Term, note string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.term, h.note, h.since = t, note, time.Time{}
+	h.term, h.note = t, note
 }

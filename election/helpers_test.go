@@ -108,17 +108,6 @@ func (p party) stand(ctx context.Context) *candidate {
 	return c
 }
 
-// pending fails if the campaign has come to an end.
-func (c *candidate) pending(t *testing.T) {
-	t.Helper()
-	synctest.Wait()
-	select {
-	case <-c.done:
-		t.Errorf("the campaign ended: %v, %v", c.term, c.err)
-	default:
-	}
-}
-
 // won waits for the term.
 func (c *candidate) won(t *testing.T) *election.Term {
 	t.Helper()

@@ -10,54 +10,21 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// PanicError is what Run panics with when its work panicked, or foreign code
-// that was called while it campaigned, such as an observer of the client. They
-// run in goroutines of their own, whose stack would be lost otherwise.
+// PanicError is what Run panics with when its work panicked, which runs in a
+// goroutine of its own, whose stack would be lost otherwise.
 type PanicError struct {
 	Value any    // what was panicked with
 	Stack []byte // of the goroutine that did
 }
 
 func (p *PanicError) Error() string {
-	return fmt.Sprintf("baton: panic in a goroutine of Run: %v\n\n%s", p.Value, p.Stack)
+	return fmt.Sprintf("baton: panic in the work of Run: %v\n\n%s", p.Value, p.Stack)
 }
 
 // Unwrap returns the value if it is an error.
 func (p *PanicError) Unwrap() error {
 	err, _ := p.Value.(error)
 	return err
-}
-
-// ending is how a function ended that did not return.
-type ending struct {
-	panicked *PanicError
-	exited   bool // by runtime.Goexit
-}
-
-// guard calls f, for a goroutine of Run, and then done, also when f panics or
-// ends its goroutine.
-func guard(f func(), done func(ending)) {
-	var e ending
-	returned := false
-	defer func() {
-		if v := recover(); v != nil {
-			e.panicked = &PanicError{Value: v, Stack: debug.Stack()}
-		}
-		e.exited = !returned && e.panicked == nil
-		done(e)
-	}()
-	f()
-	returned = true
-}
-
-// repeat ends the caller's goroutine the same way.
-func (e ending) repeat() {
-	switch {
-	case e.panicked != nil:
-		panic(e.panicked)
-	case e.exited:
-		runtime.Goexit()
-	}
 }
 
 // job is the work of one term, in a goroutine of its own: only so can Run give it up.
@@ -71,31 +38,50 @@ type job struct {
 
 // outcome is how work ended.
 type outcome struct {
-	ending
-	err   error // what it returned
-	ended bool  // its context had ended before
-	cause error // of that
-	lost  error // why the term was over by then, unless it was resigned
+	panicked *PanicError
+	exited   bool  // by runtime.Goexit
+	err      error // what it returned
+	ended    bool  // its context had ended before
+	cause    error // of that
+	lost     error // why the term was over by then, unless it was resigned
+}
+
+// repeat ends the caller's goroutine as that of the work ended, unless it returned.
+func (o outcome) repeat() {
+	switch {
+	case o.panicked != nil:
+		panic(o.panicked)
+	case o.exited:
+		runtime.Goexit()
+	}
 }
 
 // start runs work in a new goroutine.
 func start(ctx context.Context, t *Term, work func(context.Context, *Term) error) *job {
 	j := &job{result: make(chan outcome), left: make(chan struct{}), gone: make(chan struct{})}
 	j.ctx, j.stop = t.hold.Under(ctx)
-	var o outcome
-	go guard(func() { o.err = work(j.ctx, t) }, func(e ending) {
-		defer close(j.gone)
-		o.ending, o.lost = e, loss(t)
-		o.ended, o.cause = j.ctx.Err() != nil, context.Cause(j.ctx)
+	go j.run(t, work)
+	return j
+}
+
+func (j *job) run(t *Term, work func(context.Context, *Term) error) {
+	defer close(j.gone)
+	o := outcome{exited: true} // unless it panics or returns
+	defer func() {
+		if v := recover(); v != nil {
+			o.panicked = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+		o.ended, o.cause, o.lost = j.ctx.Err() != nil, context.Cause(j.ctx), loss(t)
 		select {
 		case j.result <- o:
 		case <-j.left:
-			if e.panicked != nil {
-				panic(e.panicked) // Run is not there to have it: as in any goroutine
+			if o.panicked != nil {
+				panic(o.panicked) // Run is not there to have it: as in any goroutine
 			}
 		}
-	})
-	return j
+	}()
+	o.err = work(j.ctx, t)
+	o.exited = false
 }
 
 // look takes the outcome if the work has returned.

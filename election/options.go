@@ -3,8 +3,6 @@ package election
 import (
 	"fmt"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // Defaults of Run; WithDrain and WithPause say so.
@@ -38,23 +36,22 @@ func WithValue(value []byte) RunOption {
 // WithDrain bounds how long Run waits for work whose context has ended: 30 s if
 // it is not called, [Forever] for no bound. Zero is refused.
 //
-// When ctx has ended, Run leads on until then. When the bound passes, Run calls
-// what WithOnOverrun was given, resigns, returns ErrOverrun, and leaves the
-// goroutine of the work behind: the only case in which the works of two leaders
-// overlap in a planned hand-over.
+// When ctx has ended, Run leads on until the work returns. When the bound
+// passes before, it resigns, returns ErrOverrun, and leaves the goroutine of the
+// work behind: the only case in which the works of two leaders overlap in a
+// planned hand-over.
 //
 // When the term was lost, there is less time: the next leader may begin a tenth
-// of the TTL later, or as soon as the service itself has ended the session. Run
-// goes on waiting up to the bound, since it must not run two works itself, and
-// from that tenth on two leaders' works may overlap. WithOnOverrun is told when
-// it has passed.
+// of the TTL later, or as soon as the service itself has ended the session. From
+// then on two leaders' works may overlap. Run goes on waiting up to the bound,
+// since it must not run two works itself.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun has f called when work has not returned in time: when the bound
-// of WithDrain has passed, or, after the loss of the term, as soon as the
-// service may give the name away, if that is sooner. It is called at most once
-// in a term, and logged at Warn. An f that ends the process excludes an overlap
-// in a planned hand-over, and ends it after a loss.
+// of WithDrain has passed, or, after the loss of the term, a tenth of the TTL, if
+// that is sooner. It is called at most once in a term, and logged at Warn. An f
+// that ends the process excludes an overlap in a planned hand-over, and ends it
+// after a loss.
 //
 // Run calls f itself and waits for it, leading on meanwhile unless the term was
 // lost. Work that has returned by then has ended as if it had been in time.
@@ -62,11 +59,10 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 
 // WithOnError has f told of every error that Run survives: a campaign that
 // failed or a term that was lost, before it pauses, and, once, a campaign that
-// the service has not answered for ten seconds, which goes on (ErrUnavailable).
-// Run calls f itself and waits for it, holding nothing but, in the last case, a
-// term that it wins meanwhile: its work begins when f has returned, so f must
-// return soon. It is how a program learns that its candidate cannot be elected,
-// since permissions are missing for instance, or the address is wrong.
+// the service has not answered for ten seconds, which goes on (ErrUnavailable):
+// then f is called in another goroutine. Run waits for f, so f must return soon.
+// It is how a program learns that its candidate cannot be elected, since
+// permissions are missing for instance, or the address is wrong.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth has Run keep h informed. One Health serves one Run at a time.
@@ -75,8 +71,7 @@ func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h 
 // WithPause sets how long Run pauses before it campaigns again: 100 ms at
 // first, doubling up to 10 s while terms and campaigns stay short, each time ±
 // 50 %. A campaign and its term that together lasted as long as the longest
-// pause have the next pause begin at the first again. A lost session is opened
-// anew in the pause already.
+// pause have the next pause begin at the first again.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
@@ -94,45 +89,21 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 		}
 		o(&c)
 	}
+	var broken string
 	switch {
 	case c.drain <= 0 && c.drain != Forever:
-		return c, invalid("run",
-			name, fmt.Sprintf("drain of %v; want a positive time, or Forever", c.drain))
+		broken = fmt.Sprintf("drain of %v; want a positive time, or Forever", c.drain)
 	case c.onOverrun == nil:
-		return c, invalid("run", name, "nil function for overruns")
+		broken = "nil function for overruns"
 	case c.onError == nil:
-		return c, invalid("run", name, "nil function for errors")
+		broken = "nil function for errors"
 	case c.health == nil:
-		return c, invalid("run", name, "nil health")
+		broken = "nil health"
 	case c.initial <= 0 || c.longest < c.initial:
-		return c, invalid("run",
-			name, fmt.Sprintf("pauses from %v to %v; want a positive one, and then one not below it", c.initial, c.longest))
+		broken = fmt.Sprintf("pauses from %v to %v; want a positive one, and then one not below it",
+			c.initial, c.longest)
+	default:
+		return c, nil
 	}
-	return c, nil
-}
-
-// pauses is the sequence of pauses between campaigns.
-type pauses struct {
-	backoff *backoff.ExponentialBackOff
-	longest time.Duration
-}
-
-func (c *runConfig) pauses() pauses {
-	return pauses{longest: c.longest, backoff: backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(c.initial),
-		backoff.WithMaxInterval(c.longest),
-		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(0.5),
-		backoff.WithMaxElapsedTime(0),
-	)}
-}
-
-// next is the pause after an attempt, a campaign with its term, that lasted for
-// a while. The campaign counts: what must not be frequent is the attempt,
-// whichever part of it was short.
-func (p *pauses) next(lasted time.Duration) time.Duration {
-	if lasted >= p.longest {
-		p.backoff.Reset()
-	}
-	return p.backoff.NextBackOff()
+	return c, invalid("run", name, broken)
 }

@@ -18,30 +18,6 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-func TestHookThatPanicsDoesNotKeepTheName(t *testing.T) {
-	parties(t, 2, func(t *testing.T, p ...party) {
-		ctx, stop := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, stop)
-		func() {
-			defer func() {
-				if recover() != "hook" {
-					t.Error("the panic was swallowed")
-				}
-			}()
-			_ = p[0].e.Run(ctx, func(context.Context, *election.Term) error {
-				time.Sleep(time.Minute)
-				return nil
-			}, election.WithDrain(time.Second), election.WithOnOverrun(func() { panic("hook") }))
-		}()
-		if term, err := p[1].e.TryCampaign(t.Context(), nil); err != nil {
-			t.Error(err)
-		} else {
-			p[1].resign(term)
-		}
-		time.Sleep(time.Minute)
-	})
-}
-
 // workThatPanics is found in the stack.
 func workThatPanics(v any) func(context.Context, *election.Term) error {
 	return func(context.Context, *election.Term) error { panic(v) }
@@ -71,22 +47,6 @@ func TestPanicOfWorkPassesThroughAfterResigning(t *testing.T) {
 	})
 }
 
-func TestPanicWhileDrainingPassesThrough(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		ctx, stop := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, stop)
-		defer func() {
-			if p, ok := recover().(*election.PanicError); !ok || p.Value != "boom" {
-				t.Errorf("recovered %v", p)
-			}
-		}()
-		_ = p[0].e.Run(ctx, func(ctx context.Context, _ *election.Term) error {
-			<-ctx.Done()
-			panic("boom")
-		})
-	})
-}
-
 // rude is a cause that nobody can read.
 type rude struct{}
 
@@ -108,74 +68,51 @@ func TestCauseThatPanicsDoesNotKeepTheName(t *testing.T) {
 // candidate joins.
 func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
-		a := join(t, p[0].svc, "a", coordinator.WithLogger(
-			slog.New(slog.NewTextHandler(rudeWriter{}, nil))))
-		b := p[1]
-		h := new(election.Health)
-		stuck := make(chan struct{})
-		ctx, stop := context.WithCancel(t.Context())
-		func() {
-			defer func() {
-				if v := recover(); v != "rude" {
-					t.Errorf("recovered %v", v)
+		rude := func(kind event.Kind) coordinator.Option {
+			return coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
+				if e.Kind == kind {
+					panic("rude")
 				}
-			}()
-			_ = a.e.Run(ctx, func(context.Context, *election.Term) error {
-				stop()
-				<-stuck
-				return nil
-			}, election.WithDrain(time.Second), election.WithHealth(h))
-		}()
-		check(t, h, 503, "not a candidate", 503, "left behind")
-		term, err := b.e.TryCampaign(t.Context(), nil)
-		if err != nil {
-			t.Error(err)
-		} else {
-			b.resign(term)
+			}))
 		}
-		close(stuck)
-		check(t, h, 503, "not a candidate", 200, "ok")
-		_ = a.client.Close(t.Context())
-
-		stuck = make(chan struct{})
-		d := join(t, p[0].svc, "d",
-			coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
-				if e.Kind == event.Released {
-					panic("rude")
-				}
-			})))
-		ctx, stop = context.WithCancel(t.Context())
-		func() {
-			defer func() {
-				if v := recover(); v != "rude" {
-					t.Errorf("recovered %v", v)
-				}
+		for what, c := range map[string]struct {
+			foreign coordinator.Option
+			left    bool // behind, as the work is
+		}{
+			"log":      {coordinator.WithLogger(slog.New(slog.NewTextHandler(rudeWriter{}, nil))), true},
+			"released": {rude(event.Released), true},
+			"joined":   {rude(event.Joined), false},
+		} {
+			a := join(t, p[0].svc, "a", c.foreign)
+			h := new(election.Health)
+			stuck := make(chan struct{})
+			ctx, stop := context.WithCancel(t.Context())
+			func() {
+				defer func() {
+					if v := recover(); v != "rude" {
+						t.Errorf("%s: recovered %v", what, v)
+					}
+				}()
+				_ = a.e.Run(ctx, func(context.Context, *election.Term) error {
+					stop()
+					<-stuck
+					return nil
+				}, election.WithDrain(time.Second), election.WithHealth(h))
 			}()
-			_ = d.e.Run(ctx, func(context.Context, *election.Term) error {
-				stop()
-				<-stuck
-				return nil
-			}, election.WithDrain(time.Second))
-		}()
-		close(stuck) // its goroutine ends, or the test fails
-		_ = d.client.Close(t.Context())
-
-		c := join(t, p[0].svc, "c",
-			coordinator.WithObserver(event.ObserverFunc(func(e event.Event) {
-				if e.Kind == event.Joined {
-					panic("rude")
+			if c.left {
+				check(t, h, 503, "not a candidate", 503, "left behind")
+				term, err := p[1].e.TryCampaign(t.Context(), nil)
+				if err != nil {
+					t.Errorf("%s: %v", what, err)
+				} else {
+					p[1].resign(term)
 				}
-			})))
-		func() {
-			defer func() {
-				if v, ok := recover().(*election.PanicError); !ok || v.Value != "rude" ||
-					!strings.Contains(v.Error(), "TestForeignCode") {
-					t.Errorf("recovered %v", v)
-				}
-			}()
-			_ = c.e.Run(t.Context(), idle)
-		}()
-		_ = c.client.Close(t.Context())
+			}
+			close(stuck) // its goroutine ends, or the test fails
+			check(t, h, 503, "not a candidate", 200, "ok")
+			stop()
+			_ = a.client.Close(t.Context())
+		}
 	})
 }
 

@@ -65,25 +65,6 @@ func TestClosedClientEndsThePause(t *testing.T) {
 	}
 }
 
-// TestClosedClientEndsThePauseAfterARefusal as well: there is no session then.
-func TestClosedClientEndsThePauseAfterARefusal(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		a := p[0]
-		a.svc.OnRequest(func(memory.Request) memory.Fate {
-			return memory.Fate{
-				Err: driver.ErrRefused}
-		})
-		r := a.run(func(context.Context, *election.Term) error { return nil },
-			election.WithPause(time.Hour, time.Hour))
-		sleep(time.Minute)
-		began := time.Now()
-		_ = a.client.Close(t.Context())
-		if err := r.ended(); !errors.Is(err, coordinator.ErrClosed) || time.Since(began) != 0 {
-			t.Errorf("Run = %v after %v", err, time.Since(began))
-		}
-	})
-}
-
 // TestServiceThatIsNotThereIsTold: once in an outage, and it costs no campaign.
 // FIELD 76.
 func TestServiceThatIsNotThereIsTold(t *testing.T) {
@@ -155,28 +136,6 @@ func TestFailureIsShownUntilTheCandidateIsQueued(t *testing.T) {
 		b.resign(term)
 		r.stop(nil)
 		_ = r.ended()
-	})
-}
-
-// TestHandlerOfErrorsThatPanicsLeavesNothing, also while the campaign goes on.
-func TestHandlerOfErrorsThatPanicsLeavesNothing(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		p[0].svc.Stop()
-		func() {
-			defer func() {
-				if v := recover(); v != "mine" {
-					t.Errorf("recovered %v", v)
-				}
-			}()
-			_ = p[0].e.Run(t.Context(), idle, election.WithOnError(func(error) {
-				p[0].svc.Start()
-				time.Sleep(time.Minute) // it is elected meanwhile
-				panic("mine")
-			}))
-		}()
-		if left := p[0].svc.Snapshot(queue); len(left) != 0 {
-			t.Errorf("left %v", left)
-		}
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/baton-go/baton/coordinator"
 )
 
@@ -15,10 +17,9 @@ var ErrStepDown = errors.New("step down")
 
 // ErrOverrun says that work did not return in time after its context had ended;
 // see WithDrain. Its goroutine was left behind and may still run, while another
-// process leads: after a planned end from now on, after a loss since a tenth of
-// the TTL after that. What the work returns later is lost, and if it panics
-// later, that ends the process. End the process yourself if you cannot be sure
-// of the work's next step.
+// process leads. What the work returns later is lost, and if it panics later,
+// that ends the process. End the process yourself if you cannot be sure of the
+// work's next step.
 var ErrOverrun = errors.New("work overran its time to stop")
 
 // Run campaigns, runs work while it leads, and campaigns again when a term was
@@ -41,12 +42,11 @@ var ErrOverrun = errors.New("work overran its time to stop")
 //	the term
 //
 // In the last two cases an error of work that says no more than that its
-// context ended is left out: the bare error or cause of a context, one of
-// Baton's own (such as Proclaim's), or an errors.Join of nothing else. Any
-// other one may say what was left half done: after ctx ended it is returned,
-// joined with the cause; after a loss it is logged and told to WithOnError
-// together with the loss, for what work meets when its term is lost (a query
-// that was cut short) is mostly a consequence of that.
+// context ended is left out: the bare error or cause of a context, or one of
+// Baton's own (such as Proclaim's). Any other one may say what was left half
+// done: after ctx ended it is returned, joined with the cause; after a loss it
+// is logged and told to WithOnError together with the loss, of which it is
+// mostly a consequence.
 //
 // Each error is also joined with that of resigning, if that failed: the name is
 // then free as soon as the service answers, at the latest when the session has
@@ -58,11 +58,9 @@ var ErrOverrun = errors.New("work overran its time to stop")
 // Run resigns and does the same to its caller.
 //
 // A campaign that failed is repeated after a pause (see WithPause), logged at
-// Warn and told to WithOnError; so is the loss of a term. A campaign that the
-// service leaves without an answer for ten seconds goes on, and is logged and
-// told once. Run returns an error of Campaign that no repetition mends:
-// ErrInvalid, ErrClosed, and what comes of the end of ctx. Besides, it returns
-// ErrOverrun.
+// Warn and told to WithOnError; so is the loss of a term. Run returns an error
+// of Campaign that no repetition mends: ErrInvalid, ErrClosed, and what comes of
+// the end of ctx. Besides, it returns ErrOverrun.
 //
 // When Run has returned, nothing of it is left in this process, except after
 // ErrOverrun. Its entry may stay until the service has answered, at most as
@@ -93,13 +91,21 @@ type runner struct {
 
 func (r *runner) run(ctx context.Context) error {
 	r.health.waiting(nil)
-	pauses, pause := r.pauses(), time.Duration(0)
+	pauses, pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(r.initial), backoff.WithMaxInterval(r.longest),
+		backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0.5),
+		backoff.WithMaxElapsedTime(0)), time.Duration(0)
 	for {
 		again, err := r.attempt(ctx, pause)
 		if !again {
 			return err
 		}
-		pause = pauses.next(time.Since(r.began))
+		// The campaign counts: what must not be frequent is the attempt, whichever
+		// part of it was short.
+		if time.Since(r.began) >= r.longest {
+			pauses.Reset()
+		}
+		pause = pauses.NextBackOff()
 		r.health.waiting(err)
 		if err != nil {
 			r.log().Warn("baton: not leading; campaigning again after a pause",
@@ -156,7 +162,8 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 	return r.finish(ctx, t, o)
 }
 
-// await waits for the work, for as long as it leads and then as long as it may drain.
+// await waits for the work: for as long as it leads, then until others may lead or
+// the drain is over, and, when the overrun has been told, for the rest of the drain.
 func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	select {
 	case o = <-j.result:
@@ -165,45 +172,40 @@ func (r *runner) await(t *Term, j *job) (o outcome, ok bool) {
 	}
 	var over, late <-chan time.Time // late: the term was lost, and others may lead from then on
 	if r.drain != Forever {
-		timer := time.NewTimer(r.drain)
-		defer timer.Stop()
-		over = timer.C
+		over = time.After(r.drain)
 	}
 	r.health.drains(j.ctx)
-	lost := t.Context().Done()
-	for hooked, last := false, false; !last; {
+	lost, last := t.Context().Done(), false
+	for waiting := true; waiting; {
 		select {
 		case o = <-j.result:
 			return o, true
 		case <-lost:
 			lost = nil
-			// by its own work, which knows
-			if !errors.Is(context.Cause(t.Context()), coordinator.ErrReleased) {
-				timer := time.NewTimer(r.grace(t))
-				defer timer.Stop()
-				late = timer.C
+			if loss(t) != nil { // else its own work has resigned, which knows
+				late = time.After(r.grace(t))
 			}
-			continue
 		case <-late:
-			late = nil
+			waiting = false
 		case <-over:
-			last = true
-		}
-		if o, ok = j.look(); ok { // both at once
-			return o, true
-		}
-		if !hooked {
-			hooked = true
-			r.log().Warn("baton: work has not stopped in time",
-				"election", r.election.Name(), "token", t.Token(),
-				"cause", context.Cause(j.ctx), "lost", context.Cause(t.Context()))
-			r.onOverrun()
-		}
-		if o, ok = j.look(); ok { // it has returned meanwhile
-			return o, true
+			last, waiting = true, false
 		}
 	}
-	return o, false
+	if o, ok = j.look(); ok { // both at once
+		return o, true
+	}
+	r.log().Warn("baton: work has not stopped in time",
+		"election", r.election.Name(), "token", t.Token(),
+		"cause", context.Cause(j.ctx), "lost", context.Cause(t.Context()))
+	r.onOverrun()
+	if !last {
+		select {
+		case o = <-j.result:
+			return o, true
+		case <-over:
+		}
+	}
+	return j.look()
 }
 
 // marginsPerTTL: the context of a term that is lost ends a tenth of the TTL
@@ -227,25 +229,13 @@ func (r *runner) finish(ctx context.Context, t *Term, o outcome) (again bool, er
 	case o.ended && ctx.Err() != nil:
 		return false, join(context.Cause(ctx), own(o), r.lost(o.lost), resigned)
 	case o.lost != nil:
-		mine := own(o)
-		switch {
-		case errors.Is(o.lost, coordinator.ErrClosed):
-			return false, join(mine, r.lost(o.lost))
-		case errors.Is(mine, ErrStepDown):
-			r.stepsDown(t, mine)
-			mine = nil
-		}
-		return true, join(r.lost(o.lost), mine)
+		return !errors.Is(o.lost, coordinator.ErrClosed), join(r.lost(o.lost), own(o))
 	case errors.Is(o.err, ErrStepDown):
-		r.stepsDown(t, o.err)
+		r.log().Info("baton: leader steps down",
+			"election", r.election.Name(), "token", t.Token(), "reason", o.err)
 		return true, resigned
 	}
 	return false, join(o.err, resigned)
-}
-
-func (r *runner) stepsDown(t *Term, reason error) {
-	r.log().Info("baton: leader steps down",
-		"election", r.election.Name(), "token", t.Token(), "reason", reason)
 }
 
 // overrun ends a term whose work does not return.
@@ -282,7 +272,9 @@ func (r *runner) resign(ctx context.Context, t *Term) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignPatience)
 	defer cancel()
 	err := t.Resign(ctx)
-	for _, over := range []error{coordinator.ErrNotHeld, coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed} {
+	for _, over := range []error{
+		coordinator.ErrNotHeld, coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
+	} {
 		if errors.Is(err, over) {
 			return nil
 		}

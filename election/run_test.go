@@ -147,17 +147,6 @@ func TestRunRefusesBadInput(t *testing.T) {
 	})
 }
 
-func TestRunWithinItsOwnWorkIsRefused(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		err := p[0].e.Run(t.Context(), func(ctx context.Context, _ *election.Term) error {
-			return p[0].e.Run(ctx, func(context.Context, *election.Term) error { return nil })
-		})
-		if !errors.Is(err, coordinator.ErrInvalid) {
-			t.Errorf("Run = %v", err)
-		}
-	})
-}
-
 func TestResignationThatGotNoAnswerIsInTheError(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -230,7 +219,7 @@ func TestDeadlineOfRunEndsTheWorkAsADeadlineDoes(t *testing.T) {
 		parties(t, 1, func(t *testing.T, p ...party) {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errMine)
 			defer cancel()
-			err := p[0].e.Run(ctx, func(ctx context.Context, term *election.Term) error {
+			err := p[0].e.Run(ctx, func(ctx context.Context, _ *election.Term) error {
 				derived, cancel := context.WithCancel(ctx)
 				defer cancel()
 				<-derived.Done()
@@ -240,7 +229,7 @@ func TestDeadlineOfRunEndsTheWorkAsADeadlineDoes(t *testing.T) {
 					t.Errorf("the work's context: %v, derived: %v (%v)", ctx.Err(), derived.Err(),
 						context.Cause(derived))
 				}
-				return errors.Join(ctx.Err(), term.Err())
+				return ctx.Err()
 			})
 			if err != errMine { //nolint:errorlint // itself
 				t.Errorf("Run = %v", err)

@@ -61,10 +61,6 @@ func TestShutdownSurfacesTheWorksOwnErrorOnly(t *testing.T) {
 			"nothing":             {func(context.Context) error { return nil }, false},
 			"the context's error": {context.Context.Err, false},
 			"its cause":           {context.Cause, false},
-			"joined": {func(ctx context.Context) error {
-				return errors.Join(ctx.Err(),
-					context.Cause(ctx))
-			}, false},
 			"what is half done": {
 				func(ctx context.Context) error {
 					return fmt.Errorf("job 17 is half done: %w (%w)",
@@ -101,22 +97,6 @@ type mineIn struct{ error }
 func (m mineIn) Error() string        { return "job 17 is half done: " + m.error.Error() }
 func (m mineIn) Unwrap() error        { return m.error }
 func (m mineIn) Is(target error) bool { return target == errMine }
-
-func TestCandidateThatIsShutDownLeavesTheQueue(t *testing.T) {
-	parties(t, 2, func(t *testing.T, p ...party) {
-		term := p[0].campaign()
-		r := p[1].run(func(context.Context, *election.Term) error { t.Error("worked"); return nil })
-		r.stop(errMine)
-		if err := r.ended(); err != errMine { //nolint:errorlint // itself
-			t.Errorf("Run = %v", err)
-		}
-		synctest.Wait()
-		if n := len(p[0].svc.Snapshot(queue)); n != 1 {
-			t.Errorf("%d in the queue", n)
-		}
-		p[0].resign(term)
-	})
-}
 
 // TestEndOfRunsContextIsNotTheServicesWord: a context may end with any error,
 // one of ours too. It ends Run, and neither has it campaign again nor step

@@ -9,23 +9,21 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Term is the time for which one candidate leads: a handle that is resigned once. It is safe for
-// concurrent use, and must not be copied.
+// Term is the time for which one candidate leads: a handle that is resigned
+// once. It is safe for concurrent use, and must not be copied.
 type Term struct {
 	hold     *recipes.Hold
 	election *Election
 }
 
-// Token is the fencing token of this term: strictly greater than those of all earlier
-// terms of this election. Show it to whatever the leader works on, with each access, reads
-// included, and have it refuse tokens smaller than the greatest it has seen.
+// Token is the fencing token of this term: strictly greater than those of all
+// earlier terms of this election. See package coordinator/fence for its use.
 func (t *Term) Token() coordinator.Token { return t.hold.Token() }
 
 // Sequencer tells of this term in a form that can be shown to others, in any
 // process, and checked there: see package coordinator/fence. It is free, but
-// for the first of a session, which reads the identity of the service. When the
-// term is over the error says why, as Err does. Other errors: ErrUnavailable,
-// ErrRefused, the cause of ctx.
+// for the first of a session, which is a request. When the term is over the
+// error says why, as Err does.
 func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := t.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", t.election.Name(), err)
@@ -34,8 +32,8 @@ func (t *Term) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 // Context ends when the term does, with the cause (coordinator.ErrReleased,
 // ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can lead. It
 // has the values of the context given to Campaign, but not its deadline. Its
-// Err looks at the clock: after a pause of the process it sees the loss at the
-// first look. Done, and contexts derived from it, follow when their timers run.
+// Err looks at the clock, and sees a loss at once after a pause of the process;
+// Done, and contexts derived from it, follow when their timers run.
 func (t *Term) Context() context.Context { return t.hold.Context() }
 
 // Err returns nil while the term lasts, by the clock, and then why it ended.
@@ -43,8 +41,8 @@ func (t *Term) Context() context.Context { return t.hold.Context() }
 // seconds at most.
 func (t *Term) Err() error { return t.hold.Err() }
 
-// Deadline is when the term is lost unless the session is renewed before. It moves on with every
-// renewal, and has a monotonic clock reading.
+// Deadline is when the term is lost unless the session is renewed before. It
+// moves on with every renewal, and has a monotonic clock reading.
 func (t *Term) Deadline() time.Time { return t.hold.Deadline() }
 
 // Session is the ID of the session that leads, as Leader shows it.

@@ -1,12 +1,10 @@
 package election_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,58 +89,6 @@ func TestLeaderShowsWhoLeads(t *testing.T) {
 	})
 }
 
-func TestBadInputIsRefusedAtConstruction(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		a := p[0]
-		for rule, build := range map[string]func() (*election.Election, error){
-			"nil client": func() (*election.Election,
-				error) {
-				return election.New(nil, "jobs")
-			},
-			"name is empty": func() (*election.Election,
-				error) {
-				return election.New(a.client, "")
-			},
-			"\"a//b\"": func() (*election.Election,
-				error) {
-				return election.New(a.client, "a//b")
-			},
-			"nil option": func() (*election.Election,
-				error) {
-				return election.New(a.client, "jobs", nil)
-			},
-			"256 bytes; 1 to ": func() (*election.Election, error) {
-				return election.New(a.client, "jobs",
-					election.WithIdentity(strings.Repeat("x", 256)))
-			},
-		} {
-			if _, err := build(); !errors.Is(err, coordinator.ErrInvalid) ||
-				!strings.Contains(err.Error(), rule) ||
-				!strings.HasPrefix(err.Error(), "baton: ") ||
-				strings.Count(err.Error(), "invalid") != 1 {
-				a.Errorf("New = %v, want ErrInvalid with %q", err, rule)
-			}
-		}
-		if _, err := a.e.Campaign(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err,
-			coordinator.ErrInvalid) {
-			a.Errorf("Campaign with a long value: %v", err)
-		}
-		named, err := election.New(a.client, "jobs", election.WithIdentity("somebody"))
-		if err != nil {
-			a.Fatal(err)
-		}
-		term, err := named.Campaign(a.Context(), nil)
-		if err != nil {
-			a.Fatal(err)
-		}
-		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "somebody" ||
-			l.Value != nil || named.Name() != "jobs" {
-			a.Errorf("%+v, %v", l, err)
-		}
-		a.resign(term)
-	})
-}
-
 func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
@@ -168,192 +114,55 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 			!strings.HasPrefix(err.Error(), `baton: proclaim "jobs": invalid: value has `) {
 			a.Errorf("too long: %v", err)
 		}
-		if err := term.Proclaim(a.Context(),
-			bytes.Repeat([]byte("x"), recipes.MaxPayload)); err != nil {
-			a.Errorf("longest: %v", err)
-		}
 		a.resign(term)
 		b.resign(c.won(t))
 	})
 }
 
-func TestProclaimAfterTheTermWritesNothing(t *testing.T) {
+// TestObserveShowsEachChangeAndEndsOnce: the order of changes is that of the
+// followers of package recipes.
+func TestObserveShowsEachChangeAndEndsOnce(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
+		observe := func(ctx context.Context) (shown, errs *notes[string], done chan struct{}) {
+			shown, errs, done = new(notes[string]), new(notes[string]), make(chan struct{})
+			go func() {
+				defer close(done)
+				for l, err := range b.e.Observe(ctx) {
+					if err != nil {
+						errs.add(err.Error())
+						continue
+					}
+					shown.add(l.Identity + ":" + string(l.Value))
+				}
+			}()
+			synctest.Wait()
+			return shown, errs, done
+		}
+		ctx, stop := context.WithCancelCause(t.Context())
+		shown, errs, done := observe(ctx)
 		term := a.campaign()
-		a.resign(term)
-		next := b.campaign()
-		err := term.Proclaim(a.Context(), []byte("late"))
-		if !errors.Is(err, coordinator.ErrReleased) || !strings.Contains(err.Error(), "proclaim") {
-			a.Errorf("after Resign: %v", err)
-		}
-		b.link.Cut()
-		if err := next.Proclaim(b.Context(), []byte("late")); !errors.Is(err,
-			coordinator.ErrSessionLost) {
-			b.Errorf("while lost: %v", err)
-		}
-		third := a.campaign()
-		b.link.Heal() // lets the late request through
 		synctest.Wait()
-		if l, err := a.e.Leader(a.Context()); err != nil || string(l.Value) != "a" {
-			a.Errorf("%+v, %v", l, err)
-		}
-		time.Sleep(time.Second)
-		a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
-		if err := third.Proclaim(a.Context(), []byte("late")); !errors.Is(err,
-			coordinator.ErrRemoved) {
-			b.Errorf("after the removal: %v", err)
-		}
-		if left := a.svc.Snapshot(queue); len(left) != 0 {
-			a.Errorf("left: %v", left)
-		}
-	})
-}
-
-// TestProclaimThatMeetsAResignReturnsThat: the write finds the entry gone, and
-// the term was not lost.
-func TestProclaimThatMeetsAResignReturnsThat(t *testing.T) {
-	parties(t, 1, func(t *testing.T, p ...party) {
-		a := p[0]
-		term := a.campaign()
-		a.svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpWrite {
-				return memory.Fate{DelayRequest: 2 * time.Second}
-			}
-			return memory.Fate{}
-		})
-		resigned := make(chan struct{})
-		time.AfterFunc(time.Second, func() {
-			defer close(resigned)
-			a.resign(term)
-		})
-		if err := term.Proclaim(a.Context(), []byte("late")); !errors.Is(err,
-			coordinator.ErrReleased) {
-			a.Errorf("Proclaim = %v", err)
-		}
-		<-resigned
-	})
-}
-
-// view is an Observe under way, and what it has shown.
-type view struct {
-	mu   sync.Mutex
-	seen []election.Leader
-	err  error
-	stop context.CancelCauseFunc
-	done chan struct{}
-}
-
-// observe follows the leader beside the test, and returns when all is quiet.
-func (p party) observe() *view {
-	ctx, stop := context.WithCancelCause(p.Context())
-	v := &view{stop: stop, done: make(chan struct{})}
-	go func() {
-		defer close(v.done)
-		for l, err := range p.e.Observe(ctx) {
-			v.mu.Lock()
-			if err != nil {
-				v.err = err
-			} else {
-				v.seen = append(v.seen, l)
-			}
-			v.mu.Unlock()
-		}
-	}()
-	synctest.Wait()
-	return v
-}
-
-// take returns what was shown since the last take, as "identity:value", and "-"
-// for nobody.
-func (v *view) take() []string {
-	synctest.Wait()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var s []string
-	for _, l := range v.seen {
-		if l.IsZero() {
-			s = append(s, "-")
-		} else {
-			s = append(s, l.Identity+":"+string(l.Value))
-		}
-	}
-	v.seen = nil
-	return s
-}
-
-func (v *view) want(t *testing.T, want ...string) {
-	t.Helper()
-	if got := v.take(); !slices.Equal(got, want) {
-		t.Errorf("shown %q, want %q", got, want)
-	}
-}
-
-func TestObserveShowsThePresentAndThenEachChange(t *testing.T) {
-	parties(t, 3, func(t *testing.T, p ...party) {
-		v := p[2].observe()
-		v.want(t, "-")
-		term := p[0].campaign()
-		v.want(t, "a:a")
-		c := p[1].stand(t.Context())
-		v.want(t) // a candidate is no change
 		if err := term.Proclaim(t.Context(), []byte("two")); err != nil {
 			t.Error(err)
 		}
-		v.want(t, "a:two")
-		p[0].resign(term)
-		v.want(t, "b:b") // a hand-over is one step
-		late := p[0].observe()
-		late.want(t, "b:b")
-		p[1].resign(c.won(t))
-		v.want(t, "-")
-		late.want(t, "-")
-		mine := errors.New("mine")
-		v.stop(mine)
-		late.stop(nil)
-		if <-v.done; v.err != mine { //nolint:errorlint // itself
-			t.Errorf("ended with %v", v.err)
-		}
-		if <-late.done; !errors.Is(late.err, context.Canceled) {
-			t.Errorf("ended with %v", late.err)
-		}
 		synctest.Wait()
-		if n := p[0].svc.Stats().Watches; n != 0 {
-			t.Errorf("%d watches are left", n)
+		a.resign(term)
+		synctest.Wait()
+		stop(errMine)
+		<-done
+		if got := shown.get(); !slices.Equal(got, []string{":", "a:a", "a:two", ":"}) ||
+			!slices.Equal(errs.get(), []string{"mine"}) {
+			t.Errorf("shown %q, then %q", got, errs.get())
 		}
-	})
-}
 
-func TestObserveEndsOnceWithAnErrorItDoesNotOutlive(t *testing.T) {
-	parties(t, 3, func(t *testing.T, p ...party) {
-		p[0].svc.OnRequest(func(r memory.Request) memory.Fate {
-			if r.Op == memory.OpHead && r.Driver == p[1].link {
-				return memory.Fate{Err: driver.Wrap(driver.ErrRefused, errors.New("no permission"))}
-			}
-			return memory.Fate{}
-		})
-		refused := p[1].observe()
-		if <-refused.done; !errors.Is(refused.err, coordinator.ErrRefused) ||
-			!strings.Contains(refused.err.Error(), "jobs") {
-			t.Errorf("refused: %v", refused.err)
+		a.svc.OnRequest(memory.Once(memory.OpHead, memory.Fate{
+			Err: driver.Wrap(driver.ErrRefused, errors.New("no permission"))}))
+		shown, errs, done = observe(t.Context())
+		<-done
+		if got := errs.get(); len(shown.get()) != 0 || len(got) != 1 ||
+			!strings.Contains(got[0], "jobs") || !strings.Contains(got[0], "no permission") {
+			t.Errorf("refused: shown %q, then %q", shown.get(), got)
 		}
-		refused.want(t)
-
-		closed := p[2].observe()
-		if err := p[2].client.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if <-closed.done; !errors.Is(closed.err, coordinator.ErrClosed) {
-			t.Errorf("closed: %v", closed.err)
-		}
-		p[0].svc.Stop()
-		away := p[0].observe()
-		time.Sleep(time.Minute)
-		away.stop(nil)
-		if <-away.done; !errors.Is(away.err, coordinator.ErrUnavailable) ||
-			!errors.Is(away.err, context.Canceled) {
-			t.Errorf("away: %v", away.err)
-		}
-		p[0].svc.Start()
 	})
 }

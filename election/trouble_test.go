@@ -12,9 +12,9 @@ import (
 	"github.com/baton-go/baton/election"
 )
 
-// This file and latch_test.go have a test for each known bug of Curator's
-// LeaderLatch that an election can have and that no other file covers. The
-// numbers are the queues of the list in docs/curator-behaviours.md.
+// This file has a test for each known bug of Curator's
+// LeaderLatch and LeaderSelector that an election can have and that no other
+// file covers. The numbers are those of docs/curator-behaviours.md.
 
 // FIELD 61: however often it loses its term, one Run has one entry at most.
 func TestRunIsQueuedOnce(t *testing.T) {
@@ -42,28 +42,6 @@ func TestRunIsQueuedOnce(t *testing.T) {
 		_, _ = ra.ended(), rb.ended()
 	})
 }
-
-// FIELD 63: whoever starts before the service does is elected when it is there,
-// and can be closed before.
-func TestCandidateMayStartBeforeTheService(t *testing.T) {
-	parties(t, 2, func(t *testing.T, p ...party) {
-		a, b := p[0], p[1]
-		a.svc.Stop()
-		c, d := a.stand(t.Context()), b.stand(t.Context())
-		time.Sleep(10 * time.Minute)
-		if err := b.client.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if <-d.done; !errors.Is(d.err, coordinator.ErrClosed) {
-			t.Errorf("closed: %v", d.err)
-		}
-		c.pending(t)
-		a.svc.Start()
-		a.resign(c.won(t))
-	})
-}
-
-// This file goes on with the known bugs of Curator's LeaderLatch.
 
 // FIELD 71: nobody was ever here, or somebody goes while others look: no
 // errors.
@@ -102,10 +80,6 @@ func TestListingToleratesComingAndGoing(t *testing.T) {
 		_, _ = ra.ended(), rb.ended()
 	})
 }
-
-// This file has a test for each known bug of Curator's LeaderSelector that Run
-// can have and that no other file covers. The numbers are the queues of the
-// list in docs/curator-behaviours.md.
 
 // FIELD 75: a session that ends while the candidate waits, and a service that
 // does not answer, do not end Run.

@@ -59,8 +59,8 @@ func TestSequencerHoldsForAsLongAsTheGrant(t *testing.T) {
 		}
 		second := w.granted(next)
 		later := w.shown(second)
-		if order, err := s.Compare(later); order != -1 || err != nil {
-			w.Errorf("%v and %v compare as %d, %v", s, later, order, err)
+		if err := later.In(s.Scope); err != nil || later.Token <= s.Token {
+			w.Errorf("%v comes after %v: %v", later, s, err)
 		}
 		if !w.stands(later, 2) {
 			w.Error("the next one does not stand")
@@ -136,8 +136,8 @@ func TestConversionEndsASequencer(t *testing.T) {
 			w.Errorf("of a released handle: %v", err)
 		}
 		reads := show(lower)
-		if order, err := writing.Compare(reads); order != 0 || err != nil || reads == writing {
-			w.Errorf("%v and %v: %d, %v", writing, reads, order, err)
+		if err := reads.In(writing.Scope); err != nil || reads.Token != writing.Token || reads == writing {
+			w.Errorf("%v and %v: %v", writing, reads, err)
 		}
 		if err := w.b.client.Check(w.Context(), writing); !errors.Is(err, fence.ErrStale) {
 			w.Errorf("the writer's: %v", err)

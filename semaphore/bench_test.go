@@ -53,18 +53,6 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	requests(b, svc)
 }
 
-// BenchmarkAcquireReleaseBesideOthers has nine holders ahead in every view.
-func BenchmarkAcquireReleaseBesideOthers(b *testing.B) {
-	svc, s := bench(b, 10)
-	for range 9 {
-		take(b, s, 1)
-	}
-	for b.Loop() {
-		give(b, take(b, s, 1))
-	}
-	requests(b, svc)
-}
-
 // BenchmarkHandOver passes two permits around among eight goroutines.
 func BenchmarkHandOver(b *testing.B) {
 	svc, s := bench(b, 2)
@@ -81,17 +69,5 @@ func BenchmarkHandOver(b *testing.B) {
 			}
 		}
 	})
-	requests(b, svc)
-}
-
-func BenchmarkReleasePart(b *testing.B) {
-	svc, s := bench(b, 10)
-	for b.Loop() {
-		p := take(b, s, 2)
-		if err := p.ReleasePart(context.Background(), 1); err != nil {
-			b.Fatal(err)
-		}
-		give(b, p)
-	}
 	requests(b, svc)
 }

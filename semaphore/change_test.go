@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/semaphore"
 )
@@ -145,29 +144,6 @@ func TestSetLimitsOfOneSemaphoreFollowOneAnother(t *testing.T) {
 		wg.Go(func() { a.setLimit(7) })
 		wg.Wait()
 		a.release(a.acquire(7))
-	})
-}
-
-// TestPermitOfDoHasItsNumbers and need not be given back.
-func TestPermitOfDoHasItsNumbers(t *testing.T) {
-	parties(t, 3, func(a, b party) {
-		err := a.s.Do(a.Context(), 3, func(ctx context.Context, p *semaphore.Permit) error {
-			a.wantSlots(p, 0, 1, 2)
-			if p.Token() == 0 || p.Permits() != 3 || ctx.Err() != nil {
-				t.Errorf("%d permits with token %d: %v", p.Permits(), p.Token(), ctx.Err())
-			}
-			a.releasePart(p, 1)
-			b.release(b.acquire(1))
-			return p.Err()
-		})
-		wantErr(t, err)
-		err = a.s.Do(a.Context(), 3, func(ctx context.Context,
-			p *semaphore.Permit) error {
-			return p.Release(ctx)
-		})
-		wantErr(t, err, coordinator.ErrNotHeld)
-		b.release(b.acquire(3))
-		a.empty()
 	})
 }
 

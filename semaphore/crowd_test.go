@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/semaphore"
@@ -89,51 +88,6 @@ func TestCrowdHearsOfAnotherLimit(t *testing.T) {
 		}
 		for _, w := range waiting[2:] {
 			b.release(w.granted())
-		}
-		a.empty()
-	})
-}
-
-// TestWaiterRemovedFromACrowdIsTold, and the others go on.
-func TestWaiterRemovedFromACrowdIsTold(t *testing.T) {
-	parties(t, 1, func(a, b party) {
-		p := a.acquire(1)
-		waiting := b.crowd(20)
-		ids := a.svc.Snapshot(queue)
-		if !a.svc.Remove(queue, ids[19].ID) {
-			t.Fatal("not there")
-		}
-		synctest.Wait()
-		if !waiting[18].over() {
-			t.Fatal("waits on")
-		}
-		wantErr(t, waiting[18].err, coordinator.ErrRemoved)
-		a.release(p)
-		for i, w := range waiting {
-			if i != 18 {
-				b.release(w.granted())
-			}
-		}
-		a.empty()
-	})
-}
-
-// TestCrowdOutlivesAnOutage: the service is away for a while, and the session
-// lives.
-func TestCrowdOutlivesAnOutage(t *testing.T) {
-	parties(t, 4, func(a, b party) {
-		held := []*semaphore.Permit{a.acquire(1), a.acquire(1), a.acquire(1), a.acquire(1)}
-		waiting := b.crowd(20)
-		b.link.Cut()
-		time.Sleep(time.Second)
-		a.release(held...)
-		b.link.Heal()
-		for i, w := range waiting {
-			p := w.eventually()
-			if at := waiting[0].at; i < 4 && w.at.Sub(at) > 0 {
-				t.Errorf("waiter %d is granted %v after the first", i, w.at.Sub(at))
-			}
-			b.release(p)
 		}
 		a.empty()
 	})
@@ -239,31 +193,6 @@ func TestCrowdThatScattersIsServed(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		a.release(held...)
-		a.empty()
-	})
-}
-
-// TestCrowdGivesUp: nothing is left of those who wait no longer.
-func TestCrowdGivesUp(t *testing.T) {
-	parties(t, 2, func(a, b party) {
-		p := a.acquire(2)
-		waiting := append(a.crowd(20), b.crowd(20)...)
-		mine := errors.New("mine")
-		for i, w := range waiting {
-			if i != 7 {
-				w.cancel(mine)
-			}
-		}
-		for i, w := range waiting {
-			if i == 7 {
-				continue
-			}
-			if <-w.done; w.err != mine { //nolint:errorlint // untouched means identical
-				t.Errorf("waiter %d: %v", i, w.err)
-			}
-		}
-		a.release(p)
-		a.release(waiting[7].granted())
 		a.empty()
 	})
 }

@@ -108,27 +108,3 @@ func ExamplePermit_Slots() {
 	// worker 1 of 3 <nil>
 	// worker 2 of 3 <nil>
 }
-
-// The limit is stored at the name. Who has another one in mind is told.
-func ExampleSemaphore_SetLimit() {
-	ctx := context.Background()
-	svc := memory.NewService()
-	alice, bob := newClient(svc, "alice"), newClient(svc, "bob")
-	defer alice.Close(ctx)
-	defer bob.Close(ctx)
-	sa, _ := semaphore.New(alice, "reports", 3)
-	sb, _ := semaphore.New(bob, "reports", 3)
-
-	fmt.Println(sa.SetLimit(ctx, 5))
-	_, err := sb.Acquire(ctx, 1)
-	var limit *semaphore.LimitError
-	fmt.Println(errors.As(err, &limit), limit)
-
-	stored, _ := semaphore.New(bob, "reports", semaphore.Stored)
-	permit, err := stored.Acquire(ctx, 5)
-	fmt.Println(permit.Permits(), err)
-	// Output:
-	// <nil>
-	// true limit of semaphore "reports" is 5, not 3: change it with SetLimit or use the stored one
-	// 5 <nil>
-}

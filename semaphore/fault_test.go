@@ -158,19 +158,6 @@ func TestBrokenConnectionChangesNothing(t *testing.T) {
 	}, contended)
 }
 
-// TestServiceThatRestartsChangesNothing, whenever it does.
-func TestServiceThatRestartsChangesNothing(t *testing.T) {
-	var svc *memory.Service
-	everyRequest(t, 3, func(memory.Request) memory.Fate {
-		svc.Stop()
-		time.AfterFunc(time.Second, svc.Start)
-		return memory.Fate{}
-	}, func(a, b party) {
-		svc = a.svc
-		contended(a, b)
-	})
-}
-
 // TestRefusalAnywhereLeavesNothing: what fails leaves no entry and takes no permit.
 // FIELD 9, 49
 func TestRefusalAnywhereLeavesNothing(t *testing.T) {

@@ -20,17 +20,10 @@ func TestBadInputIsRefusedAndNothingIsSent(t *testing.T) {
 			want string
 			err  error
 		}{
-			{"nil client", made(semaphore.New(nil, "jobs", 1))},
-			{"name is empty", made(semaphore.New(a.client, "", 1))},
-			{`"a//b"`, made(semaphore.New(a.client, "a//b", 1))},
 			{`limit 0 for semaphore "jobs": want 1 to 1000000000`,
 				made(semaphore.New(a.client, "jobs", 0))},
 			{`limit 1000000001 for semaphore "jobs"`,
 				made(semaphore.New(a.client, "jobs", semaphore.MaxLimit+1))},
-			{"nil option", made(semaphore.New(a.client, "jobs", 1, nil))},
-			{"4097 bytes", made(semaphore.New(a.client, "jobs", 1,
-				semaphore.WithPayload(make([]byte, 4097))))},
-			{"control", made(semaphore.New(a.client, "jobs", 1, semaphore.WithIdentity("a\x00")))},
 			{`permits 0 for semaphore "jobs": want 1 to 3`, acquired(a.s.Acquire(a.Context(), 0))},
 			{"permits -2", acquired(a.s.Acquire(a.Context(), -2))},
 			{`permits 4 for semaphore "jobs": want 1 to 3`, acquired(a.s.Acquire(a.Context(), 4))},

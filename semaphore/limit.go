@@ -12,16 +12,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// ErrNoLimit says that no limit is stored at the name, and none was given. It
-// is recipes.ErrNoRecord, too.
-var ErrNoLimit error = noLimit{}
-
-type noLimit struct{}
-
-func (noLimit) Error() string {
-	return "no limit is stored at the name: give one to New, or call SetLimit"
-}
-func (noLimit) Unwrap() error { return recipes.ErrNoRecord }
+// ErrNoLimit says that no limit is stored at the name, and none was given.
+var ErrNoLimit = fmt.Errorf("%w: give a limit to New, or call SetLimit", recipes.ErrNoRecord)
 
 // stored is the record of the queue.
 type stored struct {
@@ -42,52 +34,29 @@ func (s *Semaphore) decode(record []byte) (int, error) {
 	return r.Limit, nil
 }
 
-// asked is what contenders have in common who ask for so many permits of the same limit.
-type asked struct {
-	s           *Semaphore
-	n, believed int
-	terms       recipes.Terms
-}
-
-// asks is what a contender for n permits asks for. It is kept for the next one,
-// who mostly asks for the same.
-func (s *Semaphore) asks(n int) *asked {
+// terms are what a contender for n permits asks for: the limit that the caller
+// has in mind counts when it joins; a change while it waits is for it, too.
+func (s *Semaphore) terms(n int) *recipes.Terms {
 	believed := int(s.limit.Load())
-	if a := s.latest.Load(); a != nil && a.n == n && a.believed == believed {
-		return a
-	}
-	a := &asked{s: s, n: n, believed: believed}
-	a.terms = recipes.Terms{Rule: a.rule, None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
+	t := &recipes.Terms{None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
 		Mode: func(v driver.Version) string { return askingMode(n, v) }}
 	if believed != Stored {
-		a.terms.Initial = stored{believed}.encode()
+		t.Initial = stored{believed}.encode()
 	}
-	s.latest.Store(a)
-	return a
-}
-
-// rule is the rule by a record. The limit that the caller has in mind counts
-// when it joins; a change while it waits is for it, too.
-func (a *asked) rule(record driver.Record, joined bool) (recipes.Rule, error) {
-	limit, err := a.limit(record.Value)
-	switch {
-	case err != nil:
-		return nil, err
-	case !joined && a.believed != Stored && a.believed != limit:
-		return nil, &LimitError{Name: a.s.Name(), Asked: a.believed, Stored: limit}
-	case a.n > limit:
-		return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d",
-			coordinator.ErrInvalid, a.n, limit)
+	t.Rule = func(record driver.Record, joined bool) (recipes.Rule, error) {
+		limit, err := s.decode(record.Value)
+		switch {
+		case err != nil:
+			return nil, err
+		case !joined && believed != Stored && believed != limit:
+			return nil, &LimitError{Name: s.Name(), Asked: believed, Stored: limit}
+		case n > limit:
+			return nil, fmt.Errorf("%w: asks for %d permits of a limit of %d",
+				coordinator.ErrInvalid, n, limit)
+		}
+		return permits(limit, record.Version, n), nil
 	}
-	return permits(limit, record.Version, a.n), nil
-}
-
-// limit reads a record. That of the limit in mind is known by its looks, as nearly always.
-func (a *asked) limit(record []byte) (int, error) {
-	if a.believed != Stored && bytes.Equal(record, a.terms.Initial) {
-		return a.believed, nil
-	}
-	return a.s.decode(record)
+	return t
 }
 
 // LimitError says that the limit that is stored at the name is not the one that
@@ -98,7 +67,8 @@ type LimitError struct {
 }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("limit of semaphore %q is %d, not %d: change it with SetLimit or use the stored one", e.Name, e.Stored, e.Asked)
+	return fmt.Sprintf("limit of semaphore %q is %d, not %d:"+
+		" change it with SetLimit or use the stored one", e.Name, e.Stored, e.Asked)
 }
 
 // Unwrap returns coordinator.ErrInvalid.
@@ -106,19 +76,30 @@ func (e *LimitError) Unwrap() error { return coordinator.ErrInvalid }
 
 // Limit returns the limit that is stored at the name. When none is, the error is [ErrNoLimit].
 func (s *Semaphore) Limit(ctx context.Context) (int, error) {
-	if s.shared != nil {
+	if s.turns != nil {
 		n, err := s.sharedLimit(ctx)
 		return n, recipes.Describe(ctx, "limit", s.Name(), err)
 	}
-	r, err := s.queue.Record(ctx)
-	if err == nil && r.Version == 0 {
+	n, err := s.storedLimit(ctx)
+	if err == nil && n == 0 {
 		err = ErrNoLimit
 	}
-	if err != nil {
-		return 0, recipes.Describe(ctx, "limit", s.Name(), err)
-	}
-	n, err := s.decode(r.Value)
 	return n, recipes.Describe(ctx, "limit", s.Name(), err)
+}
+
+// storedLimit reads the limit, 0 if none is stored.
+func (s *Semaphore) storedLimit(ctx context.Context) (int, error) {
+	r, err := s.queue.Record(ctx)
+	if err != nil || r.Version == 0 {
+		return 0, err
+	}
+	return s.decode(r.Value)
+}
+
+// overtaken reports that the record was written meanwhile, be it by the request
+// that failed: it has to be read again.
+func overtaken(err error) bool {
+	return errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err)
 }
 
 // SetLimit stores another limit, 1 to [MaxLimit], and makes it the one that
@@ -128,11 +109,8 @@ func (s *Semaphore) Limit(ctx context.Context) (int, error) {
 //
 // Raising it admits waiters as soon as the holders ahead of them have held for
 // a quarter of a second. Lowering it takes nothing from holders: nobody is
-// admitted until what is held fits. After SetLimit has returned, two can still
-// be admitted beside more than fits: one who joined before and has not acted on
-// its first look at the queue yet, by the old limit; and one who joined before
-// and has waited, who does not count those behind it that joined by the same
-// limit as it did, and have held for less than a quarter of a second.
+// admitted until what is held fits. The package comment has the two who may
+// still be admitted beside more than fits after SetLimit has returned.
 //
 // When the error is coordinator.ErrUnavailable the limit may have been stored;
 // calling again is safe. Calls on one Semaphore follow one another.
@@ -140,8 +118,8 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	if err := check(s.Name(), "limit", limit, MaxLimit); err != nil {
 		return err
 	}
-	if s.shared != nil {
-		return recipes.Describe(ctx, "set-limit", s.Name(), s.notShared("its limit cannot be changed while others may have it in mind"))
+	if s.turns != nil {
+		return s.notShared("set-limit", "its limit cannot be changed while others may have it in mind")
 	}
 	if err := enter(ctx, s.setting); err != nil {
 		return err
@@ -149,8 +127,8 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 	defer func() { <-s.setting }()
 	for {
 		r, err := s.queue.Record(ctx)
-		if err == nil && string(r.Value) != string(stored{limit}.encode()) {
-			err = s.queue.SetRecord(ctx, stored{limit}.encode(), r.Version)
+		if value := (stored{limit}).encode(); err == nil && !bytes.Equal(r.Value, value) {
+			err = s.queue.SetRecord(ctx, value, r.Version)
 		}
 		switch {
 		case err == nil:
@@ -158,8 +136,8 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 				s.limit.Store(int64(limit))
 			}
 			return nil
-		case ctx.Err() != nil || !errors.Is(err, coordinator.ErrStale) && !coordinator.MayHaveApplied(err):
+		case ctx.Err() != nil || !overtaken(err):
 			return recipes.Describe(ctx, "set-limit", s.Name(), err)
-		} // else somebody was faster, be it this very request: look again
+		}
 	}
 }

@@ -43,18 +43,15 @@ func (l Listing) Free() int {
 	return max(0, l.Limit-l.Held)
 }
 
-// List returns the limit, the holders and the waiters. The limit is read first, the rest at one
-// moment after it.
+// List returns the limit, the holders and the waiters. The limit is read first,
+// the rest at one moment after it.
 func (s *Semaphore) List(ctx context.Context) (Listing, error) {
-	if s.shared != nil {
+	if s.turns != nil {
 		return s.listShared(ctx)
 	}
 	var l Listing
-	r, err := s.queue.Record(ctx)
-	if err == nil && r.Version != 0 {
-		l.Limit, err = s.decode(r.Value)
-	}
-	if err != nil {
+	var err error
+	if l.Limit, err = s.storedLimit(ctx); err != nil {
 		return l, recipes.Describe(ctx, "list", s.Name(), err)
 	}
 	list, err := s.queue.List(ctx, func(mode string) recipes.Rule { return holds(l.Limit, mode) })

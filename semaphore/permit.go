@@ -13,8 +13,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Permit is what one Acquire was granted: a handle of one or more permits. It is safe for
-// concurrent use, and must not be copied.
+// Permit is what one Acquire was granted: a handle of one or more permits. It is
+// safe for concurrent use, and must not be copied.
 type Permit struct {
 	hold      *recipes.Hold
 	semaphore *Semaphore
@@ -40,8 +40,8 @@ func (p *Permit) Permits() int {
 	return int(p.n.Load())
 }
 
-// Release gives all permits back; who is next is admitted. It works with a ctx that is dead
-// already.
+// Release gives all permits back; who is next is admitted. It works with a ctx
+// that is dead already.
 //
 // A second Release returns coordinator.ErrNotHeld and changes nothing. When the
 // permits were lost before, the error says why, and nothing is deleted. When
@@ -79,10 +79,12 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 	held := int(p.n.Load())
 	left := held - n
 	if n < 1 || left < 1 {
-		return fmt.Errorf("baton: %w: to release %d of %d permits of semaphore %q in part: want at least 1, and fewer than are held",
+		return fmt.Errorf("baton: %w: to release %d of %d permits of semaphore %q in part:"+
+			" want at least 1, and fewer than are held",
 			coordinator.ErrInvalid, n, held, p.semaphore.Name())
 	}
-	// The slots first, or another holder could have a permit and no slot; but not where Convert is refused.
+	// The slots first, or another holder could have a permit and no slot; but
+	// not where Convert is refused.
 	if p.hold.Converts() && (len(p.slots) > left || p.unsure) {
 		if err := p.number(ctx, left); err != nil {
 			return p.describe(op, err)
@@ -108,11 +110,9 @@ func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
 
 // Sequencer tells of this permit in a form that can be shown to others, in any
 // process, and checked there: see package coordinator/fence. ReleasePart ends
-// it; after that, ask again. It is free, but for the first of a session, which
-// reads the identity of the service, and for the first of a permit, whose entry
-// has to say that it holds: it would after 250 ms anyway. When the permit is
-// over the error says why, as Err does. Other errors: ErrUnavailable,
-// ErrRefused, the cause of ctx.
+// it; after that, ask again. The first of a session is a request, and so is the
+// first of a permit, whose entry has to say that it holds. When the permit is
+// over the error says why, as Err does.
 func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := p.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
@@ -132,6 +132,6 @@ func (p *Permit) Err() error { return p.hold.Err() }
 // Session is the ID of the session that holds, as List shows it.
 func (p *Permit) Session() string { return p.hold.Session() }
 
-// Deadline is when the permit is lost unless the session is renewed before. It moves on with every
-// renewal, and has a monotonic clock reading.
+// Deadline is when the permit is lost unless the session is renewed before. It
+// moves on with every renewal, and has a monotonic clock reading.
 func (p *Permit) Deadline() time.Time { return p.hold.Deadline() }

@@ -13,15 +13,13 @@
 // what a change of the limit means. The context of a permit ends before the
 // service can give what it holds to anyone else. Permits are handed out in the
 // order of asking, all that one call asks for at once or none: two clients who
-// ask for two of two never hold one each. Who asks for many is not overtaken by
-// those who ask for few, and nothing is idle that the first in the queue could have:
-// whichever holder leaves, the first in the queue is admitted if it fits. A release
-// wakes those it admits and one more at most; or, in a crowd (see Cost), once
-// each session that waits. (While the service refuses to convert entries, for
-// want of space or permission, those behind one who was admitted may wait for
-// longer than they have to.) A holder that dies gives its permits back when its
-// session's TTL has run out, one that closes its client at once. Every grant
-// has a token, greater than those of grants asked for before.
+// ask for two of two never hold one each, and who asks for many is not overtaken
+// by those who ask for few. Whichever holder leaves, the first in the queue is
+// admitted if it fits. A release wakes those it admits and one more at most; or,
+// in a crowd (see Cost), once each session that waits. (While the service
+// refuses to convert entries, for want of space or permission, those behind one
+// who was admitted may wait for longer than they have to.) Every grant has a
+// token, greater than those of grants asked for before.
 //
 // # The limit
 //
@@ -30,19 +28,17 @@
 // and stands in no queue: the comparison and the joining are one step at the
 // service. [Semaphore.SetLimit] changes it.
 //
-// Whoever is admitted is so by a limit that was stored at or after the moment
-// at which it last began to look at the queue, or was told to, and all that is
-// held is then within that limit. There are two exceptions, both of a change
-// that comes while contenders are on their way. One who is admitted at its
-// first look goes by the limit by which it joined, also if that was changed
-// while its requests were under way. And one who waited, and whose limit was
-// changed meanwhile, does not count those behind it who joined by the same
-// limit as it did, were admitted by that, and have held for less than a quarter
-// of a second: they do not say yet that they hold.
+// When a contender is admitted, all that is held is within a limit that was
+// stored when it last began to read the queue, or later. There are two
+// exceptions, both of a change that comes while contenders are on their way. One
+// who is admitted by its first read goes by the limit by which it joined. And
+// one who waited, and whose limit was changed meanwhile, does not count those
+// behind it who joined by the same limit as it did, and have held for less than
+// a quarter of a second: they do not say yet that they hold.
 //
 // For a quarter of a second after its grant a holder can look like one who
 // waits to those who go by a limit that was set later: they wait for so long,
-// and TryAcquire fails. Such a holder wakes all who would fit when it leaves.
+// and TryAcquire fails.
 //
 // # Cost
 //
@@ -53,11 +49,11 @@
 // so that it says that it holds, and watched. An Acquire that waited reads the
 // limit once more, and converts its entry at once if somebody is behind it.
 //
-// A crowded queue has many contenders and few sessions: 16 to 512 contenders,
-// three or more for each session, 16 sessions at most. There each session reads
-// the queue after a release, once for all of its contenders, and no entry is
-// converted for those behind: two to four requests for each grant. When a queue
-// becomes crowded, or stops to be, a permit can be idle for a quarter of a second.
+// A crowded queue has many contenders of few sessions: 16 to 512 contenders,
+// three or more for each session. There each session reads the queue after a
+// release, once for all of its contenders: two to four requests for each grant.
+// When a queue becomes crowded, or stops to be, a permit can be idle for a
+// quarter of a second.
 //
 // # Shared with other clients
 //
@@ -65,7 +61,7 @@
 // too, and is as theirs is: one permit at a time, no Slots, and the limit is
 // what each caller has in mind. Kazoo's is compared with what is stored,
 // Curator's with nothing. An Acquire takes part in two queues, which costs some
-// eight requests, and a Release one.
+// nine requests, and a Release one.
 //
 // # Not guaranteed
 //
@@ -73,11 +69,8 @@
 // its work although another process has its permits by then. [Permit.Token] and
 // [Permit.Slots] let a resource tell.
 //
-// # No reentrancy
-//
-// Each Acquire is queued, also with the context of a permit. Who holds
-// permits and asks for more can wait for others who do the same, for ever: ask
-// for all at once, or bound the wait.
+// Each Acquire is queued, also with the context of a permit: who holds permits
+// and asks for more can wait for ever for others who do the same.
 package semaphore
 
 import (
@@ -90,8 +83,8 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// The kinds of the queues: of those who ask for permits, and the one whose record has the numbers
-// that Slots hands out.
+// The kinds of the queues: of those who ask for permits, and the one whose
+// record has the numbers that Slots hands out.
 const (
 	kind  = "semaphore"
 	slots = "slots"
@@ -101,18 +94,14 @@ const (
 const Stored = -1
 
 // Semaphore is a semaphore's name on a client, and the limit that its user has
-// in mind. It has no other state: two of the same name are the same semaphore.
-// But each reads the limit before its first Acquire, so share one. It is safe
-// for concurrent use.
+// in mind. Two of the same name are the same semaphore. It is safe for concurrent
+// use.
 type Semaphore struct {
-	queue  *recipes.Queue
-	slots  *recipes.Queue
-	limit  atomic.Int64          // Stored: whatever is stored
-	latest atomic.Pointer[asked] // see asks
-	// held, by sending to it, by whoever sets the limit, here and at the
-	// service
-	setting chan struct{}
-	shared  *sharing // nil, unless other clients use the semaphore too
+	queue   *recipes.Queue
+	slots   *recipes.Queue
+	turns   *recipes.Queue // nil, unless other clients use the semaphore too
+	limit   atomic.Int64   // Stored: whatever is stored
+	setting chan struct{}  // held, by sending to it, by the caller who sets the limit
 }
 
 // Option changes a default of a Semaphore.
@@ -192,8 +181,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 // somebody waits, it returns a [*recipes.TakenError], which says who is first in
 // the queue, and is coordinator.ErrTaken. It reads the queue before it joins it,
 // so that a call which fails has left nothing and woken nobody, unless another
-// contender joined between. For a quarter of a second after a grant that was
-// followed by a change of the limit, the holder looks like a waiter.
+// contender joined between.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "try-acquire", Try: true})
 }
@@ -206,10 +194,10 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 	if err := check(s.Name(), "permits", n, most); err != nil {
 		return nil, err
 	}
-	if s.shared != nil {
+	if s.turns != nil {
 		return s.acquireShared(ctx, n, r)
 	}
-	r.Fresh, r.Terms = true, &s.asks(n).terms
+	r.Fresh, r.Terms = true, s.terms(n)
 	h, err := s.queue.Acquire(ctx, r)
 	if err != nil {
 		return nil, err
@@ -219,8 +207,7 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 
 // Do acquires n permits, runs work, and releases them, also when work panics.
 // The context of work ends when ctx does or when the permits are lost, with the
-// cause; work must return soon after. Work need not release p, which is for its
-// numbers, its token, and for giving back a part; if it does, Do returns
+// cause; work must return soon after. If work releases p, Do returns
 // coordinator.ErrNotHeld. Do returns the error of Acquire, or of work; if the
 // permits were lost before work returned or could not be given back, that is in
 // the error as well.

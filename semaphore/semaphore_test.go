@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -30,31 +28,6 @@ func TestPermitsAreGrantedInOrderAsTheyFit(t *testing.T) {
 			t.Error("tokens do not rise in the order of asking")
 		}
 		a.release(p1, p4)
-		a.empty()
-	})
-}
-
-// TestTwoWhoAskForAllNeverDeadlock as they would if each could get one of the
-// two it asks for. FIELD §4.7 H4
-func TestTwoWhoAskForAllNeverDeadlock(t *testing.T) {
-	parties(t, 2, func(a, b party) {
-		var wg sync.WaitGroup
-		holders := 0 // guarded by the semaphore under test, since each takes all of it
-		for _, p := range []party{a, b, a, b} {
-			p.link.Delay(time.Millisecond, 3*time.Millisecond)
-			wg.Go(func() {
-				for range 50 {
-					permit := p.acquire(2)
-					if holders++; holders != 1 {
-						t.Errorf("%d hold two of two", holders)
-					}
-					time.Sleep(time.Millisecond)
-					holders--
-					p.release(permit)
-				}
-			})
-		}
-		wg.Wait()
 		a.empty()
 	})
 }
@@ -157,34 +130,6 @@ func TestWaiterThatWasRemovedFailsAndOthersGoOn(t *testing.T) {
 			}
 			removed.failed(coordinator.ErrRemoved)
 			a.release(behind.granted())
-			a.empty()
-		})
-	}
-}
-
-// TestRemovedPermitEndsWithItsCause, early or late in its life, and takes
-// nothing from others.
-func TestRemovedPermitEndsWithItsCause(t *testing.T) {
-	for _, age := range []time.Duration{0, 100 * time.Millisecond, 250 * time.Millisecond,
-		time.Minute} {
-		parties(t, 3, func(a, b party) {
-			p, other := a.acquire(2), a.acquire(1)
-			w := b.begin(2)
-			time.Sleep(age)
-			a.svc.Remove(queue, a.svc.Snapshot(queue)[0].Key)
-			q := w.granted()
-			time.Sleep(time.Second)
-			synctest.Wait()
-			wantErr(t, context.Cause(p.Context()), coordinator.ErrRemoved)
-			wantErr(t, p.Err(), coordinator.ErrRemoved)
-			wantErr(t, p.ReleasePart(a.Context(), 1), coordinator.ErrRemoved)
-			_, err := p.Slots(a.Context())
-			wantErr(t, err, coordinator.ErrRemoved)
-			wantErr(t, p.Release(a.Context()), coordinator.ErrRemoved)
-			if q.Err() != nil || other.Err() != nil {
-				t.Errorf("others were disturbed: %v, %v", q.Err(), other.Err())
-			}
-			a.release(q, other)
 			a.empty()
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -28,15 +27,10 @@ const (
 	mode   = "x"
 )
 
-// sharing is what a shared semaphore has besides the queue of its leases.
-type sharing struct {
-	locks  *recipes.Queue
-	agreed atomic.Bool // what is stored as the limit was looked at
-}
-
 func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*Semaphore, error) {
 	// To have that mutex for long means to wait for a lease.
-	mutex, err := recipes.NewQueue(c, locks, name, append(slices.Clone(opts), recipes.WithHoldWarning(0), recipes.WithMaxHold(0))...)
+	turns, err := recipes.NewQueue(c, locks, name,
+		append(slices.Clone(opts), recipes.WithHoldWarning(0), recipes.WithMaxHold(0))...)
 	if err != nil {
 		return nil, err
 	}
@@ -44,25 +38,30 @@ func newShared(c *coordinator.Client, name string, limit int, opts []Option) (*S
 	if err != nil {
 		return nil, err
 	}
-	s := &Semaphore{queue: queue, shared: &sharing{locks: mutex}}
+	s := &Semaphore{queue: queue, turns: turns}
 	s.limit.Store(int64(limit))
 	return s, nil
 }
 
 // notShared is the error of what only semaphores of Baton's own have.
-func (s *Semaphore) notShared(why string) error {
-	return fmt.Errorf("%w: other clients use the semaphore too: %s", coordinator.ErrInvalid, why)
+func (s *Semaphore) notShared(op, why string) error {
+	return recipes.Describe(context.Background(), op, s.Name(),
+		fmt.Errorf("%w: other clients use the semaphore too: %s", coordinator.ErrInvalid, why))
 }
 
 // sharedLimit is the limit that the caller has in mind, after a look at what is
 // stored, if the layout stores one.
 func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 	limit := int(s.limit.Load())
-	if limit != Stored && s.shared.agreed.Load() {
-		return limit, nil
-	}
 	for {
 		stored, missing, err := s.storedShared(ctx)
+		if err == nil && missing && limit != Stored {
+			err = s.queue.SetRecord(ctx, []byte(strconv.Itoa(limit)), 0)
+			if err != nil && overtaken(err) && ctx.Err() == nil {
+				continue
+			}
+			stored = limit
+		}
 		switch {
 		case err != nil:
 			return 0, err
@@ -72,16 +71,7 @@ func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 			return stored, nil
 		case stored != 0 && stored != limit:
 			return 0, &LimitError{Name: s.Name(), Asked: limit, Stored: stored}
-		case missing:
-			err = s.queue.SetRecord(ctx, []byte(strconv.Itoa(limit)), 0)
-			if errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err) && ctx.Err() == nil {
-				continue // somebody was faster, be it this very request: look again
-			}
-			if err != nil {
-				return 0, err
-			}
 		}
-		s.shared.agreed.Store(true)
 		return limit, nil
 	}
 }
@@ -117,22 +107,23 @@ func within(limit int) recipes.Rule {
 // acquireShared acquires one permit.
 func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request) (*Permit, error) {
 	if n != 1 {
-		return nil, recipes.Describe(ctx, r.Op, s.Name(), s.notShared("it gives one permit at a time"))
+		return nil, s.notShared(r.Op, "it gives one permit at a time")
 	}
 	limit, err := s.sharedLimit(ctx)
 	if err != nil {
 		return nil, recipes.Describe(ctx, r.Op, s.Name(), err)
 	}
-	turn, err := s.shared.locks.Acquire(ctx, recipes.Request{Op: r.Op, Mode: mode, Fresh: true, Try: r.Try})
+	r.Mode, r.Fresh = mode, true
+	turn, err := s.turns.Acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	// The turn is over when somebody has removed it at the service, and then a
 	// lease must not be waited for.
-	bound, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(turn.Context(), func() { cancel(context.Cause(turn.Context())) })()
-	lease, err := s.queue.Acquire(bound, recipes.Request{Op: r.Op, Mode: mode, Rule: within(limit), Fresh: true, Try: r.Try})
+	bound, stop := turn.Under(ctx)
+	defer stop()
+	r.Rule = within(limit)
+	lease, err := s.queue.Acquire(bound, r)
 	if err == nil {
 		if err = turn.Check(ctx); err != nil { // somebody else may have had it meanwhile
 			err = errors.Join(recipes.Describe(ctx, r.Op, s.Name(), err), lease.Release(ctx))
@@ -160,7 +151,7 @@ func (s *Semaphore) listShared(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return l, err
 	}
-	waiting, err := s.shared.locks.List(ctx, func(string) recipes.Rule {
+	waiting, err := s.turns.List(ctx, func(string) recipes.Rule {
 		return func([]driver.Place) recipes.Verdict { return recipes.Verdict{} }
 	})
 	if err != nil {

@@ -9,37 +9,9 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/memory"
 	"github.com/baton-go/baton/semaphore"
 )
-
-// TestSlotsSurviveLostReplies loses each request, or the reply to it, while a
-// number is given back and claimed by another.
-func TestSlotsSurviveLostReplies(t *testing.T) {
-	for _, fate := range []memory.Fate{{DropReply: true}, {DropRequest: true},
-		{Err: driver.ErrUnavailable}} {
-		for lost := range 12 {
-			parties(t, 4, func(a, b party) {
-				p, q := a.acquire(3), b.acquire(1)
-				loseOnly(a.svc, lost, fate)
-				first := a.slots(p)
-				a.releasePart(p, 1)
-				rest := a.slots(p)
-				mine := b.slots(q)
-				next := b.acquire(1)
-				all := append(slices.Concat(rest, mine), b.slots(next)...)
-				slices.Sort(all)
-				if !slices.Equal(all, []int{0, 1, 2, 3}) || !slices.Equal(first[:2], rest) {
-					t.Errorf("%+v of request %d: %v, then %v; all are %v", fate, lost, first, rest,
-						all)
-				}
-				a.release(p, q, next)
-				a.empty()
-			})
-		}
-	}
-}
 
 // TestSlotsAreNotSharedAfterAReleaseOfUnknownOutcome: a holder that may have
 // given numbers back does not use them.
@@ -122,41 +94,31 @@ func TestSlotsThatCannotBeReadAreRefused(t *testing.T) {
 	})
 }
 
-// TestMoreSlotsThanTheRecordCanShowAreAnError, at once, and the permits are
-// held as ever.
+// TestMoreSlotsThanTheRecordCanShowAreAnError, and the permits are held as ever.
 func TestMoreSlotsThanTheRecordCanShowAreAnError(t *testing.T) {
-	// 31 bytes, 12,768 commas, 10 + 2 * 90 + 3 * 900 + 4 * 9000 digits, and 5 *
-	// 2769.
-	const most = 12_769
+	const most = 12_769 // 31 bytes, 12,768 commas, 10 + 2 * 90 + 3 * 900 + 4 * 9000 + 5 * 2769 digits
 	parties(t, semaphore.MaxLimit, func(a, b party) {
-		for _, n := range []int{semaphore.MaxLimit, most + 1} {
-			p := a.acquire(n)
-			a.costs("what cannot fit", 0, 0, func() {
-				_, err := p.Slots(a.Context())
-				wantErr(t, err, coordinator.ErrInvalid)
-				want := fmt.Sprintf("the numbers of %d permits take", n)
-				if !strings.Contains(err.Error(), want) ||
-					!strings.Contains(err.Error(), "at most 65536") {
-					t.Errorf("error %v, want %q", err, want)
-				}
-			})
-			if p.Err() != nil {
-				t.Error(p.Err())
+		refused := func(p *semaphore.Permit) {
+			_, err := p.Slots(a.Context())
+			wantErr(t, err, coordinator.ErrInvalid)
+			want := fmt.Sprintf("the numbers of %d permits", p.Permits())
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v, want %q", err, want)
 			}
-			a.releasePart(p, n-1)
-			a.wantSlots(p, 0)
-			a.release(p)
 		}
+		p := a.acquire(semaphore.MaxLimit)
+		a.costs("what never fits", 0, 0, func() { refused(p) })
+		a.releasePart(p, semaphore.MaxLimit-1)
+		a.wantSlots(p, 0)
+		a.release(p)
+		p = a.acquire(most + 1)
+		refused(p)
+		a.release(p)
 		p, q := a.acquire(most), b.acquire(2)
 		if n := len(a.slots(p)); n != most {
 			t.Errorf("%d slots", n)
 		}
-		_, err := q.Slots(b.Context())
-		wantErr(t, err, coordinator.ErrInvalid)
-		want := "the numbers of 2 permits and those of 1 other holders take"
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		refused(q)
 		a.releasePart(p, 100)
 		b.wantSlots(q, most-100, most-99)
 		a.release(p, q)
@@ -182,5 +144,27 @@ func TestWaitForSlotsEndsWithThePermit(t *testing.T) {
 		wantErr(t, q.ReleasePart(b.Context(), 1), coordinator.ErrSessionLost)
 		a.svc.Start()
 		time.Sleep(coordinator.DefaultTTL + time.Second) // the sessions end at the service
+	})
+}
+
+// TestNumbersOfUnknownOutcomeAreGivenBackWithAPart: the record may show numbers
+// that the holder does not know of.
+func TestNumbersOfUnknownOutcomeAreGivenBackWithAPart(t *testing.T) {
+	parties(t, 4, func(a, b party) {
+		p := a.acquire(3)
+		a.svc.OnRequest(func(r memory.Request) memory.Fate {
+			return memory.Fate{DropReply: r.Op == memory.OpSetRecord}
+		})
+		ctx, cancel := context.WithTimeout(a.Context(), time.Second)
+		defer cancel()
+		_, err := p.Slots(ctx)
+		wantErr(t, err, coordinator.ErrUnavailable)
+		a.svc.OnRequest(nil)
+		a.releasePart(p, 1)
+		next := b.acquire(2)
+		b.wantSlots(next, 2, 3)
+		a.wantSlots(p, 0, 1)
+		a.release(p, next)
+		a.empty()
 	})
 }

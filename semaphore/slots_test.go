@@ -82,21 +82,3 @@ func TestSlotsOfTheDeadAreFree(t *testing.T) {
 		a.empty()
 	})
 }
-
-// TestSlotsAfterTheLimitWasLowered can be above it, but stay unique and stable;
-// new ones are the lowest.
-func TestSlotsAfterTheLimitWasLowered(t *testing.T) {
-	parties(t, 4, func(a, b party) {
-		p, q := a.acquire(2), b.acquire(2)
-		a.wantSlots(p, 0, 1)
-		a.wantSlots(q, 2, 3)
-		a.setLimit(3)
-		a.wantSlots(q, 2, 3)
-		a.release(p)
-		one := a.acquire(1)
-		a.wantSlots(one, 0)
-		a.wantSlots(q, 2, 3)
-		a.release(one, q)
-		a.empty()
-	})
-}

@@ -15,21 +15,16 @@
 //
 //	seq, err := lock.Sequencer(ctx)
 //
-// and shows it with each access, reads included: as a value, as text in a
-// message, with [With] in a context for packages httpfence and grpcfence. There
-// are three ways to check it:
+// and shows it with each access: as a value, as text in a message, with [With] in
+// a context for packages httpfence and grpcfence. There are three ways to check it:
 //
 //	at the resource   Gate, package sqlfence: refuses a token if a greater one was
 //	                  shown before. No request to the service.
 //	in the service    etcd.Guard, zookeeper.Guard: a condition of the user's own
 //	                  transaction in the service that has the lock. The write
 //	                  happens while the grant holds, or never.
-//	by asking         coordinator.Client.Check: does the grant hold? One read. True
-//	                  when it was asked, not when the answer is used.
-//
-// The first two let no late write happen. Asking alone leaves a gap between the
-// answer and its use. It is for a resource without a memory of its own, or one
-// that tolerates a late access now and then.
+//	by asking         coordinator.Client.Check: does the grant hold? One read, and a
+//	                  gap between the answer and its use.
 //
 // # What is needed for it to be safe
 //
@@ -41,22 +36,13 @@
 //
 // # What it does not do
 //
-// A sequencer is neither secret nor a credential. Anybody can write one; it
-// protects against accidents.
+// A sequencer is neither secret nor a credential: it protects against accidents.
 //
 // Tokens order the holders of a mutex, a write lock or a leadership, which
 // exclude all others. Readers and the holders of permits have tokens too, but
 // several of them hold at once, and a gate that has seen one of them refuses
 // those that were granted before it. For those use Guard or Check.
 //
-// Tokens rise for as long as the service keeps its data. A service that was
-// restored from an older backup has its old identity, and may grant tokens that
-// resources have seen: they refuse them until tokens have risen again. So delete
-// the record of the identity (on etcd the key <namespace>/./baton/service+record,
-// on ZooKeeper the node <chroot>/baton/service+record) before the first client
-// starts: the service gets a new identity, and resources refuse its tokens as
-// foreign until each of them is reset. On etcd restore with --bump-revision
-// instead.
-//
-// This package depends on nothing but the standard library and package driver.
+// Tokens rise for as long as the service keeps its data. docs/fencing.md says what
+// to do when a service was restored from an older backup.
 package fence

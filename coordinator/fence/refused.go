@@ -2,6 +2,7 @@ package fence
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -37,11 +38,8 @@ func EncodeRefusal(err error) string {
 func DecodeRefusal(shown Sequencer, text string) error {
 	switch what, detail, _ := strings.Cut(text, " "); what {
 	case "stale":
-		if detail == "0" {
-			return &StaleError{Shown: shown}
-		}
-		if token, err := driver.ParseToken(detail); err == nil {
-			return &StaleError{Shown: shown, Latest: token}
+		if latest, err := strconv.ParseInt(detail, 10, 64); err == nil && latest >= 0 {
+			return &StaleError{Shown: shown, Latest: driver.Token(latest)}
 		}
 	case "foreign":
 		if want, ok := splitScope(detail); ok {

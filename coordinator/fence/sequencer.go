@@ -60,7 +60,7 @@ func (s Scope) check() error {
 }
 
 // Sequencer identifies one grant, in any process. The Sequencer method of a lock,
-// permit or term returns it. It is comparable; the zero Sequencer is none.
+// permit or term returns it. The zero Sequencer is none.
 type Sequencer struct {
 	Scope
 	Token driver.Token
@@ -68,11 +68,10 @@ type Sequencer struct {
 	Key string
 }
 
-// version begins the text of every sequencer.
-const version = "baton1:"
-
-// maxText is the length of the longest text that is read, in bytes.
-const maxText = 8 << 10
+const (
+	version = "baton1:" // the text of every sequencer begins with it
+	maxText = 8 << 10   // bytes, of the longest text that is read
+)
 
 // String writes the sequencer in visible ASCII, fit for a header:
 // "baton1:4f0c…:mutex/orders:1234:…". Parse reads it.
@@ -114,30 +113,6 @@ func (s Sequencer) Validate() error {
 	return nil
 }
 
-// MarshalText is String for encoders. A sequencer that is not valid is an error.
-func (s Sequencer) MarshalText() ([]byte, error) {
-	if err := s.Validate(); err != nil {
-		return nil, err
-	}
-	return []byte(s.String()), nil
-}
-
-// UnmarshalText is Parse for decoders.
-func (s *Sequencer) UnmarshalText(text []byte) (err error) {
-	*s, err = Parse(string(text))
-	return err
-}
-
-// Compare returns -1, 0 or 1 as s was granted before other, is of the same
-// grant, or was granted after it. Sequencers of different scopes are not
-// compared: the error is a *ForeignError then.
-func (s Sequencer) Compare(other Sequencer) (int, error) {
-	if s.Scope != other.Scope {
-		return 0, &ForeignError{Shown: other, Want: s.Scope}
-	}
-	return cmp.Compare(s.Token, other.Token), nil
-}
-
 // In returns nil if the sequencer is of a scope, whose empty fields match any,
 // and else a *ForeignError.
 func (s Sequencer) In(want Scope) error {
@@ -154,11 +129,8 @@ func (s Sequencer) In(want Scope) error {
 
 // Errors that say why access was refused.
 var (
-	// ErrStale: the grant is over. See StaleError.
-	ErrStale = errors.New("stale token")
-	// ErrForeign: the token is of another service or name than those that count
-	// here. See ForeignError.
-	ErrForeign = errors.New("token of another scope")
+	ErrStale   = errors.New("stale token")            // the grant is over; see StaleError
+	ErrForeign = errors.New("token of another scope") // see ForeignError
 	// ErrMissing: the access showed no sequencer.
 	ErrMissing = errors.New("no sequencer was shown")
 )

@@ -1,7 +1,6 @@
 package fence_test
 
 import (
-	"encoding/json"
 	"errors"
 	"math"
 	"strings"
@@ -39,11 +38,6 @@ func TestSequencerIsReadAsItWasWritten(t *testing.T) {
 		if got, err := fence.Parse(text); got != s || err != nil {
 			t.Errorf("%q is read as %+v, %v", text, got, err)
 		}
-		encoded, err := json.Marshal(map[string]any{"by": s})
-		var decoded struct{ By fence.Sequencer }
-		if err := errors.Join(err, json.Unmarshal(encoded, &decoded)); err != nil || decoded.By != s {
-			t.Errorf("%s is decoded as %+v, %v", encoded, decoded.By, err)
-		}
 	}
 	if got, want := orders(5).String(), "baton1:4f0c:mutex/orders:5:e1"; got != want {
 		t.Errorf("written as %q, want %q: others may have stored it", got, want)
@@ -79,9 +73,6 @@ func TestWhatIsNoSequencerIsRefused(t *testing.T) {
 		if err := s.Validate(); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if text, err := s.MarshalText(); err == nil {
-			t.Errorf("%s is written as %q", what, text)
-		}
 	}
 }
 
@@ -97,26 +88,6 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q is read as %+v, which is written as %q (%v)", text, s, s, s.Validate())
 		}
 	})
-}
-
-func TestTokensOfDifferentScopesAreNotCompared(t *testing.T) {
-	for want, tokens := range map[int][2]driver.Token{-1: {5, 7}, 0: {7, 7}, 1: {7, 5}} {
-		if got, err := orders(tokens[0]).Compare(orders(tokens[1])); got != want || err != nil {
-			t.Errorf("%v: %d, %v", tokens, got, err)
-		}
-	}
-	for _, s := range foreign() {
-		_, err := orders(5).Compare(s)
-		e, ok := errors.AsType[*fence.ForeignError](err)
-		if !ok || !errors.Is(err, fence.ErrForeign) || e.Shown != s || e.Want != orders(5).Scope {
-			t.Errorf("%v: %v", s, err)
-		}
-		for _, side := range []string{s.Scope.String(), orders(5).Scope.String()} {
-			if !strings.Contains(err.Error(), side) {
-				t.Errorf("%q does not name %q", err, side)
-			}
-		}
-	}
 }
 
 // foreign are sequencers of other scopes than that of orders.

@@ -94,7 +94,7 @@ func (s *session) WatchQueue(
 			if !first && slices.Equal(now, shown) {
 				return nil, false
 			}
-			return slices.Clone(now), true
+			return now, true
 		})
 		if err != nil || !show(places) {
 			return err

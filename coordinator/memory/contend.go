@@ -3,7 +3,6 @@ package memory
 import (
 	"bytes"
 	"context"
-	"slices"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -58,7 +57,7 @@ func (s *session) joined(e *entry, x driver.Contender) driver.Joined {
 		j.First = svc.hints()
 		return j
 	}
-	predecessor := e.queue.places[i-1]
+	predecessor := e.queue.entries[i-1].Place
 	if x.Follows && !x.Again && predecessor.ID != "" && svc.hints() {
 		j.Nearest = predecessor
 	}
@@ -74,7 +73,7 @@ func (s *session) Ahead(
 	s.lock(func() { seen = s.seen })
 	return ask(ctx, s, Request{Op: OpAhead, Queue: queue, ID: own.ID}, func() (driver.View, error) {
 		if own == (driver.Place{}) {
-			return driver.View{Ahead: slices.Clone(svc.places(queue)), Last: true}, nil
+			return driver.View{Ahead: svc.places(queue), Last: true}, nil
 		}
 		e := svc.find(queue, own.Key)
 		if e == nil {

@@ -28,31 +28,12 @@
 //	Driver --request--> [delay][hold] --> Service
 //	Driver <-- reply, notification -- [hold][delay] <-- Service
 //
-// # Levers
+// # Levers and what to look at
 //
-//	a client's machine dies, or is paused    Driver.Cut
-//	a partition that heals                   Driver.Cut, then Heal
-//	one way of it                            Driver.HoldRequests, HoldReplies, then Heal
-//	a slow network, a slow client            Driver.Delay
-//	a connection breaks                      Driver.Reset
-//	a client's session ends                  Driver.Expire, Service.Expire
-//	an operator deletes an entry             Service.RemoveGrant, Remove
-//	another program has an entry             Service.AddForeign
-//	the service is away, and comes back      Service.Stop, Start
-//	a request or its reply is lost           Service.OnRequest with Once
-//	a request is refused, or takes long      Service.OnRequest
-//	a replica of the service lags            WithStaleViews
-//	the service says no more than it must    WithFewHints
-//	the service's limits of a TTL            WithTTLRange
-//
-// For tests of Baton itself there are Driver.Strand and Deliver, with which a
-// request is overtaken by a later one, and Service.RemoveRecord and WithSlack.
-//
-// # What to look at
-//
-//	what it cost     Service.Stats, Driver.Stats: requests, wake-ups, what is there now; Stats.Since
-//	what happened    Tally, an observer of one client; Service.OnStep, in each change of a queue
-//	what is there    Service.Snapshot, Record, Queues, Sessions: they are no requests
+// The levers of a link are methods of Driver; those of the service are methods and
+// options of Service; [Service.OnRequest] decides over single requests. What it
+// cost is in Stats, what happened in Tally and [Service.OnStep], what is there in
+// Snapshot and its like, which are no requests.
 //
 // # Time
 //
@@ -66,14 +47,10 @@
 //
 // It keeps every clause of package driver and is run against the conformance
 // suite in coordinator/coordinatortest. A session ends when the service's own
-// timer says so; a renewal counts from its arrival. A lost session takes its
-// entries and watches with it in one step.
+// timer says so; a renewal counts from its arrival.
 //
-// # Not guaranteed
-//
-// Nothing survives the process, and nothing is shared between processes:
-// memory:// opens a new service each time. Requests of one link that are delayed
-// by the same time may change places on the way, as requests of concurrent
-// callers do on every service. Which goroutine runs first when one event wakes
-// several is up to Go's scheduler, in virtual time too.
+// Nothing survives the process: memory:// opens a new service each time. Requests
+// of one link that are delayed by the same time may change places on the way, as
+// requests of concurrent callers do on every service. Which goroutine runs first
+// when one event wakes several is up to Go's scheduler, in virtual time too.
 package memory

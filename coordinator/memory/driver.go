@@ -33,9 +33,8 @@ func init() {
 }
 
 // Open is the driver.Opener of the scheme "memory": each call makes a driver of a
-// new service that nobody else shares, which [Driver.Service] returns. The URL is
-// "memory://" and nothing else: a host, path or parameter would suggest that two
-// programs can meet there, and is refused with driver.ErrInvalid.
+// new service, which [Driver.Service] returns. The URL is "memory://" and nothing
+// else: a host, path or parameter would suggest that two programs can meet there.
 func Open(u *url.URL) (driver.Driver, error) {
 	if u.Scheme != "memory" {
 		return nil, invalid("scheme %q; want memory://", u.Scheme)
@@ -77,9 +76,8 @@ func (d *Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, e
 }
 
 // Close ends the client: waiting calls get driver.ErrUnavailable, and so does
-// every later one. What is under way is lost. It never waits. Sessions that were
-// not closed live on at the service until their TTL ends, as after the death of a
-// process.
+// every later one. Sessions that were not closed live on at the service until
+// their TTL ends, as after the death of a process.
 func (d *Driver) Close(context.Context) error {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()

@@ -94,42 +94,6 @@ func TestStaleViewShowsTheQueueAsItWasAtOneMoment(t *testing.T) {
 	}
 }
 
-func TestStaleViewIsAsNewAsWhatWatchHasToldOfAConversion(t *testing.T) {
-	for seed := range uint64(50) {
-		svc := memory.NewService(memory.WithStaleViews(seed))
-		a, b := open(t, svc.Driver()), open(t, svc.Driver())
-		first, own := join(t, a), join(t, b)
-		for _, mode := range []string{"r", "x", "r"} {
-			older := first.Place
-			place, err := a.Convert(t.Context(), queue, first, mode, nil)
-			must(t, err)
-			first.Place = place
-			must(t, b.Watch(t.Context(), queue, older))
-			view, err := b.Ahead(t.Context(), queue, own.Place)
-			must(t, err)
-			if !slices.Equal(view.Ahead, []driver.Place{place}) {
-				t.Fatalf("seed %d: told of the conversion to %+v, the view shows %+v", seed, place, view.Ahead)
-			}
-		}
-	}
-}
-
-func TestRepeatedConversionLeavesTheValueAndCostsNoRevision(t *testing.T) {
-	svc := memory.NewService()
-	s := open(t, svc.Driver())
-	own := join(t, s)
-	place, err := s.Convert(t.Context(), queue, own, "r", []byte("first"))
-	must(t, err)
-	again, err := s.Convert(t.Context(), queue, own, "r", []byte("second"))
-	must(t, err)
-	if x := svc.Snapshot(queue)[0]; again != place || string(x.Value) != "first" || x.Token != own.Token {
-		t.Errorf("repeated: %+v, then the queue has %+v", again, x)
-	}
-	if next := join(t, s); next.Token != own.Token+2 {
-		t.Errorf("token %d after a join, a conversion and its repetition, want %d", next.Token, own.Token+2)
-	}
-}
-
 func TestEntryCallsRefuseWhatBreaksTheRules(t *testing.T) {
 	svc := memory.NewService()
 	s := open(t, svc.Driver())

@@ -37,16 +37,12 @@ const (
 
 // Request is one request as it is sent, for [Service.OnRequest].
 type Request struct {
-	Op     Op
-	Driver *Driver // the client that sends it
-	// Session is the ID of the session; empty for OpOpen.
-	Session string
-	// Queue and ID are the queue and the contender it is about, if any.
-	Queue driver.Queue
-	ID    string
-	// Context is that of the call. Its values tell requests of one goroutine from
-	// those of another.
-	Context context.Context
+	Op      Op
+	Driver  *Driver         // the client that sends it
+	Session string          // its ID; empty for OpOpen
+	Queue   driver.Queue    // that it is about, if any
+	ID      string          // of the contender that it is about, if any
+	Context context.Context // of the call; its values tell goroutines apart
 }
 
 // Fate is what happens to one request. The zero Fate is to pass unharmed.
@@ -56,23 +52,18 @@ type Fate struct {
 	// the same. The reply of a call that waited is its notification.
 	DelayRequest, DelayReply time.Duration
 
-	// DropRequest breaks the connection before the request arrives: it is never
-	// applied, and the caller gets driver.ErrUnavailable.
-	DropRequest bool
-
-	// DropReply breaks the connection after the request was applied: the caller
-	// gets the same driver.ErrUnavailable and cannot know.
-	DropReply bool
+	// DropRequest breaks the connection before the request arrives, DropReply
+	// after it was applied. The caller gets driver.ErrUnavailable in both cases.
+	DropRequest, DropReply bool
 
 	// Err is the service's answer; nothing is applied. An error that is none of
 	// package driver's sentinels counts as driver.ErrRefused.
 	Err error
 }
 
-// OnRequest lets decide choose the fate of every request, from now on and for
-// all clients. Nil ends it. decide runs in the goroutine of the caller before
-// the request is sent, in many at once and with no lock held: it may use all
-// levers of the service.
+// OnRequest lets decide choose the fate of every request of all clients. Nil ends
+// it. decide runs in the goroutine of the caller before the request is sent, with
+// no lock held: it may use all levers of the service.
 func (s *Service) OnRequest(decide func(Request) Fate) {
 	if decide == nil {
 		s.decide.Store(nil)

@@ -58,20 +58,3 @@ func TestTwoThousandWaitersAreServedInOrderWithoutAHerd(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkJoinLeave(b *testing.B) {
-	s, err := memory.NewService().Driver().Open(b.Context(), ttl)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		j, err := s.Join(b.Context(), queue, contender())
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := s.Leave(b.Context(), queue, j.Place); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

@@ -59,9 +59,9 @@ func (x *direction) drop() {
 	x.reset++
 }
 
-// Cut holds both directions of this client's link: nothing passes until Heal.
-// Neither side notices. What is sent meanwhile is kept and passes late, in order,
-// even when its caller has given up: as TCP retransmits. Reset loses it instead.
+// Cut holds both directions of this client's link until Heal. What is sent
+// meanwhile is kept and passes late, in order, even when its caller has given up:
+// as TCP retransmits. Reset loses it instead.
 func (d *Driver) Cut() { d.hold(true, true) }
 
 // HoldRequests holds what this client sends, until Heal. Replies and
@@ -96,10 +96,9 @@ func (d *Driver) Delay(request, reply time.Duration) {
 	d.requests.delay, d.replies.delay = request, reply
 }
 
-// Reset breaks the connection. All that is under way in either direction is
-// lost, held or delayed; every waiting call ends with driver.ErrUnavailable, and
-// the client's watches at the service go. The client has a new connection at
-// once, to which Cut and Delay still apply.
+// Reset breaks the connection. All that is under way is lost, every waiting call
+// ends with driver.ErrUnavailable, and the client's watches at the service go. The
+// client has a new connection at once, to which Cut and Delay still apply.
 func (d *Driver) Reset() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -108,10 +107,9 @@ func (d *Driver) Reset() {
 	d.reconnect()
 }
 
-// Strand breaks the connection for the client only, as Reset does, but the
-// requests it has sent and that have not arrived stay under way: those held
-// arrive at Deliver, those delayed at their time. The new connection is healed.
-// This is how a request is overtaken by a later one of the same client.
+// Strand is Reset, but the requests that have not arrived stay under way: those
+// held arrive at Deliver, those delayed at their time. The new connection is
+// healed. So a request is overtaken by a later one of the same client.
 func (d *Driver) Strand() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()
@@ -122,8 +120,7 @@ func (d *Driver) Strand() {
 	d.reconnect()
 }
 
-// Deliver lets the requests that Strand left behind arrive. Their replies are
-// lost.
+// Deliver lets the requests that Strand left behind arrive, whose replies are lost.
 func (d *Driver) Deliver() {
 	d.svc.mu.Lock()
 	defer d.svc.mu.Unlock()

@@ -72,18 +72,6 @@ func TestHeldRequestIsAppliedLate(t *testing.T) {
 	})
 }
 
-func TestHeldReplyArrivesAfterHealing(t *testing.T) {
-	bubble(t, func(t *testing.T, w wired) {
-		w.d.HoldReplies()
-		done := start(func() error { return joinErr(t.Context(), w.s) })
-		synctest.Wait()
-		wantEntries(t, w.svc, 1)
-		pending(t, done)
-		w.d.Heal()
-		must(t, <-done)
-	})
-}
-
 func TestHeldRequestsPassInOrder(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		w.d.HoldRequests()

@@ -13,10 +13,8 @@ import (
 type queue struct {
 	name    driver.Queue
 	entries []*entry // tokens rise
-	// places are those of entries: a view of 10,000 is one copy.
-	places []driver.Place
-	past   past
-	passed string // the key of the last entry that left by Pass
+	past    past
+	passed  string // the key of the last entry that left by Pass
 }
 
 // entry is one contender's entry. A foreign one has no session.
@@ -71,7 +69,6 @@ func (s *Service) add(name driver.Queue, owner *session, x driver.Entry) *entry 
 	x.Token = s.revision
 	e := s.insert(q, owner, x)
 	q.entries = append(q.entries, e)
-	q.places = append(q.places, e.Place)
 	by := ByClient
 	if owner == nil {
 		by = ByOperator
@@ -94,7 +91,6 @@ func (s *Service) leave(e *entry, by Hand, passed bool) {
 func (s *Service) remove(e *entry, by Hand, passed bool) {
 	q, i := e.queue, e.queue.ahead(e)
 	q.entries = slices.Delete(q.entries, i, i+1)
-	q.places = slices.Delete(q.places, i, i+1)
 	s.erase(e)
 	if passed {
 		q.passed = e.Key
@@ -117,7 +113,7 @@ func (s *Service) convert(e *entry, mode string, value []byte) *entry {
 	x.Mode, x.Value = mode, value
 	q, i := e.queue, e.queue.ahead(e)
 	to := s.insert(q, e.session, x)
-	q.entries[i], q.places[i] = to, to.Place
+	q.entries[i] = to
 	if s.stale != nil {
 		q.past.record(e, s.revision, q.entries[0].Token)
 	}
@@ -143,12 +139,21 @@ func (s *Service) find(name driver.Queue, key string) *entry {
 	return nil
 }
 
-// places returns the places of a queue, in order. The caller copies them.
+// places returns the places of a queue, in order.
 func (s *Service) places(name driver.Queue) []driver.Place {
 	if q := s.queues[name]; q != nil {
-		return q.places
+		return q.first(len(q.entries))
 	}
 	return nil
+}
+
+// first returns the places of the first n entries.
+func (q *queue) first(n int) []driver.Place {
+	places := make([]driver.Place, n)
+	for i := range places {
+		places[i] = q.entries[i].Place
+	}
+	return places
 }
 
 // list copies the first entries of a queue, all if limit is 0. It copies values

@@ -2,7 +2,7 @@ package memory
 
 import (
 	"fmt"
-	"strings"
+	"regexp"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -13,17 +13,18 @@ import (
 // maxValue is the largest value of a contender or record.
 const maxValue = 64 << 10
 
-const (
-	hexDigits  = "0123456789abcdef"
-	modeChars  = "abcdefghijklmnopqrstuvwxyz0123456789"
-	unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~%"
+var (
+	idRule    = regexp.MustCompile(`^[0-9a-f]{16,32}$`)
+	modeRule  = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+	queueRule = regexp.MustCompile(`^[A-Za-z0-9._~%-]+/[A-Za-z0-9._~%-]+$`)
+	dotsRule  = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
 )
 
 func checkContender(queue driver.Queue, c driver.Contender) error {
 	if err := checkQueue(queue); err != nil {
 		return err
 	}
-	if len(c.ID) < 16 || len(c.ID) > 32 || !only(c.ID, hexDigits) {
+	if !idRule.MatchString(c.ID) {
 		return invalid("contender ID %q; want 16 to 32 lower-case hex digits", c.ID)
 	}
 	return checkEntry(c.Mode, c.Value)
@@ -31,17 +32,14 @@ func checkContender(queue driver.Queue, c driver.Contender) error {
 
 // checkQueue is for requests that have an effect where nobody has joined.
 func checkQueue(queue driver.Queue) error {
-	kind, name, _ := strings.Cut(string(queue), "/")
-	for _, segment := range []string{kind, name} {
-		if segment == "" || segment == "." || segment == ".." || !only(segment, unreserved) {
-			return invalid("queue %q; want kind/name, each URL-escaped", queue)
-		}
+	if !queueRule.MatchString(string(queue)) || dotsRule.MatchString(string(queue)) {
+		return invalid("queue %q; want kind/name, each URL-escaped", queue)
 	}
 	return nil
 }
 
 func checkEntry(mode string, value []byte) error {
-	if len(mode) < 1 || len(mode) > 16 || !only(mode, modeChars) {
+	if !modeRule.MatchString(mode) {
 		return invalid("mode %q; want 1 to 16 characters of a-z and 0-9", mode)
 	}
 	return checkValue(value)
@@ -53,8 +51,6 @@ func checkValue(value []byte) error {
 	}
 	return nil
 }
-
-func only(s, allowed string) bool { return strings.Trim(s, allowed) == "" }
 
 func invalid(format string, args ...any) error {
 	return driver.Wrap(driver.ErrInvalid, fmt.Errorf("memory: "+format, args...))

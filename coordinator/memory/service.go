@@ -2,7 +2,6 @@ package memory
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -57,17 +56,15 @@ func WithSlack(d time.Duration) Option {
 }
 
 // WithStaleViews makes Ahead answer from a past revision, chosen at random from
-// seed, as a lagging replica does. Views keep clause V1: they are never older
-// than the asker's own entry, nor than what a Watch has reported to its session.
-// A recipe must reach the same decisions on such views.
+// seed, as a lagging replica does. Views keep clause V1. A recipe must reach the
+// same decisions on them.
 func WithStaleViews(seed uint64) Option {
 	return func(s *Service) { s.stale = rand.New(rand.NewPCG(seed, seed)) }
 }
 
 // WithFewHints makes the service leave out, at random from seed, what a service
-// need not say: in the answer to a join, that the contender is the first in the
-// queue, or its predecessor; in that to a follower, that the predecessor has
-// passed. A recipe must reach the same decisions without.
+// need not say: that a contender is the first in the queue, its predecessor, or
+// that this has passed. A recipe must reach the same decisions without.
 func WithFewHints(seed uint64) Option {
 	return func(s *Service) { s.mute = rand.New(rand.NewPCG(seed, ^seed)) }
 }
@@ -102,8 +99,7 @@ func (s *Service) Driver() *Driver {
 }
 
 // Stop takes the service away: every waiting call, and every request that
-// arrives from now on, gets driver.ErrUnavailable. The data stays, and no
-// session expires meanwhile, since nobody is there to judge it.
+// arrives, gets driver.ErrUnavailable. The data stays, and no session expires.
 func (s *Service) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,23 +129,21 @@ func (s *Service) Start() {
 	}
 }
 
-// Expire ends a session at the service, as its timer or an operator would. Its
-// entries and watches go at once; its client learns of it over the link. It
+// Expire ends a session at the service. Its client learns of it over the link. It
 // reports whether there was such a session.
 func (s *Service) Expire(sessionID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session := s.sessions[sessionID]
-	if session == nil {
-		return false
+	if session != nil {
+		session.end(ByOperator)
 	}
-	session.end(ByOperator)
-	return true
+	return session != nil
 }
 
-// Remove deletes an entry as an operator would. The entry is named by the key of
-// its place or by the ID of its contender. Its session lives on, and its
-// watchers are notified. It reports whether there was such an entry.
+// Remove deletes an entry, named by its key or by the ID of its contender, as an
+// operator would. Its session lives on. It reports whether there was such an
+// entry.
 func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,11 +151,10 @@ func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	if e == nil {
 		e = s.contenders[contenderID{queue, keyOrID}]
 	}
-	if e == nil {
-		return false
+	if e != nil {
+		s.leave(e, ByOperator, false)
 	}
-	s.leave(e, ByOperator, false)
-	return true
+	return e != nil
 }
 
 // RemoveGrant is [Service.Remove] for an operator who has the token of a grant:
@@ -178,9 +171,8 @@ func (s *Service) RemoveGrant(token driver.Token) bool {
 	return false
 }
 
-// AddForeign puts an entry that Baton did not write at the end of a queue, as
-// another program that shares the name would. Its place has no ID, mode or
-// session. It stays until Remove.
+// AddForeign puts an entry that Baton did not write at the end of a queue. Its
+// place has no ID, mode or session. It stays until Remove.
 func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,11 +184,11 @@ func (s *Service) AddForeign(queue driver.Queue) driver.Place {
 func (s *Service) RemoveRecord(queue driver.Queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, there := s.records[queue]; !there {
-		return false
+	_, there := s.records[queue]
+	if there {
+		s.setRecord(queue, nil, ByOperator)
 	}
-	s.setRecord(queue, nil, ByOperator)
-	return true
+	return there
 }
 
 // Snapshot returns the entries of a queue in order, as they are at the service
@@ -259,10 +251,3 @@ func (s *Service) setRecord(queue driver.Queue, value []byte, by Hand) driver.Ve
 
 // hints reports whether the service says what it need not say.
 func (s *Service) hints() bool { return s.mute == nil || s.mute.IntN(2) == 0 }
-
-// sessionID gives each session a name that was never used before. It counts, so
-// that the output of a test is the same in every run.
-func (s *Service) sessionID() string {
-	s.opened++
-	return fmt.Sprintf("%016x", s.opened)
-}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"runtime"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,27 +79,6 @@ func TestOperatorLevers(t *testing.T) {
 	}
 }
 
-func TestForeignEntryIsQueued(t *testing.T) {
-	bubble(t, func(t *testing.T, w wired) {
-		foreign := w.svc.AddForeign(queue)
-		own := join(t, w.s)
-		if own.First {
-			t.Error("First behind a foreign entry")
-		}
-		view, err := w.s.Ahead(t.Context(), queue, own.Place)
-		must(t, err)
-		if !slices.Equal(view.Ahead, []driver.Place{foreign}) {
-			t.Errorf("ahead %v, want the foreign entry", view.Ahead)
-		}
-		watch := start(func() error { return w.s.Watch(t.Context(), queue, foreign) })
-		synctest.Wait()
-		pending(t, watch)
-		w.svc.Remove(queue, foreign.Key)
-		must(t, <-watch)
-		wantErr(t, w.s.Leave(t.Context(), queue, foreign), driver.ErrGone)
-	})
-}
-
 func TestStatsCountWhatArrived(t *testing.T) {
 	bubble(t, func(t *testing.T, w wired) {
 		other := w.svc.Driver()
@@ -150,18 +127,6 @@ func wantStats(t *testing.T, got, want memory.Stats) {
 	if len(got.Requests) != len(want.Requests) || got.Wakeups != want.Wakeups || got.Watches != want.Watches ||
 		got.Sessions != want.Sessions || got.Entries != want.Entries {
 		t.Errorf("stats %+v, want %+v", got, want)
-	}
-}
-
-func TestCallsStartNoGoroutines(t *testing.T) {
-	svc := memory.NewService()
-	before := runtime.NumGoroutine()
-	s := open(t, svc.Driver())
-	for range 100 {
-		join(t, s)
-	}
-	if after := runtime.NumGoroutine(); after > before {
-		t.Errorf("%d goroutines more", after-before)
 	}
 }
 
@@ -218,4 +183,22 @@ func parse(t *testing.T, s string) *url.URL {
 	u, err := url.Parse(s)
 	must(t, err)
 	return u
+}
+
+func TestClientsSessionsAreExpired(t *testing.T) {
+	bubble(t, func(t *testing.T, w wired) {
+		more, other := open(t, w.d), open(t, w.svc.Driver())
+		join(t, w.s)
+		if !w.d.Expire() {
+			t.Error("Expire = false")
+		}
+		for _, s := range []session{w.s, more} {
+			wantErr(t, s.Renew(t.Context()), driver.ErrSessionLost)
+		}
+		must(t, other.Renew(t.Context()))
+		wantEntries(t, w.svc, 0)
+		if w.d.Expire() {
+			t.Error("Expire again = true")
+		}
+	})
 }

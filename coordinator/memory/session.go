@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -39,8 +40,10 @@ type session struct {
 // whether the client ever hears of its session or not, so a lost answer leaves
 // nothing that outlives the TTL (O4).
 func (s *Service) open(d *Driver, ttl time.Duration) *session {
+	s.opened++
 	opened := &session{
-		driver: d, id: s.sessionID(), ttl: ttl,
+		// counted, so that the output of a test is the same in every run
+		driver: d, id: fmt.Sprintf("%016x", s.opened), ttl: ttl,
 		done:    make(chan struct{}),
 		entries: map[*entry]struct{}{},
 		watches: map[*watch]struct{}{},

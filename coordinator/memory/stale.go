@@ -40,17 +40,14 @@ func (p *past) record(e *entry, left, oldest driver.Token) {
 	}
 }
 
-// view returns the queue as own sees it. seen is the revision below which the
-// asker must not be shown the queue.
-//
-// A stale view is the queue as it was at one revision, from the oldest that the
-// asker may be shown up to now. It never misses an entry ahead of own: those
-// joined before own did.
+// view returns the queue as own sees it: if stale, as it was at one revision, from
+// the oldest that the asker may be shown (its own entry's, seen) up to now. It never
+// misses an entry ahead of own: those joined before own did.
 func (s *Service) view(own *entry, seen driver.Token) driver.View {
 	l := own.queue
 	n := l.ahead(own)
 	if s.stale == nil || len(l.past.departed) == 0 {
-		return driver.View{Ahead: slices.Clone(l.places[:n]), Last: n+1 == len(l.places)}
+		return driver.View{Ahead: l.first(n), Last: n+1 == len(l.entries)}
 	}
 	oldest := max(own.made, seen, l.past.floor)
 	at := oldest + driver.Token(s.stale.Int64N(int64(s.revision-oldest)+1))

@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -78,33 +77,5 @@ func TestStaleViewsForgetWhatIsTooOld(t *testing.T) {
 		if least := len(coming) - i; len(view) < least || len(view) > least+64 {
 			t.Fatalf("view of %d places, want %d to %d", len(view), least, least+64)
 		}
-	}
-}
-
-func TestStaleViewNeverLacksOneAhead(t *testing.T) {
-	for seed := range uint64(20) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			svc := memory.NewService(memory.WithStaleViews(seed))
-			s := open(t, svc.Driver())
-			var standing []driver.Joined
-			for i := range 200 {
-				if i%3 == 2 {
-					gone := (i * 7) % len(standing)
-					must(t, s.Leave(t.Context(), queue, standing[gone].Place))
-					standing = slices.Delete(standing, gone, gone+1)
-					continue
-				}
-				own := join(t, s)
-				v, err := s.Ahead(t.Context(), queue, own.Place)
-				must(t, err)
-				view := v.Ahead
-				for _, j := range standing {
-					if !slices.Contains(view, j.Place) {
-						t.Fatalf("view of %s lacks %s", own.Place.ID, j.Place.ID)
-					}
-				}
-				standing = append(standing, own)
-			}
-		})
 	}
 }

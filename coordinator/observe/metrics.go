@@ -1,5 +1,7 @@
 package observe
 
+import "strings"
+
 // Type is the type of a metric.
 type Type string
 
@@ -55,13 +57,11 @@ type Metric struct {
 
 // Unit is "s" for what is in seconds, and else empty.
 func (m Metric) Unit() string {
-	if m.Type == Histogram && m.Name != ratio {
+	if strings.HasSuffix(m.Name, "_seconds") {
 		return "s"
 	}
 	return ""
 }
-
-const ratio = "baton_renewal_margin_ratio"
 
 var (
 	byLine = []string{"kind", "class"}
@@ -128,7 +128,7 @@ var metrics = [...]Metric{
 		Help: "Sessions that ended."},
 	Renewal: {Name: "baton_renewal_seconds", Type: Histogram, Buckets: short,
 		Help: "Time from sending a renewal to its answer."},
-	RenewalMargin: {Name: ratio, Type: Histogram, Buckets: share,
+	RenewalMargin: {Name: "baton_renewal_margin_ratio", Type: Histogram, Buckets: share,
 		Help: "What was left of a session when a renewal was answered," +
 			" as a share of what a renewal gives it. Below zero it is lost."},
 	Retries: {Name: "baton_retries_total", Type: Counter, Labels: []string{"op"},

@@ -74,30 +74,11 @@ func New(s Sink, class Class) event.Observer {
 type meter struct {
 	Sink
 	class Class
-	known sync.Map // the kinds and classes seen, and with which ops
+	known sync.Map // the kinds, classes and ops seen
 }
 
 // Observe implements event.Observer.
 func (m *meter) Observe(e event.Event) {
-	switch e.Kind {
-	case event.SessionOpened, event.SessionRenewed, event.SessionSuspended,
-		event.SessionResumed, event.SessionEnded:
-		m.session(e)
-	case event.Retried:
-		m.Record(Retries, 1, e.Op)
-	case event.Cleaning:
-		m.Record(CleanUpsPending, 1, e.Op)
-	case event.CleanupFailed:
-		m.Record(CleanUpFailures, 1, e.Op)
-	case event.CleanedUp:
-		m.Record(CleanUpsPending, -1, e.Op)
-		m.Record(CleanUps, 1, e.Op)
-	default:
-		m.queue(e)
-	}
-}
-
-func (m *meter) session(e event.Event) {
 	const connected, suspended = event.StateConnected, event.StateSuspended
 	switch e.Kind {
 	case event.SessionOpened:
@@ -118,15 +99,23 @@ func (m *meter) session(e event.Event) {
 	case event.SessionEnded:
 		m.Record(SessionsEnded, 1, Cause(e.Err))
 		m.Record(Sessions, -1, e.State.String())
+	case event.Retried:
+		m.Record(Retries, 1, e.Op)
+	case event.Cleaning:
+		m.Record(CleanUpsPending, 1, e.Op)
+	case event.CleanupFailed:
+		m.Record(CleanUpFailures, 1, e.Op)
+	case event.CleanedUp:
+		m.Record(CleanUpsPending, -1, e.Op)
+		m.Record(CleanUps, 1, e.Op)
+	default:
+		m.queue(e)
 	}
 }
 
 // queue records what happened to a contender or a hold.
 func (m *meter) queue(e event.Event) {
 	kind, class := m.labels(e)
-	if e.Kind == event.Granted || e.Kind == event.NotGranted {
-		m.call(kind, class, e.Op)
-	}
 	switch e.Kind {
 	case event.Joined:
 		m.Record(Waiters, 1, kind, class)
@@ -178,7 +167,7 @@ func (m *meter) over(e event.Event, kind, class string) {
 }
 
 // labels returns the kind and the class of an event's queue. When they are new,
-// the counters of failures are set to zero.
+// or the call is, the counters of failures are set to zero.
 func (m *meter) labels(e event.Event) (kind, class string) {
 	kind, _, _ = strings.Cut(string(e.Queue), "/")
 	if m.class != nil {
@@ -186,38 +175,27 @@ func (m *meter) labels(e event.Event) (kind, class string) {
 		// The class may have cut a character of the name, and sinks panic at that.
 		class = strings.ToValidUTF8(m.class(kind, name), "\uFFFD")
 	}
-	if m.isNew(kind, class, "") {
-		for _, id := range atZero {
-			m.Record(id, 0, kind, class)
-		}
-		for _, err := range losses {
-			m.Record(Lost, 0, kind, class, Cause(err))
+	if _, known := m.known.LoadOrStore([3]string{kind, class, e.Op}, true); known {
+		return kind, class
+	}
+	for _, id := range []ID{
+		Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong,
+	} {
+		m.Record(id, 0, kind, class)
+	}
+	for _, err := range []error{
+		coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
+	} {
+		m.Record(Lost, 0, kind, class, Cause(err))
+	}
+	if e.Op != "" {
+		for _, err := range []error{
+			coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost,
+		} {
+			m.Record(NotGranted, 0, kind, class, e.Op, Reason(event.Event{Err: err}))
 		}
 	}
 	return kind, class
-}
-
-// What is recorded as zero when a kind and class, or a call of theirs, is new.
-var (
-	atZero   = []ID{Waiters, Holders, LongHolders, Releases, ReleaseFailures, HeldLong, HeldTooLong}
-	losses   = []error{coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed}
-	failures = []error{coordinator.ErrUnavailable, coordinator.ErrRefused, coordinator.ErrSessionLost}
-)
-
-// call sets the failures of a call to zero when it is new.
-func (m *meter) call(kind, class, op string) {
-	if !m.isNew(kind, class, op) {
-		return
-	}
-	for _, err := range failures {
-		m.Record(NotGranted, 0, kind, class, op, Reason(event.Event{Err: err}))
-	}
-}
-
-// isNew reports whether the labels are seen for the first time.
-func (m *meter) isNew(kind, class, op string) bool {
-	_, known := m.known.LoadOrStore([3]string{kind, class, op}, true)
-	return !known
 }
 
 // Cause returns the label for why a hold was lost or a session ended.

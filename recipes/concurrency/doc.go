@@ -17,25 +17,19 @@
 //
 // Two mutexes of one session, or two goroutines with one Mutex, exclude each
 // other; with etcd's package both have the lock. So does a Lock by whoever has
-// locked already: it waits. The first contender of a session has the session's
-// lease in its key, and each that comes meanwhile has another lease, which the
-// session keeps and revokes.
+// locked already: it waits. Each contender that comes while the session has
+// another one has a lease of its own, which the session keeps and revokes.
 //
 // A Lock, or Campaign, that fails leaves nothing behind, and one whose session
-// ends while it waits returns [ErrSessionExpired] instead of waiting on.
-//
-// Ctx and Done of a session end before the lease can: the clock starts with the
-// sending of what was acknowledged last.
+// ends while it waits returns [ErrSessionExpired] instead of waiting on. Ctx and
+// Done of a session end before the lease can.
 //
 // Unlock and Resign of what was lost, with the session or because somebody
 // deleted the key, say so with [ErrSessionExpired], and Proclaim with
 // [ErrElectionNotLeader].
 //
-// Header has a revision only: that of the making of the key, which is the
-// fencing token, or of the last Proclaim's answer if there was one.
-//
-// Keys in the range of a name that end in no lease make Lock and Campaign
-// return an error that names them. etcd's would wait for them.
+// Header has a revision only. Keys in the range of a name that end in no lease
+// make Lock and Campaign return an error that names them; etcd's would wait.
 //
 // A TTL that etcd does not grant exactly is an error, and so is WithLease: the
 // lease is Baton's to keep. The transactions of etcd's package (STM) are not

@@ -3,6 +3,7 @@ package concurrency
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -45,11 +46,8 @@ func NewElection(s *Session, pfx string) *Election {
 // the revision of its making. As in etcd's package the prefix here includes the
 // last "/".
 func ResumeElection(s *Session, pfx, leaderKey string, leaderRev int64) *Election {
-	e := &Election{s: s, prefix: pfx, key: leaderKey, rev: leaderRev}
-	if n := len(pfx); n > 0 && pfx[n-1] == '/' {
-		pfx = pfx[:n-1]
-	}
-	e.queue, e.err = recipes.NewQueue(s.baton, "election", pfx)
+	e := NewElection(s, strings.TrimSuffix(pfx, "/"))
+	e.prefix, e.key, e.rev = pfx, leaderKey, leaderRev
 	return e
 }
 
@@ -96,11 +94,13 @@ func (e *Election) Proclaim(ctx context.Context, val string) error {
 	case key == "":
 		return ErrElectionNotLeader
 	}
-	return e.resumed(ctx, key, v3.Compare(v3.CreateRevision(key), "=", rev), v3.OpPut(key, val, v3.WithIgnoreLease()))
+	return e.resumed(ctx, key, rev, v3.OpPut(key, val, v3.WithIgnoreLease()))
 }
 
-// resumed does something with the key that ResumeElection was told of, if it is the one.
-func (e *Election) resumed(ctx context.Context, key string, same v3.Cmp, op v3.Op) error {
+// resumed does something with the key that ResumeElection was told of, if it is
+// the one.
+func (e *Election) resumed(ctx context.Context, key string, rev int64, op v3.Op) error {
+	same := v3.Compare(v3.CreateRevision(key), "=", rev)
 	resp, err := e.s.client.Txn(ctx).If(same).Then(op).Commit()
 	if err != nil {
 		return err
@@ -127,11 +127,11 @@ func (e *Election) Resign(ctx context.Context) error {
 	e.mu.Unlock()
 	switch {
 	case h != nil:
-		return e.s.release(ctx, h)
+		return gone(h.Release(ctx))
 	case key == "":
 		return nil
 	}
-	err := e.resumed(ctx, key, v3.Compare(v3.CreateRevision(key), "=", rev), v3.OpDelete(key))
+	err := e.resumed(ctx, key, rev, v3.OpDelete(key))
 	if errors.Is(err, ErrElectionNotLeader) {
 		return nil
 	}

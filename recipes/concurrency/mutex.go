@@ -101,10 +101,6 @@ func (m *Mutex) Unlock(ctx context.Context) error {
 	if h == nil {
 		return ErrLockReleased
 	}
-	return m.s.release(ctx, h)
-}
-
-func (s *Session) release(ctx context.Context, h *recipes.Hold) error {
 	return gone(h.Release(ctx))
 }
 
@@ -112,7 +108,9 @@ func (s *Session) release(ctx context.Context, h *recipes.Hold) error {
 // package does: that may be heard of before the session's end is, and somebody
 // may have deleted the key.
 func gone(err error) error {
-	for _, over := range []error{coordinator.ErrSessionLost, coordinator.ErrClosed, coordinator.ErrRemoved, coordinator.ErrNotHeld} {
+	for _, over := range []error{
+		coordinator.ErrSessionLost, coordinator.ErrClosed, coordinator.ErrRemoved, coordinator.ErrNotHeld,
+	} {
 		if errors.Is(err, over) {
 			return fmt.Errorf("%w: %w", ErrSessionExpired, err)
 		}

@@ -17,7 +17,8 @@ import (
 // defaultTTL is that of etcd's package, in seconds.
 const defaultTTL = 60
 
-// Session is a lease that is kept for as long as the session is. It is safe for concurrent use.
+// Session is a lease that is kept for as long as the session is. It is safe for
+// concurrent use.
 type Session struct {
 	client  *v3.Client
 	baton   *coordinator.Client
@@ -27,7 +28,7 @@ type Session struct {
 
 	ctx      context.Context
 	cancel   context.CancelFunc
-	orphaned *atomic.Bool
+	orphaned atomic.Bool
 }
 
 type sessionOptions struct {
@@ -60,7 +61,8 @@ func WithContext(ctx context.Context) SessionOption {
 	return func(o *sessionOptions) { o.ctx = ctx }
 }
 
-// NewSession grants a lease and keeps it. On failure nothing is left behind that outlives the TTL.
+// NewSession grants a lease and keeps it. On failure nothing is left behind that
+// outlives the TTL.
 func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
 	if client == nil {
 		return nil, fmt.Errorf("baton: %w: nil client", coordinator.ErrInvalid)
@@ -70,32 +72,28 @@ func NewSession(client *v3.Client, opts ...SessionOption) (*Session, error) {
 		opt(&o)
 	}
 	if o.lease != v3.NoLease {
-		return nil, fmt.Errorf("baton: %w: a session keeps a lease of its own; WithLease is for etcd's package",
-			coordinator.ErrInvalid)
+		return nil, fmt.Errorf("baton: %w: a session keeps a lease of its own;"+
+			" WithLease is for etcd's package", coordinator.ErrInvalid)
 	}
 	d, err := etcd.FromClient(client, etcd.Layout(etcd.Concurrency))
 	if err != nil {
 		return nil, err
 	}
-	orphaned := new(atomic.Bool)
-	baton, err := coordinator.New(keeper{d.(driver.Sharer), orphaned}, coordinator.WithTTL(time.Duration(o.ttl)*time.Second))
+	s := &Session{client: client, opts: o}
+	s.baton, err = coordinator.New(keeper{d.(driver.Sharer), s},
+		coordinator.WithTTL(time.Duration(o.ttl)*time.Second))
 	if err != nil {
 		return nil, err
 	}
-	session, err := baton.Session(o.ctx)
-	if err != nil {
-		_ = baton.Close(o.ctx)
+	if s.session, err = s.baton.Session(o.ctx); err != nil {
+		_ = s.baton.Close(o.ctx)
 		return nil, err
 	}
-	id, err := strconv.ParseUint(session.ID(), 16, 64)
-	if err != nil {
-		_ = baton.Close(o.ctx)
-		return nil, fmt.Errorf("baton: session %q is no lease: %w", session.ID(), err)
-	}
-	s := &Session{client: client, baton: baton, session: session, lease: v3.LeaseID(id), opts: o, orphaned: orphaned}
+	id, _ := strconv.ParseUint(s.session.ID(), 16, 64) // the driver wrote it
+	s.lease = v3.LeaseID(id)
 	s.ctx, s.cancel = context.WithCancel(o.ctx)
 	unhook := context.AfterFunc(o.ctx, s.Orphan)
-	context.AfterFunc(session.Context(), func() {
+	context.AfterFunc(s.session.Context(), func() {
 		unhook()
 		s.cancel()
 	})
@@ -115,13 +113,13 @@ func (s *Session) Ctx() context.Context { return s.ctx }
 // Done is closed when the session ends.
 func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
 
-// Orphan ends the session here and leaves the lease to its TTL, and with it all keys.
+// Orphan ends the session here and leaves the lease, with all keys, to its TTL.
 func (s *Session) Orphan() {
 	s.orphaned.Store(true)
 	_ = s.close(context.Background())
 }
 
-// Close ends the session and revokes its lease. It waits for etcd for as long as the TTL.
+// Close ends the session and revokes its lease. It waits for as long as the TTL.
 func (s *Session) Close() error {
 	ctx, cancel := context.WithTimeout(s.opts.ctx, time.Duration(s.opts.ttl)*time.Second)
 	defer cancel()
@@ -138,10 +136,11 @@ func (s *Session) expired() error {
 	return fmt.Errorf("%w: %w", ErrSessionExpired, context.Cause(s.session.Context()))
 }
 
-// keeper is the driver. An orphaned session of its leaves the lease alone when it is closed.
+// keeper is the driver. An orphaned session of its leaves the lease alone when it
+// is closed.
 type keeper struct {
 	driver.Sharer
-	orphaned *atomic.Bool
+	owner *Session
 }
 
 // Open opens a session.
@@ -150,17 +149,17 @@ func (k keeper) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 	if err != nil {
 		return nil, err
 	}
-	return &kept{s, k.orphaned}, nil
+	return kept{s, k.owner}, nil
 }
 
 type kept struct {
 	driver.Session
-	orphaned *atomic.Bool
+	owner *Session
 }
 
 // Close ends the session. With a context that is over nothing is sent.
-func (s *kept) Close(ctx context.Context) error {
-	if !s.orphaned.Load() {
+func (s kept) Close(ctx context.Context) error {
+	if !s.owner.orphaned.Load() {
 		return s.Session.Close(ctx)
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -173,17 +173,3 @@ func TestOddTablesAreRefused(t *testing.T) {
 		t.Errorf("nil option: %v", err)
 	}
 }
-
-func TestSchemaNamesTheTable(t *testing.T) {
-	for _, d := range []sqlfence.Dialect{sqlfence.PostgreSQL, sqlfence.MySQL, sqlfence.SQLite} {
-		for table, opts := range map[string][]sqlfence.Option{"baton_fence": nil, "fencing.tokens_1": {sqlfence.Table("fencing.tokens_1")}} {
-			g, err := sqlfence.New(d, opts...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s := g.Schema(); !strings.HasPrefix(s, "CREATE TABLE IF NOT EXISTS "+table+" (") || strings.Contains(s, "TABLE_NAME") {
-				t.Errorf("dialect %d: %s", d, s)
-			}
-		}
-	}
-}

@@ -83,7 +83,7 @@ var ofShared = []mutation{{
 	name: "shared-turn-lost-unseen", promise: "P1",
 	what:   "Whoever has lost its turn goes on waiting for a lease.",
 	file:   "semaphore/shared.go",
-	old:    `cancel(context.Cause(turn.Context())) })()`,
-	new:    `_ = cancel })()`,
+	old:    `turn.Under(ctx)`,
+	new:    `context.WithCancel(ctx)`,
 	caught: []test{{pkg: "semaphore", name: "TestTheTurnIsLostWhileALeaseIsWaitedFor"}},
 }}
