@@ -286,3 +286,61 @@ func TestSharedForgetWithoutSpaceNamesItsCause(t *testing.T) {
 		t.Errorf("Forget = %v, want the service's answer as the cause", err)
 	}
 }
+
+// TestForeignLeaveOfAnEarlierLifeKeepsTheLease: the ID of a contender is used
+// again, and so is the key. What is freed must not be the later one's lease.
+func TestForeignLeaveOfAnEarlierLifeKeepsTheLease(t *testing.T) {
+	f, c := newFake(t)
+	g, x := openForeign(t, f, c), contender()
+	old := enter(t, g, x)
+	check(t, g.Leave(t.Context(), queue, old.Place))
+	now := enter(t, g, x)
+	for range 2 {
+		if err := g.Leave(t.Context(), queue, old.Place); !errors.Is(err, driver.ErrGone) {
+			t.Errorf("Leave of the earlier entry: %v", err)
+		}
+	}
+	if other := enter(t, g, contender()); other.First {
+		t.Errorf("%+v is first beside %+v", other, now)
+	}
+	if err := g.Leave(t.Context(), queue, now.Place); err != nil {
+		t.Errorf("Leave: %v", err)
+	}
+}
+
+// TestRenewalsThatOverlapKeepTheSession: one revokes a lease that has been idle
+// while the other asks for it to be renewed.
+func TestRenewalsThatOverlapKeepTheSession(t *testing.T) {
+	f, c := newFake(t)
+	g := openForeign(t, f, c)
+	a, b := enter(t, g, contender()), enter(t, g, contender())
+	check(t, g.Leave(t.Context(), queue, a.Place))
+	check(t, g.Leave(t.Context(), queue, b.Place))
+	extra := clientv3.LeaseID(0)
+	for id := range f.leases {
+		extra = max(extra, id)
+	}
+	overlaps := &overlapping{Lease: c.Lease, extra: extra, renew: func() { check(t, g.Renew(t.Context())) }}
+	c.Lease = overlaps
+	if err := g.Renew(t.Context()); err != nil || overlaps.renew != nil || f.granted() != 1 {
+		t.Errorf("Renew: %v, %d leases", err, f.granted())
+	}
+	check(t, g.Renew(t.Context()))
+}
+
+// overlapping has another renewal happen just before one of a lease.
+type overlapping struct {
+	clientv3.Lease
+	extra clientv3.LeaseID
+	renew func()
+}
+
+func (o *overlapping) KeepAliveOnce(
+	ctx context.Context, id clientv3.LeaseID,
+) (*clientv3.LeaseKeepAliveResponse, error) {
+	if renew := o.renew; id == o.extra && renew != nil {
+		o.renew = nil
+		renew()
+	}
+	return o.Lease.KeepAliveOnce(ctx, id)
+}

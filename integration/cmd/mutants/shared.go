@@ -66,10 +66,11 @@ var ofShared = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestStrayKeysMakeAQueueAmbiguous"}},
 }, {
 	name: "shared-releases-anybody", promise: "P7",
-	what:   "A release deletes the key that a place names, whoever's it is.",
-	file:   "coordinator/etcd/internal/foreign/session.go",
-	old:    `	if !ok || p.ID == "" || p.Session != s.ID() || l == nil || s.contender(queue, l) != e.Key {`,
-	new:    `	if _ = l; !ok {`,
+	what: "A release deletes the key that a place names, whoever's it is.",
+	file: "coordinator/etcd/internal/foreign/session.go",
+	old: `	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
+		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {`,
+	new:    `	if _, _ = l, rev; !ok {`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestForeignJoinAndLeaveAreOneRequestEach"}},
 }, {
 	name: "shared-permit-too-many", promise: "P1",

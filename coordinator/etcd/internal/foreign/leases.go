@@ -28,24 +28,40 @@ type leases struct {
 
 type oneLease struct {
 	id   clientv3.LeaseID
-	busy map[driver.Queue]string // the contender that it has there
-	idle bool                    // it was so at the last renewal
+	busy map[driver.Queue]taker
+	idle bool // it was so at the last renewal
+}
+
+// taker is the contender that a lease has in a queue.
+type taker struct {
+	id  string
+	rev int64 // the create revision of its key, zero until that is known
 }
 
 func newLeases(own clientv3.LeaseID) *leases {
-	return &leases{all: []*oneLease{{id: own, busy: make(map[driver.Queue]string)}}}
+	ls := &leases{}
+	ls.all = append(ls.all, newLease(own))
+	return ls
 }
 
-// find returns the lease that a contender has, nil if it has none.
-func (ls *leases) find(queue driver.Queue, id string) *oneLease {
+func newLease(id clientv3.LeaseID) *oneLease {
+	return &oneLease{id: id, busy: make(map[driver.Queue]taker)}
+}
+
+// find returns the lease that a contender has, nil if it has none, and the create
+// revision of its key.
+func (ls *leases) find(queue driver.Queue, id string) (l *oneLease, rev int64) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	return ls.of(queue, id)
+	if l = ls.of(queue, id); l != nil {
+		rev = l.busy[queue].rev
+	}
+	return l, rev
 }
 
 func (ls *leases) of(queue driver.Queue, id string) *oneLease {
 	for _, l := range ls.all {
-		if l.busy[queue] == id {
+		if l.busy[queue].id == id {
 			return l
 		}
 	}
@@ -61,9 +77,18 @@ func (ls *leases) take(queue driver.Queue, id string) (l *oneLease, round int) {
 		l = ls.of(queue, "")
 	}
 	if l != nil {
-		l.busy[queue], l.idle = id, false
+		l.busy[queue], l.idle = taker{id: id}, false
 	}
 	return l, ls.round
+}
+
+// joined says that a contender has a key of the given create revision.
+func (ls *leases) joined(queue driver.Queue, id string, rev int64) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.of(queue, id); l != nil {
+		l.busy[queue] = taker{id, rev}
+	}
 }
 
 // add adds a lease that was granted, unless there was a renewal since the given
@@ -74,7 +99,7 @@ func (ls *leases) add(id clientv3.LeaseID, round int) (ok bool, now int) {
 	if ls.round != round {
 		return false, ls.round
 	}
-	ls.all = append(ls.all, &oneLease{id: id, busy: make(map[driver.Queue]string)})
+	ls.all = append(ls.all, newLease(id))
 	return true, round
 }
 

@@ -116,6 +116,7 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 // joined is the outcome of an attempt that has made the key, or found it, in a queue
 // of n keys.
 func (s *session) joined(a *attempt, rev, n int64) driver.Joined {
+	s.leases.joined(a.queue, a.ID, rev)
 	e := keys.Entry{Key: a.key, Rev: rev}
 	p := driver.Place{Key: e.Handle(), ID: a.ID, Mode: a.Mode, Session: s.ID()}
 	return driver.Joined{Place: p, Token: driver.Token(rev), First: n == 1}
@@ -229,11 +230,12 @@ func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 }
 
 // own finds out which key of this session a place names. The key itself does not say
-// whose contender it is.
+// whose contender it is, and a contender's ID not in which of its lives.
 func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
 	e, ok := s.entry(queue, p.Key)
-	l := s.leases.find(queue, p.ID)
-	if !ok || p.ID == "" || p.Session != s.ID() || l == nil || s.contender(queue, l) != e.Key {
+	l, rev := s.leases.find(queue, p.ID)
+	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
+		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {
 		return keys.Entry{}, driver.ErrGone
 	}
 	return e, nil
@@ -263,7 +265,7 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 	if !keys.IsID(id) {
 		return answer.Invalid("contender ID %q", id)
 	}
-	l := s.leases.find(queue, id)
+	l, _ := s.leases.find(queue, id)
 	if l == nil {
 		return nil
 	}
