@@ -62,8 +62,8 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	if err := external.Leave(t.Context(), queue, leaves.Place); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(external.prefixes); n != 2 { // one contender, before and after
-		t.Errorf("%d prefixes are remembered", n)
+	if n := len(external.memory.contenders); n != 1 {
+		t.Errorf("%d contenders are remembered", n)
 	}
 	if err := external.Close(t.Context()); err != nil {
 		t.Fatal(err)

@@ -121,7 +121,7 @@ type native struct{ *service }
 
 // Open starts a session: see driver.Driver. It takes a grant and a transaction.
 func (d native) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	s, err := d.Begin(ctx, ttl)
+	s, err := d.Begin(ctx, d.keys, ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,9 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 
 // Begin starts a session on a lease of its own. If it fails after the grant, the
 // lease is revoked if ctx still allows; its TTL ends it otherwise (O4).
-func (d *service) Begin(ctx context.Context, ttl time.Duration) (*lease.Session, error) {
+func (d *service) Begin(
+	ctx context.Context, layout lease.Layout, ttl time.Duration,
+) (*lease.Session, error) {
 	conn, err := d.conn(ctx, ttl)
 	if err != nil {
 		return nil, err
@@ -175,7 +177,7 @@ func (d *service) Begin(ctx context.Context, ttl time.Duration) (*lease.Session,
 	if err != nil {
 		return nil, d.clients.explain(err)
 	}
-	s := lease.New(conn, id, ttl)
+	s := lease.New(conn, layout, id, ttl)
 	if err := s.Begin(ctx, d.keys.Sentinel(id, lease.NewNonce())); err != nil {
 		_ = conn.Revoke(ctx, id)
 		return nil, d.clients.explain(err)
@@ -188,12 +190,11 @@ type session struct {
 	*lease.Session
 	keys   keys.Layout
 	sender batch.Sender // of the two requests of an uncontended lock
-	writes writes
 	memory memory
 }
 
 func newSession(s *lease.Session, l keys.Layout, b batch.Sender) *session {
-	return &session{Session: s, keys: l, sender: b, writes: newWrites(), memory: newMemory()}
+	return &session{Session: s, keys: l, sender: b, memory: newMemory()}
 }
 
 // Capabilities are all that recipes use. etcd wants IDs to be used again: it keeps

@@ -47,6 +47,7 @@ func (s *session) Convert(
 	to := keys.Name{Lease: old.Lease, ID: old.ID, Mode: mode, Rank: rank}
 	key := s.keys.Queue(queue) + to.String()
 	made := clientv3.OpGet(key, clientv3.WithKeysOnly())
+	s.memory.expect(old.contender)
 	resp, err := s.Txn(ctx).
 		If(old.Stands(), s.Living()).
 		Then(
@@ -54,40 +55,35 @@ func (s *session) Convert(
 			clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).
 		Else(s.ReadSentinel(), made).
 		Commit()
-	if answer.Is(err, rpctypes.ErrNoSpace) {
-		e, failed := s.MadeWithoutSpace(ctx, made)
-		if failed != nil {
+	var e keys.Entry
+	switch {
+	case answer.Is(err, rpctypes.ErrNoSpace):
+		var failed error
+		if e, failed = s.MadeWithoutSpace(ctx, made); failed != nil {
 			return driver.Place{}, failed
 		}
-		if e != (keys.Entry{}) {
-			s.writes.drop(old.contender)
-			return s.keys.Place(queue, e), nil
+		if e == (keys.Entry{}) {
+			return driver.Place{}, s.Failed(ctx, err)
 		}
-	}
-	if err != nil {
+	case err != nil:
 		return driver.Place{}, s.Failed(ctx, err)
+	case resp.Succeeded:
+		e = keys.Entry{Key: key, Rev: resp.Header.Revision}
+	default:
+		if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
+			return driver.Place{}, err
+		}
+		kvs := resp.Responses[1].GetResponseRange().Kvs
+		if len(kvs) == 0 {
+			return driver.Place{}, driver.ErrGone
+		}
+		e = keys.Entry{Key: key, Rev: kvs[0].CreateRevision}
 	}
-	s.writes.drop(old.contender)
-	if resp.Succeeded {
-		return s.keys.Place(queue, keys.Entry{Key: key, Rev: resp.Header.Revision}), nil
-	}
-	if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
-		return driver.Place{}, err
-	}
-	if kvs := resp.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
-		return s.keys.Place(queue, keys.Entry{Key: key, Rev: kvs[0].CreateRevision}), nil
-	}
-	return driver.Place{}, driver.ErrGone
+	s.memory.got(old.contender, e)
+	return s.keys.Place(queue, e), nil
 }
 
-// Write puts the value into the entry's key, which keeps its create revision and thus
-// its place; watches for a leaving do not show puts.
-//
-// The transaction compares the mod revision that this session knows of the entry. A
-// late request thus finds another one once a later Write has succeeded (P1), and none
-// once the contender has left (P2). If an earlier request was applied and its reply was
-// lost, this one is refused and sent again with the mod revision that the refusal has
-// read: each refusal is caused by one earlier call, so that ends.
+// Write changes the value of the entry: see lease.Session.Put.
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
@@ -98,26 +94,12 @@ func (s *session) Write(
 	if err != nil {
 		return err
 	}
-	for {
-		resp, err := s.Txn(ctx).
-			If(e.Stands(), keys.Unchanged(e.Key, s.writes.revision(e))).
-			Then(clientv3.OpPut(e.Key, string(value), clientv3.WithLease(s.Lease))).
-			Else(clientv3.OpGet(e.Key, clientv3.WithKeysOnly())).
-			Commit()
-		if err != nil {
-			return s.Failed(ctx, err)
-		}
-		if resp.Succeeded {
-			s.writes.set(e, resp.Header.Revision)
-			return nil
-		}
-		kvs := resp.Responses[0].GetResponseRange().Kvs
-		if !e.In(kvs) {
-			s.writes.drop(e.contender)
-			return driver.ErrGone
-		}
-		s.writes.set(e, kvs[0].ModRevision)
+	mod := e.Rev // of its making, if nobody wrote it
+	s.memory.about(e, func(k *known) { mod = k.mod })
+	if mod, err = s.Put(ctx, e.Entry, mod, value); err == nil {
+		s.memory.about(e, func(k *known) { k.mod = mod })
 	}
+	return err
 }
 
 // Guard returns a comparison for a transaction of the caller's own on the

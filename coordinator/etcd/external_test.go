@@ -122,7 +122,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 			t.Error("joined")
 		}
 	}
-	if n := len(external.prefixes); n != 250 {
+	if n := len(external.memory.contenders); n != 250 {
 		t.Errorf("%d contenders are remembered", n)
 	}
 	stays := join(t, other, contender())
@@ -131,7 +131,7 @@ func TestWithdrawRemovesOwnEntriesOnly(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if n != 3 {
+	if n != 8 { // the sentinel, and seven times some of the contenders
 		t.Errorf("%d requests", n)
 	}
 	if got := ids(t, other); len(got) != 1 || got[0] != stays.Place.ID {
@@ -165,8 +165,8 @@ func TestWithdrawRemovesOwnTailsOnly(t *testing.T) {
 		if err := external.Leave(t.Context(), once, follow(external, once).Place); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(external.prefixes); n != 0 {
-			t.Errorf("%s: %d prefixes are remembered: %v", name, n, external.prefixes)
+		if n := len(external.memory.contenders); n != 0 {
+			t.Errorf("%s: %d prefixes are remembered: %v", name, n, external.memory.contenders)
 		}
 		last := follow(external, own)
 		follow(external, others)

@@ -271,6 +271,9 @@ func (f *fake) txn(r *pb.TxnRequest, at int64, outcomes *[]bool) (*pb.TxnRespons
 			put := &pb.PutResponse{}
 			if old := f.kvs[string(kv.Key)]; old != nil {
 				kv.CreateRevision = old.CreateRevision
+				if q.RequestPut.IgnoreLease {
+					kv.Lease = old.Lease
+				}
 				if q.RequestPut.PrevKv {
 					put.PrevKv = old
 				}

@@ -152,7 +152,7 @@ func (s *session) Follow(
 	if err != nil {
 		return false, err
 	}
-	s.memory.noteMark(me.contender, keys.Mark(e.Key))
+	s.memory.noteMark(me, keys.Mark(e.Key))
 	f := &following{s: s, ahead: e, since: max(e.Rev, me.Rev)}
 	both := clientv3.WithRange(keys.Mark(e.Key) + "\x00")
 	f.both = clientv3.OpGet(e.Key, both)

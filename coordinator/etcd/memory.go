@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -8,41 +9,62 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 )
 
-// memory is what a session remembers of its contenders and of queues to save requests.
+// memory is what a session remembers. But for which contenders there are, it only
+// saves requests.
 type memory struct {
 	mu sync.Mutex
-	// plain has the create revisions of entries that no tail key has named, and that no
-	// request was sent to delete, by the contender's prefix.
-	plain map[string]int64
-	// marks are to be deleted with a contender's entry: the markers of those ahead of it.
-	marks map[string][]string
+	// contenders are those that may have an entry, by the prefix of its key.
+	contenders map[string]*known
 	// contended has queues in which the last join of this session found others.
 	contended map[driver.Queue]bool
+}
+
+// known is what a session knows of a contender.
+type known struct {
+	keys.Entry // zero while the outcome of a join or a conversion is not known
+
+	mod   int64    // the newest mod revision of the entry that is known
+	plain bool     // see session.delete
+	marks []string // to be deleted with the entry: the markers of those ahead of it
 }
 
 const mostContended = 1024 // queues; to forget one costs a request
 
 func newMemory() memory {
-	return memory{
-		plain:     make(map[string]int64),
-		marks:     make(map[string][]string),
-		contended: make(map[driver.Queue]bool),
-	}
+	return memory{contenders: make(map[string]*known), contended: make(map[driver.Queue]bool)}
 }
 
-func (m *memory) isContended(queue driver.Queue) bool {
+// expect says that a request will be sent which may give the contender an entry.
+func (m *memory) expect(contender string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.contended[queue]
+	m.of(contender).Entry = keys.Entry{}
 }
 
-// joined remembers how a contender has joined, with the create revision rev.
-func (m *memory) joined(a *attempt, rev int64, first bool) {
+// of is what is known of a contender. The caller holds m.mu.
+func (m *memory) of(contender string) *known {
+	k := m.contenders[contender]
+	if k == nil {
+		k = &known{}
+		m.contenders[contender] = k
+	}
+	return k
+}
+
+// got says that the contender has an entry.
+func (m *memory) got(contender string, e keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if first || !a.Follows {
-		m.plain[a.prefix] = rev
-	}
+	k := m.of(contender)
+	k.Entry, k.mod, k.plain = e, e.Rev, false
+}
+
+// joined remembers how a contender has joined, and what that says of the queue.
+func (m *memory) joined(a *attempt, e keys.Entry, first bool) {
+	m.got(a.prefix, e)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(a.prefix).plain = first || !a.Follows
 	if first {
 		delete(m.contended, a.queue)
 		return
@@ -53,71 +75,45 @@ func (m *memory) joined(a *attempt, rev int64, first bool) {
 	m.contended[a.queue] = true
 }
 
-// takePlain reports whether a plain delete may remove an entry, and does so once.
-func (m *memory) takePlain(e mine) bool {
+func (m *memory) isContended(queue driver.Queue) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	rev := m.plain[e.contender]
-	delete(m.plain, e.contender)
-	return rev == e.Rev
+	return m.contended[queue]
 }
 
-func (m *memory) noteMark(contender, key string) {
+// about calls do with what is known of an entry, if that is the contender's newest.
+func (m *memory) about(e mine, do func(k *known)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if noted := m.marks[contender]; len(noted) < mostMarks && !slices.Contains(noted, key) {
-		m.marks[contender] = append(noted, key)
+	if k := m.contenders[e.contender]; k != nil && k.Entry == e.Entry {
+		do(k)
 	}
 }
 
-func (m *memory) marksOf(contender string) []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.marks[contender]
+// noteMark remembers a marker that is to be deleted with the entry.
+func (m *memory) noteMark(e mine, mark string) {
+	m.about(e, func(k *known) {
+		if len(k.marks) < mostMarks && !slices.Contains(k.marks, mark) {
+			k.marks = append(k.marks, mark)
+		}
+	})
 }
 
+// gone forgets an entry that another session has removed.
+func (m *memory) gone(e mine) {
+	m.about(e, func(*known) { delete(m.contenders, e.contender) })
+}
+
+// drop forgets a contender that has no entry and cannot get one.
 func (m *memory) drop(contender string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.plain, contender)
-	delete(m.marks, contender)
+	delete(m.contenders, contender)
 }
 
-// writes remembers the mod revisions of entries that were written, by
-// contender. It saves requests; what it lacks, the refusal of a Write tells.
-type writes struct {
-	mu   sync.Mutex
-	last map[string]written
-}
-
-// written is what a contender's entry was when this session last heard of it.
-type written struct {
-	keys.Entry
-	mod int64
-}
-
-func newWrites() writes { return writes{last: make(map[string]written)} }
-
-// revision is the newest mod revision of an entry that is known: that of its
-// making if nobody wrote it.
-func (w *writes) revision(e mine) int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if last, ok := w.last[e.contender]; ok && last.Entry == e.Entry {
-		return last.mod
-	}
-	return e.Rev
-}
-
-func (w *writes) set(e mine, mod int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last[e.contender] = written{e.Entry, mod}
-}
-
-// drop forgets an entry that went, so that what is remembered does not grow.
-func (w *writes) drop(contender string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.last, contender)
+// all are the contenders that may have an entry.
+func (m *memory) all() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.contenders))
 }

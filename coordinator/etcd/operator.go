@@ -9,21 +9,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Check reads one key: see lease.Session.Check. The token is the key's create
-// revision or the rank in its name.
-func (s *session) Check(
-	ctx context.Context, queue driver.Queue, key string, token driver.Token,
-) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
-	e, ok := s.keys.Named(queue, key, token)
-	if !ok {
-		return driver.ErrGone
-	}
-	return s.Session.Check(ctx, e)
-}
-
 // pageOfQueues is how many keys a request for queues reads. The member walks its
 // index of the rest of the namespace for each request, so many queues want large
 // pages; and a queue that is longer than a page is left with the first one.
@@ -64,12 +49,9 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 func (s *session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
-	if err := s.Alive(); err != nil {
+	e, err := s.Named(queue, key, token)
+	if err != nil {
 		return err
-	}
-	e, ok := s.keys.Named(queue, key, token)
-	if !ok {
-		return driver.ErrGone
 	}
 	return s.Delete(ctx, e, s.onLeaving(queue, e, false, nil)...)
 }

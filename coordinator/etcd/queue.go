@@ -68,10 +68,11 @@ func (s *session) Join(
 	if !keys.IsID(c.ID) || !keys.IsMode(c.Mode) {
 		return driver.Joined{}, answer.Invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
+	prefix := s.keys.Contender(queue, c.ID, s.Lease, "")
+	s.memory.expect(prefix) // before Alive: see externalSession.Close
 	if err := s.Alive(); err != nil {
 		return driver.Joined{}, err
 	}
-	prefix := s.keys.Contender(queue, c.ID, s.Lease, "")
 	a := &attempt{Contender: c, queue: queue, entry: prefix + c.Mode, prefix: prefix, fence: c.Again}
 	a.contended = !c.Alone && (c.Again || s.memory.isContended(queue))
 	call := s.Joins.Enter(a.prefix)
@@ -192,7 +193,7 @@ func (s *session) joined(a *attempt, resp *clientv3.TxnResponse) driver.Joined {
 			j.Nearest = s.predecessor(a.queue, swap.Responses[0].GetResponsePut().PrevKv)
 		}
 	}
-	s.memory.joined(a, e.Rev, j.First)
+	s.memory.joined(a, e, j.First)
 	return j
 }
 
@@ -208,14 +209,18 @@ func (s *session) joinFailed(
 			return s.existing(a, e), nil
 		}
 	}
-	if !errors.Is(answer.Kind(err), driver.ErrRefused) { // not ctx's cause, which may be any error
+	switch { // by the answer, and not by ctx's cause, which may be any error
+	case !errors.Is(answer.Kind(err), driver.ErrRefused):
 		s.Joins.Lost(a.prefix, c, a.epoch)
+	case !a.Again:
+		s.memory.drop(a.prefix)
 	}
 	return driver.Joined{}, s.Failed(ctx, err)
 }
 
 // existing is the outcome of a Join that finds its entry.
 func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
+	s.memory.got(a.prefix, e)
 	token := driver.Token(s.keys.Rank(a.queue, e))
 	return driver.Joined{Place: s.keys.Place(a.queue, e), Token: token}
 }
@@ -254,11 +259,11 @@ func (s *session) refused(
 		_, err = s.sweep(ctx, marks)
 		return joined, err == nil, err
 	case a.Record != 0 && keys.ModRevision(read(1)) != int64(a.Record):
-		s.removed(a.prefix)
+		s.memory.drop(a.prefix)
 		return joined, false, driver.ErrStale
 	case a.Alone && inQueue > 0:
 		if again, err = s.sweep(ctx, read(2)); !again && err == nil {
-			s.removed(a.prefix)
+			s.memory.drop(a.prefix)
 			err = driver.ErrTaken
 		}
 		return joined, again, err
@@ -292,13 +297,6 @@ func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 	return mine{e, n, strings.TrimSuffix(e.Key, n.Mode)}, nil
 }
 
-// removed drops what the session remembers of a contender that has no entry and cannot
-// get one.
-func (s *session) removed(contender string) {
-	s.writes.drop(contender)
-	s.memory.drop(contender)
-}
-
 // Leave deletes the entry if it is the one that own names.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, false)
@@ -317,9 +315,9 @@ func (s *session) leave(
 	err = s.delete(ctx, queue, e, handoff)
 	switch {
 	case err == nil:
-		s.removed(e.contender)
-	case errors.Is(err, driver.ErrGone):
 		s.memory.drop(e.contender)
+	case errors.Is(err, driver.ErrGone):
+		s.memory.gone(e)
 	}
 	return err
 }
@@ -331,9 +329,14 @@ func (s *session) leave(
 // way, since an ID is used again only after an answer. All others compare the
 // entry's create revision.
 func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handoff bool) error {
-	if !s.memory.takePlain(e) {
-		more := s.onLeaving(queue, e.Entry, handoff, s.memory.marksOf(e.contender))
-		return s.Delete(ctx, e.Entry, more...)
+	var plain bool
+	var marks []string
+	s.memory.about(e, func(k *known) {
+		plain, marks = k.plain, k.marks
+		k.plain = false
+	})
+	if !plain {
+		return s.Delete(ctx, e.Entry, s.onLeaving(queue, e.Entry, handoff, marks)...)
 	}
 	resp, err := s.sender.Send(s.Conn.Lead(ctx), "", clientv3.OpDelete(e.Key))
 	if err != nil {
@@ -367,7 +370,7 @@ func (s *session) forget(
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.Converted(contender), clientv3.WithPrefix()))...)
 	if err == nil {
-		s.removed(contender)
+		s.memory.drop(contender)
 	}
 	return err
 }

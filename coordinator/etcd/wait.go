@@ -9,29 +9,10 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/baton-go/baton/coordinator/driver"
-	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
 	"github.com/baton-go/baton/coordinator/etcd/internal/lease"
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
-
-// Watch waits until one of the places is gone.
-func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
-	if len(places) == 0 {
-		return answer.Invalid("no places to watch")
-	}
-	entries := make([]keys.Entry, len(places))
-	for i, p := range places {
-		var ok bool
-		if entries[i], ok = s.keys.Entry(queue, p); !ok {
-			return answer.Invalid("%q is no place of queue %q", p.Key, queue)
-		}
-	}
-	return s.AwaitLeaving(ctx, s.keys.Queue(queue), entries...)
-}
 
 // WatchQueue reads the queue once its watch exists, by quorum, and keeps the view up
 // to date by the events: nothing is read again. Written values and handoff markers

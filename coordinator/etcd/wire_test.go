@@ -107,7 +107,7 @@ func offline(tb testing.TB, responses ...*pb.ResponseOp) *session {
 	conn := &instant{rev: 1 << 20, responses: responses}
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV = clientv3.NewKVFromKVClient(pb.NewKVClient(conn), c)
-	l := lease.New(lease.Conn{Client: c, Lead: (*dialer)(nil).lead}, 1, time.Second)
+	l := lease.New(lease.Conn{Client: c, Lead: (*dialer)(nil).lead}, keys.New("apps/orders"), 1, time.Second)
 	l.Sentinel = keys.Entry{Key: "apps/orders/./sessions/1", Rev: 1 << 20}
 	l.Joins.Raise(1 << 20)
 	tb.Cleanup(l.End)
@@ -156,11 +156,12 @@ func BenchmarkPass(b *testing.B) {
 	const queue = "mutex/a-name-of-some-length"
 	a := &attempt{Contender: driver.Contender{Follows: true}, queue: queue, entry: s.keys.Contender(queue, contender().ID, s.Lease, "x")}
 	a.prefix = strings.TrimSuffix(a.entry, "x")
-	p, ahead := s.keys.Place(queue, keys.Entry{Key: a.entry, Rev: 1 << 20}), keys.Mark(s.keys.Contender(queue, contender().ID, s.Lease, "x"))
+	e := mine{Entry: keys.Entry{Key: a.entry, Rev: 1 << 20}, contender: a.prefix}
+	p, ahead := s.keys.Place(queue, e.Entry), keys.Mark(s.keys.Contender(queue, contender().ID, s.Lease, "x"))
 	b.ReportAllocs()
 	for b.Loop() {
-		s.memory.joined(a, 1<<20, false)
-		s.memory.noteMark(a.prefix, ahead)
+		s.memory.joined(a, e.Entry, false)
+		s.memory.noteMark(e, ahead)
 		if err := s.Pass(ctx, queue, p); err != nil {
 			b.Fatal(err)
 		}

@@ -53,29 +53,39 @@ func TestWriteTakesOneRequestAndWakesNobody(t *testing.T) {
 	}
 }
 
-// What is remembered of entries goes with them.
-func TestWritesAreForgotten(t *testing.T) {
+// What is remembered of contenders goes with them.
+func TestContendersAreForgotten(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
 	for name, end := range map[string]func(own driver.Joined) error{
-		"leave":   func(own driver.Joined) error { return s.Leave(t.Context(), queue, own.Place) },
-		"forget":  func(own driver.Joined) error { return s.Forget(t.Context(), queue, own.Place.ID) },
-		"convert": func(own driver.Joined) error { convert(t, s, own, "y"); return nil },
+		"leave":  func(own driver.Joined) error { return s.Leave(t.Context(), queue, own.Place) },
+		"forget": func(own driver.Joined) error { return s.Forget(t.Context(), queue, own.Place.ID) },
+		"convert": func(own driver.Joined) error {
+			return s.Leave(t.Context(), queue, convert(t, s, own, "y"))
+		},
 		"removed": func(own driver.Joined) error {
 			e, _ := s.keys.Entry(queue, own.Place)
 			f.mu.Lock()
 			delete(f.kvs, e.Key)
 			f.mu.Unlock()
-			if err := s.Write(t.Context(), queue, own.Place, nil); !errors.Is(err, driver.ErrGone) {
+			if err := s.Leave(t.Context(), queue, own.Place); !errors.Is(err, driver.ErrGone) {
 				return err
 			}
 			return nil
 		},
+		"refused": func(own driver.Joined) error {
+			alone := contender()
+			alone.Alone = true
+			if _, err := s.Join(t.Context(), queue, alone); !errors.Is(err, driver.ErrTaken) {
+				return err
+			}
+			return s.Leave(t.Context(), queue, own.Place)
+		},
 	} {
 		own := join(t, s, contender())
 		write(t, s, own.Place, "v")
-		if err := end(own); err != nil || len(s.writes.last) != 0 {
-			t.Errorf("%s: %v, %v is remembered", name, err, s.writes.last)
+		if err := end(own); err != nil || len(s.memory.contenders) != 0 {
+			t.Errorf("%s: %v, %v is remembered", name, err, s.memory.contenders)
 		}
 	}
 }

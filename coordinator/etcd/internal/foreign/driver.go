@@ -12,9 +12,8 @@
 // operators need. There are no tail keys, handoff markers and conversions, which the
 // other clients do not know.
 //
-//	driver.go   the driver, and the names of its queues
-//	session.go  Join, Leave, Forget and Ahead
-//	entries.go  what shows or changes single entries
+//	driver.go   the driver, and the names of keys
+//	session.go  the methods of a session
 //	leases.go   the leases of a session, one for each of its contenders in a queue
 package foreign
 
@@ -46,13 +45,13 @@ type Service interface {
 	fmt.Stringer
 	Close(ctx context.Context) error
 	// Begin starts a session: see driver.Driver's Open.
-	Begin(ctx context.Context, ttl time.Duration) (*lease.Session, error)
+	Begin(ctx context.Context, layout lease.Layout, ttl time.Duration) (*lease.Session, error)
 }
 
 // Driver is a driver whose queues are shared with package concurrency.
 type Driver struct {
 	Service
-	root string // "<namespace>/"
+	keys layout
 }
 
 var _ driver.Sharer = Driver{}
@@ -62,16 +61,16 @@ func New(s Service, namespace string) Driver {
 	if namespace != "" {
 		namespace += "/"
 	}
-	return Driver{s, namespace}
+	return Driver{s, layout{namespace}}
 }
 
 // Open starts a session.
 func (d Driver) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	s, err := d.Begin(ctx, ttl)
+	s, err := d.Begin(ctx, d.keys, ttl)
 	if err != nil {
 		return nil, err
 	}
-	return &session{Session: s, root: d.root, leases: newLeases(s.Lease)}, nil
+	return &session{Session: s, keys: d.keys, leases: newLeases(s.Lease)}, nil
 }
 
 // SharedName takes what the other clients take, any text that is not empty, but for
@@ -98,6 +97,11 @@ func (d Driver) SharedName(kind, name string) (string, error) {
 // candidate's is all that its election shows.
 func (d Driver) SharedValue(_, _ string, payload []byte) ([]byte, error) { return payload, nil }
 
+// layout has the keys of one namespace. It implements lease.Layout.
+type layout struct {
+	root string // "<namespace>/"
+}
+
 // sharedName is the name that a queue was made from.
 func sharedName(queue driver.Queue) string {
 	_, escaped, _ := strings.Cut(string(queue), "/")
@@ -108,27 +112,42 @@ func sharedName(queue driver.Queue) string {
 	return name
 }
 
-// queue is the prefix of all keys of a queue.
-func (s *session) queue(queue driver.Queue) string { return s.root + sharedName(queue) + "/" }
+// Queue is the prefix of all keys of a queue.
+func (l layout) Queue(queue driver.Queue) string { return l.root + sharedName(queue) + "/" }
 
 // bareHex writes a lease as package concurrency does.
 func bareHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%x", int64(lease)) }
 
-// entry reads the handle of a place of the queue back.
-func (s *session) entry(queue driver.Queue, handle string) (keys.Entry, bool) {
-	e, ok := keys.ParseHandle(handle)
-	return e, ok && strings.HasPrefix(e.Key, s.queue(queue))
+// Entry reads the handle of a place of the queue back.
+func (l layout) Entry(queue driver.Queue, p driver.Place) (keys.Entry, bool) {
+	e, ok := keys.ParseHandle(p.Key)
+	return e, ok && strings.HasPrefix(e.Key, l.Queue(queue))
 }
 
-// inOrder shows keys of a queue in its order. The name of a key is a lease, which
+// Named is the entry of the queue that a handle and a token name.
+func (l layout) Named(
+	queue driver.Queue, handle string, token driver.Token,
+) (keys.Entry, bool) {
+	e, ok := l.Entry(queue, driver.Place{Key: handle})
+	return e, ok && driver.Token(e.Rev) == token
+}
+
+// First reads the first limit keys of a queue.
+func (l layout) First(queue driver.Queue, limit int) []clientv3.Op {
+	return []clientv3.Op{clientv3.OpGet(l.Queue(queue), clientv3.WithPrefix(),
+		clientv3.WithLimit(int64(limit)),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))}
+}
+
+// InOrder shows keys of a queue in its order. The name of a key is a lease, which
 // tells the session; the lease that the service reports would do better, but views
 // without values lack it.
-func (s *session) inOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
+func (l layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head {
 	heads := make([]driver.Head, len(kvs))
 	for i, kv := range kvs {
 		e := keys.Entry{Key: string(kv.Key), Rev: kv.CreateRevision}
 		p := driver.Place{Key: e.Handle()}
-		bare := strings.TrimPrefix(e.Key, s.queue(queue))
+		bare := strings.TrimPrefix(e.Key, l.Queue(queue))
 		if n := len(bare); n > 0 && n <= 16 && strings.Trim(bare, "0123456789abcdef") == "" {
 			p.Session = strings.Repeat("0", 16-n) + bare
 		}
@@ -147,10 +166,10 @@ func (s *session) inOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.H
 // Package concurrency waits for any key below the name. One that is bound to no
 // lease stays until somebody deletes it, and one further below belongs to a queue of
 // another name that lies in this one.
-func (s *session) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
+func (l layout) ambiguous(queue driver.Queue, kvs ...*mvccpb.KeyValue) error {
 	var strays []string
 	for _, kv := range kvs {
-		bare, _ := strings.CutPrefix(string(kv.Key), s.queue(queue))
+		bare, _ := strings.CutPrefix(string(kv.Key), l.Queue(queue))
 		if kv.Lease == 0 || bare != bareHex(clientv3.LeaseID(kv.Lease)) {
 			strays = append(strays, fmt.Sprintf("%q", kv.Key))
 		}

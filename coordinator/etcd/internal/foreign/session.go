@@ -19,7 +19,7 @@ import (
 // implements driver.Session.
 type session struct {
 	*lease.Session
-	root   string
+	keys   layout
 	leases *leases
 }
 
@@ -33,7 +33,7 @@ const mostShown = 16
 
 // contender is the key of a contender that has a lease.
 func (s *session) contender(queue driver.Queue, l *oneLease) string {
-	return s.queue(queue) + bareHex(l.id)
+	return s.keys.Queue(queue) + bareHex(l.id)
 }
 
 // attempt is one transaction of a Join.
@@ -89,7 +89,7 @@ func (s *session) Join(
 }
 
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
-	all := s.queue(a.queue)
+	all := s.keys.Queue(a.queue)
 	absent := clientv3.Compare(clientv3.CreateRevision(a.key), "=", 0)
 	if a.Alone {
 		absent = keys.Absent(all)
@@ -162,7 +162,7 @@ func (s *session) refused(
 			errors.New("etcd: another program has made a key for the session's lease: "+a.key))
 	case a.Alone && inQueue.Count > 0:
 		s.leases.free(a.queue, a.ID)
-		if err := s.ambiguous(a.queue, inQueue.Kvs...); err != nil {
+		if err := s.keys.ambiguous(a.queue, inQueue.Kvs...); err != nil {
 			return joined, false, err
 		}
 		return joined, false, driver.ErrTaken
@@ -180,9 +180,9 @@ func (s *session) Ahead(
 	if err := s.Alive(); err != nil {
 		return driver.View{}, err
 	}
-	all := clientv3.OpGet(s.queue(queue), clientv3.WithPrefix()) // keys alone lack their leases
+	all := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix()) // keys alone lack their leases
 	get := s.Get
-	me, ok := s.entry(queue, own.Key)
+	me, ok := s.keys.Entry(queue, own)
 	whole := own == driver.Place{}
 	switch {
 	case !whole && !ok:
@@ -197,7 +197,7 @@ func (s *session) Ahead(
 	if err != nil {
 		return driver.View{}, s.Failed(ctx, err)
 	}
-	standing := s.inOrder(queue, r.Kvs)
+	standing := s.keys.InOrder(queue, r.Kvs)
 	i := len(standing)
 	if !whole {
 		i = slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == own.Key })
@@ -205,34 +205,16 @@ func (s *session) Ahead(
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	if err := s.ambiguous(queue, r.Kvs...); err != nil {
+	if err := s.keys.ambiguous(queue, r.Kvs...); err != nil {
 		return driver.View{}, err
 	}
 	return driver.View{Ahead: keys.Places(standing[:i]), Last: whole || r.Count == int64(i)+1}, nil
 }
 
-// Watch waits until one of the places is gone.
-func (s *session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
-	if len(places) == 0 {
-		return answer.Invalid("no places to watch")
-	}
-	entries := make([]keys.Entry, len(places))
-	for i, p := range places {
-		var ok bool
-		if entries[i], ok = s.entry(queue, p.Key); !ok {
-			return answer.Invalid("%q is no place of queue %q", p.Key, queue)
-		}
-	}
-	return s.AwaitLeaving(ctx, s.queue(queue), entries...)
-}
-
 // own finds out which key of this session a place names. The key itself does not say
 // whose contender it is, and a contender's ID not in which of its lives.
 func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
-	e, ok := s.entry(queue, p.Key)
+	e, ok := s.keys.Entry(queue, p)
 	l, rev := s.leases.find(queue, p.ID)
 	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
 		e != (keys.Entry{Key: s.contender(queue, l), Rev: rev}) {
@@ -253,6 +235,21 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	if err = s.Delete(ctx, e); err == nil || errors.Is(err, driver.ErrGone) {
 		s.leases.free(queue, own.ID)
 	}
+	return err
+}
+
+// Write changes the value of the key: see lease.Session.Put.
+func (s *session) Write(
+	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
+) error {
+	if err := s.Alive(); err != nil {
+		return err
+	}
+	e, err := s.own(queue, own)
+	if err != nil {
+		return err
+	}
+	_, err = s.Put(ctx, e, e.Rev, value)
 	return err
 }
 
@@ -281,6 +278,23 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 // conversions, which no recipe that the layout has wants.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{Writer: s, HeadWatcher: s, Operator: s, ReuseIDs: true}
+}
+
+// Remove deletes one key, if it is still in the life that the handle names.
+func (s *session) Remove(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
+	e, err := s.Named(queue, key, token)
+	if err != nil {
+		return err
+	}
+	return s.Delete(ctx, e)
+}
+
+// Queues is refused.
+func (s *session) Queues(context.Context) ([]driver.Queue, error) {
+	return nil, answer.Invalid("queues cannot be listed in layout %s, "+
+		"whose keys do not say what is a queue: name the one that you want", Concurrency)
 }
 
 // Record is refused.

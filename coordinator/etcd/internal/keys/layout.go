@@ -244,6 +244,27 @@ func (l Layout) InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Hea
 	return slices.CompactFunc(heads, func(a, b driver.Head) bool { return a.Key == b.Key })
 }
 
+// Read reads what the options select of a queue, and all converted entries.
+func (l Layout) Read(queue driver.Queue, opts ...clientv3.OpOption) []clientv3.Op {
+	key, end := l.AllConverted(queue)
+	values := []clientv3.OpOption{clientv3.WithRange(end)}
+	all := clientv3.OpGet(l.Queue(queue), append(opts, clientv3.WithPrefix())...)
+	if all.IsKeysOnly() {
+		values = append(values, clientv3.WithKeysOnly())
+	}
+	return []clientv3.Op{all, clientv3.OpGet(key, values...)}
+}
+
+// First reads the first limit entries of a queue. The server sorts, so that only
+// what is wanted travels; that work is done once and off the apply path, since a
+// transaction that only reads is not applied. It sorts by create revision. A
+// conversion only raises the create revision, and converted entries are all read, so
+// none of the first entries is missed.
+func (l Layout) First(queue driver.Queue, limit int) []clientv3.Op {
+	return l.Read(queue, clientv3.WithLimit(int64(limit)),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+}
+
 // OfHandle is the layout in which a handle names an entry of the queue, whatever
 // the namespace.
 func OfHandle(queue driver.Queue, handle string) (Layout, bool) {

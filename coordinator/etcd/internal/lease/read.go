@@ -87,10 +87,31 @@ func (s *Session) MadeWithoutSpace(
 	return keys.Entry{}, nil
 }
 
+// Named is the entry of the queue that a key and a token name, ErrGone if they
+// cannot be those of one.
+func (s *Session) Named(
+	queue driver.Queue, key string, token driver.Token,
+) (keys.Entry, error) {
+	if err := s.Alive(); err != nil {
+		return keys.Entry{}, err
+	}
+	e, ok := s.layout.Named(queue, key, token)
+	if !ok {
+		return keys.Entry{}, driver.ErrGone
+	}
+	return e, nil
+}
+
 // Check reads one key, by quorum: another session may have seen the entry go,
 // wherever that was applied (K1). The create revision tells whether the key is still
 // in the life that the handle names.
-func (s *Session) Check(ctx context.Context, e keys.Entry) error {
+func (s *Session) Check(
+	ctx context.Context, queue driver.Queue, key string, token driver.Token,
+) error {
+	e, err := s.Named(queue, key, token)
+	if err != nil {
+		return err
+	}
 	r, err := s.Get(ctx, clientv3.OpGet(e.Key, clientv3.WithKeysOnly()))
 	if err != nil {
 		return s.Failed(ctx, err)
@@ -143,7 +164,7 @@ func (s *Session) Await(
 	return s.Failed(ctx, err)
 }
 
-// AwaitLeaving waits until one of the entries is gone, with one watch: of the one
+// awaitLeaving waits until one of the entries is gone, with one watch: of the one
 // entry, or of all keys below prefix for several. Creating watches takes a round
 // trip each, one after the other. The price of one watch for all is that the
 // leavings of other entries arrive here too; they wake no caller (W2). The server
@@ -153,7 +174,7 @@ func (s *Session) Await(
 // While the service cannot be reached at all the client goes on trying by itself,
 // and so does the wait; ErrUnavailable is for a service that answers without having
 // a quorum (W4).
-func (s *Session) AwaitLeaving(ctx context.Context, prefix string, entries ...keys.Entry) error {
+func (s *Session) awaitLeaving(ctx context.Context, prefix string, entries ...keys.Entry) error {
 	w := leaving{session: s, made: make(map[string]int64, len(entries))}
 	var newest keys.Entry
 	for _, e := range entries {
@@ -176,7 +197,7 @@ func (s *Session) AwaitLeaving(ctx context.Context, prefix string, entries ...ke
 	return s.Await(ctx, key, opts, w.tell)
 }
 
-// leaving is one call of AwaitLeaving.
+// leaving is one call of awaitLeaving.
 type leaving struct {
 	session *Session
 	made    map[string]int64 // the create revisions of the entries, by key

@@ -42,6 +42,7 @@ type Conn struct {
 type Session struct {
 	Conn     Conn
 	Lease    clientv3.LeaseID
+	layout   Layout
 	ttl      time.Duration
 	id       string // the lease as etcdctl writes it
 	Sentinel keys.Entry
@@ -58,10 +59,10 @@ type Session struct {
 }
 
 // New returns a session that has not begun.
-func New(conn Conn, lease clientv3.LeaseID, ttl time.Duration) *Session {
+func New(conn Conn, layout Layout, lease clientv3.LeaseID, ttl time.Duration) *Session {
 	s := &Session{
-		Conn: conn, Lease: lease, ttl: ttl, id: keys.LeaseHex(lease), Joins: newJoins(),
-		stopped: make(chan struct{}),
+		Conn: conn, layout: layout, Lease: lease, ttl: ttl, id: keys.LeaseHex(lease),
+		Joins: newJoins(), stopped: make(chan struct{}),
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.watcher = watch.Watcher{Client: conn.Client, Streams: conn.Streams, Life: s.life}
@@ -183,7 +184,7 @@ func (s *Session) watchSentinel() {
 
 	defer close(s.stopped)
 	for s.life.Err() == nil {
-		if s.AwaitLeaving(s.life, "", s.Sentinel) == nil {
+		if s.awaitLeaving(s.life, "", s.Sentinel) == nil {
 			s.end()
 			return
 		}

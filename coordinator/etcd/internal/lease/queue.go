@@ -1,0 +1,194 @@
+package lease
+
+import (
+	"context"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
+	"github.com/baton-go/baton/coordinator/etcd/internal/keys"
+	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
+)
+
+// Layout is how the keys of queues are named. What depends on no more than that is
+// a method of Session.
+type Layout interface {
+	// Queue is the prefix of all keys of a queue.
+	Queue(queue driver.Queue) string
+	// Entry reads the handle of a place of the queue back.
+	Entry(queue driver.Queue, p driver.Place) (keys.Entry, bool)
+	// Named is the entry of the queue that a handle and a token name, if they can
+	// be those of one.
+	Named(queue driver.Queue, handle string, token driver.Token) (keys.Entry, bool)
+	// First reads the first entries of a queue, and maybe others.
+	First(queue driver.Queue, limit int) []clientv3.Op
+	// InOrder shows the entries among keys of a queue in the queue's order.
+	InOrder(queue driver.Queue, kvs []*mvccpb.KeyValue) []driver.Head
+}
+
+// Watch waits until one of the places is gone.
+func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
+	if err := s.Alive(); err != nil {
+		return err
+	}
+	if len(places) == 0 {
+		return answer.Invalid("no places to watch")
+	}
+	entries := make([]keys.Entry, len(places))
+	for i, p := range places {
+		var ok bool
+		if entries[i], ok = s.layout.Entry(queue, p); !ok {
+			return answer.Invalid("%q is no place of queue %q", p.Key, queue)
+		}
+	}
+	return s.awaitLeaving(ctx, s.layout.Queue(queue), entries...)
+}
+
+// List reads by quorum, which makes it as new as anything that was finished before
+// (S1).
+func (s *Session) List(
+	ctx context.Context, queue driver.Queue, limit int,
+) ([]driver.Entry, error) {
+	if err := s.Alive(); err != nil {
+		return nil, err
+	}
+	if limit < 0 {
+		return nil, answer.Invalid("limit %d", limit)
+	}
+	r, err := s.first(ctx, queue, limit, s.Get)
+	if err != nil {
+		return nil, s.Failed(ctx, err)
+	}
+	return keys.Entries(s.layout.InOrder(queue, r.Kvs), limit), nil
+}
+
+// first reads the first limit entries of a queue with their values, and maybe
+// others; all if limit is 0. Markers count for the service's limit, and if there are
+// any among what it returns, first reads the whole queue. get is Get, or Read.
+func (s *Session) first(
+	ctx context.Context, queue driver.Queue, limit int,
+	get func(context.Context, ...clientv3.Op) (Reading, error),
+) (Reading, error) {
+	all := clientv3.OpGet(s.layout.Queue(queue), clientv3.WithPrefix())
+	if limit == 0 {
+		return get(ctx, all)
+	}
+	r, err := get(ctx, s.layout.First(queue, limit)...)
+	isMark := func(kv *mvccpb.KeyValue) bool { return keys.IsMark(string(kv.Key)) }
+	if err == nil && r.Count > int64(limit) && slices.ContainsFunc(r.Kvs, isMark) {
+		return get(ctx, all)
+	}
+	return r, err
+}
+
+// Head reads the queue by quorum, which makes the state as new as all that any
+// caller was told before (H1), and if it is the known one waits for a change of the
+// first entry's key alone (H2). No entry gets ahead of the first one, so as long as
+// that key does not change the head stays as it is. An empty queue is watched whole,
+// for puts: the next contender is the head.
+//
+// The version is the mod revision of the first entry's key. Each entry is made or
+// written in a revision of its own, so heads that are not the same never share one.
+func (s *Session) Head(
+	ctx context.Context, queue driver.Queue, known driver.Version,
+) (driver.Head, error) {
+	if err := s.Alive(); err != nil {
+		return driver.Head{}, err
+	}
+	r, err := s.first(ctx, queue, 1, s.Get)
+	if err != nil {
+		return driver.Head{}, s.Failed(ctx, err)
+	}
+	head := s.head(queue, r.Kvs)
+	if head.Version != known { // always so if known is Any
+		return head, nil
+	}
+	first, ok := s.layout.Entry(queue, head.Place)
+	key, opts := first.Key, []clientv3.OpOption(nil)
+	if !ok {
+		key = s.layout.Queue(queue)
+		opts = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
+	}
+	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+		shown := watch.Newest(resp)
+		if shown <= r.Rev {
+			return false, nil // nothing newer than what was read
+		}
+		if kv := rewritten(first, resp); kv != nil {
+			r = Reading{Rev: shown, Kvs: []*mvccpb.KeyValue{kv}}
+		} else {
+			since := func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
+				return s.Read(ctx, shown, ops...)
+			}
+			newer, err := s.first(ctx, queue, 1, since)
+			if err != nil {
+				return false, err
+			}
+			r = newer
+		}
+		head = s.head(queue, r.Kvs)
+		return head.Version != known, nil
+	}
+	if err := s.Await(ctx, key, opts, tell); err != nil {
+		return driver.Head{}, err
+	}
+	return head, nil
+}
+
+// head is the first of the entries that were read.
+func (s *Session) head(queue driver.Queue, kvs []*mvccpb.KeyValue) driver.Head {
+	entries := s.layout.InOrder(queue, kvs)
+	if len(entries) == 0 {
+		return driver.Head{}
+	}
+	return entries[0]
+}
+
+// rewritten returns the first entry's key as the message of its watch shows it, if
+// the last event is a write of the entry: then it is still the first, and a read of
+// the queue is saved. Otherwise only a read says which entry is first: the event of an
+// entry that left does not name the next one, and a contender that joined an empty
+// queue may have left since.
+func rewritten(first keys.Entry, resp clientv3.WatchResponse) *mvccpb.KeyValue {
+	if len(resp.Events) == 0 {
+		return nil
+	}
+	last := resp.Events[len(resp.Events)-1]
+	if last.Type != mvccpb.PUT || last.Kv.CreateRevision != first.Rev {
+		return nil // a foreign key that was made again is another entry
+	}
+	return last.Kv
+}
+
+// Put writes the value into the key of an entry of the session, which keeps its
+// create revision and thus its place; watches for a leaving do not show puts. It
+// returns the new mod revision.
+//
+// The transaction compares the mod revision, which the caller may know. A late
+// request thus finds another one once a later Put has succeeded (P1), and none once
+// the contender has left (P2). If another one is found, because an earlier request
+// was applied whose reply was lost, the transaction is sent again with it: each
+// refusal is caused by one earlier call, so that ends.
+func (s *Session) Put(ctx context.Context, e keys.Entry, mod int64, value []byte) (int64, error) {
+	for {
+		resp, err := s.Txn(ctx).
+			If(e.Stands(), keys.Unchanged(e.Key, mod)).
+			Then(clientv3.OpPut(e.Key, string(value), clientv3.WithIgnoreLease())).
+			Else(clientv3.OpGet(e.Key, clientv3.WithKeysOnly())).
+			Commit()
+		if err != nil {
+			return 0, s.Failed(ctx, err)
+		}
+		if resp.Succeeded {
+			return resp.Header.Revision, nil
+		}
+		kvs := resp.Responses[0].GetResponseRange().Kvs
+		if !e.In(kvs) {
+			return 0, driver.ErrGone
+		}
+		mod = kvs[0].ModRevision
+	}
+}
