@@ -62,19 +62,6 @@ var ofDrivers = []mutation{{
 	new:    ``,
 	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestNobodyWaitsForASilentMember"}},
 }, {
-	name: "etcd-batch-place-is-kept", promise: "P5",
-	what: "Who gives up when its turn has come keeps it, and at last nobody has one.",
-	file: "coordinator/etcd/internal/batch/batch.go",
-	old: `	b.inFlight--
-	b.sendMore()
-}
-
-// answered`,
-	new: `}
-
-// answered`,
-	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestWhoGivesUpBeforeItsTurn"}},
-}, {
 	name: "etcd-compaction-ends-the-wait", promise: "P5",
 	what:   "A watch whose revision was compacted away is not made again.",
 	file:   "coordinator/etcd/internal/watch/watch.go",

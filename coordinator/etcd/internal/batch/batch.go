@@ -84,13 +84,11 @@ type request struct {
 	op    clientv3.Op
 	batch *batch        // nil before it is sent; guarded by the lock of the Batcher
 	done  chan struct{} // closed when what follows is there
-
-	// alone says that the caller sends the request by itself: no other request
-	// waited, or the batch was refused, maybe because of another request, and
-	// nothing of it was applied.
-	alone bool
 	resp  clientv3.OpResponse
 	err   error
+	// alone says that the batch was refused, maybe because of another request, and
+	// that nothing of it was applied. The caller sends the request by itself.
+	alone bool
 }
 
 func (r *request) isJoin() bool { return r.op.IsTxn() }
@@ -99,12 +97,9 @@ func (r *request) isJoin() bool { return r.op.IsTxn() }
 // caller has given up.
 type batch struct {
 	requests []*request
-	left     int                // requests not given up; guarded by the lock of the Batcher
-	cancel   context.CancelFunc // nil if it is single
+	left     int // requests not given up; guarded by the lock of the Batcher
+	cancel   context.CancelFunc
 }
-
-// isSingle reports whether there is one request, which its caller sends.
-func (t *batch) isSingle() bool { return t.cancel == nil }
 
 // Send sends op at once if fewer than two requests are in flight, and else with
 // the next batch of its kind. A request whose context has gRPC metadata goes
@@ -126,13 +121,10 @@ func (b *Batcher) Send(
 		b.giveUp(r)
 		return clientv3.OpResponse{}, ctx.Err()
 	}
-	if !r.alone {
-		return r.resp, r.err
+	if r.alone {
+		return b.kv.Do(ctx, op)
 	}
-	if r.batch.isSingle() {
-		defer b.answered()
-	}
-	return b.kv.Do(ctx, op)
+	return r.resp, r.err
 }
 
 // admit reports whether a request is sent at once. Then answered must be called
@@ -198,15 +190,9 @@ func (b *Batcher) giveUp(r *request) {
 		}
 		return
 	}
-	if t.left--; t.left > 0 {
-		return
-	}
-	if !t.isSingle() {
+	if t.left--; t.left == 0 {
 		t.cancel()
-		return
 	}
-	b.inFlight--
-	b.sendMore()
 }
 
 // answered is called when a request was answered, or has failed.
@@ -233,7 +219,8 @@ func (b *Batcher) sendOldest() {
 		from = &b.deletes
 	}
 	n := min(len(*from), mostInBatch)
-	t := &batch{requests: (*from)[:n:n], left: n}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &batch{requests: (*from)[:n:n], left: n, cancel: cancel}
 	*from = (*from)[n:]
 	for _, r := range t.requests {
 		r.batch = t
@@ -243,14 +230,6 @@ func (b *Batcher) sendOldest() {
 	}
 	b.deletesNext = from == &b.joins
 	b.inFlight++
-	if n == 1 {
-		r := t.requests[0]
-		r.alone = true
-		close(r.done)
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.cancel = cancel
 	go b.sendBatch(ctx, t)
 }
 
@@ -258,6 +237,11 @@ func (b *Batcher) sendOldest() {
 func (b *Batcher) sendBatch(ctx context.Context, t *batch) {
 	defer b.answered()
 	defer t.cancel()
+	if first := t.requests[0]; len(t.requests) == 1 {
+		first.resp, first.err = b.kv.Do(ctx, first.op)
+		close(first.done)
+		return
+	}
 	var ops []clientv3.Op
 	for _, r := range t.requests {
 		ops = append(ops, r.op)

@@ -301,20 +301,6 @@ func TestWhoGivesUpInABatchLeavesItToOthers(t *testing.T) {
 	}
 }
 
-// A request that was to be sent by its caller makes way for the next.
-func TestWhoGivesUpBeforeItsTurn(t *testing.T) {
-	b := New(nil)
-	b.inFlight = mostInFlight
-	r := &request{op: clientv3.OpDelete("key"), done: make(chan struct{})}
-	if !b.wait(r) || r.alone {
-		t.Fatal("it did not wait")
-	}
-	b.answered()
-	if b.giveUp(r); b.inFlight != mostInFlight-1 || !r.alone {
-		t.Errorf("%d in flight; %+v", b.inFlight, r)
-	}
-}
-
 // A request that etcd refuses to one caller is not refused to the others.
 func TestRefusedBatchIsSentOneByOne(t *testing.T) {
 	onRoad(t, func(t *testing.T, r *road) {
