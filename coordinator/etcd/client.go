@@ -19,36 +19,14 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
-// clients gives the driver its etcd client.
-type clients interface {
-	get(ctx context.Context) (*clientv3.Client, error)
-	// lead is the context of a request that a member is to refuse if it knows
-	// no leader: see withLeader.
-	lead(ctx context.Context) context.Context
-	// sender sends the requests of uncontended locks.
-	sender(c *clientv3.Client) batch.Sender
-	endpoints() []string
-	// explain adds to the error of a context why it took so long, if that is known.
-	explain(err error) error
-	close(ctx context.Context) error
-}
-
-// given is a client that belongs to someone else.
-type given struct{ c *clientv3.Client }
-
-func (g given) get(context.Context) (*clientv3.Client, error) { return g.c, nil }
-func (g given) lead(ctx context.Context) context.Context      { return withLeader(ctx) }
-func (g given) sender(c *clientv3.Client) batch.Sender        { return batch.Direct{KV: c} }
-func (g given) endpoints() []string                           { return g.c.Endpoints() }
-func (g given) explain(err error) error                       { return err }
-func (g given) close(context.Context) error                   { return nil }
-
-// dialer makes the client when the first session needs it: with a user name,
+// source is the etcd client of a driver: a given one, which belongs to someone else,
+// or one that it makes when the first session needs it. With a user name,
 // clientv3.New fetches a token from the service, and a driver is made without I/O.
-type dialer struct {
-	cfg  *clientv3.Config
-	lock lock // guards client and closed
+type source struct {
+	given *clientv3.Client // nil if the driver makes its client
 
+	cfg    *clientv3.Config
+	lock   lock // guards client and closed
 	client *clientv3.Client
 	closed bool
 
@@ -56,15 +34,15 @@ type dialer struct {
 	trouble atomic.Pointer[string]
 }
 
-func newDialer(cfg *clientv3.Config) *dialer {
-	d := &dialer{cfg: cfg, lock: newLock()}
+func newSource(cfg *clientv3.Config) *source {
+	d := &source{cfg: cfg, lock: newLock()}
 	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(d.intercept))
 	return d
 }
 
 // intercept is a gRPC interceptor for requests, below that of clientv3. Streams
 // have what the context of their watch has.
-func (d *dialer) intercept(
+func (d *source) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
@@ -81,14 +59,18 @@ func (d *dialer) intercept(
 // ask about the member itself.
 func isLed(method string) bool { return !strings.HasPrefix(method, "/etcdserverpb.Maintenance/") }
 
-func (d *dialer) lead(ctx context.Context) context.Context { return ctx } // intercept does it
-
-func (d *dialer) sender(c *clientv3.Client) batch.Sender { return batch.New(c) }
+// sender sends the requests of uncontended locks.
+func (d *source) sender(c *clientv3.Client) batch.Sender {
+	if d.given != nil {
+		return batch.Direct{KV: c}
+	}
+	return batch.New(c)
+}
 
 // note keeps the reason for a missing connection. Requests wait for one, and when
 // their context ends the client returns the context's bare error. A user who has
 // mistyped a port or trusts the wrong authority would never learn it.
-func (d *dialer) note(err error) {
+func (d *source) note(err error) {
 	if err == nil {
 		d.trouble.Store(nil)
 	} else if _, why, ok := strings.Cut(err.Error(), "latest balancer error: "); ok {
@@ -98,7 +80,8 @@ func (d *dialer) note(err error) {
 	}
 }
 
-func (d *dialer) explain(err error) error {
+// explain adds to the error of a context why it took so long, if that is known.
+func (d *source) explain(err error) error {
 	why := d.trouble.Load()
 	var known *driver.Error
 	if why == nil || errors.As(err, &known) || errors.Is(err, driver.ErrInvalid) {
@@ -107,9 +90,17 @@ func (d *dialer) explain(err error) error {
 	return driver.Wrap(driver.ErrUnavailable, fmt.Errorf("%w: no connection: %s", err, *why))
 }
 
-func (d *dialer) endpoints() []string { return slices.Clone(d.cfg.Endpoints) }
+func (d *source) endpoints() []string {
+	if d.given != nil {
+		return d.given.Endpoints()
+	}
+	return slices.Clone(d.cfg.Endpoints)
+}
 
-func (d *dialer) get(ctx context.Context) (*clientv3.Client, error) {
+func (d *source) get(ctx context.Context) (*clientv3.Client, error) {
+	if d.given != nil {
+		return d.given, nil
+	}
 	if err := d.lock.acquire(ctx); err != nil {
 		return nil, err
 	}
@@ -150,9 +141,12 @@ func dial(ctx context.Context, cfg clientv3.Config) (*clientv3.Client, error) {
 	return c, nil
 }
 
-// close ends the client. clientv3's Close takes no context; it waits for
-// the client's own goroutines, which end as soon as they look.
-func (d *dialer) close(ctx context.Context) error {
+// close ends the client that the driver made. clientv3's Close takes no context; it
+// waits for the client's own goroutines, which end as soon as they look.
+func (d *source) close(ctx context.Context) error {
+	if d.given != nil {
+		return nil
+	}
 	if err := d.lock.acquire(ctx); err != nil {
 		return err
 	}
@@ -197,17 +191,19 @@ func (l lock) acquire(ctx context.Context) error {
 
 func (l lock) release() { <-l }
 
-// withLeader makes a member that knows no leader refuse at once with ErrNoLeader. Without it a
-// write hangs there for the server's own timeout of 5 s and more, and a
-// serializable read goes on answering from the past; refused, the next attempt goes
-// to another member.
+// lead is the context of a request that a member must refuse at once, with
+// ErrNoLeader, if it knows no leader. Without it a write hangs there for the
+// server's own timeout of 5 s and more, and a serializable read goes on answering from
+// the past; refused, the next attempt goes to another member.
 //
 // Renew must not ask for that: KeepAliveOnce repeats at once what is refused so.
 //
-// A client that the driver made asks for it by itself, see dialer.intercept:
-// added to what clientv3 has put there by then it costs less. So requests call
-// lead of their clients, which knows.
-func withLeader(ctx context.Context) context.Context {
+// To a client that the driver made intercept adds it: added to what clientv3 has put
+// there by then it costs less.
+func (d *source) lead(ctx context.Context) context.Context {
+	if d.given == nil {
+		return ctx
+	}
 	if _, has := metadata.FromOutgoingContext(ctx); has {
 		return clientv3.WithRequireLeader(ctx)
 	}

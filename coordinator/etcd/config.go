@@ -59,7 +59,7 @@ func Open(u *url.URL) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(o, newDialer(cfg)), nil
+	return newDriver(o, newSource(cfg)), nil
 }
 
 var _ driver.Opener = Open

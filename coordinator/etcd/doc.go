@@ -127,11 +127,11 @@
 //
 //	queue.go     the protocol of a queue: Join, Leave, Forget
 //	handoff.go   the tail key and handoff markers: Pass, Follow
-//	view.go      Ahead and List
-//	wait.go      Watch and WatchQueue
+//	view.go      Ahead
+//	wait.go      WatchQueue
 //	entry.go     Convert, Write, Guard
-//	state.go     Head and the record
-//	operator.go  Check, Queues, Remove
+//	record.go    the record of a queue
+//	operator.go  Queues, Remove
 //	examine.go   what the members say of themselves
 //	memory.go    what a session remembers to save requests
 //	driver.go    the drivers, and their sessions
@@ -140,7 +140,7 @@
 //	external.go  sessions on the lease of a concurrency.Session
 //
 // The packages below internal have the parts that do not know the protocol: lease (a
-// session and its epoch), watch, batch, keys (the names of keys), answer (what an
+// session, its epoch, and what needs no more than the names of keys), watch, batch, keys (the names of keys), answer (what an
 // error means), and foreign, the driver for queues that are shared with etcd's package
 // concurrency.
 package etcd

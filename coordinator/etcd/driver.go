@@ -81,7 +81,7 @@ func FromClient(c *clientv3.Client, opts ...Option) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDriver(o, given{c}), nil
+	return newDriver(o, &source{given: c}), nil
 }
 
 // FromSession makes a driver that binds Baton's entries to the lease of s. Keeping
@@ -103,12 +103,12 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 		return nil, answer.Invalid("layout %s needs leases that the driver keeps by itself: "+
 			"use FromClient", Concurrency)
 	}
-	service := newService(o.namespace, given{s.Client()})
+	service := newService(o.namespace, &source{given: s.Client()})
 	return &borrower{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
 }
 
 // newDriver returns a driver with the layout of the options.
-func newDriver(o options, c clients) driver.Driver {
+func newDriver(o options, c *source) driver.Driver {
 	s := newService(o.namespace, c)
 	if o.shared {
 		return foreign.New(s, o.namespace)
@@ -130,25 +130,25 @@ func (d native) Open(ctx context.Context, ttl time.Duration) (driver.Session, er
 
 // service is etcd as one client sees it, whatever the layout of queues.
 type service struct {
-	clients   clients
+	source    *source
 	namespace string
 	keys      keys.Layout
 	streams   watch.Streams
 }
 
-func newService(namespace string, c clients) *service {
-	return &service{clients: c, namespace: namespace, keys: keys.New(namespace)}
+func newService(namespace string, c *source) *service {
+	return &service{source: c, namespace: namespace, keys: keys.New(namespace)}
 }
 
 // String names the service without secrets: "etcd://h1:2379,h2:2379/namespace".
-func (d *service) String() string { return describe(d.clients.endpoints(), d.namespace) }
+func (d *service) String() string { return describe(d.source.endpoints(), d.namespace) }
 
 // Close closes the client if the driver made it.
-func (d *service) Close(ctx context.Context) error { return d.clients.close(ctx) }
+func (d *service) Close(ctx context.Context) error { return d.source.close(ctx) }
 
 // session has Baton's own layout.
 func (d *service) session(s *lease.Session) *session {
-	return newSession(s, d.keys, d.clients.sender(s.Conn.Client))
+	return newSession(s, d.keys, d.source.sender(s.Conn.Client))
 }
 
 // conn is the client for a session of the given TTL.
@@ -157,11 +157,11 @@ func (d *service) conn(ctx context.Context, ttl time.Duration) (lease.Conn, erro
 		return lease.Conn{}, answer.Invalid("TTL %v: etcd takes whole seconds, from 1s to %v",
 			ttl, clientv3.MaxLeaseTTL*time.Second)
 	}
-	c, err := d.clients.get(ctx)
+	c, err := d.source.get(ctx)
 	if err != nil {
-		return lease.Conn{}, d.clients.explain(err)
+		return lease.Conn{}, d.source.explain(err)
 	}
-	return lease.Conn{Client: c, Lead: d.clients.lead, Streams: &d.streams}, nil
+	return lease.Conn{Client: c, Lead: d.source.lead, Streams: &d.streams}, nil
 }
 
 // Begin starts a session on a lease of its own. If it fails after the grant, the
@@ -175,12 +175,12 @@ func (d *service) Begin(
 	}
 	id, err := conn.Grant(ctx, ttl)
 	if err != nil {
-		return nil, d.clients.explain(err)
+		return nil, d.source.explain(err)
 	}
 	s := lease.New(conn, layout, id, ttl)
 	if err := s.Begin(ctx, d.keys.Sentinel(id, lease.NewNonce())); err != nil {
 		_ = conn.Revoke(ctx, id)
-		return nil, d.clients.explain(err)
+		return nil, d.source.explain(err)
 	}
 	return s, nil
 }

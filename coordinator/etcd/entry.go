@@ -58,12 +58,8 @@ func (s *session) Convert(
 	var e keys.Entry
 	switch {
 	case answer.Is(err, rpctypes.ErrNoSpace):
-		var failed error
-		if e, failed = s.MadeWithoutSpace(ctx, made); failed != nil {
-			return driver.Place{}, failed
-		}
-		if e == (keys.Entry{}) {
-			return driver.Place{}, s.Failed(ctx, err)
+		if e, err = s.MadeWithoutSpace(ctx, err, made); err != nil {
+			return driver.Place{}, err
 		}
 	case err != nil:
 		return driver.Place{}, s.Failed(ctx, err)

@@ -26,11 +26,11 @@ const (
 // for its shortest lease, and, if the driver made its client, each member for
 // its time.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
-	c, err := d.clients.get(ctx)
+	c, err := d.source.get(ctx)
 	if err != nil {
-		return []driver.Finding{driver.Found(driver.Failure, "service", "no client: %v", d.clients.explain(err))}
+		return []driver.Finding{driver.Found(driver.Failure, "service", "no client: %v", d.source.explain(err))}
 	}
-	endpoints := d.clients.endpoints()
+	endpoints := d.source.endpoints()
 	members := make([]member, len(endpoints))
 	var wg sync.WaitGroup
 	// at once: those that are silent must not use up the others' time
@@ -67,8 +67,8 @@ func (d *service) examineMember(
 	ctx context.Context, c *clientv3.Client, endpoint string,
 ) (m member) {
 	m.found, m.version, m.up = examineStatus(ctx, c, endpoint)
-	if made, ok := d.clients.(*dialer); ok && m.up {
-		m.found = append(m.found, made.examineClock(ctx, endpoint))
+	if d.source.given == nil && m.up {
+		m.found = append(m.found, d.source.examineClock(ctx, endpoint))
 	}
 	return m
 }
@@ -128,18 +128,18 @@ func examineStatus(
 func (d *service) examineLeases(ctx context.Context, c *clientv3.Client) driver.Finding {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
-	lease, err := c.Grant(d.clients.lead(ctx), 1)
+	lease, err := c.Grant(d.source.lead(ctx), 1)
 	if err != nil {
 		return driver.Found(driver.Failure, "TTL", "no lease is granted: %v", answer.Of(err))
 	}
-	_, _ = c.Revoke(d.clients.lead(ctx), lease.ID) // it ends by itself too
+	_, _ = c.Revoke(d.source.lead(ctx), lease.ID) // it ends by itself too
 	return driver.Found(driver.Fine, "TTL", "whole seconds, from %v on (1.5 election timeouts of the members)", time.Duration(lease.TTL)*time.Second)
 }
 
 // examineClock compares this machine's clock with that of a member. Baton
 // counts durations alone, so nothing depends on it; but the times in listings
 // are those of many machines.
-func (d *dialer) examineClock(ctx context.Context, endpoint string) driver.Finding {
+func (d *source) examineClock(ctx context.Context, endpoint string) driver.Finding {
 	about := "clock of " + describeHost(endpoint)
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()

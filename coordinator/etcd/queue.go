@@ -202,11 +202,12 @@ func (s *session) joinFailed(
 	ctx context.Context, a *attempt, c *lease.Call, err error,
 ) (driver.Joined, error) {
 	if answer.Is(err, rpctypes.ErrNoSpace) {
-		switch e, failed := s.MadeWithoutSpace(ctx, s.entriesOf(a.prefix)...); {
-		case failed != nil:
-			return driver.Joined{}, failed
-		case e != keys.Entry{}: // others may have joined before it and since: First stays false
+		e, failed := s.MadeWithoutSpace(ctx, err, s.entriesOf(a.prefix)...)
+		switch {
+		case failed == nil: // others may have joined before it and since: First stays false
 			return s.existing(a, e), nil
+		case !errors.Is(failed, driver.ErrRefused):
+			return driver.Joined{}, failed
 		}
 	}
 	switch { // by the answer, and not by ctx's cause, which may be any error

@@ -177,7 +177,7 @@ func TestDialerIsWaitedForWithContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = d.(native).clients.(*dialer).lock.acquire(t.Context()) // another Open is at work
+	_ = d.(native).source.lock.acquire(t.Context()) // another Open is at work
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := d.Open(ctx, 5*time.Second); !errors.Is(err, context.DeadlineExceeded) {

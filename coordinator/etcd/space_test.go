@@ -306,7 +306,7 @@ func TestCloseGivesTheClientBackWithADeadContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := &dialer{lock: newLock(), client: c}
+		d := &source{lock: newLock(), client: c}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err = d.close(ctx)

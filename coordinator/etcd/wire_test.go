@@ -107,7 +107,7 @@ func offline(tb testing.TB, responses ...*pb.ResponseOp) *session {
 	conn := &instant{rev: 1 << 20, responses: responses}
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV = clientv3.NewKVFromKVClient(pb.NewKVClient(conn), c)
-	l := lease.New(lease.Conn{Client: c, Lead: (*dialer)(nil).lead}, keys.New("apps/orders"), 1, time.Second)
+	l := lease.New(lease.Conn{Client: c, Lead: (&source{}).lead}, keys.New("apps/orders"), 1, time.Second)
 	l.Sentinel = keys.Entry{Key: "apps/orders/./sessions/1", Rev: 1 << 20}
 	l.Joins.Raise(1 << 20)
 	tb.Cleanup(l.End)

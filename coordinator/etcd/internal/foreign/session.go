@@ -127,12 +127,13 @@ func (s *session) joinFailed(
 	ctx context.Context, a *attempt, call *lease.Call, err error,
 ) (driver.Joined, error) {
 	if answer.Is(err, rpctypes.ErrNoSpace) {
-		e, failed := s.MadeWithoutSpace(ctx, clientv3.OpGet(a.key, clientv3.WithKeysOnly()))
-		if failed != nil {
-			return driver.Joined{}, failed
-		}
-		if e != (keys.Entry{}) {
+		own := clientv3.OpGet(a.key, clientv3.WithKeysOnly())
+		e, failed := s.MadeWithoutSpace(ctx, err, own)
+		switch {
+		case failed == nil:
 			return s.joined(a, e.Rev, 0), nil
+		case !errors.Is(failed, driver.ErrRefused):
+			return driver.Joined{}, failed
 		}
 	}
 	if !errors.Is(answer.Kind(err), driver.ErrRefused) {

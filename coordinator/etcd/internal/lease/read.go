@@ -68,12 +68,12 @@ func (s *Session) Get(ctx context.Context, ops ...clientv3.Op) (Reading, error) 
 	return r, nil
 }
 
-// MadeWithoutSpace reads the entry that a refused request should have made, zero if
-// there is none. The request with which an etcd finds that it is out of space, after
-// it has admitted it, is applied and refused all the same; those after it are not
-// applied.
+// MadeWithoutSpace reads the entry that a request refused for want of space should
+// have made; if there is none the error is that of the request. The request with
+// which an etcd finds that it is out of space, after it has admitted it, is applied
+// and refused all the same; those after it are not applied.
 func (s *Session) MadeWithoutSpace(
-	ctx context.Context, reads ...clientv3.Op,
+	ctx context.Context, refused error, reads ...clientv3.Op,
 ) (keys.Entry, error) {
 	r, err := s.Get(ctx, reads...)
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Session) MadeWithoutSpace(
 			return keys.Entry{Key: string(kv.Key), Rev: kv.CreateRevision}, nil
 		}
 	}
-	return keys.Entry{}, nil
+	return keys.Entry{}, s.Failed(ctx, refused)
 }
 
 // Named is the entry of the queue that a key and a token name, ErrGone if they

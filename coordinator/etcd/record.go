@@ -29,39 +29,35 @@ func (s *session) Record(
 		return driver.Record{}, err
 	}
 	key := s.keys.Record(queue)
-	if known == driver.Any {
-		r, err := s.Get(ctx, clientv3.OpGet(key))
-		if err != nil {
-			return driver.Record{}, s.Failed(ctx, err)
-		}
-		return record(r.Kvs), nil
-	}
 	var now driver.Record
 	var rev int64 // as of which now is the record
+	read := func(ctx context.Context) error {
+		r, err := s.Get(ctx, clientv3.OpGet(key))
+		now, rev = record(r.Kvs), r.Rev
+		return err
+	}
+	if known == driver.Any {
+		err := s.Failed(ctx, read(ctx))
+		return now, err
+	}
 	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		if resp.Created {
-			r, err := s.Get(ctx, clientv3.OpGet(key))
-			if err != nil {
-				return false, err
-			}
-			now, rev = record(r.Kvs), r.Rev
-			return now.Version != known, nil
+			err := read(ctx)
+			return err == nil && now.Version != known, err
 		}
 		for _, ev := range resp.Events {
-			switch { // a watch may show what the read has shown already
-			case ev.Kv.ModRevision <= rev:
-			case ev.Type == mvccpb.DELETE:
-				now, rev = driver.Record{}, ev.Kv.ModRevision
-			default:
-				now, rev = record([]*mvccpb.KeyValue{ev.Kv}), ev.Kv.ModRevision
+			if ev.Kv.ModRevision <= rev {
+				continue // the read has shown it
+			}
+			now, rev = driver.Record{}, ev.Kv.ModRevision
+			if ev.Type == mvccpb.PUT {
+				now = record([]*mvccpb.KeyValue{ev.Kv})
 			}
 		}
 		return now.Version != known, nil
 	}
-	if err := s.Await(ctx, key, nil, tell); err != nil {
-		return driver.Record{}, err
-	}
-	return now, nil
+	err := s.Await(ctx, key, nil, tell)
+	return now, err
 }
 
 // record shows what a read of the record's key gave.
@@ -92,8 +88,15 @@ func (s *session) SetRecord(
 		Then(clientv3.OpPut(key, string(value))).
 		Else(s.ReadSentinel()).
 		Commit()
-	if answer.Is(err, rpctypes.ErrNoSpace) {
-		return s.setOutOfSpace(ctx, key, value, known, err)
+	if answer.Is(err, rpctypes.ErrNoSpace) { // see lease.Session.MadeWithoutSpace
+		r, unread := s.Get(ctx, clientv3.OpGet(key))
+		if unread != nil {
+			return 0, driver.Wrap(driver.ErrUnavailable, s.Failed(ctx, unread))
+		}
+		now := record(r.Kvs)
+		if now.Version != known && bytes.Equal(now.Value, value) {
+			return now.Version, nil // another session that has written the same will do, too
+		}
 	}
 	if err != nil {
 		return 0, s.Failed(ctx, err)
@@ -103,26 +106,6 @@ func (s *session) SetRecord(
 	}
 	if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
 		return 0, err
-	}
-	return 0, driver.ErrStale
-}
-
-// setOutOfSpace finds out what became of a write that was refused for want of space:
-// see lease.Session.MadeWithoutSpace. Another session that has written the same value
-// meanwhile has done what this call was to do.
-func (s *session) setOutOfSpace(
-	ctx context.Context, key string, value []byte, known driver.Version, refused error,
-) (driver.Version, error) {
-	r, err := s.Get(ctx, clientv3.OpGet(key))
-	if err != nil {
-		return 0, driver.Wrap(driver.ErrUnavailable, s.Failed(ctx, err)) // it may have been applied
-	}
-	now := record(r.Kvs)
-	switch {
-	case now.Version == known:
-		return 0, s.Failed(ctx, refused)
-	case bytes.Equal(now.Value, value):
-		return now.Version, nil
 	}
 	return 0, driver.ErrStale
 }
