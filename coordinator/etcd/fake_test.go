@@ -35,6 +35,7 @@ type fake struct {
 	requests int
 	reads    map[string]int     // requests that read one key alone, by key
 	kept     []clientv3.LeaseID // by keep-alives
+	led      map[string][]bool  // which calls of a method wanted a leader
 
 	minTTL int64
 	held   []held                                              // what a member that is behind has not told yet
@@ -57,7 +58,7 @@ func newFake(t *testing.T) (*fake, *clientv3.Client) {
 	t.Helper()
 	f := &fake{
 		rev: 1, kvs: map[string]*mvccpb.KeyValue{}, leases: map[clientv3.LeaseID]int64{},
-		watchers: map[*watcher]bool{}, reads: map[string]int{},
+		watchers: map[*watcher]bool{}, reads: map[string]int{}, led: map[string][]bool{},
 	}
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV, c.Lease, c.Watcher = clientv3.NewKVFromKVClient(f, c), fakeLease{f: f}, fakeWatcher{f}
@@ -131,8 +132,14 @@ func (f *fake) inRange(key, end []byte) []*mvccpb.KeyValue {
 
 func (f *fake) header() *pb.ResponseHeader { return &pb.ResponseHeader{Revision: f.rev} }
 
-func (f *fake) Range(_ context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
+// note remembers whether a request wanted a leader. The caller holds f.mu.
+func (f *fake) note(ctx context.Context, method string) {
+	f.led[method] = append(f.led[method], wantsLeader(ctx))
+}
+
+func (f *fake) Range(ctx context.Context, r *pb.RangeRequest, _ ...grpc.CallOption) (*pb.RangeResponse, error) {
 	f.mu.Lock()
+	f.note(ctx, "Range")
 	defer f.mu.Unlock()
 	f.requests++
 	f.reads[string(r.Key)]++
@@ -179,6 +186,7 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
+	f.note(ctx, "Txn")
 	member := f
 	if !slices.ContainsFunc(slices.Concat(r.Success, r.Failure), func(op *pb.RequestOp) bool {
 		return !op.GetRequestRange().GetSerializable()
@@ -202,6 +210,7 @@ func (f *fake) Txn(ctx context.Context, r *pb.TxnRequest, _ ...grpc.CallOption) 
 // DeleteRange is a transaction of one operation.
 func (f *fake) DeleteRange(ctx context.Context, r *pb.DeleteRangeRequest, _ ...grpc.CallOption) (*pb.DeleteRangeResponse, error) {
 	f.mu.Lock()
+	f.note(ctx, "DeleteRange")
 	deleted := int64(len(f.inRange(r.Key, r.RangeEnd)))
 	f.mu.Unlock()
 	resp, err := f.Txn(ctx, &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: r}}}})

@@ -14,18 +14,20 @@ type fakeLease struct {
 	f *fake
 }
 
-func (l fakeLease) Grant(_ context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
+func (l fakeLease) Grant(ctx context.Context, ttl int64) (*clientv3.LeaseGrantResponse, error) {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
+	l.f.note(ctx, "Grant")
 	l.f.requests++
 	id := clientv3.LeaseID(1000 + len(l.f.leases))
 	l.f.leases[id] = max(ttl, l.f.minTTL)
 	return &clientv3.LeaseGrantResponse{ID: id, TTL: l.f.leases[id]}, nil
 }
 
-func (l fakeLease) Revoke(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
+func (l fakeLease) Revoke(ctx context.Context, id clientv3.LeaseID) (*clientv3.LeaseRevokeResponse, error) {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
+	l.f.note(ctx, "Revoke")
 	l.f.requests++
 	if l.f.leases[id] == 0 {
 		return nil, rpctypes.ErrLeaseNotFound
@@ -42,9 +44,10 @@ func (l fakeLease) Revoke(_ context.Context, id clientv3.LeaseID) (*clientv3.Lea
 	return &clientv3.LeaseRevokeResponse{}, nil
 }
 
-func (l fakeLease) KeepAliveOnce(_ context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
+func (l fakeLease) KeepAliveOnce(ctx context.Context, id clientv3.LeaseID) (*clientv3.LeaseKeepAliveResponse, error) {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
+	l.f.note(ctx, "KeepAlive")
 	if l.f.leases[id] == 0 {
 		return nil, rpctypes.ErrLeaseNotFound
 	}
@@ -83,6 +86,7 @@ func (fw fakeWatcher) Watch(ctx context.Context, key string, opts ...clientv3.Op
 	}
 	fw.f.mu.Lock()
 	defer fw.f.mu.Unlock()
+	fw.f.note(ctx, "Watch")
 	w := &watcher{clientv3.OpWatch(key, opts...), make(chan clientv3.WatchResponse, 100)}
 	w.out <- clientv3.WatchResponse{Header: fw.f.member().header(), Created: true}
 	fw.f.watchers[w] = true

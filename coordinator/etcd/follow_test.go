@@ -12,16 +12,6 @@ import (
 // TestFollowUntilTheWatchStands: the watch takes as long as the test says.
 func TestFollowUntilTheWatchStands(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, r *ring, stands chan struct{}){
-		"the first has left": func(t *testing.T, r *ring, stands chan struct{}) {
-			check(t, r.a.Leave(t.Context(), queue, r.first))
-			close(stands)
-			r.told(t, r.follow(t.Context()), outcome[bool]{})
-		},
-		"the first has left, with a mark": func(t *testing.T, r *ring, stands chan struct{}) {
-			check(t, r.a.Pass(t.Context(), queue, r.first))
-			close(stands)
-			r.told(t, r.follow(t.Context()), outcome[bool]{got: true})
-		},
 		"the first leaves while the watch is made": func(t *testing.T, r *ring, stands chan struct{}) {
 			end := r.follow(t.Context())
 			check(t, r.a.Leave(t.Context(), queue, r.first))

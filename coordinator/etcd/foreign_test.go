@@ -265,8 +265,11 @@ func TestForeignSessionRefusesWhatTheLayoutLacks(t *testing.T) {
 	_, join := g.Join(ctx, queue, x)
 	_, record := g.Record(ctx, queue, driver.Any)
 	_, set := g.SetRecord(ctx, queue, []byte("x"), 0)
+	_, queues := g.Capabilities().Operator.Queues(ctx)
 	_, layout := FromClient(c, Layout("kazoo"))
-	for what, err := range map[string]error{"Join": join, "Record": record, "SetRecord": set, "Layout": layout} {
+	for what, err := range map[string]error{
+		"Join": join, "Record": record, "SetRecord": set, "Queues": queues, "Layout": layout,
+	} {
 		if !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%s: %v", what, err)
 		}

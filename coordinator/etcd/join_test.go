@@ -41,42 +41,15 @@ func ids(t *testing.T, s driver.Session) (ids []string) {
 	return ids
 }
 
-// J1, J2, J3, L1, L2
 func TestJoinAndLeaveTakeOneRequest(t *testing.T) {
 	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	a, b := contender(), contender()
-	var first, second driver.Joined
-	if n := f.sent(func() { first = join(t, s, a) }); n != 1 {
-		t.Errorf("joining: %d requests", n)
+	s := open(t, f, c)
+	var own driver.Joined
+	if n := f.sent(func() { own = join(t, s, contender()) }); n != 1 || !own.First {
+		t.Errorf("joining: %d requests, %+v", n, own)
 	}
-	second = join(t, other, b)
-	if !first.First || second.First || second.Token <= first.Token {
-		t.Errorf("first %+v, second %+v", first, second)
-	}
-	a.Again = true
-	if again := join(t, s, a); again != (driver.Joined{Place: first.Place, Token: first.Token}) {
-		t.Errorf("again: %+v, want %+v", again, first)
-	}
-	if err := other.Leave(t.Context(), queue, first.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("another session's place: %v", err)
-	}
-	if err := s.Leave(t.Context(), "mutex/y", first.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("another queue's place: %v", err)
-	}
-	n := f.sent(func() {
-		if err := s.Leave(t.Context(), queue, first.Place); err != nil {
-			t.Error(err)
-		}
-	})
-	if n != 1 {
+	if n := f.sent(func() { check(t, s.Leave(t.Context(), queue, own.Place)) }); n != 1 {
 		t.Errorf("leaving: %d requests", n)
-	}
-	if err := s.Leave(t.Context(), queue, first.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("leaving twice: %v", err)
-	}
-	if got := ids(t, s); len(got) != 1 || got[0] != b.ID {
-		t.Errorf("queue %q", got)
 	}
 }
 
@@ -117,7 +90,7 @@ func TestAloneJoinsAQueueOfMarks(t *testing.T) {
 	s := open(t, f, c)
 	f.mu.Lock()
 	for range 2*mostMarks + 1 {
-		key := keys.Mark(s.keys.Contender(queue, contender().ID, s.Lease, "x"))
+		key := keys.Mark(s.keys.Contender(queue, s.ID(), contender().ID, "x"))
 		f.rev++
 		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
 	}
@@ -135,7 +108,7 @@ func TestJoinWhoseMarksAnotherOneDeletes(t *testing.T) {
 	s := open(t, f, c)
 	again := contender()
 	again.Again = true
-	key := keys.Mark(s.keys.Contender(queue, again.ID, s.Lease, again.Mode))
+	key := keys.Mark(s.keys.Contender(queue, s.ID(), again.ID, again.Mode))
 	f.mu.Lock()
 	f.rev++
 	f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
@@ -325,7 +298,7 @@ func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver
 	if !behind {
 		check(t, other.Close(t.Context())) // without a word about the mark
 	}
-	key := s.keys.Contender(queue, x.ID, s.Lease, x.Mode)
+	key := s.keys.Contender(queue, s.ID(), x.ID, x.Mode)
 	if f.kvs[keys.Mark(key)] == nil || f.kvs[key] != nil {
 		t.Fatal("no mark, or still an entry")
 	}
@@ -345,7 +318,7 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 
 			x.Follows, x.Again, x.Alone = true, true, c.alone
 			j := join(t, s, x)
-			kv := f.kvs[s.keys.Contender(queue, x.ID, s.Lease, x.Mode)]
+			kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID, x.Mode)]
 			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || j.First == c.behind {
 				t.Errorf("joined with %+v, and there is %v", j, kv)
 			}

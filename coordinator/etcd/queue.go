@@ -68,7 +68,7 @@ func (s *session) Join(
 	if !keys.IsID(c.ID) || !keys.IsMode(c.Mode) {
 		return driver.Joined{}, answer.Invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
-	prefix := s.keys.Contender(queue, c.ID, s.Lease, "")
+	prefix := s.keys.Contender(queue, s.ID(), c.ID, "")
 	s.memory.expect(prefix) // before Alive: see externalSession.Close
 	if err := s.Alive(); err != nil {
 		return driver.Joined{}, err
@@ -293,7 +293,7 @@ func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 		return mine{}, driver.ErrGone
 	}
 	if n.Rank > 0 {
-		return mine{e, n, s.keys.Contender(queue, n.ID, s.Lease, "")}, nil
+		return mine{e, n, s.keys.Contender(queue, s.ID(), n.ID, "")}, nil
 	}
 	return mine{e, n, strings.TrimSuffix(e.Key, n.Mode)}, nil
 }
@@ -366,7 +366,7 @@ func (s *session) forget(
 	if !keys.IsID(id) {
 		return answer.Invalid("contender ID %q", id)
 	}
-	contender := s.keys.Contender(queue, id, s.Lease, "")
+	contender := s.keys.Contender(queue, s.ID(), id, "")
 	err := s.Session.Forget(ctx, contender, append(more,
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.Converted(contender), clientv3.WithPrefix()))...)

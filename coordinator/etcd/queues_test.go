@@ -50,26 +50,6 @@ func TestQueuesPassOverLongOnes(t *testing.T) {
 	}
 }
 
-func TestQueuesOfAnEmptyNamespace(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 0 {
-		t.Errorf("Queues = %q, %v", queues, err)
-	}
-	if _, err := c.Txn(t.Context()).Then(clientv3.OpPut("ns0/./mutex/a/x", "")).Commit(); err != nil { // of another one
-		t.Fatal(err)
-	}
-	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 0 {
-		t.Errorf("Queues = %q, %v", queues, err)
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Capabilities().Operator.Queues(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("Queues of a closed session: %v", err)
-	}
-}
-
 // TestRemoveTakesTheTailThatNamesTheEntry: and no other, or those between would be passed over.
 func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 	f, c := newFake(t)
@@ -106,27 +86,6 @@ func TestRemoveTakesTheTailThatNamesTheEntry(t *testing.T) {
 		t.Error("the tail names an entry that was removed")
 	}
 	remove(all[0])
-}
-
-func TestSharedQueuesAreNotListed(t *testing.T) {
-	f, c := newFake(t)
-	d, err := FromClient(c, Namespace("ns"), Layout(Concurrency))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := d.Open(t.Context(), 10e9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close(t.Context())
-	n := f.sent(func() {
-		if _, err := s.Capabilities().Operator.Queues(t.Context()); !errors.Is(err, driver.ErrInvalid) {
-			t.Errorf("Queues = %v", err)
-		}
-	})
-	if n != 0 {
-		t.Errorf("%d requests", n)
-	}
 }
 
 // TestRemoveOfAnEarlierLifeDeletesNothing: names are used again, so that the key alone is not the entry.

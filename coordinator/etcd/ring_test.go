@@ -127,27 +127,9 @@ func (r *ring) stand(t *testing.T, n int) {
 func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 	passed, left := outcome[bool]{got: true}, outcome[bool]{}
 	for name, test := range map[string]func(t *testing.T, r *ring){
-		"passed before the wait": func(t *testing.T, r *ring) {
-			check(t, r.a.Pass(t.Context(), queue, r.first))
-			r.told(t, r.follow(t.Context()), passed)
-		},
-		"removed before the wait": func(t *testing.T, r *ring) {
-			r.removed(t, r.a, r.first)
-			r.told(t, r.follow(t.Context()), left)
-		},
-		"removed during the wait": func(t *testing.T, r *ring) {
-			end := r.follow(t.Context())
-			r.waits(t, end)
-			r.removed(t, r.a, r.first)
-			r.told(t, end, left)
-		},
 		"left before the wait, and another life after it": func(t *testing.T, r *ring) {
 			check(t, r.a.Leave(t.Context(), queue, r.first))
 			join(t, r.a, r.as[0])
-			r.told(t, r.follow(t.Context()), left)
-		},
-		"its session ended before the wait": func(t *testing.T, r *ring) {
-			check(t, r.a.Close(t.Context()))
 			r.told(t, r.follow(t.Context()), left)
 		},
 		"passed while the member at hand was behind": func(t *testing.T, r *ring) {
@@ -157,20 +139,6 @@ func TestFollowReportsWhatBecomesOfThePredecessor(t *testing.T) {
 			r.waits(t, end)
 			catchUp()
 			r.told(t, end, passed)
-		},
-		"the caller gives up": func(t *testing.T, r *ring) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			end := r.follow(ctx)
-			cause := errors.New("enough")
-			cancel(cause)
-			r.told(t, end, outcome[bool]{err: cause})
-			r.stand(t, 0)
-		},
-		"the own session ends": func(t *testing.T, r *ring) {
-			end := r.follow(t.Context())
-			check(t, r.b.Close(t.Context()))
-			r.told(t, end, outcome[bool]{err: driver.ErrSessionLost})
-			r.stand(t, 0)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

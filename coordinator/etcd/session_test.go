@@ -42,58 +42,6 @@ func TestOpenRefusesTTLWithoutAsking(t *testing.T) {
 	}
 }
 
-// O2
-func TestOpenRefusesAnotherTTL(t *testing.T) {
-	f, c := newFake(t)
-	f.minTTL = 5
-	d, _ := FromClient(c)
-	_, err := d.Open(t.Context(), 2*time.Second)
-	if !errors.Is(err, driver.ErrInvalid) || !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "5s") {
-		t.Errorf("got %v, want both values", err)
-	}
-	if len(f.kvs) != 0 || f.leases[1000] != 0 {
-		t.Errorf("left behind: %v, %v", f.kvs, f.leases)
-	}
-}
-
-func TestDoneClosesWhenLeaseIsRevoked(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	f.watching(t, 1, "/sessions/")
-	_, _ = c.Revoke(t.Context(), s.Lease)
-	select {
-	case <-s.Done():
-	case <-time.After(time.Second):
-		t.Fatal("nobody told")
-	}
-	queue := driver.Queue("m/x")
-	for name, call := range map[string]func() error{
-		"Renew":  func() error { return s.Renew(t.Context()) },
-		"Join":   func() error { _, err := s.Join(t.Context(), queue, contender()); return err },
-		"Forget": func() error { return s.Forget(t.Context(), queue, someID) },
-		"Check":  func() error { return s.Check(t.Context(), queue, "", 1) },
-		"List":   func() error { _, err := s.List(t.Context(), queue, 0); return err },
-		"Ahead":  func() error { _, err := s.Ahead(t.Context(), queue, driver.Place{}); return err },
-		"Watch":  func() error { return s.Watch(t.Context(), queue, driver.Place{}) },
-		"Leave":  func() error { return s.Leave(t.Context(), queue, driver.Place{}) },
-		"Convert": func() error {
-			_, err := s.Convert(t.Context(), queue, driver.Joined{}, "x", nil)
-			return err
-		},
-		"Write":     func() error { return s.Write(t.Context(), queue, driver.Place{}, nil) },
-		"Head":      func() error { _, err := s.Head(t.Context(), queue, driver.Any); return err },
-		"Record":    func() error { _, err := s.Record(t.Context(), queue, driver.Any); return err },
-		"SetRecord": func() error { _, err := s.SetRecord(t.Context(), queue, []byte("r"), 0); return err },
-	} {
-		if err := call(); !errors.Is(err, driver.ErrSessionLost) {
-			t.Errorf("%s: got %v, want ErrSessionLost", name, err)
-		}
-	}
-	if err := s.Close(t.Context()); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-}
-
 // The lease ends between the sentinel's put and its watch.
 func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	f, c := newFake(t)

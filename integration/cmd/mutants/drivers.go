@@ -82,8 +82,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-key-from-session", promise: "P1",
 	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
 	file:   "coordinator/etcd/internal/keys/layout.go",
-	old:    `	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + id + "-" + mode`,
-	new:    `	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + LeaseHex(lease) + "-" + mode`,
+	old:    `	return l.base + string(queue) + slash + session + "-" + id + "-" + mode`,
+	new:    `	return l.base + string(queue) + slash + session + "-" + session + "-" + mode`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",

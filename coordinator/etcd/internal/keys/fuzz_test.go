@@ -39,17 +39,3 @@ func FuzzHandle(f *testing.F) {
 		}
 	})
 }
-
-// FuzzAnyHandle: a key from anywhere is an entry of this queue or nothing.
-func FuzzAnyHandle(f *testing.F) {
-	for _, key := range []string{"", "@", "ns/./m/x/k@5", "ns/./m/x/@5", "ns/./m/x@5", "ns/./m/x/k@+5", "ns/./m/x/k@05", "ns/./m/x/a@1@2"} {
-		f.Add(key)
-	}
-	f.Fuzz(func(t *testing.T, key string) {
-		l, queue := New("ns"), driver.Queue("m/x")
-		e, ok := l.Entry(queue, driver.Place{Key: key})
-		if ok && (!strings.HasPrefix(e.Key, l.Queue(queue)) || e.Rev <= 0) {
-			t.Errorf("%q gives %+v", key, e)
-		}
-	})
-}

@@ -110,9 +110,9 @@ func (l Layout) Record(queue driver.Queue) string { return l.base + string(queue
 // Contender is the one key that the contender can have before it is converted;
 // without a mode it is the prefix of that.
 func (l Layout) Contender(
-	queue driver.Queue, id string, lease clientv3.LeaseID, mode string,
+	queue driver.Queue, session, id, mode string,
 ) string {
-	return l.base + string(queue) + "/" + LeaseHex(lease) + "-" + id + "-" + mode
+	return l.base + string(queue) + slash + session + "-" + id + "-" + mode
 }
 
 // Converted is the prefix of the one key that a contender can have after it was

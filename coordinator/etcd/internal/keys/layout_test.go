@@ -3,7 +3,6 @@ package keys
 import (
 	"cmp"
 	"math"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -30,8 +29,7 @@ func checkRoundTrip(t *testing.T, n Name) {
 	t.Helper()
 	l, queue := New("a/b"), driver.Queue("mutex/x%2Fy")
 	key := l.Queue(queue) + n.String()
-	lease, _ := strconv.ParseUint(n.Lease, 16, 64)
-	prefix := l.Contender(queue, n.ID, clientv3.LeaseID(lease), "")
+	prefix := l.Contender(queue, n.Lease, n.ID, "")
 	if n.Rank > 0 {
 		prefix = Converted(prefix)
 	}
