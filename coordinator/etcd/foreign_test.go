@@ -80,10 +80,6 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 	if keys := f.keys(); !slices.Equal(keys, []string{bareID(g), bareID(other)}) {
 		t.Errorf("keys %q", keys)
 	}
-	view, err := other.Ahead(t.Context(), queue, second.Place)
-	if err != nil || len(view.Ahead) != 1 || view.Ahead[0].Key != first.Place.Key || view.Ahead[0].Session != g.ID() || !view.Last {
-		t.Errorf("view %+v, %v", view, err)
-	}
 	stolen := first.Place
 	stolen.ID, stolen.Session = b.ID, other.ID()
 	for _, p := range []driver.Place{first.Place, stolen} {
@@ -97,9 +93,6 @@ func TestForeignJoinAndLeaveAreOneRequestEach(t *testing.T) {
 		}
 	}); n != 1 {
 		t.Errorf("leaving: %d requests", n)
-	}
-	if err := g.Leave(t.Context(), queue, first.Place); !errors.Is(err, driver.ErrGone) {
-		t.Errorf("leaving twice: %v", err)
 	}
 }
 

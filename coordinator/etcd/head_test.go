@@ -136,26 +136,3 @@ func TestHeadReadsNoOlderThanWhatWokeIt(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
-
-// H1: the first entry changes after it was read and before its watch is there.
-func TestHeadLooksOnceItsWatchIsThere(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	own := join(t, s, contender())
-	known := headOf(t, s).Version
-	c.Watcher = late{c.Watcher, func() { write(t, s, own.Place, "w") }}
-	if o := ended(t, waitHead(t.Context(), s, known)); o.err != nil || !is(o.got, own, "w") {
-		t.Errorf("%+v", o)
-	}
-}
-
-// late does something just before a watch is made.
-type late struct {
-	clientv3.Watcher
-	do func()
-}
-
-func (l late) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	l.do()
-	return l.Watcher.Watch(ctx, key, opts...)
-}

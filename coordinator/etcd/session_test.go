@@ -27,21 +27,6 @@ func TestConstructorsRefuseNil(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesTTLWithoutAsking(t *testing.T) {
-	f, c := newFake(t)
-	d, _ := FromClient(c)
-	for _, ttl := range []time.Duration{-time.Second, 0, time.Millisecond, 1500 * time.Millisecond, 1<<63 - 1} {
-		n := f.sent(func() {
-			if s, err := d.Open(t.Context(), ttl); !errors.Is(err, driver.ErrInvalid) || s != nil {
-				t.Errorf("%v: %v, %v", ttl, s, err)
-			}
-		})
-		if n != 0 {
-			t.Errorf("%v: %d requests", ttl, n)
-		}
-	}
-}
-
 // The lease ends between the sentinel's put and its watch.
 func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	f, c := newFake(t)
@@ -59,23 +44,6 @@ func TestDoneClosesWhenLeaseWasRevokedBeforeTheWatch(t *testing.T) {
 	case <-s.Done():
 	case <-time.After(time.Second):
 		t.Fatal("nobody told")
-	}
-}
-
-func TestRenewFindsTheLeaseGone(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	if err := s.Renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	f.mu.Lock()
-	f.leases[s.Lease] = 0 // the watch does not tell
-	f.mu.Unlock()
-	if err := s.Renew(t.Context()); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("got %v", err)
-	}
-	if s.Alive() == nil {
-		t.Error("the session goes on")
 	}
 }
 

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -154,33 +153,33 @@ func TestForgetWithoutSpace(t *testing.T) {
 		return late
 	}
 	for name, c := range map[string]struct {
-		before func(t *testing.T, f *fake, s converting, me driver.Contender) (late **pb.TxnRequest)
+		before func(t *testing.T, f *fake, s *session, me driver.Contender) (late **pb.TxnRequest)
 		nil    bool
 	}{
-		"never joined": {func(*testing.T, *fake, converting, driver.Contender) **pb.TxnRequest { return nil }, true},
-		"joined": {func(t *testing.T, _ *fake, s converting, me driver.Contender) **pb.TxnRequest {
+		"never joined": {func(*testing.T, *fake, *session, driver.Contender) **pb.TxnRequest { return nil }, true},
+		"joined": {func(t *testing.T, _ *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			join(t, s, me)
 			return nil
 		}, true},
-		"a late conversion": {func(t *testing.T, f *fake, s converting, me driver.Contender) **pb.TxnRequest {
+		"a late conversion": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			j := join(t, s, me)
 			late := fail(f)
 			_, _ = s.Convert(t.Context(), queue, j, "y", nil)
 			return late
 		}, true},
-		"a late conversion back": {func(t *testing.T, f *fake, s converting, me driver.Contender) **pb.TxnRequest {
+		"a late conversion back": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			j := join(t, s, me)
 			j.Place = convert(t, s, j, "y")
 			late := fail(f)
 			_, _ = s.Convert(t.Context(), queue, j, "z", nil)
 			return late
 		}, true},
-		"a late join": {func(t *testing.T, f *fake, s converting, me driver.Contender) **pb.TxnRequest {
+		"a late join": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			late := fail(f)
 			_, _ = s.Join(t.Context(), queue, me)
 			return late
 		}, false},
-		"a late join, fenced off": {func(t *testing.T, f *fake, s converting, me driver.Contender) **pb.TxnRequest {
+		"a late join, fenced off": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			late := fail(f)
 			_, _ = s.Join(t.Context(), queue, me)
 			f.before = nil
@@ -188,12 +187,12 @@ func TestForgetWithoutSpace(t *testing.T) {
 			join(t, s, me)
 			return late
 		}, true},
-		"a join refused": {func(t *testing.T, f *fake, s converting, me driver.Contender) **pb.TxnRequest {
+		"a join refused": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			f.fill(false)
 			_, _ = s.Join(t.Context(), queue, me)
 			return nil
 		}, true},
-		"a join given up": {func(t *testing.T, f *fake, s converting, me driver.Contender) **pb.TxnRequest {
+		"a join given up": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			cancel(driver.ErrRefused) // which is not the service's word
 			late := new(*pb.TxnRequest)
@@ -205,49 +204,34 @@ func TestForgetWithoutSpace(t *testing.T) {
 			return late
 		}, false},
 	} {
-		for _, external := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, external), func(t *testing.T) {
-				f, client := newFake(t)
-				var s converting = open(t, f, client)
-				if external {
-					x := openExternal(t, client)
-					s = x
-					defer func() { _ = x.Close(context.Background()) }()
+		t.Run(name, func(t *testing.T) {
+			f, client := newFake(t)
+			s := open(t, f, client)
+			me, other := contender(), contender()
+			join(t, s, other)
+			late := c.before(t, f, s, me)
+			f.fill(false)
+			err := s.Forget(t.Context(), queue, me.ID)
+			if c.nil && err != nil || !c.nil && !errors.Is(err, driver.ErrUnavailable) {
+				t.Errorf("Forget = %v", err)
+			}
+			if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
+				t.Errorf("queue %q", got)
+			}
+			f.before = nil
+			if !c.nil { // there is space again
+				check(t, s.Forget(t.Context(), queue, me.ID))
+			}
+			if late != nil {
+				if _, err := f.Txn(t.Context(), *late); err != nil {
+					t.Fatal(err)
 				}
-				me, other := contender(), contender()
-				join(t, s, other)
-				late := c.before(t, f, s, me)
-				f.fill(false)
-				err := s.Forget(t.Context(), queue, me.ID)
-				if c.nil && err != nil || !c.nil && !errors.Is(err, driver.ErrUnavailable) {
-					t.Errorf("Forget = %v", err)
-				}
-				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
-					t.Errorf("queue %q", got)
-				}
-				f.before = nil
-				if !c.nil { // there is space again
-					if err := s.Forget(t.Context(), queue, me.ID); err != nil {
-						t.Error(err)
-					}
-				}
-				if late != nil {
-					if _, err := f.Txn(t.Context(), *late); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
-					t.Errorf("a ghost in the queue: %q", got)
-				}
-			})
-		}
+			}
+			if got := ids(t, s); !slices.Equal(got, []string{other.ID}) {
+				t.Errorf("a ghost in the queue: %q", got)
+			}
+		})
 	}
-}
-
-// converting is a session of Baton's own layout, whatever its lease.
-type converting interface {
-	driver.Session
-	driver.Converter
 }
 
 // TestForgetWithoutSpaceDuringAJoin: its answer may still come.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -12,21 +11,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-func awaitGone(ctx context.Context, s *session, places ...driver.Place) <-chan error {
-	result := make(chan error, 1)
-	go func() { result <- s.Watch(ctx, queue, places...) }()
+func awaitGone(ctx context.Context, s *session, places ...driver.Place) <-chan outcome[any] {
+	result := make(chan outcome[any], 1)
+	go func() { result <- outcome[any]{err: s.Watch(ctx, queue, places...)} }()
 	return result
-}
-
-func told(t *testing.T, result <-chan error) error {
-	t.Helper()
-	select {
-	case err := <-result:
-		return err
-	case <-time.After(time.Second):
-		t.Fatal("the wait goes on")
-		return nil
-	}
 }
 
 // W1: the member that serves the watch has not even heard of the places yet.
@@ -41,14 +29,10 @@ func TestWatchOnAMemberThatIsBehind(t *testing.T) {
 			places = places[:1]
 		}
 		result := awaitGone(t.Context(), s, places...)
-		select {
-		case err := <-result:
-			t.Fatalf("woken: %v", err)
-		case <-time.After(20 * time.Millisecond):
-		}
+		asleep(t, result)
 		_ = s.Leave(t.Context(), queue, a.Place)
 		catchUp()
-		if err := told(t, result); err != nil {
+		if err := ended(t, result).err; err != nil {
 			t.Error(err)
 		}
 	}
@@ -67,13 +51,9 @@ func TestWatchSurvivesCompaction(t *testing.T) {
 	inject(f, "/mutex/", clientv3.WatchResponse{Events: []*clientv3.Event{
 		{Type: mvccpb.DELETE, Kv: &mvccpb.KeyValue{Key: []byte(e.Key), ModRevision: e.Rev - 1}},
 	}})
-	select {
-	case err := <-result:
-		t.Fatalf("woken: %v", err)
-	case <-time.After(20 * time.Millisecond):
-	}
+	asleep(t, result)
 	_ = s.Leave(t.Context(), queue, p)
-	if err := told(t, result); err != nil {
+	if err := ended(t, result).err; err != nil {
 		t.Error(err)
 	}
 }
