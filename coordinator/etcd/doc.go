@@ -61,36 +61,25 @@
 // What Ahead, Head, List, a wait for several places and a Join that finds no tail key
 // cost grows with the queue.
 //
-// # One session
+// # The protocol
 //
-// A session is a lease and a sentinel, an empty key bound to it. The sentinel's mod
-// revision, the session's epoch, guards every join: each compares it, and Forget
-// raises it, after which no join that is still on its way can be applied. See package
-// internal/lease.
-//
-// # One queue
-//
-// The top of queue.go has the state diagram of a contender. The tail key and the
-// handoff markers are bound to leases, and are shortcuts. Without them the queue is
-// read; to delete any of them is safe, to write one is not. See handoff.go.
+// A session is a lease and a sentinel, an empty key bound to it, whose mod revision
+// guards every join: see package internal/lease. The top of queue.go has the state
+// diagram of a contender. The tail key and the handoff markers are bound to leases, and
+// are shortcuts: see handoff.go. A queue's record is a key beside the queue, without a
+// lease: nobody removes it. A conversion deletes the contender's key and makes another,
+// whose name has the place in the queue that its create revision lacks.
 //
 // With a client of its own, a session that has two requests in flight, to join
 // queues that seem empty or to leave them, lets further ones wait, and sends them
-// together in one transaction when the first of the two is answered, or after a
-// moment: see package internal/batch. Their entries have one revision, each in a
-// queue of its own. A request whose context has gRPC metadata to send goes alone.
+// together in one transaction: see package internal/batch. Their entries have one
+// revision, each in a queue of its own. A request whose context has gRPC metadata to
+// send goes alone.
 //
 // A session that is Baton's own uses the names of contenders again, since
 // etcd's index keeps each name until it is compacted: only together with the
 // create revision does a key stand for one contender. An external lease makes no
 // handoff markers, which could outlive the session.
-//
-// # Records and converted entries
-//
-// A queue's record is a key beside the queue, without a lease: nobody removes it.
-//
-// A conversion deletes the contender's key and makes another, whose name has
-// the place in the queue that its create revision lacks. Views read both.
 //
 // # Queues shared with other clients
 //
@@ -119,9 +108,7 @@
 //
 // etcd's own concurrency package serves where a program has a Session already and wants
 // Baton's locks to live and die with it (FromSession), and as the other client of shared
-// queues. It is not the engine of this package: two goroutines on one of its sessions
-// both hold a mutex, its Session.Done can close after the next owner was admitted, and a
-// reply that is lost leaves its key in the queue. See docs/decisions.md.
+// queues. See docs/decisions.md for why it is not the engine of this package.
 //
 // # The files
 //

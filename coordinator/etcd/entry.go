@@ -49,7 +49,7 @@ func (s *session) Convert(
 	made := clientv3.OpGet(key, clientv3.WithKeysOnly())
 	s.memory.expect(old.contender)
 	resp, err := s.Txn(ctx).
-		If(old.Stands(), s.Living()).
+		If(old.Stands(), s.Sentinel.Stands()).
 		Then(
 			clientv3.OpDelete(old.Key),
 			clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).

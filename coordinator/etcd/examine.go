@@ -35,25 +35,29 @@ func (d *service) Examine(ctx context.Context) []driver.Finding {
 	var wg sync.WaitGroup
 	// at once: those that are silent must not use up the others' time
 	for i, endpoint := range endpoints {
-		wg.Go(func() { members[i] = d.examineMember(ctx, c, endpoint) })
+		wg.Go(func() {
+			members[i] = examineStatus(ctx, c, endpoint)
+			if d.source.given == nil && members[i].up {
+				members[i].add(d.source.examineClock(ctx, endpoint))
+			}
+		})
 	}
 	wg.Wait()
-	var found []driver.Finding
-	versions, up := map[string]bool{}, false
+	var all member
+	versions := map[string]bool{"": true}
 	for _, m := range members {
-		found, up = append(found, m.found...), up || m.up
-		if m.version != "" {
-			versions[m.version] = true
-		}
+		all.add(m.found...)
+		all.up = all.up || m.up
+		versions[m.version] = true
 	}
-	if len(versions) > 1 {
-		found = append(found, driver.Found(driver.Warning, "versions", "members run different versions").
+	if len(versions) > 2 {
+		all.add(driver.Found(driver.Warning, "versions", "members run different versions").
 			So("finish the upgrade: etcd wants all members to be of one minor version"))
 	}
-	if !up {
-		return found // nobody has answered, and to wait for a lease would be to wait in vain
+	if all.up { // else to wait for a lease would be to wait in vain
+		all.add(d.examineLeases(ctx, c))
 	}
-	return append(found, d.examineLeases(ctx, c))
+	return all.found
 }
 
 // member is what is known of one.
@@ -63,19 +67,9 @@ type member struct {
 	version string // empty if it does not tell
 }
 
-func (d *service) examineMember(
-	ctx context.Context, c *clientv3.Client, endpoint string,
-) (m member) {
-	m.found, m.version, m.up = examineStatus(ctx, c, endpoint)
-	if d.source.given == nil && m.up {
-		m.found = append(m.found, d.source.examineClock(ctx, endpoint))
-	}
-	return m
-}
+func (m *member) add(found ...driver.Finding) { m.found = append(m.found, found...) }
 
-func examineStatus(
-	ctx context.Context, c *clientv3.Client, endpoint string,
-) (found []driver.Finding, version string, up bool) {
+func examineStatus(ctx context.Context, c *clientv3.Client, endpoint string) (m member) {
 	about := "member " + describeHost(endpoint)
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
@@ -85,14 +79,19 @@ func examineStatus(
 	switch {
 	case err == nil:
 	case answer.Code(answer.Of(err)) == codes.Unimplemented:
-		return []driver.Finding{driver.Found(driver.Failure, about, "what answers there is no etcd: %v", answer.Of(err)).
-			So("is the address right? Is a proxy in between?")}, "", false
+		m.add(driver.Found(driver.Failure, about, "what answers there is no etcd: %v", answer.Of(err)).
+			So("is the address right? Is a proxy in between?"))
+		return m
 	case errors.Is(answer.Kind(err), driver.ErrRefused):
-		return []driver.Finding{driver.Found(driver.Note, about, "does not tell this user its status: %v", answer.Of(err))}, "", true
+		m.add(driver.Found(driver.Note, about, "does not tell this user its status: %v", answer.Of(err)))
+		m.up = true
+		return m
 	default:
-		return []driver.Finding{driver.Found(driver.Failure, about, "no answer within %v: %v", memberPatience, answer.Of(err)).
-			So("is the member running, is the address right, and does a firewall let it through?")}, "", false
+		m.add(driver.Found(driver.Failure, about, "no answer within %v: %v", memberPatience, answer.Of(err)).
+			So("is the member running, is the address right, and does a firewall let it through?"))
+		return m
 	}
+	m.up, m.version = true, s.Version
 	role := "follower"
 	switch {
 	case s.Leader == 0:
@@ -102,26 +101,26 @@ func examineStatus(
 	case s.Leader == s.Header.MemberId:
 		role = "leader"
 	}
-	found = append(found, driver.Found(driver.Fine, about, "etcd %s, %s, answers in %v, connection included", s.Version, role, took))
+	m.add(driver.Found(driver.Fine, about, "etcd %s, %s, answers in %v, connection included", s.Version, role, took))
 	if s.Leader == 0 {
-		found = append(found, driver.Found(driver.Failure, about, "knows no leader").
+		m.add(driver.Found(driver.Failure, about, "knows no leader").
 			So("a majority of the members has to be up and to reach each other"))
 	}
 	if s.IsLearner {
-		found = append(found, driver.Found(driver.Warning, about, "is a learner, and refuses most requests").
+		m.add(driver.Found(driver.Warning, about, "is a learner, and refuses most requests").
 			So("take it out of the URL until it was promoted"))
 	}
 	for _, e := range s.Errors {
 		if !strings.Contains(e, "etcdserver: no leader") { // told above
-			found = append(found, driver.Found(driver.Failure, about, "raises the alarm %q", e).
+			m.add(driver.Found(driver.Failure, about, "raises the alarm %q", e).
 				So("see `etcdctl alarm list`; after NOSPACE compact, defragment, and disarm"))
 		}
 	}
 	if share := float64(s.DbSize) / float64(s.DbSizeQuota); s.DbSizeQuota > 0 && share > fullness {
-		found = append(found, driver.Found(driver.Warning, about, "its database of %d MiB is %.0f %% of the quota", s.DbSize>>20, 100*share).
+		m.add(driver.Found(driver.Warning, about, "its database of %d MiB is %.0f %% of the quota", s.DbSize>>20, 100*share).
 			So("compact and defragment: once it is full, nobody gets a lock"))
 	}
-	return found, s.Version, true
+	return m
 }
 
 // examineLeases asks for the shortest lease that there is.

@@ -87,9 +87,10 @@ func (s *session) onLeaving(
 	queue driver.Queue, e keys.Entry, handoff bool, marks []string,
 ) []clientv3.Op {
 	tail := s.keys.Tail(queue)
-	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", s.keys.Rank(queue, e))
+	rank := s.keys.Rank(queue, e)
+	newer := clientv3.Compare(clientv3.ModRevision(tail), ">", rank)
 	var create []clientv3.Op
-	if handoff {
+	if handoff && rank == e.Rev { // a converted entry has no marker: see attempt.own
 		marker := clientv3.OpPut(keys.Mark(e.Key), madeAt(e), clientv3.WithLease(s.Lease))
 		create = append(create, marker)
 	}
@@ -121,18 +122,6 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 		return false, s.Failed(ctx, err)
 	}
 	return resp.Succeeded, nil
-}
-
-// parted separates a contender's entries from the markers of earlier contenders with its ID.
-func parted(kvs []*mvccpb.KeyValue) (entries, marks []*mvccpb.KeyValue) {
-	for _, kv := range kvs {
-		if keys.IsMark(string(kv.Key)) {
-			marks = append(marks, kv)
-		} else {
-			entries = append(entries, kv)
-		}
-	}
-	return entries, marks
 }
 
 // Follow watches the entry ahead and its marker. The watch is from now. When it

@@ -102,36 +102,6 @@ func TestAloneJoinsAQueueOfMarks(t *testing.T) {
 	}
 }
 
-// TestJoinWhoseMarksAnotherOneDeletes: it was once a success without an entry.
-func TestJoinWhoseMarksAnotherOneDeletes(t *testing.T) {
-	f, c := newFake(t)
-	s := open(t, f, c)
-	again := contender()
-	again.Again = true
-	key := keys.Mark(s.keys.Contender(queue, s.ID(), again.ID, again.Mode))
-	f.mu.Lock()
-	f.rev++
-	f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
-	f.mu.Unlock()
-	swept := false
-	f.before = func(_ context.Context, r *pb.TxnRequest) error {
-		if len(r.Success) == 1 && r.Success[0].GetRequestDeleteRange() != nil { // just before it arrives
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			swept = true
-			delete(f.kvs, key)
-		}
-		return nil
-	}
-	j, err := s.Join(t.Context(), queue, again)
-	if err != nil || j.Token == 0 {
-		t.Errorf("%+v, %v", j, err)
-	}
-	if !swept {
-		t.Error("no marks were to be deleted")
-	}
-}
-
 func TestJoinRefusesWhatCannotBeAKey(t *testing.T) {
 	f, c := newFake(t)
 	s := open(t, f, c)
@@ -319,7 +289,7 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 			x.Follows, x.Again, x.Alone = true, true, c.alone
 			j := join(t, s, x)
 			kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID, x.Mode)]
-			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || j.First == c.behind {
+			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || c.alone && !j.First || c.behind && j.First {
 				t.Errorf("joined with %+v, and there is %v", j, kv)
 			}
 		})

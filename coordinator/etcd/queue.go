@@ -143,7 +143,7 @@ func (s *session) conditions(a *attempt) []clientv3.Cmp {
 	case !a.contended:
 		conds = append(conds, s.empty(a.queue)...)
 	case a.Again: // else it has none
-		conds = append(conds, keys.Absent(a.prefix), keys.Absent(keys.Converted(a.prefix)))
+		conds = append(conds, keys.Unchanged(a.entry, 0), keys.Absent(keys.Converted(a.prefix)))
 	}
 	if a.Record != 0 {
 		conds = append(conds, keys.Unchanged(s.keys.Record(a.queue), int64(a.Record)))
@@ -169,16 +169,16 @@ func (s *session) reasons(a *attempt) []clientv3.Op {
 	if a.Alone || a.Again {
 		some := s.allKeys(a.queue)
 		clientv3.WithLimit(mostMarks)(&some)
-		reads = append(append(reads, some), s.entriesOf(a.prefix)...)
+		reads = append(append(reads, some), a.own()...)
 	}
 	return reads
 }
 
-// entriesOf reads the entries that a contender may have already.
-func (s *session) entriesOf(prefix string) []clientv3.Op {
+// own reads the entries that the contender may have already.
+func (a *attempt) own() []clientv3.Op {
 	return []clientv3.Op{
-		clientv3.OpGet(prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly()),
-		clientv3.OpGet(keys.Converted(prefix), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(a.entry, clientv3.WithKeysOnly()),
+		clientv3.OpGet(keys.Converted(a.prefix), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
 	}
 }
 
@@ -202,7 +202,7 @@ func (s *session) joinFailed(
 	ctx context.Context, a *attempt, c *lease.Call, err error,
 ) (driver.Joined, error) {
 	if answer.Is(err, rpctypes.ErrNoSpace) {
-		e, failed := s.MadeWithoutSpace(ctx, err, s.entriesOf(a.prefix)...)
+		e, failed := s.MadeWithoutSpace(ctx, err, a.own()...)
 		switch {
 		case failed == nil: // others may have joined before it and since: First stays false
 			return s.existing(a, e), nil
@@ -245,10 +245,10 @@ func (s *session) refused(
 		return joined, false, err
 	}
 	var inQueue int64
-	var own, marks []*mvccpb.KeyValue
+	var own []*mvccpb.KeyValue
 	if a.Alone || a.Again {
 		inQueue = ops[2].GetResponseRange().Count
-		own, marks = parted(append(read(3), read(4)...))
+		own = append(read(3), read(4)...)
 	}
 	switch {
 	case len(own) > 0:
@@ -256,9 +256,6 @@ func (s *session) refused(
 		joined = s.existing(a, e)
 		joined.First = inQueue == 1
 		return joined, false, nil
-	case len(marks) > 0: // another session may delete them now: the next attempt finds out
-		_, err = s.sweep(ctx, marks)
-		return joined, err == nil, err
 	case a.Record != 0 && keys.ModRevision(read(1)) != int64(a.Record):
 		s.memory.drop(a.prefix)
 		return joined, false, driver.ErrStale

@@ -34,18 +34,16 @@ var ofDrivers = []mutation{{
 }, {
 	name: "etcd-mark-taken-for-entry", promise: "P1",
 	what: "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
-	file: "coordinator/etcd/handoff.go",
-	old: `		if keys.IsMark(string(kv.Key)) {
-			marks`,
-	new: `		if false {
-			marks`,
+	file: "coordinator/etcd/queue.go",
+	old:  `		clientv3.OpGet(a.entry, clientv3.WithKeysOnly()),`,
+	new:  `		clientv3.OpGet(a.entry, clientv3.WithPrefix(), clientv3.WithKeysOnly()),`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkIsNoEntryOfItsMaker"}},
 }, {
 	name: "etcd-batch-of-one-queue", promise: "P1",
 	what:   "Two joins of a queue are sent in one transaction: both find it empty.",
 	file:   "coordinator/etcd/internal/batch/batch.go",
-	old:    `waits := b.queues[r.queue]; waits {`,
-	new:    `waits := b.queues[r.queue]; waits && false {`,
+	old:    `	case slices.ContainsFunc(b.joins, sameQueue):`,
+	new:    `	case slices.ContainsFunc(b.joins, sameQueue) && false:`,
 	caught: []test{{pkg: "coordinator/etcd/internal/batch", name: "TestOneJoinOfAQueueWaits"}},
 }, {
 	name: "etcd-batch-refused-for-all", promise: "P5",

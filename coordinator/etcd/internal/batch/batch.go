@@ -67,16 +67,13 @@ type Batcher struct {
 	mu          sync.Mutex
 	inFlight    int
 	joins       []*request
-	queues      map[driver.Queue]struct{} // of joins
 	deletes     []*request
 	deletesNext bool
 	armed       bool // waitedLong will be called
 }
 
 // New returns a Batcher for a client.
-func New(kv clientv3.KV) *Batcher {
-	return &Batcher{kv: kv, queues: make(map[driver.Queue]struct{})}
-}
+func New(kv clientv3.KV) *Batcher { return &Batcher{kv: kv} }
 
 // request is a request that waits to become part of a batch.
 type request struct {
@@ -147,12 +144,14 @@ func (b *Batcher) admit(ctx context.Context) bool {
 func (b *Batcher) wait(r *request) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !r.isJoin() {
+	sameQueue := func(q *request) bool { return q.queue == r.queue }
+	switch {
+	case !r.isJoin():
 		b.deletes = append(b.deletes, r)
-	} else if _, waits := b.queues[r.queue]; waits {
+	case slices.ContainsFunc(b.joins, sameQueue):
 		return false
-	} else {
-		b.joins, b.queues[r.queue] = append(b.joins, r), struct{}{}
+	default:
+		b.joins = append(b.joins, r)
 	}
 	if !b.armed {
 		b.armed = true
@@ -182,12 +181,7 @@ func (b *Batcher) giveUp(r *request) {
 	t := r.batch
 	if t == nil {
 		is := func(q *request) bool { return q == r }
-		if r.isJoin() {
-			b.joins = slices.DeleteFunc(b.joins, is)
-			delete(b.queues, r.queue)
-		} else {
-			b.deletes = slices.DeleteFunc(b.deletes, is)
-		}
+		b.joins, b.deletes = slices.DeleteFunc(b.joins, is), slices.DeleteFunc(b.deletes, is)
 		return
 	}
 	if t.left--; t.left == 0 {
@@ -224,9 +218,6 @@ func (b *Batcher) sendOldest() {
 	*from = (*from)[n:]
 	for _, r := range t.requests {
 		r.batch = t
-		if r.isJoin() {
-			delete(b.queues, r.queue)
-		}
 	}
 	b.deletesNext = from == &b.joins
 	b.inFlight++

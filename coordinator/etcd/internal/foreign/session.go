@@ -182,34 +182,30 @@ func (s *session) Ahead(
 		return driver.View{}, err
 	}
 	all := clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix()) // keys alone lack their leases
-	get := s.Get
-	me, ok := s.keys.Entry(queue, own)
-	whole := own == driver.Place{}
-	switch {
-	case !whole && !ok:
-		return driver.View{}, driver.ErrGone
-	case !whole:
-		clientv3.WithMaxCreateRev(me.Rev)(&all)
-		get = func(ctx context.Context, ops ...clientv3.Op) (lease.Reading, error) {
-			return s.Read(ctx, max(me.Rev, s.Seen()), ops...)
+	if own == (driver.Place{}) {
+		r, err := s.Get(ctx, all)
+		if err != nil {
+			return driver.View{}, s.Failed(ctx, err)
 		}
+		ahead := keys.Places(s.keys.InOrder(queue, r.Kvs))
+		return driver.View{Ahead: ahead, Last: true}, s.keys.ambiguous(queue, r.Kvs...)
 	}
-	r, err := get(ctx, all)
+	me, ok := s.keys.Entry(queue, own)
+	if !ok {
+		return driver.View{}, driver.ErrGone
+	}
+	clientv3.WithMaxCreateRev(me.Rev)(&all)
+	r, err := s.Read(ctx, max(me.Rev, s.Seen()), all)
 	if err != nil {
 		return driver.View{}, s.Failed(ctx, err)
 	}
-	standing := s.keys.InOrder(queue, r.Kvs)
-	i := len(standing)
-	if !whole {
-		i = slices.IndexFunc(standing, func(h driver.Head) bool { return h.Key == own.Key })
-	}
+	entries := s.keys.InOrder(queue, r.Kvs)
+	i := slices.IndexFunc(entries, func(h driver.Head) bool { return h.Key == own.Key })
 	if i < 0 {
 		return driver.View{}, driver.ErrGone
 	}
-	if err := s.keys.ambiguous(queue, r.Kvs...); err != nil {
-		return driver.View{}, err
-	}
-	return driver.View{Ahead: keys.Places(standing[:i]), Last: whole || r.Count == int64(i)+1}, nil
+	view := driver.View{Ahead: keys.Places(entries[:i]), Last: r.Count == int64(i)+1}
+	return view, s.keys.ambiguous(queue, r.Kvs...)
 }
 
 // own finds out which key of this session a place names. The key itself does not say

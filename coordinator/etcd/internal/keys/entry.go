@@ -2,8 +2,7 @@ package keys
 
 import (
 	"cmp"
-	"encoding/binary"
-	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -107,11 +106,7 @@ func Entries(heads []driver.Head, limit int) []driver.Entry {
 
 // LeaseHex writes a lease as etcdctl does. A lease that a user chose may be
 // negative, hence the conversion: "-5" would look like a separator.
-func LeaseHex(lease clientv3.LeaseID) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(lease))
-	return hex.EncodeToString(b[:])
-}
+func LeaseHex(lease clientv3.LeaseID) string { return fmt.Sprintf("%016x", uint64(lease)) }
 
 // IsID tells whether s can be the ID of a contender.
 func IsID(s string) bool { return len(s) >= 16 && len(s) <= 32 && isHex(s) }

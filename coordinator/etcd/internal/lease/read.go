@@ -79,12 +79,10 @@ func (s *Session) MadeWithoutSpace(
 	if err != nil {
 		return keys.Entry{}, s.Failed(ctx, err)
 	}
-	for _, kv := range r.Kvs {
-		if !keys.IsMark(string(kv.Key)) {
-			return keys.Entry{Key: string(kv.Key), Rev: kv.CreateRevision}, nil
-		}
+	if len(r.Kvs) == 0 {
+		return keys.Entry{}, s.Failed(ctx, refused)
 	}
-	return keys.Entry{}, s.Failed(ctx, refused)
+	return keys.Entry{Key: string(r.Kvs[0].Key), Rev: r.Kvs[0].CreateRevision}, nil
 }
 
 // Named is the entry of the queue that a key and a token name, ErrGone if they

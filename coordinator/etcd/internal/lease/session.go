@@ -40,11 +40,13 @@ type Conn struct {
 // Session is a lease and its sentinel. It has those methods of driver.Session that
 // do not depend on the layout.
 type Session struct {
-	Conn     Conn
-	Lease    clientv3.LeaseID
-	layout   Layout
-	ttl      time.Duration
-	id       string // the lease as etcdctl writes it
+	Conn   Conn
+	Lease  clientv3.LeaseID
+	layout Layout
+	ttl    time.Duration
+	id     string // the lease as etcdctl writes it
+	// Sentinel is a condition of every write that only a session which is not over may
+	// do, late or not (C1), unless it compares an entry of the session.
 	Sentinel keys.Entry
 	Joins    Joins
 
@@ -212,11 +214,6 @@ func (s *Session) Stop() {
 	<-s.stopped // at once: nothing there outlives s.life
 }
 
-// Living is a condition of every write that only a session which is not over may do,
-// late or not (C1). It is not needed where an entry of the session is compared,
-// which goes before the sentinel or with it.
-func (s *Session) Living() clientv3.Cmp { return s.Sentinel.Stands() }
-
 // InEpoch is the condition of a join that was sent with an epoch.
 func (s *Session) InEpoch(epoch int64) clientv3.Cmp {
 	return keys.Unchanged(s.Sentinel.Key, epoch)
@@ -245,7 +242,7 @@ func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error
 // first, lest a late request makes a new sentinel after the session's end.
 func (s *Session) RaiseEpoch() clientv3.Op {
 	return clientv3.OpTxn(
-		[]clientv3.Cmp{s.Living()},
+		[]clientv3.Cmp{s.Sentinel.Stands()},
 		[]clientv3.Op{clientv3.OpPut(s.Sentinel.Key, "", clientv3.WithLease(s.Lease))},
 		nil)
 }
