@@ -22,9 +22,8 @@ const (
 	defaultDialTimeout = 2 * time.Second
 
 	// pingTime and pingTimeout find a connection whose peer is gone without a word.
-	// gRPC raises less than 10 s to 10 s, and etcd ends a connection that
-	// pings more often than every 5 s ("too_many_pings"). The timeout is also TCP's: data
-	// that is not acknowledged for so long ends the connection, and renewals provide data.
+	// gRPC raises less than 10 s to 10 s. The timeout is also TCP's: data that is not
+	// acknowledged for so long ends the connection, and renewals provide data.
 	pingTime    = 10 * time.Second
 	pingTimeout = 2 * time.Second
 
@@ -132,13 +131,10 @@ func setParams(cfg *clientv3.Config, o *options, u *url.URL) error {
 	if cfg.TLS, err = files.For(u, "etcds"); err != nil {
 		return err
 	}
-
 	// No DialTimeout: in this client it bounds the authentication, which the
-	// context of the call bounds already.
+	// context of the call bounds already. No PermitWithoutStream: etcd refuses pings
+	// without a stream ("too_many_pings"), and an open session always has one.
 	cfg.DialKeepAliveTime, cfg.DialKeepAliveTimeout = pingTime, pingTimeout
-	// Pings without a stream are refused by etcd ("too_many_pings"), and an open session
-	// always has a stream.
-	cfg.PermitWithoutStream = false
 	cfg.Logger = zap.NewNop()
 	cfg.DialOptions = []grpc.DialOption{
 		grpc.WithConnectParams(grpc.ConnectParams{

@@ -148,7 +148,9 @@ func (d *service) Close(ctx context.Context) error { return d.source.close(ctx) 
 
 // session has Baton's own layout.
 func (d *service) session(s *lease.Session) *session {
-	return newSession(s, d.keys, d.source.sender(s.Conn.Client))
+	return &session{
+		Session: s, keys: d.keys, sender: d.source.sender(s.Conn.Client), memory: newMemory(),
+	}
 }
 
 // conn is the client for a session of the given TTL.
@@ -191,10 +193,6 @@ type session struct {
 	keys   keys.Layout
 	sender batch.Sender // of the two requests of an uncontended lock
 	memory memory
-}
-
-func newSession(s *lease.Session, l keys.Layout, b batch.Sender) *session {
-	return &session{Session: s, keys: l, sender: b, memory: newMemory()}
 }
 
 // Capabilities are all that recipes use. etcd wants IDs to be used again: it keeps

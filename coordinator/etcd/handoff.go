@@ -21,20 +21,18 @@ import (
 // The tail key. A contender that joins a queue which is not empty writes its name to
 // the tail key in the joining transaction, and reads the previous value, which names its
 // predecessor (J8). As long as there is a tail key, every join swaps it, so no entry lies
-// between the two. A contender that finds neither entry nor tail key makes none: that is
-// the uncontended lock, one small transaction and one delete. A tail key goes with the
-// entry that it names, in the transaction that deletes that, or with its lease. The next
-// contender then finds no tail key, reads the queue, and makes a new one. A tail key may
-// name an entry that is gone; the contender that follows it sees that, and reads the queue.
+// between the two. A tail key goes with the entry that it names, in the transaction that
+// deletes that, or with its lease. It may name an entry that is gone; the contender that
+// follows it sees that, and reads the queue.
 //
 // The handoff marker. A release of the first entry, when the tail key is newer than that
 // entry, which means that others are behind it, makes a key with the name of the entry
 // and a "~" more. One watch of the two keys shows both, and one event says that the
-// entry is gone and was the first. An entry that goes without a marker, because its
-// contender gave up or its session ended, says nothing, and the follower reads the queue.
-// The value of a marker is the entry's create revision, since names are used again. The
-// follower deletes the marker with its own entry. One that is left over goes with the
-// lease of its maker, or with the entry of a contender that has read the queue.
+// entry is gone and was the first. After one that goes without a marker the follower
+// reads the queue. The value of a marker is the entry's create revision, since names are
+// used again. The follower deletes the marker with its own entry. One that is left over
+// goes with the lease of its maker, or with the entry of a contender that has read the
+// queue.
 //
 // To delete a tail key or a marker is safe at any time: contenders then read the queue. To
 // write one is not.
@@ -104,9 +102,8 @@ func (s *session) onLeaving(
 	return ops
 }
 
-// sweep deletes what was read of a queue if that is nothing but markers. If there is more,
-// the next attempt finds it. A follower of one of them reads the queue instead. It
-// reports whether they are gone.
+// sweep deletes what was read of a queue if that is nothing but markers, and reports
+// whether they are gone. A follower of one of them reads the queue instead.
 func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, error) {
 	var same []clientv3.Cmp
 	var drop []clientv3.Op

@@ -100,11 +100,10 @@ func (s *session) Join(
 // With fence it raises the epoch, too, refused or not: for the first attempt of a join
 // that the caller has sent before. Otherwise that earlier request, delayed on its way,
 // could still be applied after this one was answered: behind ErrTaken, or after the
-// entry that this one made was left. No contender would wait for that entry or remove
-// it, and it would block the queue for as long as the session lives. Later attempts of
-// the same call have nothing left to fence off, and must not: after an outage all joins
-// of a session are sent again at once, and if each refusal raised the epoch they would
-// refuse each other without end.
+// entry that this one made was left. Nobody would remove that entry, and it would block
+// the queue for as long as the session lives. Later attempts of the same call must not
+// fence: after an outage all joins of a session are sent again at once, and if each
+// refusal raised the epoch they would refuse each other without end.
 func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnResponse, error) {
 	put := clientv3.OpPut(a.entry, string(a.Value), clientv3.WithLease(s.Lease))
 	then, otherwise := []clientv3.Op{put}, s.reasons(a)
@@ -228,10 +227,8 @@ func (s *session) existing(a *attempt, e keys.Entry) driver.Joined {
 
 // refused finds out from what reasons has read why nothing was written. again says
 // that another attempt may succeed: in another form; with the epoch that a Forget of
-// another contender has raised; or without the markers that were left over.
-//
-// An entry that exists already is the outcome, whatever has become of the queue since
-// it was made.
+// another contender has raised; or without the markers that were left over. An entry
+// that exists already is the outcome, whatever has become of the queue since.
 func (s *session) refused(
 	ctx context.Context, a *attempt, ops []*pb.ResponseOp,
 ) (joined driver.Joined, again bool, err error) {

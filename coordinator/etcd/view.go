@@ -24,7 +24,10 @@ func (s *session) Ahead(
 		return driver.View{}, err
 	}
 	if own == (driver.Place{}) {
-		return s.whole(ctx, queue)
+		r, err := s.Get(ctx, s.allKeys(queue)) // by quorum (V4)
+		return driver.View{
+			Ahead: keys.Places(s.keys.InOrder(queue, r.Kvs)), Last: true,
+		}, s.Failed(ctx, err)
 	}
 	me, ok := s.keys.Entry(queue, own)
 	if !ok {
@@ -49,15 +52,6 @@ func (s *session) Ahead(
 		return driver.View{}, driver.ErrGone
 	}
 	return driver.View{Ahead: keys.Places(entries[:i]), Last: r.Count == int64(i)+1}, nil
-}
-
-// whole reads all places by quorum (V4).
-func (s *session) whole(ctx context.Context, queue driver.Queue) (driver.View, error) {
-	r, err := s.Get(ctx, s.allKeys(queue))
-	if err != nil {
-		return driver.View{}, s.Failed(ctx, err)
-	}
-	return driver.View{Ahead: keys.Places(s.keys.InOrder(queue, r.Kvs)), Last: true}, nil
 }
 
 // allKeys reads the keys of a queue.

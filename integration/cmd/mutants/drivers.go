@@ -33,10 +33,10 @@ var ofDrivers = []mutation{{
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
 }, {
 	name: "etcd-mark-taken-for-entry", promise: "P1",
-	what: "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
-	file: "coordinator/etcd/queue.go",
-	old:  `		clientv3.OpGet(a.entry, clientv3.WithKeysOnly()),`,
-	new:  `		clientv3.OpGet(a.entry, clientv3.WithPrefix(), clientv3.WithKeysOnly()),`,
+	what:   "A join that is repeated takes the mark of an earlier contender of its name for its entry, and holds what nobody keeps others from.",
+	file:   "coordinator/etcd/queue.go",
+	old:    `		clientv3.OpGet(a.entry, clientv3.WithKeysOnly()),`,
+	new:    `		clientv3.OpGet(a.entry, clientv3.WithPrefix(), clientv3.WithKeysOnly()),`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestMarkIsNoEntryOfItsMaker"}},
 }, {
 	name: "etcd-batch-of-one-queue", promise: "P1",
