@@ -35,7 +35,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 				from = string(kv.Key) + "\x00"
 				continue
 			}
-			from = s.keys.QueueEnd(queue)
+			from = clientv3.GetPrefixRangeEnd(s.keys.Queue(queue))
 			queues = append(queues, queue)
 		}
 		if r.Count <= int64(len(r.Kvs)) {

@@ -253,7 +253,7 @@ func (s *session) refused(
 		joined = s.existing(a, e)
 		joined.First = inQueue == 1
 		return joined, false, nil
-	case a.Record != 0 && keys.ModRevision(read(1)) != int64(a.Record):
+	case a.Record != 0 && record(read(1)).Version != a.Record:
 		s.memory.drop(a.prefix)
 		return joined, false, driver.ErrStale
 	case a.Alone && inQueue > 0:

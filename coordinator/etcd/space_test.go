@@ -11,10 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
-	"github.com/baton-go/baton/internal/engine"
 )
 
 // puts says whether a transaction may put something, which an etcd without space refuses.
@@ -42,54 +40,6 @@ func (f *fake) fill(crossing bool) {
 			f.before = before
 		}
 		return rpctypes.ErrGRPCNoSpace
-	}
-}
-
-// TestReleaseWorksWithoutSpace: the conversion of what is held is refused, and so would be an epoch. What a recipe
-// does then depends on whether an attempt had no answer.
-func TestReleaseWorksWithoutSpace(t *testing.T) {
-	for _, crossing := range []bool{false, true} {
-		f, c := newFake(t)
-		d, err := FromClient(c, Namespace("ns"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		client, err := coordinator.New(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := engine.Of(client).Session(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		for name, release := range map[string]func(context.Context, driver.Place) error{
-			"leave":    func(ctx context.Context, p driver.Place) error { return s.Leave(ctx, queue, p) },
-			"withdraw": func(ctx context.Context, p driver.Place) error { return s.Withdraw(ctx, queue, p.ID) },
-		} {
-			own, err := s.Join(t.Context(), queue, contender())
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.fill(crossing)
-			place, err := s.Convert(t.Context(), queue, own, "y", nil)
-			if errors.Is(err, coordinator.ErrRefused) == crossing || coordinator.MayHaveApplied(err) {
-				t.Errorf("Convert = %v", err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-			if err := release(ctx, place); err != nil {
-				t.Errorf("%s, crossing %v: %v", name, crossing, err)
-			}
-			cancel()
-			f.mu.Lock()
-			f.before = nil
-			if len(f.kvs) != 1 { // the sentinel
-				t.Errorf("%s, crossing %v: left %v", name, crossing, f.kvs)
-			}
-			f.mu.Unlock()
-		}
-		if err := client.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
 	}
 }
 

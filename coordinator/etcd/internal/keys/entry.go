@@ -69,14 +69,6 @@ func Absent(prefix string) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "=", 0)
 }
 
-// ModRevision is that of the key that was read, 0 if there is none.
-func ModRevision(kvs []*mvccpb.KeyValue) int64 {
-	if len(kvs) == 0 {
-		return 0
-	}
-	return kvs[0].ModRevision
-}
-
 // Before is the order of a queue. Only another program's transaction that made
 // several keys gives two entries one token; their names settle it.
 func Before(a, b driver.Head) int {
@@ -90,18 +82,6 @@ func Places(heads []driver.Head) []driver.Place {
 		places[i] = h.Place
 	}
 	return places
-}
-
-// Entries are the first limit of a queue's entries, all if limit is 0.
-func Entries(heads []driver.Head, limit int) []driver.Entry {
-	if limit > 0 {
-		heads = heads[:min(limit, len(heads))]
-	}
-	entries := make([]driver.Entry, len(heads))
-	for i, h := range heads {
-		entries[i] = h.Entry
-	}
-	return entries
 }
 
 // LeaseHex writes a lease as etcdctl does. A lease that a user chose may be

@@ -57,8 +57,8 @@ func New(namespace string) Layout {
 }
 
 const (
-	slash, afterSlash = "/", "0"
-	tailSuffix        = "+tail"
+	slash      = "/"
+	tailSuffix = "+tail"
 	// markSuffix sorts after all characters of a name, and occurs in none.
 	markSuffix = "~"
 	// moved begins the names of converted entries. It sorts before all hex digits.
@@ -80,10 +80,6 @@ func (l Layout) below(queue driver.Queue, key string) (bare string, ok bool) {
 
 // All is the range of all keys of the namespace.
 func (l Layout) All() (key, end string) { return l.base, clientv3.GetPrefixRangeEnd(l.base) }
-
-// QueueEnd ends the range of all keys of a queue: it is their prefix with the
-// character that follows the slash.
-func (l Layout) QueueEnd(queue driver.Queue) string { return l.base + string(queue) + afterSlash }
 
 // QueueOf is the queue in which a key is an entry. Other keys are records, tail
 // keys, markers and sentinels, or not Baton's.

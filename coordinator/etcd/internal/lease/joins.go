@@ -153,7 +153,7 @@ func (s *Session) Forget(ctx context.Context, contender string, drop ...clientv3
 	case err != nil:
 		return s.Failed(ctx, err)
 	case !resp.Responses[len(drop)].GetResponseTxn().Succeeded:
-		s.end()
+		s.End()
 		return driver.ErrSessionLost
 	}
 	s.Joins.Raise(resp.Header.Revision)

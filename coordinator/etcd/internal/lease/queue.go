@@ -62,7 +62,15 @@ func (s *Session) List(
 	if err != nil {
 		return nil, s.Failed(ctx, err)
 	}
-	return keys.Entries(s.layout.InOrder(queue, r.Kvs), limit), nil
+	heads := s.layout.InOrder(queue, r.Kvs)
+	if limit > 0 {
+		heads = heads[:min(limit, len(heads))]
+	}
+	entries := make([]driver.Entry, len(heads))
+	for i, h := range heads {
+		entries[i] = h.Entry
+	}
+	return entries, nil
 }
 
 // first reads the first limit entries of a queue with their values, and maybe

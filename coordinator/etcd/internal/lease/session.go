@@ -52,7 +52,7 @@ type Session struct {
 
 	// life ends when the service says that the session is over, or with Close.
 	life    context.Context
-	end     context.CancelFunc
+	End     context.CancelFunc
 	stopped chan struct{} // closed when watchSentinel has returned
 	watcher watch.Watcher
 
@@ -66,7 +66,7 @@ func New(conn Conn, layout Layout, lease clientv3.LeaseID, ttl time.Duration) *S
 		Conn: conn, layout: layout, Lease: lease, ttl: ttl, id: keys.LeaseHex(lease),
 		Joins: newJoins(), stopped: make(chan struct{}),
 	}
-	s.life, s.end = context.WithCancel(context.Background())
+	s.life, s.End = context.WithCancel(context.Background())
 	s.watcher = watch.Watcher{Client: conn.Client, Streams: conn.Streams, Life: s.life}
 	return s
 }
@@ -79,7 +79,7 @@ func (s *Session) Begin(ctx context.Context, sentinel string) error {
 		clientv3.OpGet(sentinel, clientv3.WithKeysOnly()),
 	).Commit()
 	if err != nil {
-		s.end()
+		s.End()
 		return answer.Wrap(ctx, err)
 	}
 	kv := resp.Responses[1].GetResponseRange().Kvs[0]
@@ -119,15 +119,12 @@ func (s *Session) Alive() error {
 	return nil
 }
 
-// End says that the session is over.
-func (s *Session) End() { s.end() }
-
 // Failed makes an error of the contract of err, and ends the session if etcd said
 // that the lease does not exist. A context whose cause happens to be ErrSessionLost
 // does not count: the service did not say so.
 func (s *Session) Failed(ctx context.Context, err error) error {
 	if answer.Is(err, rpctypes.ErrLeaseNotFound) {
-		s.end()
+		s.End()
 	}
 	return answer.Wrap(ctx, err)
 }
@@ -187,7 +184,7 @@ func (s *Session) watchSentinel() {
 	defer close(s.stopped)
 	for s.life.Err() == nil {
 		if s.awaitLeaving(s.life, "", s.Sentinel) == nil {
-			s.end()
+			s.End()
 			return
 		}
 		select {
@@ -210,7 +207,7 @@ func (s *Session) Close(ctx context.Context) error {
 
 // Stop releases what the session has in this process.
 func (s *Session) Stop() {
-	s.end()
+	s.End()
 	<-s.stopped // at once: nothing there outlives s.life
 }
 
@@ -230,10 +227,10 @@ func (s *Session) ReadSentinel() clientv3.Op {
 // session is unusable all the same, and Close revokes the lease.
 func (s *Session) JudgeSentinel(read []*mvccpb.KeyValue) (epoch int64, err error) {
 	if !s.Sentinel.In(read) {
-		s.end()
+		s.End()
 		return 0, driver.ErrSessionLost
 	}
-	epoch = keys.ModRevision(read)
+	epoch = read[0].ModRevision
 	s.Joins.Raise(epoch)
 	return epoch, nil
 }
