@@ -46,7 +46,7 @@ func (d *source) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 ) error {
-	if isLed(method) {
+	if !strings.HasPrefix(method, "/etcdserverpb.Maintenance/") { // which ask about the member itself
 		ctx = metadata.AppendToOutgoingContext(ctx,
 			rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 	}
@@ -54,10 +54,6 @@ func (d *source) intercept(
 	d.note(err)
 	return err
 }
-
-// isLed tells the requests for which a member must know a leader. The others
-// ask about the member itself.
-func isLed(method string) bool { return !strings.HasPrefix(method, "/etcdserverpb.Maintenance/") }
 
 // sender sends the requests of uncontended locks.
 func (d *source) sender(c *clientv3.Client) batch.Sender {

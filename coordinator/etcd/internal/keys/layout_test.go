@@ -127,22 +127,3 @@ func TestHandlesOfOtherQueuesAreRefused(t *testing.T) {
 		}
 	}
 }
-
-func FuzzParseName(f *testing.F) {
-	f.Add(someID + "-" + someID + "-x")
-	f.Add("5b1a1fda4375804")
-	f.Add("--")
-	f.Add("+" + someID + "-" + someID + "-x-0000000000000001")
-	f.Fuzz(func(t *testing.T, s string) {
-		n, ok := parseName(s)
-		if !ok {
-			if n != (Name{}) {
-				t.Errorf("%q is not ok but gives %+v", s, n)
-			}
-			return
-		}
-		if n.String() != s || !IsID(n.ID) || !IsMode(n.Mode) || len(n.Lease) != 16 || n.Rank < 0 {
-			t.Errorf("%q gives %+v", s, n)
-		}
-	})
-}
