@@ -31,10 +31,8 @@ func (s *Session) request(
 func (s *Session) attempt(
 	ctx context.Context, patience time.Duration, f func(context.Context) error,
 ) error {
-	bound, stop := bind(ctx, s.ctx)
+	bound, stop := bind(ctx, s.ctx, patience)
 	defer stop()
-	bound, cancel := context.WithTimeout(bound, patience)
-	defer cancel()
 	err := f(bound)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
 		return driver.Wrap(ErrUnavailable, err)
@@ -49,7 +47,7 @@ func (s *Session) wait(
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	bound, stop := bind(ctx, s.ctx)
+	bound, stop := bind(ctx, s.ctx, 0)
 	defer stop()
 	err := s.retry(bound, op, queue, func() error { return f(bound) })
 	return s.outcome(ctx, err, true)
@@ -113,15 +111,23 @@ func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f fu
 	})
 }
 
-// bind returns a context for a driver. It ends with ctx or with life, whichever
-// is first, and has the values of ctx.
+// bind returns a context for a driver. It ends with ctx, with life, or when
+// patience has passed (0: never), whichever is first, and has the values of ctx.
 //
 // Its cause is always context.Canceled, never that of ctx. The cause of a
 // user's context is any error, often one of our own: an errgroup hands on its
 // first error, and a hold's context ends with ErrSessionLost. A driver that
 // returned it would seem to say that this session is lost, or the name taken.
-func bind(ctx, life context.Context) (context.Context, context.CancelFunc) {
-	bound, cancel := context.WithCancel(context.WithoutCancel(ctx))
+func bind(
+	ctx, life context.Context, patience time.Duration,
+) (bound context.Context, stop func()) {
+	bound = context.WithoutCancel(ctx)
+	var cancel context.CancelFunc
+	if patience > 0 {
+		bound, cancel = context.WithTimeout(bound, patience)
+	} else {
+		bound, cancel = context.WithCancel(bound)
+	}
 	stopCtx := context.AfterFunc(ctx, cancel)
 	stopLife := context.AfterFunc(life, cancel)
 	return bound, func() {
