@@ -50,8 +50,8 @@ const runUse = " [flags] NAME -- COMMAND [ARGUMENT]..."
 
 // runLong is the part of the help that lock shows and the others refer to.
 const runLong = `
-The command has baton's standard streams. It gets the signals that baton gets, and its exit
-code is baton's. Its environment has BATON_NAME, BATON_KIND, BATON_TOKEN, BATON_SEQUENCER,
+The command has baton's standard streams, gets the signals that baton gets, and sets baton's
+exit code. Its environment has BATON_NAME, BATON_KIND, BATON_TOKEN, BATON_SEQUENCER,
 BATON_SESSION, BATON_IDENTITY, BATON_DEADLINE and BATON_URL.
 
 If the service does not answer, the hold ends at a deadline, before anyone else can acquire
@@ -59,13 +59,13 @@ the name. The command and its children get SIGTERM one --grace before the deadli
 SIGKILL at the deadline, even if the service answers in between. If the hold ends without
 notice, as by "baton break", others may hold already: SIGTERM at once, SIGKILL after the grace.
 
-The command runs in its own process group. If baton is killed, or stopped until after the
-deadline, a guard process kills the group. When the command has ended, baton ends its
-remaining children before it releases the hold. Start with setsid what is to live longer.
+A guard process kills the command's process group if baton is killed, or stopped until after
+the deadline. Children that outlive the command are ended before the hold is released; start
+them with setsid to keep them.
 
-Exit codes: the command's, or 128+n if signal n ended it; 1 (see -E) if the name is taken
-and --nonblock or --wait was given; 2 wrong command line; 124 the command was ended because
-the hold was lost; 125 baton failed; 126 the command cannot be run; 127 it is not found.`
+Exit codes: the command's, or 128+n for signal n; 1 (see -E) if the name is taken and
+--nonblock or --wait was given; 2 wrong command line; 124 ended because the hold was lost;
+125 baton failed; 126 the command cannot be run; 127 it is not found.`
 
 const runSee = `
 See "baton lock --help" for the environment, signals, lost holds and exit codes.`
