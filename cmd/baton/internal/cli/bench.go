@@ -19,12 +19,11 @@ func (a *app) bench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how long a lock takes",
-		Long: `Acquires and releases a lock of a new name, again and again, and prints how
-long a turn takes.
+		Long: `Acquires and releases a lock of a new name repeatedly, and prints how long that
+takes. It leaves nothing behind.
 
-With --contenders above 1 as many wait for the one name, over one session, and a turn is the
-time from one unlock to the next: the pace of a contended name. It leaves nothing behind. It is
-a load on the service: each turn is two writes that all of its servers put on their disks.`,
+With --contenders, that many goroutines want the name, over one session; bench prints the time
+from one unlock to the next. It loads the service: each turn is two replicated writes.`,
 		Example: `  baton bench
   baton bench --contenders 16 --duration 10s`,
 		Args: cobra.NoArgs,

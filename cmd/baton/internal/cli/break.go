@@ -19,20 +19,18 @@ func (a *app) breakGrant() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "break NAME --token TOKEN",
 		Short: "Remove a holder or a waiter from its queue",
-		Long: `Removes the grant or the waiter that has the token, which baton inspect shows.
-The next one in the queue is admitted. It asks for no confirmation and touches nobody else: if
-the holder has released or was broken already, the token matches nothing, nothing is removed,
+		Long: `Removes the grant or the waiter with the token that baton inspect shows, without
+asking. The next waiter is admitted. If the token matches nothing any more, nothing is removed,
 and baton prints who holds the name now.
 
-The hold of a broken grant ends, and so does a command that baton runs under it, as soon as the
-holder's client notices: after the fact. Requests that the holder has already sent still arrive,
-and a process that is stopped or cut off notices nothing. Only tokens protect from that: see
-docs/fencing.md. If the holder's process can be ended, end it instead. Clients other than
-Baton's, on a URL with a layout that is shared with them, are not notified at all.
+The hold of a broken grant ends when the holder's client notices, and so does a command that
+baton runs under it. Requests already sent still arrive, and a stopped process notices nothing:
+only tokens protect from that, see docs/fencing.md. If you can, end the holder's process
+instead. Clients other than Baton's, in a layout shared with them, are not notified.
 
-Exit codes: 0 the grant or waiter was removed; 1 failure, where the message says if it may have
-been removed all the same, and running the command again is safe; 2 wrong command line; 3 nobody
-holds the name or waits for it with that token, and nothing was removed.`,
+Exit codes: 0 removed; 1 failure: the message says whether it may have been removed, and
+running the command again is safe; 2 wrong command line; 3 no holder or waiter has that token,
+and nothing was removed.`,
 		Example: `  baton inspect orders/nightly
   baton break orders/nightly --token 4711
   baton break orders/nightly --token "$(baton inspect orders/nightly -o json |

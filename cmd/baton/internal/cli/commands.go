@@ -48,33 +48,38 @@ type runFlags struct {
 
 const runUse = " [flags] NAME -- COMMAND [ARGUMENT]..."
 
+// runLong is the part of the help that lock shows and the others refer to.
 const runLong = `
-The command gets baton's standard streams and the signals that baton gets, and baton ends with
-the command's exit code. The command's environment has BATON_NAME, BATON_KIND, BATON_TOKEN,
-BATON_SEQUENCER, BATON_SESSION, BATON_IDENTITY, BATON_DEADLINE and BATON_URL.
+The command has baton's standard streams, gets the signals that baton gets, and sets baton's
+exit code. Its environment has BATON_NAME, BATON_KIND, BATON_TOKEN, BATON_SEQUENCER,
+BATON_SESSION, BATON_IDENTITY, BATON_DEADLINE and BATON_URL.
 
-If the service does not answer, the hold is lost at a deadline that baton knows, before anyone
-else can hold. The command and all that it has started get SIGTERM --grace before the deadline,
-and SIGKILL at the deadline. A renewal that comes after the SIGTERM does not take it back. If
-the hold is lost without notice, as by "baton break", others may hold already: SIGTERM at once,
-and SIGKILL after the grace.
+If the service does not answer, the hold ends at a deadline, before anyone else can acquire
+the name. The command and its children get SIGTERM one --grace before the deadline, and
+SIGKILL at the deadline, even if the service answers in between. If the hold ends without
+notice, as by "baton break", others may hold already: SIGTERM at once, SIGKILL after the grace.
 
-The command runs in a process group of its own. If baton itself is killed, or stopped until
-after the deadline, a small process beside it kills the group. What the command leaves running
-when it ends is ended as well, before the hold is released; start with setsid what shall live
-on.
+A guard process kills the command's process group if baton is killed, or stopped until after
+the deadline. Children that outlive the command are ended before the hold is released; start
+them with setsid to keep them.
 
-Exit codes: the command's, or 128+n if signal n ended it; 1 (see -E) if someone else holds and
---nonblock or --wait was given; 124 if the command was ended because the hold was lost; 125 if
-baton failed; 126 or 127 if the command cannot be run or is not found; 2 if the command line is
-wrong.`
+Exit codes: the command's, or 128+n for signal n; 1 (see -E) if the name is taken and
+--nonblock or --wait was given; 2 wrong command line; 124 ended because the hold was lost;
+125 baton failed; 126 the command cannot be run; 127 it is not found.`
+
+const runSee = `
+See "baton lock --help" for the environment, signals, lost holds and exit codes.`
 
 // runs makes c a command that runs a command while it holds. open is called
 // when the flags are known.
 func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cobra.Command {
 	op := c.Use
 	c.Use += runUse
-	c.Long = strings.TrimSpace(c.Long) + "\n" + runLong
+	long := runSee
+	if op == "lock" {
+		long = runLong
+	}
+	c.Long = strings.TrimSpace(c.Long) + "\n" + long
 	c.Args = nameAndCommand
 	set := c.Flags()
 	c.RunE = func(cmd *cobra.Command, args []string) error {
@@ -103,7 +108,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 	set.SortFlags = false
 	set.BoolVarP(&f.nonblock, "nonblock", "n", false, "fail immediately if the name is taken")
 	set.VarP(seconds{&f.wait}, "wait", "w",
-		"fail after this time of waiting: 10, 0.5, 1m30s (plain numbers are seconds)")
+		"longest wait: 10, 0.5, 1m30s (plain numbers are seconds)")
 	set.IntVarP(&f.conflict, "conflict-exit-code", "E", exitTaken, "exit code if the name is taken")
 	set.Var(seconds{&f.ttl}, "ttl",
 		"how long others wait after a crash of baton (default: the URL's ttl, or 10s)")
@@ -112,7 +117,7 @@ func (a *app) runs(c *cobra.Command, f *runFlags, kind string, open opener) *cob
 	set.Var(seconds{&f.grace}, "grace",
 		"time from SIGTERM to SIGKILL at a loss, 0: no SIGTERM (default: 2s if the TTL allows it)")
 	set.BoolVar(&f.keepRunning, "keep-running", false,
-		"let the command run on when the hold is lost")
+		"do not end the command when the hold is lost")
 	c.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	c.MarkFlagsMutuallyExclusive("grace", "keep-running")
 	return c
@@ -143,8 +148,7 @@ func (a *app) lock() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "lock",
 		Short: "Run a command while holding a lock",
-		Long: `Waits until the lock NAME is free, in the order of asking, and runs a command
-while holding it.`,
+		Long:  `Runs a command while holding the lock NAME. Callers are served in order.`,
 		Example: `  baton lock nightly-report -- ./report.sh
   baton lock -n deploy -- make deploy
   baton lock -w 30 -E 75 db-migration -- ./migrate`,
@@ -159,9 +163,8 @@ func (a *app) rlock() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "rlock",
 		Short: "Run a command while holding a read lock, together with other readers",
-		Long: `Waits until no earlier writer holds the read-write lock NAME or waits for it,
-and runs a command while holding it for reading. See wlock. It has nothing to do with "lock
-NAME".`,
+		Long: `Runs a command while holding the read-write lock NAME for reading: together with
+other readers, after the writers that came first. The lock of "baton lock NAME" is another one.`,
 		Example: `  baton rlock catalogue -- ./export.sh`,
 	}, f, "rwlock", f.readLock)
 	f.addPayload(c)
@@ -173,8 +176,8 @@ func (a *app) wlock() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "wlock",
 		Short: "Run a command while holding a write lock, alone",
-		Long: `Waits until nobody else holds the read-write lock NAME, and runs a command
-while holding it for writing. See rlock.`,
+		Long: `Runs a command while holding the read-write lock NAME for writing, alone.
+See rlock.`,
 		Example: `  baton wlock catalogue -- ./rebuild.sh`,
 	}, f, "rwlock", f.writeLock)
 	f.addPayload(c)
@@ -186,17 +189,16 @@ func (a *app) sem() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "sem",
 		Short: "Run a command while holding permits of a semaphore",
-		Long: `Waits until permits of the semaphore NAME are free, in the order of asking,
-and runs a command while holding them. The first caller stores its limit at the name; a caller
-with another limit is refused. With --slots, BATON_SLOTS has the numbers of the permits, such as
-"3 7", which nobody else has meanwhile.`,
+		Long: `Runs a command while holding permits of the semaphore NAME. Callers are served
+in order. The first caller stores its limit at the name; a caller with another limit is refused.
+With --slots, BATON_SLOTS has the numbers of the permits, such as "3 7"; no other holder has them.`,
 		Example: `  baton sem --limit 10 downstream -- ./call.sh
   baton sem --permits 2 --limit 8 --slots gpu -- sh -c './train --devices "$BATON_SLOTS"'`,
 	}, f, "semaphore", f.semaphore)
 	c.Flags().IntVar(&f.permits, "permits", 1, "number of permits to take, all or none")
 	c.Flags().IntVar(&f.limit, "limit", semaphore.Stored,
-		"number of permits that there are (default: the stored one)")
-	c.Flags().BoolVar(&f.slots, "slots", false, "give the command the numbers of its permits")
+		"number of permits in all (default: the stored limit)")
+	c.Flags().BoolVar(&f.slots, "slots", false, "pass the numbers of the permits to the command")
 	c.Flags().Lookup("limit").DefValue = "0" // which help does not show
 	f.addPayload(c)
 	return c
@@ -208,14 +210,14 @@ func (a *app) elect() *cobra.Command {
 		Use:   "elect",
 		Short: "Run a command while leading",
 		Long: `Campaigns in the election NAME and runs a command while leading: for one term,
-or, with --again, for term after term until the command ends by itself. "baton leader NAME"
+or with --again for one term after another until the command ends by itself. "baton leader NAME"
 prints who leads.`,
 		Example: `  baton elect --again --value 10.0.0.7:8080 scheduler -- ./scheduler`,
 	}, f, "election", f.election)
 	c.Flags().StringVar(&f.value, "value", "",
-		"what the leader proclaims, for example an address (default: the identity)")
+		"what the leader proclaims, such as an address (default: the identity)")
 	c.Flags().BoolVar(&f.again, "again", false,
-		"campaign again when a term was lost, and while the service is unavailable")
+		"campaign again after a lost term, and while the service is unavailable")
 	f.addLockDelay(c)
 	return c
 }
@@ -227,5 +229,5 @@ func (f *runFlags) addPayload(c *cobra.Command) {
 
 func (f *runFlags) addLockDelay(c *cobra.Command) {
 	c.Flags().Var(seconds{&f.lockDelay}, "lock-delay",
-		"keep the name free for this time after a hold was lost, 1ms to 1m; the same for all users")
+		"keep the name free for this long after a hold was lost, 1ms to 1m; the same for all users")
 }

@@ -19,12 +19,15 @@ const reference = "../../../../docs/cli.md"
 //	```text
 //	…
 //	```
+//
+// Flags that commands share are shown once: see once.
 func TestReferenceShowsTheHelp(t *testing.T) {
 	text, err := os.ReadFile(reference)
 	if err != nil {
 		t.Fatal(err)
 	}
 	written := string(text)
+	lock := helpOf(t, []string{"lock"})
 	a := &app{}
 	for _, c := range append(a.root().Commands(), a.root()) {
 		if c.Hidden || c.Name() == "help" || c.Name() == "completion" {
@@ -37,7 +40,7 @@ func TestReferenceShowsTheHelp(t *testing.T) {
 			t.Errorf("%s has no place for the help of %q: want %q, and a closing fence", reference, c.CommandPath(), begin)
 			continue
 		}
-		written = before + begin + helpOf(t, strings.Fields(c.CommandPath())[1:]) + "```\n" + after
+		written = before + begin + once(helpOf(t, strings.Fields(c.CommandPath())[1:]), lock) + "```\n" + after
 	}
 	if written == string(text) {
 		return
@@ -48,6 +51,17 @@ func TestReferenceShowsTheHelp(t *testing.T) {
 	if err := os.WriteFile(reference, []byte(written), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// once leaves out of a command's help the global flags, which the help of baton
+// shows, and the flags from --nonblock to --keep-running, which that of lock shows.
+func once(help, lock string) string {
+	help, _, _ = strings.Cut(help, "\nGlobal Flags:\n")
+	from, to := strings.Index(lock, "  -n, --nonblock"), strings.Index(lock, "      --payload")
+	if strings.HasPrefix(lock, help) {
+		return help // of lock itself
+	}
+	return strings.Replace(help, lock[from:to], "", 1)
 }
 
 func helpOf(t *testing.T, command []string) string {

@@ -18,13 +18,11 @@ func (a *app) doctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether the service is fit for locks",
-		Long: `Asks every server in the URL for its state, opens a session, measures round
-trips, and says what that means: for the TTL to choose, for the rights of the user in the URL,
-and for the clocks that listings show.
+		Long: `Asks every server in the URL for its state, opens a session, measures round trips,
+and says what that means for the TTL, for the rights of the user in the URL, and for the times
+in listings. It writes to a queue of its own and leaves nothing behind.
 
-It creates and deletes some entries in a queue of its own, and leaves nothing behind.
-
-Exit code 0 if there are no findings but "ok" and "note", else 1.`,
+Exit code 0 if all findings are "ok" or "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'
   baton doctor -o json | jq '.[] | select(.grade != "ok")'`,
 		Args: cobra.NoArgs,
@@ -68,12 +66,11 @@ func (a *app) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check SEQUENCER",
 		Short: "Check whether the grant of a sequencer still holds",
-		Long: `Asks the service whether the grant that a sequencer names still holds. A
-sequencer is the value of BATON_SEQUENCER in a command that baton runs, and of Lock.Sequencer in
-a program.
+		Long: `Asks the service whether the grant that a sequencer names still holds. Sequencers
+come from BATON_SEQUENCER in a command that baton runs, and from Lock.Sequencer in a program.
 
-Exit code 0 if the grant holds, and 1 if it is over. It may be over a moment later: the check
-refuses late callers, and makes no write safe.`,
+Exit code 0 if the grant holds, 1 if it is over. It may be over a moment later: the check
+refuses late callers, but makes no write safe.`,
 		Example: `  baton check "$BATON_SEQUENCER" && echo still holding`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,14 +17,14 @@ func (a *app) leader() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "leader NAME",
 		Short: "Print the current leader of an election",
-		Long: `Prints the current leader of the election NAME: the value that it proclaims,
-and in brackets its identity, the token of its term, and since when it has been a candidate.
-Fails if nobody leads.
+		Long: `Prints the current leader of the election NAME: the value that it proclaims, and in
+brackets its identity, the token of its term, and since when it has been a candidate. Fails if
+nobody leads.
 
 With --watch it prints every change, and "nobody" while there is no leader, until it is
 interrupted.
 
-The output was true when the service sent it. A program must not act as leader because of it.`,
+The leader may have changed since the service answered. Do not act as leader because of it.`,
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value`,
 		Args: cobra.ExactArgs(1),

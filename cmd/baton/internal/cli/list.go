@@ -22,18 +22,17 @@ func (a *app) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PREFIX]",
 		Short: "List the queues that have a holder or a waiter",
-		Long: `Lists each queue that has a holder or a waiter: its kind, its name, its
-holders, and the number of waiters. With PREFIX, only names that begin with it: "orders" finds
-"orders", "orders/nightly" and "orders-old"; "orders/" only what is below "orders".
+		Long: `Lists each queue that has a holder or a waiter: kind, name, holders, number of
+waiters. PREFIX selects names that begin with it: "orders" finds "orders", "orders/nightly" and
+"orders-old"; "orders/" only what is below "orders".
 
-The queues are read one after the other, so the list does not show one moment. It has "?"
-instead of holders and waiters for a queue of a kind that baton does not know, and for one that
-cannot be read: then stderr says why, and the exit code is 1. In a layout that is shared with
-other clients queues cannot be told from other data, so they cannot be listed: use baton inspect
-NAME --kind KIND.
+Queues are read one after the other, not at one moment. "?" in place of holders and waiters
+stands for a kind that baton does not know, or a queue that cannot be read; then stderr says
+why, and the exit code is 1. In a layout shared with other clients queues cannot be listed: use
+baton inspect NAME --kind KIND.
 
-With -o json it prints one array of objects with kind, name, holders and waiting, and error if
-the queue could not be read. An empty list is no failure.`,
+With -o json it prints an array of objects with kind, name, holders, waiting, and error if the
+queue could not be read. An empty list is no failure.`,
 		Example: `  baton list
   baton list orders/
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,

@@ -101,7 +101,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "baton",
 		Short: "Locks, permits and leaders between processes, over etcd or ZooKeeper",
 		Long: `baton runs a command while it holds a lock, permits of a semaphore, or a leadership.
-It also shows the queues of those that hold and wait, and breaks a grant.
+It also shows who holds and who waits, and breaks grants.
 
 --url or BATON_URL names the service:
 
@@ -110,8 +110,8 @@ It also shows the queues of those that hold and wait, and breaks a grant.
 
 For a first try, "make serve" in Baton's sources starts an etcd and prints its URL.
 
-Exit codes: 0 success, 1 failure or the answer no, 2 wrong command line. The commands
-that run a command have more: see "baton lock --help".`,
+Exit codes: 0 success, 1 failure or the answer no, 2 wrong command line. Commands that run a
+command have more: see "baton lock --help".`,
 		Example: `  baton lock nightly-report -- ./report.sh
   baton sem --limit 4 downloads -- ./download.sh
   baton elect --again scheduler -- ./scheduler
