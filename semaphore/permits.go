@@ -100,8 +100,7 @@ func saysHeld(mode string) bool {
 // permission, those behind may wait until the one ahead of them leaves.
 //
 // A contender with an unknown mode, a foreign one for instance, takes the whole
-// limit. protocol_test.go has a model of all this, and of what goes wrong
-// without each part of it.
+// limit. docs/model has a model of this.
 func permits(limit int, version driver.Version, n int) recipes.Rule {
 	mine := driver.Version(part(version))
 	return func(ahead []driver.Place) recipes.Verdict {
