@@ -36,7 +36,7 @@ func (r *runner) campaign(ctx context.Context, pause time.Duration) (*Term, erro
 	}})
 }
 
-// rest waits for the pause to pass, or for the end of the client.
+// rest waits for the pause to pass, or for the end of ctx or the client.
 func (r *runner) rest(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

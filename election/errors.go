@@ -14,7 +14,6 @@ import (
 
 func (r *runner) log() *slog.Logger { return engine.Of(r.election.client).Log() }
 
-// lost describes the loss of a term, nil excepted.
 func (r *runner) lost(err error) error {
 	return recipes.Describe(context.Background(), "run", r.election.Name(), err)
 }
@@ -59,7 +58,6 @@ func same(a, b error) bool {
 	return a == nil || reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // identity
 }
 
-// invalid is an ErrInvalid of this package.
 func invalid(op, name, rule string) error {
 	return &coordinator.Error{Op: op, Name: name, Err: fmt.Errorf("%w: %s",
 		coordinator.ErrInvalid, rule)}

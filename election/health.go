@@ -32,7 +32,7 @@ type Health struct {
 // under it has stopped; Live counts on that. Showing another term takes the
 // place of this one. It is not for terms of Run.
 func (h *Health) Show(t *Term) (stop func()) {
-	h.leads(t)
+	h.set(t, "")
 	return func() { h.done(t) }
 }
 
@@ -128,8 +128,7 @@ func ended(job <-chan struct{}) bool {
 	}
 }
 
-// What follows is told by Run, in order: waiting, leads, drains, and then done
-// or leaves; ended at last.
+// What follows is told by Run.
 
 // waiting: a candidate without a term. err is why it lost the last one or did
 // not get it, until it is queued again.
@@ -140,8 +139,6 @@ func (h *Health) waiting(err error) {
 	}
 	h.set(nil, note)
 }
-
-func (h *Health) leads(t *Term) { h.set(t, "") }
 
 func (h *Health) drains(ctx context.Context) {
 	note := "told to stop: " + fmt.Sprint(context.Cause(ctx)) // Sprint outlives a cause that panics
@@ -165,8 +162,6 @@ func (h *Health) leaves(j *job) {
 	defer h.mu.Unlock()
 	h.stuck = append(h.stuck, j.gone)
 }
-
-func (h *Health) ended() { h.set(nil, "not a candidate") }
 
 func (h *Health) set(t *Term, note string) {
 	h.mu.Lock()

@@ -56,7 +56,6 @@ func (o outcome) repeat() {
 	}
 }
 
-// start runs work in a new goroutine.
 func start(ctx context.Context, t *Term, work func(context.Context, *Term) error) *job {
 	j := &job{result: make(chan outcome), left: make(chan struct{}), gone: make(chan struct{})}
 	j.ctx, j.stop = t.hold.Under(ctx)

@@ -60,8 +60,9 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 // WithOnError has f told of every error that Run survives: a campaign that
 // failed or a term that was lost, before it pauses, and, once, a campaign that
 // the service has not answered for ten seconds, which goes on (ErrUnavailable):
-// then f is called in another goroutine. Run waits for f, so f must return soon.
-// It is how a program learns that its candidate cannot be elected, since
+// then f is called in another goroutine. Calls do not overlap. Run waits for f,
+// so f must return soon, and must not wait for Run; it may end ctx or close the
+// client. It is how a program learns that its candidate cannot be elected, since
 // permissions are missing for instance, or the address is wrong.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 

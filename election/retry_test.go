@@ -65,6 +65,37 @@ func TestClosedClientEndsThePause(t *testing.T) {
 	}
 }
 
+// TestReportOfAnOutageMayEndTheCampaign: the callback ends Run's context or closes
+// the client while the campaign waits for an answer, or for the session; Run returns.
+func TestReportOfAnOutageMayEndTheCampaign(t *testing.T) {
+	for _, joining := range []bool{false, true} {
+		for _, closing := range []bool{false, true} {
+			parties(t, 1, func(t *testing.T, p ...party) {
+				a := p[0]
+				if joining {
+					_ = a.session()
+				}
+				a.svc.Stop()
+				ctx, cancel := context.WithCancelCause(t.Context())
+				want, calls := errMine, 0
+				end := func() { cancel(errMine) }
+				if closing {
+					want, end = coordinator.ErrClosed, func() { _ = a.client.Close(ctx) }
+				}
+				err := a.e.Run(ctx, func(context.Context, *election.Term) error { return nil },
+					election.WithOnError(func(error) {
+						if calls++; calls == 1 { // not a race: calls do not overlap
+							end()
+						}
+					}))
+				if !errors.Is(err, want) || calls == 0 {
+					t.Errorf("joining %v, closing %v: Run = %v after %d calls", joining, closing, err, calls)
+				}
+			})
+		}
+	}
+}
+
 // TestServiceThatIsNotThereIsTold: once in an outage, and it costs no campaign.
 // FIELD 76.
 func TestServiceThatIsNotThereIsTold(t *testing.T) {

@@ -76,7 +76,7 @@ func (e *Election) Run(
 		return invalid("run", e.Name(), "nil work")
 	}
 	r := &runner{runConfig: cfg, election: e, work: work}
-	defer r.health.ended()
+	defer r.health.set(nil, "not a candidate")
 	return r.run(ctx)
 }
 
@@ -150,7 +150,7 @@ func (r *runner) lead(ctx context.Context, t *Term) (again bool, err error) {
 		settled = true
 		return r.finish(ctx, t, outcome{ended: true, lost: loss(t)})
 	}
-	r.health.leads(t)
+	r.health.set(t, "")
 	j = start(ctx, t, r.work)
 	defer j.stop()
 	o, returned := r.await(t, j)

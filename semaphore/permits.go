@@ -25,8 +25,6 @@ const (
 	versions                   = versionBase * versionBase * versionBase * versionBase
 )
 
-// askingMode is the mode of a contender for n permits that joins by the record
-// of a version.
 func askingMode(n int, version driver.Version) string {
 	v := strconv.FormatInt(part(version), versionBase)
 	return string(asking) + strconv.Itoa(n) + by + "0000"[len(v):] + v
@@ -36,7 +34,6 @@ func askingMode(n int, version driver.Version) string {
 // record look alike once in more than a million times at most.
 func part(v driver.Version) int64 { return (int64(v)%versions + versions) % versions }
 
-// holdingMode is the mode of a holder of n permits that says so.
 func holdingMode(n int) string { return string(holding) + strconv.Itoa(n) }
 
 // contention is what a mode says of a contender.
@@ -72,7 +69,6 @@ func parseMode(mode string) (c contention, ok bool) {
 	return c, err == nil && c.n > 0 && c.n <= MaxLimit
 }
 
-// saysHeld reports whether a mode is that of a holder that says so.
 func saysHeld(mode string) bool {
 	c, ok := parseMode(mode)
 	return ok && c.held
@@ -100,8 +96,7 @@ func saysHeld(mode string) bool {
 // permission, those behind may wait until the one ahead of them leaves.
 //
 // A contender with an unknown mode, a foreign one for instance, takes the whole
-// limit. protocol_test.go has a model of all this, and of what goes wrong
-// without each part of it.
+// limit. docs/model has a model of this.
 func permits(limit int, version driver.Version, n int) recipes.Rule {
 	mine := driver.Version(part(version))
 	return func(ahead []driver.Place) recipes.Verdict {

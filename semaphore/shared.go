@@ -104,7 +104,6 @@ func within(limit int) recipes.Rule {
 	}
 }
 
-// acquireShared acquires one permit.
 func (s *Semaphore) acquireShared(ctx context.Context, n int, r recipes.Request) (*Permit, error) {
 	if n != 1 {
 		return nil, s.notShared(r.Op, "it gives one permit at a time")

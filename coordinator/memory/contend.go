@@ -97,8 +97,8 @@ func (s *session) Follow(
 	return s.watch(ctx, queue, []driver.Place{ahead})
 }
 
-// watch waits until one of the places has left, and reports whether the first
-// one was the last entry of the queue to leave by Pass.
+// watch reports whether the first place was the last entry of the queue to leave
+// by Pass.
 func (s *session) watch(
 	ctx context.Context, name driver.Queue, places []driver.Place,
 ) (bool, error) {
@@ -142,7 +142,7 @@ func (s *session) own(queue driver.Queue, own driver.Place) (*entry, error) {
 	return e, nil
 }
 
-// Leave removes exactly the entry of own.
+// Leave removes the entry of own.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, false)
 }

@@ -36,11 +36,8 @@ func init() {
 // new service, which [Driver.Service] returns. The URL is "memory://" and nothing
 // else: a host, path or parameter would suggest that two programs can meet there.
 func Open(u *url.URL) (driver.Driver, error) {
-	if u.Scheme != "memory" {
-		return nil, invalid("scheme %q; want memory://", u.Scheme)
-	}
 	place := u.Host + strings.TrimPrefix(u.Path, "/") + u.Opaque + u.Fragment
-	if place != "" || u.User != nil {
+	if u.Scheme != "memory" || place != "" || u.User != nil {
 		return nil, invalid("URL names a place; the service lives in this process: want memory://")
 	}
 	if err := driver.NewParams(u).Err(); err != nil {

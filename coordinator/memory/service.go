@@ -2,6 +2,7 @@ package memory
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -222,11 +223,9 @@ func (s *Service) Sessions() []string {
 }
 
 func (s *Service) sessionsInOrder() []*session {
-	all := make([]*session, 0, len(s.sessions))
-	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
-		all = append(all, s.sessions[id])
-	}
-	return all
+	return slices.SortedFunc(maps.Values(s.sessions), func(a, b *session) int {
+		return cmp.Compare(a.id, b.id)
+	})
 }
 
 // record copies a record: a caller may keep and change what it got.

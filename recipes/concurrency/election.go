@@ -97,8 +97,7 @@ func (e *Election) Proclaim(ctx context.Context, val string) error {
 	return e.resumed(ctx, key, rev, v3.OpPut(key, val, v3.WithIgnoreLease()))
 }
 
-// resumed does something with the key that ResumeElection was told of, if it is
-// the one.
+// resumed applies op to the key that ResumeElection was told of, if it is the one.
 func (e *Election) resumed(ctx context.Context, key string, rev int64, op v3.Op) error {
 	same := v3.Compare(v3.CreateRevision(key), "=", rev)
 	resp, err := e.s.client.Txn(ctx).If(same).Then(op).Commit()

@@ -131,7 +131,6 @@ func (s *Session) close(ctx context.Context) error {
 	return s.baton.Close(ctx)
 }
 
-// expired is the error of a call whose session has ended.
 func (s *Session) expired() error {
 	return fmt.Errorf("%w: %w", ErrSessionExpired, context.Cause(s.session.Context()))
 }

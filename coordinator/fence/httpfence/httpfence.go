@@ -78,7 +78,6 @@ func Handler(check fence.Checker, next http.Handler) http.Handler {
 //	412 Precondition Failed    it is stale or foreign; the client calls Refusal
 //	503 Service Unavailable    the check failed for another reason, which is not shown
 func Refuse(w http.ResponseWriter, err error) {
-	// Another error is not shown: it is the server's, and none of the client's business.
 	status, text := http.StatusServiceUnavailable, "the sequencer could not be checked"
 	switch refusal := fence.EncodeRefusal(err); {
 	case refusal != "":
