@@ -78,7 +78,7 @@ func (p product) open(t *testing.T) database {
 			t.Fatal(err)
 		}
 	}
-	guard, err := sqlfence.New(p.dialect, p.table)
+	guard, err := sqlfence.New(p.dialect, sqlfence.Table(p.table))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // A transaction that a late holder cannot commit. It needs a database, so it is compiled here and not run.
 func Example() {
 	pay := func(ctx context.Context, db *sql.DB, seq fence.Sequencer) error {
-		guard, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.DefaultTable)
+		guard, err := sqlfence.New(sqlfence.PostgreSQL)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,7 @@
 // Package sqlfence makes a database refuse what is done under a lock that has
 // passed to another holder.
 //
-//	guard, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.DefaultTable)
+//	guard, err := sqlfence.New(sqlfence.PostgreSQL)
 //	...
 //	tx, err := db.BeginTx(ctx, nil)
 //	defer tx.Rollback()
@@ -53,7 +53,7 @@ const (
 	SQLite
 )
 
-// DefaultTable is a name for the table.
+// DefaultTable is the name of the table.
 const DefaultTable = "baton_fence"
 
 // MaxResource is the length of the longest name of a resource, in bytes.
@@ -66,12 +66,25 @@ type Guard struct {
 	read          string // for a database that does not return what it has written
 }
 
+// Option changes a default of a Guard.
+type Option func(*string)
+
+// Table sets the name of the table, which may have a schema before it:
+// "fencing.tokens".
+func Table(name string) Option { return func(table *string) { *table = name } }
+
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// New returns a guard of a table, whose name may have a schema before it:
-// "fencing.tokens". It does no I/O. An unknown dialect, and a name that would
-// have to be quoted, are driver.ErrInvalid.
-func New(d Dialect, table string) (*Guard, error) {
+// New returns a guard. It does no I/O. An unknown dialect, and a table name that
+// would have to be quoted, are driver.ErrInvalid.
+func New(d Dialect, opts ...Option) (*Guard, error) {
+	table := DefaultTable
+	for _, o := range opts {
+		if o == nil {
+			return nil, invalid("nil option")
+		}
+		o(&table)
+	}
 	if !tableName.MatchString(table) {
 		return nil, invalid("table %q; want letters, digits and \"_\", and at most one \".\"", table)
 	}

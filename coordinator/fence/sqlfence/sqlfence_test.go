@@ -71,7 +71,7 @@ func (r *rows) Next(to []sqldriver.Value) error {
 // check runs one guarded transaction on a scripted database.
 func check(t *testing.T, d sqlfence.Dialect, s *script, resource string, seq fence.Sequencer) error {
 	t.Helper()
-	g, err := sqlfence.New(d, sqlfence.DefaultTable)
+	g, err := sqlfence.New(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestWhatBreaksARuleIsNotAsked(t *testing.T) {
 
 func TestTableIsMade(t *testing.T) {
 	for d := range dialects {
-		g, err := sqlfence.New(d, sqlfence.DefaultTable)
+		g, err := sqlfence.New(d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,13 +160,16 @@ func TestTableIsMade(t *testing.T) {
 
 func TestOddTablesAreRefused(t *testing.T) {
 	for _, table := range []string{"", "a b", "a;b", "a.b.c", ".a", "a.", "1a", `"a"`, "a-b", "ä", "a\n"} {
-		if g, err := sqlfence.New(sqlfence.PostgreSQL, table); !errors.Is(err, driver.ErrInvalid) {
+		if g, err := sqlfence.New(sqlfence.PostgreSQL, sqlfence.Table(table)); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%q: %v, %v", table, g, err)
 		}
 	}
 	for _, d := range []sqlfence.Dialect{-1, 0, 4} {
-		if g, err := sqlfence.New(d, sqlfence.DefaultTable); !errors.Is(err, driver.ErrInvalid) {
+		if g, err := sqlfence.New(d); !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("dialect %d: %v, %v", d, g, err)
 		}
+	}
+	if _, err := sqlfence.New(sqlfence.SQLite, nil); !errors.Is(err, driver.ErrInvalid) {
+		t.Errorf("nil option: %v", err)
 	}
 }
