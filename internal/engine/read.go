@@ -110,7 +110,8 @@ func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
 	var record driver.Record
-	err := s.requestOrWait(ctx, "read the record", queue, known, func(ctx context.Context) (err error) {
+	err := s.requestOrWait(ctx, "read the record", queue, known, func(ctx context.Context) error {
+		var err error
 		record, err = s.driver.Record(ctx, queue, known)
 		return err
 	})
