@@ -14,9 +14,6 @@ const (
 	MinTTL     = engine.MinTTL     // 1 s
 	MaxTTL     = engine.MaxTTL     // 24 h
 
-	// MaxIdentity is the length of the longest identity, in bytes: 255.
-	MaxIdentity = engine.MaxIdentity
-
 	// MaxName is the length of the longest name, in bytes: 255.
 	MaxName = engine.MaxName
 )
@@ -32,7 +29,8 @@ type Option = engine.Option
 // silently.
 func WithTTL(ttl time.Duration) Option { return func(c *engine.Config) { c.TTL = ttl } }
 
-// WithIdentity sets who this client is in listings: "host/pid" by default.
+// WithIdentity sets who this client is in listings: "host/pid" by default. An
+// identity is 1 to 255 bytes without control characters.
 func WithIdentity(id string) Option { return func(c *engine.Config) { c.Identity = id } }
 
 // WithLogger sets where the client logs: slog.Default() if it is not called.
@@ -73,7 +71,3 @@ func WithRetry(r Retry) Option { return func(c *engine.Config) { c.Retry = engin
 // characters. Names are compared byte by byte, and nest in name only: "a" and
 // "a/b" are unrelated.
 func CheckName(name string) error { return engine.CheckName(name) }
-
-// CheckIdentity reports whether id can be shown in listings: 1 to 255 bytes without
-// control characters.
-func CheckIdentity(id string) error { return engine.CheckIdentity(id) }

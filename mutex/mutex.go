@@ -66,9 +66,8 @@ func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 // for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and also ends the lock's context, with
-// [recipes.ErrHeldTooLong] as its cause. The lock is still held until Unlock,
-// since the work may still run: Err returns nil.
+// WithMaxHold is WithHoldWarning, and also ends the lock's context; the lock is
+// still held until Unlock. See [recipes.WithMaxHold].
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // WithLockDelay keeps the lock free for d, 1 ms to a minute, after its holder's

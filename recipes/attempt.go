@@ -61,7 +61,6 @@ func (l *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 	return a.hold(ctx), nil
 }
 
-// observe notifies observers of how the attempt has ended.
 func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind, err error) {
 	e := event.Event{Kind: kind, Op: a.Op, Queue: a.queue.id, Token: a.joined.Token, Context: ctx,
 		Duration: time.Since(began), Waited: a.waited, Err: err}
@@ -74,8 +73,7 @@ func (a *attempt) observe(ctx context.Context, began time.Time, kind event.Kind,
 	a.queue.client.Observe(e)
 }
 
-// win takes the attempt to its grant. When it fails, it has made sure that
-// nothing stays in the queue.
+// win returns nil with a grant. Otherwise nothing stays in the queue.
 func (a *attempt) win(ctx context.Context) (err error) {
 	if a.value, err = a.queue.encode(a.info); err != nil {
 		return err
@@ -218,7 +216,6 @@ func (a *attempt) wait(ctx context.Context) error {
 	}
 }
 
-// wakes notes that something has happened that the contender waited for.
 func (a *attempt) wakes() { a.waited, a.told = true, time.Now() }
 
 // glance is the verdict, if the predecessor alone is enough to know it.
@@ -299,9 +296,8 @@ func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error 
 // askWho bounds the request that finds out who has the name, for an error message.
 const askWho = time.Second
 
-// taken makes the error of a Try that found the name taken, with the first in
-// the queue if one more short request finds it. It leaves other errors alone,
-// and so it does when ctx has ended, since its cause may be the ErrTaken of
+// taken makes a TakenError of the error of a Try that found the name taken. When
+// ctx has ended it leaves err alone, which may be its cause, the ErrTaken of
 // another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
 	var rests *DelayError

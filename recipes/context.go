@@ -37,7 +37,6 @@ func (c *holdContext) Err() error {
 	return c.Context.Err()
 }
 
-// Value returns the grant for its own queue, and else what the contexts have.
 func (c *holdContext) Value(key any) any {
 	if key == c.grant.queue.key {
 		return c.grant
@@ -56,7 +55,6 @@ type workContext struct {
 	cancel context.CancelCauseFunc
 }
 
-// Err looks at the clock as the hold's context does.
 func (c *workContext) Err() error {
 	if err := c.Context.Err(); err != nil {
 		return err
@@ -67,10 +65,9 @@ func (c *workContext) Err() error {
 	return c.Context.Err()
 }
 
-// over ends it with the hold.
+// over ends c with the hold.
 func (c *workContext) over() { c.cancel(context.Cause(c.hold)) }
 
-// Value returns the grant for its own queue, and else what the caller's context has.
 func (c *workContext) Value(key any) any {
 	if key == c.hold.grant.queue.key {
 		return c.hold.grant

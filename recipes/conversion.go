@@ -86,8 +86,7 @@ func (g *grant) run(ctx context.Context, c *conversion) {
 }
 
 // become converts the entry. A refusal does not end the conversion: permissions
-// or space can come back, and until then other contenders may wait for what they
-// could have.
+// or space can come back.
 func (g *grant) become(
 	ctx context.Context, c *conversion, own driver.Joined, value []byte, mode string,
 ) error {
@@ -148,8 +147,7 @@ func (c *conversion) over() bool {
 	}
 }
 
-// await waits until a conversion is done. When ctx ends first, or the service
-// refuses, it goes on in the background.
+// await waits until a conversion is done, ctx ends, or the service refuses.
 func (g *grant) await(ctx context.Context, c *conversion) error {
 	select {
 	case <-c.done:

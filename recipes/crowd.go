@@ -9,12 +9,10 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// In a crowded queue (see engine.Crowded) the contenders of a session share one
-// watch of it. Otherwise each contender is woken by the one ahead, reads the
-// queue, and converts its entry to wake the next one; with the watch several can
-// be admitted by one view. Only contenders with Terms use it: of the others, one
-// at a time is admitted, and it is notified by the one that leaves. It takes a
-// service that can watch a queue.
+// In a crowded queue (see engine.Crowded) one view of the shared watch can admit
+// several contenders. Without it each one is woken by the one ahead, reads the
+// queue, and converts its entry to wake the next one. Only contenders with Terms
+// share it: of the others, one at a time is admitted, by the one that leaves.
 
 // crowdAhead reports whether the queue is crowded, judged by the places ahead of
 // a contender alone.

@@ -40,8 +40,7 @@ func (n note) encode() []byte {
 }
 
 // rest waits for the lock-delay, if the last holder was lost, and leaves a note
-// of its own. Nothing is granted before it returns nil: if the contender dies
-// meanwhile, the next one waits as long.
+// of its own. If the contender dies meanwhile, the next one waits as long.
 func (a *attempt) rest(ctx context.Context) error {
 	if a.queue.delay == 0 || !a.exclusive() {
 		return nil
@@ -118,7 +117,6 @@ func (a *attempt) left(
 	return delay - time.Since(v.since), nil
 }
 
-// sleep waits out a lock-delay.
 func (a *attempt) sleep(ctx context.Context, d time.Duration) error {
 	a.queue.client.Log().Info("baton: the last holder was lost; waiting for the lock-delay",
 		"queue", a.queue.id, "token", a.joined.Token, "delay", d)

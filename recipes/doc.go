@@ -13,17 +13,9 @@
 //	  |
 //	  +---> context ended, session over: removed in the background
 //
-// Whatever happens between two steps, the entry is gone in the end: a join whose
-// reply was lost is forgotten, the entry of a wait that was given up is removed,
-// and if the process dies, the entry goes with its session. attempt.go has the
-// steps up to the hold, hold.go and grant.go those after it.
-//
-// # Why reading a view is safe
-//
-// Places ahead of a contender can only disappear: new ones join behind. So a view
-// of the queue that is older than the present, but not older than the contender's
-// own entry, may show an entry that is gone, and then the watch on it fires at
-// once; it never lacks one that is there. See [Rule].
+// Whatever happens between two steps, the entry is gone in the end. attempt.go has
+// the steps up to the hold, hold.go and grant.go those after it. Why reading a
+// view of the queue is safe: see [Rule].
 //
 // # Entries that change
 //
@@ -31,12 +23,6 @@
 // reader, three permits to two. To contenders that watch it, the old entry has
 // left, so a conversion wakes those it may admit. The holders of a semaphore also
 // use it to say that they hold.
-//
-// # Terms
-//
-// What all contenders of a queue must agree on, a limit for instance, is in the
-// queue's record. A contender joins on condition that the record is still the one
-// that it has read: see [Terms].
 //
 // # Writing a recipe
 //

@@ -55,7 +55,6 @@ type level struct {
 	cancel context.CancelCauseFunc
 }
 
-// end ends the level's own context, if it has one.
 func (l *level) end(cause error) {
 	if l.cancel != nil {
 		l.cancel(cause)
@@ -202,10 +201,9 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called when the hold has lasted for engine.SettleAfter. The entry is
-// converted to the mode that says that it holds, if there is one, and watched, so
-// that the holder is notified at once when somebody deletes it. Shorter holds do
-// not pay for these requests. Session loss needs no such watch.
+// settled is called when the hold has lasted for engine.SettleAfter: shorter holds
+// do not pay for the conversion to Terms.Held, nor for the watch that tells the
+// holder at once when somebody deletes the entry.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,7 +216,6 @@ func (g *grant) settled() {
 	g.session.Go(g.watchSelf)
 }
 
-// watchSelf waits until somebody deletes the entry.
 func (g *grant) watchSelf() {
 	for {
 		place := g.standing() // not while it is converted: the watch would fire
@@ -262,11 +259,9 @@ func (g *grant) over(cause error) bool {
 	return first
 }
 
-// lost reports the end of a grant that was not released. Either the caller that
-// got true from g.quiet calls it or the session's end does.
+// lost is called by whoever got true from g.quiet, or by the session's end.
 func (g *grant) lost() { g.reportLoss(time.Since(g.since), context.Cause(g.ctx)) }
 
-// reportLoss reports that the grant was lost after so long.
 func (g *grant) reportLoss(held time.Duration, cause error) {
 	g.mu.Lock()
 	long := g.timed()

@@ -101,18 +101,16 @@ func (h *Hold) Place() driver.Place {
 func (h *Hold) State() (event.State, <-chan struct{}) { return h.ctx.grant.session.State() }
 
 // Release releases this handle, and the grant with the last one: its context ends
-// with ErrReleased first, then the entry is removed, and the next contender is
-// admitted. With the last handle of its mode, when others are left in a lesser
-// mode, the entry is converted to that instead. It works with a ctx that has
-// ended, for up to two seconds, and so with that of the hold, which it ends.
+// with ErrReleased, and then the entry is removed. With the last handle of its
+// mode, when others are left in a lesser mode, the entry is converted to that
+// instead. It works for up to two seconds with a ctx that has ended, such as that
+// of the hold.
 //
 // A handle is released once; after that Release returns ErrNotHeld and does
 // nothing. When the hold was lost before, the error says why, and nothing is
 // deleted. ErrNotHeld also says that somebody deleted the entry and the hold did
 // not notice it before, because it was younger than engine.SettleAfter or being
-// converted. When ctx ends first, or the service refuses, the
-// error says so, with Maybe set if it may have been applied, and the release
-// goes on in the background until it is done or the session has ended.
+// converted. After any other error the release goes on in the background.
 func (h *Hold) Release(ctx context.Context) error {
 	if !h.released.CompareAndSwap(false, true) {
 		return coordinator.ErrNotHeld
@@ -146,7 +144,6 @@ func (h *Hold) Release(ctx context.Context) error {
 	return nil // the other handles were released meanwhile, and the grant with them
 }
 
-// end releases the grant.
 func (g *grant) end(ctx context.Context) error {
 	if !g.over(coordinator.ErrReleased) { // lost since Release has checked
 		_ = g.session.Check(ctx) // which may be ending at this moment
@@ -180,9 +177,8 @@ func (h *Hold) Converts() bool { return h.ctx.grant.session.Converts() }
 var modeRule = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 
 // Convert changes the mode of this hold's entry to one that excludes less, and
-// wakes the contenders that watch it. When ctx ends first, or the service
-// refuses, the error says so, with Maybe set, and the conversion goes on in the
-// background. A mode that breaks a rule is ErrInvalid, and changes nothing.
+// wakes the contenders that watch it. After an error with Maybe set it goes on in
+// the background. A mode that breaks a rule is ErrInvalid, and changes nothing.
 func (h *Hold) Convert(ctx context.Context, mode string) error {
 	if err := h.Check(ctx); err != nil {
 		return err
@@ -270,8 +266,7 @@ func (h *Hold) toWrite(ctx context.Context) error {
 //
 // It costs nothing, but for the first of a session, which reads the identity of
 // the service, and for a grant that is going to be converted to Terms.Held, which
-// happens first. When the hold is over the error says why. Other errors:
-// ErrUnavailable, ErrRefused, the cause of ctx.
+// happens first.
 func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	if err := h.Check(ctx); err != nil {
 		return fence.Sequencer{}, err

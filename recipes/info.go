@@ -33,16 +33,12 @@ type info struct {
 	Payload  []byte    `json:"payload,omitempty"`
 }
 
-func (i info) encode() []byte {
-	b, _ := json.Marshal(i) // strings, bytes and the present time always can be
-	return b
-}
-
 // encode is what an entry of the queue shows. On a queue that is shared with
 // other clients it is what they would show.
 func (l *Queue) encode(i info) ([]byte, error) {
 	if l.shared == nil {
-		return i.encode(), nil
+		b, _ := json.Marshal(i) // strings, bytes and the present time always can be
+		return b, nil
 	}
 	b, err := l.shared.SharedValue(l.kind, i.Identity, i.Payload)
 	if err != nil {

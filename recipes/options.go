@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // Option changes a default of a recipe.
@@ -69,7 +69,6 @@ func WithHoldWarning(d time.Duration) Option { return func(o *options) { o.warnA
 // the warning comes after the shorter time.
 func WithMaxHold(d time.Duration) Option { return func(o *options) { o.maxHold = d } }
 
-// check checks the options of the queue of a name.
 func (o *options) check(name string) error {
 	short := func(d time.Duration) bool { return d < 0 || d > 0 && d < time.Millisecond }
 	switch {
@@ -83,5 +82,5 @@ func (o *options) check(name string) error {
 	case short(o.maxHold):
 		return invalid("longest hold %v for %q: want 0 for none, or at least 1ms", o.maxHold, name)
 	}
-	return coordinator.CheckIdentity(o.identity)
+	return engine.CheckIdentity(o.identity)
 }

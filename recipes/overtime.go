@@ -7,9 +7,8 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended.
-// The name is still held, since the work may still run, so Err of the hold is
-// nil: nobody else is admitted until it is released.
+// ErrHeldTooLong is the cause of a hold's context that WithMaxHold has ended. The
+// name is still held, and Err of the hold is nil.
 var ErrHeldTooLong = errors.New("held for longer than the longest hold")
 
 // overtime is what a grant has with WithHoldWarning or WithMaxHold.
@@ -49,7 +48,6 @@ func (g *grant) timed() bool {
 	return g.overtime.long
 }
 
-// lasts reports that the grant has lasted for limit.
 func (g *grant) lasts(limit time.Duration, tooLong bool) {
 	g.mu.Lock()
 	if g.holds() == 0 || g.ctx.Err() != nil { // it is over; timed may have been called

@@ -144,27 +144,18 @@ func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Conten
 	if err != nil {
 		return nil, engine.Describe(ctx, "list", l.name, err)
 	}
-	all := places(entries)
+	all := make([]driver.Place, len(entries))
 	list := make([]Contender, len(entries))
 	for i, e := range entries {
-		list[i] = l.contender(e)
+		all[i], list[i] = e.Place, l.contender(e)
 		list[i].Holding = rule(e.Mode)(all[:i]).Admitted
 	}
 	return list, nil
 }
 
-func places(entries []driver.Entry) []driver.Place {
-	p := make([]driver.Place, len(entries))
-	for i, e := range entries {
-		p[i] = e.Place
-	}
-	return p
-}
-
 // Describe gives err the operation and the name that a recipe's user knows, in
 // place of those of the step that failed. It returns nil and the cause of ctx
-// untouched, and that cause also for a read that was ended by it: a waiter's
-// caller cannot know when it reads the queue.
+// untouched.
 func Describe(ctx context.Context, op, name string, err error) error {
 	return engine.Describe(ctx, op, name, err)
 }

@@ -23,8 +23,9 @@ type Verdict struct {
 // A rule must stay true when places ahead disappear, or are converted to a mode
 // that excludes less: once admitted in some view, a contender must be admitted
 // in every later one. Nothing else happens to places ahead. So a view that is
-// older than the present, but not older than the contender's own entry, errs only
-// on the side of waiting, and reading without a quorum is safe.
+// older than the present, but not older than the contender's own entry, may show
+// an entry that is gone, and never lacks one that is there: it errs only on the
+// side of waiting, and reading without a quorum is safe.
 type Rule func(ahead []driver.Place) Verdict
 
 // Exclusive admits the first in the queue and has everyone else wait for the one directly

@@ -1,9 +1,9 @@
 package recipes
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
@@ -37,13 +37,6 @@ type Terms struct {
 // ErrNoRecord says that the queue has no record.
 var ErrNoRecord = errors.New("nothing is stored at the name")
 
-func (t *Terms) none() error {
-	if t.None == nil {
-		return ErrNoRecord
-	}
-	return t.None
-}
-
 // ask finds out the rule from the record as it is now.
 func (a *attempt) ask(ctx context.Context) error {
 	r, err := a.queue.found(ctx, a.session, a.Terms)
@@ -67,7 +60,7 @@ func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.
 			return r, err
 		}
 		if len(t.Initial) == 0 {
-			return r, t.none()
+			return r, cmp.Or(t.None, ErrNoRecord)
 		}
 		v, err := s.SetRecord(ctx, l.id, t.Initial, 0)
 		switch {
@@ -97,22 +90,17 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 		}
 		for i, p := range whole.Ahead {
 			if p.ID == a.joined.Place.ID {
-				behind := a.counted(whole.Ahead[i+1:])
-				return driver.View{Ahead: slices.Concat(behind, whole.Ahead[:i])}, nil
+				var counted []driver.Place
+				for _, behind := range whole.Ahead[i+1:] {
+					if a.Terms.Counts(behind.Mode) {
+						counted = append(counted, behind)
+					}
+				}
+				return driver.View{Ahead: append(counted, whole.Ahead[:i]...)}, nil
 			}
 		} // else it is not in the queue any more, and the service says why
 	}
 	return a.session.Ahead(ctx, a.queue.id, a.joined.Place)
-}
-
-// counted are those behind that count.
-func (a *attempt) counted(behind []driver.Place) (counted []driver.Place) {
-	for _, p := range behind {
-		if a.Terms.Counts(p.Mode) {
-			counted = append(counted, p)
-		}
-	}
-	return counted
 }
 
 // confirm reads the record before a contender that has waited is admitted, and
@@ -131,15 +119,14 @@ func (a *attempt) confirm(ctx context.Context) (bool, error) {
 	return a.record == before, err
 }
 
-// renegotiate takes the rule that follows from the record once it has another
-// version than known.
+// renegotiate waits for another version than known, and takes its rule.
 func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 	r, err := a.session.Record(ctx, a.queue.id, known)
 	switch {
 	case err != nil:
 		return err
 	case r.Version == 0:
-		return a.Terms.none()
+		return cmp.Or(a.Terms.None, ErrNoRecord)
 	case r.Version == a.record:
 		return nil
 	}

@@ -97,9 +97,8 @@ func WithPayload(b []byte) Option { return recipes.WithPayload(b) }
 // for d. Zero is the default: no warning.
 func WithHoldWarning(d time.Duration) Option { return recipes.WithHoldWarning(d) }
 
-// WithMaxHold is WithHoldWarning, and also ends the lock's context, with
-// [recipes.ErrHeldTooLong] as its cause. The lock is still held until Unlock,
-// since the work may still run: Err returns nil.
+// WithMaxHold is WithHoldWarning, and also ends the lock's context; the lock is
+// still held until Unlock. See [recipes.WithMaxHold].
 func WithMaxHold(d time.Duration) Option { return recipes.WithMaxHold(d) }
 
 // New returns the read-write lock of a name (see [coordinator.CheckName]). It does no I/O.
@@ -258,8 +257,7 @@ func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
 // Sequencer describes this lock so that any process can check it: see package
 // coordinator/fence. A downgrade ends it; after that, ask again. It costs nothing,
 // but for the first of a session, which reads the identity of the service. When
-// the lock is over the error says why, as Err does. Other errors: ErrUnavailable,
-// ErrRefused, the cause of ctx.
+// the lock is over the error says why, as Err does.
 func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
 	s, err := l.hold.Sequencer(ctx)
 	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)

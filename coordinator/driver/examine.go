@@ -46,17 +46,6 @@ func (g Grade) String() string {
 // MarshalText writes what String does.
 func (g Grade) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText reads what MarshalText wrote.
-func (g *Grade) UnmarshalText(text []byte) error {
-	for i, s := range grades {
-		if s == string(text) {
-			*g = Grade(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: grade %q", ErrInvalid, text)
-}
-
 // Found makes a finding.
 func Found(g Grade, about, format string, args ...any) Finding {
 	return Finding{Grade: g, About: about, Text: fmt.Sprintf(format, args...)}

@@ -55,13 +55,13 @@ func FuzzHosts(f *testing.F) {
 
 // FuzzParams: what a driver asks for it gets once, or there is an error; values are never shown.
 func FuzzParams(f *testing.F) {
-	for _, query := range []string{"", "a=1&b=10s&c=true", "a=1&a=2", "b=-1s", "c=maybe", "d=1", "a=", "%zz", "a=1;b=2", "b=99999999999999h"} {
+	for _, query := range []string{"", "a=1&b=10s", "a=1&a=2", "b=-1s", "d=1", "a=", "%zz", "a=1;b=2", "b=99999999999999h"} {
 		f.Add(query)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
 		p := driver.NewParams(&url.URL{RawQuery: query})
 		p.String("a", "")
-		d, _ := p.Duration("b", 1), p.Bool("c", false)
+		d := p.Duration("b", 1)
 		err := p.Err()
 		if err != nil && !errors.Is(err, driver.ErrInvalid) {
 			t.Errorf("%q: %v", query, err)

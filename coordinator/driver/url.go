@@ -62,19 +62,6 @@ func (p *Params) Duration(name string, def time.Duration) time.Duration {
 	return d
 }
 
-// Bool returns the parameter as true or false.
-func (p *Params) Bool(name string, def bool) bool {
-	s := p.String(name, "")
-	if s == "" {
-		return def
-	}
-	b, err := strconv.ParseBool(s)
-	if err != nil {
-		p.fail(name, "must be true or false")
-	}
-	return b
-}
-
 func (p *Params) fail(name, rule string) {
 	if p.err == nil {
 		p.err = fmt.Errorf("%w: URL parameter %q %s", ErrInvalid, name, rule)

@@ -278,7 +278,7 @@ join: /* go: recipes.attempt.join, recipes.attempt.agree, semaphore.askingMode, 
 	};
 #endif
 
-look: /* go: recipes.attempt.look, recipes.attempt.counted, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
+look: /* go: recipes.attempt.look, engine.Session.Ahead, etcd.session.Ahead, zookeeper.session.Ahead */
 	if
 	:: atomic { cancelled[i] -> goto leave }
 	:: atomic { true ->

@@ -39,7 +39,6 @@ type moment struct {
 	wall int64     // Unix nanoseconds
 }
 
-// now reads the clocks.
 func (c *Client) now() moment {
 	now := time.Now()
 	if c.config.wall != nil {
@@ -54,9 +53,8 @@ func (s *Session) mayHaveSlept(now moment) bool {
 	return now.wall >= s.wallDeadline.Load()
 }
 
-// ask starts a request whether the service still has the session, if none is
-// under way. The channel is closed when it was answered, or when the session has
-// ended for want of an answer.
+// ask starts awake if it is not under way. The channel is closed when it is done,
+// or the session has ended.
 func (s *Session) ask() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,9 +36,8 @@ func (s *Session) Convert(
 	return place, err
 }
 
-// Write changes the value of an entry of this session. ErrRemoved means that it
-// was not in the queue any more. After another error the value may be the old or
-// the new one, until the next Write succeeds.
+// Write changes the value of an entry of this session. After an error other than
+// ErrRemoved it may be the old or the new one, until the next Write succeeds.
 func (s *Session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {

@@ -41,7 +41,7 @@ var Of func(client any) *Client
 // Driver is the driver that the client was made of.
 func (c *Client) Driver() driver.Driver { return c.driver }
 
-// New returns a client on a driver. It does no I/O. The client owns the driver.
+// New is coordinator.New.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
 	if d == nil {
 		return nil, invalid("nil driver")
@@ -93,7 +93,12 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if s, err = c.live(); s != nil || err != nil { // somebody else has opened it
 		return s, err
 	}
-	c.closeLost()
+	c.mu.Lock()
+	lost := c.session
+	c.mu.Unlock()
+	if lost != nil {
+		c.later(lost) // the client keeps no other reference to it
+	}
 	if s, err = c.open(bound); err != nil {
 		return nil, c.notOpened(ctx, err)
 	}
@@ -101,17 +106,6 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	c.session = s
 	c.mu.Unlock()
 	return s, nil
-}
-
-// closeLost closes the lost session before it is replaced, because the client
-// keeps no other reference to it.
-func (c *Client) closeLost() {
-	c.mu.Lock()
-	s := c.session
-	c.mu.Unlock()
-	if s != nil {
-		c.later(s)
-	}
 }
 
 // live returns the session if it is alive, ErrClosed after Close, and else nothing.
@@ -173,11 +167,11 @@ func (c *Client) openOnce(ctx context.Context) (*Session, error) {
 		slow := errors.New("the service took longer to open a session than the session lives")
 		return nil, driver.Wrap(ErrUnavailable, slow)
 	}
-	s.start()
+	s.wg.Go(s.renew)
+	s.wg.Go(s.guard)
 	return s, nil
 }
 
-// notOpened is the error of a Session call that failed with err.
 func (c *Client) notOpened(ctx context.Context, err error) error {
 	switch {
 	case c.ctx.Err() != nil:
@@ -217,7 +211,6 @@ func (c *Client) closeError(err error) error {
 	return &Error{Op: "close", Name: c.String(), Err: err, Maybe: true}
 }
 
-// close is Close, once.
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
 	// An opening that is under way returns soon, since its context has just ended

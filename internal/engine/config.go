@@ -70,8 +70,7 @@ func (c *Config) check() error {
 	return cmp.Or(CheckIdentity(c.Identity), c.Retry.check())
 }
 
-// CheckIdentity reports whether id can be shown in listings: 1 to 255 bytes without
-// control characters.
+// CheckIdentity reports whether id can be shown in listings.
 func CheckIdentity(id string) error {
 	if id == "" || len(id) > MaxIdentity {
 		return invalid("identity %.20q has %d bytes; 1 to %d are allowed", id, len(id), MaxIdentity)
@@ -108,7 +107,6 @@ func (r Retry) check() error {
 	return nil
 }
 
-// pauses returns a fresh sequence of pauses.
 func (r Retry) pauses() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(cmp.Or(r.Initial, initialPause)),

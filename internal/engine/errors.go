@@ -27,8 +27,7 @@ var (
 // Error is what failed calls return; coordinator.Error is the same type.
 type Error = driver.OpError
 
-// MayHaveApplied reports whether the call that returned err may have changed the
-// service although it failed.
+// MayHaveApplied is coordinator.MayHaveApplied.
 func MayHaveApplied(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Maybe

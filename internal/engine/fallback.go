@@ -38,24 +38,20 @@ type fallback struct{ driver.Session }
 // there is no HeadWatcher.
 const HeadInterval = time.Second
 
-// Follow waits for the entry ahead, and knows nothing of how it left.
 func (f fallback) Follow(
 	ctx context.Context, queue driver.Queue, _, ahead driver.Place,
 ) (bool, error) {
 	return false, f.Watch(ctx, queue, ahead)
 }
 
-// Pass leaves: the follower reads the queue when it is woken.
 func (f fallback) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return f.Leave(ctx, queue, own)
 }
 
-// Write is refused.
 func (f fallback) Write(context.Context, driver.Queue, driver.Place, []byte) error {
 	return invalid("the value of an entry cannot be changed on this service")
 }
 
-// Head reads the first entry every HeadInterval, and as soon as it has left.
 func (f fallback) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -77,7 +73,7 @@ func (f fallback) Head(
 	}
 }
 
-// pause waits for HeadInterval, or until one of the entries has left.
+// pause waits for HeadInterval, or until the first of the entries has left.
 func (f fallback) pause(ctx context.Context, queue driver.Queue, entries []driver.Entry) error {
 	bound, cancel := context.WithTimeout(ctx, HeadInterval)
 	defer cancel()
@@ -99,7 +95,6 @@ func versionOf(e driver.Entry) driver.Version {
 	return driver.Version(h.Sum64()>>1 | 1) // neither zero nor Any
 }
 
-// Check looks for the entry in a list.
 func (f fallback) Check(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -115,17 +110,14 @@ func (f fallback) Check(
 	return driver.ErrGone
 }
 
-// Remove is refused.
 func (f fallback) Remove(context.Context, driver.Queue, string, driver.Token) error {
 	return invalid("the entry of another session cannot be removed on this service")
 }
 
-// Queues is refused.
 func (f fallback) Queues(context.Context) ([]driver.Queue, error) {
 	return nil, invalid("queues cannot be listed on this service")
 }
 
-// Revoked is refused.
 func (f fallback) Revoked(context.Context, driver.Queue, driver.Place) error {
 	return invalid("nobody can ask for that on this queue")
 }

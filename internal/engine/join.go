@@ -23,8 +23,7 @@ func (s *Session) Join(
 	defer func() { <-s.joins }()
 	var j driver.Joined
 	uncertain := false
-	err := s.request(ctx, "join", queue, s.longer, func(ctx context.Context) error {
-		var err error
+	err := s.request(ctx, "join", queue, s.longer, func(ctx context.Context) (err error) {
 		j, err = s.driver.Join(ctx, queue, c)
 		if unanswered(err) {
 			uncertain, c.Again = true, true
@@ -99,13 +98,21 @@ func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 // queue that is locked a thousand times a second would become slower by the
 // minute. So there are as many names as the session had contenders at once.
 func (s *Session) NewID(again bool) string {
-	size := 12
-	if again {
-		if id, ok := s.reused(); ok {
-			return id
-		}
-		size = 8
+	if !again {
+		return randomHex(12)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.ids)
+	if n == 0 {
+		return randomHex(8)
+	}
+	id := s.ids[n-1]
+	s.ids = s.ids[:n-1]
+	return id
+}
+
+func randomHex(size int) string {
 	b := make([]byte, size)
 	_, _ = rand.Read(b) // never fails: crypto/rand aborts the process instead
 	return hex.EncodeToString(b)
@@ -123,16 +130,4 @@ func (s *Session) reuse(id string) {
 	if s.can.ReuseIDs && len(s.ids) < mostIDs {
 		s.ids = append(s.ids, id)
 	}
-}
-
-// reused takes an ID that is available.
-func (s *Session) reused() (id string, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.ids)
-	if n == 0 {
-		return "", false
-	}
-	id, s.ids = s.ids[n-1], s.ids[:n-1]
-	return id, true
 }

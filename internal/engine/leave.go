@@ -62,10 +62,8 @@ func (s *Session) leave(
 	return maybe("leave", queue, err, uncertain)
 }
 
-// Withdraw removes a contender of this session in whatever mode it is queued,
-// together with any request of it that is still under way. It is for a contender
-// whose last Convert has an unknown outcome. When it fails, it goes on in the
-// background as Leave does.
+// Withdraw is for a contender whose last Convert has an unknown outcome. When it
+// fails, it goes on in the background as Leave does.
 func (s *Session) Withdraw(ctx context.Context, queue driver.Queue, id string) error {
 	err := s.change(ctx, "leave", queue, true, func(ctx context.Context) error {
 		return s.driver.Forget(ctx, queue, id)

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -24,7 +22,7 @@ func (s *Session) Service(ctx context.Context) (string, error) {
 		if id != "" || err != nil {
 			return id, err
 		}
-		_, err = s.SetRecord(ctx, Services, []byte(newIdentity()), 0)
+		_, err = s.SetRecord(ctx, Services, []byte(randomHex(16)), 0)
 		switch {
 		case err == nil, errors.Is(err, ErrStale):
 		case !MayHaveApplied(err), ctx.Err() != nil, s.Ended() != nil:
@@ -48,12 +46,6 @@ func (s *Session) Identity(ctx context.Context) (string, error) {
 	return id, nil
 }
 
-func newIdentity() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
 // Stands asks the service whether an entry is in a queue, of whatever session.
 // ErrRemoved means that it is not.
 func (s *Session) Stands(
@@ -75,9 +67,7 @@ func (s *Session) Queues(ctx context.Context) ([]driver.Queue, error) {
 }
 
 // Remove removes exactly the entry with a key and token from a queue, of
-// whatever session. ErrRemoved means that it is not there (any more). After an
-// error MayHaveApplied tells whether this call may have removed it. Calling again
-// is safe.
+// whatever session. ErrRemoved means that it is not there (any more).
 func (s *Session) Remove(
 	ctx context.Context, queue driver.Queue, key string, token driver.Token,
 ) error {
@@ -86,8 +76,7 @@ func (s *Session) Remove(
 	})
 }
 
-// OnSession calls f with the session, and again with a new one when the session
-// turns out to be over and f has changed nothing.
+// OnSession calls f with the session, and again with a new one after LostBefore.
 func (c *Client) OnSession(ctx context.Context, f func(*Session) error) error {
 	for {
 		s, err := c.Session(ctx)

@@ -10,9 +10,9 @@ import (
 	"github.com/baton-go/baton/coordinator/event"
 )
 
-// A queue is crowded when it has many contenders of few sessions: many
-// goroutines, that is, of few processes. Then a watch of the whole queue, shared
-// by all contenders of a session, costs less than what each of them would read.
+// A queue is crowded when it has many contenders of few sessions. Then a watch of
+// the whole queue, shared by all contenders of a session, costs less than what
+// each of them would read.
 const (
 	manyPlaces  = 16  // the smallest queue for which the watch pays
 	manyEach    = 3   // the fewest contenders for each session
@@ -20,8 +20,7 @@ const (
 	fewPlaces   = 512 // bounds what a view costs
 )
 
-// Crowded reports whether a queue of so many contenders, of so many sessions, is
-// crowded.
+// Crowded reports whether a queue of so many places and sessions is crowded.
 func Crowded(places, sessions int) bool {
 	return places >= max(manyPlaces, manyEach*sessions) && places <= fewPlaces &&
 		sessions <= fewSessions
@@ -107,7 +106,12 @@ func (s *Session) QueueWatched(queue driver.Queue) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.queueWatches[queue]
-	return w != nil && w.isCrowded()
+	if w == nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.view.at == nil || w.view.Crowded() // there may be no view yet
 }
 
 // queueWatch watches one queue for all contenders of a session that want it. It
@@ -157,15 +161,6 @@ func (s *Session) queueWatch(queue driver.Queue, known driver.Version) *queueWat
 	return w
 }
 
-// isCrowded reports whether the queue is crowded. It counts as crowded until the
-// first view is there.
-func (w *queueWatch) isCrowded() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.view.at == nil || w.view.Crowded()
-}
-
-// leave takes a user away.
 func (w *queueWatch) leave() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -201,7 +196,6 @@ func (w *queueWatch) now() (v QueueView, shown, changed <-chan struct{}, err err
 	return w.view, w.shown, w.changed, w.err
 }
 
-// followPlaces follows the queue's places until something fails.
 func (w *queueWatch) followPlaces() error {
 	return w.session.retry(w.ctx, "await", w.queue, func() error {
 		if err := w.session.can.QueueWatcher.WatchQueue(w.ctx, w.queue, w.show); err != nil {
@@ -244,7 +238,6 @@ func (w *queueWatch) tell() {
 	}
 }
 
-// followRecord follows the queue's record until something fails.
 func (w *queueWatch) followRecord(known driver.Version) error {
 	for {
 		var r driver.Record

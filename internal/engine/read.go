@@ -20,8 +20,7 @@ func (s *Session) Ahead(
 		return view, err
 	}
 	defer func() { <-s.reads }()
-	err := s.request(ctx, "look", queue, s.patience, func(ctx context.Context) error {
-		var err error
+	err := s.request(ctx, "look", queue, s.patience, func(ctx context.Context) (err error) {
 		view, err = s.driver.Ahead(ctx, queue, own)
 		if errors.Is(err, driver.ErrGone) {
 			if lost := s.driver.Renew(ctx); lost != nil {
@@ -36,8 +35,7 @@ func (s *Session) Ahead(
 // List reads the first limit entries of a queue, all if limit is 0, in order.
 func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	var entries []driver.Entry
-	err := s.request(ctx, "list", queue, s.patience, func(ctx context.Context) error {
-		var err error
+	err := s.request(ctx, "list", queue, s.patience, func(ctx context.Context) (err error) {
 		entries, err = s.driver.List(ctx, queue, limit)
 		return err
 	})
@@ -94,14 +92,12 @@ func (s *Session) Follow(
 }
 
 // Head returns the first entry of a queue once it is in another state than
-// known, at once if that is driver.Any; see [driver.HeadWatcher]. A ctx that ends
-// while waiting comes back as context.Cause(ctx), untouched.
+// known, at once if that is driver.Any; see [driver.HeadWatcher].
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
 	var head driver.Head
-	err := s.requestOrWait(ctx, "observe", queue, known, func(ctx context.Context) error {
-		var err error
+	err := s.requestOrWait(ctx, "observe", queue, known, func(ctx context.Context) (err error) {
 		head, err = s.can.HeadWatcher.Head(ctx, queue, known)
 		return err
 	})
@@ -109,8 +105,7 @@ func (s *Session) Head(
 }
 
 // Record returns the record of a queue once it is in another version than known,
-// at once if that is driver.Any; see [driver.Session]. A ctx that ends while
-// waiting comes back as context.Cause(ctx), untouched.
+// at once if that is driver.Any; see [driver.Session].
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
@@ -123,7 +118,8 @@ func (s *Session) Record(
 	return record, err
 }
 
-// requestOrWait is a request if f is answered at once, and a wait if not.
+// requestOrWait is a request if f is answered at once, and a wait if not. A ctx
+// that ends a wait comes back as context.Cause(ctx), untouched.
 func (s *Session) requestOrWait(
 	ctx context.Context, op string, queue driver.Queue, known driver.Version,
 	f func(context.Context) error,

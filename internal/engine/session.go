@@ -51,7 +51,7 @@ type Session struct {
 }
 
 // newSession returns a session on the driver's one, which was asked for at sent:
-// its clock counts from then. Nothing runs before start.
+// its clock counts from then. The caller starts renew and guard.
 func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	s := &Session{
 		client: c,
@@ -78,12 +78,6 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	return s
 }
 
-// start starts the two goroutines of a session: one renews it, the other ends it.
-func (s *Session) start() {
-	s.wg.Go(s.renew)
-	s.wg.Go(s.guard)
-}
-
 // guard ends the session when the service says that it is over, or the clock. It listens
 // while a renewal waits for its answer.
 func (s *Session) guard() {
@@ -106,35 +100,28 @@ func (s *Session) guard() {
 	}
 }
 
-// ID is the service's name of the session, in hex.
+// ID is the session's name at the service. For it, and for TTL, Margin, Deadline,
+// Context, Err and State, see coordinator.Session.
 func (s *Session) ID() string { return s.driver.ID() }
 
-// TTL is the time to live that the service granted.
+// TTL is how long the service keeps the session without a renewal.
 func (s *Session) TTL() time.Duration { return s.driver.TTL() }
 
-// Margin is how much sooner than its TTL after the sending of the last
-// acknowledged renewal the session counts as lost.
+// Margin is taken off the TTL.
 func (s *Session) Margin() time.Duration { return s.margin }
 
-// Deadline is when the session counts as lost unless a renewal is acknowledged before.
-// It carries a monotonic clock reading, which says nothing while the machine sleeps; see Err.
+// Deadline is when the session counts as lost.
 func (s *Session) Deadline() time.Time { return s.born.Add(time.Duration(s.deadline.Load())) }
 
-// Context ends when the session does, with ErrSessionLost or ErrClosed as its
-// cause. Its Err does not look at the clock; Session.Err does.
+// Context ends when the session does.
 func (s *Session) Context() context.Context { return s.ctx }
 
 // Err is Check without a bound: it waits for two seconds at most.
 func (s *Session) Err() error { return s.Check(context.Background()) }
 
-// Check returns nil while the session is alive, and then why it ended. It reads
-// the clock: after a pause of the process it knows of the loss before any timer
-// has run.
-//
-// It does not wait, with one exception. When the deadline has passed by the wall
-// clock alone, the machine may have slept, and Check asks the service first.
-// Without an answer within TTL/4, or two seconds, the session is lost. If ctx
-// ends before, Check returns context.Cause(ctx).
+// Check returns nil while the session is alive by the clock, and then why it
+// ended. When the machine may have slept it waits for the service's answer; if
+// ctx ends before, it returns context.Cause(ctx).
 func (s *Session) Check(ctx context.Context) error {
 	for {
 		now := s.client.now()
@@ -172,8 +159,7 @@ func (s *Session) overdue(now time.Time) bool {
 	return s.ctx.Err() != nil || now.Sub(s.born) >= time.Duration(s.deadline.Load())
 }
 
-// State returns the session's state, and a channel that is closed when it changes.
-// States that pass quickly may be missed; Lost never is.
+// State is the session's state, and a channel that is closed when it changes.
 func (s *Session) State() (event.State, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +199,6 @@ func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	return left, true
 }
 
-// become moves a living session to another state and reports whether that was a
-// change, and from which.
 func (s *Session) become(to event.State) (from event.State, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +228,13 @@ func (s *Session) end(cause error) {
 		s.client.config.Log.Warn("baton: session lost; all holds on it are lost",
 			"service", s.client.String(), "session", s.ID(), "error", cause)
 	}
-	s.runOnEnd()
+	s.mu.Lock()
+	all := s.onEnd
+	s.onEnd = nil
+	s.mu.Unlock()
+	for e := all.Front(); e != nil; e = e.Next() {
+		e.Value.(func())()
+	}
 	if errors.Is(cause, ErrClosed) {
 		return // close does the rest
 	}
@@ -278,17 +268,6 @@ func (s *Session) OnEnd(f func()) (stop func() bool) {
 	}
 }
 
-// runOnEnd calls what OnEnd was given, oldest first.
-func (s *Session) runOnEnd() {
-	s.mu.Lock()
-	all := s.onEnd
-	s.onEnd = nil
-	s.mu.Unlock()
-	for e := all.Front(); e != nil; e = e.Next() {
-		e.Value.(func())()
-	}
-}
-
 // SettleAfter is how long a hold lasts before it is worth more than its grant.
 const SettleAfter = 250 * time.Millisecond
 
@@ -315,12 +294,10 @@ func (s *Session) Go(f func()) bool {
 	return true
 }
 
-// renew is the one renewal loop of a session: it asks every quarter of the TTL, counts from
-// the sending, and tries again soon after a failure. It ends with the session.
-//
-// A renewal without an answer is given up after a quarter of the TTL, so that one
-// request stuck on a silent member does not use up the time in which another could have
-// succeeded.
+// renew renews the session every quarter of the TTL, and soon after a failure. A
+// renewal without an answer is given up after a quarter of the TTL, so that one
+// request stuck on a silent member does not use up the time in which another
+// could have succeeded.
 func (s *Session) renew() {
 	interval := s.TTL() / RenewalsPerTTL
 	pauses := s.client.config.Retry.pauses()
@@ -346,9 +323,8 @@ func (s *Session) renew() {
 	}
 }
 
-// renewOnce sends one renewal and waits for its answer, for the given time at
-// most. It moves the deadline, or ends the session if the service says so or
-// the answer comes too late; the error is ErrSessionLost then.
+// renewOnce sends one renewal, and moves the deadline. The error is
+// ErrSessionLost if it has ended the session.
 func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -369,7 +345,6 @@ func (s *Session) renewOnce(ctx context.Context, bound time.Duration) error {
 	return err
 }
 
-// renewed tells of a renewal that took so long, and came when so much was left.
 func (s *Session) renewed(took, left time.Duration) {
 	if _, resumed := s.become(event.StateConnected); resumed {
 		s.client.config.Log.Info("baton: session resumed",
@@ -380,8 +355,6 @@ func (s *Session) renewed(took, left time.Duration) {
 		Session: s.ID(), Duration: took, Margin: left, Life: s.TTL() - s.margin})
 }
 
-// suspend tells that the service does not answer, with what error, and when the
-// session is lost for it.
 func (s *Session) suspend(err error, left time.Duration) {
 	if _, suspended := s.become(event.StateSuspended); !suspended {
 		return
