@@ -83,12 +83,15 @@ func (s *session) Join(
 		if err != nil {
 			return driver.Joined{}, err
 		}
-		if !onlySuccessors(names) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			_, ok := parseSuccessor(name)
+			return !ok
+		}) {
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
 	successor := c.Follows && s.contention.contended(queue)
-	a, err := nodes.InQueue(ctx, s.Session, queue, func() (arrival, error) {
+	a, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (arrival, error) {
 		a, err := s.add(ctx, queue, c, f, successor)
 		if errors.Is(err, errNoSuccessor) {
 			a, err = s.add(ctx, queue, c, f, false)
@@ -99,14 +102,6 @@ func (s *session) Join(
 		return driver.Joined{}, err
 	}
 	return s.settle(ctx, queue, c, s.arrive(ctx, queue, c, a))
-}
-
-// onlySuccessors tells whether there is no entry among the children of a queue.
-func onlySuccessors(names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool {
-		_, ok := parseSuccessor(name)
-		return !ok
-	})
 }
 
 // arrival is what the reply to a join says.

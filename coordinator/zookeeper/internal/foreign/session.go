@@ -129,9 +129,6 @@ func (s *session) Entry(queue driver.Queue, key string, czxid int64) (driver.Pla
 	return n.Place, driver.Token(czxid)
 }
 
-// note notes an entry of this session: names do not tell whose an entry is.
-func (s *session) note(node string) { s.Keep(node, func(*nodes.Own) {}) }
-
 // Join makes the node, and then asks for its czxid, which is the token, and
 // lists the queue. The other clients do the same without the czxid. Both
 // requests are under way at once.
@@ -168,7 +165,7 @@ func (s *session) Join(
 	if s.layout.form(queue).unordered {
 		create.Flags = zk.FlagEphemeral
 	}
-	o, err := nodes.InQueue(ctx, s.Session, queue, func() (nodes.Outcome, error) {
+	o, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (nodes.Outcome, error) {
 		return s.Multi(ctx, f, []any{create})
 	})
 	switch {
@@ -222,7 +219,7 @@ func (s *session) arrive(
 	case err != nil:
 		return driver.Joined{}, err
 	}
-	s.note(full)
+	s.Keep(full, func(*nodes.Own) {}) // names do not tell whose an entry is: see owns
 	ambiguous := s.layout.ambiguous(queue, all)
 	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
 	j := driver.Joined{Place: own, Token: token}
@@ -261,11 +258,7 @@ func (s *session) read(
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
-	whole := own == driver.Place{}
-	if err := s.CheckQueue(queue); err != nil {
-		return driver.View{}, err
-	}
-	if err := nodes.CheckKey(queue, own); err != nil && !whole {
+	if err := s.CheckView(queue, own); err != nil {
 		return driver.View{}, err
 	}
 	names, err := s.Listing(ctx, queue)
@@ -274,20 +267,12 @@ func (s *session) Ahead(
 	}
 	c := s.layout.parse(queue, names)
 	places := c.places()
-	i := slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == own.Key })
-	if i < 0 && !whole {
-		return driver.View{}, driver.ErrGone
-	}
-	if err := s.layout.ambiguous(queue, c); err != nil {
-		return driver.View{}, err
-	}
-	switch form := s.layout.form(queue); {
-	case whole:
-		return driver.View{Ahead: places, Last: true}, nil
-	case form != nil && form.unordered:
+	view, err := nodes.ViewOf(places, own, s.layout.ambiguous(queue, c))
+	form := s.layout.form(queue)
+	if i := len(view.Ahead); err == nil && i < len(places) && form.unordered {
 		return driver.View{Ahead: slices.Delete(places, i, i+1)}, nil
 	}
-	return driver.View{Ahead: places[:i], Last: i == len(places)-1}, nil
+	return view, err
 }
 
 // mine lists the names of a contender's nodes, after all that was sent before:
@@ -407,7 +392,7 @@ func (s *session) Convert(
 		return driver.Place{}, err
 	}
 	s.Gone(from)
-	s.note(there)
+	s.Keep(there, func(*nodes.Own) {})
 	return to, nil
 }
 

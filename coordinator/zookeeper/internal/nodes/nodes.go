@@ -163,16 +163,9 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 	return vanished(node)
 }
 
-// InQueue sends a request that makes something in a queue. If the queue is not
-// there it makes the queue, and sends it again.
-func InQueue[T any](
-	ctx context.Context, s *Session, queue driver.Queue, send func() (T, error),
-) (T, error) {
-	return below(ctx, s, s.Layout.Path(queue), send)
-}
-
-// below sends a request that needs a node, which it makes if it is not there.
-func below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
+// Below sends a request that needs a node. If that is not there, Below makes it
+// and sends the request again.
+func Below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
 	var zero T
 	for range MaxTries {
 		value, err := send()

@@ -77,7 +77,9 @@ func (r *rotation) next(ctx context.Context) (target, error) {
 			// Spread, so that clients which lost a server together do not
 			// return together.
 			spread := r.pause/2 + rand.N(r.pause+1)
-			if !sleep(ctx, spread-time.Since(r.began)) {
+			select {
+			case <-time.After(spread - time.Since(r.began)):
+			case <-ctx.Done():
 				return target{}, ctx.Err()
 			}
 		}
@@ -112,16 +114,4 @@ func (r *rotation) resolve(ctx context.Context) []target {
 	}
 	rand.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 	return round
-}
-
-// sleep reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

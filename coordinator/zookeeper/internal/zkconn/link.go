@@ -3,7 +3,6 @@ package zkconn
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -36,8 +35,6 @@ type link struct {
 	refused hello   // the session that was not as asked for, if so
 	failed  error   // why the last attempt failed
 }
-
-var errRetired = errors.New("zookeeper: session has ended")
 
 func newLink(
 	servers []string, conf *tls.Config, ttl time.Duration, connected func(bool) []notice,
@@ -109,7 +106,7 @@ func (l *link) dial(string, string, time.Duration) (net.Conn, error) {
 	defer l.mu.Unlock()
 	if l.ctx.Err() != nil { // retired meanwhile: nobody would close this one
 		s.drop()
-		return nil, errRetired
+		return nil, l.ctx.Err()
 	}
 	l.socket = s
 	l.failed = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",

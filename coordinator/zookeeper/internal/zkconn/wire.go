@@ -190,11 +190,10 @@ func (s *socket) drop() { _ = s.Close() }
 // (For the notice of a change, see socket.fill.)
 
 const (
-	opCloseSession    = -11
-	codeExpired       = -112
-	maxHandshake      = 1 << 10    // an answer has about 40 bytes
-	closeXid          = 0x7fffffff // which no other request of a session has
-	maxSessionTimeout = 1<<31 - 1  // milliseconds
+	opCloseSession = -11
+	codeExpired    = -112
+	maxHandshake   = 1 << 10    // an answer has about 40 bytes
+	closeXid       = 0x7fffffff // which no other request of a session has
 )
 
 // hello is what the service answers to a connect request. A session of 0 means
