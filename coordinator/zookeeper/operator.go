@@ -28,7 +28,7 @@ var _ driver.Examiner = (*service)(nil)
 // Examine asks the servers, and opens and ends a session that makes and deletes
 // a node, for the service's time.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
-	found, longest := d.conf.Examine(ctx)
+	found, longest := d.Conf.Examine(ctx)
 	if longest > 0 {
 		found = append(found, d.examineClock(ctx, longest))
 	}
@@ -54,11 +54,11 @@ func (d *service) examineClock(ctx context.Context, ttl time.Duration) driver.Fi
 }
 
 func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration, err error) {
-	conn, err := d.conf.Open(ctx, ttl)
+	conn, err := d.Conf.Open(ctx, ttl)
 	if err != nil {
 		return 0, err
 	}
-	s := newSession(conn, d.tree)
+	s := newSession(conn, &d.Tree)
 	defer func() { _ = s.Close(ctx) }()
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -143,11 +143,7 @@ func (s *session) standingIn(
 // list reads the names of the children of a node; there are none if it is not
 // there.
 func (s *session) list(ctx context.Context, node string) ([]string, error) {
-	listing, err := zkconn.StartNames(ctx, s.Conn, node)
-	if err != nil {
-		return nil, err
-	}
-	names, err := listing.Wait(ctx)
+	names, err := s.Names(ctx, node)
 	return names, unlisted(node, err)
 }
 

@@ -35,29 +35,22 @@ import (
 
 // service is the driver.
 type service struct {
+	*nodes.Service
 	layout *Layout
-	conf   zkconn.Config
-	tree   *nodes.Tree
-	name   string
 }
 
-// New makes a driver. name is what String returns.
-func New(layout *Layout, conf zkconn.Config, tree *nodes.Tree, name string) driver.Sharer {
-	tree.Plain.Store(layout.plain)
-	return &service{layout, conf, tree, name}
+// New makes a driver.
+func New(layout *Layout, of *nodes.Service) driver.Sharer {
+	of.Tree.Plain.Store(layout.plain)
+	return &service{of, layout}
 }
-
-func (d *service) String() string { return d.name }
-
-// Close has nothing to give back: each session closes its own connection.
-func (d *service) Close(context.Context) error { return nil }
 
 var _ driver.Examiner = (*service)(nil)
 
 // Examine asks the servers. A layout of others has no place for the node that
 // would show the service's time.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
-	found, _ := d.conf.Examine(ctx)
+	found, _ := d.Conf.Examine(ctx)
 	return found
 }
 
@@ -87,11 +80,11 @@ type session struct {
 
 // Open starts a session.
 func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	conn, err := d.conf.Open(ctx, ttl)
+	conn, err := d.Conf.Open(ctx, ttl)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: nodes.NewSession(conn, d.tree), layout: d.layout}
+	s := &session{Session: nodes.NewSession(conn, &d.Tree), layout: d.layout}
 	s.Layout = s
 	return s, nil
 }
@@ -116,8 +109,7 @@ func (s *session) RecordPath(queue driver.Queue) string {
 func (s *session) Places(
 	_ context.Context, queue driver.Queue, names []string,
 ) ([]driver.Place, error) {
-	c := s.layout.parse(queue, names)
-	return c.places(), s.layout.ambiguous(queue, c)
+	return s.layout.places(queue, names)
 }
 
 // Entry is the place and the token of an entry.
@@ -210,8 +202,9 @@ func (s *session) arrive(
 		}
 		return driver.Joined{}, s.layout.spent(queue, name)
 	}
-	token, all, err := s.read(ctx, queue, full)
-	i := slices.IndexFunc(all.nodes, func(n node) bool { return n.Key == name })
+	token, names, err := s.read(ctx, queue, full)
+	places, ambiguous := s.layout.places(queue, names)
+	i := slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == name })
 	switch {
 	case errors.Is(err, driver.ErrGone), err == nil && i < 0:
 		// There is no entry now, and Join can be called again.
@@ -220,13 +213,12 @@ func (s *session) arrive(
 		return driver.Joined{}, err
 	}
 	s.Keep(full, func(*nodes.Own) {}) // names do not tell whose an entry is: see owns
-	ambiguous := s.layout.ambiguous(queue, all)
 	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
 	j := driver.Joined{Place: own, Token: token}
 	if form.unordered {
-		i = len(all.nodes) - 1
+		i = len(places) - 1
 	} else if i > 0 && c.Follows && ambiguous == nil {
-		j.Nearest = all.nodes[i-1].Place
+		j.Nearest = places[i-1]
 	}
 	j.First = i == 0 && ambiguous == nil
 	if !c.Alone || j.First {
@@ -238,20 +230,20 @@ func (s *session) arrive(
 	return driver.Joined{}, cmp.Or(ambiguous, driver.ErrTaken)
 }
 
-// read reads the token of a node and its queue, both under way at once.
+// read reads the token of a node and lists its queue, both under way at once.
 func (s *session) read(
 	ctx context.Context, queue driver.Queue, node string,
-) (driver.Token, children, error) {
+) (driver.Token, []string, error) {
 	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
 	if err != nil {
-		return 0, children{}, err
+		return 0, nil, err
 	}
 	stat, err := s.Stat(ctx, node)
 	if err != nil {
-		return 0, children{}, err
+		return 0, nil, err
 	}
 	names, err := listing.Wait(ctx)
-	return driver.Token(stat.Czxid), s.layout.parse(queue, names), err
+	return driver.Token(stat.Czxid), names, err
 }
 
 // Ahead lists the queue. Where there is no order all others are ahead.
@@ -265,9 +257,8 @@ func (s *session) Ahead(
 	if err != nil {
 		return driver.View{}, err
 	}
-	c := s.layout.parse(queue, names)
-	places := c.places()
-	view, err := nodes.ViewOf(places, own, s.layout.ambiguous(queue, c))
+	places, ambiguous := s.layout.places(queue, names)
+	view, err := nodes.ViewOf(places, own, ambiguous)
 	form := s.layout.form(queue)
 	if i := len(view.Ahead); err == nil && i < len(places) && form.unordered {
 		return driver.View{Ahead: slices.Delete(places, i, i+1)}, nil

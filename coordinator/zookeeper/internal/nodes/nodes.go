@@ -46,6 +46,18 @@ type Tree struct {
 	Plain atomic.Bool
 }
 
+// Service is what the drivers have in common.
+type Service struct {
+	Conf zkconn.Config
+	Tree Tree
+	Name string // for people: scheme, servers and chroot
+}
+
+func (d *Service) String() string { return d.Name }
+
+// Close has nothing to give back: each session closes its own connection.
+func (d *Service) Close(context.Context) error { return nil }
+
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {
 	// Path is where a queue is, and RecordPath where its record is; empty if it
