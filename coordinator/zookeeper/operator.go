@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -83,10 +84,11 @@ func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration
 // What is not readable is an error, and not left out: an operator who asks which
 // locks are held must not be shown less.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
-	if err := s.Sync(ctx, s.Top()); err != nil {
+	top := cmp.Or(s.Tree.Root, "/")
+	if err := s.Sync(ctx, top); err != nil {
 		return nil, err
 	}
-	kinds, err := s.list(ctx, s.Top())
+	kinds, err := s.list(ctx, top)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 func (s *session) standingIn(
 	ctx context.Context, kind string, names []string,
 ) ([]driver.Queue, error) {
-	var queues []driver.Queue
+	var queues, standing []driver.Queue
 	listings := make([]*zkconn.Reply[[]string], 0, len(names))
 	for _, name := range names {
 		queue := driver.Queue(kind + "/" + name)
@@ -126,18 +128,19 @@ func (s *session) standingIn(
 		}
 		queues, listings = append(queues, queue), append(listings, listing)
 	}
-	stands := make(map[driver.Queue]bool)
 	for i, listing := range listings {
 		children, err := listing.Wait(ctx)
 		if err = unlisted(s.Path(queues[i]), err); err != nil {
 			return nil, err
 		}
-		stands[queues[i]] = slices.ContainsFunc(children, func(name string) bool {
+		if slices.ContainsFunc(children, func(name string) bool {
 			_, ok := parseNode(name)
 			return ok
-		})
+		}) {
+			standing = append(standing, queues[i])
+		}
 	}
-	return slices.DeleteFunc(queues, func(queue driver.Queue) bool { return !stands[queue] }), nil
+	return standing, nil
 }
 
 // list reads the names of the children of a node; there are none if it is not

@@ -254,7 +254,7 @@ func (s *session) remove(
 		// An operator has deleted the entry, or an earlier attempt of this call
 		// had no answer.
 		successor := parent + e.Successor
-		err := s.Session.Remove(ctx, successor)
+		err := s.Delete(ctx, successor, -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			s.clearLater(successor, -1)
 		}
@@ -294,7 +294,7 @@ func (s *session) delete(ctx context.Context, parent string, n node, e nodes.Own
 			e.Successor = ""
 		}
 	}
-	return s.Session.Remove(ctx, parent+n.Key)
+	return s.Delete(ctx, parent+n.Key, -1)
 }
 
 // Forget deletes all nodes that a contender of this session has in a queue,

@@ -3,12 +3,10 @@
 // they exclude each other; docs/interop.md says what excludes what.
 //
 // Names are paths below the chroot, as the other client is given them. There are
-// no successor nodes, and no other data is written to a queue's own node. Join is
-// a create, and then a read of the entry's czxid and a listing at once; with
-// Alone one listing before that. The listing does not tell whose an entry is.
-// Children that are no contenders of the queue's kind make Join, if it is to be
-// alone, Ahead, List and Head fail with driver.ErrRefused and their names, and so
-// does a queue that is about to run out of sequence numbers.
+// no successor nodes, and no other data is written to a queue's own node. Children
+// that are no contenders of the queue's kind make Join, if it is to be alone,
+// Ahead, List and Head fail with driver.ErrRefused and their names, and so does a
+// queue that is about to run out of sequence numbers.
 //
 //	layout.go   the names of queues and entries
 //	session.go  the driver and its sessions
@@ -197,12 +195,20 @@ func (s *session) arrive(
 	full, form := s.Below(queue, name), s.layout.form(queue)
 	n, ok := form.parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
-		if err := s.Session.Remove(ctx, full); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := s.Delete(ctx, full, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return driver.Joined{}, err
 		}
 		return driver.Joined{}, s.layout.spent(queue, name)
 	}
-	token, names, err := s.read(ctx, queue, full)
+	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	var names []string
+	stat, err := s.Stat(ctx, full)
+	if err == nil {
+		names, err = listing.Wait(ctx)
+	}
 	places, ambiguous := s.layout.places(queue, names)
 	i := slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == name })
 	switch {
@@ -214,7 +220,7 @@ func (s *session) arrive(
 	}
 	s.Keep(full, func(*nodes.Own) {}) // names do not tell whose an entry is: see owns
 	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
-	j := driver.Joined{Place: own, Token: token}
+	j := driver.Joined{Place: own, Token: driver.Token(stat.Czxid)}
 	if form.unordered {
 		i = len(places) - 1
 	} else if i > 0 && c.Follows && ambiguous == nil {
@@ -228,22 +234,6 @@ func (s *session) arrive(
 		return driver.Joined{}, err
 	}
 	return driver.Joined{}, cmp.Or(ambiguous, driver.ErrTaken)
-}
-
-// read reads the token of a node and lists its queue, both under way at once.
-func (s *session) read(
-	ctx context.Context, queue driver.Queue, node string,
-) (driver.Token, []string, error) {
-	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
-	if err != nil {
-		return 0, nil, err
-	}
-	stat, err := s.Stat(ctx, node)
-	if err != nil {
-		return 0, nil, err
-	}
-	names, err := listing.Wait(ctx)
-	return driver.Token(stat.Czxid), names, err
 }
 
 // Ahead lists the queue. Where there is no order all others are ahead.
@@ -316,7 +306,7 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 		return err
 	}
 	node := s.Below(queue, own.Key)
-	err := s.Session.Remove(ctx, node)
+	err := s.Delete(ctx, node, -1)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		s.Gone(node)
 	}
@@ -340,7 +330,7 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 	}
 	for _, name := range names {
 		node := s.Below(queue, name)
-		if err := s.Session.Remove(ctx, node); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := s.Delete(ctx, node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 		s.Gone(node)
@@ -447,5 +437,5 @@ func (s *session) Remove(
 	if err := s.Check(ctx, queue, key, token); err != nil {
 		return err
 	}
-	return s.Session.Remove(ctx, s.Below(queue, key))
+	return s.Delete(ctx, s.Below(queue, key), -1)
 }

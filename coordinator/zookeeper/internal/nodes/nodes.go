@@ -141,14 +141,6 @@ func (s *Session) Below(queue driver.Queue, name string) string {
 	return s.Layout.Path(queue) + "/" + name
 }
 
-// Top is the chroot.
-func (s *Session) Top() string {
-	if s.Tree.Root == "" {
-		return "/"
-	}
-	return s.Tree.Root
-}
-
 // Ensure makes a node and those above it, from the bottom: usually only the last
 // is missing, and there may be no permission to read those above.
 func (s *Session) Ensure(ctx context.Context, node string) error {
@@ -195,9 +187,6 @@ func vanished(node string) error {
 	return driver.Wrap(driver.ErrUnavailable,
 		fmt.Errorf("zookeeper: %s vanished again and again", node))
 }
-
-// Remove deletes a node.
-func (s *Session) Remove(ctx context.Context, node string) error { return s.Delete(ctx, node, -1) }
 
 // Creating is the request to make a node with a copy of the value.
 func (s *Session) Creating(node string, value []byte, flags int32) *zk.CreateRequest {

@@ -11,9 +11,7 @@ import (
 
 const (
 	// roundPause is how long a round of all servers takes at least, on average.
-	// A healthy session never sees it: it takes the next server at once. The
-	// client library's own pause is a full second, which is a tenth of a usual
-	// TTL, and with a single server it comes before every reconnect.
+	// A healthy session never sees it: it takes the next server at once.
 	roundPause = 100 * time.Millisecond
 
 	// lookupPatience bounds the resolution of one name, so that a slow name

@@ -74,8 +74,7 @@ func (l *link) Next() (server string, retryStart bool) {
 }
 
 // patience is how long one server may take for everything up to the session:
-// connection, TLS, handshake. The client library waits more than six times the
-// TTL for a server that accepts and stays silent.
+// connection, TLS, handshake.
 //
 // A lost connection is noticed at two thirds of the TTL at the latest, so a
 // reconnect must be able to waste one attempt and have time for a second. The
