@@ -49,11 +49,7 @@ var (
 // the queue. With c.Record the version of the record's node is checked in the
 // same transaction.
 //
-// In a contended queue the transaction makes a successor node as well, and if
-// others are there one read looks for the successor node of the predecessor:
-// see handoff.go.
-//
-// With c.Again the node may be there already, and is looked for.
+// What a contended queue adds is in handoff.go.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {

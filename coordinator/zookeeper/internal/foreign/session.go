@@ -214,7 +214,8 @@ func (s *session) arrive(
 	switch {
 	case errors.Is(err, driver.ErrGone), err == nil && i < 0:
 		// There is no entry now, and Join can be called again.
-		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errRemoved)
+		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable,
+			errors.New("zookeeper: somebody has removed the entry while it joined"))
 	case err != nil:
 		return driver.Joined{}, err
 	}
@@ -280,10 +281,7 @@ func (s *session) mine(
 	return mine, err
 }
 
-var (
-	errNotMine = errors.New("zookeeper: the entry belongs to another session")
-	errRemoved = errors.New("zookeeper: somebody has removed the entry while it joined")
-)
+var errNotMine = errors.New("zookeeper: the entry belongs to another session")
 
 // owns tells whether a place is that of a contender of this session.
 func (s *session) owns(queue driver.Queue, own driver.Place) error {
