@@ -80,27 +80,26 @@ func Open(u *url.URL) (driver.Driver, error) {
 		// A password with a bare # ends up here, so it is not shown.
 		return nil, zkconn.Invalid("%s URL has a fragment; write # as %%23", u.Scheme)
 	}
-	var conf zkconn.Config
+	s := new(nodes.Service)
 	var err error
-	if conf.Servers, err = driver.Hosts(u, port); err != nil {
+	if s.Conf.Servers, err = driver.Hosts(u, port); err != nil {
 		return nil, err
 	}
-	tree := new(nodes.Tree)
-	if tree.Root, err = rootOf(u.Path); err != nil {
+	if s.Tree.Root, err = rootOf(u.Path); err != nil {
 		return nil, err
 	}
-	if conf.Digest, err = digest(u.User); err != nil {
+	if s.Conf.Digest, err = digest(u.User); err != nil {
 		return nil, err
 	}
-	layout, err := setParams(u, &conf, tree)
+	layout, err := setParams(u, &s.Conf, &s.Tree)
 	if err != nil {
 		return nil, err
 	}
-	name := u.Scheme + "://" + strings.Join(conf.Servers, ",") + cmp.Or(tree.Root, "/")
+	s.Name = u.Scheme + "://" + strings.Join(s.Conf.Servers, ",") + cmp.Or(s.Tree.Root, "/")
 	if layout != nil {
-		return foreign.New(layout, conf, tree, name), nil
+		return foreign.New(layout, s), nil
 	}
-	return &service{conf: conf, tree: tree, name: name}, nil
+	return &service{s}, nil
 }
 
 var _ driver.Opener = Open

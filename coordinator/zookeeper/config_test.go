@@ -57,15 +57,15 @@ func TestOpenReadsItsURL(t *testing.T) {
 			continue
 		}
 		got := d.(*service)
-		if strings.Join(got.conf.Servers, ",") != want.servers || got.tree.Root != want.root ||
-			got.conf.Digest != want.digest || !slices.Equal(got.tree.ACL, want.acl) {
-			t.Errorf("%s: %+v, root %q, ACL %v", raw, got.conf, got.tree.Root, got.tree.ACL)
+		if strings.Join(got.Conf.Servers, ",") != want.servers || got.Tree.Root != want.root ||
+			got.Conf.Digest != want.digest || !slices.Equal(got.Tree.ACL, want.acl) {
+			t.Errorf("%s: %+v, root %q, ACL %v", raw, got.Conf, got.Tree.Root, got.Tree.ACL)
 		}
 		if got.String() != want.name {
 			t.Errorf("%s: String() = %q; want %q", raw, got.String(), want.name)
 		}
-		if (got.conf.TLS != nil) != strings.HasPrefix(raw, "zks:") {
-			t.Errorf("%s: TLS %v", raw, got.conf.TLS)
+		if (got.Conf.TLS != nil) != strings.HasPrefix(raw, "zks:") {
+			t.Errorf("%s: TLS %v", raw, got.Conf.TLS)
 		}
 	}
 }

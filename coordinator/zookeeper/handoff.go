@@ -133,7 +133,7 @@ func (c queueView) orphans() []string {
 // were passed are among them, and their followers then read the queue.
 func (s *session) removeOrphans(ctx context.Context, queue driver.Queue, all queueView) error {
 	for _, name := range all.orphans() {
-		err := s.Session.Remove(ctx, s.Below(queue, name))
+		err := s.Delete(ctx, s.Below(queue, name), -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, driver.ErrRefused) {
 			return err
 		}

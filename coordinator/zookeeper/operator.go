@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -28,7 +29,7 @@ var _ driver.Examiner = (*service)(nil)
 // Examine asks the servers, and opens and ends a session that makes and deletes
 // a node, for the service's time.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
-	found, longest := d.conf.Examine(ctx)
+	found, longest := d.Conf.Examine(ctx)
 	if longest > 0 {
 		found = append(found, d.examineClock(ctx, longest))
 	}
@@ -54,11 +55,11 @@ func (d *service) examineClock(ctx context.Context, ttl time.Duration) driver.Fi
 }
 
 func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration, err error) {
-	conn, err := d.conf.Open(ctx, ttl)
+	conn, err := d.Conf.Open(ctx, ttl)
 	if err != nil {
 		return 0, err
 	}
-	s := newSession(conn, d.tree)
+	s := newSession(conn, &d.Tree)
 	defer func() { _ = s.Close(ctx) }()
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -83,10 +84,11 @@ func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration
 // What is not readable is an error, and not left out: an operator who asks which
 // locks are held must not be shown less.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
-	if err := s.Sync(ctx, s.Top()); err != nil {
+	top := cmp.Or(s.Tree.Root, "/")
+	if err := s.Sync(ctx, top); err != nil {
 		return nil, err
 	}
-	kinds, err := s.list(ctx, s.Top())
+	kinds, err := s.list(ctx, top)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +115,7 @@ func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
 func (s *session) standingIn(
 	ctx context.Context, kind string, names []string,
 ) ([]driver.Queue, error) {
-	var queues []driver.Queue
+	var queues, standing []driver.Queue
 	listings := make([]*zkconn.Reply[[]string], 0, len(names))
 	for _, name := range names {
 		queue := driver.Queue(kind + "/" + name)
@@ -126,28 +128,25 @@ func (s *session) standingIn(
 		}
 		queues, listings = append(queues, queue), append(listings, listing)
 	}
-	stands := make(map[driver.Queue]bool)
 	for i, listing := range listings {
 		children, err := listing.Wait(ctx)
 		if err = unlisted(s.Path(queues[i]), err); err != nil {
 			return nil, err
 		}
-		stands[queues[i]] = slices.ContainsFunc(children, func(name string) bool {
+		if slices.ContainsFunc(children, func(name string) bool {
 			_, ok := parseNode(name)
 			return ok
-		})
+		}) {
+			standing = append(standing, queues[i])
+		}
 	}
-	return slices.DeleteFunc(queues, func(queue driver.Queue) bool { return !stands[queue] }), nil
+	return standing, nil
 }
 
 // list reads the names of the children of a node; there are none if it is not
 // there.
 func (s *session) list(ctx context.Context, node string) ([]string, error) {
-	listing, err := zkconn.StartNames(ctx, s.Conn, node)
-	if err != nil {
-		return nil, err
-	}
-	names, err := listing.Wait(ctx)
+	names, err := s.Names(ctx, node)
 	return names, unlisted(node, err)
 }
 

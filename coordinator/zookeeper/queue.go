@@ -49,11 +49,7 @@ var (
 // the queue. With c.Record the version of the record's node is checked in the
 // same transaction.
 //
-// In a contended queue the transaction makes a successor node as well, and if
-// others are there one read looks for the successor node of the predecessor:
-// see handoff.go.
-//
-// With c.Again the node may be there already, and is looked for.
+// What a contended queue adds is in handoff.go.
 func (s *session) Join(
 	ctx context.Context, queue driver.Queue, c driver.Contender,
 ) (driver.Joined, error) {
@@ -83,12 +79,15 @@ func (s *session) Join(
 		if err != nil {
 			return driver.Joined{}, err
 		}
-		if !onlySuccessors(names) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			_, ok := parseSuccessor(name)
+			return !ok
+		}) {
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
 	successor := c.Follows && s.contention.contended(queue)
-	a, err := nodes.InQueue(ctx, s.Session, queue, func() (arrival, error) {
+	a, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (arrival, error) {
 		a, err := s.add(ctx, queue, c, f, successor)
 		if errors.Is(err, errNoSuccessor) {
 			a, err = s.add(ctx, queue, c, f, false)
@@ -99,14 +98,6 @@ func (s *session) Join(
 		return driver.Joined{}, err
 	}
 	return s.settle(ctx, queue, c, s.arrive(ctx, queue, c, a))
-}
-
-// onlySuccessors tells whether there is no entry among the children of a queue.
-func onlySuccessors(names []string) bool {
-	return !slices.ContainsFunc(names, func(name string) bool {
-		_, ok := parseSuccessor(name)
-		return !ok
-	})
 }
 
 // arrival is what the reply to a join says.
@@ -259,7 +250,7 @@ func (s *session) remove(
 		// An operator has deleted the entry, or an earlier attempt of this call
 		// had no answer.
 		successor := parent + e.Successor
-		err := s.Session.Remove(ctx, successor)
+		err := s.Delete(ctx, successor, -1)
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			s.clearLater(successor, -1)
 		}
@@ -299,7 +290,7 @@ func (s *session) delete(ctx context.Context, parent string, n node, e nodes.Own
 			e.Successor = ""
 		}
 	}
-	return s.Session.Remove(ctx, parent+n.Key)
+	return s.Delete(ctx, parent+n.Key, -1)
 }
 
 // Forget deletes all nodes that a contender of this session has in a queue,

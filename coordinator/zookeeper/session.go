@@ -10,16 +10,7 @@ import (
 )
 
 // service is the driver. Each session has a connection of its own.
-type service struct {
-	conf zkconn.Config
-	tree *nodes.Tree
-	name string // for people: scheme, servers and chroot
-}
-
-func (d *service) String() string { return d.name }
-
-// Close has nothing to give back: each session closes its own connection.
-func (d *service) Close(context.Context) error { return nil }
+type service struct{ *nodes.Service }
 
 // session is one session, with queues in Baton's own layout.
 type session struct {
@@ -29,11 +20,11 @@ type session struct {
 
 // Open starts a session.
 func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	conn, err := d.conf.Open(ctx, ttl)
+	conn, err := d.Conf.Open(ctx, ttl)
 	if err != nil {
 		return nil, err
 	}
-	return newSession(conn, d.tree), nil
+	return newSession(conn, &d.Tree), nil
 }
 
 func newSession(conn *zkconn.Conn, tree *nodes.Tree) *session {

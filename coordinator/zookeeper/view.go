@@ -20,31 +20,18 @@ import (
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
-	whole := own == driver.Place{}
-	if err := s.CheckQueue(queue); err != nil {
-		return driver.View{}, err
-	}
-	if err := nodes.CheckKey(queue, own); err != nil && !whole {
+	if err := s.CheckView(queue, own); err != nil {
 		return driver.View{}, err
 	}
 	c, err := s.children(ctx, queue)
 	if err != nil {
 		return driver.View{}, err
 	}
-	i := len(c.nodes)
-	if !whole {
-		i = slices.IndexFunc(c.nodes, func(n node) bool { return n.Key == own.Key })
-	}
-	if i < 0 {
-		return driver.View{}, driver.ErrGone
-	}
-	if err := c.ambiguous(queue); err != nil {
-		return driver.View{}, err
-	}
-	if !whole && c.nodes[i].Session == s.Hex {
+	view, err := nodes.ViewOf(c.places(), own, c.ambiguous(queue))
+	if i := len(view.Ahead); err == nil && i < len(c.nodes) && c.nodes[i].Session == s.Hex {
 		s.note(queue, c, i)
 	}
-	return driver.View{Ahead: c.places()[:i], Last: i >= len(c.nodes)-1}, nil
+	return view, err
 }
 
 // children reads a queue, in order. A queue that is not there is empty.

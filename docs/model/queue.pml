@@ -270,7 +270,7 @@ find: /* go: zookeeper.session.find, zookeeper.session.mine, nodes.Session.Begin
 		:: else
 		fi;
 		if
-		:: TRIES(i) -> /* go: zookeeper.onlySuccessors */
+		:: TRIES(i) -> /* go: zookeeper.session.Join */
 			select(R : floor[s] .. rev); anybody(R); R = 0;
 			if
 			:: p != NONE -> goto out

@@ -19,8 +19,8 @@ var ofShared = []mutation{{
 	name: "shared-strays-are-nobody", promise: "P1",
 	what:   "Children that are none of the layout's are passed over, as Kazoo does, where Curator waits for them.",
 	file:   "coordinator/zookeeper/internal/foreign/layout.go",
-	old:    `	if len(c.strays) > 0 {`,
-	new:    `	if false {`,
+	old:    `	case len(strays) > 0:`,
+	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper/internal/foreign", name: "TestWhatIsNoEntryIsNamed"}},
 }, {
 	name: "shared-payload-revokes", promise: "P1",

@@ -190,57 +190,41 @@ func (f *form) check(value []byte) error {
 	return nil
 }
 
-// children are the children of a queue at one moment.
-type children struct {
-	nodes  []node   // in order
-	strays []string // those that are no entries of the queue's kind, quoted
-}
-
-// parse reads the children of a queue.
-func (f *Layout) parse(queue driver.Queue, names []string) (c children) {
-	form := f.form(queue)
-	for _, name := range names {
-		if n, ok := form.parse(name); ok {
-			c.nodes = append(c.nodes, n)
-		} else {
-			c.strays = append(c.strays, strconv.Quote(name))
-		}
-	}
-	// A writer that goes on as a reader has the same number twice for a moment.
-	slices.SortFunc(c.nodes, func(a, b node) int {
-		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode))
-	})
-	return c
-}
-
-func (c children) places() []driver.Place {
-	places := make([]driver.Place, len(c.nodes))
-	for i, n := range c.nodes {
-		places[i] = n.Place
-	}
-	return places
-}
-
-// ambiguous is the error for a shared queue that has nodes which are no
-// entries of its kind, or that is about to run out of numbers; nil if it is
-// neither.
+// places are the entries among the children of a queue, in order. The error,
+// which comes beside them, says that the queue has children which are no entries
+// of its kind, or is about to run out of numbers.
 //
 // Curator takes part with every child, by its name as a whole if need be, and
 // Kazoo passes over what it does not know. So such a child stands ahead of
 // everybody to the one, and is nobody to the other.
-func (f *Layout) ambiguous(queue driver.Queue, c children) error {
-	if len(c.strays) > 0 {
-		return driver.Wrap(driver.ErrRefused, fmt.Errorf(
-			"zookeeper: %s has children that are no contenders of this kind, "+
-				"so nobody can tell who comes first: %s",
-			f.path(queue), strings.Join(c.strays, ", ")))
-	}
-	for _, n := range c.nodes {
-		if n.seq < 0 {
-			return f.spent(queue, n.Key)
+func (f *Layout) places(queue driver.Queue, names []string) ([]driver.Place, error) {
+	var entries []node
+	var strays []string
+	for _, name := range names {
+		if n, ok := f.form(queue).parse(name); ok {
+			entries = append(entries, n)
+		} else {
+			strays = append(strays, strconv.Quote(name))
 		}
 	}
-	return nil
+	// A writer that goes on as a reader has the same number twice for a moment.
+	slices.SortFunc(entries, func(a, b node) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.Mode, a.Mode))
+	})
+	places := make([]driver.Place, len(entries))
+	for i, n := range entries {
+		places[i] = n.Place
+	}
+	switch {
+	case len(strays) > 0:
+		return places, driver.Wrap(driver.ErrRefused, fmt.Errorf(
+			"zookeeper: %s has children that are no contenders of this kind, "+
+				"so nobody can tell who comes first: %s",
+			f.path(queue), strings.Join(strays, ", ")))
+	case len(entries) > 0 && entries[0].seq < 0:
+		return places, f.spent(queue, entries[0].Key)
+	}
+	return places, nil
 }
 
 // spent is the error for a queue whose sequence numbers run out. They would

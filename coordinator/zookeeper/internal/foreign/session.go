@@ -3,12 +3,10 @@
 // they exclude each other; docs/interop.md says what excludes what.
 //
 // Names are paths below the chroot, as the other client is given them. There are
-// no successor nodes, and no other data is written to a queue's own node. Join is
-// a create, and then a read of the entry's czxid and a listing at once; with
-// Alone one listing before that. The listing does not tell whose an entry is.
-// Children that are no contenders of the queue's kind make Join, if it is to be
-// alone, Ahead, List and Head fail with driver.ErrRefused and their names, and so
-// does a queue that is about to run out of sequence numbers.
+// no successor nodes, and no other data is written to a queue's own node. Children
+// that are no contenders of the queue's kind make Join, if it is to be alone,
+// Ahead, List and Head fail with driver.ErrRefused and their names, and so does a
+// queue that is about to run out of sequence numbers.
 //
 //	layout.go   the names of queues and entries
 //	session.go  the driver and its sessions
@@ -35,29 +33,22 @@ import (
 
 // service is the driver.
 type service struct {
+	*nodes.Service
 	layout *Layout
-	conf   zkconn.Config
-	tree   *nodes.Tree
-	name   string
 }
 
-// New makes a driver. name is what String returns.
-func New(layout *Layout, conf zkconn.Config, tree *nodes.Tree, name string) driver.Sharer {
-	tree.Plain.Store(layout.plain)
-	return &service{layout, conf, tree, name}
+// New makes a driver.
+func New(layout *Layout, of *nodes.Service) driver.Sharer {
+	of.Tree.Plain.Store(layout.plain)
+	return &service{of, layout}
 }
-
-func (d *service) String() string { return d.name }
-
-// Close has nothing to give back: each session closes its own connection.
-func (d *service) Close(context.Context) error { return nil }
 
 var _ driver.Examiner = (*service)(nil)
 
 // Examine asks the servers. A layout of others has no place for the node that
 // would show the service's time.
 func (d *service) Examine(ctx context.Context) []driver.Finding {
-	found, _ := d.conf.Examine(ctx)
+	found, _ := d.Conf.Examine(ctx)
 	return found
 }
 
@@ -87,11 +78,11 @@ type session struct {
 
 // Open starts a session.
 func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, error) {
-	conn, err := d.conf.Open(ctx, ttl)
+	conn, err := d.Conf.Open(ctx, ttl)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: nodes.NewSession(conn, d.tree), layout: d.layout}
+	s := &session{Session: nodes.NewSession(conn, &d.Tree), layout: d.layout}
 	s.Layout = s
 	return s, nil
 }
@@ -116,8 +107,7 @@ func (s *session) RecordPath(queue driver.Queue) string {
 func (s *session) Places(
 	_ context.Context, queue driver.Queue, names []string,
 ) ([]driver.Place, error) {
-	c := s.layout.parse(queue, names)
-	return c.places(), s.layout.ambiguous(queue, c)
+	return s.layout.places(queue, names)
 }
 
 // Entry is the place and the token of an entry.
@@ -128,9 +118,6 @@ func (s *session) Entry(queue driver.Queue, key string, czxid int64) (driver.Pla
 	}
 	return n.Place, driver.Token(czxid)
 }
-
-// note notes an entry of this session: names do not tell whose an entry is.
-func (s *session) note(node string) { s.Keep(node, func(*nodes.Own) {}) }
 
 // Join makes the node, and then asks for its czxid, which is the token, and
 // lists the queue. The other clients do the same without the czxid. Both
@@ -168,7 +155,7 @@ func (s *session) Join(
 	if s.layout.form(queue).unordered {
 		create.Flags = zk.FlagEphemeral
 	}
-	o, err := nodes.InQueue(ctx, s.Session, queue, func() (nodes.Outcome, error) {
+	o, err := nodes.Below(ctx, s.Session, s.Path(queue), func() (nodes.Outcome, error) {
 		return s.Multi(ctx, f, []any{create})
 	})
 	switch {
@@ -208,28 +195,37 @@ func (s *session) arrive(
 	full, form := s.Below(queue, name), s.layout.form(queue)
 	n, ok := form.parse(name)
 	if !ok || n.seq < 0 || n.seq > math.MaxInt32-reserve {
-		if err := s.Session.Remove(ctx, full); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := s.Delete(ctx, full, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return driver.Joined{}, err
 		}
 		return driver.Joined{}, s.layout.spent(queue, name)
 	}
-	token, all, err := s.read(ctx, queue, full)
-	i := slices.IndexFunc(all.nodes, func(n node) bool { return n.Key == name })
+	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
+	if err != nil {
+		return driver.Joined{}, err
+	}
+	var names []string
+	stat, err := s.Stat(ctx, full)
+	if err == nil {
+		names, err = listing.Wait(ctx)
+	}
+	places, ambiguous := s.layout.places(queue, names)
+	i := slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == name })
 	switch {
 	case errors.Is(err, driver.ErrGone), err == nil && i < 0:
 		// There is no entry now, and Join can be called again.
-		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable, errRemoved)
+		return driver.Joined{}, driver.Wrap(driver.ErrUnavailable,
+			errors.New("zookeeper: somebody has removed the entry while it joined"))
 	case err != nil:
 		return driver.Joined{}, err
 	}
-	s.note(full)
-	ambiguous := s.layout.ambiguous(queue, all)
+	s.Keep(full, func(*nodes.Own) {}) // names do not tell whose an entry is: see owns
 	own := driver.Place{Key: name, ID: c.ID, Mode: n.Mode, Session: s.Hex}
-	j := driver.Joined{Place: own, Token: token}
+	j := driver.Joined{Place: own, Token: driver.Token(stat.Czxid)}
 	if form.unordered {
-		i = len(all.nodes) - 1
+		i = len(places) - 1
 	} else if i > 0 && c.Follows && ambiguous == nil {
-		j.Nearest = all.nodes[i-1].Place
+		j.Nearest = places[i-1]
 	}
 	j.First = i == 0 && ambiguous == nil
 	if !c.Alone || j.First {
@@ -241,53 +237,24 @@ func (s *session) arrive(
 	return driver.Joined{}, cmp.Or(ambiguous, driver.ErrTaken)
 }
 
-// read reads the token of a node and its queue, both under way at once.
-func (s *session) read(
-	ctx context.Context, queue driver.Queue, node string,
-) (driver.Token, children, error) {
-	listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
-	if err != nil {
-		return 0, children{}, err
-	}
-	stat, err := s.Stat(ctx, node)
-	if err != nil {
-		return 0, children{}, err
-	}
-	names, err := listing.Wait(ctx)
-	return driver.Token(stat.Czxid), s.layout.parse(queue, names), err
-}
-
 // Ahead lists the queue. Where there is no order all others are ahead.
 func (s *session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
-	whole := own == driver.Place{}
-	if err := s.CheckQueue(queue); err != nil {
-		return driver.View{}, err
-	}
-	if err := nodes.CheckKey(queue, own); err != nil && !whole {
+	if err := s.CheckView(queue, own); err != nil {
 		return driver.View{}, err
 	}
 	names, err := s.Listing(ctx, queue)
 	if err != nil {
 		return driver.View{}, err
 	}
-	c := s.layout.parse(queue, names)
-	places := c.places()
-	i := slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == own.Key })
-	if i < 0 && !whole {
-		return driver.View{}, driver.ErrGone
-	}
-	if err := s.layout.ambiguous(queue, c); err != nil {
-		return driver.View{}, err
-	}
-	switch form := s.layout.form(queue); {
-	case whole:
-		return driver.View{Ahead: places, Last: true}, nil
-	case form != nil && form.unordered:
+	places, ambiguous := s.layout.places(queue, names)
+	view, err := nodes.ViewOf(places, own, ambiguous)
+	form := s.layout.form(queue)
+	if i := len(view.Ahead); err == nil && i < len(places) && form.unordered {
 		return driver.View{Ahead: slices.Delete(places, i, i+1)}, nil
 	}
-	return driver.View{Ahead: places[:i], Last: i == len(places)-1}, nil
+	return view, err
 }
 
 // mine lists the names of a contender's nodes, after all that was sent before:
@@ -314,10 +281,7 @@ func (s *session) mine(
 	return mine, err
 }
 
-var (
-	errNotMine = errors.New("zookeeper: the entry belongs to another session")
-	errRemoved = errors.New("zookeeper: somebody has removed the entry while it joined")
-)
+var errNotMine = errors.New("zookeeper: the entry belongs to another session")
 
 // owns tells whether a place is that of a contender of this session.
 func (s *session) owns(queue driver.Queue, own driver.Place) error {
@@ -340,7 +304,7 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 		return err
 	}
 	node := s.Below(queue, own.Key)
-	err := s.Session.Remove(ctx, node)
+	err := s.Delete(ctx, node, -1)
 	if err == nil || errors.Is(err, driver.ErrGone) {
 		s.Gone(node)
 	}
@@ -364,7 +328,7 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 	}
 	for _, name := range names {
 		node := s.Below(queue, name)
-		if err := s.Session.Remove(ctx, node); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		if err := s.Delete(ctx, node, -1); err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return err
 		}
 		s.Gone(node)
@@ -407,7 +371,7 @@ func (s *session) Convert(
 		return driver.Place{}, err
 	}
 	s.Gone(from)
-	s.note(there)
+	s.Keep(there, func(*nodes.Own) {})
 	return to, nil
 }
 
@@ -471,5 +435,5 @@ func (s *session) Remove(
 	if err := s.Check(ctx, queue, key, token); err != nil {
 		return err
 	}
-	return s.Session.Remove(ctx, s.Below(queue, key))
+	return s.Delete(ctx, s.Below(queue, key), -1)
 }

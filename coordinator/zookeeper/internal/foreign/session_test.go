@@ -11,7 +11,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
-	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
 // foreignOf is the layout of a URL.
@@ -139,16 +138,13 @@ func TestDecisionsAreThoseOfTheOtherClient(t *testing.T) {
 		try = func(children []string, from int) {
 			shuffled := slices.Clone(children)
 			slices.Reverse(shuffled)
-			all := g.parse(queue, shuffled)
-			if err := g.ambiguous(queue, all); err != nil {
+			places, err := g.places(queue, shuffled)
+			if err != nil {
 				t.Fatalf("%s: %v", c.kind, err)
 			}
-			for i, own := range all.nodes {
+			for i, own := range places {
 				lines++
-				var ahead []driver.Place
-				for _, n := range all.nodes[:i] {
-					ahead = append(ahead, n.Place)
-				}
+				ahead := places[:i]
 				got := exclusive(ahead)
 				if own.Mode == "r" {
 					got = shared(ahead)
@@ -180,7 +176,10 @@ func TestADowngradeStandsWithItsWriter(t *testing.T) {
 		if reversed {
 			slices.Reverse(names)
 		}
-		nodes := g.parse("rwlock/a", names).nodes
+		nodes, err := g.places("rwlock/a", names)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if nodes[0].Key != "_c_a-__WRIT__0000000004" || nodes[3].Key != "_c_a-__WRIT__0000000005" || nodes[1].Mode != "r" || nodes[2].Mode != "r" {
 			t.Errorf("%v", nodes)
 		}
@@ -224,14 +223,14 @@ func TestWhatIsNoEntryIsNamed(t *testing.T) {
 	} {
 		g := foreignOf(t, c.layout, "")
 		queue := driver.Queue(c.kind + "/a")
-		err := g.ambiguous(queue, g.parse(queue, []string{c.name}))
+		_, err := g.places(queue, []string{c.name})
 		if !errors.Is(err, driver.ErrRefused) || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s %s: %s: %v", c.layout, c.kind, c.name, err)
 		}
 	}
 	g := foreignOf(t, "kazoo", "")
 	queue := driver.Queue("semaphore-leases/a")
-	if err := g.ambiguous(queue, g.parse(queue, []string{"5f0c52e1a0b94b6f8a7f5f0c52e1a0b9"})); err != nil {
+	if _, err := g.places(queue, []string{"5f0c52e1a0b94b6f8a7f5f0c52e1a0b9"}); err != nil {
 		t.Errorf("a lease of Kazoo's: %v", err)
 	}
 }
@@ -241,7 +240,7 @@ func TestValuesThatMeanSomethingAreRefused(t *testing.T) {
 		layout, kind string
 		refused      bool
 	}{{"curator", "mutex", true}, {"curator", "rwlock", true}, {"curator", "election", false}, {"kazoo", "mutex", false}} {
-		h := New(foreignOf(t, c.layout, ""), zkconn.Config{}, new(nodes.Tree), "")
+		h := New(foreignOf(t, c.layout, ""), new(nodes.Service))
 		for _, try := range [][2]string{{"me", "__REVOKE__"}, {"__REVOKE__", ""}} {
 			_, err := h.SharedValue(c.kind, try[0], []byte(try[1]))
 			if errors.Is(err, driver.ErrInvalid) != c.refused {

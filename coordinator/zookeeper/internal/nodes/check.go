@@ -43,6 +43,14 @@ func CheckKey(queue driver.Queue, p driver.Place) error {
 	return nil
 }
 
+// CheckView refuses what Ahead cannot look for: all but a key and the zero Place.
+func (s *Session) CheckView(queue driver.Queue, own driver.Place) error {
+	if err := s.CheckQueue(queue); err != nil || own == (driver.Place{}) {
+		return err
+	}
+	return CheckKey(queue, own)
+}
+
 // CheckContender refuses what would not come back out of a node's name.
 func CheckContender(c driver.Contender) error {
 	return cmp.Or(CheckID(c.ID), CheckMode(c.Mode), CheckValue(c.Value))

@@ -46,6 +46,18 @@ type Tree struct {
 	Plain atomic.Bool
 }
 
+// Service is what the drivers have in common.
+type Service struct {
+	Conf zkconn.Config
+	Tree Tree
+	Name string // for people: scheme, servers and chroot
+}
+
+func (d *Service) String() string { return d.Name }
+
+// Close has nothing to give back: each session closes its own connection.
+func (d *Service) Close(context.Context) error { return nil }
+
 // Layout says where the nodes of a queue are, and what they mean.
 type Layout interface {
 	// Path is where a queue is, and RecordPath where its record is; empty if it
@@ -129,14 +141,6 @@ func (s *Session) Below(queue driver.Queue, name string) string {
 	return s.Layout.Path(queue) + "/" + name
 }
 
-// Top is the chroot.
-func (s *Session) Top() string {
-	if s.Tree.Root == "" {
-		return "/"
-	}
-	return s.Tree.Root
-}
-
 // Ensure makes a node and those above it, from the bottom: usually only the last
 // is missing, and there may be no permission to read those above.
 func (s *Session) Ensure(ctx context.Context, node string) error {
@@ -163,16 +167,9 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 	return vanished(node)
 }
 
-// InQueue sends a request that makes something in a queue. If the queue is not
-// there it makes the queue, and sends it again.
-func InQueue[T any](
-	ctx context.Context, s *Session, queue driver.Queue, send func() (T, error),
-) (T, error) {
-	return below(ctx, s, s.Layout.Path(queue), send)
-}
-
-// below sends a request that needs a node, which it makes if it is not there.
-func below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
+// Below sends a request that needs a node. If that is not there, Below makes it
+// and sends the request again.
+func Below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
 	var zero T
 	for range MaxTries {
 		value, err := send()
@@ -190,9 +187,6 @@ func vanished(node string) error {
 	return driver.Wrap(driver.ErrUnavailable,
 		fmt.Errorf("zookeeper: %s vanished again and again", node))
 }
-
-// Remove deletes a node.
-func (s *Session) Remove(ctx context.Context, node string) error { return s.Delete(ctx, node, -1) }
 
 // Creating is the request to make a node with a copy of the value.
 func (s *Session) Creating(node string, value []byte, flags int32) *zk.CreateRequest {

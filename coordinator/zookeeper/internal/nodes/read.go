@@ -27,6 +27,22 @@ func (s *Session) places(ctx context.Context, queue driver.Queue) ([]driver.Plac
 	return s.Layout.Places(ctx, queue, names)
 }
 
+// ViewOf is what own has ahead in a queue of these places: all of them if it is
+// the zero Place. ambiguous is the error for a queue without an order.
+func ViewOf(places []driver.Place, own driver.Place, ambiguous error) (driver.View, error) {
+	i := len(places)
+	if own != (driver.Place{}) {
+		i = slices.IndexFunc(places, func(p driver.Place) bool { return p.Key == own.Key })
+	}
+	switch {
+	case i < 0:
+		return driver.View{}, driver.ErrGone
+	case ambiguous != nil:
+		return driver.View{}, ambiguous
+	}
+	return driver.View{Ahead: places[:i], Last: i >= len(places)-1}, nil
+}
+
 // Watch waits for the first of the places to go: one place with a watch on its
 // node, several with one on the queue. The caller's own goroutine waits.
 //

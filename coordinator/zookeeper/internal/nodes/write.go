@@ -196,7 +196,7 @@ func (s *Session) SetRecord(
 			return version(stat.Version), nil
 		})
 	}
-	return below(ctx, s, path.Dir(node), func() (driver.Version, error) {
+	return Below(ctx, s, path.Dir(node), func() (driver.Version, error) {
 		return zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (driver.Version, error) {
 			_, err := client.Create(node, value, zk.FlagPersistent, s.Tree.ACL)
 			if errors.Is(err, zk.ErrNodeExists) {

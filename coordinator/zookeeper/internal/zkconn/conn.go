@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
+	"log"
 	"math"
 	"strconv"
 	"sync"
@@ -28,7 +30,6 @@ type Config struct {
 type Conn struct {
 	client  *zk.Conn
 	events  <-chan zk.Event // closed when the client's last goroutine ends; no event is read
-	started chan struct{}   // closed when client and events are set
 	retired chan struct{}   // closed when nothing runs for the session any more
 
 	id  int64
@@ -74,11 +75,7 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 		return nil, Invalid("TTL %v: ZooKeeper takes whole milliseconds, 1ms to %v",
 			ttl, math.MaxInt32*time.Millisecond)
 	}
-	s, err := c.open(ctx, ttl)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return c.open(ctx, ttl)
 }
 
 // open is Open without a check. A session that could not be opened, and was
@@ -86,7 +83,6 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 func (c *Config) open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	s := &Conn{
 		ttl:      ttl,
-		started:  make(chan struct{}),
 		retired:  make(chan struct{}),
 		watches:  watches{m: make(map[watchKey]*Watch)},
 		slots:    make(chan struct{}, maxRunning),
@@ -97,31 +93,27 @@ func (c *Config) open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	}
 	s.synced.Store(1) // nothing was told to this session before its first connection
 	s.link = newLink(c.Servers, c.TLS, ttl, s.connected)
-	client, events, err := zk.Connect(c.Servers, ttl,
+	s.mu.Lock() // the callbacks wait until client and events are set
+	var err error
+	s.client, s.events, err = zk.Connect(c.Servers, ttl,
 		zk.WithHostProvider(s.link),
 		zk.WithDialer(s.link.dial),
 		// The channel of events drops what does not fit into it, the expiry of
 		// the session included. The callback misses nothing.
 		zk.WithEventCallback(s.event),
 		zk.WithMaxConnBufferSize(sendBuffer),
-		zk.WithLogger(silence{}), // errors come back from the calls; the coordinator logs them
+		zk.WithLogger(log.New(io.Discard, "", 0)), // errors come back from the calls; the coordinator logs them
 		zk.WithLogInfo(false))
+	s.mu.Unlock()
 	if err != nil {
 		return s, driver.Wrap(driver.ErrUnavailable, err)
 	}
-	s.client, s.events = client, events
-	close(s.started)
 	if err := s.establish(ctx, c.Digest); err != nil {
 		s.abandon(ctx)
 		return s, err
 	}
 	return s, nil
 }
-
-// silence is the client's logger.
-type silence struct{}
-
-func (silence) Printf(string, ...any) {}
 
 // establish waits for the session and gives it its credentials.
 func (c *Conn) establish(ctx context.Context, digest string) error {
@@ -317,7 +309,6 @@ const closeGrace = 250 * time.Millisecond
 // bounded by a context since it does not depend on the service: link.retire
 // fails all I/O.
 func (c *Conn) retire() {
-	<-c.started
 	c.link.retire()
 	// Close on a client with requests under way would wait a second for a reply
 	// that cannot come. One at rest it ends at once.

@@ -55,7 +55,10 @@ func (c *Config) Examine(ctx context.Context) (found []driver.Finding, longest t
 	if up == 0 {
 		return found, 0 // to wait for a session would be to wait in vain
 	}
-	shortest, longest, err := c.bounds(ctx)
+	shortest, err := c.granted(ctx, time.Millisecond)
+	if err == nil {
+		longest, err = c.granted(ctx, math.MaxInt32*time.Millisecond)
+	}
 	if err != nil {
 		return append(found, driver.Found(driver.Failure, "TTL", "no session: %v", err)), 0
 	}
@@ -128,15 +131,6 @@ func parseVitals(text string) (v vitals) {
 	}
 	v.version, _, _ = strings.Cut(v.version, "-")
 	return v
-}
-
-// bounds are the shortest and the longest timeout of a session.
-func (c *Config) bounds(ctx context.Context) (shortest, longest time.Duration, err error) {
-	if shortest, err = c.granted(ctx, time.Millisecond); err != nil {
-		return 0, 0, err
-	}
-	longest, err = c.granted(ctx, math.MaxInt32*time.Millisecond)
-	return shortest, longest, err
 }
 
 // granted is the timeout that the service makes of one that may be out of its

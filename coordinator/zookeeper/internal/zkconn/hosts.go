@@ -11,9 +11,7 @@ import (
 
 const (
 	// roundPause is how long a round of all servers takes at least, on average.
-	// A healthy session never sees it: it takes the next server at once. The
-	// client library's own pause is a full second, which is a tenth of a usual
-	// TTL, and with a single server it comes before every reconnect.
+	// A healthy session never sees it: it takes the next server at once.
 	roundPause = 100 * time.Millisecond
 
 	// lookupPatience bounds the resolution of one name, so that a slow name
@@ -77,7 +75,9 @@ func (r *rotation) next(ctx context.Context) (target, error) {
 			// Spread, so that clients which lost a server together do not
 			// return together.
 			spread := r.pause/2 + rand.N(r.pause+1)
-			if !sleep(ctx, spread-time.Since(r.began)) {
+			select {
+			case <-time.After(spread - time.Since(r.began)):
+			case <-ctx.Done():
 				return target{}, ctx.Err()
 			}
 		}
@@ -112,16 +112,4 @@ func (r *rotation) resolve(ctx context.Context) []target {
 	}
 	rand.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 	return round
-}
-
-// sleep reports false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -3,7 +3,6 @@ package zkconn
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -36,8 +35,6 @@ type link struct {
 	refused hello   // the session that was not as asked for, if so
 	failed  error   // why the last attempt failed
 }
-
-var errRetired = errors.New("zookeeper: session has ended")
 
 func newLink(
 	servers []string, conf *tls.Config, ttl time.Duration, connected func(bool) []notice,
@@ -77,8 +74,7 @@ func (l *link) Next() (server string, retryStart bool) {
 }
 
 // patience is how long one server may take for everything up to the session:
-// connection, TLS, handshake. The client library waits more than six times the
-// TTL for a server that accepts and stays silent.
+// connection, TLS, handshake.
 //
 // A lost connection is noticed at two thirds of the TTL at the latest, so a
 // reconnect must be able to waste one attempt and have time for a second. The
@@ -109,7 +105,7 @@ func (l *link) dial(string, string, time.Duration) (net.Conn, error) {
 	defer l.mu.Unlock()
 	if l.ctx.Err() != nil { // retired meanwhile: nobody would close this one
 		s.drop()
-		return nil, errRetired
+		return nil, l.ctx.Err()
 	}
 	l.socket = s
 	l.failed = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",

@@ -183,22 +183,16 @@ func closeNow(c net.Conn) error {
 // drop makes the client connect again, elsewhere if there is an elsewhere.
 func (s *socket) drop() { _ = s.Close() }
 
-// The client library hides what a session needs to know of itself: the timeout
-// that the service granted, and the password with which it can be continued or
-// ended on another connection. Both are in the answer to the connect request,
-// so this file reads that one message, and writes the two that end a session.
-// (For the notice of a change, see socket.fill.)
-
 const (
-	opCloseSession    = -11
-	codeExpired       = -112
-	maxHandshake      = 1 << 10    // an answer has about 40 bytes
-	closeXid          = 0x7fffffff // which no other request of a session has
-	maxSessionTimeout = 1<<31 - 1  // milliseconds
+	opCloseSession = -11
+	codeExpired    = -112
+	maxHandshake   = 1 << 10    // an answer has about 40 bytes
+	closeXid       = 0x7fffffff // which no other request of a session has
 )
 
-// hello is what the service answers to a connect request. A session of 0 means
-// that the session asked for is over.
+// hello is what the service answers to a connect request, which the client keeps
+// to itself. With the password a session is ended on another connection. A
+// session of 0 means that the session asked for is over.
 type hello struct {
 	timeout time.Duration
 	session int64
