@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -94,5 +95,52 @@ func TestWithdrawRemovesConvertedEntries(t *testing.T) {
 	}
 	if n < 2 || len(f.kvs) != 0 {
 		t.Errorf("%d requests, left behind: %v", n, f.kvs)
+	}
+}
+
+// TestRefusedConversionForgetsNothing: the marker with which the one ahead
+// handed over is deleted with the entry all the same.
+func TestRefusedConversionForgetsNothing(t *testing.T) {
+	f, c := newFake(t)
+	a, b := open(t, f, c), open(t, f, c)
+	ahead, behind := contender(), contender()
+	ahead.Follows, behind.Follows = true, true
+	first := join(t, a, contender()).Place // so that the next one follows, and can pass
+	ja, jb := join(t, a, ahead), join(t, b, behind)
+	check(t, a.Leave(t.Context(), queue, first))
+	followed := make(chan error, 1)
+	go func() { _, err := b.Follow(t.Context(), queue, jb.Place, ja.Place); followed <- err }()
+	check(t, a.Pass(t.Context(), queue, ja.Place))
+	check(t, <-followed)
+	f.before = func(context.Context, *pb.TxnRequest) error { return rpctypes.ErrGRPCPermissionDenied }
+	if _, err := b.Convert(t.Context(), queue, jb, "y", nil); !errors.Is(err, driver.ErrRefused) {
+		t.Fatalf("Convert = %v", err)
+	}
+	f.before = nil
+	check(t, b.Pass(t.Context(), queue, jb.Place))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.kvs {
+		if strings.HasSuffix(key, "~") {
+			t.Errorf("%s is left in an empty queue", key)
+		}
+	}
+}
+
+// TestConversionOfARemovedEntryLeavesNothingToRemember once Leave has said that
+// the entry is gone.
+func TestConversionOfARemovedEntryLeavesNothingToRemember(t *testing.T) {
+	f, c := newFake(t)
+	a, operator := open(t, f, c), open(t, f, c)
+	j := join(t, a, contender())
+	check(t, operator.Remove(t.Context(), queue, j.Place.Key, j.Token))
+	if _, err := a.Convert(t.Context(), queue, j, "y", nil); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Convert = %v", err)
+	}
+	if err := a.Leave(t.Context(), queue, j.Place); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Leave = %v", err)
+	}
+	if all := a.memory.all(); len(all) != 0 {
+		t.Errorf("still remembered: %v", all)
 	}
 }

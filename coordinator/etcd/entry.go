@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -46,8 +47,24 @@ func (s *session) Convert(
 	}
 	to := keys.Name{Lease: old.Lease, ID: old.ID, Mode: mode, Rank: rank}
 	key := s.keys.Queue(queue) + to.String()
+	before := s.memory.expect(old.contender)
+	e, unmade, err := s.convert(ctx, old.Entry, key, value)
+	if err != nil {
+		if unmade {
+			s.memory.keep(old.contender, before)
+		}
+		return driver.Place{}, err
+	}
+	s.memory.got(old.contender, e)
+	return s.keys.Place(queue, e), nil
+}
+
+// convert sends the transaction of Convert. After an error the new entry may be
+// there, unless unmade is true.
+func (s *session) convert(
+	ctx context.Context, old keys.Entry, key string, value []byte,
+) (e keys.Entry, unmade bool, err error) {
 	made := clientv3.OpGet(key, clientv3.WithKeysOnly())
-	s.memory.expect(old.contender)
 	resp, err := s.Txn(ctx).
 		If(old.Stands(), s.Sentinel.Stands()).
 		Then(
@@ -55,28 +72,23 @@ func (s *session) Convert(
 			clientv3.OpPut(key, string(value), clientv3.WithLease(s.Lease))).
 		Else(s.ReadSentinel(), made).
 		Commit()
-	var e keys.Entry
 	switch {
 	case answer.Is(err, rpctypes.ErrNoSpace):
-		if e, err = s.MadeWithoutSpace(ctx, err, made); err != nil {
-			return driver.Place{}, err
-		}
+		e, err = s.MadeWithoutSpace(ctx, err, made)
+		return e, errors.Is(err, driver.ErrRefused), err
 	case err != nil:
-		return driver.Place{}, s.Failed(ctx, err)
+		return e, errors.Is(answer.Kind(err), driver.ErrRefused), s.Failed(ctx, err)
 	case resp.Succeeded:
-		e = keys.Entry{Key: key, Rev: resp.Header.Revision}
-	default:
-		if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
-			return driver.Place{}, err
-		}
-		kvs := resp.Responses[1].GetResponseRange().Kvs
-		if len(kvs) == 0 {
-			return driver.Place{}, driver.ErrGone
-		}
-		e = keys.Entry{Key: key, Rev: kvs[0].CreateRevision}
+		return keys.Entry{Key: key, Rev: resp.Header.Revision}, false, nil
 	}
-	s.memory.got(old.contender, e)
-	return s.keys.Place(queue, e), nil
+	if _, err := s.JudgeSentinel(resp.Responses[0].GetResponseRange().Kvs); err != nil {
+		return e, false, err
+	}
+	kvs := resp.Responses[1].GetResponseRange().Kvs
+	if len(kvs) == 0 {
+		return e, true, driver.ErrGone
+	}
+	return keys.Entry{Key: key, Rev: kvs[0].CreateRevision}, false, nil
 }
 
 // Write changes the value of the entry: see lease.Session.Put.

@@ -35,10 +35,20 @@ func newMemory() memory {
 }
 
 // expect says that a request will be sent which may give the contender an entry.
-func (m *memory) expect(contender string) {
+// It returns the entry of before, for keep.
+func (m *memory) expect(contender string) (before keys.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(contender).Entry = keys.Entry{}
+	k := m.of(contender)
+	before, k.Entry = k.Entry, keys.Entry{}
+	return before
+}
+
+// keep says that the request gave the contender nothing.
+func (m *memory) keep(contender string, before keys.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.of(contender).Entry = before
 }
 
 // of is what is known of a contender. The caller holds m.mu.
