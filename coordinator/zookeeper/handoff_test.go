@@ -426,3 +426,24 @@ func TestSuccessorThatCouldNotBeDeletedIsDeletedLater(t *testing.T) {
 		t.Errorf("told %+v", got)
 	}
 }
+
+// TestWriteThatFindsItsEntryDeletedStillWakesTheFollower: an operator has deleted
+// the entry alone, and the follower waits on the successor node.
+func TestWriteThatFindsItsEntryDeletedStillWakesTheFollower(t *testing.T) {
+	f, tr, a := openTree(t)
+	b := openFake(t, f, testTTL)
+	busy(t, tr, a, b)
+	first, second := testFollow(t, a, 1), testFollow(t, b, 2)
+	told := follow(soon(t, 10*time.Second), b, second.Place, second.Nearest)
+	eventually(t, "watch", func() bool { return tr.watched() == 1 })
+	tr.cutDown("/app/m/a/" + first.Place.Key)
+	if err := a.Write(t.Context(), "m/a", first.Place, []byte("v")); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Write = %v", err)
+	}
+	if err := a.Leave(t.Context(), "m/a", first.Place); !errors.Is(err, driver.ErrGone) {
+		t.Fatalf("Leave = %v", err)
+	}
+	if got := <-told; got.err != nil {
+		t.Errorf("the follower was not woken: %+v; successor nodes %q", got, successors(tr))
+	}
+}

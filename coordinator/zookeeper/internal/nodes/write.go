@@ -39,11 +39,8 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, driver.ErrGone):
-			s.Gone(node)
-			return err
 		case !errors.Is(err, zk.ErrBadVersion):
-			return err
+			return err // also ErrGone: Leave has to know the successor node still
 		}
 		stat, err := s.Stat(ctx, node)
 		if err != nil {

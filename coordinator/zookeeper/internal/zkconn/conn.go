@@ -290,7 +290,9 @@ func (c *Conn) event(e zk.Event) {
 	case e.State == zk.StateExpired:
 		c.finish(errExpired, true)
 	case e.State == zk.StateDisconnected:
-		c.connected(false)
+		for _, n := range c.connected(false) { // the socket did not notice
+			c.watches.fire(zk.Event{Type: n.kind, Path: n.path, State: zk.StateDisconnected})
+		}
 		if c.link.ctx.Err() != nil {
 			// The client's Close first tells this goroutine to stop, and then
 			// queues a request. If that comes too late to be thrown out here,

@@ -84,6 +84,7 @@ func (s *socket) fill() (err error) {
 	// Whole messages are what makes this safe: nothing was begun that this
 	// could end up inside.
 	s.lost, s.rest = err, nil
+	s.drop() // a Write may be blocked, and the client waits for it
 	for _, n := range s.link.connected(false) {
 		s.rest = n.append(s.rest, zk.StateDisconnected)
 	}
