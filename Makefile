@@ -56,7 +56,7 @@ test-all: ## Run the tests and the matrix of faults
 	BATON_TESTS=all $(MAKE) test
 
 .PHONY: interop
-interop: ## Share lines with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers
+interop: ## Share queues with Curator, go-zookeeper, Kazoo, etcd's concurrency and etcdctl, on real servers
 	.ci/deps
 	cd integration && go test -race -count=1 -timeout 20m -parallel 2 -v ./interop
 
