@@ -15,8 +15,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
-	"github.com/baton-go/baton/coordinator/etcd/internal/batch"
-	"github.com/baton-go/baton/coordinator/etcd/internal/watch"
 )
 
 // source is the etcd client of a driver: a given one, which belongs to someone else,
@@ -53,14 +51,6 @@ func (d *source) intercept(
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	d.note(err)
 	return err
-}
-
-// sender sends the requests of uncontended locks.
-func (d *source) sender(c *clientv3.Client) batch.Sender {
-	if d.given != nil {
-		return batch.Direct{KV: c}
-	}
-	return batch.New(c)
 }
 
 // note keeps the reason for a missing connection. Requests wait for one, and when
@@ -200,8 +190,5 @@ func (d *source) lead(ctx context.Context) context.Context {
 	if d.given == nil {
 		return ctx
 	}
-	if _, has := metadata.FromOutgoingContext(ctx); has {
-		return clientv3.WithRequireLeader(ctx)
-	}
-	return metadata.NewOutgoingContext(ctx, watch.RequireLeader) // the same with fewer copies
+	return clientv3.WithRequireLeader(ctx)
 }

@@ -148,9 +148,11 @@ func (d *service) Close(ctx context.Context) error { return d.source.close(ctx) 
 
 // session has Baton's own layout.
 func (d *service) session(s *lease.Session) *session {
-	return &session{
-		Session: s, keys: d.keys, sender: d.source.sender(s.Conn.Client), memory: newMemory(),
+	own := &session{Session: s, keys: d.keys, memory: newMemory()}
+	if d.source.given == nil {
+		own.batcher = batch.New(s.Conn.Client)
 	}
+	return own
 }
 
 // conn is the client for a session of the given TTL.
@@ -190,9 +192,19 @@ func (d *service) Begin(
 // session is a session with Baton's own layout; it implements driver.Session.
 type session struct {
 	*lease.Session
-	keys   keys.Layout
-	sender batch.Sender // of the two requests of an uncontended lock
-	memory memory
+	keys    keys.Layout
+	memory  memory
+	batcher *batch.Batcher // nil on a client that was given
+}
+
+// send sends one of the two requests of an uncontended lock.
+func (s *session) send(
+	ctx context.Context, queue driver.Queue, op clientv3.Op,
+) (clientv3.OpResponse, error) {
+	if s.batcher == nil {
+		return s.Do(ctx, op)
+	}
+	return s.batcher.Send(ctx, queue, op)
 }
 
 // Capabilities are all that recipes use. etcd wants IDs to be used again: it keeps

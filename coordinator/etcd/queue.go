@@ -124,7 +124,7 @@ func (s *session) sendJoin(ctx context.Context, a *attempt) (*clientv3.TxnRespon
 		}
 		return resp.Txn(), err
 	}
-	resp, err := s.sender.Send(s.Conn.Lead(ctx), a.queue, txn)
+	resp, err := s.send(ctx, a.queue, txn)
 	return resp.Txn(), err
 }
 
@@ -333,7 +333,7 @@ func (s *session) delete(ctx context.Context, queue driver.Queue, e mine, handof
 	if !plain {
 		return s.Delete(ctx, e.Entry, s.onLeaving(queue, e.Entry, handoff, marks)...)
 	}
-	resp, err := s.sender.Send(s.Conn.Lead(ctx), "", clientv3.OpDelete(e.Key))
+	resp, err := s.send(ctx, "", clientv3.OpDelete(e.Key))
 	if err != nil {
 		return s.Failed(ctx, err)
 	}

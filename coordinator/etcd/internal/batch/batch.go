@@ -32,22 +32,6 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// Sender sends one request: a transaction that joins a queue, or a delete, whose
-// queue is empty.
-type Sender interface {
-	Send(ctx context.Context, queue driver.Queue, op clientv3.Op) (clientv3.OpResponse, error)
-}
-
-// Direct sends each request by itself.
-type Direct struct{ KV clientv3.KV }
-
-// Send sends op.
-func (d Direct) Send(
-	ctx context.Context, _ driver.Queue, op clientv3.Op,
-) (clientv3.OpResponse, error) {
-	return d.KV.Do(ctx, op)
-}
-
 const (
 	mostInFlight = 2
 
@@ -60,7 +44,7 @@ const (
 	longestWait = 50 * time.Millisecond
 )
 
-// Batcher is a Sender that batches.
+// Batcher sends the requests of one client.
 type Batcher struct {
 	kv clientv3.KV
 
@@ -98,9 +82,10 @@ type batch struct {
 	cancel   context.CancelFunc
 }
 
-// Send sends op at once if fewer than two requests are in flight, and else with
-// the next batch of its kind. A request whose context has gRPC metadata goes
-// alone: the metadata are the caller's.
+// Send sends op, a transaction that joins a queue or a delete, whose queue is empty:
+// at once if fewer than two requests are in flight, and else with the next batch of
+// its kind. A request whose context has gRPC metadata goes alone: the metadata are
+// the caller's.
 func (b *Batcher) Send(
 	ctx context.Context, queue driver.Queue, op clientv3.Op,
 ) (clientv3.OpResponse, error) {
