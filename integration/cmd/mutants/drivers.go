@@ -20,16 +20,17 @@ var ofDrivers = []mutation{{
 	name: "etcd-watch-that-nobody-waits-for", promise: "P6",
 	what: "A watch that nobody waits for any more when it stands is kept.",
 	file: "coordinator/etcd/internal/watch/watch.go",
-	old: `		case <-o.over:
+	old: `		case <-ctx.Done(): // the caller has gone, or is about to
 			cancel()`,
-	new:    `		case <-o.over:`,
+	new:    `		case <-ctx.Done():`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
 }, {
 	name: "etcd-watch-cancelled-before-it-stands", promise: "P6",
-	what:   "Who has seen enough cancels a watch that does not stand yet, and the server keeps it.",
-	file:   "coordinator/etcd/internal/watch/watch.go",
-	old:    `	if o.stood {`,
-	new:    `	if o != nil {`,
+	what: "Who has seen enough cancels a watch that does not stand yet, and the server keeps it.",
+	file: "coordinator/etcd/internal/watch/watch.go",
+	old:  `	events := open(ctx, ask, cancel)`,
+	new: `	defer cancel()
+	events := open(ctx, ask, cancel)`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestFollowUntilTheWatchStands"}},
 }, {
 	name: "etcd-mark-taken-for-entry", promise: "P1",
@@ -80,8 +81,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-key-from-session", promise: "P1",
 	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
 	file:   "coordinator/etcd/internal/keys/layout.go",
-	old:    `	return l.base + string(queue) + slash + session + "-" + id + "-" + mode`,
-	new:    `	return l.base + string(queue) + slash + session + "-" + session + "-" + mode`,
+	old:    `	return l.Queue(queue) + session + "-" + id + "-" + mode`,
+	new:    `	return l.Queue(queue) + session + "-" + session + "-" + mode`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",

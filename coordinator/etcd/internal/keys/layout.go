@@ -68,16 +68,6 @@ const (
 // Queue is the prefix of all keys of a queue.
 func (l Layout) Queue(queue driver.Queue) string { return l.base + string(queue) + slash }
 
-// below cuts the prefix of a queue's keys from one of them.
-func (l Layout) below(queue driver.Queue, key string) (bare string, ok bool) {
-	if bare, ok = strings.CutPrefix(key, l.base); ok {
-		if bare, ok = strings.CutPrefix(bare, string(queue)); ok {
-			bare, ok = strings.CutPrefix(bare, slash)
-		}
-	}
-	return bare, ok
-}
-
 // All is the range of all keys of the namespace.
 func (l Layout) All() (key, end string) { return l.base, clientv3.GetPrefixRangeEnd(l.base) }
 
@@ -105,10 +95,8 @@ func (l Layout) Record(queue driver.Queue) string { return l.base + string(queue
 
 // Contender is the one key that the contender can have before it is converted;
 // without a mode it is the prefix of that.
-func (l Layout) Contender(
-	queue driver.Queue, session, id, mode string,
-) string {
-	return l.base + string(queue) + slash + session + "-" + id + "-" + mode
+func (l Layout) Contender(queue driver.Queue, session, id, mode string) string {
+	return l.Queue(queue) + session + "-" + id + "-" + mode
 }
 
 // Converted is the prefix of the one key that a contender can have after it was
@@ -176,10 +164,7 @@ func parseName(s string) (Name, bool) {
 // another queue, names no entry of this queue.
 func (l Layout) Entry(queue driver.Queue, p driver.Place) (Entry, bool) {
 	e, ok := ParseHandle(p.Key)
-	if ok {
-		_, ok = l.below(queue, e.Key)
-	}
-	return e, ok
+	return e, ok && strings.HasPrefix(e.Key, l.Queue(queue))
 }
 
 // Named is the entry of the queue that a handle and a token name, if they can be
@@ -193,12 +178,9 @@ func (l Layout) Named(queue driver.Queue, handle string, token driver.Token) (En
 // after it joined, so a rank that is not below the create revision was not written
 // by Baton.
 func (l Layout) Name(queue driver.Queue, e Entry) (Name, bool) {
-	bare, ok := l.below(queue, e.Key)
-	if !ok {
-		return Name{}, false
-	}
+	bare, below := strings.CutPrefix(e.Key, l.Queue(queue))
 	n, ok := parseName(bare)
-	if !ok || n.Rank >= e.Rev {
+	if !below || !ok || n.Rank >= e.Rev {
 		return Name{}, false
 	}
 	return n, true

@@ -15,9 +15,9 @@ import (
 	"github.com/baton-go/baton/coordinator/etcd/internal/answer"
 )
 
-// RequireLeader are the metadata with which a member that knows no leader refuses a
+// requireLeader are the metadata with which a member that knows no leader refuses a
 // request or a stream.
-var RequireLeader = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+var requireLeader = metadata.Pairs(rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
 
 var errEnded = errors.New("etcd: the watch ended")
 
@@ -63,12 +63,12 @@ func (w *Watcher) awaitOnce(
 	// nor a trace.
 	stream := w.Streams.current()
 	wctx, cancel := context.WithCancel(metadata.NewOutgoingContext(w.Life, stream))
-	watch := open(cancel, func() clientv3.WatchChan { return w.Client.Watch(wctx, key, opts...) })
-	defer watch.close()
-	events := watch.wait(ctx)
+	ask := func() clientv3.WatchChan { return w.Client.Watch(wctx, key, opts...) }
+	events := open(ctx, ask, cancel)
 	if events == nil {
 		return errEnded
 	}
+	defer cancel()
 	for {
 		select {
 		case resp, ok := <-events:
@@ -92,56 +92,33 @@ func (w *Watcher) awaitOnce(
 	}
 }
 
-// opening is a watch that was asked for.
+// open asks for a watch and waits until the server says that it exists. It returns nil
+// if ctx ends first, and the watch is then cancelled later.
 //
 // A watch may be cancelled only when the server has said that it exists. The client
 // forgets one that is cancelled before and sends no cancel, since it has no number
 // yet; the server, which makes it all the same, then keeps it until the key
 // changes. Callers with short deadlines that retry would pile such watches up
-// there. So a goroutine waits for the answer, and gives the watch to the caller or
-// cancels it.
-type opening struct {
-	stands chan clientv3.WatchChan // has a receiver only while the caller waits
-	over   chan struct{}           // closed by the caller
-	cancel context.CancelFunc
-	stood  bool // the caller has the watch; only the caller uses this field
-}
-
-// open asks for a watch whose context cancel ends. The caller must close what it
-// returns. The goroutine ends once the caller has closed it and the watch exists,
-// or with the session, whose context is above that of the watch.
-func open(cancel context.CancelFunc, ask func() clientv3.WatchChan) *opening {
-	o := &opening{
-		stands: make(chan clientv3.WatchChan), over: make(chan struct{}), cancel: cancel,
-	}
+// there. So a goroutine waits for the answer. It ends with the session at the latest,
+// whose context is above that of the watch.
+func open(
+	ctx context.Context, ask func() clientv3.WatchChan, cancel context.CancelFunc,
+) clientv3.WatchChan {
+	exists := make(chan clientv3.WatchChan)
 	go func() {
 		events := ask()
 		select {
-		case o.stands <- events:
-		case <-o.over:
+		case exists <- events:
+		case <-ctx.Done(): // the caller has gone, or is about to
 			cancel()
 		}
 	}()
-	return o
-}
-
-// wait waits until the server says that the watch exists. It returns nil if ctx ends
-// first.
-func (o *opening) wait(ctx context.Context) (events clientv3.WatchChan) {
 	select {
-	case events = <-o.stands:
-		o.stood = true
+	case events := <-exists:
+		return events
 	case <-ctx.Done():
+		return nil
 	}
-	return events
-}
-
-// close ends the watch, if need be later, and never waits.
-func (o *opening) close() {
-	if o.stood {
-		o.cancel()
-	}
-	close(o.over)
 }
 
 // Newest is the revision that a message of a watch shows.
@@ -170,9 +147,9 @@ const streamKey = "baton-stream"
 func (st *Streams) current() metadata.MD {
 	gen := st.gen.Load()
 	if gen == 0 {
-		return RequireLeader // one for all: a copy is a good part of a watch's memory
+		return requireLeader // one for all: a copy is a good part of a watch's memory
 	}
-	md := RequireLeader.Copy()
+	md := requireLeader.Copy()
 	md.Set(streamKey, strconv.FormatInt(gen, 10))
 	return md
 }
