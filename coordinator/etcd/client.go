@@ -38,8 +38,7 @@ func newSource(cfg *clientv3.Config) *source {
 	return d
 }
 
-// intercept is a gRPC interceptor for requests, below that of clientv3. Streams
-// have what the context of their watch has.
+// intercept is a gRPC interceptor for requests, below that of clientv3.
 func (d *source) intercept(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
@@ -146,10 +145,7 @@ func (d *source) close(ctx context.Context) error {
 	go func() { done <- c.Close() }()
 	select {
 	case err := <-done:
-		if err != nil {
-			return driver.Wrap(driver.ErrUnavailable, err)
-		}
-		return nil
+		return answer.Wrap(ctx, err)
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -181,8 +177,6 @@ func (l lock) release() { <-l }
 // ErrNoLeader, if it knows no leader. Without it a write hangs there for the
 // server's own timeout of 5 s and more, and a serializable read goes on answering from
 // the past; refused, the next attempt goes to another member.
-//
-// Renew must not ask for that: KeepAliveOnce repeats at once what is refused so.
 //
 // To a client that the driver made intercept adds it: added to what clientv3 has put
 // there by then it costs less.

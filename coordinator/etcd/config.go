@@ -30,8 +30,7 @@ const (
 	// window is how much of an answer a member may send before the client has
 	// read it: more than all but the longest listings. With a window that
 	// adapts itself, which is the default, gRPC follows each answer with a ping
-	// to measure the connection: two messages more that both sides write and
-	// read, for one that fits into any window.
+	// to measure the connection.
 	window = 1 << 20
 )
 
@@ -48,11 +47,9 @@ const (
 // layout says how queues are laid out: native (the default), or as a client does
 // with which they are shared, see [Layout].
 //
-// Open reads the files but does not talk to the service; the first session does that. It
-// tells about bad credentials with driver.ErrRefused, and if there is no connection
-// when its context ends, why: driver.ErrUnavailable with the context's cause and the
-// last failure. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's
-// String never show the password.
+// Open reads the files. A URL that breaks a rule is driver.ErrInvalid. The first session
+// tells about bad credentials with driver.ErrRefused, and why there is no connection with
+// driver.ErrUnavailable. Errors and the driver's String never show the password.
 func Open(u *url.URL) (driver.Driver, error) {
 	cfg, o, err := parseURL(u)
 	if err != nil {
@@ -60,8 +57,6 @@ func Open(u *url.URL) (driver.Driver, error) {
 	}
 	return newDriver(o, newSource(cfg)), nil
 }
-
-var _ driver.Opener = Open
 
 func parseURL(u *url.URL) (*clientv3.Config, options, error) {
 	if u == nil {

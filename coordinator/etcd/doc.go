@@ -63,36 +63,23 @@
 //
 // # The protocol
 //
-// A session is a lease and a sentinel, an empty key bound to it, whose mod revision
-// guards every join: see package internal/lease. The top of queue.go has the state
-// diagram of a contender. The tail key and the handoff markers are bound to leases, and
-// are shortcuts: see handoff.go. A queue's record is a key beside the queue, without a
-// lease: nobody removes it. A conversion deletes the contender's key and makes another,
-// whose name has the place in the queue that its create revision lacks.
+// A session is a lease and a sentinel: see package internal/lease. queue.go begins with
+// the states of a contender, and handoff.go with the tail key and the handoff markers.
+// Names of contenders are used again, since etcd's index keeps each until it is
+// compacted: only together with the create revision does a key stand for one contender.
 //
-// With a client of its own, a session that has two requests in flight, to join
-// queues that seem empty or to leave them, lets further ones wait, and sends them
-// together in one transaction: see package internal/batch. Their entries have one
-// revision, each in a queue of its own. A request whose context has gRPC metadata to
-// send goes alone.
-//
-// A session that is Baton's own uses the names of contenders again, since
-// etcd's index keeps each name until it is compacted: only together with the
-// create revision does a key stand for one contender. An external lease makes no
-// handoff markers, which could outlive the session.
+// With a client of its own, a session sends requests of several goroutines, to join
+// queues that seem empty or to leave them, in one transaction: see package
+// internal/batch. One whose context has gRPC metadata to send goes alone.
 //
 // # Queues shared with other clients
 //
 // With [Layout], or layout=concurrency in the URL, queues are those of etcd's package
 // concurrency, and its mutexes and elections, etcdctl lock and etcdctl elect, and the
-// server's lock and election services are queued in them too. Names are theirs. A
-// contender's key is named after its lease, so each further contender of a session in
-// the same queue gets a lease of its own, which Renew renews as well. There are no
-// tail keys, handoff markers, conversions and records. Join is one transaction, Ahead
-// one read with values, Watch as above; Write is two transactions once the entry was
-// written; Leave and Forget are one transaction; Renew and Close are one request for
-// each lease. A key ahead that does not end in its lease makes Ahead fail with
-// driver.ErrRefused and its name. See docs/interop.md.
+// server's lock and election services are queued in them too: see docs/interop.md. Join,
+// Leave and Forget are one transaction each, Ahead is one read with values; Write is two
+// transactions once the entry was written; Renew and Close are one request for each
+// lease, of which each further contender of a session in one queue needs one.
 //
 // # Queues under the native layout are Baton's alone
 //
@@ -100,15 +87,7 @@
 // Election, not etcdctl lock. A contender that knows the entry directly ahead does not
 // read the queue, and is admitted past a key of another program between the two; the
 // other program knows nothing of converted entries and takes markers for contenders.
-// Listings show keys that others put below a queue, and contenders that read the queue
-// wait for them, but do not rely on that. Keys whose names end in "~" are taken for
-// markers, and may be deleted.
-//
-// # Package concurrency
-//
-// etcd's own concurrency package serves where a program has a Session already and wants
-// Baton's locks to live and die with it (FromSession), and as the other client of shared
-// queues. See docs/decisions.md for why it is not the engine of this package.
+// Keys whose names end in "~" are taken for markers, and may be deleted.
 //
 // # The files
 //
@@ -127,7 +106,7 @@
 //	external.go  sessions on the lease of a concurrency.Session
 //
 // The packages below internal have the parts that do not know the protocol: lease (a
-// session, its epoch, and what needs no more than the names of keys), watch, batch, keys (the names of keys), answer (what an
-// error means), and foreign, the driver for queues that are shared with etcd's package
-// concurrency.
+// session, its epoch, and what needs no more than the names of keys), watch, batch, keys
+// (the names of keys), answer (what an error means), and foreign, the driver for queues
+// that are shared with etcd's package concurrency.
 package etcd

@@ -181,8 +181,8 @@ func (d *service) Begin(
 	if err != nil {
 		return nil, d.source.explain(err)
 	}
-	s := lease.New(conn, layout, id, ttl)
-	if err := s.Begin(ctx, d.keys.Sentinel(id, lease.NewNonce())); err != nil {
+	s, err := lease.Begin(ctx, conn, layout, id, ttl, d.keys.Sentinel(id, lease.NewNonce()))
+	if err != nil {
 		_ = conn.Revoke(ctx, id)
 		return nil, d.source.explain(err)
 	}
@@ -207,8 +207,7 @@ func (s *session) send(
 	return s.batcher.Send(ctx, queue, op)
 }
 
-// Capabilities are all that recipes use. etcd wants IDs to be used again: it keeps
-// each name that was ever used, and walks over it when it reads the queue.
+// Capabilities are all that recipes use. For ReuseIDs see the package's comment.
 func (s *session) Capabilities() driver.Capabilities {
 	return driver.Capabilities{
 		Handoff: s, Converter: s, Writer: s, HeadWatcher: s, QueueWatcher: s, Operator: s,

@@ -38,14 +38,11 @@ func (s *session) Convert(
 	if err != nil {
 		return driver.Place{}, err
 	}
-	rank := s.keys.Rank(queue, old.Entry)
-	switch {
-	case own.Token != driver.Token(rank):
-		return driver.Place{}, answer.Invalid("place %s with token %d", own.Place.Key, own.Token)
-	case mode == old.Mode:
+	if mode == old.Mode {
 		return driver.Place{}, answer.Invalid("the entry has mode %q already", mode)
 	}
-	to := keys.Name{Lease: old.Lease, ID: old.ID, Mode: mode, Rank: rank}
+	to := old.Name
+	to.Mode, to.Rank = mode, s.keys.Rank(queue, old.Entry)
 	key := s.keys.Queue(queue) + to.String()
 	before := s.memory.expect(old.contender)
 	e, unmade, err := s.convert(ctx, old.Entry, key, value)
@@ -112,16 +109,13 @@ func (s *session) Write(
 
 // Guard returns a comparison for a transaction of the caller's own on the
 // cluster that gave the grant: it is true while the grant of the sequencer
-// holds, by the cluster's word, at the very moment at which the transaction is
-// applied.
+// holds at the very moment at which the transaction is applied.
 //
 //	holds, err := etcd.Guard(seq)
 //	resp, err := client.Txn(ctx).If(holds).Then(clientv3.OpPut("/orders/42", "paid")).Commit()
 //	... !resp.Succeeded: the grant was over, and nothing was written
 //
-// So what is in Then can not be written late, whoever was stopped for however
-// long, and needs no token beside it. It costs no request. Add it to other
-// comparisons as you like. When it fails, coordinator.Client.Check says why.
+// So what is in Then cannot be written late, and needs no token beside it.
 //
 // The client must see the keys as Baton's does: one of package
 // clientv3/namespace must be the one that was given to FromClient. On another

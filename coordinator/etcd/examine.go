@@ -172,5 +172,3 @@ func describeHost(endpoint string) string {
 	full := describe([]string{endpoint}, "")
 	return strings.TrimSuffix(full[strings.Index(full, "://")+3:], "/")
 }
-
-var _ driver.Examiner = (*service)(nil)

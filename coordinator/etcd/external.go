@@ -50,8 +50,9 @@ func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 	if granted := time.Duration(info.GrantedTTL) * time.Second; granted != ttl {
 		return nil, answer.Invalid("asked for a TTL of %v, the session's lease has %v", ttl, granted)
 	}
-	s, sentinel := lease.New(conn, d.keys, id, ttl), d.keys.Sentinel(id, d.nonce)
-	if err := s.Begin(ctx, sentinel); err != nil {
+	sentinel := d.keys.Sentinel(id, d.nonce)
+	s, err := lease.Begin(ctx, conn, d.keys, id, ttl, sentinel)
+	if err != nil {
 		// The put may have been applied, and this lease may live for years. One
 		// attempt to take it back is made; a later Open would reuse the key.
 		if ctx.Err() == nil {
@@ -122,8 +123,7 @@ func (x *externalSession) Close(ctx context.Context) error {
 	return nil
 }
 
-// dropTail deletes a queue's tail key if it names a contender of this lease. That is
-// safe at any time: the next contender reads the queue.
+// dropTail deletes a queue's tail key if it names a contender of this lease.
 func (x *externalSession) dropTail(tail string) clientv3.Op {
 	mine := clientv3.Compare(clientv3.LeaseValue(tail), "=", int64(x.Lease))
 	return clientv3.OpTxn([]clientv3.Cmp{mine}, []clientv3.Op{clientv3.OpDelete(tail)}, nil)

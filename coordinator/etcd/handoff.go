@@ -73,7 +73,7 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 		return err
 	}
 	if err = s.leave(ctx, queue, own, false); errors.Is(err, driver.ErrGone) {
-		return nil // the refused request was applied all the same: see madeWithoutSpace
+		return nil // the refused request was applied all the same: see lease.MadeWithoutSpace
 	}
 	return err
 }
@@ -121,9 +121,8 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 	return resp.Succeeded, nil
 }
 
-// Follow watches the entry ahead and its marker. The watch is from now. When it
-// exists, one read tells whether the entry is there, or has left its marker; the events
-// tell the rest.
+// Follow watches the entry ahead and its marker. When the watch exists, one read tells
+// whether the entry is there, or has left its marker; the events tell the rest.
 func (s *session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (passed bool, err error) {
@@ -159,9 +158,6 @@ type following struct {
 func (f *following) isGone(
 	ctx context.Context, resp clientv3.WatchResponse,
 ) (gone bool, err error) {
-	if resp.Created {
-		return f.read(ctx, resp.Header.Revision)
-	}
 	for _, ev := range resp.Events {
 		switch {
 		case ev.Type == mvccpb.PUT && f.isMark(ev.Kv):
@@ -171,12 +167,10 @@ func (f *following) isGone(
 			gone = true
 		}
 	}
-	return gone, nil
-}
-
-// read reads the entry ahead and its marker, as of one moment after since.
-func (f *following) read(ctx context.Context, since int64) (gone bool, err error) {
-	r, err := f.s.Read(ctx, max(since, f.since), f.both)
+	if !resp.Created {
+		return gone, nil
+	}
+	r, err := f.s.Read(ctx, max(resp.Header.Revision, f.since), f.both)
 	if err != nil {
 		return false, err
 	}

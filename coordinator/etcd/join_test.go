@@ -90,7 +90,7 @@ func TestAloneJoinsAQueueOfMarks(t *testing.T) {
 	s := open(t, f, c)
 	f.mu.Lock()
 	for range 2*mostMarks + 1 {
-		key := keys.Mark(s.keys.Contender(queue, s.ID(), contender().ID, "x"))
+		key := keys.Mark(s.keys.Contender(queue, s.ID(), contender().ID) + "x")
 		f.rev++
 		f.kvs[key] = &mvccpb.KeyValue{Key: []byte(key), Value: []byte("2"), Lease: int64(s.Lease), CreateRevision: f.rev, ModRevision: f.rev}
 	}
@@ -268,7 +268,7 @@ func markOf(t *testing.T, f *fake, client *clientv3.Client, s *session, x driver
 	if !behind {
 		check(t, other.Close(t.Context())) // without a word about the mark
 	}
-	key := s.keys.Contender(queue, s.ID(), x.ID, x.Mode)
+	key := s.keys.Contender(queue, s.ID(), x.ID) + x.Mode
 	if f.kvs[keys.Mark(key)] == nil || f.kvs[key] != nil {
 		t.Fatal("no mark, or still an entry")
 	}
@@ -288,7 +288,7 @@ func TestMarkIsNoEntryOfItsMaker(t *testing.T) {
 
 			x.Follows, x.Again, x.Alone = true, true, c.alone
 			j := join(t, s, x)
-			kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID, x.Mode)]
+			kv := f.kvs[s.keys.Contender(queue, s.ID(), x.ID)+x.Mode]
 			if kv == nil || driver.Token(kv.CreateRevision) != j.Token || c.alone && !j.First || c.behind && j.First {
 				t.Errorf("joined with %+v, and there is %v", j, kv)
 			}

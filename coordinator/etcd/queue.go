@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -33,12 +32,9 @@ import (
 // The revision of the joining transaction is the entry's create revision, and
 // thus its place in the queue and its token.
 //
-// Each join compares the session's epoch, the mod revision of its sentinel.
-// Forget raises the epoch in the transaction that deletes the contender's
-// entries, so no join that was sent before it can be applied after it. The same
-// holds for a join that is sent again: see sendJoin.
-//
-// handoff.go has the tail key and the handoff markers.
+// Each join compares the session's epoch, which a Forget raises, and a join that is
+// sent again: see lease.Joins and sendJoin. handoff.go has the tail key and the handoff
+// markers.
 
 var errNoReason = errors.New("etcd: join refused although nothing stands against it")
 
@@ -68,7 +64,7 @@ func (s *session) Join(
 	if !keys.IsID(c.ID) || !keys.IsMode(c.Mode) {
 		return driver.Joined{}, answer.Invalid("contender ID %q, mode %q", c.ID, c.Mode)
 	}
-	prefix := s.keys.Contender(queue, s.ID(), c.ID, "")
+	prefix := s.keys.Contender(queue, s.ID(), c.ID)
 	s.memory.expect(prefix) // before Alive: see externalSession.Close
 	if err := s.Alive(); err != nil {
 		return driver.Joined{}, err
@@ -286,10 +282,7 @@ func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
 	if !ok || n.Lease != s.ID() {
 		return mine{}, driver.ErrGone
 	}
-	if n.Rank > 0 {
-		return mine{e, n, s.keys.Contender(queue, s.ID(), n.ID, "")}, nil
-	}
-	return mine{e, n, strings.TrimSuffix(e.Key, n.Mode)}, nil
+	return mine{e, n, s.keys.Contender(queue, s.ID(), n.ID)}, nil
 }
 
 // Leave deletes the entry if it is the one that own names.
@@ -360,7 +353,7 @@ func (s *session) forget(
 	if !keys.IsID(id) {
 		return answer.Invalid("contender ID %q", id)
 	}
-	contender := s.keys.Contender(queue, s.ID(), id, "")
+	contender := s.keys.Contender(queue, s.ID(), id)
 	err := s.Session.Forget(ctx, contender, append(more,
 		clientv3.OpDelete(contender, clientv3.WithPrefix()),
 		clientv3.OpDelete(keys.Converted(contender), clientv3.WithPrefix()))...)

@@ -23,7 +23,8 @@ func (s *session) WatchQueue(
 	if err := s.Alive(); err != nil {
 		return err
 	}
-	q := &queueView{keys: s.keys, queue: queue}
+	var entries []driver.Head // in order, without values
+	var rev int64             // of the read that they began with
 	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
 		changed := resp.Created
 		if resp.Created {
@@ -31,46 +32,33 @@ func (s *session) WatchQueue(
 			if err != nil {
 				return false, err
 			}
-			q.entries, q.rev = s.keys.InOrder(queue, r.Kvs), r.Rev
+			entries, rev = s.keys.InOrder(queue, r.Kvs), r.Rev
 		}
 		for _, ev := range resp.Events {
-			if ev.Kv.ModRevision > q.rev { // else the read has shown it
-				changed = q.apply(ev) || changed
+			written := ev.Type == mvccpb.PUT && ev.Kv.CreateRevision != ev.Kv.ModRevision
+			if ev.Kv.ModRevision > rev && !written && !keys.IsMark(string(ev.Kv.Key)) {
+				entries, changed = s.apply(queue, entries, ev), true
 			}
 		}
-		s.Learn(max(q.rev, watch.Newest(resp)))
-		return changed && !show(keys.Places(q.entries)), nil
+		s.Learn(max(rev, watch.Newest(resp)))
+		return changed && !show(keys.Places(entries)), nil
 	}
 	return s.Await(ctx, s.keys.Queue(queue), []clientv3.OpOption{clientv3.WithPrefix()}, tell)
 }
 
-// queueView is a queue as of a revision.
-type queueView struct {
-	keys    keys.Layout
-	queue   driver.Queue
-	entries []driver.Head // in order, without values
-	rev     int64         // of the read that it began with
-}
-
-// apply applies one event, and reports whether it has changed the view.
-func (q *queueView) apply(ev *clientv3.Event) bool {
-	key := string(ev.Kv.Key)
-	written := ev.Type == mvccpb.PUT && ev.Kv.CreateRevision != ev.Kv.ModRevision
-	if keys.IsMark(key) || written {
-		return false
-	}
+// apply applies the event of an entry that was made, or has gone.
+func (s *session) apply(
+	queue driver.Queue, entries []driver.Head, ev *clientv3.Event,
+) []driver.Head {
 	if ev.Type == mvccpb.DELETE {
-		n := len(q.entries)
-		q.entries = slices.DeleteFunc(q.entries, func(h driver.Head) bool {
-			return strings.HasPrefix(h.Key, key+"@") // which the create revision follows
+		return slices.DeleteFunc(entries, func(h driver.Head) bool {
+			return strings.HasPrefix(h.Key, string(ev.Kv.Key)+"@") // which the create revision follows
 		})
-		return len(q.entries) < n
 	}
-	h := q.keys.Head(q.queue, ev.Kv)
+	h := s.keys.Head(queue, ev.Kv)
 	h.Value = nil
-	i, _ := slices.BinarySearchFunc(q.entries, h, keys.Before)
-	q.entries = slices.Insert(q.entries, i, h)
-	return true
+	i, _ := slices.BinarySearchFunc(entries, h, keys.Before)
+	return slices.Insert(entries, i, h)
 }
 
 // readWithin is Get for a quarter of the TTL: a read that is stuck at a silent

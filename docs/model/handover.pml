@@ -378,7 +378,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.read, zookeeper.session.predecessor, zookeeper.session.unlessPassed */
+lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeeper.session.unlessPassed */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK

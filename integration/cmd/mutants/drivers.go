@@ -81,8 +81,8 @@ var ofDrivers = []mutation{{
 	name: "etcd-key-from-session", promise: "P1",
 	what:   "A contender's key is made of the lease alone, as that of etcd's own Mutex is.",
 	file:   "coordinator/etcd/internal/keys/layout.go",
-	old:    `	return l.Queue(queue) + session + "-" + id + "-" + mode`,
-	new:    `	return l.Queue(queue) + session + "-" + session + "-" + mode`,
+	old:    `	return l.Queue(queue) + session + "-" + id + "-"`,
+	new:    `	return l.Queue(queue) + session + "-" + session + "-"`,
 	caught: []test{{pkg: "coordinator/etcd", name: "TestLastIsWhoHasNobodyBehind"}},
 }, {
 	name: "etcd-late-join-applied", promise: "P4",

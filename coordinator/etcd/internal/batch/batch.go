@@ -72,8 +72,6 @@ type request struct {
 	alone bool
 }
 
-func (r *request) isJoin() bool { return r.op.IsTxn() }
-
 // batch is one transaction of several requests. It is cancelled when the last
 // caller has given up.
 type batch struct {
@@ -131,7 +129,7 @@ func (b *Batcher) wait(r *request) bool {
 	defer b.mu.Unlock()
 	sameQueue := func(q *request) bool { return q.queue == r.queue }
 	switch {
-	case !r.isJoin():
+	case !r.op.IsTxn():
 		b.deletes = append(b.deletes, r)
 	case slices.ContainsFunc(b.joins, sameQueue):
 		return false

@@ -53,8 +53,7 @@ func (e Entry) Goes(ev *clientv3.Event) bool {
 	return ev.Type == mvccpb.DELETE && string(ev.Kv.Key) == e.Key && ev.Kv.ModRevision > e.Rev
 }
 
-// Stands compares the entry with the one that is there: the same key in the same
-// life.
+// Stands is true if the entry is there: the same key in the same life.
 func (e Entry) Stands() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.Key), "=", e.Rev)
 }

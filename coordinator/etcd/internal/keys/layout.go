@@ -24,8 +24,7 @@ import (
 //	<namespace>/./sessions/<lease>-<nonce>                   a session's sentinel, empty
 //
 // The segment "." ends the namespace. No namespace can contain it (driver.Namespace
-// refuses it), hence no namespace's keys lie below another's, although "a" is a
-// prefix of "a/b". A word such as "baton" would need a rule that reserves it.
+// refuses it), hence no namespace's keys lie below another's.
 //
 // A queue is the range of all keys below "<kind>/<name>/". Queues have exactly two
 // segments, neither with a slash, so no queue's range contains another's, nor a
@@ -57,7 +56,6 @@ func New(namespace string) Layout {
 }
 
 const (
-	slash      = "/"
 	tailSuffix = "+tail"
 	// markSuffix sorts after all characters of a name, and occurs in none.
 	markSuffix = "~"
@@ -66,7 +64,7 @@ const (
 )
 
 // Queue is the prefix of all keys of a queue.
-func (l Layout) Queue(queue driver.Queue) string { return l.base + string(queue) + slash }
+func (l Layout) Queue(queue driver.Queue) string { return l.base + string(queue) + "/" }
 
 // All is the range of all keys of the namespace.
 func (l Layout) All() (key, end string) { return l.base, clientv3.GetPrefixRangeEnd(l.base) }
@@ -74,11 +72,11 @@ func (l Layout) All() (key, end string) { return l.base, clientv3.GetPrefixRange
 // QueueOf is the queue in which a key is an entry. Other keys are records, tail
 // keys, markers and sentinels, or not Baton's.
 func (l Layout) QueueOf(key string) (queue driver.Queue, ok bool) {
-	parts := strings.SplitN(strings.TrimPrefix(key, l.base), slash, 3)
+	parts := strings.SplitN(strings.TrimPrefix(key, l.base), "/", 3)
 	if len(parts) < 3 || parts[0] == "" || parts[1] == "" || IsMark(key) {
 		return "", false
 	}
-	return driver.Queue(parts[0] + slash + parts[1]), true
+	return driver.Queue(parts[0] + "/" + parts[1]), true
 }
 
 // Tail is the queue's tail key.
@@ -93,10 +91,10 @@ func TailOf(prefix string) string {
 // empty without contenders (D4).
 func (l Layout) Record(queue driver.Queue) string { return l.base + string(queue) + "+record" }
 
-// Contender is the one key that the contender can have before it is converted;
-// without a mode it is the prefix of that.
-func (l Layout) Contender(queue driver.Queue, session, id, mode string) string {
-	return l.Queue(queue) + session + "-" + id + "-" + mode
+// Contender is the prefix of the one key that the contender can have before it is
+// converted. Its mode follows.
+func (l Layout) Contender(queue driver.Queue, session, id string) string {
+	return l.Queue(queue) + session + "-" + id + "-"
 }
 
 // Converted is the prefix of the one key that a contender can have after it was
@@ -246,6 +244,6 @@ func (l Layout) First(queue driver.Queue, limit int) []clientv3.Op {
 // OfHandle is the layout in which a handle names an entry of the queue, whatever
 // the namespace.
 func OfHandle(queue driver.Queue, handle string) (Layout, bool) {
-	base, ok := strings.CutSuffix(handle[:strings.LastIndexByte(handle, '/')+1], string(queue)+slash)
+	base, ok := strings.CutSuffix(handle[:strings.LastIndexByte(handle, '/')+1], string(queue)+"/")
 	return Layout{base}, ok && (base == "./" || strings.HasSuffix(base, "/./"))
 }

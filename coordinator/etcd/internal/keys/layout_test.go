@@ -29,7 +29,7 @@ func checkRoundTrip(t *testing.T, n Name) {
 	t.Helper()
 	l, queue := New("a/b"), driver.Queue("mutex/x%2Fy")
 	key := l.Queue(queue) + n.String()
-	prefix := l.Contender(queue, n.Lease, n.ID, "")
+	prefix := l.Contender(queue, n.Lease, n.ID)
 	if n.Rank > 0 {
 		prefix = Converted(prefix)
 	}

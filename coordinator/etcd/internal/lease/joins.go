@@ -46,8 +46,8 @@ type Call struct {
 	forgotten bool
 }
 
-func newJoins() Joins {
-	return Joins{calls: make(map[string]*Call), unheard: make(map[string]bool)}
+func newJoins(epoch int64) Joins {
+	return Joins{epoch: epoch, calls: make(map[string]*Call), unheard: make(map[string]bool)}
 }
 
 // Enter registers a call of Join. Exit ends it.

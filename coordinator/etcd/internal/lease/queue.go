@@ -20,8 +20,7 @@ type Layout interface {
 	Queue(queue driver.Queue) string
 	// Entry reads the handle of a place of the queue back.
 	Entry(queue driver.Queue, p driver.Place) (keys.Entry, bool)
-	// Named is the entry of the queue that a handle and a token name, if they can
-	// be those of one.
+	// Named is the entry that a handle and a token name, if they can be those of one.
 	Named(queue driver.Queue, handle string, token driver.Token) (keys.Entry, bool)
 	// First reads the first entries of a queue, and maybe others.
 	First(queue driver.Queue, limit int) []clientv3.Op
@@ -120,7 +119,7 @@ func (s *Session) Head(
 		key = s.layout.Queue(queue)
 		opts = []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithFilterDelete()}
 	}
-	tell := func(ctx context.Context, resp clientv3.WatchResponse) (bool, error) {
+	tell := func(ctx context.Context, resp clientv3.WatchResponse) (done bool, err error) {
 		shown := watch.Newest(resp)
 		if shown <= r.Rev {
 			return false, nil // nothing newer than what was read
@@ -128,17 +127,12 @@ func (s *Session) Head(
 		if kv := rewritten(first, resp); kv != nil {
 			r = Reading{Rev: shown, Kvs: []*mvccpb.KeyValue{kv}}
 		} else {
-			since := func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
+			r, err = s.first(ctx, queue, 1, func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 				return s.Read(ctx, shown, ops...)
-			}
-			newer, err := s.first(ctx, queue, 1, since)
-			if err != nil {
-				return false, err
-			}
-			r = newer
+			})
 		}
 		head = s.head(queue, r.Kvs)
-		return head.Version != known, nil
+		return head.Version != known, err
 	}
 	if err := s.Await(ctx, key, opts, tell); err != nil {
 		return driver.Head{}, err

@@ -85,8 +85,7 @@ func (s *Session) MadeWithoutSpace(
 	return keys.Entry{Key: string(r.Kvs[0].Key), Rev: r.Kvs[0].CreateRevision}, nil
 }
 
-// Named is the entry of the queue that a key and a token name, ErrGone if they
-// cannot be those of one.
+// Named is Layout.Named on a live session. What can name no entry is ErrGone.
 func (s *Session) Named(
 	queue driver.Queue, key string, token driver.Token,
 ) (keys.Entry, error) {
@@ -185,14 +184,12 @@ func (s *Session) awaitLeaving(ctx context.Context, prefix string, entries ...ke
 		}
 	}
 	w.newest = newest.Rev
-	key, opts := newest.Key, []clientv3.OpOption{clientv3.WithFilterPut()}
+	key, opts := newest.Key, []clientv3.OpOption(nil)
 	if len(w.made) > 1 {
 		key, opts = prefix, append(opts, clientv3.WithPrefix())
-		w.read = clientv3.OpGet(key, clientv3.WithKeysOnly(), clientv3.WithPrefix())
-	} else {
-		w.read = clientv3.OpGet(key, clientv3.WithKeysOnly())
 	}
-	return s.Await(ctx, key, opts, w.tell)
+	w.read = clientv3.OpGet(key, append(opts, clientv3.WithKeysOnly())...)
+	return s.Await(ctx, key, append(opts, clientv3.WithFilterPut()), w.tell)
 }
 
 // leaving is one call of awaitLeaving.
@@ -204,10 +201,9 @@ type leaving struct {
 }
 
 // tell reads the entries once, at or after the revision at which the watch existed,
-// and then goes by the events. Without the read a leaving just before the watch
-// would be missed. The client's own resuming relies on it as well: it starts again
-// at that revision, not at the one from which the server's watch really counted,
-// which may be a little older.
+// and then goes by the events. The client's own resuming relies on the read as well: it
+// starts again at that revision, not at the one from which the server's watch really
+// counted, which may be a little older.
 //
 // The member that serves the watch may be behind the one that showed the entries,
 // and not have them yet. So the read is no older than the newest entry.

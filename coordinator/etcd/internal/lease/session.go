@@ -60,33 +60,29 @@ type Session struct {
 	seen atomic.Int64
 }
 
-// New returns a session that has not begun.
-func New(conn Conn, layout Layout, lease clientv3.LeaseID, ttl time.Duration) *Session {
-	s := &Session{
-		Conn: conn, layout: layout, Lease: lease, ttl: ttl, id: keys.LeaseHex(lease),
-		Joins: newJoins(), stopped: make(chan struct{}),
-	}
-	s.life, s.End = context.WithCancel(context.Background())
-	s.watcher = watch.Watcher{Client: conn.Client, Streams: conn.Streams, Life: s.life}
-	return s
-}
-
 // Begin makes the sentinel and starts to watch it. The get in the transaction reads
 // its create revision even if it was there: a repeated Open on an external lease.
-func (s *Session) Begin(ctx context.Context, sentinel string) error {
-	resp, err := s.Txn(ctx).Then(
-		clientv3.OpPut(sentinel, "", clientv3.WithLease(s.Lease)),
+func Begin(
+	ctx context.Context, c Conn, layout Layout,
+	lease clientv3.LeaseID, ttl time.Duration, sentinel string,
+) (*Session, error) {
+	resp, err := c.Client.Txn(c.Lead(ctx)).Then(
+		clientv3.OpPut(sentinel, "", clientv3.WithLease(lease)),
 		clientv3.OpGet(sentinel, clientv3.WithKeysOnly()),
 	).Commit()
 	if err != nil {
-		s.End()
-		return answer.Wrap(ctx, err)
+		return nil, answer.Wrap(ctx, err)
 	}
 	kv := resp.Responses[1].GetResponseRange().Kvs[0]
-	s.Sentinel = keys.Entry{Key: sentinel, Rev: kv.CreateRevision}
-	s.Joins.Raise(kv.ModRevision)
+	s := &Session{
+		Conn: c, Lease: lease, layout: layout, ttl: ttl, id: keys.LeaseHex(lease),
+		Sentinel: keys.Entry{Key: sentinel, Rev: kv.CreateRevision},
+		Joins:    newJoins(kv.ModRevision), stopped: make(chan struct{}),
+	}
+	s.life, s.End = context.WithCancel(context.Background())
+	s.watcher = watch.Watcher{Client: c.Client, Streams: c.Streams, Life: s.life}
 	go s.watchSentinel()
-	return nil
+	return s, nil
 }
 
 // NewNonce is the part of a sentinel's key that no other session has.

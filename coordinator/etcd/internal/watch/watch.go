@@ -61,8 +61,8 @@ func (w *Watcher) awaitOnce(
 	// one stream, which keeps the values of the first context. So the context is
 	// derived from the session and has nothing of the caller's, neither metadata
 	// nor a trace.
-	stream := w.Streams.current()
-	wctx, cancel := context.WithCancel(metadata.NewOutgoingContext(w.Life, stream))
+	stream, md := w.Streams.current()
+	wctx, cancel := context.WithCancel(metadata.NewOutgoingContext(w.Life, md))
 	ask := func() clientv3.WatchChan { return w.Client.Watch(wctx, key, opts...) }
 	events := open(ctx, ask, cancel)
 	if events == nil {
@@ -142,27 +142,20 @@ type Streams struct {
 	gen atomic.Int64
 }
 
-const streamKey = "baton-stream"
-
-func (st *Streams) current() metadata.MD {
-	gen := st.gen.Load()
-	if gen == 0 {
-		return requireLeader // one for all: a copy is a good part of a watch's memory
+// current returns the stream to use, and the metadata that lead to it.
+func (st *Streams) current() (gen int64, md metadata.MD) {
+	if gen = st.gen.Load(); gen == 0 {
+		return gen, requireLeader // one for all: a copy is a good part of a watch's memory
 	}
-	md := requireLeader.Copy()
-	md.Set(streamKey, strconv.FormatInt(gen, 10))
-	return md
+	md = requireLeader.Copy()
+	md.Set("baton-stream", strconv.FormatInt(gen, 10))
+	return gen, md
 }
 
 // failed moves on from a stream whose token is refused. Of all watches that fail on
 // one stream only the first moves on.
-func (st *Streams) failed(md metadata.MD, err error) {
-	if !answer.Is(err, rpctypes.ErrInvalidAuthToken) && !answer.Is(err, rpctypes.ErrAuthOldRevision) {
-		return
+func (st *Streams) failed(gen int64, err error) {
+	if answer.Is(err, rpctypes.ErrInvalidAuthToken) || answer.Is(err, rpctypes.ErrAuthOldRevision) {
+		st.gen.CompareAndSwap(gen, gen+1)
 	}
-	var gen int64
-	if v := md.Get(streamKey); len(v) > 0 {
-		gen, _ = strconv.ParseInt(v[0], 10, 64)
-	}
-	st.gen.CompareAndSwap(gen, gen+1)
 }

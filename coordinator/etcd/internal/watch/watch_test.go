@@ -7,9 +7,9 @@ import (
 
 func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
 	var st Streams
-	old := st.current()
-	if len(old) != 1 {
-		t.Errorf("metadata %v: a stream of its own", old)
+	old, md := st.current()
+	if len(md) != 1 {
+		t.Errorf("metadata %v: a stream of its own", md)
 	}
 	st.failed(old, errors.New("another reason"))
 	if st.gen.Load() != 0 {
@@ -18,10 +18,11 @@ func TestWatchesShareAStreamUntilItsTokenIsRefused(t *testing.T) {
 	refused := errors.New("rpc error: code = Unauthenticated desc = etcdserver: invalid auth token")
 	st.failed(old, refused)
 	st.failed(old, refused)
-	if st.gen.Load() != 1 || st.current().Get(streamKey)[0] != "1" {
-		t.Errorf("generation %d after two failures on one stream", st.gen.Load())
+	gen, md := st.current()
+	if gen != 1 || len(md) != 2 {
+		t.Errorf("generation %d, metadata %v after two failures on one stream", gen, md)
 	}
-	st.failed(st.current(), refused)
+	st.failed(gen, refused)
 	if st.gen.Load() != 2 {
 		t.Errorf("generation %d", st.gen.Load())
 	}
