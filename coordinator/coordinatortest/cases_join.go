@@ -30,9 +30,8 @@ var joinCases = []testCase{
 	{"F1/forget beats a join under way", []Lever{Network}, forgetBeatsJoin},
 }
 
-// orderOverSessions joins one after the other. Nobody leaves, so there is only
-// one right view for each place, also at once, and for one who joins through
-// another client.
+// orderOverSessions: nobody leaves, so there is only one right view for each place,
+// also at once, and for one who joins through another client.
 func orderOverSessions(e *env) {
 	sessions, queue := e.three(), e.queue()
 	var order []string
@@ -50,8 +49,7 @@ func orderOverSessions(e *env) {
 	}
 }
 
-// orderAtOnce joins all at the same time: the order is the service's, and
-// everybody must see the same.
+// orderAtOnce: the order is the service's, and everybody must see the same.
 func orderAtOnce(e *env) {
 	sessions, queue := e.three(), e.queue()
 	got := make([]driver.Joined, 18)
@@ -61,8 +59,7 @@ func orderAtOnce(e *env) {
 	}
 }
 
-// rising checks that a queue has these entries, with the tokens that Join
-// returned, in the order of tokens.
+// rising checks that a queue has these entries, in the order of their tokens.
 func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	slices.SortFunc(joined, func(a, b driver.Joined) int { return int(a.Token - b.Token) })
 	e.stands(s, queue, ids(placesOf(joined))...)
@@ -76,9 +73,8 @@ func (e *env) rising(s session, queue driver.Queue, joined ...driver.Joined) {
 	}
 }
 
-// risesOverEmpty: services that number the entries of a queue start again when
-// it was empty; then a resource would refuse the new holder's token, or accept
-// the old one's.
+// risesOverEmpty: a service that numbers the entries of a queue starts again when
+// it was empty; a resource would then refuse the new holder's token.
 func risesOverEmpty(e *env) {
 	queue, c := e.queue(), e.connect()
 	var last driver.Token
@@ -125,7 +121,6 @@ func joinAgain(e *env) {
 	e.keeps(s, queue, first.Place.ID, own.Place.ID, behind.Place.ID, j.Place.ID)
 }
 
-// joiner is a contender that is about to join behind another.
 type joiner struct {
 	client  Client
 	s, seer session
@@ -147,7 +142,6 @@ func (j *joiner) join(ctx context.Context) error {
 	return err
 }
 
-// lostJoin joins with a reply that is lost.
 func (e *env) lostJoin() *joiner {
 	j := e.joiner()
 	e.lostReply(j.client, j.join, func() bool { return len(e.list(j.seer, j.queue)) == 2 })
@@ -202,7 +196,6 @@ func aloneJoins(e *env) {
 	e.stands(s, queue, c.ID)
 }
 
-// refuse tries to join alone a queue that is not empty.
 func (e *env) refuse(s session, queue driver.Queue) {
 	_, err := s.Join(e.soon(), queue, alone())
 	e.is(err, "Join alone in a queue that is not empty", driver.ErrTaken)
@@ -223,8 +216,6 @@ func aloneRefused(e *env) {
 	e.keeps(b, queue)
 }
 
-// versionJoins: in a queue where nobody is and in one where somebody is, alone
-// and not, and without a version.
 func versionJoins(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	var version driver.Version
@@ -243,7 +234,6 @@ func versionJoins(e *env) {
 	}
 }
 
-// refuseStale tries to join with a version that the record does not have.
 func (e *env) refuseStale(
 	s session, queue driver.Queue, c driver.Contender, version driver.Version,
 ) {
@@ -279,8 +269,7 @@ func versionRefused(e *env) {
 	e.keeps(b, queue)
 }
 
-// staleWakesNobody: to join, look and leave would do for the outcome. A watch
-// that nobody waits for would wake this client later.
+// staleWakesNobody: to join, look and leave would do for the outcome.
 func staleWakesNobody(e *env) {
 	a, b, other, queue := e.open(), e.open(), e.open(), e.queue()
 	older := e.setRecord(a, queue, "one", 0)
@@ -303,8 +292,7 @@ func staleWakesNobody(e *env) {
 	e.fires(w, "the leaving")
 }
 
-// similarQueues are queues whose names contain, extend, escape or spell each
-// other.
+// similarQueues have names that contain, extend, escape or spell each other.
 func similarQueues() (queues []driver.Queue) {
 	id := newID()
 	for _, name := range []string{
@@ -372,8 +360,6 @@ func keyUnique(e *env) {
 	}
 }
 
-// joinOvertaken: the bytes of the Join come to the service after the Join was
-// repeated on a new connection.
 func joinOvertaken(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)
@@ -384,8 +370,6 @@ func joinOvertaken(e *env) {
 	e.rejoin(j.s, j.queue, j.x, own)
 }
 
-// joinMeetsNewer: the record had the version when the request was sent, and has
-// another when it arrives.
 func joinMeetsNewer(e *env) {
 	j := e.joiner()
 	j.x.Record = e.setRecord(j.seer, j.queue, "one", 0)
@@ -398,7 +382,6 @@ func joinMeetsNewer(e *env) {
 	e.keeps(j.seer, j.queue, j.stays)
 }
 
-// forgetBeatsJoin: the Join was forgotten before its bytes come to the service.
 func forgetBeatsJoin(e *env) {
 	j := e.joiner()
 	e.strand(j.client, j.join)

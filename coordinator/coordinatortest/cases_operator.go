@@ -17,7 +17,6 @@ var operatorCases = []testCase{
 	{"E2/queues has none that only has a record", nil, queuesRecords},
 }
 
-// checkCases check that no view of a session keeps an entry that has left.
 func checkCases() (all []testCase) {
 	ways := append(slices.Clone(waysOut), way{what: "a conversion", needs: []Lever{Converter},
 		happen: func(e *env, d *duel, _ func()) { e.convert(d.ahead, d.queue, d.first, "r", "") }})
@@ -75,7 +74,7 @@ func removeTold(e *env) {
 func removeGoesOn(e *env) {
 	d, third := e.duelOf(true), e.open()
 	removes.must(e, third, d.queue, d.second)
-	next := e.joinBehind(third, d.queue)
+	next := e.joinDuel(third, d.queue, true)
 	e.notFirst(next, "one that is there")
 	e.near(next, "behind a removed entry:", d.first.Place, d.second.Place)
 	f := e.followed(third, d.queue, next.Place, d.first.Place)
@@ -128,13 +127,11 @@ func queuesBehindLong(e *env) {
 	e.hasQueues(all, all, "with a crowd in one", seer, s)
 }
 
-// queuesLeft: the first leaves in one way, the second in another, and each has a
-// follower behind it or nobody.
 func queuesLeft(e *env) {
 	a, b, seer := e.open(), e.open(), e.open()
 	all := similarQueues()
 	for i, queue := range all {
-		own, behind := e.joinBehind(a, queue), e.joinBehind(b, queue)
+		own, behind := e.joinDuel(a, queue, true), e.joinDuel(b, queue, true)
 		f := e.start(func() error { return errOf(b.Follow(e.ctx, queue, behind.Place, own.Place)) })
 		switch i % 3 {
 		case 0:

@@ -65,7 +65,6 @@ func (e *env) isRecord(
 	}
 }
 
-// records waits until another session shows a record.
 func (e *env) records(s session, queue driver.Queue, value string, version driver.Version) {
 	e.eventually(fmt.Sprintf("a record of %.20q, version %d, in all sessions", value, version),
 		func() bool {
@@ -151,7 +150,6 @@ func recordStays(e *env) {
 	e.setRecord(late, queue, "next", version)
 }
 
-// recordValues: of 1 byte to 64 KiB.
 func recordValues(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	for _, value := range [][]byte{nil, {}, make([]byte, 64<<10+1)} {
@@ -176,7 +174,6 @@ func big() string {
 	return string(all)
 }
 
-// setStale: with no record, one of another version, and one of the same value.
 func setStale(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	stale := func(s session, known driver.Version, what string) {
@@ -197,7 +194,6 @@ func setStale(e *env) {
 	e.records(a, queue, "value", three)
 }
 
-// setAtOnce: as the first, and over a version that all know.
 func setAtOnce(e *env) {
 	sessions := append(e.three(), e.open())
 	queue := e.queue()

@@ -124,8 +124,7 @@ func (e *env) empties(seer session, queue driver.Queue, end time.Time) time.Time
 	return time.Now()
 }
 
-// renewedLives watches the entry through another client: what the session says of itself is
-// not asked.
+// renewedLives asks another client, and not the session itself.
 func renewedLives(e *env) {
 	seer, s, queue := e.open(), e.open(), e.queue()
 	own := e.join(s, queue)
@@ -139,19 +138,15 @@ func renewedLives(e *env) {
 // oddTTL: a ttl that is rounded in silence moves the moment at which holders must
 // stop. Services say what they grant only once they have granted it.
 func oddTTL(e *env) {
-	c, before := e.connect(), 0
+	c := e.connect()
 	e.openOn(c)
-	if e.has(Sessions) {
-		before = e.sessions()
-	}
+	before := e.sessions()
 	_, err := c.Driver.Open(e.soon(), e.OddTTL)
 	e.is(err, "Open", driver.ErrInvalid)
 	// Looked at once: waiting would only show that the session ends with its ttl.
-	if e.has(Sessions) {
-		if now := e.sessions(); now > before { // less is what an earlier case left, running out
-			e.fail(fmt.Sprintf("%d sessions as before", before),
-				"%d sessions after the refused Open", now)
-		}
+	if now := e.sessions(); now > before { // less is what an earlier case left, running out
+		e.fail(fmt.Sprintf("%d sessions as before", before),
+			"%d sessions after the refused Open", now)
 	}
 	for _, d := range []time.Duration{e.OddTTL, e.GrantedTTL} {
 		if !strings.Contains(err.Error(), d.String()) {
@@ -161,8 +156,7 @@ func oddTTL(e *env) {
 	}
 }
 
-// idsDiffer: recipes tell holders apart by session, so one that comes back is taken for
-// another.
+// idsDiffer: recipes tell holders apart by their sessions' IDs.
 func idsDiffer(e *env) {
 	seen := map[string]bool{}
 	for range 2 {
@@ -235,7 +229,6 @@ func closedStaysClosed(e *env) {
 	e.stands(d.ahead, d.queue, d.first.Place.ID)
 }
 
-// dead checks that no call succeeds on a session that is over.
 func (e *env) dead(s session, queue driver.Queue, own, other driver.Joined) {
 	for _, x := range e.calls(s, queue, own, other) {
 		ctx := e.soon()
@@ -250,18 +243,11 @@ func (e *env) dead(s session, queue driver.Queue, own, other driver.Joined) {
 // doneCloses: Done is how holders are told of a loss that nobody asked about.
 func doneCloses(e *env) {
 	s := e.open()
-	done := func() bool {
-		select {
-		case <-s.Done():
-			return true
-		default:
-			return false
-		}
-	}
-	if done() {
+	if closed(s.Done()) {
 		e.fail("an open channel", "Done of a live session is closed")
 	}
 	e.expire(s)
 	e.lost(s)
-	e.eventually("Done is closed after Renew returned ErrSessionLost", done)
+	e.eventually("Done is closed after Renew returned ErrSessionLost",
+		func() bool { return closed(s.Done()) })
 }

@@ -166,7 +166,6 @@ func notLast(e *env) {
 	e.last(q.ahead, q.queue, q.first, false, "at the head of two")
 }
 
-// lastNeverEarly: those behind relieve each other.
 func lastNeverEarly(e *env) {
 	s, a, b, queue := e.open(), e.open(), e.open(), e.queue()
 	first := e.join(a, queue)
@@ -186,7 +185,6 @@ func lastNeverEarly(e *env) {
 // nowhere is the place of one who does not stand in the queue.
 var nowhere driver.Place
 
-// whole checks the view of one who would come next.
 func (e *env) whole(s session, queue driver.Queue, when string, want ...driver.Place) {
 	if view := e.view(s, queue, nowhere); !slices.Equal(view.Ahead, want) || !view.Last {
 		e.fail(fmt.Sprintf("%+v, and nobody behind", want), "%s the whole queue is %+v, Last %t",
@@ -276,7 +274,6 @@ func listFresh(e *env) {
 	}
 }
 
-// queueChanges: of joins, leavings and conversions, and when a session ends.
 func queueChanges(e *env) {
 	a, b, queue := e.open(), e.open(), e.queue()
 	var latest atomic.Pointer[[]driver.Place]

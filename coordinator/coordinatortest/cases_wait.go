@@ -22,15 +22,9 @@ type wait struct {
 	// once waits once. passed is that of Follow.
 	once func(ctx context.Context, s session, d *duel) (passed bool, err error)
 	// read returns the value and version there are; nil where there are none.
-	read func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error)
+	read func(context.Context, session, driver.Queue, driver.Version) (driver.Record, error)
 	// change changes what is waited for; nil has the first leave.
 	change func(e *env, d *duel)
-}
-
-// state is that of a head or record.
-type state struct {
-	value   string
-	version driver.Version
 }
 
 var (
@@ -59,22 +53,24 @@ var (
 	headWaits = wait{
 		name: "Head", told: "H1", others: "H2", over: "H3", lost: "H3",
 		by: leaves, needs: []Lever{HeadWatcher},
-		read: func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error) {
-			head, err := s.Head(ctx, q, known)
-			return state{string(head.Value), head.Version}, err
+		read: func(
+			ctx context.Context, s session, queue driver.Queue, known driver.Version,
+		) (driver.Record, error) {
+			head, err := s.Head(ctx, queue, known)
+			return driver.Record{Value: head.Value, Version: head.Version}, err
 		},
 	}
 	recordWaits = wait{
 		name: "Record", told: "D1", others: "Record", over: "D2", lost: "D2", by: leaves,
-		read: func(ctx context.Context, s session, q driver.Queue, known driver.Version) (state, error) {
-			record, err := s.Record(ctx, q, known)
-			return state{string(record.Value), record.Version}, err
+		read: func(
+			ctx context.Context, s session, queue driver.Queue, known driver.Version,
+		) (driver.Record, error) {
+			return s.Record(ctx, queue, known)
 		},
 		change: func(e *env, d *duel) { e.overwrite(d.ahead, d.queue, d.value()) },
 	}
 )
 
-// waitCases are the same for all waits.
 func waitCases() (all []testCase) {
 	for _, x := range []wait{watches, follows, queueWaits, headWaits, recordWaits} {
 		add := func(clause, claim string, body func(*env), needs ...Lever) {
@@ -122,8 +118,8 @@ func (x wait) look(e *env, d *duel) {
 	e.eventually(x.name+" shows what another session has done", func() bool {
 		now, err := x.read(e.soon(), d.behind, d.queue, driver.Any)
 		e.ok(err, x.name+" of any version")
-		d.known = now.version
-		return now.version != 0
+		d.known = now.Version
+		return now.Version != 0
 	})
 }
 
@@ -146,7 +142,6 @@ func (x wait) waitOnce(ctx context.Context, s session, d *duel) (err error) {
 	return err
 }
 
-// waitFor waits for what the second of a duel wants to see.
 func (x wait) waitFor(ctx context.Context, s session, d *duel) (passed bool, err error) {
 	if x.read == nil {
 		return x.once(ctx, s, d)
@@ -154,7 +149,6 @@ func (x wait) waitFor(ctx context.Context, s session, d *duel) (passed bool, err
 	return false, x.reach(ctx, s, d.queue, d.known, d.value())
 }
 
-// reach reads state after state until one has the value.
 func (x wait) reach(
 	ctx context.Context, s session, queue driver.Queue, known driver.Version, value string,
 ) error {
@@ -163,17 +157,16 @@ func (x wait) reach(
 		if err != nil {
 			return err
 		}
-		if got.version == known {
+		if got.Version == known {
 			return fmt.Errorf("%s returned the state that was known, version %d", x.name, known)
 		}
-		if got.value == value {
+		if string(got.Value) == value {
 			return nil
 		}
-		known = got.version
+		known = got.Version
 	}
 }
 
-// follower is a wait under way.
 type follower struct {
 	*outcome
 	passed bool
@@ -255,8 +248,8 @@ var waysOut = []way{
 	}},
 }
 
-// changed are ways to leave of an entry that was converted and written: by such
-// an entry a service may hold on to what the first one was tied to.
+// changedCases: by an entry that was converted and written a service may hold on to
+// what the first one was tied to.
 func changedCases() (all []testCase) {
 	for _, w := range waysOut {
 		all = append(all, testCase{
@@ -273,7 +266,6 @@ func changedCases() (all []testCase) {
 	return all
 }
 
-// isTold waits while something happens around a change.
 func (x wait) isTold(e *env, d *duel, w way) *follower {
 	f := x.begin(e, d.behind, d)
 	e.quiet(f.outcome, "nothing")
@@ -502,7 +494,6 @@ func (e *env) comeAndGo(d *duel, also session) {
 	}
 }
 
-// watchCases are those of Watch alone.
 var watchCases = []testCase{
 	{"W1/a session that runs out is told", []Lever{Network}, runsOut},
 	{"W1/a place that is gone already is told", nil, goneAlready},

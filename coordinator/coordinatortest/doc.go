@@ -43,8 +43,7 @@
 // # Time
 //
 // What must happen is waited for, up to Patience. What must not happen is
-// looked for after Settle. With [Harness.Bubble] set to testing/synctest's Test
-// both cost nothing. The order of events is never asserted by sleeping.
+// looked for after Settle. The order of events is never asserted by sleeping.
 //
 // # What a pass means
 //

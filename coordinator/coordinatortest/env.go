@@ -14,7 +14,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// session is what the cases call.
 type session = Full
 
 // env is what a case works with. Its methods fail the case by panicking with a
@@ -98,7 +97,6 @@ func (e *env) ok(err error, what string) {
 	}
 }
 
-// is fails the case unless err is one of the wanted errors.
 func (e *env) is(err error, what string, wanted ...error) {
 	for _, w := range wanted {
 		if errors.Is(err, w) {
@@ -142,7 +140,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// eventually waits for a condition.
 func (e *env) eventually(want string, holds func() bool) { e.within(e.Patience, want, holds) }
 
 func (e *env) within(d time.Duration, want string, holds func() bool) {
@@ -166,7 +163,6 @@ func (e *env) again(call request) error {
 	}
 }
 
-// request is a call that is ready to be made.
 type request = func(ctx context.Context) error
 
 // errOf is the error of a call that returns something besides.
@@ -188,16 +184,17 @@ func (e *env) start(call func() error) *outcome {
 	return o
 }
 
-func (o *outcome) ended() bool {
+func (o *outcome) ended() bool { return closed(o.done) }
+
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-o.done:
+	case <-c:
 		return true
 	default:
 		return false
 	}
 }
 
-// ends waits for a call that must end within d.
 func (e *env) ends(o *outcome, d time.Duration, what string) error {
 	select {
 	case <-o.done:
@@ -207,7 +204,6 @@ func (e *env) ends(o *outcome, d time.Duration, what string) error {
 	return o.err
 }
 
-// crowd runs n goroutines that must all succeed.
 func (e *env) crowd(n int, what string, run func(i int)) {
 	var all []*outcome
 	for i := range n {
@@ -222,7 +218,6 @@ func (e *env) crowd(n int, what string, run func(i int)) {
 	}
 }
 
-// waiting fails if a call has returned that has to wait.
 func (e *env) waiting(o *outcome, what, after string) {
 	if o.ended() {
 		e.fail(what+" goes on waiting", "%s returned %v after %s", what, o.err, after)
@@ -278,7 +273,6 @@ func (e *env) three() []session {
 
 func (e *env) expire(s session) { e.ok(e.svc.Expire(e.soon(), s), "Expire of the harness") }
 
-// delete deletes an entry as an operator would.
 func (e *env) delete(queue driver.Queue, p driver.Place) {
 	e.ok(e.svc.Remove(e.soon(), queue, p), "Remove of the harness")
 }
@@ -287,26 +281,22 @@ func (e *env) restart() { e.ok(e.svc.Restart(e.in(6*e.Patience)), "Restart of th
 
 func (e *env) compact() { e.ok(e.svc.Compact(e.soon()), "Compact of the harness") }
 
-// watches counts the watches at the service, if the harness can.
-func (e *env) watches() (n int) {
-	if e.has(Watches) {
+func (e *env) watches() int  { return e.tally(Watches, e.svc.Watches) }
+func (e *env) sessions() int { return e.tally(Sessions, e.svc.Sessions) }
+
+// tally counts what there is at the service, if the harness can.
+func (e *env) tally(lever Lever, by func(ctx context.Context) (int, error)) (n int) {
+	if e.has(lever) {
 		var err error
-		n, err = e.svc.Watches(e.soon())
-		e.ok(err, "Watches of the harness")
+		n, err = by(e.soon())
+		e.ok(err, string(lever)+" of the harness")
 	}
 	return n
 }
 
-// fewWatches waits until there are no more than so many watches.
 func (e *env) fewWatches(n int, when string) {
 	e.eventually(fmt.Sprintf("at most %d watches %s", n, when),
 		func() bool { return e.watches() <= n })
-}
-
-func (e *env) sessions() int {
-	n, err := e.svc.Sessions(e.soon())
-	e.ok(err, "Sessions of the harness")
-	return n
 }
 
 // cut holds both directions of a link.

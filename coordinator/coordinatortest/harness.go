@@ -3,6 +3,8 @@ package coordinatortest
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,9 +38,8 @@ type Harness struct {
 
 	// Attempts is how often a case may be run: again only after a failure in
 	// which the driver said that the service was unavailable or that the
-	// session was lost. On a busy machine a real service is away now and then
-	// and lets a session go. The default, right for a service that does neither
-	// by itself, is 1.
+	// session was lost, as on a busy machine a real service is now and then.
+	// The default is 1.
 	Attempts int
 
 	// Bubble runs each case; testing/synctest.Test for a driver without I/O. Nil
@@ -49,9 +50,8 @@ type Harness struct {
 	// capabilities that the driver does not have, with reasons.
 	Lacks map[Lever]string
 
-	// Without names the cases that cannot hold for a driver.Sharer, whose
-	// layout is somebody else's, by the beginnings of their names, with
-	// reasons. For other drivers it is empty.
+	// Without names the cases that cannot hold for a driver.Sharer, by the
+	// beginnings of their names, with reasons. For other drivers it is empty.
 	Without map[string]string
 }
 
@@ -142,7 +142,7 @@ const (
 )
 
 // check fails on a harness that lacks something without naming it, or names
-// something that it has: both would hide what was checked.
+// something that it has, or cases that there are not: all hide what was checked.
 func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error {
 	has := map[Lever]bool{
 		Expire: s.Expire != nil, Remove: s.Remove != nil, Restart: s.Restart != nil,
@@ -162,6 +162,12 @@ func (h Harness) check(s Service, c Client, driverHas driver.Capabilities) error
 	for lever := range h.Lacks {
 		if _, known := has[lever]; !known {
 			return fmt.Errorf("harness: Lacks names %q, which is no lever", lever)
+		}
+	}
+	for name := range h.Without {
+		named := func(c testCase) bool { return strings.HasPrefix(c.name, name) }
+		if !slices.ContainsFunc(cases, named) {
+			return fmt.Errorf("harness: Without names %q, with which no case begins", name)
 		}
 	}
 	return nil

@@ -132,6 +132,16 @@ func TestHarnessMustSayWhatItLacks(t *testing.T) {
 	}
 }
 
+func TestHarnessMustNameCasesThatExist(t *testing.T) {
+	h := memoryHarness(nil).withDefaults()
+	h.Without = map[string]string{"J8/": "it names cases", "Mode/": "it names none"}
+	synctest.Test(t, func(t *testing.T) {
+		if err := probe(t, h); err == nil || !strings.Contains(err.Error(), `"Mode/"`) {
+			t.Errorf("%v, want an error with the name of no case", err)
+		}
+	})
+}
+
 func TestMissingLeversAreReportedByClause(t *testing.T) {
 	h := memoryHarness(nil).withDefaults()
 	h.Lacks = map[Lever]string{Network: "no proxy here", OddTTL: "every ttl is granted"}

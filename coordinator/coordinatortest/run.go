@@ -34,7 +34,7 @@ func Run(t *testing.T, h Harness) {
 				t.Skip(why)
 			}
 			if err := c.attempt(t, h); err != nil {
-				t.Error(report(c, err))
+				t.Errorf("case %s: see %s in package driver\n%v", c.name, c.clauses(), err)
 			}
 		})
 	}
@@ -63,7 +63,6 @@ func probe(t *testing.T, h Harness) error {
 	return errors.Join(h.check(svc, c, s.Capabilities()), s.Close(ctx), c.Driver.Close(ctx))
 }
 
-// testCase is one claim about a driver.
 type testCase struct {
 	// name is "clause/claim", or "clause,clause/claim".
 	name  string
@@ -72,7 +71,6 @@ type testCase struct {
 	body func(e *env)
 }
 
-// clauses are the keys of the clauses that the case checks.
 func (c testCase) clauses() []string {
 	keys, _, _ := strings.Cut(c.name, "/")
 	return strings.Split(keys, ",")
@@ -97,7 +95,7 @@ func (c testCase) unable(h Harness) string {
 func (c testCase) attempt(t *testing.T, h Harness) (err error) {
 	for range h.Attempts {
 		h.Bubble(t, func(t *testing.T) { err = c.run(t, h) })
-		if !away(err) {
+		if !errors.Is(err, driver.ErrUnavailable) && !errors.Is(err, driver.ErrSessionLost) {
 			return err
 		}
 		t.Logf("%s found the service away:\n%v", c.name, err)
@@ -135,7 +133,6 @@ func caught(call func() error) (err error) {
 	return call()
 }
 
-// failure is what a case found.
 type failure struct {
 	saw, want string
 	cause     error // what the driver returned, if that is what was wrong
@@ -145,17 +142,6 @@ func (f *failure) Error() string { return fmt.Sprintf("saw:  %s\nwant: %s", f.sa
 
 func (f *failure) Unwrap() error { return f.cause }
 
-// away reports whether what a case found may be a fault of the machine and not
-// of the driver.
-func away(err error) bool {
-	return errors.Is(err, driver.ErrUnavailable) || errors.Is(err, driver.ErrSessionLost)
-}
-
-func report(c testCase, err error) string {
-	return fmt.Sprintf("case %s: see %s in package driver\n%v", c.name, c.clauses(), err)
-}
-
-// coverage lists what a run with this harness leaves unchecked, by clause.
 func coverage(h Harness) string {
 	why, total := maps.Clone(untestable), map[string]int{}
 	lacking := map[string][]string{}
@@ -185,7 +171,6 @@ var untestable = map[string]string{
 	"C3": "no case: a driver's own tests check it, with a connection made outside of it",
 }
 
-// cases are all cases, in the order in which they run.
 var cases = slices.Concat(
 	sessionCases, joinCases, viewCases, contestCases,
 	deedCases(), forgetCases, closeCases,
@@ -196,7 +181,6 @@ var cases = slices.Concat(
 	needing(operatorCases, Operator), needing(checkCases(), Operator),
 )
 
-// needing adds levers to what all of the cases need.
 func needing(all []testCase, levers ...Lever) []testCase {
 	for i := range all {
 		all[i].needs = slices.Concat(all[i].needs, levers)

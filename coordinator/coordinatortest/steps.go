@@ -11,7 +11,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// contender makes a new contender.
 func contender() driver.Contender {
 	return driver.Contender{ID: newID(), Mode: "x"}
 }
@@ -42,8 +41,7 @@ func (e *env) joinAs(s session, queue driver.Queue, c driver.Contender) driver.J
 	return j
 }
 
-// rejoin joins with an ID that stands in the queue, and checks that it finds the
-// entry.
+// rejoin joins with an ID that stands in the queue, which must find the entry.
 func (e *env) rejoin(s session, queue driver.Queue, c driver.Contender, want driver.Joined) {
 	c.Again = true
 	if got := e.joinAs(s, queue, c); got.Place != want.Place || got.Token != want.Token {
@@ -62,7 +60,6 @@ func (e *env) forget(s session, queue driver.Queue, id string) {
 
 func (e *env) closes(s session) { e.ok(e.again(s.Close), "Close") }
 
-// ahead returns the IDs ahead of a place.
 func (e *env) ahead(s session, queue driver.Queue, own driver.Place) []string {
 	return ids(e.view(s, queue, own).Ahead)
 }
@@ -79,7 +76,6 @@ func (e *env) list(s session, queue driver.Queue) []driver.Entry {
 	return entries
 }
 
-// standing returns the IDs of a queue in order.
 func (e *env) standing(s session, queue driver.Queue) []string {
 	return entryIDs(e.list(s, queue))
 }
@@ -98,7 +94,6 @@ func (e *env) stands(s session, queue driver.Queue, want ...string) {
 	}
 }
 
-// keeps checks that a queue has exactly these contenders after things have settled.
 func (e *env) keeps(s session, queue driver.Queue, want ...string) {
 	e.settle()
 	e.same(e.standing(s, queue), want, "the queue has")
@@ -116,7 +111,6 @@ func (e *env) notFirst(j driver.Joined, behind string) {
 	}
 }
 
-// rises fails unless a token is above the last one, and returns it.
 func (e *env) rises(j driver.Joined, last driver.Token, when string) driver.Token {
 	if j.Token <= last {
 		e.fail(fmt.Sprintf("a token above %d", last), "Join %s got token %d", when, j.Token)
@@ -147,13 +141,11 @@ func (e *env) watch(s session, queue driver.Queue, places ...driver.Place) *outc
 	return e.waits(func(ctx context.Context) error { return s.Watch(ctx, queue, places...) })
 }
 
-// quiet fails if the watch ends although nothing has happened to its places.
 func (e *env) quiet(w *outcome, after string) {
 	e.settle()
 	e.waiting(w, "the wait", after)
 }
 
-// fires waits for a wait to report a change.
 func (e *env) fires(w *outcome, after string) {
 	if err := e.ends(w, e.Patience, "a wait after "+after); err != nil {
 		e.fail("nil", "a wait after %s: %v", after, err)
@@ -202,7 +194,6 @@ func (e *env) convert(
 	return own
 }
 
-// write writes as the engine does.
 func (e *env) write(s session, queue driver.Queue, own driver.Place, value string) {
 	e.ok(e.again(func(ctx context.Context) error {
 		return s.Write(ctx, queue, own, []byte(value))
@@ -341,7 +332,6 @@ func (e *env) strand(c Client, calls ...request) {
 	}
 }
 
-// call is any call of a session.
 type call struct {
 	name  string
 	needs []Lever
