@@ -25,9 +25,8 @@
 // those who wait on it for about 12 s; an attempt that is given up sooner goes
 // to the next member. A client that was given keeps its own settings: set
 // DialKeepAliveTime on it, or it waits on a dead connection for as long as TCP
-// does. gRPC's windows of fixed size (grpc.WithStaticStreamWindowSize and
-// grpc.WithStaticConnWindowSize), which save two messages for each answer, are
-// worth having too.
+// does. grpc.WithStaticStreamWindowSize and grpc.WithStaticConnWindowSize save two
+// messages for each answer.
 //
 // With a user name and password every renewal costs an authentication, because the
 // client fetches a token for each stream it opens. Client certificates do not.

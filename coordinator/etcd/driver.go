@@ -107,7 +107,6 @@ func FromSession(s *concurrency.Session, opts ...Option) (driver.Driver, error) 
 	return &borrower{service: service, owner: s, nonce: lease.NewNonce(), lock: newLock()}, nil
 }
 
-// newDriver returns a driver with the layout of the options.
 func newDriver(o options, c *source) driver.Driver {
 	s := newService(o.namespace, c)
 	if o.shared {
@@ -146,7 +145,6 @@ func (d *service) String() string { return describe(d.source.endpoints(), d.name
 // Close closes the client if the driver made it.
 func (d *service) Close(ctx context.Context) error { return d.source.close(ctx) }
 
-// session has Baton's own layout.
 func (d *service) session(s *lease.Session) *session {
 	own := &session{Session: s, keys: d.keys, memory: newMemory()}
 	if d.source.given == nil {

@@ -28,18 +28,12 @@ import (
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
-	if err := s.Alive(); err != nil {
-		return driver.Place{}, err
-	}
-	if !keys.IsMode(mode) {
-		return driver.Place{}, answer.Invalid("mode %q", mode)
-	}
 	old, err := s.own(queue, own.Place)
 	if err != nil {
 		return driver.Place{}, err
 	}
-	if mode == old.Mode {
-		return driver.Place{}, answer.Invalid("the entry has mode %q already", mode)
+	if !keys.IsMode(mode) || mode == old.Mode {
+		return driver.Place{}, answer.Invalid("mode %q in place of %q", mode, old.Mode)
 	}
 	to := old.Name
 	to.Mode, to.Rank = mode, s.keys.Rank(queue, old.Entry)
@@ -92,9 +86,6 @@ func (s *session) convert(
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
 	e, err := s.own(queue, own)
 	if err != nil {
 		return err

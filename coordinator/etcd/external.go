@@ -61,9 +61,8 @@ func (d *borrower) Open(ctx context.Context, ttl time.Duration) (driver.Session,
 		return nil, err
 	}
 	d.used = true
-	// The owner may stop keeping the lease (Orphan) while it still has some TTL: from
-	// then on it is not ours to renew, so the session is over although etcd does not
-	// say so yet.
+	// The owner may stop keeping the lease (Orphan) while it still has some TTL: then it
+	// is not ours to renew, and the session is over.
 	unhook := context.AfterFunc(d.owner.Ctx(), s.End)
 	return &externalSession{session: d.session(s), unhook: unhook}, nil
 }

@@ -126,16 +126,13 @@ func (s *session) sweep(ctx context.Context, kvs []*mvccpb.KeyValue) (bool, erro
 func (s *session) Follow(
 	ctx context.Context, queue driver.Queue, own, ahead driver.Place,
 ) (passed bool, err error) {
-	if err := s.Alive(); err != nil {
+	me, err := s.own(queue, own)
+	if err != nil {
 		return false, err
 	}
 	e, ok := s.keys.Entry(queue, ahead)
 	if !ok {
 		return false, answer.Invalid("%q is no place of queue %q", ahead.Key, queue)
-	}
-	me, err := s.own(queue, own)
-	if err != nil {
-		return false, err
 	}
 	s.memory.noteMark(me, keys.Mark(e.Key))
 	f := &following{s: s, ahead: e, since: max(e.Rev, me.Rev)}
@@ -145,7 +142,6 @@ func (s *session) Follow(
 	return f.passed && err == nil, err
 }
 
-// following is one Follow.
 type following struct {
 	s      *session
 	ahead  keys.Entry

@@ -271,15 +271,15 @@ type mine struct {
 	contender string // the prefix of the key with which it joined
 }
 
-// own finds out which entry of this session a place names. A request for an entry of
-// another session or queue is never sent: to the caller it is gone (L2).
+// own finds out which entry of this session, which lives, a place names. A request for
+// an entry of another session or queue is never sent: to the caller it is gone (L2).
 func (s *session) own(queue driver.Queue, p driver.Place) (mine, error) {
-	e, ok := s.keys.Entry(queue, p)
-	if !ok {
-		return mine{}, driver.ErrGone
+	if err := s.Alive(); err != nil {
+		return mine{}, err
 	}
-	n, ok := s.keys.Name(queue, e)
-	if !ok || n.Lease != s.ID() {
+	e, ok := s.keys.Entry(queue, p)
+	n, named := s.keys.Name(queue, e)
+	if !ok || !named || n.Lease != s.ID() {
 		return mine{}, driver.ErrGone
 	}
 	return mine{e, n, s.keys.Contender(queue, s.ID(), n.ID)}, nil
@@ -293,9 +293,6 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 func (s *session) leave(
 	ctx context.Context, queue driver.Queue, own driver.Place, handoff bool,
 ) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
 	e, err := s.own(queue, own)
 	if err != nil {
 		return err

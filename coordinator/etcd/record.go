@@ -60,7 +60,6 @@ func (s *session) Record(
 	return now, err
 }
 
-// record shows what a read of the record's key gave.
 func record(kvs []*mvccpb.KeyValue) driver.Record {
 	if len(kvs) == 0 {
 		return driver.Record{}

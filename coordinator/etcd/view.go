@@ -54,7 +54,6 @@ func (s *session) Ahead(
 	return driver.View{Ahead: keys.Places(entries[:i]), Last: r.Count == int64(i)+1}, nil
 }
 
-// allKeys reads the keys of a queue.
 func (s *session) allKeys(queue driver.Queue) clientv3.Op {
 	return clientv3.OpGet(s.keys.Queue(queue), clientv3.WithPrefix(), clientv3.WithKeysOnly())
 }

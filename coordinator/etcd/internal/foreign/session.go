@@ -208,9 +208,12 @@ func (s *session) Ahead(
 	return view, s.keys.ambiguous(queue, r.Kvs...)
 }
 
-// own finds out which key of this session a place names. The key itself does not say
+// own finds out which key of this session, which lives, a place names. The key does not say
 // whose contender it is, and a contender's ID not in which of its lives.
 func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
+	if err := s.Alive(); err != nil {
+		return keys.Entry{}, err
+	}
 	e, ok := s.keys.Entry(queue, p)
 	l, rev := s.leases.find(queue, p.ID)
 	if !ok || p.ID == "" || p.Session != s.ID() || l == nil ||
@@ -222,9 +225,6 @@ func (s *session) own(queue driver.Queue, p driver.Place) (keys.Entry, error) {
 
 // Leave deletes the key if it is the one that own names.
 func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
 	e, err := s.own(queue, own)
 	if err != nil {
 		return err
@@ -239,9 +239,6 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
-	if err := s.Alive(); err != nil {
-		return err
-	}
 	e, err := s.own(queue, own)
 	if err != nil {
 		return err

@@ -127,9 +127,10 @@ func (s *Session) Head(
 		if kv := rewritten(first, resp); kv != nil {
 			r = Reading{Rev: shown, Kvs: []*mvccpb.KeyValue{kv}}
 		} else {
-			r, err = s.first(ctx, queue, 1, func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
+			since := func(ctx context.Context, ops ...clientv3.Op) (Reading, error) {
 				return s.Read(ctx, shown, ops...)
-			})
+			}
+			r, err = s.first(ctx, queue, 1, since)
 		}
 		head = s.head(queue, r.Kvs)
 		return head.Version != known, err

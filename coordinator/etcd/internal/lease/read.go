@@ -192,7 +192,6 @@ func (s *Session) awaitLeaving(ctx context.Context, prefix string, entries ...ke
 	return s.Await(ctx, key, append(opts, clientv3.WithFilterPut()), w.tell)
 }
 
-// leaving is one call of awaitLeaving.
 type leaving struct {
 	session *Session
 	made    map[string]int64 // the create revisions of the entries, by key

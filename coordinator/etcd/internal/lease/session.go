@@ -31,8 +31,7 @@ import (
 // Conn is a client, and how Baton uses it.
 type Conn struct {
 	Client *clientv3.Client
-	// Lead is the context of a request that a member must refuse if it knows no
-	// leader.
+	// Lead is the context of a request that a member without a leader must refuse.
 	Lead    func(context.Context) context.Context
 	Streams *watch.Streams
 }
