@@ -116,7 +116,9 @@ func watchAll(ctx context.Context, w *world, queue driver.Queue, places []driver
 // whole watches all of a queue until something is so.
 func whole(ctx context.Context, w *world, watch watchFunc, queue driver.Queue, is func() bool) error {
 	for !is() {
-		short, cancel := context.WithTimeout(ctx, time.Millisecond) // to take in newcomers
+		// To take in newcomers. The cases sleep whole milliseconds: nobody should
+		// leave just when one watch has ended and the next has not begun.
+		short, cancel := context.WithTimeout(ctx, 1009*time.Microsecond)
 		err := watch(short, queue, w.places(queue)...)
 		cancel()
 		if err != nil && short.Err() == nil || ctx.Err() != nil {

@@ -42,7 +42,7 @@
 //	Convert    one transaction
 //	Write      one write
 //	Leave      one delete, or one transaction
-//	Pass       the same; and one delete a second after the last of them, if others came between
+//	Pass       the same
 //	Forget     sync, listing, and a delete if there is something to delete
 //	List       one listing, and one read for each entry
 //	Check      one sync and one read
@@ -72,9 +72,8 @@
 //	                            └ of the entry whose number is one less
 //	/chroot/kind/name+record
 //
-// Only contended queues have successor nodes: see handoff.go. Most go with their
-// entries. One that was passed stays until the next entry leaves, or for a
-// second. To delete any is safe: the follower then reads the queue.
+// Only contended queues have successor nodes: see handoff.go. They go with their
+// entries. To delete one is safe: the follower then reads the queue.
 //
 // Queues and what is above them are container nodes, which the service removes
 // when they have been empty for a while; on servers before 3.5 they are plain

@@ -51,10 +51,7 @@ func (s *session) Convert(
 	if err != nil {
 		return driver.Place{}, err
 	}
-	if e, known := s.Own(s.Below(queue, old.Key)); known {
-		s.Gone(s.Below(queue, old.Key))
-		s.Keep(s.Below(queue, to.Key), func(o *nodes.Own) { o.Spent = e.Spent })
-	}
+	s.Gone(s.Below(queue, old.Key))
 	return to.Place, nil
 }
 

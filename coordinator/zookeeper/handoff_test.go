@@ -44,14 +44,19 @@ func follow(ctx context.Context, s *session, own, ahead driver.Place) <-chan fol
 func busy(t *testing.T, tr *tree, sessions ...*session) {
 	t.Helper()
 	tr.put("/app/m/a", "")
-	tr.put("/app/m/a/n0000000000", "")
+	others := []string{"/app/m/a/n0000000000", "/app/m/a/n0000000001", "/app/m/a/n0000000002"}
+	for _, other := range others {
+		tr.put(other, "")
+	}
 	for i, s := range sessions {
 		j := testFollow(t, s, 1000+i)
 		if err := s.Leave(soon(t, time.Second), "m/a", j.Place); err != nil {
 			t.Fatal(err)
 		}
 	}
-	tr.cutDown("/app/m/a/n0000000000")
+	for _, other := range others {
+		tr.cutDown(other)
+	}
 	if left := tr.below("/app/m/a"); len(left) != 0 {
 		t.Fatalf("left behind: %q", left)
 	}
@@ -83,57 +88,60 @@ func ok(t *testing.T, err error) {
 }
 
 // TestBusyHandOverTakesNoLook: per turn the join, one read that finds and watches the one ahead, and the pass.
+// A Follow that begins after the pass takes no more.
 func TestBusyHandOverTakesNoLook(t *testing.T) {
 	f, tr, a := openTree(t)
-	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	sessions := []*session{a, b}
-	ahead := testFollow(t, a, 1)
-	if !ahead.First {
-		t.Fatal("not first in an empty queue")
+	sessions := []*session{a, openFake(t, f, testTTL), openFake(t, f, testTTL)}
+	busy(t, tr, sessions...)
+	var queue []driver.Joined
+	join := func(n int) {
+		j := testFollow(t, sessions[n%len(sessions)], n)
+		if n == 0 && !j.First || n > 0 && (j.First || j.Nearest != queue[n-1].Place) {
+			t.Fatalf("join %d: %+v", n, j)
+		}
+		queue = append(queue, j)
 	}
+	join(0)
+	join(1)
 	multis, reads, lists := f.count(opMulti), f.count(opGet), f.count(opChildren)
 	const turns = 9
-	for i := range turns {
-		s, before := sessions[(i+1)%2], sessions[i%2]
-		own := testFollow(t, s, 2+i)
-		if own.Nearest != ahead.Place || own.First {
-			t.Fatalf("turn %d: nearest is %+v; want %+v", i, own.Nearest, ahead.Place)
+	for n := range turns {
+		join(n + 2)
+		holder, next := sessions[n%len(sessions)], sessions[(n+1)%len(sessions)]
+		var told <-chan following
+		if early := n%2 == 0; early {
+			told = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
 		}
-		told := follow(t.Context(), s, own.Place, own.Nearest)
-		ok(t, before.Pass(soon(t, time.Second), "m/a", ahead.Place))
+		ok(t, holder.Pass(soon(t, time.Second), "m/a", queue[n].Place))
+		if told == nil {
+			told = follow(t.Context(), next, queue[n+1].Place, queue[n].Place)
+		}
 		if got := <-told; got.err != nil || !got.passed {
-			t.Fatalf("turn %d: told %+v", i, got)
+			t.Fatalf("turn %d: told %+v", n, got)
 		}
-		ahead = own
 	}
 	m, r, l := f.count(opMulti)-multis, f.count(opGet)-reads, f.count(opChildren)-lists
-	// A Follow that only begins after the pass reads once more.
-	if m != 2*turns || r < turns || r > turns+turns/2 || l != 0 {
+	if m != 2*turns || r != turns || l != 0 {
 		t.Errorf("%d turns took %d transactions, %d reads and %d listings; want 2, 1 and 0 each", turns, m, r, l)
 	}
-	if names := successors(tr); len(names) != 2 {
-		t.Errorf("successor nodes %q; want that of the holder and that of the one before", names)
+	if names := tr.below("/app/m/a"); len(names) != 4 {
+		t.Errorf("left behind: %q; want two entries with their successor nodes", names)
 	}
-	ok(t, sessions[turns%2].Pass(soon(t, time.Second), "m/a", ahead.Place))
-	eventually(t, "what was left is cleared away", func() bool { return len(tr.below("/app/m/a")) == 0 })
 }
 
-// TestFirstAfterAPassTakesNoLook: the successor node of the one directly ahead says that nobody is.
-func TestFirstAfterAPassTakesNoLook(t *testing.T) {
+// TestTwoContendersHaveNoSuccessors: a listing costs them less.
+func TestTwoContendersHaveNoSuccessors(t *testing.T) {
 	f, tr, a := openTree(t)
-	b := openFake(t, f, testTTL)
-	busy(t, tr, a, b)
-	first := testFollow(t, a, 1)
-	ok(t, a.Pass(soon(t, time.Second), "m/a", first.Place))
-	lists := f.count(opChildren)
-	second := testFollow(t, b, 2)
-	if !second.First || second.Nearest != (driver.Place{}) || f.count(opChildren) != lists {
-		t.Errorf("joined %+v with %d listings", second, f.count(opChildren)-lists)
+	sessions := []*session{a, openFake(t, f, testTTL)}
+	busy(t, tr, sessions...)
+	ahead := testFollow(t, a, 1)
+	for i := range 2 * quietAfter {
+		own := testFollow(t, sessions[(i+1)%2], 2+i)
+		ok(t, sessions[i%2].Pass(soon(t, time.Second), "m/a", ahead.Place))
+		ahead = own
 	}
-	ok(t, b.Leave(soon(t, time.Second), "m/a", second.Place))
-	if left := tr.below("/app/m/a"); len(left) != 0 {
-		t.Errorf("left behind: %q", left)
+	if names := tr.below("/app/m/a"); len(names) != 1 {
+		t.Errorf("in the queue: %q; want one entry without a successor node", names)
 	}
 }
 
@@ -168,7 +176,7 @@ func TestSuccessorsAreNobody(t *testing.T) {
 	_, tr, s := openTree(t)
 	tr.put("/app/m/a", "")
 	for _, name := range []string{"successor_0000000003", "successor_0000000007"} {
-		tr.put("/app/m/a/"+name, "passed_x_0000000000000001_5_")
+		tr.put("/app/m/a/"+name, "x_0000000000000001_5_")
 	}
 	tr.count("/app/m/a", 8)
 	ctx := soon(t, 5*time.Second)
@@ -196,10 +204,6 @@ func TestSuccessorsAreNobody(t *testing.T) {
 	}
 	if _, err := s.Join(ctx, "m/a", driver.Contender{ID: testID[1:], Mode: "x", Alone: true}); !errors.Is(err, driver.ErrTaken) {
 		t.Errorf("Join of another one = %v", err)
-	}
-	ok(t, s.Leave(ctx, "m/a", j.Place))
-	if left := tr.below("/app/m/a"); len(left) != 0 {
-		t.Errorf("whoever was the first lets successor nodes lie: %q", left)
 	}
 }
 
@@ -248,8 +252,8 @@ func TestOnlyAPassPasses(t *testing.T) {
 	}
 }
 
-// TestPassDuringAReconnectIsToldAfterwards: the successor node says it still.
-func TestPassDuringAReconnectIsToldAfterwards(t *testing.T) {
+// TestPassDuringAReconnectIsNotMissed: the follower finds the successor node gone, and reads the queue.
+func TestPassDuringAReconnectIsNotMissed(t *testing.T) {
 	f, tr, a := openTree(t)
 	b := openFake(t, f, testTTL)
 	busy(t, tr, a, b)
@@ -264,7 +268,7 @@ func TestPassDuringAReconnectIsToldAfterwards(t *testing.T) {
 	})
 	f.cut()
 	tr.deliver()
-	if got := <-told; got.err != nil || !got.passed {
+	if got := <-told; got.err != nil || got.passed {
 		t.Errorf("told %+v", got)
 	}
 }
@@ -310,27 +314,6 @@ func testToken(s *session, n node) driver.Token {
 		panic(err)
 	}
 	return driver.Token(stat.Czxid)
-}
-
-// TestSuccessorThatCannotBeWrittenToIsDeleted: else whoever follows would go on waiting for it.
-func TestSuccessorThatCannotBeWrittenToIsDeleted(t *testing.T) {
-	_, tr, s := openTree(t)
-	busy(t, tr, s)
-	first, second := testFollow(t, s, 1), testFollow(t, s, 2)
-	n, _ := parseNode(first.Place.Key)
-	tr.mu.Lock()
-	successor := tr.nodes["/app/m/a/"+n.successor()]
-	successor.version = 1
-	tr.nodes["/app/m/a/"+n.successor()] = successor
-	tr.mu.Unlock()
-	told := follow(t.Context(), s, second.Place, second.Nearest)
-	ok(t, s.Pass(soon(t, time.Second), "m/a", first.Place))
-	if got := <-told; got.err != nil || got.passed {
-		t.Errorf("told %+v", got)
-	}
-	if names := tr.below("/app/m/a"); len(names) != 2 {
-		t.Errorf("in the queue %q; want the second and its successor node", names)
-	}
 }
 
 // TestEntryThatIsGoneLeavesNoSuccessor: an operator has deleted the entry alone.

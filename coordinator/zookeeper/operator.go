@@ -173,5 +173,5 @@ func (s *session) Remove(
 		return err
 	}
 	n, _ := parseNode(key)
-	return s.remove(ctx, s.Path(queue)+"/", n, nodes.Own{Successor: n.successor()}, false)
+	return s.remove(ctx, queue, n, n.successor(), false)
 }

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -205,9 +206,8 @@ func (s *session) Leave(ctx context.Context, queue driver.Queue, own driver.Plac
 	return s.release(ctx, queue, own, false)
 }
 
-// Pass deletes the node and writes to its successor node, if it has one and the
-// queue is contended still: in one transaction, which also deletes the successor
-// node of the entry that passed to it.
+// Pass writes to the node's successor node, if it has one, and deletes both, in
+// one transaction.
 func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.release(ctx, queue, own, true)
 }
@@ -223,74 +223,59 @@ func (s *session) release(
 		// Any client could delete it. Only the session that holds may let go.
 		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
-	parent := s.Path(queue) + "/"
-	e, _ := s.Own(parent + n.Key)
-	// Where numbers run out, an entry may have a successor node that no follower
-	// can find. That one is only deleted.
-	if e.Successor == "" || e.Successor != n.successor() || !s.contention.contended(queue) {
-		pass = false
-	}
-	if pass {
-		s.contention.passed(queue, s.clearLater(parent+e.Successor, 1))
-	}
-	return s.remove(ctx, parent, n, e, pass)
+	e, _ := s.Own(s.Below(queue, n.Key))
+	return s.remove(ctx, queue, n, e.Successor, pass)
 }
 
-// remove deletes a node and what is to go with it, and forgets it when it is
-// gone.
+// remove deletes a node, and its successor node if that has a name, and forgets
+// it when it is gone.
 func (s *session) remove(
-	ctx context.Context, parent string, n node, e nodes.Own, pass bool,
+	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
 ) error {
-	err := s.delete(ctx, parent, n, e, pass)
+	err := s.delete(ctx, queue, n, successor, pass)
 	gone := errors.Is(err, driver.ErrGone)
 	if err != nil && !gone {
 		return err
 	}
-	if gone && e.Successor != "" {
+	if gone && successor != "" {
 		// An operator has deleted the entry, or an earlier attempt of this call
 		// had no answer.
-		successor := parent + e.Successor
-		err := s.Delete(ctx, successor, -1)
-		if err != nil && !errors.Is(err, zk.ErrNoNode) {
-			s.clearLater(successor, -1)
-		}
+		s.wakeFollower(ctx, s.Below(queue, successor))
 	}
-	s.Gone(parent + n.Key)
+	s.Gone(s.Below(queue, n.Key))
 	return err
 }
 
-// delete sends the request that deletes a node, and what is to go with it. When
-// something of that is not there any more, or is refused, it is left out: only
-// the node itself counts.
-func (s *session) delete(ctx context.Context, parent string, n node, e nodes.Own, pass bool) error {
-	for e.Successor != "" || len(e.Spent) > 0 {
-		var ops []any
-		switch successor := parent + e.Successor; {
-		case e.Successor == "":
-		case pass: // before the node goes: see Follow
-			passed := successorData{n, true}.data()
-			ops = append(ops, &zk.SetDataRequest{Path: successor, Data: passed})
-		default:
-			ops = append(ops, nodes.Deleting(successor))
-		}
-		ops = append(ops, nodes.Deleting(parent+n.Key))
-		own := len(ops)
-		for _, name := range e.Spent {
-			ops = append(ops, nodes.Deleting(parent+name))
+// delete sends the request that deletes a node, and its successor node with it.
+// When that is not there any more, or is refused, only the node itself counts.
+func (s *session) delete(
+	ctx context.Context, queue driver.Queue, n node, successor string, pass bool,
+) error {
+	own := s.Below(queue, n.Key)
+	if successor != "" {
+		ops := []any{nodes.Deleting(s.Below(queue, successor)), nodes.Deleting(own)}
+		if pass { // first: see Follow
+			write := &zk.SetDataRequest{Path: s.Below(queue, successor), Version: -1}
+			ops = slices.Insert(ops, 0, any(write))
 		}
 		o, err := s.Multi(ctx, nil, ops)
-		switch {
-		case err == nil || o.Failed == 0 || o.Failed == own:
+		if err == nil || o.Failed == 0 || o.Failed == len(ops) {
 			return err
-		case o.Failed > own:
-			e.Spent = nil
-		case pass && !errors.Is(err, zk.ErrNoNode):
-			pass = false // a follower must not wait for it
-		default:
-			e.Successor = ""
 		}
 	}
-	return s.Delete(ctx, parent+n.Key, -1)
+	return s.Delete(ctx, own, -1)
+}
+
+// wakeFollower deletes the successor node of an entry that is gone, later if
+// the service does not answer now.
+func (s *session) wakeFollower(ctx context.Context, successor string) {
+	err := s.Delete(ctx, successor, -1)
+	if err == nil || errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrRefused) {
+		return
+	}
+	time.AfterFunc(time.Second, func() {
+		s.Run(func() { s.wakeFollower(context.Background(), successor) })
+	})
 }
 
 // Forget deletes all nodes that a contender of this session has in a queue,
@@ -311,11 +296,11 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		return err
 	}
 	for _, n := range mine {
-		var e nodes.Own
+		var successor string
 		if all.hasSuccessor(n) {
-			e.Successor = n.successor()
+			successor = n.successor()
 		}
-		err := s.remove(ctx, s.Path(queue)+"/", n, e, false)
+		err := s.remove(ctx, queue, n, successor, false)
 		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}

@@ -30,7 +30,7 @@ func (d *service) Open(ctx context.Context, ttl time.Duration) (driver.Session, 
 func newSession(conn *zkconn.Conn, tree *nodes.Tree) *session {
 	s := &session{
 		Session:    nodes.NewSession(conn, tree),
-		contention: contention{m: make(map[driver.Queue]*traffic)},
+		contention: contention{m: make(map[driver.Queue]int)},
 	}
 	s.Layout = s
 	return s

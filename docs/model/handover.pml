@@ -16,7 +16,7 @@
  *   -DCANCELS=n    so many calls are given up
  *   -DDROPS=n      so many joins have no answer but that their entry is there
  *   -DOPS=n        so many times an operator deletes an entry or the tail, or ends a session
- *   -DSWEEPS=n     so many marks go at any moment: a lister takes one for left over, or a successor's second has passed
+ *   -DSWEEPS=n     so many marks go at any moment: a lister takes one for left over
  *   -DBREAKS=n     so many watches break
  *   -DMARKNEWER    a mark counts if it is newer than the entry, whatever life of that name it is of
  *   -DPASSDOWN     a writer that was first, and went on as a reader, leaves by a pass, too
@@ -36,7 +36,6 @@
  *   -DNOOWNWATCH   a follower does not watch its own entry
  *   -DSOLENEAREST  who is named the nearest passes for the only one ahead
  *   -DSOLECONVERTS the only one ahead passes by being converted, too
- *   -DSUCCESSOR         ZooKeeper: the mark is there from the join on, and whoever leaves otherwise removes it
  */
 #ifndef N
 #define N 3
@@ -236,16 +235,15 @@ inline unmark(k) {
  * removed: what follows one that was first is first. */
 inline remove(pass) {
 	rev++;
-#ifdef SUCCESSOR
-	md[i] = (pass || mp[i] == 0 -> md[i] : rev);
-#else
 	if
 	:: pass && MARKS(i) ->
 		unmark(i); /* is overwritten */
-		mp[i] = rev
+		mp[i] = rev;
+#ifdef ZK
+		md[i] = rev /* in the same transaction: only a watch that is set tells of it */
+#endif
 	:: else
 	fi;
-#endif
 	dl[i] = (dl[i] == 0 -> rev : dl[i]);
 	if
 	:: f != NONE -> unmark(f)
@@ -286,9 +284,6 @@ join: /* go: recipes.attempt.join, engine.Session.Join, etcd.session.Join, etcd.
 		:: true
 		fi;
 		p = (successor[i] && p != NONE && successor[p] -> p : NONE); /* without gaps: that one is directly ahead, or nobody is known */
-#ifdef SUCCESSOR
-		mp[i] = (successor[i] -> rev : 0);
-#endif
 #else
 		p = tail; /* the entry that the tail names, of that very life: the tail's revision is the entry's */
 #ifdef NOEMPTY
@@ -378,7 +373,7 @@ follow: /* go: recipes.attempt.await, engine.Session.Follow, etcd.session.Follow
 		R = 0
 	}
 	fi;
-lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeeper.session.unlessPassed */
+lookAgain: /* go: etcd.following.isGone, zookeeper.session.predecessor, zookeeper.session.unlessLeft */
 	atomic {
 #ifndef NOLOOK
 #ifdef ZK
@@ -412,14 +407,9 @@ waits: /* go: watch.Watcher.awaitOnce, etcd.following.isGone, engine.Session.Fol
 	if
 	:: atomic { LEFT(p, pw) > W ->
 		W = LEFT(p, pw);
-#ifdef ZK
-		select(R : W .. rev); W = R; R = 0; /* the mark is read afterwards */
-		marked(W);
-#else
 		passed = (mp[p] == W); /* in one message */
 #ifdef QUEUEMARK
 		marked(W);
-#endif
 #endif
 	}
 	:: atomic { dead[s] -> goto out }
@@ -547,7 +537,7 @@ out: /* go: engine.Session.end */
 #else
 #define RMALSO(k)
 #endif
-/* A mark goes before it has told anybody, or after: go: etcd.session.sweep, zookeeper.session.clearLater */
+/* A mark goes before it has told anybody, or after: go: etcd.session.sweep */
 #define SWEEP(k) :: atomic { sweeps > 0 && MARK(k) -> sweeps--; rev++; md[k] = rev }
 #define SETTLED(k) && dead[SES(k)] == over[SES(k)]
 #define FINISHED(k) && finished[k]

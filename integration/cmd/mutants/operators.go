@@ -22,7 +22,7 @@ var ofOperators = []mutation{{
 	name: "zookeeper-remove-leaves-the-successor-node", promise: "P5",
 	what:   "Remove lets the successor node stand that the next in the queue waits with.",
 	file:   "coordinator/zookeeper/operator.go",
-	old:    `nodes.Own{Successor: n.successor()}`,
-	new:    `nodes.Own{}`,
+	old:    `s.remove(ctx, queue, n, n.successor(), false)`,
+	new:    `s.remove(ctx, queue, n, "", false)`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestRemoveTakesTheSuccessorToo"}},
 }}

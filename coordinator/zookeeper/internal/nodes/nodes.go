@@ -91,9 +91,9 @@ type Session struct {
 // Own is what a session knows of an entry of its own besides its place, for as
 // long as that is in its queue. The native layout alone has successor nodes.
 type Own struct {
-	Successor string   // the name of its successor node, empty if there is none
-	Follows   string   // the key of an entry ahead that has a successor node
-	Spent     []string // names of successor nodes ahead that go when this entry leaves
+	Successor string        // the name of its successor node, empty if there is none
+	Follows   string        // the key of an entry ahead that has a successor node
+	Ahead     *zkconn.Watch // on that successor node, if Join has set it
 
 	version int32 // of the node's data
 }
