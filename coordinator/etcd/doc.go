@@ -31,36 +31,9 @@
 // With a user name and password every renewal costs an authentication, because the
 // client fetches a token for each stream it opens. Client certificates do not.
 //
-// # What it costs
-//
-//	Open        grant, one transaction, one watch and one read
-//	Join        one transaction if the queue is as this session found it lately, empty or
-//	            contended, or if the contender asks to be alone; else two. One more to remove
-//	            markers that are left over, one or two more if a Forget of the session crossed it
-//	Ahead       one serializable read, keys only
-//	Follow      one watch, on a stream that the client's watches share, and one read of two keys
-//	Watch       one watch and one read: of the key, or of the queue for several places
-//	WatchQueue  one watch and one read, however often the queue changes
-//	Convert     one transaction
-//	Write       one transaction; one more if the reply to an earlier one was lost
-//	Leave       one delete for a contender that joined an empty queue, else one transaction,
-//	Pass        which makes or removes markers and the tail key as well; one more for a Pass that
-//	            etcd has no space for
-//	Forget      one transaction
-//	Check       one read of one key
-//	Remove      one transaction
-//	Queues      one read for each 512 keys, keys only; a queue with more keys costs one page
-//	List        one read; with a limit one more if markers use it up
-//	Head        one read, for which the member sorts the whole queue; then, to wait, one watch, a
-//	            read unless nothing was written in between, and one when another entry is first
-//	Record      one read; to wait, one watch before it
-//	SetRecord   one transaction
-//	Close       one revoke
-//
-// What Ahead, Head, List, a wait for several places and a Join that finds no tail key
-// cost grows with the queue.
-//
 // # The protocol
+//
+// docs/requests.md has the requests of each call.
 //
 // A session is a lease and a sentinel: see package internal/lease. queue.go begins with
 // the states of a contender, and handoff.go with the tail key and the handoff markers.

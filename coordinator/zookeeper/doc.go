@@ -28,35 +28,7 @@
 // one. Nothing outlives a session: what the client library would send on a new
 // one, after an expiry, is not sent.
 //
-// # What it costs
-//
-//	Open       connect; one request more with a user and password
-//	Join       one transaction; with Alone a listing before it, which is all if the queue is taken.
-//	           The first join of a queue that is not there creates it: two or three more.
-//	           In a contended queue, one read more, which finds and watches the nearest
-//	Ahead      one listing of the queue
-//	Watch      for one place a read; for several a listing, and another one for each
-//	           change of the queue, once for all waiters of the session
-//	WatchQueue the same listings
-//	Follow     nothing, if the Join has found the nearest, else a read or two
-//	Convert    one transaction
-//	Write      one write
-//	Leave      one delete, or one transaction
-//	Pass       the same
-//	Forget     sync, listing, and a delete if there is something to delete
-//	List       one listing, and one read for each entry
-//	Check      one sync and one read
-//	Remove     the two of Check, and one transaction; one delete more without a successor node
-//	Queues     one sync, one listing of the kinds and one of each; and one of each name that
-//	           has or had a queue, all of a kind under way at once
-//	Head       a listing and a read; a read when the head was written to, while it is followed
-//	Record     one read
-//	SetRecord  one write
-//	Renew      one sync
-//	Close      one connection, on which the session is ended
-//
-// A wait costs nothing if a watch is left from one before. A view after a
-// reconnect costs one sync more, and a waiter then looks again.
+// docs/requests.md has the requests of each call.
 //
 // # The tree
 //

@@ -26,14 +26,9 @@ import (
 func (s *session) Convert(
 	ctx context.Context, queue driver.Queue, own driver.Joined, mode string, value []byte,
 ) (driver.Place, error) {
-	err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own.Place),
-		nodes.CheckMode(mode), nodes.CheckValue(value))
-	if err != nil {
+	old, err := s.mine(queue, own.Place)
+	if err = cmp.Or(err, nodes.CheckMode(mode), nodes.CheckValue(value)); err != nil {
 		return driver.Place{}, err
-	}
-	old, _ := parseNode(own.Place.Key)
-	if old.Session != s.Hex {
-		return driver.Place{}, driver.Wrap(driver.ErrGone, errNotMine)
 	}
 	switch {
 	case own.Token <= 0 || old.tokenOr(int64(own.Token)) != own.Token:
@@ -84,12 +79,9 @@ func (s *session) replace(
 func (s *session) Write(
 	ctx context.Context, queue driver.Queue, own driver.Place, value []byte,
 ) error {
-	err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own), nodes.CheckValue(value))
-	if err != nil {
+	_, err := s.mine(queue, own)
+	if err = cmp.Or(err, nodes.CheckValue(value)); err != nil {
 		return err
-	}
-	if n, _ := parseNode(own.Key); n.Session != s.Hex {
-		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
 	return s.WriteTo(ctx, s.Below(queue, own.Key), value)
 }

@@ -72,18 +72,12 @@ func (s *session) Join(
 		}
 	}
 	if c.Alone {
-		// The names may be a moment old. If they show no entry, the join decides.
-		// If they show an entry that has left just now, the attempt fails as one
-		// a moment earlier would have; a sync before each listing would double
-		// the cost of failing, the usual outcome where many try.
-		names, err := s.Listing(ctx, queue)
-		if err != nil {
+		// The view may be a moment old. If it is empty, the join decides. If it
+		// shows an entry that has left just now, the attempt fails as one a
+		// moment earlier would have.
+		if view, err := s.Ahead(ctx, queue, driver.Place{}); err != nil {
 			return driver.Joined{}, err
-		}
-		if slices.ContainsFunc(names, func(name string) bool {
-			_, ok := parseSuccessor(name)
-			return !ok
-		}) {
+		} else if len(view.Ahead) > 0 {
 			return driver.Joined{}, driver.ErrTaken
 		}
 	}
@@ -197,6 +191,19 @@ func (s *session) settle(
 	return driver.Joined{}, driver.ErrTaken
 }
 
+// mine is the node of an entry of this session. Any client could delete or
+// replace it; only the session that made it may.
+func (s *session) mine(queue driver.Queue, own driver.Place) (node, error) {
+	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own)); err != nil {
+		return node{}, err
+	}
+	n, _ := parseNode(own.Key)
+	if n.Session != s.Hex {
+		return node{}, driver.Wrap(driver.ErrGone, errNotMine)
+	}
+	return n, nil
+}
+
 // Leave deletes the node, in one request, and its successor node with it.
 //
 // No version or owner needs to be checked at the service: a node's name holds a
@@ -215,13 +222,9 @@ func (s *session) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 func (s *session) release(
 	ctx context.Context, queue driver.Queue, own driver.Place, pass bool,
 ) error {
-	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckKey(queue, own)); err != nil {
+	n, err := s.mine(queue, own)
+	if err != nil {
 		return err
-	}
-	n, _ := parseNode(own.Key)
-	if n.Session != s.Hex {
-		// Any client could delete it. Only the session that holds may let go.
-		return driver.Wrap(driver.ErrGone, errNotMine)
 	}
 	e, _ := s.Own(s.Below(queue, n.Key))
 	return s.remove(ctx, queue, n, e.Successor, pass)
@@ -291,7 +294,7 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		return err
 	}
 	defer f.End()
-	mine, all, err := s.mine(ctx, queue, id)
+	mine, all, err := s.entriesOf(ctx, queue, id)
 	if err != nil {
 		return err
 	}

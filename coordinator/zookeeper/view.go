@@ -82,10 +82,10 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 	}
 }
 
-// mine lists a queue, and those of its nodes that are this session's of one
+// entriesOf lists a queue, and those of its nodes that are this session's of one
 // contender, after all that was sent before: see Begin. Strays do not matter;
 // clean-up must work in spite of them.
-func (s *session) mine(
+func (s *session) entriesOf(
 	ctx context.Context, queue driver.Queue, id string,
 ) (mine []node, all queueView, err error) {
 	if err := s.Sync(ctx, s.Path(queue)); err != nil {
@@ -105,7 +105,7 @@ func (s *session) mine(
 func (s *session) find(
 	ctx context.Context, queue driver.Queue, id string,
 ) (j driver.Joined, found bool, err error) {
-	mine, all, err := s.mine(ctx, queue, id)
+	mine, all, err := s.entriesOf(ctx, queue, id)
 	if err == nil && len(mine) == 0 {
 		err = s.removeOrphans(ctx, queue, all)
 	}
