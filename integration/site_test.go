@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +25,17 @@ import (
 	"github.com/baton-go/baton/mutex"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) {
+	// What this process ignores, its commands would ignore too, and could not
+	// trap: nohup does that to SIGHUP, and a shell's "&" to the other two. What it
+	// catches they do not inherit.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
+	}
+	servers.Main(m)
+}
 
 // site is a service that tests run against.
 type site struct {
