@@ -81,8 +81,9 @@ func (r *Result) page() string {
 			fmt.Fprintf(&b, "\n## %s\n\n%s", title, t.markdown(texts))
 		}
 	}
-	section("In short", r.brief(false), 2)
-	section("All figures", r.full(), 2)
+	section("By case", r.brief(false), 2)
+	b.WriteString("\nThe figures of all subjects are in [bench.json](bench/bench.json), and printed by\n" +
+		"`go run ./cmd/bench -from ../docs/bench/bench.json`.\n")
 	section("Many waiters on one session", r.waitersTable(), 2)
 	section("Bars", r.barsTable(), 3)
 	return b.String()

@@ -62,7 +62,7 @@ func ratioText(v float64) string {
 
 // titles are the forms in words.
 var titles = map[form]string{
-	pairs:   "take and give back, uncontended",
+	pairs:   "lock and unlock, uncontended",
 	turns:   "handoff, %d contenders",
 	names:   "%d goroutines of one client, each with names of its own",
 	fleet:   "%d clients, each with one of 1,000 names at random",
@@ -70,8 +70,8 @@ var titles = map[form]string{
 	permits: "%d contenders for 10 permits",
 }
 
-// brief has a row for each case on single nodes: floor, Baton, and the best peer. few leaves out most of those that other libraries have no
-// part in, or that are between others.
+// brief has a row for each case on single nodes: floor, Baton, and the best peer.
+// With few it has three rows for each service.
 func (r *Result) brief(few bool) table {
 	t := table{{"µs a turn", "on", "floor", "Baton", "× floor", "best peer", "", "Baton is faster by"}}
 	for _, c := range r.Cases {
@@ -83,12 +83,25 @@ func (r *Result) brief(few bool) table {
 			title = fmt.Sprintf(title, c.Contenders)
 		}
 		for i := range c.Subjects {
-			if s := &c.Subjects[i]; s.Role == Baton && (!few || s.PeerOver > 0 && c.Contenders != 128) {
+			if s := &c.Subjects[i]; s.Role == Baton && (!few || s.PeerOver > 0 && c.telling()) {
 				t = append(t, c.briefly(s, title))
 			}
 		}
 	}
 	return t
+}
+
+// telling tells the cases that stand for the others in a short table.
+func (r *CaseResult) telling() bool {
+	switch form(r.Form) {
+	case pairs:
+		return strings.HasPrefix(r.Name, "pair/")
+	case turns:
+		return r.Contenders == 16
+	case fleet:
+		return true
+	}
+	return false
 }
 
 // briefly is the row of one of Baton's recipes.
