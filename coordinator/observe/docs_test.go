@@ -15,10 +15,24 @@ import (
 
 const doc = "../../docs/observability.md"
 
-// row is a metric's line in the documentation.
+// row is a metric's line in the documentation. The page says of which type the names are, and that metrics of queues have a kind and a class.
 func row(m observe.Metric) string {
-	labels := strings.Join(m.Labels, ", ")
-	return strings.ReplaceAll(fmt.Sprintf("| `%s` | %s | %s | %s |", m.Name, m.Type, labels, m.Help), "|  |", "| |")
+	labels := strings.TrimPrefix(strings.TrimPrefix(strings.Join(m.Labels, ", "), "kind, class"), ", ")
+	if labels != "" {
+		labels = " (" + labels + ")"
+	}
+	return fmt.Sprintf("| `%s`%s | %s |", m.Name, labels, m.Help)
+}
+
+// typeOf is the type that the page gives metrics of that name.
+func typeOf(name string) observe.Type {
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return observe.Counter
+	case strings.HasSuffix(name, "_seconds"), strings.HasSuffix(name, "_ratio"):
+		return observe.Histogram
+	}
+	return observe.Gauge
 }
 
 // TestDocumentedMetricsAreThoseThatExist, with their types, labels and meaning.
@@ -32,12 +46,15 @@ func TestDocumentedMetricsAreThoseThatExist(t *testing.T) {
 	for _, m := range observe.Metrics() {
 		exist = append(exist, row(m))
 		if !slices.Contains(documented, row(m)) {
-			t.Errorf("%s wants the queue\n%s", doc, row(m))
+			t.Errorf("%s wants the row\n%s", doc, row(m))
+		}
+		if m.Type != typeOf(m.Name) {
+			t.Errorf("%s is a %s; its name says %s", m.Name, m.Type, typeOf(m.Name))
 		}
 	}
 	for _, line := range documented {
 		if !slices.Contains(exist, line) {
-			t.Errorf("%s has a queue of no metric:\n%s", doc, line)
+			t.Errorf("%s has a row of no metric:\n%s", doc, line)
 		}
 	}
 }
