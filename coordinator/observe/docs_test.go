@@ -65,9 +65,13 @@ func TestDocumentedLogLinesAreThoseThatExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	documented := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| (\\w+) \\| `(baton: [^`]*)` \\|").FindAllStringSubmatch(string(text), -1) {
-		documented[m[2]] = m[1]
+	documented, level := map[string]string{}, ""
+	for _, m := range regexp.MustCompile("(?m)^\\| (?:at (\\w+)|`(baton: [^`]*)`) \\|").FindAllStringSubmatch(string(text), -1) {
+		if m[1] != "" {
+			level = m[1]
+		} else {
+			documented[m[2]] = level
+		}
 	}
 	line := regexp.MustCompile(`(?:\.(Debug|Info|Warn|Error)\(|[ ,=(])\s*"(baton: [^"%]*[^"% ])"`)
 	found := map[string]bool{}
