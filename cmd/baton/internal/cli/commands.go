@@ -53,11 +53,10 @@ const runLong = `
 The command has baton's standard streams, gets the signals that baton gets, and sets baton's
 exit code. Children that outlive it are ended before the release, unless started with setsid.
 
-If the service does not answer, the hold ends at a deadline, before anyone else can acquire
-the name. The command and its children get SIGTERM one --grace before the deadline, and
-SIGKILL at the deadline, even if the service answers in between. If the hold ends without
-notice, as by "baton break", others may hold already: SIGTERM at once, SIGKILL after the grace.
-If baton itself is killed or stopped, a guard process does the killing.
+If the service does not answer, the command and its children get SIGTERM, and one --grace
+later SIGKILL, before anyone else can acquire the name. If the hold ends without notice, as by
+"baton break", others may hold already: SIGTERM at once, SIGKILL after the grace. If baton
+itself is killed or stopped, a guard process does the killing.
 
 Environment of the command:
   BATON_NAME, BATON_KIND         the name; mutex, rwlock, semaphore or election
