@@ -22,9 +22,8 @@ func (a *app) bench() *cobra.Command {
 		Long: `Acquires and releases a lock of a new name repeatedly, and prints how long that
 takes; with --contenders, the time from one unlock to the next. It leaves nothing behind. It
 loads the service: each turn is two replicated writes.`,
-		Example: `  baton bench
-  baton bench --contenders 16 --duration 10s`,
-		Args: cobra.NoArgs,
+		Example: `  baton bench --contenders 16 --duration 10s`,
+		Args:    cobra.NoArgs,
 	}
 	contenders := cmd.Flags().Int("contenders", 1, "number of goroutines that want the name, over one session")
 	duration := cmd.Flags().Duration("duration", 5*time.Second, "end after this time")

@@ -26,8 +26,7 @@ baton break, the session, and the payload (in an election, the proclaimed value)
 --watch reads the queues every second, so it misses changes that last less. While the service
 is unavailable it says so on stderr and goes on. -o json prints one object on one line, with
 time, name and queues; with --watch, one for each change. An empty queue is no failure.`,
-		Example: `  baton inspect orders/nightly
-  baton inspect orders/nightly --watch
+		Example: `    baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
 		Args: cobra.ExactArgs(1),
 	}

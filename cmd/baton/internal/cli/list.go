@@ -31,8 +31,7 @@ layout shared with other clients cannot be listed: use baton inspect NAME --kind
 
 -o json prints an array of objects with kind, name, holders, waiting, and error if the queue
 could not be read. An empty list is no failure.`,
-		Example: `  baton list
-  baton list orders/
+		Example: `    baton list orders/
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,
 		Args: cobra.MaximumNArgs(1),
 	}
