@@ -66,7 +66,7 @@ Environment of the command:
   BATON_SESSION, BATON_IDENTITY  session and holder, as listings show them
   BATON_URL                      the URL, also from --url, with its password
 
-Exit codes, beside the command's own, or 128+n if signal n ended it or the wait:
+Exit codes: the command's own, 128+n if signal n ended it or the wait, or:
   1    the name is taken, with --nonblock or --wait (see -E)
   2    wrong command line, or another limit than the stored one
   124  the command was ended because the hold was lost or about to be
