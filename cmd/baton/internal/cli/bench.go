@@ -20,15 +20,12 @@ func (a *app) bench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure how long a lock takes",
 		Long: `Acquires and releases a lock of a new name repeatedly, and prints how long that
-takes. It leaves nothing behind.
-
-With --contenders, that many goroutines want the name, over one session; bench prints the time
-from one unlock to the next. It loads the service: each turn is two replicated writes.`,
-		Example: `  baton bench
-  baton bench --contenders 16 --duration 10s`,
-		Args: cobra.NoArgs,
+takes; with --contenders, the time from one unlock to the next. It leaves nothing behind. It
+loads the service: each turn is two replicated writes.`,
+		Example: `  baton bench --contenders 16 --duration 10s`,
+		Args:    cobra.NoArgs,
 	}
-	contenders := cmd.Flags().Int("contenders", 1, "number of goroutines that want the name")
+	contenders := cmd.Flags().Int("contenders", 1, "number of goroutines that want the name, over one session")
 	duration := cmd.Flags().Duration("duration", 5*time.Second, "end after this time")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		const mostContenders = 10_000

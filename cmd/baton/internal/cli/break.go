@@ -20,17 +20,15 @@ func (a *app) breakGrant() *cobra.Command {
 		Use:   "break NAME --token TOKEN",
 		Short: "Remove a holder or a waiter from its queue",
 		Long: `Removes the grant or the waiter with the token that baton inspect shows, without
-asking. The next waiter is admitted. If the token matches nothing any more, nothing is removed,
-and baton prints who holds the name now.
+asking. The next waiter is admitted.
 
-The hold of a broken grant ends when the holder's client notices, and so does a command that
-baton runs under it. Requests already sent still arrive, and a stopped process notices nothing:
-only tokens protect from that, see docs/fencing.md. If you can, end the holder's process
-instead. Clients other than Baton's, in a layout shared with them, are not notified.
+The holder is notified, which ends a command that baton runs; other clients in a shared layout
+are not. Requests already sent still arrive, and a stopped process notices nothing: only tokens
+protect from that, see docs/fencing.md. If you can, end the holder's process instead.
 
 Exit codes: 0 removed; 1 failure: the message says whether it may have been removed, and
-running the command again is safe; 2 wrong command line; 3 no holder or waiter has that token,
-and nothing was removed.`,
+running the command again is safe; 2 wrong command line; 3 no holder or waiter has that token:
+nothing was removed, and baton prints who holds the name now.`,
 		Example: `  baton inspect orders/nightly
   baton break orders/nightly --token 4711
   baton break orders/nightly --token "$(baton inspect orders/nightly -o json |

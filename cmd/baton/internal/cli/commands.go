@@ -51,24 +51,31 @@ const runUse = " [flags] NAME -- COMMAND [ARGUMENT]..."
 // runLong is the part of the help that lock shows and the others refer to.
 const runLong = `
 The command has baton's standard streams, gets the signals that baton gets, and sets baton's
-exit code. Its environment has BATON_NAME, BATON_KIND, BATON_TOKEN, BATON_SEQUENCER,
-BATON_SESSION, BATON_IDENTITY, BATON_DEADLINE and BATON_URL.
+exit code. Children that outlive it are ended before the release, unless started with setsid.
 
-If the service does not answer, the hold ends at a deadline, before anyone else can acquire
-the name. The command and its children get SIGTERM one --grace before the deadline, and
-SIGKILL at the deadline, even if the service answers in between. If the hold ends without
-notice, as by "baton break", others may hold already: SIGTERM at once, SIGKILL after the grace.
+If the service does not answer, the command and its children get SIGTERM, and one --grace
+later SIGKILL, before anyone else can acquire the name. If the hold ends without notice, as by
+"baton break", others may hold already: SIGTERM at once, SIGKILL after the grace. If baton
+itself is killed or stopped, a guard process does the killing.
 
-A guard process kills the command's process group if baton is killed, or stopped until after
-the deadline. Children that outlive the command are ended before the hold is released; start
-them with setsid to keep them.
+Environment of the command:
+  BATON_NAME, BATON_KIND         the name; mutex, rwlock, semaphore or election
+  BATON_TOKEN                    the fencing token, for the resource to check
+  BATON_SEQUENCER                token, name and service in one, for "baton check"
+  BATON_DEADLINE                 end of the hold without another renewal, as of the start
+  BATON_SESSION, BATON_IDENTITY  session and holder, as listings show them
+  BATON_URL                      the URL, also from --url, with its password
 
-Exit codes: the command's, or 128+n for signal n; 1 (see -E) if the name is taken and
---nonblock or --wait was given; 2 wrong command line; 124 ended because the hold was lost;
-125 baton failed; 126 the command cannot be run; 127 it is not found.`
+Exit codes: the command's own, 128+n if signal n ended it or the wait, or:
+  1    the name is taken, with --nonblock or --wait (see -E)
+  2    wrong command line, or another limit than the stored one
+  124  the command was ended because the hold was lost or about to be
+  125  baton failed: no service, or the session was lost while waiting
+  126  the command cannot be run
+  127  the command was not found`
 
 const runSee = `
-See "baton lock --help" for the environment, signals, lost holds and exit codes.`
+See "baton lock --help" for environment, signals, lost holds and exit codes.`
 
 // runs makes c a command that runs a command while it holds. open is called
 // when the flags are known.
@@ -162,9 +169,9 @@ func (a *app) rlock() *cobra.Command {
 	f := &runFlags{}
 	c := a.runs(&cobra.Command{
 		Use:   "rlock",
-		Short: "Run a command while holding a read lock, together with other readers",
+		Short: "Run a command while holding a read lock",
 		Long: `Runs a command while holding the read-write lock NAME for reading: together with
-other readers, after the writers that came first. The lock of "baton lock NAME" is another one.`,
+other readers, after the writers that came first. "baton lock NAME" is another lock.`,
 		Example: `  baton rlock catalogue -- ./export.sh`,
 	}, f, "rwlock", f.readLock)
 	f.addPayload(c)
@@ -174,10 +181,9 @@ other readers, after the writers that came first. The lock of "baton lock NAME" 
 func (a *app) wlock() *cobra.Command {
 	f := &runFlags{}
 	c := a.runs(&cobra.Command{
-		Use:   "wlock",
-		Short: "Run a command while holding a write lock, alone",
-		Long: `Runs a command while holding the read-write lock NAME for writing, alone.
-See rlock.`,
+		Use:     "wlock",
+		Short:   "Run a command while holding a write lock",
+		Long:    `Runs a command while holding the read-write lock NAME for writing, alone.`,
 		Example: `  baton wlock catalogue -- ./rebuild.sh`,
 	}, f, "rwlock", f.writeLock)
 	f.addPayload(c)
@@ -189,9 +195,9 @@ func (a *app) sem() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "sem",
 		Short: "Run a command while holding permits of a semaphore",
-		Long: `Runs a command while holding permits of the semaphore NAME. Callers are served
-in order. The first caller stores its limit at the name; a caller with another limit is refused.
-With --slots, BATON_SLOTS has the numbers of the permits, such as "3 7"; no other holder has them.`,
+		Long: `Runs a command while holding permits of the semaphore NAME. The first caller
+stores its limit; callers with another limit are refused. BATON_PERMITS has the number of
+permits, and with --slots BATON_SLOTS their numbers, such as "3 7", which no other holder has.`,
 		Example: `  baton sem --limit 10 downstream -- ./call.sh
   baton sem --permits 2 --limit 8 --slots gpu -- sh -c './train --devices "$BATON_SLOTS"'`,
 	}, f, "semaphore", f.semaphore)
@@ -209,9 +215,9 @@ func (a *app) elect() *cobra.Command {
 	c := a.runs(&cobra.Command{
 		Use:   "elect",
 		Short: "Run a command while leading",
-		Long: `Campaigns in the election NAME and runs a command while leading: for one term,
-or with --again for one term after another until the command ends by itself. "baton leader NAME"
-prints who leads.`,
+		Long: `Campaigns in the election NAME and runs a command while leading: for one term, or
+with --again for one term after another until the command ends by itself. BATON_VALUE has the
+proclaimed value. "baton leader NAME" prints who leads.`,
 		Example: `  baton elect --again --value 10.0.0.7:8080 scheduler -- ./scheduler`,
 	}, f, "election", f.election)
 	c.Flags().StringVar(&f.value, "value", "",
@@ -224,7 +230,7 @@ prints who leads.`,
 
 func (f *runFlags) addPayload(c *cobra.Command) {
 	c.Flags().StringVar(&f.payload, "payload", "",
-		"text to show in listings (default: the command's name, without its arguments)")
+		"text to show in listings (default: the command's name)")
 }
 
 func (f *runFlags) addLockDelay(c *cobra.Command) {

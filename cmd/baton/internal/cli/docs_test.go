@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -20,7 +21,7 @@ const reference = "../../../../docs/cli.md"
 //	…
 //	```
 //
-// Flags that commands share are shown once: see once.
+// What commands share is shown once: see once.
 func TestReferenceShowsTheHelp(t *testing.T) {
 	text, err := os.ReadFile(reference)
 	if err != nil {
@@ -53,16 +54,20 @@ func TestReferenceShowsTheHelp(t *testing.T) {
 	}
 }
 
-// once leaves out of a command's help the global flags, which the help of baton
-// shows, and the flags from --nonblock to --keep-running, which that of lock shows.
+// once leaves out of a command's help what all of them have: the global flags,
+// which the help of baton shows, and -h; and of the commands that run a command
+// the flags from --nonblock to --keep-running, which lock shows, and runSee.
 func once(help, lock string) string {
 	help, _, _ = strings.Cut(help, "\nGlobal Flags:\n")
 	from, to := strings.Index(lock, "  -n, --nonblock"), strings.Index(lock, "      --payload")
-	if strings.HasPrefix(lock, help) {
-		return help // of lock itself
+	if !strings.HasPrefix(lock, help) { // it is not lock itself
+		help = strings.Replace(help, lock[from:to], "", 1)
 	}
-	return strings.Replace(help, lock[from:to], "", 1)
+	help = strings.Replace(help, runSee+"\n", "", 1)
+	return strings.TrimSuffix(helpFlag.ReplaceAllString(help, ""), "\nFlags:\n")
 }
+
+var helpFlag = regexp.MustCompile(`(?m)^  -h, --help .*\n`)
 
 func helpOf(t *testing.T, command []string) string {
 	t.Helper()

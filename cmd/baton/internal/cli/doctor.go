@@ -19,8 +19,8 @@ func (a *app) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check whether the service is fit for locks",
 		Long: `Asks every server in the URL for its state, opens a session, measures round trips,
-and says what that means for the TTL, for the rights of the user in the URL, and for the times
-in listings. It writes to a queue of its own and leaves nothing behind.
+and says what that means for the TTL, the rights of the user in the URL, and the times in
+listings. It writes to a queue of its own and leaves nothing behind.
 
 Exit code 0 if all findings are "ok" or "note", else 1.`,
 		Example: `  baton doctor --url 'etcd://10.0.0.1,10.0.0.2,10.0.0.3/orders?ttl=5s'
@@ -66,11 +66,9 @@ func (a *app) check() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check SEQUENCER",
 		Short: "Check whether the grant of a sequencer still holds",
-		Long: `Asks the service whether the grant that a sequencer names still holds. Sequencers
-come from BATON_SEQUENCER in a command that baton runs, and from Lock.Sequencer in a program.
-
-Exit code 0 if the grant holds, 1 if it is over. It may be over a moment later: the check
-refuses late callers, but makes no write safe.`,
+		Long: `Asks the service whether the grant of a sequencer (BATON_SEQUENCER, or
+Lock.Sequencer in a program) still holds. Exit code 0 if it does, 1 if it is over. It may be
+over a moment later: the check refuses late callers, but makes no write safe.`,
 		Example: `  baton check "$BATON_SEQUENCER" && echo still holding`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

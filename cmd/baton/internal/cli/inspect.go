@@ -19,19 +19,14 @@ func (a *app) inspect() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect NAME",
 		Short: "Show who holds a name and who waits for it, in order",
-		Long: `Shows the queues at a name, of all kinds: the holders and waiters in the order in
-which they are served, with what each holds or asks for, since when by its own clock and for
-how long by this one, the token for baton break, the session, and the payload (in an election,
-the proclaimed value). For a semaphore it shows the limit, too.
+		Long: `Shows the queues at a name, of all kinds: holders and waiters in order, with what
+each holds or asks for, since when by its own clock and for how long by this one, the token for
+baton break, the session, and the payload (in an election, the proclaimed value).
 
-With --watch it reads the queues every second and prints them when they have changed, until it
-is interrupted. It misses changes that last less than a second. While the service is
-unavailable it says so on stderr and goes on.
-
-With -o json it prints one object on one line, with time, name and queues; with --watch, one
-for each change. An empty queue is no failure.`,
-		Example: `  baton inspect orders/nightly
-  baton inspect orders/nightly --watch
+--watch reads the queues every second, so it misses changes that last less. While the service
+is unavailable it says so on stderr and goes on. -o json prints one object on one line, with
+time, name and queues; with --watch, one for each change. An empty queue is no failure.`,
+		Example: `    baton inspect orders/nightly --watch
   baton inspect orders/nightly -o json | jq '.queues[].contenders[0].token'`,
 		Args: cobra.ExactArgs(1),
 	}

@@ -19,18 +19,14 @@ func (a *app) leader() *cobra.Command {
 		Short: "Print the current leader of an election",
 		Long: `Prints the current leader of the election NAME: the value that it proclaims, and in
 brackets its identity, the token of its term, and since when it has been a candidate. Fails if
-nobody leads.
-
-With --watch it prints every change, and "nobody" while there is no leader, until it is
-interrupted.
-
-The leader may have changed since the service answered. Do not act as leader because of it.`,
+nobody leads; --watch prints "nobody" then. The answer may be out of date: do not act as leader
+because of it.`,
 		Example: `  baton leader scheduler
   baton leader -o json scheduler | jq -r .value`,
 		Args: cobra.ExactArgs(1),
 	}
 	output := addOutput(c)
-	watch := c.Flags().Bool("watch", false, "print every change")
+	watch := c.Flags().Bool("watch", false, "go on, and print each change")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		if *watch {
 			return a.watchLeader(cmd.Context(), args[0], output.json())

@@ -22,19 +22,16 @@ func (a *app) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [PREFIX]",
 		Short: "List the queues that have a holder or a waiter",
-		Long: `Lists each queue that has a holder or a waiter: kind, name, holders, number of
-waiters. PREFIX selects names that begin with it: "orders" finds "orders", "orders/nightly" and
-"orders-old"; "orders/" only what is below "orders".
+		Long: `Lists each queue that has a holder or a waiter. PREFIX selects names that begin
+with it: "orders" finds "orders-old", too; "orders/" only what is below "orders".
 
-Queues are read one after the other, not at one moment. "?" in place of holders and waiters
-stands for a kind that baton does not know, or a queue that cannot be read; then stderr says
-why, and the exit code is 1. In a layout shared with other clients queues cannot be listed: use
-baton inspect NAME --kind KIND.
+Queues are read one after the other, not at one moment. "?" stands for a kind that baton does
+not know, or a queue that cannot be read: stderr says why, and the exit code is 1. Queues in a
+layout shared with other clients cannot be listed: use baton inspect NAME --kind KIND.
 
-With -o json it prints an array of objects with kind, name, holders, waiting, and error if the
-queue could not be read. An empty list is no failure.`,
-		Example: `  baton list
-  baton list orders/
+-o json prints an array of objects with kind, name, holders, waiting, and error if the queue
+could not be read. An empty list is no failure.`,
+		Example: `    baton list orders/
   baton list -o json | jq -r '.[] | select(.waiting > 10) | .name'`,
 		Args: cobra.MaximumNArgs(1),
 	}

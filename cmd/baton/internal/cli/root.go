@@ -101,21 +101,16 @@ func (a *app) root() *cobra.Command {
 		Use:   "baton",
 		Short: "Locks, permits and leaders between processes, over etcd or ZooKeeper",
 		Long: `baton runs a command while it holds a lock, permits of a semaphore, or a leadership.
-It also shows who holds and who waits, and breaks grants.
-
---url or BATON_URL names the service:
+It also shows who holds and who waits, and breaks grants. --url or BATON_URL names the service:
 
   etcd://host:2379/namespace?ttl=10s      etcds://… with TLS
   zk://host:2181/chroot?ttl=10s           zks://… with TLS
 
 For a first try, "make serve" in Baton's sources starts an etcd and prints its URL.
 
-Exit codes: 0 success, 1 failure or the answer no, 2 wrong command line. Commands that run a
-command have more: see "baton lock --help".`,
-		Example: `  baton lock nightly-report -- ./report.sh
-  baton sem --limit 4 downloads -- ./download.sh
-  baton elect --again scheduler -- ./scheduler
-  baton leader scheduler`,
+Exit codes: 0 success, 1 failure or the answer no, 2 wrong command line; "baton lock --help"
+has those of commands that run a command.`,
+		Example:       `  baton lock nightly-report -- ./report.sh`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version(),
