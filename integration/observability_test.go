@@ -157,7 +157,7 @@ func TestAlertsSpeakOfWhatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^- `(Baton\\w+)`").FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile("`(Baton\\w+)`").FindAllStringSubmatch(string(doc), -1) {
 		documented[m[1]] = true
 	}
 	for _, g := range groups.Groups {
