@@ -3,12 +3,9 @@ package zookeeper
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -16,65 +13,6 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/nodes"
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
-
-const (
-	clockGap = time.Second // that does not matter in listings
-
-	probe     = driver.Queue("baton/examine") // what Examine joins; no recipe has its kind
-	probeMode = "x"
-)
-
-var _ driver.Examiner = (*service)(nil)
-
-// Examine asks the servers, and opens and ends a session that makes and deletes
-// a node, for the service's time.
-func (d *service) Examine(ctx context.Context) []driver.Finding {
-	found, longest := d.Conf.Examine(ctx)
-	if longest > 0 {
-		found = append(found, d.examineClock(ctx, longest))
-	}
-	return found
-}
-
-// examineClock compares this machine's clock with the leader's, by a node that
-// it makes for a moment. Baton counts durations alone, so nothing depends on
-// it; but the times in listings are those of many machines.
-func (d *service) examineClock(ctx context.Context, ttl time.Duration) driver.Finding {
-	gap, err := d.gap(ctx, ttl)
-	switch {
-	case err != nil:
-		return driver.Found(driver.Failure, "rights", "no node could be made and deleted: %v", err).
-			So("does the chroot's access list let this user create and delete?")
-	case gap.Abs() <= clockGap:
-		return driver.Found(driver.Fine, "clock", "the leader's is within %v of this machine's", clockGap)
-	}
-	gap = gap.Round(time.Millisecond)
-	return driver.Found(driver.Note, "clock", "the leader's is %v off this machine's", gap).
-		So("locks do not depend on it, and the times in listings do: " +
-			"see that all machines follow a time server")
-}
-
-func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration, err error) {
-	conn, err := d.Conf.Open(ctx, ttl)
-	if err != nil {
-		return 0, err
-	}
-	s := newSession(conn, &d.Tree)
-	defer func() { _ = s.Close(ctx) }()
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	began := time.Now()
-	j, err := s.Join(ctx, probe, driver.Contender{ID: hex.EncodeToString(id[:]), Mode: probeMode})
-	if err != nil {
-		return 0, err
-	}
-	middle := began.Add(time.Since(began) / 2)
-	stat, err := s.Stat(ctx, s.Below(probe, j.Place.Key))
-	if err != nil {
-		return 0, err
-	}
-	return time.UnixMilli(stat.Ctime).Sub(middle), s.Leave(ctx, probe, j.Place)
-}
 
 // Queues lists the kinds, then the names of each, then the children of each of
 // those, all of a kind under way at once. It begins with a sync: another

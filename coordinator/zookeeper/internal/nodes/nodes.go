@@ -15,7 +15,6 @@ package nodes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -29,11 +28,6 @@ import (
 
 // Reserved is the part of the tree that belongs to the service itself.
 const Reserved = "zookeeper"
-
-// MaxTries bounds how often a request is repeated after something that it needs
-// vanished. A container that is empty is removed by the service, so it can
-// vanish between its creation and the join, but not time after time.
-const MaxTries = 5
 
 // Tree is the part of ZooKeeper's tree that a driver uses. Its sessions share
 // it.
@@ -52,6 +46,11 @@ type Service struct {
 	Tree Tree
 	Name string // for people: scheme, servers and chroot
 }
+
+var _ driver.Examiner = (*Service)(nil)
+
+// Examine asks the servers.
+func (d *Service) Examine(ctx context.Context) []driver.Finding { return d.Conf.Examine(ctx) }
 
 func (d *Service) String() string { return d.Name }
 
@@ -82,10 +81,9 @@ type Session struct {
 	Hex    string // the session's ID
 	Layout Layout
 
-	flights flights
-
-	mu  sync.Mutex
-	own map[string]*Own // by path
+	mu      sync.Mutex
+	own     map[string]*Own    // by path
+	flights map[string]*Flight // by contender, that may still be applied
 }
 
 // Own is what a session knows of an entry of its own besides its place, for as
@@ -102,8 +100,7 @@ type Own struct {
 func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 	return &Session{
 		Conn: conn, Tree: tree, Hex: conn.ID(),
-		flights: flights{m: make(map[string]*Flight)},
-		own:     make(map[string]*Own),
+		own: make(map[string]*Own), flights: make(map[string]*Flight),
 	}
 }
 
@@ -144,7 +141,7 @@ func (s *Session) Below(queue driver.Queue, name string) string {
 // Ensure makes a node and those above it, from the bottom: usually only the last
 // is missing, and there may be no permission to read those above.
 func (s *Session) Ensure(ctx context.Context, node string) error {
-	for range MaxTries {
+	for {
 		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (string, error) {
 			if s.Tree.Plain.Load() {
 				return client.Create(node, nil, zk.FlagPersistent, s.Tree.ACL)
@@ -164,28 +161,21 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 			return err
 		}
 	}
-	return vanished(node)
 }
 
 // Below sends a request that needs a node. If that is not there, Below makes it
-// and sends the request again.
+// and sends the request again: more than once if need be, since the service
+// removes containers that are empty.
 func Below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
-	var zero T
-	for range MaxTries {
+	for {
 		value, err := send()
 		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
 			return value, err
 		}
 		if err := s.Ensure(ctx, node); err != nil {
-			return zero, err
+			return value, err
 		}
 	}
-	return zero, vanished(node)
-}
-
-func vanished(node string) error {
-	return driver.Wrap(driver.ErrUnavailable,
-		fmt.Errorf("zookeeper: %s vanished again and again", node))
 }
 
 // Creating is the request to make a node with a copy of the value.

@@ -87,8 +87,9 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 func (s *Session) watchAll(
 	ctx context.Context, queue driver.Queue, places []driver.Place,
 ) error {
+	target := zkconn.Target{Kind: zkconn.Children, Node: s.Layout.Path(queue)}
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.children(ctx, s.Layout.Path(queue))
+		w, err := s.Watching(ctx, target)
 		if errors.Is(err, zk.ErrNoNode) { // all are gone, and the queue after them
 			return nil, nil
 		}
@@ -103,13 +104,6 @@ func (s *Session) watchAll(
 			return nil, nil
 		}
 		return w, nil
-	})
-}
-
-// children returns the watch on the children of a node, with their names.
-func (s *Session) children(ctx context.Context, path string) (*zkconn.Watch, error) {
-	return zkconn.Fresh(ctx, s.Conn, path, func() (*zkconn.Watch, error) {
-		return s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: path})
 	})
 }
 
@@ -137,35 +131,26 @@ func (s *Session) WatchQueue(
 }
 
 // watchQueue returns the places of a queue, and the watch that fires when they
-// change. If a queue is made between the two requests that look for it, a watch
-// on its node is left over until that is deleted.
+// change.
 func (s *Session) watchQueue(
 	ctx context.Context, queue driver.Queue,
 ) ([]driver.Place, *zkconn.Watch, error) {
-	path := s.Layout.Path(queue)
-	for {
-		w, err := s.children(ctx, path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			if w, err := s.absent(ctx, path); w != nil || err != nil {
-				return nil, w, err
-			}
-		case err != nil:
-			return nil, nil, err
-		default:
-			places, err := s.Layout.Places(ctx, queue, w.Seen.Names)
-			return places, w, err
-		}
+	w, err := s.expecting(ctx, zkconn.Children, s.Layout.Path(queue))
+	if err != nil {
+		return nil, nil, err
 	}
+	places, err := s.Layout.Places(ctx, queue, w.Seen.Names)
+	return places, w, err
 }
 
-// absent returns a watch that fires when a node comes, nil if it is there.
-func (s *Session) absent(ctx context.Context, node string) (*zkconn.Watch, error) {
-	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Exists, Node: node})
-	if err != nil || w.Seen.Exists {
-		return nil, err
-	}
-	return w, nil
+// expecting returns the watch on a node, or the one that fires when it comes. Both
+// are as new as all that this session was told.
+func (s *Session) expecting(
+	ctx context.Context, kind zkconn.Kind, node string,
+) (*zkconn.Watch, error) {
+	return zkconn.Fresh(ctx, s.Conn, node, func() (*zkconn.Watch, error) {
+		return s.Expecting(ctx, zkconn.Target{Kind: kind, Node: node})
+	})
 }
 
 // List reads the names in one request and each entry in one more, all under way
@@ -334,12 +319,13 @@ func (s *Session) readHead(ctx context.Context, queue driver.Queue) (driver.Head
 		if err != nil || len(places) == 0 {
 			return driver.Head{}, err
 		}
-		seen, err := s.Get(ctx, s.Below(queue, places[0].Key))
-		switch {
-		case err == nil:
-			return s.headOf(queue, places[0].Key, seen), nil
-		case !errors.Is(err, zk.ErrNoNode):
+		key := places[0].Key
+		seen, err := s.Get(ctx, s.Below(queue, key))
+		if err != nil {
 			return driver.Head{}, err
+		}
+		if seen.Exists {
+			return s.headOf(queue, key, seen), nil
 		}
 		// An entry that is gone meanwhile may have been converted, and be the
 		// first still.
@@ -367,18 +353,12 @@ func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) drive
 func (s *Session) watchHead(
 	ctx context.Context, queue driver.Queue, first string,
 ) (driver.Head, *zkconn.Watch, error) {
-	target := zkconn.Target{Kind: zkconn.Data, As: "first of " + s.Layout.Path(queue)}
+	target := zkconn.Target{Kind: zkconn.First, Node: s.Below(queue, "")}
 	for {
 		w, err := s.Standing(ctx, target)
-		if err != nil {
-			return driver.Head{}, nil, err
-		}
-		if w == nil && first == "" {
-			coming := zkconn.Target{Kind: zkconn.Exists, Node: s.Layout.Path(queue)}
-			if w, err := s.Standing(ctx, coming); err != nil || w != nil && !w.Seen.Exists {
-				return driver.Head{}, w, err
-			}
-			places, err := s.places(ctx, queue)
+		if w == nil && err == nil && first == "" {
+			var places []driver.Place
+			places, err = s.places(ctx, queue)
 			if err == nil && len(places) == 0 {
 				places, w, err = s.watchQueue(ctx, queue)
 			}
@@ -387,7 +367,7 @@ func (s *Session) watchHead(
 			}
 			w, first = nil, s.Below(queue, places[0].Key)
 		}
-		if w == nil {
+		if w == nil && err == nil {
 			target.Node = first
 			w, err = s.Watching(ctx, target)
 		}

@@ -12,12 +12,16 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Why a session of this process is over. They come with driver.ErrSessionLost.
+// Why a session of this process is over.
 var (
-	errClosed  = errors.New("zookeeper: session was closed")
-	errExpired = errors.New("zookeeper: session expired")
-	errMoved   = errors.New("zookeeper: the connection has gone on with another session")
+	errClosed  = over("session was closed")
+	errExpired = over("session expired")
+	errMoved   = over("the connection has gone on with another session")
 )
+
+func over(why string) error {
+	return driver.Wrap(driver.ErrSessionLost, errors.New("zookeeper: "+why))
+}
 
 // Error codes of the service that the client library has no name for. It
 // reports them as text only.

@@ -72,21 +72,16 @@ func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
 	select {
 	case <-closed:
 		return nil
-	default: // which is much cheaper than the next
-	}
-	select {
-	case <-closed:
-		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-c.over:
+	case <-c.ctx.Done():
 		return c.Err()
 	}
 }
 
 // enter waits until a request can be sent, and takes a place for it, which leave
-// gives back. Requests are not handed to a client that is not
-// connected: it has room for 16 and then blocks its callers without end.
+// gives back. Requests are not handed to a client that is not connected: it has
+// room for 16 and then blocks its callers without end.
 func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -96,22 +91,15 @@ func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
 	}
 	select {
 	case slots <- struct{}{}:
-	default:
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return away(ctx, errBusy)
-		case <-c.over:
-			return c.Err()
-		}
+	case <-ctx.Done():
+		return away(ctx, errBusy)
+	case <-c.ctx.Done():
+		return c.Err()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cause != nil { // retire waits for what runs, so nothing may start now
+	if err := c.begin(); err != nil {
 		<-slots
-		return c.cause
+		return err
 	}
-	c.running.Add(1)
 	return nil
 }
 
@@ -125,19 +113,20 @@ func (c *Conn) leave(slots chan struct{}) {
 func (c *Conn) online(ctx context.Context) error {
 	err := c.Until(ctx, c.present())
 	if err != nil && c.Err() == nil {
-		return away(ctx, c.link.why())
+		return away(ctx, c.why())
 	}
 	return err
 }
 
 // Renew sends a sync, which goes to the leader and back. The path need not
-// exist, and syncing it needs no permission.
+// exist, and syncing it needs no permission. It needs no place among the others:
+// the coordinator sends one at a time.
 //
 // Any request touches the session at the server it reaches, but a read proves
 // less: a follower that has lost its leader answers reads, and collects touches
 // that never reach a leader, until it notices.
 func (c *Conn) Renew(ctx context.Context) error {
-	r, err := start(ctx, c, c.renewals, syncing("/"))
+	r, err := start(ctx, c, make(chan struct{}, 1), syncing("/"))
 	if err != nil {
 		return err
 	}
@@ -186,7 +175,7 @@ func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, err
 // Names reads the names of the children of a node, none if it is not there. A
 // standing watch shows them without a request.
 func (c *Conn) Names(ctx context.Context, path string) ([]string, error) {
-	if w, err := c.Standing(ctx, Target{Kind: Children, Node: path}); err != nil {
+	if w, err := c.Standing(ctx, Target{Children, path}); err != nil {
 		return nil, err
 	} else if w != nil {
 		return w.Seen.Names, nil
@@ -210,10 +199,19 @@ func StartNames(ctx context.Context, c *Conn, path string) (*Reply[[]string], er
 	})
 }
 
-// Get reads a node's data and Stat.
+// Get reads a node's data and Stat, nothing if it is not there. A standing watch
+// shows them without a request.
 func (c *Conn) Get(ctx context.Context, path string) (Seen, error) {
+	if w, err := c.Standing(ctx, Target{Data, path}); err != nil {
+		return Seen{}, err
+	} else if w != nil {
+		return w.Seen, nil
+	}
 	return Do(ctx, c, func(client *zk.Conn) (Seen, error) {
 		value, stat, err := client.Get(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return Seen{}, nil
+		}
 		if err != nil {
 			return Seen{}, err
 		}

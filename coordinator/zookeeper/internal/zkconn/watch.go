@@ -1,9 +1,9 @@
 package zkconn
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"path"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -20,6 +20,9 @@ const (
 	// Data fires when the node is written to or goes. It leaves nothing behind
 	// on a node that is not there.
 	Data
+	// First is Data on the first child of a node. It is found by its parent: only
+	// the caller that sets it needs to know which child it is.
+	First
 	// Exists fires when the node comes, is written to or goes.
 	Exists
 )
@@ -43,18 +46,14 @@ func (k Kind) firedBy(event zk.EventType) bool {
 type Target struct {
 	Kind Kind
 	Node string
-	// As is another name that the watch is found by: only the caller that sets it
-	// needs to know the node then.
-	As string
 }
 
-type watchKey struct {
-	kind Kind
-	name string
-}
-
-func (t Target) keys() [2]watchKey {
-	return [...]watchKey{{t.Kind, t.Node}, {t.Kind, cmp.Or(t.As, t.Node)}}
+// key is what a watch is found by.
+func (t Target) key() Target {
+	if t.Kind == First {
+		t.Node = path.Dir(t.Node)
+	}
+	return t
 }
 
 // Watch is a watch that is set, and what the request that set it has read. It is
@@ -72,9 +71,9 @@ type Watch struct {
 // Seen is what a request has read of a node.
 type Seen struct {
 	Names  []string // Children
-	Value  []byte   // Data
-	Stat   zk.Stat  // Data
-	Exists bool     // Data and Exists
+	Value  []byte   // Data, First
+	Stat   zk.Stat  // Data, First
+	Exists bool     // all but Children
 }
 
 // watches are the watches of a session that are set or being set, and have not
@@ -83,38 +82,39 @@ type Seen struct {
 // The client has no way to give up a watch: a channel stays in it until what it
 // watches changes. So a waiter that leaves lets its watch stand, and the next
 // waiter for the same takes it over: one watch for each thing that is waited
-// for, which goes when that or the connection goes, however many wait and
-// however often. The channels of the client are not read: its callback gets each
-// event first.
+// for, however many wait and however often. The channels of the client are not
+// read: its callback gets each event first.
 type watches struct {
 	mu sync.Mutex
-	m  map[watchKey]*Watch
+	m  map[Target]*Watch // by key
 }
 
 // find returns the watch of a target, nil if there is none.
 func (w *watches) find(t Target) *Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, key := range t.keys() {
-		if found := w.m[key]; found != nil {
-			return found
-		}
-	}
-	return nil
+	return w.m[t.key()]
 }
 
 // add adds a watch for a target, unless there is one.
 func (w *watches) add(t Target) (added *Watch, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.m[watchKey{t.Kind, t.Node}] != nil {
+	if w.m[t.key()] != nil {
 		return nil, false
 	}
 	added = &Watch{Target: t, ready: make(chan struct{}), fired: make(chan struct{})}
-	for _, key := range t.keys() {
-		w.m[key] = added
-	}
+	w.m[t.key()] = added
 	return added, true
+}
+
+// failed drops a watch that could not be set.
+func (w *watches) failed(old *Watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if key := old.Target.key(); w.m[key] == old {
+		delete(w.m, key)
+	}
 }
 
 // fire fires the watches that an event is about.
@@ -125,70 +125,55 @@ func (w *watches) fire(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for kind := Children; kind <= Exists; kind++ {
-		old := w.m[watchKey{kind, e.Path}]
-		if old == nil || !kind.firedBy(e.Type) {
-			continue
+		key := Target{kind, e.Path}.key()
+		if old := w.m[key]; old != nil && old.Target.Node == e.Path && kind.firedBy(e.Type) {
+			delete(w.m, key)
+			old.event = e
+			close(old.fired)
 		}
-		w.drop(old)
-		old.event = e
+	}
+}
+
+// fireAll fires all watches when the connection is lost, without an event, and
+// returns notices that make the client's own fire. Of those that are being set
+// the requests may be queued, to be sent on the next connection.
+func (w *watches) fireAll() (notices []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, old := range w.m {
+		event := zk.EventNodeDataChanged
+		if old.Target.Kind == Children {
+			event = zk.EventNodeChildrenChanged
+		}
+		notices = appendNotice(notices, old.Target.Node, event)
 		close(old.fired)
 	}
+	clear(w.m)
+	return notices
 }
 
-// drop is called with the mutex held.
-func (w *watches) drop(old *Watch) {
-	for _, key := range old.Target.keys() {
-		if w.m[key] == old {
-			delete(w.m, key)
-		}
-	}
-}
-
-// failed drops a watch that could not be set.
-func (w *watches) failed(old *Watch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.drop(old)
-}
-
-// notices are what makes the client fire all watches. When a connection is lost
-// socket.fill hands them to the client. Of the watches that are being set the
-// requests may be queued, to be sent on the next connection.
-func (w *watches) notices() (all []notice) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key, old := range w.m {
-		if key.name != old.Target.Node {
-			continue // it is there under its node as well
-		}
-		n := notice{key.name, zk.EventNodeDataChanged}
-		if key.kind == Children {
-			n.kind = zk.EventNodeChildrenChanged
-		}
-		all = append(all, n)
-	}
-	return all
-}
-
-// Standing returns the watch of a target if there is one that has not fired, else
-// nil. It has seen the latest that this session knows of: see Conn.event.
+// Standing returns the watch of a target if there is one that has not fired, or
+// else one that waits for its node to come; nil if there is neither. It has seen
+// the latest that this session knows of: see Conn.event.
 func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
-	w := c.watches.find(t)
-	if w == nil {
-		return nil, nil
+	for _, on := range [...]Target{t, {Exists, t.Node}} {
+		w := c.watches.find(on)
+		if w == nil {
+			continue
+		}
+		if err := c.Until(ctx, w.ready); err != nil {
+			return nil, err
+		}
+		select {
+		case <-w.fired:
+			continue
+		default:
+		}
+		if w.err == nil && (on == t || !w.Seen.Exists) {
+			return w, nil
+		}
 	}
-	if err := c.Until(ctx, w.ready); err != nil {
-		return nil, err
-	}
-	select {
-	case <-w.fired:
-		return nil, nil
-	default:
-	}
-	if w.err != nil {
-		return nil, nil
-	}
-	return w, nil
+	return nil, nil
 }
 
 // Watching returns the watch of a target. If there is none it sets one.
@@ -220,6 +205,22 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 	}
 }
 
+// Expecting is Watching of a node that need not be there. If it is not, the watch
+// fires when it comes, and has seen nothing. (If it comes between the two
+// requests, a watch on it is left over until it changes.)
+func (c *Conn) Expecting(ctx context.Context, t Target) (*Watch, error) {
+	for {
+		w, err := c.Watching(ctx, t)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return w, err
+		}
+		w, err = c.Watching(ctx, Target{Exists, t.Node})
+		if err != nil || !w.Seen.Exists {
+			return w, err
+		}
+	}
+}
+
 // request sends the request that reads and watches.
 func (w *Watch) request(client *zk.Conn) (err error) {
 	switch node := w.Target.Node; w.Target.Kind {
@@ -227,7 +228,7 @@ func (w *Watch) request(client *zk.Conn) (err error) {
 		w.Seen.Names, _, _, err = client.ChildrenW(node)
 	case Exists:
 		w.Seen.Exists, _, _, err = client.ExistsW(node)
-	case Data:
+	case Data, First:
 		var stat *zk.Stat
 		if w.Seen.Value, stat, _, err = client.GetW(node); err == nil {
 			w.Seen.Stat, w.Seen.Exists = *stat, true
@@ -238,8 +239,8 @@ func (w *Watch) request(client *zk.Conn) (err error) {
 
 // Wait calls look and waits for the watch that it returns, again and again,
 // until it returns none. look is given the event of the watch before; that is
-// zero at first, and its state is not zk.StateSyncConnected if the watch fired
-// because the connection was lost. So a lost connection does not end the wait.
+// zero at first, and if the watch fired because the connection was lost. So a
+// lost connection does not end the wait.
 func (c *Conn) Wait(ctx context.Context, look func(told zk.Event) (*Watch, error)) error {
 	var told zk.Event
 	for {
