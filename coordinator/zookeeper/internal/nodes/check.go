@@ -66,7 +66,7 @@ func CheckID(id string) error {
 
 // CheckMode refuses what is no contender's mode.
 func CheckMode(mode string) error {
-	if !Within(mode, 1, MaxMode, IsMode) {
+	if !Within(mode, 1, MaxMode, isMode) {
 		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9",
 			mode, MaxMode)
 	}
@@ -109,15 +109,11 @@ func Within(s string, least, most int, ok func(byte) bool) bool {
 	return true
 }
 
-// IsDigit tells whether a character is a decimal digit.
-func IsDigit(b byte) bool { return b >= '0' && b <= '9' }
-
 // IsHex tells whether a character is a lower-case hex digit.
-func IsHex(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'f' }
+func IsHex(b byte) bool { return isMode(b) && b <= 'f' }
 
-// IsMode tells whether a character may be in a mode.
-func IsMode(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'z' }
+func isMode(b byte) bool { return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' }
 
 func isPlain(b byte) bool {
-	return IsMode(b) || b >= 'A' && b <= 'Z' || strings.IndexByte("-._~%", b) >= 0
+	return isMode(b) || b >= 'A' && b <= 'Z' || strings.IndexByte("-._~%", b) >= 0
 }

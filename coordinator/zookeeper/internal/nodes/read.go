@@ -47,13 +47,10 @@ func ViewOf(places []driver.Place, own driver.Place, ambiguous error) (driver.Vi
 // node, several with one on the queue. The caller's own goroutine waits.
 //
 // For one, which is what nearly all wait for, the comings and goings of others
-// are not even sent. A watch on each of several would be a request and a watch
-// at the service for each; the one on the queue fires for each contender that
-// comes or goes, and then lists the queue again, but those who wait for several
-// are few.
-//
-// A lost connection does not end the wait. It goes on with the next connection,
-// or ends with ctx or the session.
+// are not even sent. The watch for several fires for each contender that comes or
+// goes, which costs a listing, where one on each would cost a request and a watch
+// at the service for each. It goes by names alone: children that are no places
+// end no wait.
 func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	if err := s.CheckQueue(queue); err != nil {
 		return err
@@ -66,45 +63,31 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 			return err
 		}
 	}
+	target := zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, places[0].Key)}
 	if len(places) > 1 {
-		return s.watchAll(ctx, queue, places)
+		target.Node = s.Layout.Path(queue)
 	}
 	return s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
 		}
-		node := s.Below(queue, places[0].Key)
-		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: node})
-		if errors.Is(err, zk.ErrNoNode) {
+		w, err := s.Watching(ctx, target)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, nil
+		case err == nil && len(places) > 1 && !haveAll(w.Seen.Names, places):
 			return nil, nil
 		}
 		return w, err
 	})
 }
 
-// watchAll waits for the first of several places to go. It goes by the names of
-// the children alone: children that are no places end no wait.
-func (s *Session) watchAll(
-	ctx context.Context, queue driver.Queue, places []driver.Place,
-) error {
-	target := zkconn.Target{Kind: zkconn.Children, Node: s.Layout.Path(queue)}
-	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.Watching(ctx, target)
-		if errors.Is(err, zk.ErrNoNode) { // all are gone, and the queue after them
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		there := make(map[string]bool, len(w.Seen.Names))
-		for _, name := range w.Seen.Names {
-			there[name] = true
-		}
-		if slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] }) {
-			return nil, nil
-		}
-		return w, nil
-	})
+func haveAll(names []string, places []driver.Place) bool {
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	return !slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] })
 }
 
 // WatchQueue lists the queue by the request that sets a watch on it, again after
@@ -115,16 +98,10 @@ func (s *Session) WatchQueue(
 	if err := s.CheckQueue(queue); err != nil {
 		return err
 	}
-	var shown []driver.Place
-	first := true
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
 		places, w, err := s.watchQueue(ctx, queue)
-		if err != nil || !first && slices.Equal(places, shown) {
-			return w, err
-		}
-		first, shown = false, places
-		if !show(places) {
-			return nil, nil
+		if err != nil || !show(places) {
+			return nil, err
 		}
 		return w, nil
 	})
@@ -155,12 +132,6 @@ func (s *Session) expecting(
 
 // List reads the names in one request and each entry in one more, all under way
 // at once.
-//
-// An entry that is not there any more may have left, or stand in its place
-// under another name: to read on with the next would then leave out an entry
-// that never left. So the names are listed again, and what was read already is
-// not read again, until there is an entry for each. The result is the queue as
-// it was at the last listing.
 func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	if err := s.CheckQueue(queue); err != nil {
 		return nil, err
@@ -168,15 +139,30 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 	if limit < 0 {
 		return nil, zkconn.Invalid("limit %d: want 0 or more", limit)
 	}
-	read := func(client *zk.Conn, p driver.Place) (driver.Entry, error) {
+	heads, err := s.first(ctx, queue, limit)
+	var entries []driver.Entry
+	for _, h := range heads {
+		entries = append(entries, h.Entry)
+	}
+	return entries, err
+}
+
+// first reads the first entries of a queue; with a limit of 0 all.
+//
+// An entry that is not there any more may have left, or stand in its place
+// under another name: to read on with the next would then leave out an entry
+// that never left. So the names are listed again, and what was read already is
+// not read again, until there is an entry for each. The result is the queue as
+// it was at the last listing.
+func (s *Session) first(ctx context.Context, queue driver.Queue, limit int) ([]driver.Head, error) {
+	read := func(client *zk.Conn, p driver.Place) (driver.Head, error) {
 		value, stat, err := client.Get(s.Below(queue, p.Key))
 		if err != nil {
-			return driver.Entry{}, err
+			return driver.Head{}, err
 		}
-		p, token := s.Layout.Entry(queue, p.Key, stat.Czxid)
-		return driver.Entry{Place: p, Token: token, Value: value}, nil
+		return s.headOf(queue, p.Key, zkconn.Seen{Value: value, Stat: *stat}), nil
 	}
-	known := make(map[string]driver.Entry)
+	known := make(map[string]driver.Head)
 	for {
 		places, err := s.places(ctx, queue)
 		if err != nil {
@@ -192,11 +178,11 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 		if !all {
 			continue
 		}
-		entries := make([]driver.Entry, len(places))
+		heads := make([]driver.Head, len(places))
 		for i, p := range places {
-			entries[i] = known[p.Key]
+			heads[i] = known[p.Key]
 		}
-		return entries, nil
+		return heads, nil
 	}
 }
 
@@ -286,7 +272,11 @@ func (s *Session) Head(
 	where := s.Layout.Path(queue)
 	if known == driver.Any {
 		return zkconn.Fresh(ctx, s.Conn, where, func() (driver.Head, error) {
-			return s.readHead(ctx, queue)
+			heads, err := s.first(ctx, queue, 1)
+			if err != nil || len(heads) == 0 {
+				return driver.Head{}, err
+			}
+			return heads[0], nil
 		})
 	}
 	var head driver.Head
@@ -310,26 +300,6 @@ func (s *Session) Head(
 		return driver.Head{}, err
 	}
 	return head, nil
-}
-
-// readHead reads the first entry of a queue.
-func (s *Session) readHead(ctx context.Context, queue driver.Queue) (driver.Head, error) {
-	for {
-		places, err := s.places(ctx, queue)
-		if err != nil || len(places) == 0 {
-			return driver.Head{}, err
-		}
-		key := places[0].Key
-		seen, err := s.Get(ctx, s.Below(queue, key))
-		if err != nil {
-			return driver.Head{}, err
-		}
-		if seen.Exists {
-			return s.headOf(queue, key, seen), nil
-		}
-		// An entry that is gone meanwhile may have been converted, and be the
-		// first still.
-	}
 }
 
 func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) driver.Head {

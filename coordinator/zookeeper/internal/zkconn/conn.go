@@ -9,7 +9,6 @@ import (
 	"math"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -39,7 +38,6 @@ type Conn struct {
 	tell   func()        // closes done
 
 	watches watches
-	synced  atomic.Int64  // the generation of the connection on which Fresh has synced
 	slots   chan struct{} // a place for each running request
 	running sync.WaitGroup
 
@@ -47,8 +45,8 @@ type Conn struct {
 	target target    // likewise
 
 	mu     sync.Mutex
-	up     chan struct{} // closed while there is a connection
-	turns  int64         // how often a connection has come or gone: odd while there is one
+	up     chan struct{} // another one for each connection, closed while that is there
+	synced chan struct{} // up when Fresh has synced
 	socket *socket       // the latest
 	hello  hello         // what is asked for; from the first answer on, what was granted
 	failed error         // why the last attempt failed
@@ -79,7 +77,7 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.tell = sync.OnceFunc(func() { close(c.done) })
-	c.synced.Store(1) // nothing was told to this session before its first connection
+	c.synced = c.up // nothing was told to this session before its first connection
 	return c
 }
 
@@ -122,12 +120,12 @@ func (c *Conn) establish(ctx context.Context) error {
 		return err
 	}
 	for {
-		connection := c.generation()
+		connection := c.present()
 		_, err := Do(ctx, c, func(client *zk.Conn) (struct{}, error) {
 			return struct{}{}, client.AddAuth("digest", []byte(c.conf.Digest))
 		})
 		switch {
-		case err == nil && connection == c.generation():
+		case err == nil && connection == c.present():
 			return nil
 		case err != nil && (ctx.Err() != nil || !errors.Is(err, driver.ErrUnavailable)):
 			return err
@@ -204,32 +202,23 @@ func (c *Conn) judge(err error) error {
 // client's queue. All watches fire, and the notices make the client forget them.
 func (c *Conn) lost() (notices []byte) {
 	c.mu.Lock()
-	was := c.turns%2 == 1
-	if was {
-		c.turns++
+	defer c.mu.Unlock()
+	select {
+	case <-c.up:
 		c.up = make(chan struct{})
-	}
-	c.mu.Unlock()
-	if !was {
+		return c.watches.fireAll()
+	default:
 		return nil
 	}
-	return c.watches.fireAll()
 }
 
-// present returns a channel that is closed while there is a connection.
-func (c *Conn) present() <-chan struct{} {
+// present returns a channel that is closed while there is a connection. It is
+// another one once that is lost: a reply that came on a later connection than the
+// one on which it was asked for finds another one.
+func (c *Conn) present() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.up
-}
-
-// generation is another one on each connection, and another one still while
-// there is none. A reply that came on a later connection than the one on which
-// it was asked for finds another generation.
-func (c *Conn) generation() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.turns
 }
 
 // event is the client's callback. It runs in the client's own goroutines and

@@ -33,7 +33,6 @@ func (p provider) Len() int { return len(p.conf.Servers) }
 func (p provider) Connected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turns++
 	close(p.up)
 }
 

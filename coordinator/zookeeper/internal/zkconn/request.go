@@ -55,15 +55,11 @@ func start[T any](
 
 // Wait waits for the reply, the end of ctx or the end of the session, whichever
 // comes first.
-func (r *Reply[T]) Wait(ctx context.Context) (T, error) {
-	err := r.conn.Until(ctx, r.come)
-	select {
-	case <-r.come: // if both at once, the reply says more
-		return r.value, r.err
-	default:
-		var zero T
-		return zero, err
+func (r *Reply[T]) Wait(ctx context.Context) (value T, err error) {
+	if err := r.conn.Until(ctx, r.come); err != nil {
+		return value, err
 	}
+	return r.value, r.err
 }
 
 // Until waits until a channel is closed, ctx ends or the session ends. The
@@ -159,14 +155,18 @@ func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, err
 		if err := c.online(ctx); err != nil {
 			return zero, err
 		}
-		n := c.generation()
-		if c.synced.Load() < n {
+		c.mu.Lock()
+		connection, synced := c.up, c.synced == c.up
+		c.mu.Unlock()
+		if !synced {
 			if err := c.Sync(ctx, path); err != nil {
 				return zero, err
 			}
-			c.synced.Store(n) // a later connection has a higher one
+			c.mu.Lock()
+			c.synced = connection
+			c.mu.Unlock()
 		}
-		if value, err := read(); err != nil || c.generation() == n {
+		if value, err := read(); err != nil || c.present() == connection {
 			return value, err
 		}
 	}
