@@ -48,7 +48,7 @@
 //	Check      one sync and one read
 //	Remove     the two of Check, and one transaction; one delete more without a successor node
 //	Queues     one sync, one listing of the kinds and one of each; and one of each name that
-//	           has or had a queue, all of a kind under way at once
+//	           has or had a queue
 //	Head       a listing and a read; a read when the head was written to, while it is followed
 //	Record     one read
 //	SetRecord  one write

@@ -17,8 +17,8 @@ const (
 )
 
 // CheckQueue refuses what is not "kind/name" in safe characters. The coordinator
-// never sends such a queue; a driver that is called directly must not turn one
-// into a path that reaches into another queue or into ZooKeeper's own tree.
+// never sends such a queue, which would reach into another queue or into
+// ZooKeeper's own tree.
 func (s *Session) CheckQueue(queue driver.Queue) error {
 	kind, name, _ := strings.Cut(string(queue), "/")
 	for _, part := range [...]string{kind, name} {
@@ -82,8 +82,7 @@ func CheckValue(value []byte) error {
 }
 
 // Sequence reads a sequence number, in the form in which the service writes it
-// and no other: "%010d". (Printing it again to compare would cost most of the
-// time that a long listing takes.)
+// and no other: "%010d". (To print it again and compare would be too slow.)
 func Sequence(s string) (int32, bool) {
 	v, err := strconv.ParseInt(s, 10, 32)
 	switch {

@@ -2,7 +2,6 @@ package nodes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/go-zookeeper/zk"
@@ -79,8 +78,6 @@ type Outcome struct {
 	Stat   zk.Stat   // of the last node that was written to
 }
 
-var errTransaction = errors.New("zookeeper: unexpected reply to a transaction")
-
 // Multi sends a transaction, as a part of a flight if that is not nil: a call
 // that waits for the flight waits until the transaction has been answered,
 // whether or not its caller still does. So the requests may outlive the call,
@@ -96,9 +93,6 @@ func (s *Session) Multi(ctx context.Context, f *Flight, requests []any) (Outcome
 		return Outcome{}, err
 	}
 	results, err := r.Wait(ctx)
-	if err == nil && len(results) != len(requests) {
-		return Outcome{}, driver.Wrap(driver.ErrUnavailable, errTransaction)
-	}
 	return outcomeOf(results), err
 }
 

@@ -64,9 +64,8 @@ type Layout interface {
 	Path(driver.Queue) string
 	RecordPath(driver.Queue) string
 
-	// Places are the places of the children of a queue, in order. When that
-	// takes more reads than the listing that showed the names, the places may
-	// be newer. It is ErrRefused if there is no order.
+	// Places are the places of the children of a queue, in order. They may be
+	// newer than the names. It is ErrRefused if there is no order.
 	Places(ctx context.Context, queue driver.Queue, names []string) ([]driver.Place, error)
 
 	// Entry is the place of an entry with this key, and its token if its node
@@ -189,14 +188,13 @@ func Deleting(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: no
 
 // Slack is a quarter of the TTL.
 //
-// A follower collects the touches of its clients, and reports them to the leader,
-// which ends sessions, every half tick. If it dies in between, the leader knows
-// only of the touch before, which is at most a quarter of the TTL older, since
-// the coordinator renews that often, and which had been reported, since a TTL is
-// at least two ticks. A leader that has lost its quorum may acknowledge for a
-// tick; the new one gives every session its whole TTL again.
+// A follower reports the touches of its clients to the leader, which ends
+// sessions, every half tick. If it dies in between, the leader knows only of the
+// touch before, which is at most a quarter of the TTL older, since the coordinator
+// renews that often, and which had been reported, since a TTL is at least two
+// ticks. A leader that has lost its quorum may acknowledge for a tick; the new one
+// gives every session its whole TTL again.
 //
-// Not covered are pairs of faults, a follower that dies when a renewal has been
-// lost or late, and a TTL of just two ticks, with which a report can come a
-// moment after the next renewal: see the model of the loss clock in docs/model.
+// Not covered are a follower that dies when a renewal has been lost or late, and a
+// TTL of just two ticks: see the model of the loss clock in docs/model.
 func (s *Session) Slack() time.Duration { return s.TTL() / 4 }

@@ -99,25 +99,16 @@ func (s *Session) WatchQueue(
 		return err
 	}
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		places, w, err := s.watchQueue(ctx, queue)
+		w, err := s.expecting(ctx, zkconn.Children, s.Layout.Path(queue))
+		if err != nil {
+			return nil, err
+		}
+		places, err := s.Layout.Places(ctx, queue, w.Seen.Names)
 		if err != nil || !show(places) {
 			return nil, err
 		}
 		return w, nil
 	})
-}
-
-// watchQueue returns the places of a queue, and the watch that fires when they
-// change.
-func (s *Session) watchQueue(
-	ctx context.Context, queue driver.Queue,
-) ([]driver.Place, *zkconn.Watch, error) {
-	w, err := s.expecting(ctx, zkconn.Children, s.Layout.Path(queue))
-	if err != nil {
-		return nil, nil, err
-	}
-	places, err := s.Layout.Places(ctx, queue, w.Seen.Names)
-	return places, w, err
 }
 
 // expecting returns the watch on a node, or the one that fires when it comes. Both
@@ -186,8 +177,8 @@ func (s *Session) first(ctx context.Context, queue driver.Queue, limit int) ([]d
 	}
 }
 
-// Gather reads something of each place of which it is not known yet, by its key,
-// all under way at once, and tells whether they were all there.
+// Gather reads what is not known yet of each place, by its key, all under way at
+// once, and tells whether they were all there.
 func Gather[T any](
 	ctx context.Context, s *Session, places []driver.Place, known map[string]T,
 	read func(*zk.Conn, driver.Place) (T, error),
@@ -221,9 +212,8 @@ func Gather[T any](
 }
 
 // Check reads one node's Stat, after a sync: another session may have seen the
-// entry go, and this one's server may not have heard of that (K1). If the
-// connection breaks between the two, the next server is no older than the
-// answer to the sync.
+// entry go, and this one's server may not have heard of that (K1). A later
+// connection's server is no older than the answer to the sync.
 //
 // A leader that has lost its quorum answers a sync until it finds out, which
 // takes a tick. A transaction would not have that gap, and would be a write.
@@ -258,11 +248,8 @@ func (s *Session) Check(
 // last, which no other state of a head shares.
 //
 // No contender joins ahead of the first, so as long as the node is there it is
-// the first, and the queue need not be listed: one who follows a queue gets one
-// notice and one read for each write, and lists only when the head has gone. In
-// an empty queue it waits for the children to change; and where the queue itself
-// is not there, which is what becomes of one that is empty for a while, for its
-// coming.
+// the first: one who follows a queue gets one notice and one read for each write,
+// and lists only when the head has gone.
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -280,18 +267,15 @@ func (s *Session) Head(
 		})
 	}
 	var head driver.Head
-	first := "" // the first node, while that is known
 	err := s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
-		if told.Type == zk.EventNodeDeleted {
-			first = ""
+		first := ""
+		if told.Type == zk.EventNodeDataChanged {
+			first = told.Path
 		}
 		return zkconn.Fresh(ctx, s.Conn, where, func() (w *zkconn.Watch, err error) {
 			head, w, err = s.watchHead(ctx, queue, first)
 			if err != nil || head.Version != known {
 				return nil, err
-			}
-			if head.Version != 0 {
-				first = w.Target.Node
 			}
 			return w, nil
 		})
@@ -310,44 +294,39 @@ func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) drive
 	}
 }
 
-// watchHead returns the head and the watch on its node; in an empty queue no head,
-// and a watch that fires when a contender joins. A watch that stands from before
-// is on the first node still.
+// watchHead returns the head and the watch on its node, which is first unless that
+// is empty; in an empty queue no head, and a watch that fires when a contender
+// joins. A watch that stands from before is on the first node still.
 //
 // It lists before it watches the children, since a watch on the children of a
-// queue that is not empty fires for the others too. (When a contender joins
-// between the two, it leaves one that fires for the next of them.) While it
-// waits an empty queue may be removed, and made anew. The watch on its children
-// fires for that, and the next call waits for the queue itself, so no join is
-// missed.
+// queue that is not empty fires for the others too. An empty queue may be removed
+// while it waits. The watch on its children fires for that, and the next call
+// waits for the queue itself, so no join is missed.
 func (s *Session) watchHead(
 	ctx context.Context, queue driver.Queue, first string,
 ) (driver.Head, *zkconn.Watch, error) {
-	target := zkconn.Target{Kind: zkconn.First, Node: s.Below(queue, "")}
-	for {
-		w, err := s.Standing(ctx, target)
-		if w == nil && err == nil && first == "" {
-			var places []driver.Place
-			places, err = s.places(ctx, queue)
+	queued := zkconn.Target{Kind: zkconn.Children, Node: s.Layout.Path(queue)}
+	w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.First, Node: s.Below(queue, "")})
+	for w == nil && err == nil {
+		if first == "" {
+			places, err := s.places(ctx, queue)
 			if err == nil && len(places) == 0 {
-				places, w, err = s.watchQueue(ctx, queue)
+				if w, err = s.Expecting(ctx, queued); err == nil {
+					places, err = s.Layout.Places(ctx, queue, w.Seen.Names)
+				}
 			}
 			if err != nil || len(places) == 0 {
 				return driver.Head{}, w, err
 			}
-			w, first = nil, s.Below(queue, places[0].Key)
+			first = s.Below(queue, places[0].Key)
 		}
-		if w == nil && err == nil {
-			target.Node = first
-			w, err = s.Watching(ctx, target)
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			first = ""
-		case err != nil:
-			return driver.Head{}, nil, err
-		default:
-			return s.headOf(queue, path.Base(w.Target.Node), w.Seen), w, nil
+		w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.First, Node: first})
+		if errors.Is(err, zk.ErrNoNode) {
+			w, err, first = nil, nil, ""
 		}
 	}
+	if err != nil {
+		return driver.Head{}, nil, err
+	}
+	return s.headOf(queue, path.Base(w.Target.Node), w.Seen), w, nil
 }

@@ -14,14 +14,13 @@ import (
 )
 
 // WriteTo writes to the node of an entry of this session, in one request that
-// says which version of the data it replaces.
+// says which version of the data it replaces. Those who wait for the node to go
+// are not woken: see Watch.
 //
 // An earlier one whose caller has gone may still be queued in the client, or be
 // on its way. It named that version or one before, so once this one is applied
 // it is refused. If it comes first, this one is refused, reads the version, and
 // tries again.
-//
-// Those who wait for the node to go are not woken: see Watch.
 func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error {
 	value = bytes.Clone(value) // the request may outlive the call
 	for {
@@ -54,13 +53,12 @@ func (s *Session) noteVersion(node string, version int32) {
 	s.Keep(node, func(o *Own) { o.version = max(version, o.version) })
 }
 
-// version is the contract's version of a node's data. The service counts the
-// changes of the data from 0, which in the contract stands for a record that is
-// not there.
+// version is the contract's version of a node's data. The service counts from 0,
+// which in the contract stands for a record that is not there.
 func version(data int32) driver.Version { return driver.Version(data) + 1 }
 
-// DataVersion is the service's number for a version: -2, which no node has, for
-// what is not the version of a node. (The service takes -1 for any version.)
+// DataVersion is the service's number for a version: -2 for what is not the version
+// of a node. (The service takes -1 for any version.)
 func DataVersion(v driver.Version) int32 {
 	if v < 1 || v > math.MaxInt32 {
 		return -2
@@ -68,13 +66,10 @@ func DataVersion(v driver.Version) int32 {
 	return int32(v - 1)
 }
 
-// Record waits with a data watch on the record's node, or for its coming if
-// there is none. The version is the service's count of changes to the node's
-// data, plus one. It starts again if an operator deletes the node: Baton never
-// does.
-//
-// To wait for the coming of the node is better than to watch what is above it:
-// that has all queues of the kind for children, which come and go.
+// Record waits with a data watch on the record's node, or for its coming: what is
+// above it has all queues of the kind for children, which come and go. The version
+// is the service's count of changes to the node's data, plus one. It starts again
+// if an operator deletes the node: Baton never does.
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {

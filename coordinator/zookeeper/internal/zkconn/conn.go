@@ -9,6 +9,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -38,6 +39,7 @@ type Conn struct {
 	tell   func()        // closes done
 
 	watches watches
+	synced  atomic.Value  // the up with which Fresh has synced
 	slots   chan struct{} // a place for each running request
 	running sync.WaitGroup
 
@@ -46,22 +48,19 @@ type Conn struct {
 
 	mu     sync.Mutex
 	up     chan struct{} // another one for each connection, closed while that is there
-	synced chan struct{} // up when Fresh has synced
 	socket *socket       // the latest
 	hello  hello         // what is asked for; from the first answer on, what was granted
 	failed error         // why the last attempt failed
 }
 
-// maxRunning bounds the requests of a session that wait for an answer, apart
-// from renewals. A renewal is sent behind them, and the session depends on it:
-// it must not wait for ten thousand waiters who set their watches again after a
-// reconnect.
+// maxRunning bounds the requests of a session that wait for an answer: a renewal
+// is sent behind them, and must not wait for ten thousand waiters who set their
+// watches again after a reconnect.
 const maxRunning = 512
 
 // sendBuffer holds the largest request: 128 KiB, at which the client library
-// cuts the list of watches that it sets after a reconnect, or a value of 64
-// KiB with its path and access list. The library's own size is 1.5 MiB for
-// each session.
+// cuts the list of watches that it sets again. Its own size is 1.5 MiB for each
+// session.
 const sendBuffer = 256 << 10
 
 func newConn(conf *Config, ttl time.Duration) *Conn {
@@ -77,7 +76,7 @@ func newConn(conf *Config, ttl time.Duration) *Conn {
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.tell = sync.OnceFunc(func() { close(c.done) })
-	c.synced = c.up // nothing was told to this session before its first connection
+	c.synced.Store(c.up) // nothing was told to this session before its first connection
 	return c
 }
 
@@ -93,8 +92,6 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 	s.client, s.events, err = zk.Connect(c.Servers, ttl,
 		zk.WithHostProvider(provider{s}),
 		zk.WithDialer(s.dial),
-		// The channel of events drops what does not fit into it. The callback
-		// misses nothing.
 		zk.WithEventCallback(s.event),
 		zk.WithMaxConnBufferSize(sendBuffer),
 		zk.WithLogger(log.New(io.Discard, "", 0)), // errors come back from the calls; the coordinator logs them
@@ -112,9 +109,8 @@ func (c *Config) Open(ctx context.Context, ttl time.Duration) (*Conn, error) {
 }
 
 // establish waits for the session and gives it its credentials. The client
-// repeats them on every later connection, before anything else; but if it
-// reconnects just when they were accepted it does not know them yet, hence the
-// comparison.
+// repeats them on every later connection; but if it reconnects just when they were
+// accepted it does not know them yet, hence the comparison.
 func (c *Conn) establish(ctx context.Context) error {
 	if err := c.online(ctx); err != nil || c.conf.Digest == "" {
 		return err
@@ -133,8 +129,7 @@ func (c *Conn) establish(ctx context.Context) error {
 	}
 }
 
-// ID is ZooKeeper's session ID in hex, as the service's own logs show it after
-// "0x".
+// ID is ZooKeeper's session ID in hex, as the service's logs show it after "0x".
 func (c *Conn) ID() string { return strconv.FormatUint(uint64(c.Number()), 16) }
 
 // Number is ZooKeeper's session ID.
@@ -143,8 +138,8 @@ func (c *Conn) Number() int64 { return c.hello.session }
 // TTL is the session timeout that the service granted.
 func (c *Conn) TTL() time.Duration { return c.hello.timeout }
 
-// Done is closed when the service says that the session is over, which it does
-// when a connection asks for it; or when it has confirmed Close.
+// Done is closed when the service has said that the session is over: to a
+// connection that asked for it, or to Close.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Err is why the session is over, nil before. It is ErrSessionLost.
@@ -158,8 +153,8 @@ func (c *Conn) Run(f func()) {
 	}
 }
 
-// begin counts something that runs. Nothing begins once the session is over,
-// since retire waits for what runs.
+// begin counts something that runs. Once the session is over nothing begins, and
+// retire waits for what runs.
 func (c *Conn) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,9 +165,8 @@ func (c *Conn) begin() error {
 	return nil
 }
 
-// finish ends the session for this process, for the first cause given. Done is
-// closed only if the service has said so. It does not wait for anything: the
-// client calls it too, before it gets another session.
+// finish ends the session for this process, for the first cause given. It does not
+// wait for anything: the client calls it too, before it gets another session.
 func (c *Conn) finish(cause error, service bool) {
 	c.mu.Lock()
 	c.cancel(cause)
@@ -197,9 +191,9 @@ func (c *Conn) judge(err error) error {
 	return err
 }
 
-// lost notes that there is no connection any more. It is called before the client
-// knows: from then on requests wait here for the next connection, and not in the
-// client's queue. All watches fire, and the notices make the client forget them.
+// lost notes that there is no connection any more, before the client knows: from
+// then on requests wait here for the next one, and not in the client's queue. All
+// watches fire, and the notices make the client forget them.
 func (c *Conn) lost() (notices []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -212,18 +206,16 @@ func (c *Conn) lost() (notices []byte) {
 	}
 }
 
-// present returns a channel that is closed while there is a connection. It is
-// another one once that is lost: a reply that came on a later connection than the
-// one on which it was asked for finds another one.
+// present returns a channel that is closed while there is a connection. Each
+// connection has another one, which tells replies on a later connection.
 func (c *Conn) present() chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.up
 }
 
-// event is the client's callback. It runs in the client's own goroutines and
-// must not wait. An event of a node comes here before any reply to a request
-// that the service has answered later.
+// event is the client's callback. It misses nothing, unlike the channel of events,
+// and gets an event of a node before any reply that the service has sent later.
 func (c *Conn) event(e zk.Event) {
 	if e.State == zk.StateDisconnected {
 		c.lost() // if the socket did not notice
@@ -232,9 +224,8 @@ func (c *Conn) event(e zk.Event) {
 	c.watches.fire(e)
 }
 
-// retire waits for all that runs for the session. It is not bounded by a context
-// since it does not depend on the service: it fails all I/O, and the client ends
-// when it wants to connect again.
+// retire waits for all that runs for the session, which does not depend on the
+// service: all I/O fails, and the client ends when it wants to connect again.
 func (c *Conn) retire() {
 	c.drop()
 	for range c.events { // until closed
@@ -243,11 +234,10 @@ func (c *Conn) retire() {
 	close(c.retired)
 }
 
-// Close ends the session: first everything in this process, then the session at
-// the service, over a connection of its own. In this order nothing comes in
-// between: the client cannot take the session back, and what its last
-// connection still carries is refused by the service, since the session has
-// moved, and ended.
+// Close ends first everything in this process, then the session at the service,
+// over a connection of its own. In this order nothing comes in between: the client
+// cannot take the session back, and the service refuses what its last connection
+// still carries, since the session has moved, and ended.
 func (c *Conn) Close(ctx context.Context) error {
 	c.finish(errClosed, false)
 	select {

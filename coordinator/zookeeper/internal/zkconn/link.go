@@ -11,36 +11,30 @@ import (
 )
 
 // This file has what a session's client sees of the network: the list of servers
-// and the dialer. They put right what the client library gets wrong there, and
-// they are how a session makes an end of its client.
-//
-// A client whose session expired goes on with a new one by itself, and sends on
-// it whatever was queued for the old one. With a dialer that refuses it cannot.
+// and the dialer. They are how a session makes an end of its client, which else
+// goes on with a new session by itself, and sends on it what was queued before.
 
 // provider is the client's HostProvider.
 type provider struct{ *Conn }
 
-// Init has nothing to do: the servers are known, and resolved when they are
-// needed.
+// Init has nothing to do: the servers are resolved when they are needed.
 func (p provider) Init([]string) error { return nil }
 
 // Len is the number of servers.
 func (p provider) Len() int { return len(p.conf.Servers) }
 
-// Connected says that the client has its session. The client still has to send
-// the watches that it knows of, beside the goroutine that takes answers. It
-// knows of none: see socket.fill.
+// Connected says that the client has its session.
 func (p provider) Connected() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	close(p.up)
 }
 
-// Next waits out the pause between rounds itself and never asks the client to
-// wait, because the client would wait a whole second and fail what is queued.
-// Only once the session is over it does: in that wait no request is under way,
-// and the client can be closed. (Its Close queues a request. If that is too late
-// to be thrown out, Close waits a second for an answer, and nobody for Close.)
+// Next waits out the pause between rounds itself: the client would wait a whole
+// second and fail what is queued. It asks for that only once the session is over:
+// then no request is under way, and the client can be closed. (Its Close queues a
+// request, and if that is too late to be thrown out, waits a second for an answer.
+// Nobody waits for Close.)
 func (p provider) Next() (server string, retryStart bool) {
 	t, err := p.hosts.next(p.ctx)
 	if err != nil {
@@ -51,8 +45,7 @@ func (p provider) Next() (server string, retryStart bool) {
 	return t.addr, false
 }
 
-// dial is the client's dialer. It ignores the address, which Next chose, and the
-// library's timeout.
+// dial is the client's dialer. Next chose the address.
 func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 	c.mu.Lock()
 	by := time.Now().Add(c.hello.patience())
@@ -80,12 +73,9 @@ func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
 
 // greet judges the session that a server offers. Another one than before, or
 // none, is the end. One with another timeout than was asked for would end at
-// another time than its user computes.
-//
-// The first server to offer such a timeout ends the session: the next ones would
-// do the same, and each would keep a session. On a reconnect it is only this
-// server that is not used: with servers that are configured differently, going on
-// with it would shorten the session's life behind its user's back.
+// another time than its user computes. At first that is the end too: the next
+// servers would do the same, and each would keep a session. On a reconnect only
+// this server, which is configured differently, is not used.
 func (c *Conn) greet(h hello) error {
 	c.mu.Lock()
 	known := c.hello
@@ -115,8 +105,7 @@ func (c *Conn) greet(h hello) error {
 	return nil
 }
 
-// drop closes the latest socket, which makes the client connect again, elsewhere
-// if there is an elsewhere.
+// drop makes the client connect again, elsewhere if there is an elsewhere.
 func (c *Conn) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,11 +128,9 @@ func (c *Conn) why() error {
 }
 
 // end ends a session over a connection of its own, at whatever server answers
-// first, trying until ctx ends. That works in every state the client may be in,
-// connected to a silent server included, and it tells the outcome; the
-// library's Close waits a second and does not say whether the service heard of
-// it. A session of 0 is a new one, which is over at once, and shows what timeout
-// is granted.
+// first, trying until ctx ends. The library's Close waits a second, on a connection
+// that may be silent, and does not tell the outcome. A session of 0 is a new one,
+// which is over at once, and shows what timeout is granted.
 func (c *Config) end(ctx context.Context, h hello) (answer hello, err error) {
 	for hosts := newRotation(c.Servers); ; {
 		t, stopped := hosts.next(ctx)

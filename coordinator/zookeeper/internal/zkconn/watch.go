@@ -13,17 +13,16 @@ import (
 type Kind int8
 
 const (
-	// Children fires when children come or go, or the node goes. It leaves
-	// nothing behind on a node that is not there. On an ephemeral node, which
-	// has no children, it waits for the node to go and ignores writes to it.
+	// Children fires when children come or go, or the node goes: on an ephemeral
+	// node, which has no children, only then.
 	Children Kind = iota
-	// Data fires when the node is written to or goes. It leaves nothing behind
-	// on a node that is not there.
+	// Data fires when the node is written to or goes.
 	Data
 	// First is Data on the first child of a node. It is found by its parent: only
 	// the caller that sets it needs to know which child it is.
 	First
-	// Exists fires when the node comes, is written to or goes.
+	// Exists fires when the node comes, is written to or goes. It alone can be set
+	// on a node that is not there.
 	Exists
 )
 
@@ -56,8 +55,8 @@ func (t Target) key() Target {
 	return t
 }
 
-// Watch is a watch that is set, and what the request that set it has read. It is
-// set and read in one request, so until it fires that is still so.
+// Watch is a watch, and what the request that set it has read. Until it fires that
+// is still so.
 type Watch struct {
 	Target Target
 	Seen   Seen
@@ -79,11 +78,10 @@ type Seen struct {
 // watches are the watches of a session that are set or being set, and have not
 // fired.
 //
-// The client has no way to give up a watch: a channel stays in it until what it
-// watches changes. So a waiter that leaves lets its watch stand, and the next
-// waiter for the same takes it over: one watch for each thing that is waited
-// for, however many wait and however often. The channels of the client are not
-// read: its callback gets each event first.
+// The client has no way to give up a watch. So a waiter that leaves lets its watch
+// stand, and the next waiter for the same takes it over: one watch for each thing
+// that is waited for, however many wait and however often. The channels of the
+// client are not read: its callback gets each event first.
 type watches struct {
 	mu sync.Mutex
 	m  map[Target]*Watch // by key
@@ -117,10 +115,9 @@ func (w *watches) failed(old *Watch) {
 	}
 }
 
-// fire fires the watches that an event is about.
-//
-// One that is being set may be among them, for which the event comes too early
-// or just in time. Its waiters look again, which is right in both cases.
+// fire fires the watches that an event is about. One that is being set may be
+// among them, for which the event comes too early or just in time. Its waiters
+// look again, which is right in both cases.
 func (w *watches) fire(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,9 +131,8 @@ func (w *watches) fire(e zk.Event) {
 	}
 }
 
-// fireAll fires all watches when the connection is lost, without an event, and
-// returns notices that make the client's own fire. Of those that are being set
-// the requests may be queued, to be sent on the next connection.
+// fireAll fires all watches, without an event, and returns notices that make the
+// client's own fire.
 func (w *watches) fireAll() (notices []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,9 +148,9 @@ func (w *watches) fireAll() (notices []byte) {
 	return notices
 }
 
-// Standing returns the watch of a target if there is one that has not fired, or
-// else one that waits for its node to come; nil if there is neither. It has seen
-// the latest that this session knows of: see Conn.event.
+// Standing returns a watch of the target that has not fired, or else one that
+// waits for its node to come; nil if there is neither. It has seen the latest that
+// this session knows of: see Conn.event.
 func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
 	for _, on := range [...]Target{t, {Exists, t.Node}} {
 		w := c.watches.find(on)
@@ -182,17 +178,17 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 		if w, err := c.Standing(ctx, t); w != nil || err != nil {
 			return w, err
 		}
-		if err := c.enter(ctx, c.slots); err != nil {
+		if err := c.enter(ctx); err != nil {
 			return nil, err
 		}
 		w, mine := c.watches.add(t)
 		if !mine {
-			c.leave(c.slots)
+			c.leave()
 			continue // if it is set and fails, this call tries by itself
 		}
 		// Not bound to ctx: others may be waiting for this one by now.
 		go func() {
-			defer c.leave(c.slots)
+			defer c.leave()
 			if w.err = c.judge(w.request(c.client)); w.err != nil {
 				c.watches.failed(w)
 			}
@@ -239,8 +235,7 @@ func (w *Watch) request(client *zk.Conn) (err error) {
 
 // Wait calls look and waits for the watch that it returns, again and again,
 // until it returns none. look is given the event of the watch before; that is
-// zero at first, and if the watch fired because the connection was lost. So a
-// lost connection does not end the wait.
+// zero at first, and when the connection was lost, which does not end the wait.
 func (c *Conn) Wait(ctx context.Context, look func(told zk.Event) (*Watch, error)) error {
 	var told zk.Event
 	for {

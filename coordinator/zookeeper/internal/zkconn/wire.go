@@ -17,9 +17,7 @@ import (
 
 // socket is one connection of the client to a server. It reads whole messages, and
 // looks at the first before the client does: the answer to the connect request.
-//
-// The client reads in one goroutine at a time, so the fields that reading changes
-// need no lock.
+// The client reads in one goroutine at a time, so reading needs no lock.
 type socket struct {
 	net.Conn
 	session *Conn
@@ -34,8 +32,8 @@ type socket struct {
 	owed int // how many requests are unanswered
 }
 
-// maxMessage bounds what is allocated on the word of the peer. The listing of a
-// queue with a hundred thousand contenders has 10 MiB.
+// maxMessage bounds what is allocated on the word of the peer. A listing of a
+// hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
 func newSocket(conn net.Conn, session *Conn) *socket {
@@ -59,12 +57,10 @@ func (s *socket) Read(p []byte) (int, error) {
 //
 // When the connection is lost the client is first told, as if the service had
 // said so, that all it watches has changed, so that it has no watches to set
-// again on the next connection. Left to itself it does that badly: it reads the
-// number of the last transaction while another goroutine writes it, which is a
-// data race; it does not tell when setting them has failed, which would be a
-// lost wake-up; and watches without waiters come along for ever. (A watch that
-// is set on the new connection in the instant in which the client looks for such
-// is set twice, which is nothing.)
+// again on the next connection. It does that badly: it reads the number of the
+// last transaction while another goroutine writes it; it does not tell when
+// setting them has failed, which would be a lost wake-up; and watches without
+// waiters would come along for ever.
 func (s *socket) fill() (err error) {
 	switch {
 	case s.lost != nil:
@@ -87,8 +83,8 @@ func (s *socket) fill() (err error) {
 	return nil
 }
 
-// handshake reads the answer to the connect request. If the session does not like
-// it, the client sees a failed handshake and takes the next server.
+// handshake reads the answer to the connect request. When it fails the client
+// takes the next server.
 func (s *socket) handshake() error {
 	message, err := readMessage(s.in, nil, maxHandshake)
 	if err != nil {
@@ -112,11 +108,10 @@ func isRequest(message []byte) bool {
 }
 
 // owe counts the requests that the server has not answered. If it answers none
-// of them for a quarter of the TTL, the connection is given up. The client
-// notices silence after two thirds, and a server that still answers pings but
-// nothing else, because it lost its leader, it never notices. A quarter leaves
-// time to find another server before the session's user has to take it for
-// lost. The requests may have been applied or not, which their callers are told.
+// of them for a quarter of the TTL, the connection is given up, which leaves time
+// to find another server before the session's user has to take it for lost. The
+// client notices silence after two thirds, and never a server that still answers
+// pings but nothing else, because it lost its leader.
 func (s *socket) owe(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,13 +134,12 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 }
 
 // Write never fails. When it cannot write it closes the connection, and the
-// client learns of it from the next read.
+// client learns of it from the next read, exactly once.
 //
 // The client answers a request whose write fails at once, and once more when it
-// clears away what was outstanding. The second answer has no room for a request
-// that repeats the credentials after a reconnect, and none for one that Close
-// interrupts: the client then blocks for ever, holding its lock. The read side
-// reports each failure exactly once.
+// clears away what was outstanding. For the second answer there is no room when
+// the request repeats credentials after a reconnect, or is interrupted by Close:
+// the client then blocks for ever, holding its lock.
 func (s *socket) Write(p []byte) (int, error) {
 	if s.greeted && isRequest(p) { // the client writes whole messages
 		s.owe(1)
@@ -159,8 +153,8 @@ func (s *socket) Write(p []byte) (int, error) {
 // Close closes the connection at once.
 func (s *socket) Close() error { return closeNow(s.Conn) }
 
-// closeNow closes a connection. TLS would first send a close alert, and wait five
-// seconds for room in the buffers of a peer that has stopped reading.
+// closeNow closes a connection without TLS's close alert, for which a peer that has
+// stopped reading has no room.
 func closeNow(c net.Conn) error {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.NetConn().Close()
@@ -176,12 +170,11 @@ const (
 )
 
 // hello is what the service answers to a connect request, which the client keeps
-// to itself. With the password a session is ended on another connection. A
-// session of 0 means that the session asked for is over.
+// to itself. A session of 0 means that the one asked for is over.
 type hello struct {
 	timeout time.Duration
 	session int64
-	passwd  []byte
+	passwd  []byte // with which the session is ended on another connection
 }
 
 // readMessage reads one message with its length before it, into the memory of an
@@ -237,8 +230,7 @@ func parseHello(m []byte) (hello, error) {
 // patience is how long one server may take for everything up to the session:
 // connection, TLS, handshake.
 //
-// A lost connection is noticed at two thirds of the TTL at the latest, so a
-// reconnect must be able to waste one attempt and have time for a second. A new
+// A reconnect must be able to waste one attempt and have time for a second. A new
 // session has no such hurry, and the service has to write it down.
 func (h hello) patience() time.Duration {
 	short := min(max(h.timeout/6, 250*time.Millisecond), 2*time.Second)
@@ -252,8 +244,7 @@ func (h hello) patience() time.Duration {
 func (h hello) appendConnect(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+8+4+len(h.passwd)))
 	b = binary.BigEndian.AppendUint32(b, 0) // version
-	// "I have seen nothing yet": a server that lags is good enough for ending a
-	// session, which its leader decides.
+	// "I have seen nothing yet": a server that lags is good enough here.
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b = binary.BigEndian.AppendUint32(b, uint32(h.timeout.Milliseconds()))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.session))
@@ -261,13 +252,11 @@ func (h hello) appendConnect(b []byte) []byte {
 	return append(b, h.passwd...)
 }
 
-// end ends the session over a fresh connection. When it does not fail the session
-// is over at the service and its nodes are gone.
+// end ends the session over a fresh connection: then its nodes are gone.
 //
 // Both requests are sent at once: the service reads the second when it has
-// accepted the first. To wait for the answer to the first would do harm where
-// replies are late or lost. The first one alone continues the session, for a
-// whole TTL, and each further attempt would do so again.
+// accepted the first. The first one alone continues the session for a whole TTL,
+// which each attempt would do again where replies are late or lost.
 func (h hello) end(conn io.ReadWriter) (answer hello, err error) {
 	requests := h.appendConnect(nil)
 	requests = binary.BigEndian.AppendUint32(requests, 8)
