@@ -12,7 +12,7 @@ import (
 // The contract's bounds. The send buffer of zkconn holds more than the largest
 // value.
 const (
-	MaxMode  = 16
+	maxMode  = 16
 	maxValue = 64 << 10
 )
 
@@ -66,9 +66,9 @@ func CheckID(id string) error {
 
 // CheckMode refuses what is no contender's mode.
 func CheckMode(mode string) error {
-	if !Within(mode, 1, MaxMode, isMode) {
+	if !Within(mode, 1, maxMode, isMode) {
 		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9",
-			mode, MaxMode)
+			mode, maxMode)
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ type Session struct {
 	Layout Layout
 
 	mu      sync.Mutex
-	own     map[string]*Own    // by path
+	own     map[string]Own     // by path
 	flights map[string]*Flight // by contender, that may still be applied
 }
 
@@ -99,7 +99,7 @@ type Own struct {
 func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 	return &Session{
 		Conn: conn, Tree: tree, Hex: conn.ID(),
-		own: make(map[string]*Own), flights: make(map[string]*Flight),
+		own: make(map[string]Own), flights: make(map[string]*Flight),
 	}
 }
 
@@ -107,10 +107,8 @@ func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 func (s *Session) Own(node string) (own Own, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.own[node]; o != nil {
-		return *o, true
-	}
-	return Own{}, false
+	own, known = s.own[node]
+	return own, known
 }
 
 // Keep changes what is known of the entry at a path.
@@ -118,11 +116,8 @@ func (s *Session) Keep(node string, change func(*Own)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.own[node]
-	if o == nil {
-		o = new(Own)
-		s.own[node] = o
-	}
-	change(o)
+	change(&o)
+	s.own[node] = o
 }
 
 // Gone forgets an entry that is gone.

@@ -280,10 +280,7 @@ func (s *Session) Head(
 			return w, nil
 		})
 	})
-	if err != nil {
-		return driver.Head{}, err
-	}
-	return head, nil
+	return head, err
 }
 
 func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) driver.Head {

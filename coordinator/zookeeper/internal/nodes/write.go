@@ -94,10 +94,7 @@ func (s *Session) Record(
 		}
 		return w, nil
 	})
-	if err != nil {
-		return driver.Record{}, err
-	}
-	return record, nil
+	return record, err
 }
 
 func (s *Session) recordPath(queue driver.Queue) (string, error) {

@@ -243,17 +243,19 @@ func (c *Conn) Close(ctx context.Context) error {
 	select {
 	case <-c.retired:
 	case <-ctx.Done():
-		return away(ctx, c.why())
 	}
 	select {
 	case <-c.done:
 		return nil // the service has said so
 	default:
 	}
-	if c.hello.session == 0 {
+	c.mu.Lock()
+	session := c.hello
+	c.mu.Unlock()
+	if session.session == 0 {
 		return nil // there never was one
 	}
-	if _, err := c.conf.end(ctx, c.hello); err != nil {
+	if _, err := c.conf.end(ctx, session); err != nil {
 		return err
 	}
 	c.tell()
