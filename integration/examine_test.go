@@ -27,8 +27,8 @@ func TestExamineFindsAHealthyServiceHealthy(t *testing.T) {
 				t.Error("this should be as it should")
 			}
 		}
-		server := map[string]string{"etcd": "member", "zk": "server"}[s.service]
-		for _, kind := range []string{server, "clock", "TTL", "session", "reads", "take"} {
+		service := map[string][]string{"etcd": {"member", "clock"}, "zk": {"server"}}[s.service]
+		for _, kind := range append(service, "TTL", "session", "reads", "take") {
 			if !abouts[kind] {
 				t.Errorf("nothing was said of %q", kind)
 			}

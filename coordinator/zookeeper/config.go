@@ -40,26 +40,22 @@ func rootOf(chroot string) (string, error) {
 //
 // The scheme zookeeper means the same as zk. The scheme zks uses TLS, by
 // default at port 2281, against the system's roots unless cacert names a file
-// of trusted certificates. cert and key name the client's certificate; they are
-// read again for each connection, so that a renewed certificate is used.
-// servername is the name to look for in the servers' certificates instead of
-// the host's.
+// of trusted certificates. cert and key name the client's certificate, which is
+// read again for each connection. servername is the name to look for in the
+// servers' certificates instead of the host's.
 //
 // User and password are ZooKeeper's digest authentication. acl says who may use
 // the nodes that the driver makes: "open" (everybody; the default without
 // credentials), "creator" (clients with the same credentials; the default with
 // them), "creator-read" (the same, and everybody may read). A client
-// certificate is a credential for "creator" too.
+// certificate is a credential for "creator" too. ZooKeeper takes any password: a
+// wrong one makes another identity, which the first join in a queue that is not
+// open to it refuses with driver.ErrRefused.
 //
-// layout says how queues are laid out: "native" (the default), or as other
-// clients do with which they are shared: "curator", which is go-zookeeper's
-// too, or "kazoo". With layout=curator, election says which of its recipes an
-// election is: "latch" (a LeaderLatch, the default) or "selector" (a
-// LeaderSelector). See the package's comment.
-//
-// ZooKeeper takes any password: a wrong one makes another identity, and is
-// refused with driver.ErrRefused by the first join in a queue that is not open
-// to it.
+// layout says how queues are laid out: "native" (the default), or as the clients
+// do with which they are shared: "curator", which is go-zookeeper's too, or
+// "kazoo". With layout=curator, election says which of its recipes an election
+// is: "latch" (the default) or "selector".
 //
 // Open reads the files but does not talk to the service; the first session
 // does. A URL that breaks a rule is driver.ErrInvalid. Errors and the driver's
@@ -112,13 +108,11 @@ func digest(user *url.Userinfo) (string, error) {
 	}
 	password, _ := user.Password()
 	switch {
-	case user.Username() == "":
-		return "", zkconn.Invalid("URL has a password but no user name")
+	case user.Username() == "" || password == "":
+		return "", zkconn.Invalid("URL has a user name or a password, and not both")
 	case strings.Contains(user.Username(), ":"):
 		return "", zkconn.Invalid("URL has a user name with a colon, " +
 			"which ends a user name in digest authentication")
-	case password == "":
-		return "", zkconn.Invalid("URL has a user name but no password")
 	}
 	return user.Username() + ":" + password, nil
 }

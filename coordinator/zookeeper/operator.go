@@ -3,12 +3,10 @@ package zookeeper
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -17,150 +15,65 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-const (
-	clockGap = time.Second // that does not matter in listings
-
-	probe     = driver.Queue("baton/examine") // what Examine joins; no recipe has its kind
-	probeMode = "x"
-)
-
-var _ driver.Examiner = (*service)(nil)
-
-// Examine asks the servers, and opens and ends a session that makes and deletes
-// a node, for the service's time.
-func (d *service) Examine(ctx context.Context) []driver.Finding {
-	found, longest := d.Conf.Examine(ctx)
-	if longest > 0 {
-		found = append(found, d.examineClock(ctx, longest))
-	}
-	return found
-}
-
-// examineClock compares this machine's clock with the leader's, by a node that
-// it makes for a moment. Baton counts durations alone, so nothing depends on
-// it; but the times in listings are those of many machines.
-func (d *service) examineClock(ctx context.Context, ttl time.Duration) driver.Finding {
-	gap, err := d.gap(ctx, ttl)
-	switch {
-	case err != nil:
-		return driver.Found(driver.Failure, "rights", "no node could be made and deleted: %v", err).
-			So("does the chroot's access list let this user create and delete?")
-	case gap.Abs() <= clockGap:
-		return driver.Found(driver.Fine, "clock", "the leader's is within %v of this machine's", clockGap)
-	}
-	gap = gap.Round(time.Millisecond)
-	return driver.Found(driver.Note, "clock", "the leader's is %v off this machine's", gap).
-		So("locks do not depend on it, and the times in listings do: " +
-			"see that all machines follow a time server")
-}
-
-func (d *service) gap(ctx context.Context, ttl time.Duration) (gap time.Duration, err error) {
-	conn, err := d.Conf.Open(ctx, ttl)
-	if err != nil {
-		return 0, err
-	}
-	s := newSession(conn, &d.Tree)
-	defer func() { _ = s.Close(ctx) }()
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // never fails
-	began := time.Now()
-	j, err := s.Join(ctx, probe, driver.Contender{ID: hex.EncodeToString(id[:]), Mode: probeMode})
-	if err != nil {
-		return 0, err
-	}
-	middle := began.Add(time.Since(began) / 2)
-	stat, err := s.Stat(ctx, s.Below(probe, j.Place.Key))
-	if err != nil {
-		return 0, err
-	}
-	return time.UnixMilli(stat.Ctime).Sub(middle), s.Leave(ctx, probe, j.Place)
-}
-
 // Queues lists the kinds, then the names of each, then the children of each of
-// those, all of a kind under way at once. It begins with a sync: another
-// session may have joined a queue for good, and this one's server may not have
-// heard of that.
+// those. It begins with a sync: another session may have joined a queue for good,
+// and this one's server may not have heard of that.
 //
-// What is not readable is an error, and not left out: an operator who asks which
-// locks are held must not be shown less.
+// Records are no queues, and neither is what other programs have beside them. What
+// is not readable is an error, and not left out: an operator who asks which locks
+// are held must not be shown less.
 func (s *session) Queues(ctx context.Context) ([]driver.Queue, error) {
-	top := cmp.Or(s.Tree.Root, "/")
-	if err := s.Sync(ctx, top); err != nil {
+	if err := s.Sync(ctx, "/"); err != nil {
 		return nil, err
 	}
-	kinds, err := s.list(ctx, top)
+	kinds, err := s.below(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	kinds = slices.DeleteFunc(kinds, func(kind string) bool {
+		return s.Tree.Root == "" && kind == "/"+nodes.Reserved
+	})
+	names, err := s.below(ctx, kinds...)
+	if err != nil {
+		return nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return s.CheckQueue(driver.Queue(name[1:])) != nil
+	})
+	entries, err := s.below(ctx, names...)
 	if err != nil {
 		return nil, err
 	}
 	var queues []driver.Queue
-	for _, kind := range kinds {
-		if s.Tree.Root == "" && kind == nodes.Reserved {
-			continue
+	for _, entry := range entries {
+		if _, ok := parseNode(path.Base(entry)); ok {
+			queues = append(queues, driver.Queue(path.Dir(entry)[1:]))
 		}
-		names, err := s.list(ctx, s.Tree.Root+"/"+kind)
-		if err != nil {
-			return nil, err
-		}
-		standing, err := s.standingIn(ctx, kind, names)
-		if err != nil {
-			return nil, err
-		}
-		queues = append(queues, standing...)
 	}
-	return queues, nil
+	return slices.Compact(queues), nil
 }
 
-// standingIn returns those of the names of a kind whose queues are not empty.
-// Records are no queues, and neither is what other programs have beside them.
-func (s *session) standingIn(
-	ctx context.Context, kind string, names []string,
-) ([]driver.Queue, error) {
-	var queues, standing []driver.Queue
-	listings := make([]*zkconn.Reply[[]string], 0, len(names))
-	for _, name := range names {
-		queue := driver.Queue(kind + "/" + name)
-		if s.CheckQueue(queue) != nil {
-			continue
-		}
-		listing, err := zkconn.StartNames(ctx, s.Conn, s.Path(queue))
-		if err != nil {
+// below returns the children of nodes, all as paths below the root. The listings
+// are under way at once. A node that is not there has none.
+func (s *session) below(ctx context.Context, parents ...string) (children []string, err error) {
+	listings := make([]*zkconn.Reply[[]string], len(parents))
+	for i, parent := range parents {
+		node := cmp.Or(s.Tree.Root+parent, "/")
+		if listings[i], err = zkconn.StartNames(ctx, s.Conn, node); err != nil {
 			return nil, err
 		}
-		queues, listings = append(queues, queue), append(listings, listing)
 	}
 	for i, listing := range listings {
-		children, err := listing.Wait(ctx)
-		if err = unlisted(s.Path(queues[i]), err); err != nil {
-			return nil, err
+		names, err := listing.Wait(ctx)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			node := cmp.Or(s.Tree.Root+parents[i], "/")
+			return nil, fmt.Errorf("zookeeper: the children of %s: %w", node, err)
 		}
-		if slices.ContainsFunc(children, func(name string) bool {
-			_, ok := parseNode(name)
-			return ok
-		}) {
-			standing = append(standing, queues[i])
+		for _, name := range names {
+			children = append(children, parents[i]+"/"+name)
 		}
 	}
-	return standing, nil
-}
-
-// list reads the names of the children of a node; there are none if it is not
-// there.
-func (s *session) list(ctx context.Context, node string) ([]string, error) {
-	names, err := s.Names(ctx, node)
-	return names, unlisted(node, err)
-}
-
-// unlisted is the error of a listing, nil if the node is not there. A refusal
-// names the node, which the caller does not know.
-func unlisted(node string, err error) error {
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return nil
-	case errors.Is(err, driver.ErrRefused):
-		return driver.Wrap(driver.ErrRefused, fmt.Errorf("zookeeper: the children of %s: %w",
-			node, err))
-	}
-	return err
+	return children, nil
 }
 
 // Remove deletes one node, after Check: its name is never another entry's, so

@@ -132,8 +132,8 @@ var ofDrivers = []mutation{{
 }, {
 	name: "zookeeper-moved-session", promise: "P1",
 	what:   "A connection that has another session than before goes on, and replies about that one are believed.",
-	file:   "coordinator/zookeeper/internal/zkconn/conn.go",
-	old:    `	case id != c.id:`,
+	file:   "coordinator/zookeeper/internal/zkconn/link.go",
+	old:    `	case known.session != 0 && h.session != known.session:`,
 	new:    `	case false:`,
 	caught: []test{{pkg: "coordinator/zookeeper", name: "TestReplyAboutAnotherSessionIsTheEnd"}},
 }, {

@@ -43,15 +43,6 @@ func New(layout *Layout, of *nodes.Service) driver.Sharer {
 	return &service{of, layout}
 }
 
-var _ driver.Examiner = (*service)(nil)
-
-// Examine asks the servers. A layout of others has no place for the node that
-// would show the service's time.
-func (d *service) Examine(ctx context.Context) []driver.Finding {
-	found, _ := d.Conf.Examine(ctx)
-	return found
-}
-
 // SharedName takes paths.
 func (d *service) SharedName(kind, name string) (string, error) {
 	if d.layout.kinds[kind] == nil {

@@ -12,13 +12,13 @@ import (
 // The contract's bounds. The send buffer of zkconn holds more than the largest
 // value.
 const (
-	MaxMode  = 16
+	maxMode  = 16
 	maxValue = 64 << 10
 )
 
 // CheckQueue refuses what is not "kind/name" in safe characters. The coordinator
-// never sends such a queue; a driver that is called directly must not turn one
-// into a path that reaches into another queue or into ZooKeeper's own tree.
+// never sends such a queue, which would reach into another queue or into
+// ZooKeeper's own tree.
 func (s *Session) CheckQueue(queue driver.Queue) error {
 	kind, name, _ := strings.Cut(string(queue), "/")
 	for _, part := range [...]string{kind, name} {
@@ -66,9 +66,9 @@ func CheckID(id string) error {
 
 // CheckMode refuses what is no contender's mode.
 func CheckMode(mode string) error {
-	if !Within(mode, 1, MaxMode, IsMode) {
+	if !Within(mode, 1, maxMode, isMode) {
 		return zkconn.Invalid("contender mode %q: want 1 to %d characters of a-z and 0-9",
-			mode, MaxMode)
+			mode, maxMode)
 	}
 	return nil
 }
@@ -82,8 +82,7 @@ func CheckValue(value []byte) error {
 }
 
 // Sequence reads a sequence number, in the form in which the service writes it
-// and no other: "%010d". (Printing it again to compare would cost most of the
-// time that a long listing takes.)
+// and no other: "%010d". (To print it again and compare would be too slow.)
 func Sequence(s string) (int32, bool) {
 	v, err := strconv.ParseInt(s, 10, 32)
 	switch {
@@ -109,15 +108,11 @@ func Within(s string, least, most int, ok func(byte) bool) bool {
 	return true
 }
 
-// IsDigit tells whether a character is a decimal digit.
-func IsDigit(b byte) bool { return b >= '0' && b <= '9' }
-
 // IsHex tells whether a character is a lower-case hex digit.
-func IsHex(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'f' }
+func IsHex(b byte) bool { return isMode(b) && b <= 'f' }
 
-// IsMode tells whether a character may be in a mode.
-func IsMode(b byte) bool { return IsDigit(b) || b >= 'a' && b <= 'z' }
+func isMode(b byte) bool { return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' }
 
 func isPlain(b byte) bool {
-	return IsMode(b) || b >= 'A' && b <= 'Z' || strings.IndexByte("-._~%", b) >= 0
+	return isMode(b) || b >= 'A' && b <= 'Z' || strings.IndexByte("-._~%", b) >= 0
 }

@@ -15,7 +15,6 @@ package nodes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path"
 	"sync"
 	"sync/atomic"
@@ -29,11 +28,6 @@ import (
 
 // Reserved is the part of the tree that belongs to the service itself.
 const Reserved = "zookeeper"
-
-// MaxTries bounds how often a request is repeated after something that it needs
-// vanished. A container that is empty is removed by the service, so it can
-// vanish between its creation and the join, but not time after time.
-const MaxTries = 5
 
 // Tree is the part of ZooKeeper's tree that a driver uses. Its sessions share
 // it.
@@ -53,6 +47,11 @@ type Service struct {
 	Name string // for people: scheme, servers and chroot
 }
 
+var _ driver.Examiner = (*Service)(nil)
+
+// Examine asks the servers.
+func (d *Service) Examine(ctx context.Context) []driver.Finding { return d.Conf.Examine(ctx) }
+
 func (d *Service) String() string { return d.Name }
 
 // Close has nothing to give back: each session closes its own connection.
@@ -65,9 +64,8 @@ type Layout interface {
 	Path(driver.Queue) string
 	RecordPath(driver.Queue) string
 
-	// Places are the places of the children of a queue, in order. When that
-	// takes more reads than the listing that showed the names, the places may
-	// be newer. It is ErrRefused if there is no order.
+	// Places are the places of the children of a queue, in order. They may be
+	// newer than the names. It is ErrRefused if there is no order.
 	Places(ctx context.Context, queue driver.Queue, names []string) ([]driver.Place, error)
 
 	// Entry is the place of an entry with this key, and its token if its node
@@ -82,10 +80,9 @@ type Session struct {
 	Hex    string // the session's ID
 	Layout Layout
 
-	flights flights
-
-	mu  sync.Mutex
-	own map[string]*Own // by path
+	mu      sync.Mutex
+	own     map[string]Own     // by path
+	flights map[string]*Flight // by contender, that may still be applied
 }
 
 // Own is what a session knows of an entry of its own besides its place, for as
@@ -102,8 +99,7 @@ type Own struct {
 func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 	return &Session{
 		Conn: conn, Tree: tree, Hex: conn.ID(),
-		flights: flights{m: make(map[string]*Flight)},
-		own:     make(map[string]*Own),
+		own: make(map[string]Own), flights: make(map[string]*Flight),
 	}
 }
 
@@ -111,10 +107,8 @@ func NewSession(conn *zkconn.Conn, tree *Tree) *Session {
 func (s *Session) Own(node string) (own Own, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.own[node]; o != nil {
-		return *o, true
-	}
-	return Own{}, false
+	own, known = s.own[node]
+	return own, known
 }
 
 // Keep changes what is known of the entry at a path.
@@ -122,11 +116,8 @@ func (s *Session) Keep(node string, change func(*Own)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.own[node]
-	if o == nil {
-		o = new(Own)
-		s.own[node] = o
-	}
-	change(o)
+	change(&o)
+	s.own[node] = o
 }
 
 // Gone forgets an entry that is gone.
@@ -144,7 +135,7 @@ func (s *Session) Below(queue driver.Queue, name string) string {
 // Ensure makes a node and those above it, from the bottom: usually only the last
 // is missing, and there may be no permission to read those above.
 func (s *Session) Ensure(ctx context.Context, node string) error {
-	for range MaxTries {
+	for {
 		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (string, error) {
 			if s.Tree.Plain.Load() {
 				return client.Create(node, nil, zk.FlagPersistent, s.Tree.ACL)
@@ -164,28 +155,21 @@ func (s *Session) Ensure(ctx context.Context, node string) error {
 			return err
 		}
 	}
-	return vanished(node)
 }
 
 // Below sends a request that needs a node. If that is not there, Below makes it
-// and sends the request again.
+// and sends the request again: more than once if need be, since the service
+// removes containers that are empty.
 func Below[T any](ctx context.Context, s *Session, node string, send func() (T, error)) (T, error) {
-	var zero T
-	for range MaxTries {
+	for {
 		value, err := send()
 		if !errors.Is(err, zk.ErrNoNode) || errors.Is(err, driver.ErrStale) {
 			return value, err
 		}
 		if err := s.Ensure(ctx, node); err != nil {
-			return zero, err
+			return value, err
 		}
 	}
-	return zero, vanished(node)
-}
-
-func vanished(node string) error {
-	return driver.Wrap(driver.ErrUnavailable,
-		fmt.Errorf("zookeeper: %s vanished again and again", node))
 }
 
 // Creating is the request to make a node with a copy of the value.
@@ -199,14 +183,13 @@ func Deleting(node string) *zk.DeleteRequest { return &zk.DeleteRequest{Path: no
 
 // Slack is a quarter of the TTL.
 //
-// A follower collects the touches of its clients, and reports them to the leader,
-// which ends sessions, every half tick. If it dies in between, the leader knows
-// only of the touch before, which is at most a quarter of the TTL older, since
-// the coordinator renews that often, and which had been reported, since a TTL is
-// at least two ticks. A leader that has lost its quorum may acknowledge for a
-// tick; the new one gives every session its whole TTL again.
+// A follower reports the touches of its clients to the leader, which ends
+// sessions, every half tick. If it dies in between, the leader knows only of the
+// touch before, which is at most a quarter of the TTL older, since the coordinator
+// renews that often, and which had been reported, since a TTL is at least two
+// ticks. A leader that has lost its quorum may acknowledge for a tick; the new one
+// gives every session its whole TTL again.
 //
-// Not covered are pairs of faults, a follower that dies when a renewal has been
-// lost or late, and a TTL of just two ticks, with which a report can come a
-// moment after the next renewal: see the model of the loss clock in docs/model.
+// Not covered are a follower that dies when a renewal has been lost or late, and a
+// TTL of just two ticks: see the model of the loss clock in docs/model.
 func (s *Session) Slack() time.Duration { return s.TTL() / 4 }

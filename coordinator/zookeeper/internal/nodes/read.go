@@ -47,13 +47,10 @@ func ViewOf(places []driver.Place, own driver.Place, ambiguous error) (driver.Vi
 // node, several with one on the queue. The caller's own goroutine waits.
 //
 // For one, which is what nearly all wait for, the comings and goings of others
-// are not even sent. A watch on each of several would be a request and a watch
-// at the service for each; the one on the queue fires for each contender that
-// comes or goes, and then lists the queue again, but those who wait for several
-// are few.
-//
-// A lost connection does not end the wait. It goes on with the next connection,
-// or ends with ctx or the session.
+// are not even sent. The watch for several fires for each contender that comes or
+// goes, which costs a listing, where one on each would cost a request and a watch
+// at the service for each. It goes by names alone: children that are no places
+// end no wait.
 func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...driver.Place) error {
 	if err := s.CheckQueue(queue); err != nil {
 		return err
@@ -66,51 +63,31 @@ func (s *Session) Watch(ctx context.Context, queue driver.Queue, places ...drive
 			return err
 		}
 	}
+	target := zkconn.Target{Kind: zkconn.Children, Node: s.Below(queue, places[0].Key)}
 	if len(places) > 1 {
-		return s.watchAll(ctx, queue, places)
+		target.Node = s.Layout.Path(queue)
 	}
 	return s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
 		if told.Type == zk.EventNodeDeleted {
 			return nil, nil
 		}
-		node := s.Below(queue, places[0].Key)
-		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: node})
-		if errors.Is(err, zk.ErrNoNode) {
+		w, err := s.Watching(ctx, target)
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return nil, nil
+		case err == nil && len(places) > 1 && !haveAll(w.Seen.Names, places):
 			return nil, nil
 		}
 		return w, err
 	})
 }
 
-// watchAll waits for the first of several places to go. It goes by the names of
-// the children alone: children that are no places end no wait.
-func (s *Session) watchAll(
-	ctx context.Context, queue driver.Queue, places []driver.Place,
-) error {
-	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		w, err := s.children(ctx, s.Layout.Path(queue))
-		if errors.Is(err, zk.ErrNoNode) { // all are gone, and the queue after them
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		there := make(map[string]bool, len(w.Seen.Names))
-		for _, name := range w.Seen.Names {
-			there[name] = true
-		}
-		if slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] }) {
-			return nil, nil
-		}
-		return w, nil
-	})
-}
-
-// children returns the watch on the children of a node, with their names.
-func (s *Session) children(ctx context.Context, path string) (*zkconn.Watch, error) {
-	return zkconn.Fresh(ctx, s.Conn, path, func() (*zkconn.Watch, error) {
-		return s.Watching(ctx, zkconn.Target{Kind: zkconn.Children, Node: path})
-	})
+func haveAll(names []string, places []driver.Place) bool {
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	return !slices.ContainsFunc(places, func(p driver.Place) bool { return !there[p.Key] })
 }
 
 // WatchQueue lists the queue by the request that sets a watch on it, again after
@@ -121,61 +98,31 @@ func (s *Session) WatchQueue(
 	if err := s.CheckQueue(queue); err != nil {
 		return err
 	}
-	var shown []driver.Place
-	first := true
 	return s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		places, w, err := s.watchQueue(ctx, queue)
-		if err != nil || !first && slices.Equal(places, shown) {
-			return w, err
+		w, err := s.expecting(ctx, zkconn.Children, s.Layout.Path(queue))
+		if err != nil {
+			return nil, err
 		}
-		first, shown = false, places
-		if !show(places) {
-			return nil, nil
+		places, err := s.Layout.Places(ctx, queue, w.Seen.Names)
+		if err != nil || !show(places) {
+			return nil, err
 		}
 		return w, nil
 	})
 }
 
-// watchQueue returns the places of a queue, and the watch that fires when they
-// change. If a queue is made between the two requests that look for it, a watch
-// on its node is left over until that is deleted.
-func (s *Session) watchQueue(
-	ctx context.Context, queue driver.Queue,
-) ([]driver.Place, *zkconn.Watch, error) {
-	path := s.Layout.Path(queue)
-	for {
-		w, err := s.children(ctx, path)
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			if w, err := s.absent(ctx, path); w != nil || err != nil {
-				return nil, w, err
-			}
-		case err != nil:
-			return nil, nil, err
-		default:
-			places, err := s.Layout.Places(ctx, queue, w.Seen.Names)
-			return places, w, err
-		}
-	}
-}
-
-// absent returns a watch that fires when a node comes, nil if it is there.
-func (s *Session) absent(ctx context.Context, node string) (*zkconn.Watch, error) {
-	w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Exists, Node: node})
-	if err != nil || w.Seen.Exists {
-		return nil, err
-	}
-	return w, nil
+// expecting returns the watch on a node, or the one that fires when it comes. Both
+// are as new as all that this session was told.
+func (s *Session) expecting(
+	ctx context.Context, kind zkconn.Kind, node string,
+) (*zkconn.Watch, error) {
+	return zkconn.Fresh(ctx, s.Conn, node, func() (*zkconn.Watch, error) {
+		return s.Expecting(ctx, zkconn.Target{Kind: kind, Node: node})
+	})
 }
 
 // List reads the names in one request and each entry in one more, all under way
 // at once.
-//
-// An entry that is not there any more may have left, or stand in its place
-// under another name: to read on with the next would then leave out an entry
-// that never left. So the names are listed again, and what was read already is
-// not read again, until there is an entry for each. The result is the queue as
-// it was at the last listing.
 func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]driver.Entry, error) {
 	if err := s.CheckQueue(queue); err != nil {
 		return nil, err
@@ -183,15 +130,30 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 	if limit < 0 {
 		return nil, zkconn.Invalid("limit %d: want 0 or more", limit)
 	}
-	read := func(client *zk.Conn, p driver.Place) (driver.Entry, error) {
+	heads, err := s.first(ctx, queue, limit)
+	var entries []driver.Entry
+	for _, h := range heads {
+		entries = append(entries, h.Entry)
+	}
+	return entries, err
+}
+
+// first reads the first entries of a queue; with a limit of 0 all.
+//
+// An entry that is not there any more may have left, or stand in its place
+// under another name: to read on with the next would then leave out an entry
+// that never left. So the names are listed again, and what was read already is
+// not read again, until there is an entry for each. The result is the queue as
+// it was at the last listing.
+func (s *Session) first(ctx context.Context, queue driver.Queue, limit int) ([]driver.Head, error) {
+	read := func(client *zk.Conn, p driver.Place) (driver.Head, error) {
 		value, stat, err := client.Get(s.Below(queue, p.Key))
 		if err != nil {
-			return driver.Entry{}, err
+			return driver.Head{}, err
 		}
-		p, token := s.Layout.Entry(queue, p.Key, stat.Czxid)
-		return driver.Entry{Place: p, Token: token, Value: value}, nil
+		return s.headOf(queue, p.Key, zkconn.Seen{Value: value, Stat: *stat}), nil
 	}
-	known := make(map[string]driver.Entry)
+	known := make(map[string]driver.Head)
 	for {
 		places, err := s.places(ctx, queue)
 		if err != nil {
@@ -207,16 +169,16 @@ func (s *Session) List(ctx context.Context, queue driver.Queue, limit int) ([]dr
 		if !all {
 			continue
 		}
-		entries := make([]driver.Entry, len(places))
+		heads := make([]driver.Head, len(places))
 		for i, p := range places {
-			entries[i] = known[p.Key]
+			heads[i] = known[p.Key]
 		}
-		return entries, nil
+		return heads, nil
 	}
 }
 
-// Gather reads something of each place of which it is not known yet, by its key,
-// all under way at once, and tells whether they were all there.
+// Gather reads what is not known yet of each place, by its key, all under way at
+// once, and tells whether they were all there.
 func Gather[T any](
 	ctx context.Context, s *Session, places []driver.Place, known map[string]T,
 	read func(*zk.Conn, driver.Place) (T, error),
@@ -250,9 +212,8 @@ func Gather[T any](
 }
 
 // Check reads one node's Stat, after a sync: another session may have seen the
-// entry go, and this one's server may not have heard of that (K1). If the
-// connection breaks between the two, the next server is no older than the
-// answer to the sync.
+// entry go, and this one's server may not have heard of that (K1). A later
+// connection's server is no older than the answer to the sync.
 //
 // A leader that has lost its quorum answers a sync until it finds out, which
 // takes a tick. A transaction would not have that gap, and would be a write.
@@ -287,11 +248,8 @@ func (s *Session) Check(
 // last, which no other state of a head shares.
 //
 // No contender joins ahead of the first, so as long as the node is there it is
-// the first, and the queue need not be listed: one who follows a queue gets one
-// notice and one read for each write, and lists only when the head has gone. In
-// an empty queue it waits for the children to change; and where the queue itself
-// is not there, which is what becomes of one that is empty for a while, for its
-// coming.
+// the first: one who follows a queue gets one notice and one read for each write,
+// and lists only when the head has gone.
 func (s *Session) Head(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Head, error) {
@@ -301,49 +259,28 @@ func (s *Session) Head(
 	where := s.Layout.Path(queue)
 	if known == driver.Any {
 		return zkconn.Fresh(ctx, s.Conn, where, func() (driver.Head, error) {
-			return s.readHead(ctx, queue)
+			heads, err := s.first(ctx, queue, 1)
+			if err != nil || len(heads) == 0 {
+				return driver.Head{}, err
+			}
+			return heads[0], nil
 		})
 	}
 	var head driver.Head
-	first := "" // the first node, while that is known
 	err := s.Wait(ctx, func(told zk.Event) (*zkconn.Watch, error) {
-		if told.Type == zk.EventNodeDeleted {
-			first = ""
+		first := ""
+		if told.Type == zk.EventNodeDataChanged {
+			first = told.Path
 		}
 		return zkconn.Fresh(ctx, s.Conn, where, func() (w *zkconn.Watch, err error) {
 			head, w, err = s.watchHead(ctx, queue, first)
 			if err != nil || head.Version != known {
 				return nil, err
 			}
-			if head.Version != 0 {
-				first = w.Target.Node
-			}
 			return w, nil
 		})
 	})
-	if err != nil {
-		return driver.Head{}, err
-	}
-	return head, nil
-}
-
-// readHead reads the first entry of a queue.
-func (s *Session) readHead(ctx context.Context, queue driver.Queue) (driver.Head, error) {
-	for {
-		places, err := s.places(ctx, queue)
-		if err != nil || len(places) == 0 {
-			return driver.Head{}, err
-		}
-		seen, err := s.Get(ctx, s.Below(queue, places[0].Key))
-		switch {
-		case err == nil:
-			return s.headOf(queue, places[0].Key, seen), nil
-		case !errors.Is(err, zk.ErrNoNode):
-			return driver.Head{}, err
-		}
-		// An entry that is gone meanwhile may have been converted, and be the
-		// first still.
-	}
+	return head, err
 }
 
 func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) driver.Head {
@@ -354,50 +291,39 @@ func (s *Session) headOf(queue driver.Queue, key string, seen zkconn.Seen) drive
 	}
 }
 
-// watchHead returns the head and the watch on its node; in an empty queue no head,
-// and a watch that fires when a contender joins. A watch that stands from before
-// is on the first node still.
+// watchHead returns the head and the watch on its node, which is first unless that
+// is empty; in an empty queue no head, and a watch that fires when a contender
+// joins. A watch that stands from before is on the first node still.
 //
 // It lists before it watches the children, since a watch on the children of a
-// queue that is not empty fires for the others too. (When a contender joins
-// between the two, it leaves one that fires for the next of them.) While it
-// waits an empty queue may be removed, and made anew. The watch on its children
-// fires for that, and the next call waits for the queue itself, so no join is
-// missed.
+// queue that is not empty fires for the others too. An empty queue may be removed
+// while it waits. The watch on its children fires for that, and the next call
+// waits for the queue itself, so no join is missed.
 func (s *Session) watchHead(
 	ctx context.Context, queue driver.Queue, first string,
 ) (driver.Head, *zkconn.Watch, error) {
-	target := zkconn.Target{Kind: zkconn.Data, As: "first of " + s.Layout.Path(queue)}
-	for {
-		w, err := s.Standing(ctx, target)
-		if err != nil {
-			return driver.Head{}, nil, err
-		}
-		if w == nil && first == "" {
-			coming := zkconn.Target{Kind: zkconn.Exists, Node: s.Layout.Path(queue)}
-			if w, err := s.Standing(ctx, coming); err != nil || w != nil && !w.Seen.Exists {
-				return driver.Head{}, w, err
-			}
+	queued := zkconn.Target{Kind: zkconn.Children, Node: s.Layout.Path(queue)}
+	w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.First, Node: s.Below(queue, "")})
+	for w == nil && err == nil {
+		if first == "" {
 			places, err := s.places(ctx, queue)
 			if err == nil && len(places) == 0 {
-				places, w, err = s.watchQueue(ctx, queue)
+				if w, err = s.Expecting(ctx, queued); err == nil {
+					places, err = s.Layout.Places(ctx, queue, w.Seen.Names)
+				}
 			}
 			if err != nil || len(places) == 0 {
 				return driver.Head{}, w, err
 			}
-			w, first = nil, s.Below(queue, places[0].Key)
+			first = s.Below(queue, places[0].Key)
 		}
-		if w == nil {
-			target.Node = first
-			w, err = s.Watching(ctx, target)
-		}
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			first = ""
-		case err != nil:
-			return driver.Head{}, nil, err
-		default:
-			return s.headOf(queue, path.Base(w.Target.Node), w.Seen), w, nil
+		w, err = s.Watching(ctx, zkconn.Target{Kind: zkconn.First, Node: first})
+		if errors.Is(err, zk.ErrNoNode) {
+			w, err, first = nil, nil, ""
 		}
 	}
+	if err != nil {
+		return driver.Head{}, nil, err
+	}
+	return s.headOf(queue, path.Base(w.Target.Node), w.Seen), w, nil
 }

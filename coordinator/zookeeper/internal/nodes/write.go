@@ -13,20 +13,17 @@ import (
 	"github.com/baton-go/baton/coordinator/zookeeper/internal/zkconn"
 )
 
-var errOverwritten = errors.New("zookeeper: somebody else wrote to the entry again and again")
-
 // WriteTo writes to the node of an entry of this session, in one request that
-// says which version of the data it replaces.
+// says which version of the data it replaces. Those who wait for the node to go
+// are not woken: see Watch.
 //
 // An earlier one whose caller has gone may still be queued in the client, or be
 // on its way. It named that version or one before, so once this one is applied
 // it is refused. If it comes first, this one is refused, reads the version, and
 // tries again.
-//
-// Those who wait for the node to go are not woken: see Watch.
 func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error {
 	value = bytes.Clone(value) // the request may outlive the call
-	for range MaxTries {
+	for {
 		own, _ := s.Own(node)
 		version := own.version
 		_, err := zkconn.Do(ctx, s.Conn, func(client *zk.Conn) (*zk.Stat, error) {
@@ -48,7 +45,6 @@ func (s *Session) WriteTo(ctx context.Context, node string, value []byte) error 
 		}
 		s.noteVersion(node, stat.Version)
 	}
-	return driver.Wrap(driver.ErrUnavailable, errOverwritten)
 }
 
 // noteVersion notes a version that the service has told. Answers may be noted in
@@ -57,13 +53,12 @@ func (s *Session) noteVersion(node string, version int32) {
 	s.Keep(node, func(o *Own) { o.version = max(version, o.version) })
 }
 
-// version is the contract's version of a node's data. The service counts the
-// changes of the data from 0, which in the contract stands for a record that is
-// not there.
+// version is the contract's version of a node's data. The service counts from 0,
+// which in the contract stands for a record that is not there.
 func version(data int32) driver.Version { return driver.Version(data) + 1 }
 
-// DataVersion is the service's number for a version: -2, which no node has, for
-// what is not the version of a node. (The service takes -1 for any version.)
+// DataVersion is the service's number for a version: -2 for what is not the version
+// of a node. (The service takes -1 for any version.)
 func DataVersion(v driver.Version) int32 {
 	if v < 1 || v > math.MaxInt32 {
 		return -2
@@ -71,15 +66,10 @@ func DataVersion(v driver.Version) int32 {
 	return int32(v - 1)
 }
 
-// Record waits with a data watch on the record's node, or for its coming if
-// there is none. The version is the service's count of changes to the node's
-// data, plus one. It starts again if an operator deletes the node: Baton never
-// does.
-//
-// To wait for the coming of the node is better than to watch what is above it:
-// that has all queues of the kind for children, which come and go. The watch
-// goes when the record is made, and all who wait for that in this session share
-// it.
+// Record waits with a data watch on the record's node, or for its coming: what is
+// above it has all queues of the kind for children, which come and go. The version
+// is the service's count of changes to the node's data, plus one. It starts again
+// if an operator deletes the node: Baton never does.
 func (s *Session) Record(
 	ctx context.Context, queue driver.Queue, known driver.Version,
 ) (driver.Record, error) {
@@ -88,21 +78,23 @@ func (s *Session) Record(
 		return driver.Record{}, err
 	}
 	if known == driver.Any {
-		return zkconn.Fresh(ctx, s.Conn, node, func() (driver.Record, error) {
-			return s.readRecord(ctx, node)
+		seen, err := zkconn.Fresh(ctx, s.Conn, node, func() (zkconn.Seen, error) {
+			return s.Get(ctx, node)
 		})
+		return recordOf(seen), err
 	}
 	var record driver.Record
 	err = s.Wait(ctx, func(zk.Event) (*zkconn.Watch, error) {
-		return zkconn.Fresh(ctx, s.Conn, node, func() (w *zkconn.Watch, err error) {
-			record, w, err = s.otherRecord(ctx, node, known)
-			return w, err
-		})
+		w, err := s.expecting(ctx, zkconn.Data, node)
+		if err != nil {
+			return nil, err
+		}
+		if record = recordOf(w.Seen); record.Version != known {
+			return nil, nil
+		}
+		return w, nil
 	})
-	if err != nil {
-		return driver.Record{}, err
-	}
-	return record, nil
+	return record, err
 }
 
 func (s *Session) recordPath(queue driver.Queue) (string, error) {
@@ -117,52 +109,10 @@ func (s *Session) recordPath(queue driver.Queue) (string, error) {
 }
 
 func recordOf(seen zkconn.Seen) driver.Record {
+	if !seen.Exists {
+		return driver.Record{}
+	}
 	return driver.Record{Value: bytes.Clone(seen.Value), Version: version(seen.Stat.Version)}
-}
-
-// readRecord reads a record. A standing watch on it shows it without a request.
-func (s *Session) readRecord(ctx context.Context, node string) (driver.Record, error) {
-	if w, err := s.Standing(ctx, zkconn.Target{Kind: zkconn.Data, Node: node}); err != nil {
-		return driver.Record{}, err
-	} else if w != nil {
-		return recordOf(w.Seen), nil
-	}
-	seen, err := s.Get(ctx, node)
-	switch {
-	case errors.Is(err, zk.ErrNoNode):
-		return driver.Record{}, nil
-	case err != nil:
-		return driver.Record{}, err
-	}
-	return recordOf(seen), nil
-}
-
-// otherRecord returns the record if it is in another version than known, else
-// the watch to wait for.
-func (s *Session) otherRecord(
-	ctx context.Context, node string, known driver.Version,
-) (driver.Record, *zkconn.Watch, error) {
-	for {
-		if known == 0 {
-			if w, err := s.absent(ctx, node); w != nil || err != nil {
-				return driver.Record{}, w, err
-			}
-		}
-		w, err := s.Watching(ctx, zkconn.Target{Kind: zkconn.Data, Node: node})
-		switch {
-		case errors.Is(err, zk.ErrNoNode) && known == 0:
-			continue // it has gone again
-		case errors.Is(err, zk.ErrNoNode):
-			return driver.Record{}, nil, nil
-		case err != nil:
-			return driver.Record{}, nil, err
-		}
-		r := recordOf(w.Seen)
-		if r.Version == known {
-			return r, w, nil
-		}
-		return r, nil, nil
-	}
 }
 
 // SetRecord writes the record in one request, if it was made by an earlier one:

@@ -12,15 +12,18 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Why a session of this process is over. They come with driver.ErrSessionLost.
+// Why a session of this process is over.
 var (
-	errClosed  = errors.New("zookeeper: session was closed")
-	errExpired = errors.New("zookeeper: session expired")
-	errMoved   = errors.New("zookeeper: the connection has gone on with another session")
+	errClosed  = over("session was closed")
+	errExpired = over("session expired")
+	errMoved   = over("the connection has gone on with another session")
 )
 
-// Error codes of the service that the client library has no name for. It
-// reports them as text only.
+func over(why string) error {
+	return driver.Wrap(driver.ErrSessionLost, errors.New("zookeeper: "+why))
+}
+
+// Error codes of the service that the client library reports as text only.
 const (
 	codeUnimplemented    = -6
 	codeEphemeralOnLocal = -120
@@ -28,9 +31,8 @@ const (
 	codeQuota            = -125
 )
 
-// translate gives an error of the client library its kind. It is the one place
-// that does. Callers look for the cause (zk.ErrNoNode, say) where it means
-// something else to them.
+// translate gives an error of the client library its kind. Callers look for the
+// cause (zk.ErrNoNode, say) where it means something else to them.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -58,31 +60,25 @@ func translate(err error) error {
 	}
 	// The rest says nothing about the outcome: ErrConnectionClosed,
 	// ErrNoServer, ErrClosing, throttling (-127), a server in read-only mode
-	// (-119). ErrSessionMoved belongs here too: the session lives, another
-	// connection has it.
+	// (-119); and ErrSessionMoved, since another connection has the session.
 	return driver.Wrap(driver.ErrUnavailable, err)
 }
 
 // Unimplemented tells whether the server does not know the request.
 func Unimplemented(err error) bool { return code(err) == codeUnimplemented }
 
-// code is the service's error code where the library knows no better than
-// "unknown error: -125"; else 0.
+// code is the service's error code in "unknown error: -125"; else 0.
 func code(err error) int {
 	if err == nil {
 		return 0
 	}
-	_, number, ok := strings.Cut(err.Error(), "unknown error: ")
-	if !ok {
-		return 0
-	}
+	_, number, _ := strings.Cut(err.Error(), "unknown error: ")
 	n, _ := strconv.Atoi(number)
 	return n
 }
 
-// away is the error of a call whose context ended before anything could be
-// sent. It is both ErrUnavailable and the context's error: the caller was kept
-// waiting by the service.
+// away is the error of a call whose context ended before anything could be sent:
+// both ErrUnavailable, since the service kept it waiting, and the context's.
 func away(ctx context.Context, why error) error {
 	cause := context.Cause(ctx)
 	if why != nil {

@@ -5,18 +5,12 @@ import (
 	"crypto/tls"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"time"
 )
 
 const (
-	// roundPause is how long a round of all servers takes at least, on average.
-	// A healthy session never sees it: it takes the next server at once.
-	roundPause = 100 * time.Millisecond
-
-	// lookupPatience bounds the resolution of one name, so that a slow name
-	// server does not keep the other names from being tried.
-	lookupPatience = time.Second
+	roundPause     = 100 * time.Millisecond // for a round of all servers, at least, on average
+	lookupPatience = time.Second            // for one name, for the sake of the others
 )
 
 // target is one server to dial.
@@ -45,41 +39,34 @@ func (t target) connect(ctx context.Context, conf *tls.Config) (net.Conn, error)
 
 // rotation yields servers to try, one after the other, in rounds: each round
 // resolves the names anew, since addresses change in clusters that schedule
-// containers, and shuffles, so that clients do not all move to one server.
-//
-// It is used by one goroutine at a time.
+// containers, and shuffles, so that clients do not all move to one server. It is
+// used by one goroutine at a time.
 type rotation struct {
 	servers []string
 	lookup  func(ctx context.Context, host string) ([]string, error)
-	pause   time.Duration
 
 	round []target  // what is left of this round
 	began time.Time // when this round began
 }
 
 func newRotation(servers []string) *rotation {
-	return &rotation{servers: servers, lookup: net.DefaultResolver.LookupHost, pause: roundPause}
+	return &rotation{servers: servers, lookup: net.DefaultResolver.LookupHost}
 }
 
 // next returns the next server. It fails only when ctx ends.
 //
-// A new round begins no sooner than the pause after the last one began,
-// whatever came of that: a server that accepts and then hangs up, again and
-// again, is not dialled in a tight loop either.
+// A new round begins no sooner than the pause after the last one began: a server
+// that accepts and then hangs up is not dialled in a tight loop either. A healthy
+// session takes the next server at once.
 func (r *rotation) next(ctx context.Context) (target, error) {
-	if err := ctx.Err(); err != nil {
-		return target{}, err
-	}
 	if len(r.round) == 0 {
-		if !r.began.IsZero() {
-			// Spread, so that clients which lost a server together do not
-			// return together.
-			spread := r.pause/2 + rand.N(r.pause+1)
-			select {
-			case <-time.After(spread - time.Since(r.began)):
-			case <-ctx.Done():
-				return target{}, ctx.Err()
-			}
+		// Spread, so that clients which lost a server together do not return
+		// together.
+		spread := roundPause/2 + rand.N(roundPause+1)
+		select {
+		case <-time.After(spread - time.Since(r.began)):
+		case <-ctx.Done():
+			return target{}, ctx.Err()
 		}
 		r.began = time.Now()
 		r.round = r.resolve(ctx)
@@ -98,13 +85,11 @@ func (r *rotation) resolve(ctx context.Context) []target {
 			round = append(round, target{server, server}) // dialling it will say what is wrong
 			continue
 		}
-		addrs := []string{host}
-		if _, err := netip.ParseAddr(host); err != nil {
-			bounded, cancel := context.WithTimeout(ctx, lookupPatience)
-			if found, err := r.lookup(bounded, host); err == nil && len(found) > 0 {
-				addrs = found
-			}
-			cancel()
+		bounded, cancel := context.WithTimeout(ctx, lookupPatience)
+		addrs, err := r.lookup(bounded, host)
+		cancel()
+		if err != nil || len(addrs) == 0 {
+			addrs = []string{host}
 		}
 		for _, addr := range addrs {
 			round = append(round, target{net.JoinHostPort(addr, port), host})

@@ -2,208 +2,163 @@ package zkconn
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
-	"sync"
 	"time"
+
+	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// link is all that a session's client sees of the network: the list of servers
-// (it is the client's HostProvider), the dialer, and the sockets. It puts right
-// what the client library gets wrong there, and it is how the session makes an
-// end of the client: once retired, it dials no more.
-//
-// A client whose session expired goes on with a new one by itself, and sends on
-// it whatever was queued for the old one. With a dialer that refuses it cannot.
-type link struct {
-	servers   []string
-	tls       *tls.Config // nil: without TLS
-	ttl       time.Duration
-	connected func(bool) []notice // Conn.connected
+// This file has what a session's client sees of the network: the list of servers
+// and the dialer. They are how a session makes an end of its client, which else
+// goes on with a new session by itself, and sends on it what was queued before.
 
-	ctx    context.Context // ends when the link is retired
-	cancel context.CancelFunc
-	idle   chan struct{} // closed when the client, after that, has come to rest
-	idling sync.Once
-	hosts  *rotation // for the client's loop only
-	target target    // likewise
+// provider is the client's HostProvider.
+type provider struct{ *Conn }
 
-	mu      sync.Mutex
-	socket  *socket // the latest
-	hello   hello   // what the session is, once there is one
-	refused hello   // the session that was not as asked for, if so
-	failed  error   // why the last attempt failed
-}
-
-func newLink(
-	servers []string, conf *tls.Config, ttl time.Duration, connected func(bool) []notice,
-) *link {
-	l := &link{
-		servers: servers, tls: conf, ttl: ttl, connected: connected,
-		hosts: newRotation(servers), idle: make(chan struct{}),
-	}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	return l
-}
-
-// Init, Len, Next and Connected are the client's HostProvider. Init has nothing
-// to do: the servers are known, and resolved when they are needed.
-func (l *link) Init([]string) error { return nil }
+// Init has nothing to do: the servers are resolved when they are needed.
+func (p provider) Init([]string) error { return nil }
 
 // Len is the number of servers.
-func (l *link) Len() int { return len(l.servers) }
+func (p provider) Len() int { return len(p.conf.Servers) }
 
-// Connected says that the client has its session. The client still has to send
-// the watches that it knows of, beside the goroutine that takes answers. It
-// knows of none: see socket.fill.
-func (l *link) Connected() { l.connected(true) }
+// Connected says that the client has its session.
+func (p provider) Connected() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.up)
+}
 
-// Next waits out the pause between rounds itself and never asks the client to
-// wait, because the client would wait a whole second and fail what is queued.
-// Only a retired link does: that wait is the one place where Conn.Close can
-// stop a client that has no connection.
-func (l *link) Next() (server string, retryStart bool) {
-	t, err := l.hosts.next(l.ctx)
+// Next waits out the pause between rounds itself: the client would wait a whole
+// second and fail what is queued. It asks for that only once the session is over:
+// then no request is under way, and the client can be closed. (Its Close queues a
+// request, and if that is too late to be thrown out, waits a second for an answer.
+// Nobody waits for Close.)
+func (p provider) Next() (server string, retryStart bool) {
+	t, err := p.hosts.next(p.ctx)
 	if err != nil {
-		l.idling.Do(func() { close(l.idle) })
+		go p.client.Close()
 		return "retired", true
 	}
-	l.target = t
+	p.target = t
 	return t.addr, false
 }
 
-// patience is how long one server may take for everything up to the session:
-// connection, TLS, handshake.
-//
-// A lost connection is noticed at two thirds of the TTL at the latest, so a
-// reconnect must be able to waste one attempt and have time for a second. The
-// first connect has no such hurry, and has to wait for the service to write the
-// new session down.
-func (l *link) patience() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.hello.session == 0 {
-		return min(max(l.ttl/3, time.Second), 5*time.Second)
-	}
-	return min(max(l.ttl/6, 250*time.Millisecond), 2*time.Second)
-}
-
-// dial is the client's dialer. It ignores the address, which Next chose, and the
-// library's timeout.
-func (l *link) dial(string, string, time.Duration) (net.Conn, error) {
-	by := time.Now().Add(l.patience())
-	ctx, cancel := context.WithDeadline(l.ctx, by)
+// dial is the client's dialer. Next chose the address.
+func (c *Conn) dial(string, string, time.Duration) (net.Conn, error) {
+	c.mu.Lock()
+	by := time.Now().Add(c.hello.patience())
+	c.mu.Unlock()
+	ctx, cancel := context.WithDeadline(c.ctx, by)
 	defer cancel()
-	conn, err := l.target.connect(ctx, l.tls)
+	conn, err := c.target.connect(ctx, c.conf.TLS)
 	if err != nil {
-		l.note(err)
+		c.note(err)
 		return nil, err
 	}
-	s := newSocket(conn, l, by)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil { // retired meanwhile: nobody would close this one
-		s.drop()
-		return nil, l.ctx.Err()
+	_ = conn.SetReadDeadline(by) // for the handshake
+	s := newSocket(conn, c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil { // over meanwhile: nobody would close this one
+		_ = s.Close()
+		return nil, c.Err()
 	}
-	l.socket = s
-	l.failed = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",
-		l.target.addr)
+	c.socket = s
+	c.failed = fmt.Errorf("zookeeper: %s accepted the connection and has not answered yet",
+		c.target.addr)
 	return s, nil
 }
 
-// greet judges the session that a server offers. One with another timeout than
-// was asked for would end at another time than its user computes.
-//
-// The first server to offer one ends the link: the next ones would do the same,
-// and each would keep a session. On a reconnect it is only this server that is
-// not used: with servers that are configured differently, going on with it
-// would shorten the session's life behind its user's back.
-func (l *link) greet(h hello) error {
-	l.mu.Lock()
-	first := l.hello.session == 0
+// greet judges the session that a server offers. Another one than before, or
+// none, is the end. One with another timeout than was asked for would end at
+// another time than its user computes. At first that is the end too: the next
+// servers would do the same, and each would keep a session. On a reconnect only
+// this server, which is configured differently, is not used.
+func (c *Conn) greet(h hello) error {
+	c.mu.Lock()
+	known := c.hello
+	if known.session == 0 && h.session != 0 {
+		c.hello = h
+	}
+	c.mu.Unlock()
 	switch {
-	case h.timeout == l.ttl:
-		l.hello, l.failed = h, nil
-	case first:
-		l.refused = h
+	case known.session != 0 && h.session == 0:
+		c.finish(errExpired, true)
+		return errExpired
+	case h.session == 0:
+		return fmt.Errorf("zookeeper: %s gave no session", c.target.addr)
+	case known.session != 0 && h.session != known.session:
+		c.finish(errMoved, true)
+		return errMoved
+	case h.timeout != known.timeout:
+		err := fmt.Errorf("TTL %v: the service grants %v (its bounds are "+
+			"minSessionTimeout and maxSessionTimeout, by default 2 and 20 ticks)",
+			known.timeout, h.timeout)
+		if known.session == 0 {
+			c.finish(driver.Wrap(driver.ErrInvalid, err), false)
+		}
+		return err
 	}
-	l.mu.Unlock()
-	if h.timeout == l.ttl {
-		return nil
-	}
-	if first {
-		l.retire()
-	}
-	return fmt.Errorf("zookeeper: session timeout of %v asked for, %v granted", l.ttl, h.timeout)
+	c.note(nil)
+	return nil
 }
 
-// sessions returns the session, or else the one that was refused.
-func (l *link) sessions() (session, refused hello) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.hello, l.refused
+// drop makes the client connect again, elsewhere if there is an elsewhere.
+func (c *Conn) drop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.socket != nil {
+		_ = c.socket.Close()
+	}
+}
+
+func (c *Conn) note(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = err
+}
+
+// why is the reason of the latest failure, for error messages.
+func (c *Conn) why() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
 }
 
 // end ends a session over a connection of its own, at whatever server answers
-// first, trying until ctx ends. That works in every state the client may be in,
-// connected to a silent server included, and it tells the outcome; the
-// library's Close waits a second and does not say whether the service heard of
-// it.
-func (l *link) end(ctx context.Context, h hello) error {
-	hosts := newRotation(l.servers)
-	for {
-		t, err := hosts.next(ctx)
-		if err != nil {
-			return away(ctx, l.why())
+// first, trying until ctx ends. The library's Close waits a second, on a connection
+// that may be silent, and does not tell the outcome. A session of 0 is a new one,
+// which is over at once, and shows what timeout is granted.
+func (c *Config) end(ctx context.Context, h hello) (answer hello, err error) {
+	for hosts := newRotation(c.Servers); ; {
+		t, stopped := hosts.next(ctx)
+		if stopped != nil {
+			return hello{}, away(ctx, err)
 		}
-		if err = l.endAt(ctx, t, h); err == nil {
-			return nil
+		err = c.visit(ctx, t, h.patience(), func(conn io.ReadWriter) (err error) {
+			answer, err = h.end(conn)
+			return err
+		})
+		if err == nil {
+			return answer, nil
 		}
-		l.note(err)
 	}
 }
 
-func (l *link) endAt(ctx context.Context, t target, h hello) error {
-	ctx, cancel := context.WithTimeout(ctx, l.patience())
+// visit talks to a server over a connection of its own.
+func (c *Config) visit(
+	ctx context.Context, t target, patience time.Duration, talk func(io.ReadWriter) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := t.connect(ctx, l.tls)
+	conn, err := t.connect(ctx, c.TLS)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = closeNow(conn) }()
-	// A cancelled ctx has to interrupt the read as well; a deadline alone would
-	// not.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	return h.end(conn)
-}
-
-// retire ends the link: the socket is closed, and no other is opened.
-func (l *link) retire() {
-	l.cancel()
-	if s := l.current(); s != nil {
-		s.drop()
-	}
-}
-
-// current is the latest socket; nil before the first.
-func (l *link) current() *socket {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.socket
-}
-
-func (l *link) note(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failed = err
-}
-
-// why is the reason of the latest failure, for error messages.
-func (l *link) why() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failed
+	// A cancelled ctx has to interrupt a read as well; a deadline alone would not.
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	return talk(conn)
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -14,45 +13,44 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// TestEventsEndTheWatchesOfTheirKind also makes sure that the notices of a lost connection are such events.
+// TestEventsEndTheWatchesOfTheirKind: the first child of a node is found by the node, and fires for itself.
 func TestEventsEndTheWatchesOfTheirKind(t *testing.T) {
 	for event, want := range map[zk.EventType][]Kind{
 		zk.EventNodeCreated:         {Exists},
-		zk.EventNodeDataChanged:     {Data, Exists},
+		zk.EventNodeDataChanged:     {Data, First, Exists},
 		zk.EventNodeChildrenChanged: {Children},
-		zk.EventNodeDeleted:         {Children, Data, Exists},
+		zk.EventNodeDeleted:         {Children, Data, First, Exists},
 		zk.EventSession:             nil,
 	} {
-		w := watches{m: make(map[watchKey]*Watch)}
-		for _, node := range []string{"/a", "/b"} {
+		w := watches{m: make(map[Target]*Watch)}
+		for _, node := range []string{"/a/b", "/c/d"} {
 			for kind := Children; kind <= Exists; kind++ {
-				w.add(Target{Kind: kind, Node: node, As: fmt.Sprint(node, kind)})
+				w.add(Target{kind, node})
 			}
 		}
 		all := len(w.m)
-		w.fire(zk.Event{Type: event, Path: "/a"})
+		w.fire(zk.Event{Type: event, Path: "/a/b"})
+		w.fire(zk.Event{Type: event, Path: "/c/other"})
 		for kind := Children; kind <= Exists; kind++ {
-			if stands := w.find(Target{Kind: kind, As: fmt.Sprint("/a", kind)}) != nil; stands == slices.Contains(want, kind) {
+			on := Target{kind, "/a/b"}
+			if kind == First {
+				on.Node = "/a/"
+			}
+			if stands := w.find(on) != nil; stands == slices.Contains(want, kind) {
 				t.Errorf("after %v a watch of kind %v stands: %v", event, kind, stands)
 			}
 		}
-		if len(w.m) != all-2*len(want) {
+		if len(w.m) != all-len(want) {
 			t.Errorf("after %v there are %d watches of %d", event, len(w.m), all)
-		}
-		for _, n := range w.notices() {
-			w.fire(zk.Event{Type: n.kind, Path: n.path})
-		}
-		if len(w.m) != 0 {
-			t.Errorf("the notices leave %d watches", len(w.m))
 		}
 	}
 }
 
 // TestFiredWatchTellsAllWhoWait: each waiter gets the event, one that comes late as well.
 func TestFiredWatchTellsAllWhoWait(t *testing.T) {
-	w := watches{m: make(map[watchKey]*Watch)}
-	added, _ := w.add(Target{Kind: Data, Node: "/a"})
-	if _, ok := w.add(Target{Kind: Data, Node: "/a", As: "shared"}); ok {
+	w := watches{m: make(map[Target]*Watch)}
+	added, _ := w.add(Target{Data, "/a"})
+	if _, ok := w.add(Target{Data, "/a"}); ok {
 		t.Error("a watch is set twice")
 	}
 	w.fire(zk.Event{Type: zk.EventNodeDeleted, Path: "/a"})
@@ -62,26 +60,39 @@ func TestFiredWatchTellsAllWhoWait(t *testing.T) {
 	}
 }
 
-// TestLostConnectionMakesEveryWatchFire: the notices must come after what was read, whole, and
-// before the error.
+// TestLostConnectionMakesEveryWatchFire: the client is told after what was read, whole, and before the error.
 func TestLostConnectionMakesEveryWatchFire(t *testing.T) {
-	server, client := net.Pipe()
-	notices := []notice{{"/a", zk.EventNodeDataChanged}, {"/b/c", zk.EventNodeChildrenChanged}}
-	l := newLink(nil, nil, time.Second, func(bool) []notice { return notices })
-	s := newSocket(client, l, time.Now().Add(time.Second))
-	s.greeted = true
-	go func() {
-		_, _ = server.Write([]byte{0, 0, 0, 3, 'x', 'y', 'z'}) // a message
-		_, _ = server.Write([]byte{0, 0, 0, 9, 'l', 'o'})      // half of one
-		_ = server.Close()
-	}()
-	all, err := io.ReadAll(s)
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("after the notices: %v; want the connection's error", err)
-	}
-	want := notices[1].append(notices[0].append([]byte{0, 0, 0, 3, 'x', 'y', 'z'}, zk.StateDisconnected), zk.StateDisconnected)
-	if !bytes.Equal(all, want) {
-		t.Errorf("the Conn reads %q; want %q", all, want)
+	for kind := Children; kind <= Exists; kind++ {
+		server, client := net.Pipe()
+		session := newConn(&Config{}, time.Second)
+		provider{session}.Connected()
+		w, _ := session.watches.add(Target{kind, "/b/c"})
+		s := newSocket(client, session)
+		s.greeted = true
+		go func() {
+			_, _ = server.Write([]byte{0, 0, 0, 3, 'x', 'y', 'z'}) // a message
+			_, _ = server.Write([]byte{0, 0, 0, 9, 'l', 'o'})      // half of one
+			_ = server.Close()
+		}()
+		all, err := io.ReadAll(s)
+		if !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("after the notices: %v; want the connection's error", err)
+		}
+		event := zk.EventNodeDataChanged
+		if kind == Children {
+			event = zk.EventNodeChildrenChanged
+		}
+		if want := appendNotice([]byte{0, 0, 0, 3, 'x', 'y', 'z'}, "/b/c", event); !bytes.Equal(all, want) {
+			t.Errorf("the client reads %q; want %q", all, want)
+		}
+		select {
+		case <-w.fired:
+		default:
+			t.Errorf("a watch of kind %v has not fired", kind)
+		}
+		if _, ok := session.watches.add(Target{kind, "/b/c"}); !ok || !kind.firedBy(event) {
+			t.Errorf("a watch of kind %v stands", kind)
+		}
 	}
 }
 

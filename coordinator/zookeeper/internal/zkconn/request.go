@@ -29,23 +29,16 @@ func Do[T any](ctx context.Context, c *Conn, request func(*zk.Conn) (T, error)) 
 
 // Start sends a request. On failure nothing was and will be sent. The request
 // runs in a goroutine of its own, since the client knows no contexts: it blocks
-// until the reply comes or the connection is lost. A reply comes to nothing
-// when its caller has gone.
+// until the reply comes or the connection is lost.
 func Start[T any](
 	ctx context.Context, c *Conn, request func(*zk.Conn) (T, error),
 ) (*Reply[T], error) {
-	return start(ctx, c, c.slots, request)
-}
-
-func start[T any](
-	ctx context.Context, c *Conn, slots chan struct{}, request func(*zk.Conn) (T, error),
-) (*Reply[T], error) {
-	if err := c.enter(ctx, slots); err != nil {
+	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
 	r := &Reply[T]{conn: c, come: make(chan struct{})}
 	go func() {
-		defer c.leave(slots)
+		defer c.leave()
 		value, err := request(c.client)
 		r.value, r.err = value, c.judge(err)
 		close(r.come)
@@ -53,41 +46,30 @@ func start[T any](
 	return r, nil
 }
 
-// Wait waits for the reply, the end of ctx or the end of the session, whichever
-// comes first.
-func (r *Reply[T]) Wait(ctx context.Context) (T, error) {
-	err := r.conn.Until(ctx, r.come)
-	select {
-	case <-r.come: // if both at once, the reply says more
-		return r.value, r.err
-	default:
-		var zero T
-		return zero, err
+// Wait waits for the reply, the end of ctx or the end of the session.
+func (r *Reply[T]) Wait(ctx context.Context) (value T, err error) {
+	if err := r.conn.Until(ctx, r.come); err != nil {
+		return value, err
 	}
+	return r.value, r.err
 }
 
-// Until waits until a channel is closed, ctx ends or the session ends. The
-// error is nil only in the first case.
+// Until waits until a channel is closed. It fails if ctx or the session ends.
 func (c *Conn) Until(ctx context.Context, closed <-chan struct{}) error {
-	select {
-	case <-closed:
-		return nil
-	default: // which is much cheaper than the next
-	}
 	select {
 	case <-closed:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-c.over:
+	case <-c.ctx.Done():
 		return c.Err()
 	}
 }
 
 // enter waits until a request can be sent, and takes a place for it, which leave
-// gives back. Requests are not handed to a client that is not
-// connected: it has room for 16 and then blocks its callers without end.
-func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
+// gives back. Requests are not handed to a client that is not connected: it has
+// room for 16 and then blocks its callers without end.
+func (c *Conn) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -95,29 +77,22 @@ func (c *Conn) enter(ctx context.Context, slots chan struct{}) error {
 		return err
 	}
 	select {
-	case slots <- struct{}{}:
-	default:
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			return away(ctx, errBusy)
-		case <-c.over:
-			return c.Err()
-		}
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return away(ctx, errBusy)
+	case <-c.ctx.Done():
+		return c.Err()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cause != nil { // retire waits for what runs, so nothing may start now
-		<-slots
-		return c.cause
+	if err := c.begin(); err != nil {
+		<-c.slots
+		return err
 	}
-	c.running.Add(1)
 	return nil
 }
 
 // leave gives back what enter took.
-func (c *Conn) leave(slots chan struct{}) {
-	<-slots
+func (c *Conn) leave() {
+	<-c.slots
 	c.running.Done()
 }
 
@@ -125,68 +100,70 @@ func (c *Conn) leave(slots chan struct{}) {
 func (c *Conn) online(ctx context.Context) error {
 	err := c.Until(ctx, c.present())
 	if err != nil && c.Err() == nil {
-		return away(ctx, c.link.why())
+		return away(ctx, c.why())
 	}
 	return err
 }
 
-// Renew sends a sync, which goes to the leader and back. The path need not
-// exist, and syncing it needs no permission.
-//
-// Any request touches the session at the server it reaches, but a read proves
-// less: a follower that has lost its leader answers reads, and collects touches
-// that never reach a leader, until it notices.
+// Renew sends a sync, which goes to the leader and back, and needs no permission.
+// A follower that has lost its leader answers reads, and collects touches that
+// never reach a leader, until it notices. It takes no place of the other requests:
+// the coordinator sends one at a time.
 func (c *Conn) Renew(ctx context.Context) error {
-	r, err := start(ctx, c, c.renewals, syncing("/"))
-	if err != nil {
+	if err := c.online(ctx); err != nil {
 		return err
 	}
-	_, err = r.Wait(ctx)
-	return err
-}
-
-func syncing(path string) func(*zk.Conn) (string, error) {
-	return func(client *zk.Conn) (string, error) { return client.Sync(path) }
+	come := make(chan error, 1)
+	go c.Run(func() {
+		_, err := c.client.Sync("/")
+		come <- c.judge(err)
+	})
+	select {
+	case err := <-come:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.ctx.Done():
+		return c.Err()
+	}
 }
 
 // Sync makes all that was applied when it was called known to the server that
 // answers the requests after it.
 func (c *Conn) Sync(ctx context.Context, path string) error {
-	_, err := Do(ctx, c, syncing(path))
+	_, err := Do(ctx, c, func(client *zk.Conn) (string, error) { return client.Sync(path) })
 	return err
 }
 
-// Fresh reads what is at least as new as all that this session was told before
-// it was called.
+// Fresh reads what is at least as new as all that this session was told before.
 //
-// On one connection it is so by itself. At a reconnect the client names the
-// latest transaction that it has seen in a reply, and a server that is behind
-// it refuses; but what a watch has told does not count there. So the first read
-// after a reconnect costs a sync, and a read that went over a newer connection
-// than the one that was synced is repeated.
+// On one connection it is so by itself. At a reconnect a server refuses that is
+// behind the latest reply, but not one that is behind what a watch has told. So
+// the first read after a reconnect costs a sync, and a read that went over another
+// connection than the one that was synced is repeated.
 func Fresh[T any](ctx context.Context, c *Conn, path string, read func() (T, error)) (T, error) {
 	var zero T
 	for {
 		if err := c.online(ctx); err != nil {
 			return zero, err
 		}
-		n := c.generation()
-		if c.synced.Load() < n {
+		connection := c.present()
+		if c.synced.Load() != connection {
 			if err := c.Sync(ctx, path); err != nil {
 				return zero, err
 			}
-			c.synced.Store(n) // a later connection has a higher one
+			c.synced.Store(connection)
 		}
-		if value, err := read(); err != nil || c.generation() == n {
+		if value, err := read(); err != nil || c.present() == connection {
 			return value, err
 		}
 	}
 }
 
 // Names reads the names of the children of a node, none if it is not there. A
-// standing watch shows them without a request.
+// standing watch shows them without a request, as in Get.
 func (c *Conn) Names(ctx context.Context, path string) ([]string, error) {
-	if w, err := c.Standing(ctx, Target{Kind: Children, Node: path}); err != nil {
+	if w, err := c.Standing(ctx, Target{Children, path}); err != nil {
 		return nil, err
 	} else if w != nil {
 		return w.Seen.Names, nil
@@ -210,10 +187,18 @@ func StartNames(ctx context.Context, c *Conn, path string) (*Reply[[]string], er
 	})
 }
 
-// Get reads a node's data and Stat.
+// Get reads a node's data and Stat, nothing if it is not there.
 func (c *Conn) Get(ctx context.Context, path string) (Seen, error) {
+	if w, err := c.Standing(ctx, Target{Data, path}); err != nil {
+		return Seen{}, err
+	} else if w != nil {
+		return w.Seen, nil
+	}
 	return Do(ctx, c, func(client *zk.Conn) (Seen, error) {
 		value, stat, err := client.Get(path)
+		if errors.Is(err, zk.ErrNoNode) {
+			return Seen{}, nil
+		}
 		if err != nil {
 			return Seen{}, err
 		}
@@ -221,8 +206,7 @@ func (c *Conn) Get(ctx context.Context, path string) (Seen, error) {
 	})
 }
 
-// Stat reads what the service keeps of a node beside its data. A node that is
-// not there is zk.ErrNoNode.
+// Stat reads a node's Stat. A node that is not there is zk.ErrNoNode.
 func (c *Conn) Stat(ctx context.Context, path string) (*zk.Stat, error) {
 	return Do(ctx, c, func(client *zk.Conn) (*zk.Stat, error) {
 		there, stat, err := client.Exists(path)

@@ -1,9 +1,9 @@
 package zkconn
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"path"
 	"sync"
 
 	"github.com/go-zookeeper/zk"
@@ -13,14 +13,16 @@ import (
 type Kind int8
 
 const (
-	// Children fires when children come or go, or the node goes. It leaves
-	// nothing behind on a node that is not there. On an ephemeral node, which
-	// has no children, it waits for the node to go and ignores writes to it.
+	// Children fires when children come or go, or the node goes: on an ephemeral
+	// node, which has no children, only then.
 	Children Kind = iota
-	// Data fires when the node is written to or goes. It leaves nothing behind
-	// on a node that is not there.
+	// Data fires when the node is written to or goes.
 	Data
-	// Exists fires when the node comes, is written to or goes.
+	// First is Data on the first child of a node. It is found by its parent: only
+	// the caller that sets it needs to know which child it is.
+	First
+	// Exists fires when the node comes, is written to or goes. It alone can be set
+	// on a node that is not there.
 	Exists
 )
 
@@ -43,22 +45,18 @@ func (k Kind) firedBy(event zk.EventType) bool {
 type Target struct {
 	Kind Kind
 	Node string
-	// As is another name that the watch is found by: only the caller that sets it
-	// needs to know the node then.
-	As string
 }
 
-type watchKey struct {
-	kind Kind
-	name string
+// key is what a watch is found by.
+func (t Target) key() Target {
+	if t.Kind == First {
+		t.Node = path.Dir(t.Node)
+	}
+	return t
 }
 
-func (t Target) keys() [2]watchKey {
-	return [...]watchKey{{t.Kind, t.Node}, {t.Kind, cmp.Or(t.As, t.Node)}}
-}
-
-// Watch is a watch that is set, and what the request that set it has read. It is
-// set and read in one request, so until it fires that is still so.
+// Watch is a watch, and what the request that set it has read. Until it fires that
+// is still so.
 type Watch struct {
 	Target Target
 	Seen   Seen
@@ -72,123 +70,106 @@ type Watch struct {
 // Seen is what a request has read of a node.
 type Seen struct {
 	Names  []string // Children
-	Value  []byte   // Data
-	Stat   zk.Stat  // Data
-	Exists bool     // Data and Exists
+	Value  []byte   // Data, First
+	Stat   zk.Stat  // Data, First
+	Exists bool     // all but Children
 }
 
 // watches are the watches of a session that are set or being set, and have not
 // fired.
 //
-// The client has no way to give up a watch: a channel stays in it until what it
-// watches changes. So a waiter that leaves lets its watch stand, and the next
-// waiter for the same takes it over: one watch for each thing that is waited
-// for, which goes when that or the connection goes, however many wait and
-// however often. The channels of the client are not read: its callback gets each
-// event first.
+// The client has no way to give up a watch. So a waiter that leaves lets its watch
+// stand, and the next waiter for the same takes it over: one watch for each thing
+// that is waited for, however many wait and however often. The channels of the
+// client are not read: its callback gets each event first.
 type watches struct {
 	mu sync.Mutex
-	m  map[watchKey]*Watch
+	m  map[Target]*Watch // by key
 }
 
 // find returns the watch of a target, nil if there is none.
 func (w *watches) find(t Target) *Watch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, key := range t.keys() {
-		if found := w.m[key]; found != nil {
-			return found
-		}
-	}
-	return nil
+	return w.m[t.key()]
 }
 
 // add adds a watch for a target, unless there is one.
 func (w *watches) add(t Target) (added *Watch, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.m[watchKey{t.Kind, t.Node}] != nil {
+	if w.m[t.key()] != nil {
 		return nil, false
 	}
 	added = &Watch{Target: t, ready: make(chan struct{}), fired: make(chan struct{})}
-	for _, key := range t.keys() {
-		w.m[key] = added
-	}
+	w.m[t.key()] = added
 	return added, true
-}
-
-// fire fires the watches that an event is about.
-//
-// One that is being set may be among them, for which the event comes too early
-// or just in time. Its waiters look again, which is right in both cases.
-func (w *watches) fire(e zk.Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for kind := Children; kind <= Exists; kind++ {
-		old := w.m[watchKey{kind, e.Path}]
-		if old == nil || !kind.firedBy(e.Type) {
-			continue
-		}
-		w.drop(old)
-		old.event = e
-		close(old.fired)
-	}
-}
-
-// drop is called with the mutex held.
-func (w *watches) drop(old *Watch) {
-	for _, key := range old.Target.keys() {
-		if w.m[key] == old {
-			delete(w.m, key)
-		}
-	}
 }
 
 // failed drops a watch that could not be set.
 func (w *watches) failed(old *Watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drop(old)
+	if key := old.Target.key(); w.m[key] == old {
+		delete(w.m, key)
+	}
 }
 
-// notices are what makes the client fire all watches. When a connection is lost
-// socket.fill hands them to the client. Of the watches that are being set the
-// requests may be queued, to be sent on the next connection.
-func (w *watches) notices() (all []notice) {
+// fire fires the watches that an event is about. One that is being set may be
+// among them, for which the event comes too early or just in time. Its waiters
+// look again, which is right in both cases.
+func (w *watches) fire(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for key, old := range w.m {
-		if key.name != old.Target.Node {
-			continue // it is there under its node as well
+	for kind := Children; kind <= Exists; kind++ {
+		key := Target{kind, e.Path}.key()
+		if old := w.m[key]; old != nil && old.Target.Node == e.Path && kind.firedBy(e.Type) {
+			delete(w.m, key)
+			old.event = e
+			close(old.fired)
 		}
-		n := notice{key.name, zk.EventNodeDataChanged}
-		if key.kind == Children {
-			n.kind = zk.EventNodeChildrenChanged
-		}
-		all = append(all, n)
 	}
-	return all
 }
 
-// Standing returns the watch of a target if there is one that has not fired, else
-// nil. It has seen the latest that this session knows of: see Conn.event.
+// fireAll fires all watches, without an event, and returns notices that make the
+// client's own fire.
+func (w *watches) fireAll() (notices []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, old := range w.m {
+		event := zk.EventNodeDataChanged
+		if old.Target.Kind == Children {
+			event = zk.EventNodeChildrenChanged
+		}
+		notices = appendNotice(notices, old.Target.Node, event)
+		close(old.fired)
+	}
+	clear(w.m)
+	return notices
+}
+
+// Standing returns a watch of the target that has not fired, or else one that
+// waits for its node to come; nil if there is neither. It has seen the latest that
+// this session knows of: see Conn.event.
 func (c *Conn) Standing(ctx context.Context, t Target) (*Watch, error) {
-	w := c.watches.find(t)
-	if w == nil {
-		return nil, nil
+	for _, on := range [...]Target{t, {Exists, t.Node}} {
+		w := c.watches.find(on)
+		if w == nil {
+			continue
+		}
+		if err := c.Until(ctx, w.ready); err != nil {
+			return nil, err
+		}
+		select {
+		case <-w.fired:
+			continue
+		default:
+		}
+		if w.err == nil && (on == t || !w.Seen.Exists) {
+			return w, nil
+		}
 	}
-	if err := c.Until(ctx, w.ready); err != nil {
-		return nil, err
-	}
-	select {
-	case <-w.fired:
-		return nil, nil
-	default:
-	}
-	if w.err != nil {
-		return nil, nil
-	}
-	return w, nil
+	return nil, nil
 }
 
 // Watching returns the watch of a target. If there is none it sets one.
@@ -197,17 +178,17 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 		if w, err := c.Standing(ctx, t); w != nil || err != nil {
 			return w, err
 		}
-		if err := c.enter(ctx, c.slots); err != nil {
+		if err := c.enter(ctx); err != nil {
 			return nil, err
 		}
 		w, mine := c.watches.add(t)
 		if !mine {
-			c.leave(c.slots)
+			c.leave()
 			continue // if it is set and fails, this call tries by itself
 		}
 		// Not bound to ctx: others may be waiting for this one by now.
 		go func() {
-			defer c.leave(c.slots)
+			defer c.leave()
 			if w.err = c.judge(w.request(c.client)); w.err != nil {
 				c.watches.failed(w)
 			}
@@ -220,6 +201,22 @@ func (c *Conn) Watching(ctx context.Context, t Target) (*Watch, error) {
 	}
 }
 
+// Expecting is Watching of a node that need not be there. If it is not, the watch
+// fires when it comes, and has seen nothing. (If it comes between the two
+// requests, a watch on it is left over until it changes.)
+func (c *Conn) Expecting(ctx context.Context, t Target) (*Watch, error) {
+	for {
+		w, err := c.Watching(ctx, t)
+		if !errors.Is(err, zk.ErrNoNode) {
+			return w, err
+		}
+		w, err = c.Watching(ctx, Target{Exists, t.Node})
+		if err != nil || !w.Seen.Exists {
+			return w, err
+		}
+	}
+}
+
 // request sends the request that reads and watches.
 func (w *Watch) request(client *zk.Conn) (err error) {
 	switch node := w.Target.Node; w.Target.Kind {
@@ -227,7 +224,7 @@ func (w *Watch) request(client *zk.Conn) (err error) {
 		w.Seen.Names, _, _, err = client.ChildrenW(node)
 	case Exists:
 		w.Seen.Exists, _, _, err = client.ExistsW(node)
-	case Data:
+	case Data, First:
 		var stat *zk.Stat
 		if w.Seen.Value, stat, _, err = client.GetW(node); err == nil {
 			w.Seen.Stat, w.Seen.Exists = *stat, true
@@ -238,8 +235,7 @@ func (w *Watch) request(client *zk.Conn) (err error) {
 
 // Wait calls look and waits for the watch that it returns, again and again,
 // until it returns none. look is given the event of the watch before; that is
-// zero at first, and its state is not zk.StateSyncConnected if the watch fired
-// because the connection was lost. So a lost connection does not end the wait.
+// zero at first, and when the connection was lost, which does not end the wait.
 func (c *Conn) Wait(ctx context.Context, look func(told zk.Event) (*Watch, error)) error {
 	var told zk.Event
 	for {

@@ -17,16 +17,13 @@ import (
 
 // socket is one connection of the client to a server. It reads whole messages, and
 // looks at the first before the client does: the answer to the connect request.
-//
-// The client reads in one goroutine at a time, so the fields that reading changes
-// need no lock.
+// The client reads in one goroutine at a time, so reading needs no lock.
 type socket struct {
 	net.Conn
-	link *link
-	in   *bufio.Reader
-	by   time.Time // when the handshake must be over
+	session *Conn
+	in      *bufio.Reader
 
-	greeted bool   // it is
+	greeted bool   // the handshake is over
 	message []byte // the latest, and the memory for the next
 	rest    []byte // what the client has not read yet of a message
 	lost    error  // why there are no more messages
@@ -35,19 +32,19 @@ type socket struct {
 	owed int // how many requests are unanswered
 }
 
-// maxMessage bounds what is allocated on the word of the peer. The listing of a
-// queue with a hundred thousand contenders has 10 MiB.
+// maxMessage bounds what is allocated on the word of the peer. A listing of a
+// hundred thousand contenders has 10 MiB.
 const maxMessage = 64 << 20
 
-func newSocket(conn net.Conn, l *link, by time.Time) *socket {
-	return &socket{Conn: conn, link: l, in: bufio.NewReader(conn), by: by}
+func newSocket(conn net.Conn, session *Conn) *socket {
+	return &socket{Conn: conn, session: session, in: bufio.NewReader(conn)}
 }
 
 // Read hands on messages that were read as a whole.
 func (s *socket) Read(p []byte) (int, error) {
 	if len(s.rest) == 0 {
 		if err := s.fill(); err != nil {
-			s.link.note(err)
+			s.session.note(err)
 			return 0, err
 		}
 	}
@@ -59,14 +56,11 @@ func (s *socket) Read(p []byte) (int, error) {
 // fill gets the next message.
 //
 // When the connection is lost the client is first told, as if the service had
-// said so, that all it watches has changed. Waiters then look again, on the
-// next connection, and the client has no watches that it would have to set again
-// there. Left to itself it does that badly: it reads the number of the last
-// transaction in one goroutine while another one writes it, which is a data
-// race; it does not tell when setting them has failed, which would be a lost
-// wake-up; and watches without waiters come along for ever. (A
-// watch that is set on the new connection in the instant in which the client
-// looks for such is set twice, which is nothing.)
+// said so, that all it watches has changed, so that it has no watches to set
+// again on the next connection. It does that badly: it reads the number of the
+// last transaction while another goroutine writes it; it does not tell when
+// setting them has failed, which would be a lost wake-up; and watches without
+// waiters would come along for ever.
 func (s *socket) fill() (err error) {
 	switch {
 	case s.lost != nil:
@@ -81,26 +75,17 @@ func (s *socket) fill() (err error) {
 		}
 		return nil
 	}
-	// Whole messages are what makes this safe: nothing was begun that this
-	// could end up inside.
-	s.lost, s.rest = err, nil
-	s.drop() // a Write may be blocked, and the client waits for it
-	for _, n := range s.link.connected(false) {
-		s.rest = n.append(s.rest, zk.StateDisconnected)
-	}
-	if len(s.rest) == 0 {
+	_ = s.Close() // a Write may be blocked, and the client waits for it
+	// After whole messages nothing was begun that this could end up inside.
+	if s.lost, s.rest = err, s.session.lost(); len(s.rest) == 0 {
 		return s.lost
 	}
 	return nil
 }
 
-// handshake reads the answer to the connect request, within the time that is
-// left for it. If the link does not like it, the client sees a failed handshake
-// and takes the next server.
+// handshake reads the answer to the connect request. When it fails the client
+// takes the next server.
 func (s *socket) handshake() error {
-	if err := s.Conn.SetReadDeadline(s.by); err != nil {
-		return err
-	}
 	message, err := readMessage(s.in, nil, maxHandshake)
 	if err != nil {
 		return err
@@ -109,10 +94,8 @@ func (s *socket) handshake() error {
 	if err != nil {
 		return err
 	}
-	if h.session != 0 {
-		if err := s.link.greet(h); err != nil {
-			return err
-		}
+	if err := s.session.greet(h); err != nil {
+		return err
 	}
 	s.greeted, s.rest = true, message
 	return s.Conn.SetReadDeadline(time.Time{})
@@ -125,17 +108,16 @@ func isRequest(message []byte) bool {
 }
 
 // owe counts the requests that the server has not answered. If it answers none
-// of them for a quarter of the TTL, the connection is given up. The client
-// notices silence after two thirds, and a server that still answers pings but
-// nothing else, because it lost its leader, it never notices. A quarter leaves
-// time to find another server before the session's user has to take it for
-// lost. The requests may have been applied or not, which their callers are told.
+// of them for a quarter of the TTL, the connection is given up, which leaves time
+// to find another server before the session's user has to take it for lost. The
+// client notices silence after two thirds, and never a server that still answers
+// pings but nothing else, because it lost its leader.
 func (s *socket) owe(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owed += n
 	if s.owed > 0 && (n < 0 || s.owed == n) { // after an answer, and from the first request on
-		patience := max(s.link.ttl/4, 200*time.Millisecond)
+		patience := max(s.session.TTL()/4, 200*time.Millisecond)
 		_ = s.Conn.SetReadDeadline(time.Now().Add(patience))
 	}
 }
@@ -152,19 +134,18 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 }
 
 // Write never fails. When it cannot write it closes the connection, and the
-// client learns of it from the next read.
+// client learns of it from the next read, exactly once.
 //
 // The client answers a request whose write fails at once, and once more when it
-// clears away what was outstanding. The second answer has no room for a request
-// that repeats the credentials after a reconnect, and none for one that Close
-// interrupts: the client then blocks for ever, holding its lock. The read side
-// reports each failure exactly once.
+// clears away what was outstanding. For the second answer there is no room when
+// the request repeats credentials after a reconnect, or is interrupted by Close:
+// the client then blocks for ever, holding its lock.
 func (s *socket) Write(p []byte) (int, error) {
 	if s.greeted && isRequest(p) { // the client writes whole messages
 		s.owe(1)
 	}
 	if _, err := s.Conn.Write(p); err != nil {
-		s.drop()
+		_ = s.Close()
 	}
 	return len(p), nil
 }
@@ -172,17 +153,14 @@ func (s *socket) Write(p []byte) (int, error) {
 // Close closes the connection at once.
 func (s *socket) Close() error { return closeNow(s.Conn) }
 
-// closeNow closes a connection. TLS would first send a close alert, and wait five
-// seconds for room in the buffers of a peer that has stopped reading.
+// closeNow closes a connection without TLS's close alert, for which a peer that has
+// stopped reading has no room.
 func closeNow(c net.Conn) error {
 	if t, ok := c.(*tls.Conn); ok {
 		return t.NetConn().Close()
 	}
 	return c.Close()
 }
-
-// drop makes the client connect again, elsewhere if there is an elsewhere.
-func (s *socket) drop() { _ = s.Close() }
 
 const (
 	opCloseSession = -11
@@ -192,12 +170,11 @@ const (
 )
 
 // hello is what the service answers to a connect request, which the client keeps
-// to itself. With the password a session is ended on another connection. A
-// session of 0 means that the session asked for is over.
+// to itself. A session of 0 means that the one asked for is over.
 type hello struct {
 	timeout time.Duration
 	session int64
-	passwd  []byte
+	passwd  []byte // with which the session is ended on another connection
 }
 
 // readMessage reads one message with its length before it, into the memory of an
@@ -218,23 +195,17 @@ func readMessage(r *bufio.Reader, into []byte, most int) ([]byte, error) {
 	return message, nil
 }
 
-// notice is what the service sends to those who watch a node.
-type notice struct {
-	path string
-	kind zk.EventType
-}
-
-// append appends the notice as a message. The state tells one that the service
-// has sent, zk.StateSyncConnected, from one that it has not.
-func (n notice) append(b []byte, state zk.State) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(n.path)))
+// appendNotice appends what the service sends to those who watch a node, with
+// the state that tells it from what the service has sent.
+func appendNotice(b []byte, node string, kind zk.EventType) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+4+4+4+len(node)))
 	b = binary.BigEndian.AppendUint32(b, 1<<32-1) // xid -1: a notice
 	b = binary.BigEndian.AppendUint64(b, 1<<64-1) // of no transaction
 	b = binary.BigEndian.AppendUint32(b, 0)       // no error
-	b = binary.BigEndian.AppendUint32(b, uint32(n.kind))
-	b = binary.BigEndian.AppendUint32(b, uint32(state))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(n.path)))
-	return append(b, n.path...)
+	b = binary.BigEndian.AppendUint32(b, uint32(kind))
+	b = binary.BigEndian.AppendUint32(b, uint32(zk.StateDisconnected))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(node)))
+	return append(b, node...)
 }
 
 // parseHello reads the answer to a connect request: version, timeout, session,
@@ -256,12 +227,24 @@ func parseHello(m []byte) (hello, error) {
 	return h, nil
 }
 
+// patience is how long one server may take for everything up to the session:
+// connection, TLS, handshake.
+//
+// A reconnect must be able to waste one attempt and have time for a second. A new
+// session has no such hurry, and the service has to write it down.
+func (h hello) patience() time.Duration {
+	short := min(max(h.timeout/6, 250*time.Millisecond), 2*time.Second)
+	if h.session == 0 {
+		return max(2*short, time.Second)
+	}
+	return short
+}
+
 // appendConnect appends the request to continue the session.
 func (h hello) appendConnect(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(4+8+4+8+4+len(h.passwd)))
 	b = binary.BigEndian.AppendUint32(b, 0) // version
-	// "I have seen nothing yet": a server that lags is good enough for ending a
-	// session, which its leader decides.
+	// "I have seen nothing yet": a server that lags is good enough here.
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b = binary.BigEndian.AppendUint32(b, uint32(h.timeout.Milliseconds()))
 	b = binary.BigEndian.AppendUint64(b, uint64(h.session))
@@ -269,44 +252,38 @@ func (h hello) appendConnect(b []byte) []byte {
 	return append(b, h.passwd...)
 }
 
-// end ends the session over a fresh connection. After nil the session is over
-// at the service and its nodes are gone.
+// end ends the session over a fresh connection: then its nodes are gone.
 //
 // Both requests are sent at once: the service reads the second when it has
-// accepted the first. To wait for the answer to the first would do harm where
-// replies are late or lost. The first one alone continues the session, for a
-// whole TTL, and each further attempt would do so again.
-func (h hello) end(conn io.ReadWriter) error {
+// accepted the first. The first one alone continues the session for a whole TTL,
+// which each attempt would do again where replies are late or lost.
+func (h hello) end(conn io.ReadWriter) (answer hello, err error) {
 	requests := h.appendConnect(nil)
 	requests = binary.BigEndian.AppendUint32(requests, 8)
 	requests = binary.BigEndian.AppendUint32(requests, closeXid)
 	requests = binary.BigEndian.AppendUint32(requests, 1<<32+opCloseSession)
 	if _, err := conn.Write(requests); err != nil {
-		return err
+		return hello{}, err
 	}
 	in := bufio.NewReader(conn)
 	message, err := readMessage(in, nil, maxHandshake)
 	if err != nil {
-		return err
+		return hello{}, err
 	}
-	answer, err := parseHello(message)
-	if err != nil {
-		return err
+	answer, err = parseHello(message)
+	if err != nil || answer.session == 0 { // over already
+		return answer, err
 	}
-	if answer.session == 0 {
-		return nil // over already
-	}
-	// The first message on this connection can only be the reply: xid, zxid,
-	// error.
+	// The next message can only be the reply: xid, zxid, error.
 	message, err = readMessage(in, nil, maxHandshake)
 	if err != nil {
-		return err
+		return hello{}, err
 	}
 	if len(message) < 20 || binary.BigEndian.Uint32(message[4:]) != closeXid {
-		return errors.New("zookeeper: unexpected reply to the end of a session")
+		return hello{}, errors.New("zookeeper: unexpected reply to the end of a session")
 	}
 	if code := int32(binary.BigEndian.Uint32(message[16:])); code != 0 && code != codeExpired {
-		return fmt.Errorf("zookeeper: ending the session failed with code %d", code)
+		return hello{}, fmt.Errorf("zookeeper: ending the session failed with code %d", code)
 	}
-	return nil
+	return answer, nil
 }
