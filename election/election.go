@@ -71,7 +71,7 @@ func (e *Election) Name() string { return e.queue.Name() }
 // ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed;
 // ErrInvalid for a value that is too long, a TTL that the service does not
 // take, and a ctx that carries a term of this election which is not over (see
-// Term.Context), since the leader would wait for itself.
+// recipes.Handle), since the leader would wait for itself.
 //
 // Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
@@ -114,7 +114,7 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Term{hold: h, election: e}, nil
+	return &Term{&h.Handle, h, e}, nil
 }
 
 // Candidates returns all candidates in order, the leader first, as the service

@@ -99,7 +99,7 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 		}
 	}
 	l.count++
-	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
+	return &Hold{Handle{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}}
 }
 
 // holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
@@ -110,7 +110,7 @@ func (g *grant) holds() int { return g.top.count + g.low.count }
 var ErrOtherMode = fmt.Errorf("%w: the queue is held by the caller's context in another mode",
 	coordinator.ErrInvalid)
 
-// Held reports whether ctx carries a hold of the queue (see Hold.Context) that is
+// Held reports whether ctx carries a hold of the queue (see Handle.Context) that is
 // not over.
 func (l *Queue) Held(ctx context.Context) bool {
 	g, _ := ctx.Value(l.key).(*grant)
