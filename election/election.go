@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -86,28 +85,12 @@ func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error)
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
 
-// check refuses what no campaign can do. A term is not re-entered as a mutex is:
-// two handles of one term would be two leaders to their owners, with one value
-// between them.
-func (e *Election) check(ctx context.Context, op string, value []byte) error {
-	if e.queue.Held(ctx) {
-		return invalid(op, e.Name(), "the context carries a term of this election that is not over;"+
-			" Proclaim changes its value, Resign ends it")
-	}
-	return checkValue(op, e.Name(), value)
-}
-
-func checkValue(op, name string, value []byte) error {
-	if len(value) > recipes.MaxPayload {
-		return invalid(op, name, fmt.Sprintf("value has %d bytes; at most %d are allowed",
-			len(value), recipes.MaxPayload))
-	}
-	return nil
-}
-
+// campaign does not re-enter a term as a mutex is re-entered: two handles of one
+// term would be two leaders to their owners, with one value between them.
 func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, error) {
-	if err := e.check(ctx, r.Op, r.Payload); err != nil {
-		return nil, err
+	if e.queue.Held(ctx) {
+		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
+			" not over; Proclaim changes its value, Resign ends it")
 	}
 	r.Mode = mode
 	h, err := e.queue.Acquire(ctx, r)

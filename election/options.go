@@ -3,6 +3,8 @@ package election
 import (
 	"fmt"
 	"time"
+
+	"github.com/baton-go/baton/recipes"
 )
 
 // Defaults of Run; WithDrain and WithPause say so.
@@ -92,6 +94,9 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	}
 	var broken string
 	switch {
+	case len(c.value) > recipes.MaxPayload:
+		broken = fmt.Sprintf("value has %d bytes; at most %d are allowed",
+			len(c.value), recipes.MaxPayload)
 	case c.drain <= 0 && c.drain != Forever:
 		broken = fmt.Sprintf("drain of %v; want a positive time, or Forever", c.drain)
 	case c.onOverrun == nil:

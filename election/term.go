@@ -22,9 +22,6 @@ type Term struct {
 // is written. Other errors: ErrInvalid for a value that is too long,
 // ErrUnavailable, ErrRefused, the cause of ctx.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error {
-	if err := checkValue("proclaim", t.election.Name(), value); err != nil {
-		return err
-	}
 	return recipes.Describe(ctx, "proclaim", t.election.Name(), t.hold.Write(ctx, value))
 }
 

@@ -111,7 +111,7 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 		}
 		if err := term.Proclaim(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err,
 			coordinator.ErrInvalid) ||
-			!strings.HasPrefix(err.Error(), `baton: proclaim "jobs": invalid: value has `) {
+			!strings.HasPrefix(err.Error(), `baton: proclaim "jobs": invalid: payload has `) {
 			a.Errorf("too long: %v", err)
 		}
 		a.resign(term)

@@ -3,6 +3,7 @@ package recipes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
 	"time"
 
@@ -120,7 +121,8 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 		return err
 	}
 	if !modeRule.MatchString(mode) {
-		return invalid("mode %.20q: want 1 to 16 characters of a-z and 0-9", mode)
+		return fmt.Errorf("%w: mode %.20q: want 1 to 16 characters of a-z and 0-9",
+			coordinator.ErrInvalid, mode)
 	}
 	g := h.ctx.grant
 	g.mu.Lock()
@@ -140,7 +142,8 @@ func (h *Hold) Convert(ctx context.Context, mode string) error {
 func (h *Hold) Write(ctx context.Context, payload []byte) error {
 	g := h.ctx.grant
 	if len(payload) > MaxPayload {
-		return invalid("payload has %d bytes; at most %d are allowed", len(payload), MaxPayload)
+		return fmt.Errorf("%w: payload has %d bytes; at most %d are allowed",
+			coordinator.ErrInvalid, len(payload), MaxPayload)
 	}
 	if err := h.toWrite(ctx); err != nil {
 		return err
