@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
 // schemes is the one global table of this module: URL scheme to driver, filled by
@@ -56,7 +57,7 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	schemes.RUnlock()
 	if !ok {
 		slices.Sort(known)
-		return nil, invalid("no driver for URL scheme %q; known are [%s]; "+
+		return nil, engine.Invalid("no driver for URL scheme %q; known are [%s]; "+
 			"is the driver's package imported?", u.Scheme, strings.Join(known, " "))
 	}
 	fromURL, err := takeCommon(u)
@@ -76,7 +77,7 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 func parse(raw string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" {
-		return nil, invalid("URL has no scheme; want etcd://…, zk://… or memory://")
+		return nil, engine.Invalid("URL has no scheme; want etcd://…, zk://… or memory://")
 	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
@@ -86,17 +87,17 @@ func parse(raw string) (*url.URL, error) {
 	// A password with a "/", "#" or "?" in it ends the authority early, and its
 	// rest would be shown as a namespace or parameter.
 	if strings.Contains(tail, "@") {
-		return nil, invalid("%s URL has an \"@\" behind its hosts; are special characters in user or "+
+		return nil, engine.Invalid("%s URL has an \"@\" behind its hosts; are special characters in user or "+
 			"password percent-encoded? (In a namespace or parameter, write %%40.)", scheme)
 	}
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "hosts" + tail)
 	if err != nil {
-		return nil, invalid("%s URL cannot be parsed; "+
+		return nil, engine.Invalid("%s URL cannot be parsed; "+
 			"are special characters in user or password percent-encoded?", scheme)
 	}
 	if u.Fragment != "" {
-		return nil, invalid("%s URL has a fragment", scheme)
+		return nil, engine.Invalid("%s URL has a fragment", scheme)
 	}
 	u.Host = authority[at+1:]
 	return u, nil
@@ -106,7 +107,7 @@ func parse(raw string) (*url.URL, error) {
 func takeCommon(u *url.URL) ([]Option, error) {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, invalid("%s URL has a query that cannot be parsed", u.Scheme)
+		return nil, engine.Invalid("%s URL has a query that cannot be parsed", u.Scheme)
 	}
 	common := url.Values{}
 	for _, name := range []string{"ttl", "identity"} {

@@ -95,7 +95,7 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 	const op = "break"
 	queue, err := c.engine.Queue(kind, name)
 	if err == nil && token <= 0 {
-		err = invalid("token %d of %s %q; want a positive one", token, kind, name)
+		err = engine.Invalid("token %d of %s %q; want a positive one", token, kind, name)
 	}
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/internal/engine"
@@ -46,16 +45,11 @@ func own(o outcome) error {
 		o.cause, o.lost, context.Canceled, context.DeadlineExceeded, ErrStepDown, coordinator.ErrReleased,
 		coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
 	} {
-		if same(bare, end) {
+		if engine.Same(bare, end) {
 			return nil
 		}
 	}
 	return o.err
-}
-
-// same reports whether two errors are one. errors.Is would also find it behind others.
-func same(a, b error) bool {
-	return a == nil || reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // identity
 }
 
 func invalid(op, name, rule string) error {

@@ -300,9 +300,8 @@ const askWho = time.Second
 // ctx has ended it leaves err alone, which may be its cause, the ErrTaken of
 // another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
-	var rests *DelayError
-	taken := errors.Is(err, coordinator.ErrTaken) && !errors.As(err, &rests)
-	if !a.Try || !taken || ctx.Err() != nil {
+	_, known := err.(*TakenError) //nolint:errorlint // ours, see rest
+	if !a.Try || known || !errors.Is(err, coordinator.ErrTaken) || ctx.Err() != nil {
 		return err
 	}
 	ask, cancel := context.WithTimeout(ctx, askWho)

@@ -8,7 +8,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/internal/engine"
 )
 
 // conversion converts a grant's entry to another mode, in the background. It
@@ -170,14 +169,7 @@ func (g *grant) await(ctx context.Context, c *conversion) error {
 
 // pending is the error of a call that ends before what it began.
 func (g *grant) pending(err error) error {
-	name := string(g.queue.id)
-	maybe := &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true}
-	return engine.Describe(context.Background(), "convert", name, maybe)
-}
-
-// notHeld is the error of a release that finds the entry removed.
-func (g *grant) notHeld() error {
-	return &coordinator.Error{Op: "leave", Name: string(g.queue.id), Err: coordinator.ErrNotHeld}
+	return &coordinator.Error{Op: "convert", Name: string(g.queue.id), Err: err, Maybe: true}
 }
 
 // withdraw removes the entry, in whatever mode it stands. A conversion under
@@ -205,7 +197,7 @@ func (g *grant) withdraw(ctx context.Context) error {
 	case c == nil || c.err == nil:
 	case errors.Is(c.err, coordinator.ErrRemoved):
 		g.session.Discard(g.queue.id, g.place.ID) // a late request to join may be to come
-		return g.notHeld()
+		return coordinator.ErrNotHeld
 	case c.maybe && ctx.Err() != nil: // the time is used up
 		g.session.Discard(g.queue.id, g.place.ID)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))

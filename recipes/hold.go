@@ -76,7 +76,7 @@ func (h *Hold) Release(ctx context.Context) error {
 		return err
 	}
 	if errors.Is(t.err, coordinator.ErrRemoved) {
-		return g.notHeld()
+		return coordinator.ErrNotHeld
 	}
 	return nil // the other handles were released meanwhile, and the grant with them
 }

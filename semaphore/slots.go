@@ -116,7 +116,7 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 		case err == nil:
 			p.slots, p.unsure = mine, false // one that is late finds another version
 			return p.hold.Check(ctx)
-		case ctx.Err() != nil || !overtaken(err):
+		case !recipes.Overtaken(ctx, err):
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func newConfig(opts []Option) (Config, error) {
 	}
 	for _, o := range opts {
 		if o == nil {
-			return c, invalid("nil option")
+			return c, Invalid("nil option")
 		}
 		o(&c)
 	}
@@ -61,11 +61,11 @@ func newConfig(opts []Option) (Config, error) {
 func (c *Config) check() error {
 	switch {
 	case c.TTL < MinTTL || c.TTL > MaxTTL:
-		return invalid("ttl %v is not between %v and %v", c.TTL, MinTTL, MaxTTL)
+		return Invalid("ttl %v is not between %v and %v", c.TTL, MinTTL, MaxTTL)
 	case c.Log == nil:
-		return invalid("nil logger")
+		return Invalid("nil logger")
 	case slices.Contains(c.Observers, nil):
-		return invalid("nil observer")
+		return Invalid("nil observer")
 	}
 	return cmp.Or(CheckIdentity(c.Identity), c.Retry.check())
 }
@@ -73,11 +73,11 @@ func (c *Config) check() error {
 // CheckIdentity reports whether id can be shown in listings.
 func CheckIdentity(id string) error {
 	if id == "" || len(id) > MaxIdentity {
-		return invalid("identity %.20q has %d bytes; 1 to %d are allowed", id, len(id), MaxIdentity)
+		return Invalid("identity %.20q has %d bytes; 1 to %d are allowed", id, len(id), MaxIdentity)
 	}
 	for _, r := range id {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
-			return invalid("identity %q has a control character or is not UTF-8", id)
+			return Invalid("identity %q has a control character or is not UTF-8", id)
 		}
 	}
 	return nil
@@ -98,11 +98,11 @@ const (
 
 func (r Retry) check() error {
 	if r.Initial < 0 || r.Max < 0 || r.Jitter > 1 {
-		return invalid("retry %+v: pauses must not be negative, and jitter at most 1", r)
+		return Invalid("retry %+v: pauses must not be negative, and jitter at most 1", r)
 	}
 	initial, longest := cmp.Or(r.Initial, initialPause), cmp.Or(r.Max, longestPause)
 	if initial > longest {
-		return invalid("retry: initial pause %v is above the longest, %v", initial, longest)
+		return Invalid("retry: initial pause %v is above the longest, %v", initial, longest)
 	}
 	return nil
 }
