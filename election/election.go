@@ -59,7 +59,7 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign waits until the caller leads, in the order of asking. value, of at
-// most recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of
+// most recipes.MaxPayload bytes, is the Payload that Leader, Observe and Candidates show of
 // it: an address, for instance.
 //
 // On success the caller has to resign. On failure nothing is held, and the entry
@@ -111,38 +111,20 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 // one that has just given up.
 //
 // The error is ErrNoLeader when nobody leads; otherwise as for Campaign.
-func (e *Election) Leader(ctx context.Context) (Leader, error) {
+func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, recipes.Describe(ctx, "leader", e.Name(), err)
+		err = recipes.Describe(ctx, "leader", e.Name(), err)
 	case !ok:
-		return Leader{}, &coordinator.Error{Op: "leader", Name: e.Name(), Err: ErrNoLeader}
+		err = &coordinator.Error{Op: "leader", Name: e.Name(), Err: ErrNoLeader}
 	}
-	return leader(first), nil
-}
-
-// Leader is who leads, as others see it. The zero Leader is nobody.
-type Leader struct {
-	Identity string            // who: see WithIdentity; empty for an entry that Baton did not write
-	Value    []byte            // what it gave to Campaign, or to Proclaim last
-	Token    coordinator.Token // of its term; never zero
-	Session  string            // the ID of the session it leads by
-	Since    time.Time         // when it began to campaign, by its own wall clock; zero if unknown
-}
-
-// IsZero reports that nobody leads.
-func (l Leader) IsZero() bool { return l.Token == 0 }
-
-func leader(c recipes.Contender) Leader {
-	return Leader{Identity: c.Identity, Value: c.Payload, Token: c.Token,
-		Session: c.Session, Since: c.Since}
+	return first, err
 }
 
 // Observe yields who leads: first as it is now, then each change, be it another
-// leader, another value (see Term.Proclaim) or nobody, which is the zero
-// Leader. It runs in the caller's goroutine and starts none; to stop, leave the
-// loop or end ctx.
+// leader, another value (see Term.Proclaim) or nobody, whose Token is zero. It
+// runs in the caller's goroutine; to stop, leave the loop or end ctx.
 //
 //	for leader, err := range e.Observe(ctx) {
 //		if err != nil {
@@ -164,20 +146,12 @@ func leader(c recipes.Contender) Leader {
 //
 // An observer watches one entry, whatever the number of candidates and of other
 // observers. What it shows is no more certain than what Leader does.
-func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
-	return func(yield func(Leader, error) bool) {
+func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
+	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()
 		for {
-			first, ok, err := follower.Next(ctx)
-			if err != nil {
-				yield(Leader{}, err)
-				return
-			}
-			var l Leader
-			if ok {
-				l = leader(first)
-			}
-			if !yield(l, nil) {
+			first, _, err := follower.Next(ctx)
+			if !yield(first, err) || err != nil {
 				return
 			}
 		}

@@ -133,7 +133,7 @@ func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool
 	switch last := out[len(out)-1].Interface().(type) {
 	case error:
 		return last, true
-	case iter.Seq2[election.Leader, error]:
+	case iter.Seq2[recipes.Contender, error]:
 		for _, err := range last {
 			return err, true
 		}

@@ -39,8 +39,11 @@ type grant struct {
 	// held, by sending to it, while the entry's value is written or the entry
 	// converted
 	writing    chan struct{}
-	overtime   *overtime   // nil without WithHoldWarning and WithMaxHold
 	conversion *conversion // the latest conversion; nil if there was none
+
+	timers  []*time.Timer // of WithHoldWarning and WithMaxHold
+	long    bool          // observers know that the grant lasts long
+	tooLong bool          // the contexts were ended
 }
 
 // level is the handles of a grant that have one mode in common. When the last
@@ -94,7 +97,7 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 	// it may end before the grant does
 	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
-		if g.overtime != nil && g.overtime.tooLong {
+		if g.tooLong {
 			l.end(ErrHeldTooLong)
 		}
 	}

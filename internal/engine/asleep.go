@@ -79,7 +79,7 @@ func (s *Session) awake() {
 	ctx, cancel := context.WithTimeout(s.ctx, bound)
 	defer cancel()
 	end := time.Now().Add(bound)
-	err := s.client.config.Retry.do(ctx, s.ctx, func() error {
+	err := s.client.config.retry(ctx, s.ctx, func() error {
 		err := s.renewOnce(ctx, bound)
 		if err == nil || errors.Is(err, ErrSessionLost) || errors.Is(err, ErrUnavailable) {
 			return err

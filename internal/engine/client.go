@@ -128,7 +128,7 @@ func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
-	err := c.config.Retry.do(ctx, c.ctx, func() (err error) {
+	err := c.config.retry(ctx, c.ctx, func() (err error) {
 		attempt, cancel := context.WithTimeout(ctx, c.config.TTL)
 		defer cancel()
 		s, err = c.openOnce(attempt)

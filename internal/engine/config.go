@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -34,7 +33,7 @@ type Config struct {
 	Identity  string
 	Log       *slog.Logger
 	Observers []event.Observer
-	Retry     Retry
+	Jitter    float64 // spreads the pauses between attempts by ± this share; for tests
 
 	wall func() time.Time // the wall clock, if it is another than that of time.Now
 }
@@ -48,6 +47,7 @@ func newConfig(opts []Option) (Config, error) {
 		TTL:      DefaultTTL,
 		Identity: host + "/" + strconv.Itoa(os.Getpid()),
 		Log:      slog.Default(),
+		Jitter:   0.5,
 	}
 	for _, o := range opts {
 		if o == nil {
@@ -67,7 +67,7 @@ func (c *Config) check() error {
 	case slices.Contains(c.Observers, nil):
 		return Invalid("nil observer")
 	}
-	return cmp.Or(CheckIdentity(c.Identity), c.Retry.check())
+	return CheckIdentity(c.Identity)
 }
 
 // CheckIdentity reports whether id can be shown in listings.
@@ -83,44 +83,22 @@ func CheckIdentity(id string) error {
 	return nil
 }
 
-// Retry says how long to pause between attempts while the service is unavailable.
-// The zero value of a field means its default.
-type Retry struct {
-	Initial, Max time.Duration
-	Jitter       float64 // a share of the pause; negative means none
-}
-
-const (
-	initialPause  = 50 * time.Millisecond
-	longestPause  = 500 * time.Millisecond
-	defaultJitter = 0.5
-)
-
-func (r Retry) check() error {
-	if r.Initial < 0 || r.Max < 0 || r.Jitter > 1 {
-		return Invalid("retry %+v: pauses must not be negative, and jitter at most 1", r)
-	}
-	initial, longest := cmp.Or(r.Initial, initialPause), cmp.Or(r.Max, longestPause)
-	if initial > longest {
-		return Invalid("retry: initial pause %v is above the longest, %v", initial, longest)
-	}
-	return nil
-}
-
-func (r Retry) pauses() *backoff.ExponentialBackOff {
+// pauses are those between attempts while the service is unavailable. The longest
+// has clean-up done within a second of the service's return.
+func (c *Config) pauses() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(cmp.Or(r.Initial, initialPause)),
-		backoff.WithMaxInterval(cmp.Or(r.Max, longestPause)),
+		backoff.WithInitialInterval(50*time.Millisecond),
+		backoff.WithMaxInterval(500*time.Millisecond),
 		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(max(0, cmp.Or(r.Jitter, defaultJitter))),
+		backoff.WithRandomizationFactor(c.Jitter),
 		backoff.WithMaxElapsedTime(0),
 	)
 }
 
-// do calls op until it returns anything but ErrUnavailable, or ctx or life ends.
+// retry calls op until it returns anything but ErrUnavailable, or ctx or life ends.
 // It returns op's last error, and gives each error that is followed by a pause to
 // notify.
-func (r Retry) do(ctx, life context.Context, op func() error, notify func(error)) error {
+func (c *Config) retry(ctx, life context.Context, op func() error, notify func(error)) error {
 	var pauses *backoff.ExponentialBackOff
 	for {
 		err := op()
@@ -129,7 +107,7 @@ func (r Retry) do(ctx, life context.Context, op func() error, notify func(error)
 		}
 		notify(err)
 		if pauses == nil { // nearly always the first attempt succeeds
-			pauses = r.pauses()
+			pauses = c.pauses()
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):

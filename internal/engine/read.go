@@ -133,10 +133,10 @@ func (s *Session) requestOrWait(
 // Revoked waits until another client has asked a contender of this session to
 // give up; see [driver.Revoker]. ErrRemoved: own is not in the queue any more.
 func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
-	if s.can.Revoker == nil {
-		return Invalid("nobody can ask for that on this queue")
-	}
 	return s.wait(ctx, "await a revocation", queue, func(ctx context.Context) error {
+		if s.can.Revoker == nil {
+			return Invalid("nobody can ask for that on this queue")
+		}
 		return s.can.Revoker.Revoked(ctx, queue, own)
 	})
 }

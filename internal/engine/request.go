@@ -104,7 +104,7 @@ func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 }
 
 func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f func() error) error {
-	return s.client.config.Retry.do(ctx, s.ctx, f, func(err error) {
+	return s.client.config.retry(ctx, s.ctx, f, func(err error) {
 		s.client.Observe(event.Event{Kind: event.Retried,
 			Session: s.ID(), Op: op, Queue: queue, Err: err})
 	})

@@ -296,7 +296,7 @@ func (s *Session) Go(f func()) bool {
 // could have succeeded.
 func (s *Session) renew() {
 	interval := s.TTL() / RenewalsPerTTL
-	pauses := s.client.config.Retry.pauses()
+	pauses := s.client.config.pauses()
 	timer := time.NewTimer(interval - time.Since(s.born))
 	defer timer.Stop()
 	for {
