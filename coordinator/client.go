@@ -123,3 +123,10 @@ func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)
 }
+
+// Token is the fencing token of a grant: see [driver.Token].
+type Token = driver.Token
+
+// ParseToken reads what Token.String wrote. Anything but a positive number in
+// its shortest form is ErrInvalid.
+func ParseToken(s string) (Token, error) { return driver.ParseToken(s) }

@@ -87,8 +87,8 @@ func parse(raw string) (*url.URL, error) {
 	// A password with a "/", "#" or "?" in it ends the authority early, and its
 	// rest would be shown as a namespace or parameter.
 	if strings.Contains(tail, "@") {
-		return nil, engine.Invalid("%s URL has an \"@\" behind its hosts; are special characters in user or "+
-			"password percent-encoded? (In a namespace or parameter, write %%40.)", scheme)
+		return nil, engine.Invalid("%s URL has an \"@\" behind its hosts; "+
+			"are special characters in user or password percent-encoded? (In a namespace or parameter, write %%40.)", scheme)
 	}
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "hosts" + tail)

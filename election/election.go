@@ -63,14 +63,9 @@ func (e *Election) Name() string { return e.queue.Name() }
 // it: an address, for instance.
 //
 // On success the caller has to resign. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the
-// cause of ctx, untouched, when it ends while waiting behind others;
-// coordinator.ErrUnavailable, together with that cause, when it ends while the
-// service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed;
-// ErrInvalid for a value that is too long, a TTL that the service does not
-// take, and a ctx that carries a term of this election which is not over (see
-// recipes.Handle), since the leader would wait for itself.
+// in the queue is removed. [recipes.Queue.Acquire] has the errors. A ctx that
+// carries a term of this election which is not over is ErrInvalid, since the
+// leader would wait for itself.
 //
 // Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {

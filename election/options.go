@@ -7,13 +7,6 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// Defaults of Run; WithDrain and WithPause say so.
-const (
-	defaultDrain        = 30 * time.Second
-	defaultInitialPause = 100 * time.Millisecond
-	defaultLongestPause = 10 * time.Second
-)
-
 // Forever makes Run wait for its work without a bound, when it is given to WithDrain.
 const Forever time.Duration = -1
 
@@ -81,10 +74,10 @@ func WithPause(initial, longest time.Duration) RunOption {
 
 func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	c := runConfig{
-		drain:     defaultDrain,
+		drain:     30 * time.Second,
 		onOverrun: func() {}, onError: func(error) {},
 		health:  new(Health),
-		initial: defaultInitialPause, longest: defaultLongestPause,
+		initial: 100 * time.Millisecond, longest: 10 * time.Second,
 	}
 	for _, o := range opts {
 		if o == nil {

@@ -30,10 +30,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error {
 // seconds.
 //
 // A second Resign returns coordinator.ErrNotHeld and changes nothing. When the
-// term was lost before, the error says why, and nothing is deleted. When ctx
-// ends before the service answers, or the service refuses, the error says so,
-// and resigning goes on in the background until it is done or the session has
-// ended.
+// term was lost before, the error says why. After any other error resigning goes
+// on in the background.
 func (t *Term) Resign(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "resign", t.election.Name(), t.hold.Release(ctx))
 }

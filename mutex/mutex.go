@@ -90,11 +90,7 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 // Lock waits until the mutex is held, in the order of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of
-// ctx, untouched, when it ends while waiting behind others;
-// coordinator.ErrUnavailable, together with that cause, when it ends while the
-// service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed.
+// in the queue is removed. [recipes.Queue.Acquire] has the errors.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
@@ -148,10 +144,8 @@ type Lock struct {
 // ctx that has ended.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
-// lock was lost before, the error says why, and nothing is deleted. When ctx
-// ends before the service answers, or the service refuses, the error says so,
-// and the release goes on in the background until it is done or the session has
-// ended.
+// lock was lost before, the error says why. After any other error the release
+// goes on in the background.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }

@@ -73,14 +73,16 @@ func (o *options) check(name string) error {
 	short := func(d time.Duration) bool { return d < 0 || d > 0 && d < time.Millisecond }
 	switch {
 	case len(o.payload) > MaxPayload:
-		return engine.Invalid("payload has %d bytes; at most %d are allowed", len(o.payload), MaxPayload)
+		return engine.Invalid("payload has %d bytes; at most %d are allowed",
+			len(o.payload), MaxPayload)
 	case o.delayed && (o.delay < time.Millisecond || o.delay > MaxLockDelay):
 		return engine.Invalid("lock-delay %v for %q: want 1ms to %v", o.delay, name, MaxLockDelay)
 	case short(o.warnAfter):
 		return engine.Invalid("hold warning after %v for %q: want 0 for none, or at least 1ms",
 			o.warnAfter, name)
 	case short(o.maxHold):
-		return engine.Invalid("longest hold %v for %q: want 0 for none, or at least 1ms", o.maxHold, name)
+		return engine.Invalid("longest hold %v for %q: want 0 for none, or at least 1ms",
+			o.maxHold, name)
 	}
 	return engine.CheckIdentity(o.identity)
 }

@@ -90,8 +90,12 @@ func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
 // is made, and the token is the same.
 //
 // On success the caller has to release the hold. On failure nothing is held, and
-// the entry is removed in the background. When ctx ends while waiting, the error
-// is context.Cause(ctx).
+// the entry is removed, in the background if need be. Errors: the cause of ctx,
+// untouched, when it ends while waiting behind others; coordinator.ErrUnavailable,
+// together with that cause, when it ends while the service owes an answer;
+// ErrSessionLost when the session ended while waiting; ErrRemoved when somebody
+// deleted the entry; ErrRefused; ErrInvalid for a payload that is too long, or a
+// TTL that the service does not take; ErrClosed.
 func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	switch {
 	case r.Rule != nil && r.Terms != nil:

@@ -119,11 +119,8 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 // of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of
-// ctx, untouched, when it ends while waiting behind others;
-// coordinator.ErrUnavailable, together with that cause, when it ends while the
-// service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed; [ErrUpgrade].
+// in the queue is removed. Errors: [ErrUpgrade], and those of
+// [recipes.Queue.Acquire].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
@@ -241,10 +238,8 @@ type Lock struct {
 // handles too, the hold goes on for reading.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
-// lock was lost before, the error says why, and nothing is deleted. When ctx
-// ends before the service answers, or the service refuses, the error says so,
-// and the release goes on in the background until it is done or the session has
-// ended.
+// lock was lost before, the error says why. After any other error the release
+// goes on in the background.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }

@@ -46,10 +46,8 @@ func (p *Permit) Permits() int {
 // that is dead already.
 //
 // A second Release returns coordinator.ErrNotHeld and changes nothing. When the
-// permits were lost before, the error says why, and nothing is deleted. When
-// ctx ends before the service answers, or the service refuses, the error says
-// so, and the release goes on in the background until it is done or the session
-// has ended.
+// permits were lost before, the error says why. After any other error the release
+// goes on in the background.
 func (p *Permit) Release(ctx context.Context) error {
 	return p.describe("release", p.hold.Release(ctx))
 }

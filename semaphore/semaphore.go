@@ -164,15 +164,10 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
 // On success the caller has to release. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be.
-// Errors: the cause of ctx, untouched, when it ends while waiting behind
-// others; coordinator.ErrUnavailable, together with that cause, when it ends
-// while the service owes an answer; ErrInvalid when n is not 1 to the limit,
-// also when the limit was lowered below n meanwhile, as soon as it is the first
-// who waits; [LimitError]; [ErrNoLimit] when none is stored and [Stored] was
-// given, or when somebody deleted it meanwhile; ErrSessionLost when the session
-// ended while waiting; ErrRemoved when somebody deleted the place in the queue;
-// ErrRefused; ErrClosed.
+// in the queue is removed. Errors: those of [recipes.Queue.Acquire]; ErrInvalid
+// when n is not 1 to the limit, also when the limit was lowered below n
+// meanwhile, as soon as it is the first who waits; [LimitError]; [ErrNoLimit] when
+// none is stored and [Stored] was given, or when somebody deleted it meanwhile.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
