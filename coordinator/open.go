@@ -10,26 +10,17 @@ import (
 	"github.com/baton-go/baton/internal/engine"
 )
 
-// schemes is the one global table of this module: URL scheme to driver, filled by
-// the init functions of driver packages, as database/sql does it.
-var schemes struct {
-	sync.RWMutex
-	m map[string]driver.Opener
-}
+// schemes is the one global table of this module: URL scheme to driver.Opener,
+// filled by the init functions of driver packages, as database/sql does it.
+var schemes sync.Map
 
 // Register makes a driver known to Open under a URL scheme. Driver packages call
 // it from init. It panics when the scheme is taken: that is a build with two drivers of one
 // name.
 func Register(scheme string, open driver.Opener) {
-	schemes.Lock()
-	defer schemes.Unlock()
-	if _, dup := schemes.m[scheme]; dup || open == nil {
+	if _, dup := schemes.LoadOrStore(scheme, open); dup || open == nil {
 		panic("baton: coordinator.Register: scheme " + scheme + " registered twice or without opener")
 	}
-	if schemes.m == nil {
-		schemes.m = make(map[string]driver.Opener)
-	}
-	schemes.m[scheme] = open
 }
 
 // Open returns a client for a service named by URL. It does no I/O: the first use
@@ -48,14 +39,12 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	schemes.RLock()
-	open, ok := schemes.m[u.Scheme]
-	known := make([]string, 0, len(schemes.m))
-	for s := range schemes.m {
-		known = append(known, s)
-	}
-	schemes.RUnlock()
+	open, ok := schemes.Load(u.Scheme)
 	if !ok {
+		var known []string
+		for s := range schemes.Range {
+			known = append(known, s.(string))
+		}
 		slices.Sort(known)
 		return nil, engine.Invalid("no driver for URL scheme %q; known are [%s]; "+
 			"is the driver's package imported?", u.Scheme, strings.Join(known, " "))
@@ -64,7 +53,7 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := open(u)
+	d, err := open.(driver.Opener)(u)
 	if err != nil {
 		return nil, err
 	}

@@ -134,9 +134,8 @@ func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 // last is never missed. "Nobody" is seldom seen between two leaders, as a
 // hand-over is one step at the service.
 //
-// It outlives lost sessions, restarts of the service and compaction. While the
-// service is away it waits, and shows what it finds afterwards. The errors that
-// it does not outlive are yielded once, as the last: the cause of ctx, with
+// It outlives lost sessions, restarts of the service and compaction. The errors
+// that it does not outlive are yielded once, as the last: the cause of ctx, with
 // coordinator.ErrUnavailable if the service was away, ErrRefused, ErrClosed.
 //
 // An observer watches one entry, whatever the number of candidates and of other

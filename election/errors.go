@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/internal/engine"
@@ -19,17 +20,11 @@ func (r *runner) lost(err error) error {
 
 // join is errors.Join that leaves a single error as it is.
 func join(errs ...error) error {
-	var only error
-	for _, err := range errs {
-		switch {
-		case err == nil:
-		case only != nil:
-			return errors.Join(errs...)
-		default:
-			only = err
-		}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
 	}
-	return only
+	return errors.Join(errs...)
 }
 
 // own is the error of work whose context had ended, unless it says no more than

@@ -112,9 +112,8 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 }
 
 // Do locks, runs work, and unlocks, also when work panics. The context of work
-// ends when ctx does or when the lock is lost, with the cause; work must return
-// soon after. Do returns the error of Lock, or of work; if the lock was lost
-// before work returned, or could not be released, that is in the error as well.
+// ends when ctx does or when the lock is lost; work must return soon after. For
+// the error see [recipes.Hold.Do].
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())

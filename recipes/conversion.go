@@ -27,9 +27,9 @@ type conversion struct {
 }
 
 // convert begins to convert the entry to a mode, which excludes less. After a
-// conversion that failed there is no other, unless its mode broke a rule and
-// changed nothing. The caller holds g.mu, and has made sure that there are
-// handles: after the last one nothing may make an entry.
+// conversion that failed there is no other, unless its mode broke a rule. The
+// caller holds g.mu, and has made sure that there are handles: after the last one
+// nothing may make an entry.
 func (g *grant) convert(mode string) *conversion {
 	g.held = ""
 	if c := g.conversion; c != nil {
@@ -174,8 +174,7 @@ func (g *grant) pending(err error) error {
 
 // withdraw removes the entry, in whatever mode it stands. A conversion under
 // way gets a little time: when its outcome is known, leaving is one plain
-// request. That matters most when the service has refused it for want of space,
-// since it might refuse the other way as well.
+// request, which a service without space does not refuse.
 func (g *grant) withdraw(ctx context.Context) error {
 	g.takeBack(ctx)
 	g.mu.Lock()

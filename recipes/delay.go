@@ -81,8 +81,7 @@ type vacancy struct {
 }
 
 // left is how much is left of a lock-delay. That the contender is first in the
-// queue after the note was read shows that the holder which left the note is
-// lost. Without that read it might hold now, and this contender be the lost one.
+// queue after the note was read shows that it is the note of a lost holder.
 func (a *attempt) left(
 	ctx context.Context, known driver.Version, delay time.Duration,
 ) (time.Duration, error) {

@@ -132,8 +132,7 @@ func (l *Queue) describe(ctx context.Context, op string, err error) error {
 	return engine.Describe(ctx, op, l.name, err)
 }
 
-// List returns all contenders in order, as the service shows them. The rule of a
-// mode tells which of them hold.
+// List returns all contenders in order. The rule of a mode tells which of them hold.
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
 	err := l.client.OnSession(ctx, func(s *engine.Session) (err error) {

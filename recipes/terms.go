@@ -106,8 +106,7 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 // reports whether it is the one that the verdict comes from. If not, the
 // contender has to read the queue again. A contender that watched the one ahead
 // was not notified of a change; one that watched the record may be notified of it
-// later than of a leaving that came after it. (To read the record before every
-// grant would cost more; to have all waiters watch it would wake them all.)
+// later than of a leaving that came after it.
 func (a *attempt) confirm(ctx context.Context) (bool, error) {
 	if !a.stale {
 		return true, nil

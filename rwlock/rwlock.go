@@ -54,7 +54,6 @@ package rwlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -74,8 +73,7 @@ var shared = recipes.Shared(reading)
 
 // ErrUpgrade says that the context holds the lock for reading, and the call
 // asks for writing. It is a coordinator.ErrInvalid. Unlock the read lock first.
-var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first",
-	coordinator.ErrInvalid)
+var ErrUpgrade = recipes.ErrOtherMode
 
 // RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
 // same lock. It is safe for concurrent use.
@@ -150,25 +148,14 @@ func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	h, err := l.queue.Acquire(ctx, r)
 	if err != nil {
-		return nil, l.explain(r.Op, err)
+		return nil, err
 	}
 	return &Lock{&h.Handle, h, l, r.Mode == writing}, nil
 }
 
-// explain makes ErrOtherMode of the queue an ErrUpgrade.
-func (l *RWLock) explain(op string, err error) error {
-	var e *coordinator.Error
-	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // not the cause of ctx
-		return &coordinator.Error{Op: op, Name: l.Name(), Err: ErrUpgrade}
-	}
-	return err
-}
-
 // Do locks for writing, runs work, and unlocks, also when work panics. The
-// context of work ends when ctx does or when the lock is lost, with the cause;
-// work must return soon after. Do returns the error of Lock, or of work; if the
-// lock was lost before work returned, or could not be released, that is in the
-// error as well.
+// context of work ends when ctx does or when the lock is lost; work must return
+// soon after. For the error see [recipes.Hold.Do].
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
 }
