@@ -19,8 +19,8 @@ import (
 // ErrInvalid for what is no sequencer, and else what a lock that cannot be had
 // would return: ErrUnavailable, the cause of ctx, ErrClosed.
 //
-// It is one read, of one entry, and one more the first time in a session. Any
-// client of the namespace can ask, whoever holds.
+// It is one read, and one more the first time in a session. Any client of the
+// namespace can ask.
 func (c *Client) Check(ctx context.Context, seq fence.Sequencer) error {
 	queue, err := engine.QueueOf(seq.Kind, seq.Name)
 	if err == nil {

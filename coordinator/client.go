@@ -52,11 +52,10 @@ func (c *Client) Done() <-chan struct{} { return c.engine.Done() }
 // the contexts of holds end with ErrClosed, waiters return ErrClosed, the session
 // is ended at the service, and every goroutine the client started has returned.
 //
-// The service is asked once. If it does not answer before ctx ends or within the
-// TTL, or if the connection breaks under the request, the error says so; local
-// resources are released all the same, and what was held is free after the TTL.
-// With a context that was dead before the call, Close still tries for up to two
-// seconds. A second call waits for the first one and returns its error.
+// The service is asked once, for up to two seconds with a context that has ended.
+// If it does not answer before ctx ends or within the TTL, the error says so; local
+// resources are released all the same, and what was held is free after the TTL. A
+// second call waits for the first one and returns its error.
 func (c *Client) Close(ctx context.Context) error { return c.engine.Close(ctx) }
 
 // Session returns the live session. It opens one if there is none or the last one
@@ -113,13 +112,16 @@ func (s *Session) Err() error { return s.engine.Err() }
 
 // Service is the identity of the service and of the namespace in it: 32 hex
 // digits, drawn at random and stored there by the first client that asks. It is
-// the same for all clients of the namespace and of no other. It is part of the
-// service's data: a restored backup has it, and a service that has lost its data
-// gets a new one.
-//
-// It costs one read for each session, the first time, and the first client of a
-// namespace one write.
+// part of the service's data: a restored backup has it, and a service that has
+// lost its data gets a new one. It costs one read for each session.
 func (s *Session) Service(ctx context.Context) (string, error) {
 	service, err := s.engine.Service(ctx)
 	return service, engine.Describe(ctx, "service", s.engine.ID(), err)
 }
+
+// Token is the fencing token of a grant: see [driver.Token].
+type Token = driver.Token
+
+// ParseToken reads what Token.String wrote. Anything but a positive number in
+// its shortest form is ErrInvalid.
+func ParseToken(s string) (Token, error) { return driver.ParseToken(s) }

@@ -46,14 +46,7 @@
 // # Errors
 //
 // [ErrUnavailable], [ErrTaken] and [ErrSessionLost] tell the three usual failures
-// apart: the service is away, the name is taken, the session is over. [ErrRefused] is the service's
-// no, for want of rights or space, and [ErrInvalid] an argument that breaks a rule. A context
+// apart: the service is away, the name is taken, the session is over. A context
 // that ends while a call waits its turn comes back as [context.Cause] gives it.
 // [MayHaveApplied] tells whether a failed call may have changed the service.
-//
-// # What to watch
-//
-// An observer (package event) is notified of grants, waits, losses and of the
-// session's life; see also [WithLogger] for what is logged. docs/operations.md
-// in the repository tells what an outage looks like.
 package coordinator

@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
-
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/internal/engine"
 )
@@ -61,8 +59,3 @@ type Error = driver.OpError
 // MayHaveApplied reports whether the call that returned err may have changed the
 // service although it failed.
 func MayHaveApplied(err error) bool { return engine.MayHaveApplied(err) }
-
-// invalid returns an ErrInvalid that names the value and the rule.
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("baton: %w: %s", ErrInvalid, fmt.Sprintf(format, args...))
-}

@@ -29,12 +29,11 @@ const (
 // probe is the queue in which Examine stands for a moment. No recipe has its kind.
 const probe = driver.Queue(engine.OwnKind + "/probe")
 
-// Examine finds out how the service is, for people: whether its servers answer
-// and agree, whether this client may do what locks take, how long that takes,
-// what that means for its TTL, and whether others meddle with its queues. It
-// opens the session, if there is none, makes and deletes an entry some times,
-// in a queue that no recipe uses, and leaves nothing behind. Each part of it
-// ends, with a finding of its own, when ctx does.
+// Examine checks the service, for people: whether its servers answer and agree,
+// whether this client may do what locks take, how long that takes, what that means
+// for its TTL, and whether others meddle with its queues. It opens the session, if
+// there is none, makes and deletes entries in a queue that no recipe uses, and
+// leaves nothing behind. Each part ends, with a finding of its own, when ctx does.
 func (c *Client) Examine(ctx context.Context) []Finding {
 	var found []Finding
 	if e, ok := c.engine.Driver().(driver.Examiner); ok {

@@ -7,28 +7,20 @@ import (
 	"sync"
 
 	"github.com/baton-go/baton/coordinator/driver"
+	"github.com/baton-go/baton/internal/engine"
 )
 
-// schemes is the one global table of this module: URL scheme to driver, filled by
-// the init functions of driver packages, as database/sql does it.
-var schemes struct {
-	sync.RWMutex
-	m map[string]driver.Opener
-}
+// schemes is the one global table of this module: URL scheme to driver.Opener,
+// filled by the init functions of driver packages, as database/sql does it.
+var schemes sync.Map
 
 // Register makes a driver known to Open under a URL scheme. Driver packages call
 // it from init. It panics when the scheme is taken: that is a build with two drivers of one
 // name.
 func Register(scheme string, open driver.Opener) {
-	schemes.Lock()
-	defer schemes.Unlock()
-	if _, dup := schemes.m[scheme]; dup || open == nil {
+	if _, dup := schemes.LoadOrStore(scheme, open); dup || open == nil {
 		panic("baton: coordinator.Register: scheme " + scheme + " registered twice or without opener")
 	}
-	if schemes.m == nil {
-		schemes.m = make(map[string]driver.Opener)
-	}
-	schemes.m[scheme] = open
 }
 
 // Open returns a client for a service named by URL. It does no I/O: the first use
@@ -47,23 +39,21 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	schemes.RLock()
-	open, ok := schemes.m[u.Scheme]
-	known := make([]string, 0, len(schemes.m))
-	for s := range schemes.m {
-		known = append(known, s)
-	}
-	schemes.RUnlock()
+	open, ok := schemes.Load(u.Scheme)
 	if !ok {
+		var known []string
+		for s := range schemes.Range {
+			known = append(known, s.(string))
+		}
 		slices.Sort(known)
-		return nil, invalid("no driver for URL scheme %q; known are [%s]; "+
+		return nil, engine.Invalid("no driver for URL scheme %q; known are [%s]; "+
 			"is the driver's package imported?", u.Scheme, strings.Join(known, " "))
 	}
 	fromURL, err := takeCommon(u)
 	if err != nil {
 		return nil, err
 	}
-	d, err := open(u)
+	d, err := open.(driver.Opener)(u)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +66,7 @@ func Open(rawURL string, opts ...Option) (*Client, error) {
 func parse(raw string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok || scheme == "" {
-		return nil, invalid("URL has no scheme; want etcd://…, zk://… or memory://")
+		return nil, engine.Invalid("URL has no scheme; want etcd://…, zk://… or memory://")
 	}
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
@@ -86,17 +76,17 @@ func parse(raw string) (*url.URL, error) {
 	// A password with a "/", "#" or "?" in it ends the authority early, and its
 	// rest would be shown as a namespace or parameter.
 	if strings.Contains(tail, "@") {
-		return nil, invalid("%s URL has an \"@\" behind its hosts; are special characters in user or "+
-			"password percent-encoded? (In a namespace or parameter, write %%40.)", scheme)
+		return nil, engine.Invalid("%s URL has an \"@\" behind its hosts; "+
+			"are special characters in user or password percent-encoded? (In a namespace or parameter, write %%40.)", scheme)
 	}
 	at := strings.LastIndexByte(authority, '@')
 	u, err := url.Parse(scheme + "://" + authority[:at+1] + "hosts" + tail)
 	if err != nil {
-		return nil, invalid("%s URL cannot be parsed; "+
+		return nil, engine.Invalid("%s URL cannot be parsed; "+
 			"are special characters in user or password percent-encoded?", scheme)
 	}
 	if u.Fragment != "" {
-		return nil, invalid("%s URL has a fragment", scheme)
+		return nil, engine.Invalid("%s URL has a fragment", scheme)
 	}
 	u.Host = authority[at+1:]
 	return u, nil
@@ -106,7 +96,7 @@ func parse(raw string) (*url.URL, error) {
 func takeCommon(u *url.URL) ([]Option, error) {
 	q, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, invalid("%s URL has a query that cannot be parsed", u.Scheme)
+		return nil, engine.Invalid("%s URL has a query that cannot be parsed", u.Scheme)
 	}
 	common := url.Values{}
 	for _, name := range []string{"ttl", "identity"} {

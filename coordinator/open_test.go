@@ -81,17 +81,14 @@ func TestOpenRefusesBadURLsWithoutShowingSecrets(t *testing.T) {
 
 func TestOptionsThatBreakARuleAreRefused(t *testing.T) {
 	for rule, opt := range map[string]coordinator.Option{
-		"nil option":           nil,
-		"nil logger":           coordinator.WithLogger(nil),
-		"nil observer":         coordinator.WithObserver(nil),
-		"ttl 0s":               coordinator.WithTTL(0),
-		"ttl -1s":              coordinator.WithTTL(-time.Second),
-		"ttl 25h0m0s":          coordinator.WithTTL(25 * time.Hour),
-		"identity \"\"":        coordinator.WithIdentity(""),
-		"control character":    coordinator.WithIdentity("a\nb"),
-		"jitter at most 1":     coordinator.WithRetry(coordinator.Retry{Jitter: 2}),
-		"above the longest":    coordinator.WithRetry(coordinator.Retry{Initial: time.Minute, Max: time.Second}),
-		"must not be negative": coordinator.WithRetry(coordinator.Retry{Initial: -1}),
+		"nil option":        nil,
+		"nil logger":        coordinator.WithLogger(nil),
+		"nil observer":      coordinator.WithObserver(nil),
+		"ttl 0s":            coordinator.WithTTL(0),
+		"ttl -1s":           coordinator.WithTTL(-time.Second),
+		"ttl 25h0m0s":       coordinator.WithTTL(25 * time.Hour),
+		"identity \"\"":     coordinator.WithIdentity(""),
+		"control character": coordinator.WithIdentity("a\nb"),
 	} {
 		_, err := coordinator.New(nothing{}, opt)
 		if !errors.Is(err, coordinator.ErrInvalid) || !strings.Contains(err.Error(), rule) {

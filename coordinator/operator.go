@@ -54,27 +54,6 @@ func (c *Client) Queues(ctx context.Context, prefix string) ([]QueueName, error)
 	return names, nil
 }
 
-// MovedOnError says that nobody stands in a queue with the token that was to be
-// broken: the grant is over, or whoever waited has left. Nothing was removed.
-// It is ErrNotHeld.
-type MovedOnError struct {
-	Kind, Name string
-	Token      Token // that was to be broken
-	First      Token // of whoever is the first in the queue instead; zero if nobody stands there
-}
-
-func (e *MovedOnError) Error() string {
-	s := fmt.Sprintf("baton: break %s %q: nobody holds it or waits for it with token %d",
-		e.Kind, e.Name, e.Token)
-	if e.First == 0 {
-		return s + ", nor with another one"
-	}
-	return s + fmt.Sprintf("; the first in the queue has token %d", e.First)
-}
-
-// Unwrap returns ErrNotHeld.
-func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
-
 // Break removes the grant or the waiter with a token from the queue of a kind
 // and name, whatever client it belongs to, as Contenders of the recipe shows
 // it. Its session lives on. Whoever is next is admitted, and the one that was
@@ -86,8 +65,8 @@ func (e *MovedOnError) Unwrap() error { return ErrNotHeld }
 // shared with other clients, theirs can be removed as well, and most of those
 // are not told.
 //
-// When nobody stands there with that token the error is a *MovedOnError, and
-// nothing was removed. Other errors: ErrInvalid for what is no name or token;
+// When nobody stands there with that token the error is ErrNotHeld, and nothing
+// was removed. Other errors: ErrInvalid for what is no name or token;
 // ErrUnavailable, with MayHaveApplied if it may have been removed, and then
 // calling again is safe; ErrRefused; the cause of ctx; ErrClosed. It reads the
 // queue.
@@ -95,7 +74,7 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 	const op = "break"
 	queue, err := c.engine.Queue(kind, name)
 	if err == nil && token <= 0 {
-		err = invalid("token %d of %s %q; want a positive one", token, kind, name)
+		err = engine.Invalid("token %d of %s %q; want a positive one", token, kind, name)
 	}
 	if err != nil {
 		return err
@@ -115,11 +94,12 @@ func (c *Client) Break(ctx context.Context, kind, name string, token driver.Toke
 		case i < 0 && uncertain:
 			return nil // an attempt whose answer was lost did it
 		case i < 0:
-			moved := &MovedOnError{Kind: kind, Name: name, Token: token}
+			instead := "nor with another one"
 			if len(entries) > 0 {
-				moved.First = entries[0].Token
+				instead = fmt.Sprintf("the first in the queue has token %d", entries[0].Token)
 			}
-			return moved
+			return &Error{Op: op, Name: name, Err: fmt.Errorf(
+				"%w: nobody holds it or waits for it with token %d; %s", ErrNotHeld, token, instead)}
 		}
 		err = c.engine.OnSession(ctx, func(s *engine.Session) error {
 			err := s.Remove(ctx, queue, entries[i].Key, token)

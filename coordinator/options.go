@@ -47,23 +47,6 @@ func WithObserver(o event.Observer) Option {
 	return func(c *engine.Config) { c.Observers = append(c.Observers, o) }
 }
 
-// Retry says how long to pause between attempts while the service is unavailable.
-// The number of attempts is not limited: every call ends by its context or with its
-// session. The zero value of a field means its default.
-type Retry struct {
-	// Initial is the first pause: 50 ms by default.
-	Initial time.Duration
-	// Max is the longest pause, before jitter: 500 ms by default, so that clean-up is done
-	// within a second of the service's return.
-	Max time.Duration
-	// Jitter spreads each pause by ± this share of it, 0 to 1: 0.5 by default. Negative
-	// means none, for tests in virtual time.
-	Jitter float64
-}
-
-// WithRetry sets the pauses between attempts.
-func WithRetry(r Retry) Option { return func(c *engine.Config) { c.Retry = engine.Retry(r) } }
-
 // CheckName reports, as an ErrInvalid that says which rule is broken, whether a
 // name can be used for a lock, semaphore or election. A name is 1 to 255 bytes of
 // UTF-8 in segments separated by "/", such as "orders/nightly report". No segment is

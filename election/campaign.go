@@ -14,17 +14,29 @@ import (
 // Run reports that.
 const patience = coordinator.DefaultTTL
 
-// campaign pauses, opens a session, and campaigns as Election.Campaign does.
+// campaign pauses and campaigns. A report that panics ends the campaign, and
+// then the panic is the caller's.
 func (r *runner) campaign(ctx context.Context, pause time.Duration) (*Term, error) {
 	r.began = time.Now()
-	if err := r.election.check(ctx, "campaign", r.value); err != nil {
-		return nil, err
-	}
 	if err := r.rest(ctx, pause); err != nil {
 		return nil, err
 	}
-	stop := r.whileUnanswered()
+	bound, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var o outcome
+	stop := r.whileUnanswered(&o, cancel)
 	defer stop()
+	t, err := r.stand(bound, stop)
+	stop()
+	if o.broken() && t != nil {
+		_ = r.resign(ctx, t)
+	}
+	o.repeat()
+	return t, err
+}
+
+// stand opens a session, and campaigns as Election.Campaign does.
+func (r *runner) stand(ctx context.Context, stop func()) (*Term, error) {
 	s, err := r.election.client.Session(ctx)
 	if err != nil {
 		return nil, recipes.Describe(ctx, "campaign", r.election.Name(), err)
@@ -52,11 +64,19 @@ func (r *runner) rest(ctx context.Context, pause time.Duration) error {
 }
 
 // whileUnanswered reports once, when patience has passed, that the service does
-// not answer. stop ends that, and waits for a report that is under way.
-func (r *runner) whileUnanswered() (stop func()) {
+// not answer. stop ends that, and waits for a report that is under way. Then o is
+// how it ended, and broken has been called unless it returned.
+func (r *runner) whileUnanswered(o *outcome, broken func()) (stop func()) {
 	since, reported := time.Now(), make(chan struct{})
 	timer := time.AfterFunc(patience, func() {
 		defer close(reported)
+		defer func() {
+			if o.broken() {
+				broken()
+			}
+		}()
+		o.exited = true
+		defer o.catch()
 		err := &coordinator.Error{Op: "campaign", Name: r.election.Name(),
 			Err: fmt.Errorf("%w: no answer since %s, still trying",
 				coordinator.ErrUnavailable, since.Format(time.RFC3339))}
@@ -64,6 +84,7 @@ func (r *runner) whileUnanswered() (stop func()) {
 			"election", r.election.Name(), "error", err)
 		r.health.waiting(err)
 		r.onError(err)
+		o.exited = false
 	})
 	return sync.OnceFunc(func() {
 		if !timer.Stop() {

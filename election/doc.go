@@ -17,16 +17,15 @@
 // sessions lead, and the context of a term ends before the service can give the
 // name to anyone else. A leader that dies is succeeded when its session's TTL
 // has run out, one that resigns at once: a planned hand-over has no overlap and
-// no gap but two round trips. A candidate that leaves or dies promotes nobody.
-// A candidate whose session was lost cannot win. Observers see the last of all
-// changes, over lost sessions and restarts of the service.
+// no gap but two round trips. Observers see the last of all changes, over lost
+// sessions and restarts of the service.
 //
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
 // a write that it had begun although another one leads by now. Hand
-// [Term.Token] to the resource, and have it refuse smaller tokens than the
-// greatest it has seen; in the process, look at [Term.Err] before each step
+// the term's Token to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, look at its Err before each step
 // that matters.
 //
 // Work that does not return when its context ends cannot be stopped, and may
@@ -50,9 +49,8 @@
 // # Cost
 //
 // Campaigning is one request if nobody leads, and two or three if somebody
-// does. Then it costs nothing more when the one ahead resigns, and a read of
-// the queue if that one went in any other way. A candidate that waits for longer
-// than a second watches its own entry, too, and so does a term that lasts for
-// longer than 250 ms. Resigning and proclaiming are one request each. A change
-// of the leader wakes one candidate and every observer, once.
+// does; and a read of the queue if the one ahead goes without resigning. A
+// candidate that waits for longer than a second watches its own entry, too, and so
+// does a term that lasts for longer than 250 ms. Resigning and proclaiming are one
+// request each. A change of the leader wakes one candidate and every observer.
 package election

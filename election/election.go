@@ -3,7 +3,6 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -60,18 +59,13 @@ func New(c *coordinator.Client, name string, opts ...Option) (*Election, error) 
 func (e *Election) Name() string { return e.queue.Name() }
 
 // Campaign waits until the caller leads, in the order of asking. value, of at
-// most recipes.MaxPayload bytes, is what Leader, Observe and Candidates show of
+// most recipes.MaxPayload bytes, is the Payload that Leader, Observe and Candidates show of
 // it: an address, for instance.
 //
 // On success the caller has to resign. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the
-// cause of ctx, untouched, when it ends while waiting behind others;
-// coordinator.ErrUnavailable, together with that cause, when it ends while the
-// service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed;
-// ErrInvalid for a value that is too long, a TTL that the service does not
-// take, and a ctx that carries a term of this election which is not over (see
-// Term.Context), since the leader would wait for itself.
+// in the queue is removed. [recipes.Queue.Acquire] has the errors. A ctx that
+// carries a term of this election which is not over is ErrInvalid, since the
+// leader would wait for itself.
 //
 // Each call is a candidate of its own, in one process too.
 func (e *Election) Campaign(ctx context.Context, value []byte) (*Term, error) {
@@ -86,35 +80,19 @@ func (e *Election) TryCampaign(ctx context.Context, value []byte) (*Term, error)
 	return e.campaign(ctx, recipes.Request{Op: "try-campaign", Payload: value, Try: true})
 }
 
-// check refuses what no campaign can do. A term is not re-entered as a mutex is:
-// two handles of one term would be two leaders to their owners, with one value
-// between them.
-func (e *Election) check(ctx context.Context, op string, value []byte) error {
-	if e.queue.Held(ctx) {
-		return invalid(op, e.Name(), "the context carries a term of this election that is not over;"+
-			" Proclaim changes its value, Resign ends it")
-	}
-	return checkValue(op, e.Name(), value)
-}
-
-func checkValue(op, name string, value []byte) error {
-	if len(value) > recipes.MaxPayload {
-		return invalid(op, name, fmt.Sprintf("value has %d bytes; at most %d are allowed",
-			len(value), recipes.MaxPayload))
-	}
-	return nil
-}
-
+// campaign does not re-enter a term as a mutex is re-entered: two handles of one
+// term would be two leaders to their owners, with one value between them.
 func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, error) {
-	if err := e.check(ctx, r.Op, r.Payload); err != nil {
-		return nil, err
+	if e.queue.Held(ctx) {
+		return nil, invalid(r.Op, e.Name(), "the context carries a term of this election that is"+
+			" not over; Proclaim changes its value, Resign ends it")
 	}
 	r.Mode = mode
 	h, err := e.queue.Acquire(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return &Term{hold: h, election: e}, nil
+	return &Term{&h.Handle, h, e}, nil
 }
 
 // Candidates returns all candidates in order, the leader first, as the service
@@ -128,38 +106,20 @@ func (e *Election) Candidates(ctx context.Context) ([]recipes.Contender, error) 
 // one that has just given up.
 //
 // The error is ErrNoLeader when nobody leads; otherwise as for Campaign.
-func (e *Election) Leader(ctx context.Context) (Leader, error) {
+func (e *Election) Leader(ctx context.Context) (recipes.Contender, error) {
 	first, ok, err := e.queue.Follow().Next(ctx)
 	switch {
 	case err != nil:
-		return Leader{}, recipes.Describe(ctx, "leader", e.Name(), err)
+		err = recipes.Describe(ctx, "leader", e.Name(), err)
 	case !ok:
-		return Leader{}, &coordinator.Error{Op: "leader", Name: e.Name(), Err: ErrNoLeader}
+		err = &coordinator.Error{Op: "leader", Name: e.Name(), Err: ErrNoLeader}
 	}
-	return leader(first), nil
-}
-
-// Leader is who leads, as others see it. The zero Leader is nobody.
-type Leader struct {
-	Identity string            // who: see WithIdentity; empty for an entry that Baton did not write
-	Value    []byte            // what it gave to Campaign, or to Proclaim last
-	Token    coordinator.Token // of its term; never zero
-	Session  string            // the ID of the session it leads by
-	Since    time.Time         // when it began to campaign, by its own wall clock; zero if unknown
-}
-
-// IsZero reports that nobody leads.
-func (l Leader) IsZero() bool { return l.Token == 0 }
-
-func leader(c recipes.Contender) Leader {
-	return Leader{Identity: c.Identity, Value: c.Payload, Token: c.Token,
-		Session: c.Session, Since: c.Since}
+	return first, err
 }
 
 // Observe yields who leads: first as it is now, then each change, be it another
-// leader, another value (see Term.Proclaim) or nobody, which is the zero
-// Leader. It runs in the caller's goroutine and starts none; to stop, leave the
-// loop or end ctx.
+// leader, another value (see Term.Proclaim) or nobody, whose Token is zero. It
+// runs in the caller's goroutine; to stop, leave the loop or end ctx.
 //
 //	for leader, err := range e.Observe(ctx) {
 //		if err != nil {
@@ -174,27 +134,18 @@ func leader(c recipes.Contender) Leader {
 // last is never missed. "Nobody" is seldom seen between two leaders, as a
 // hand-over is one step at the service.
 //
-// It outlives lost sessions, restarts of the service and compaction. While the
-// service is away it waits, and shows what it finds afterwards. The errors that
-// it does not outlive are yielded once, as the last: the cause of ctx, with
+// It outlives lost sessions, restarts of the service and compaction. The errors
+// that it does not outlive are yielded once, as the last: the cause of ctx, with
 // coordinator.ErrUnavailable if the service was away, ErrRefused, ErrClosed.
 //
 // An observer watches one entry, whatever the number of candidates and of other
 // observers. What it shows is no more certain than what Leader does.
-func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
-	return func(yield func(Leader, error) bool) {
+func (e *Election) Observe(ctx context.Context) iter.Seq2[recipes.Contender, error] {
+	return func(yield func(recipes.Contender, error) bool) {
 		follower := e.queue.Follow()
 		for {
-			first, ok, err := follower.Next(ctx)
-			if err != nil {
-				yield(Leader{}, err)
-				return
-			}
-			var l Leader
-			if ok {
-				l = leader(first)
-			}
-			if !yield(l, nil) {
+			first, _, err := follower.Next(ctx)
+			if !yield(first, err) || err != nil {
 				return
 			}
 		}

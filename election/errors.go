@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
+	"slices"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/internal/engine"
@@ -20,17 +20,11 @@ func (r *runner) lost(err error) error {
 
 // join is errors.Join that leaves a single error as it is.
 func join(errs ...error) error {
-	var only error
-	for _, err := range errs {
-		switch {
-		case err == nil:
-		case only != nil:
-			return errors.Join(errs...)
-		default:
-			only = err
-		}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 1 {
+		return errs[0]
 	}
-	return only
+	return errors.Join(errs...)
 }
 
 // own is the error of work whose context had ended, unless it says no more than
@@ -46,16 +40,11 @@ func own(o outcome) error {
 		o.cause, o.lost, context.Canceled, context.DeadlineExceeded, ErrStepDown, coordinator.ErrReleased,
 		coordinator.ErrSessionLost, coordinator.ErrRemoved, coordinator.ErrClosed,
 	} {
-		if same(bare, end) {
+		if engine.Same(bare, end) {
 			return nil
 		}
 	}
 	return o.err
-}
-
-// same reports whether two errors are one. errors.Is would also find it behind others.
-func same(a, b error) bool {
-	return a == nil || reflect.ValueOf(a).Comparable() && a == b //nolint:errorlint // identity
 }
 
 func invalid(op, name, rule string) error {

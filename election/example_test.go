@@ -61,7 +61,7 @@ func ExampleElection_Campaign() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s leads at %s, by this term: %v\n",
-		leader.Identity, leader.Value, leader.Token == term.Token())
+		leader.Identity, leader.Payload, leader.Token == term.Token())
 	fmt.Println(term.Resign(ctx), context.Cause(term.Context()))
 	// Output:
 	// replica-1 leads at 10.0.0.1:8080, by this term: true
@@ -85,14 +85,14 @@ func ExampleElection_Observe() {
 		switch {
 		case err != nil:
 			log.Fatal(err)
-		case leader.IsZero():
+		case leader.Token == 0:
 			fmt.Println("nobody leads")
 			return
-		case string(leader.Value) == "starting":
+		case string(leader.Payload) == "starting":
 			fmt.Println(leader.Identity, "is starting")
 			_ = term.Proclaim(ctx, []byte("10.0.0.1:8080"))
 		default:
-			fmt.Printf("route to %s\n", leader.Value)
+			fmt.Printf("route to %s\n", leader.Payload)
 			_ = term.Resign(ctx)
 		}
 	}

@@ -51,7 +51,7 @@ func (h *Health) Ready() http.Handler { return handler(h.ready) }
 //
 // An outage of the coordination service suspends all leaders. Restarting them
 // does not help then, so let the prober be patient (failureThreshold, in
-// Kubernetes); a term that cannot be renewed ends by itself within the TTL.
+// Kubernetes).
 func (h *Health) Live() http.Handler { return handler(h.live) }
 
 func handler(look func() (ok bool, text string)) http.Handler {

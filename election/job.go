@@ -10,15 +10,16 @@ import (
 	"github.com/baton-go/baton/coordinator"
 )
 
-// PanicError is what Run panics with when its work panicked, which runs in a
-// goroutine of its own, whose stack would be lost otherwise.
+// PanicError is what Run panics with when its work panicked, or the function of
+// WithOnError while the service did not answer: these run in goroutines of their
+// own, whose stacks would be lost otherwise.
 type PanicError struct {
 	Value any    // what was panicked with
 	Stack []byte // of the goroutine that did
 }
 
 func (p *PanicError) Error() string {
-	return fmt.Sprintf("baton: panic in the work of Run: %v\n\n%s", p.Value, p.Stack)
+	return fmt.Sprintf("baton: panic in a function given to Run: %v\n\n%s", p.Value, p.Stack)
 }
 
 // Unwrap returns the value if it is an error.
@@ -46,6 +47,15 @@ type outcome struct {
 	lost     error // why the term was over by then, unless it was resigned
 }
 
+// catch is deferred by the goroutine of a function that may panic.
+func (o *outcome) catch() {
+	if v := recover(); v != nil {
+		o.panicked = &PanicError{Value: v, Stack: debug.Stack()}
+	}
+}
+
+func (o *outcome) broken() bool { return o.exited || o.panicked != nil }
+
 // repeat ends the caller's goroutine as that of the work ended, unless it returned.
 func (o outcome) repeat() {
 	switch {
@@ -67,9 +77,6 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 	defer close(j.gone)
 	o := outcome{exited: true} // unless it panics or returns
 	defer func() {
-		if v := recover(); v != nil {
-			o.panicked = &PanicError{Value: v, Stack: debug.Stack()}
-		}
 		o.ended, o.cause, o.lost = j.ctx.Err() != nil, context.Cause(j.ctx), loss(t)
 		select {
 		case j.result <- o:
@@ -79,6 +86,7 @@ func (j *job) run(t *Term, work func(context.Context, *Term) error) {
 			}
 		}
 	}()
+	defer o.catch()
 	o.err = work(j.ctx, t)
 	o.exited = false
 }

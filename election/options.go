@@ -3,13 +3,8 @@ package election
 import (
 	"fmt"
 	"time"
-)
 
-// Defaults of Run; WithDrain and WithPause say so.
-const (
-	defaultDrain        = 30 * time.Second
-	defaultInitialPause = 100 * time.Millisecond
-	defaultLongestPause = 10 * time.Second
+	"github.com/baton-go/baton/recipes"
 )
 
 // Forever makes Run wait for its work without a bound, when it is given to WithDrain.
@@ -38,13 +33,11 @@ func WithValue(value []byte) RunOption {
 //
 // When ctx has ended, Run leads on until the work returns. When the bound
 // passes before, it resigns, returns ErrOverrun, and leaves the goroutine of the
-// work behind: the only case in which the works of two leaders overlap in a
-// planned hand-over.
+// work behind: the only overlap of two leaders' works in a planned hand-over.
 //
-// When the term was lost, there is less time: the next leader may begin a tenth
-// of the TTL later, or as soon as the service itself has ended the session. From
-// then on two leaders' works may overlap. Run goes on waiting up to the bound,
-// since it must not run two works itself.
+// When the term was lost, the next leader may begin a tenth of the TTL later, or
+// as soon as the service itself has ended the session, and from then on the works
+// may overlap. Run still waits up to the bound: it must not run two works itself.
 func WithDrain(bound time.Duration) RunOption { return func(c *runConfig) { c.drain = bound } }
 
 // WithOnOverrun has f called when work has not returned in time: when the bound
@@ -62,27 +55,25 @@ func WithOnOverrun(f func()) RunOption { return func(c *runConfig) { c.onOverrun
 // the service has not answered for ten seconds, which goes on (ErrUnavailable):
 // then f is called in another goroutine. Calls do not overlap. Run waits for f,
 // so f must return soon, and must not wait for Run; it may end ctx or close the
-// client. It is how a program learns that its candidate cannot be elected, since
-// permissions are missing for instance, or the address is wrong.
+// client.
 func WithOnError(f func(error)) RunOption { return func(c *runConfig) { c.onError = f } }
 
 // WithHealth has Run keep h informed. One Health serves one Run at a time.
 func WithHealth(h *Health) RunOption { return func(c *runConfig) { c.health = h } }
 
 // WithPause sets how long Run pauses before it campaigns again: 100 ms at
-// first, doubling up to 10 s while terms and campaigns stay short, each time ±
-// 50 %. A campaign and its term that together lasted as long as the longest
-// pause have the next pause begin at the first again.
+// first, doubling up to 10 s, each time ± 50 %, and again the first after a
+// campaign and term that together lasted as long as the longest pause.
 func WithPause(initial, longest time.Duration) RunOption {
 	return func(c *runConfig) { c.initial, c.longest = initial, longest }
 }
 
 func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	c := runConfig{
-		drain:     defaultDrain,
+		drain:     30 * time.Second,
 		onOverrun: func() {}, onError: func(error) {},
 		health:  new(Health),
-		initial: defaultInitialPause, longest: defaultLongestPause,
+		initial: 100 * time.Millisecond, longest: 10 * time.Second,
 	}
 	for _, o := range opts {
 		if o == nil {
@@ -92,6 +83,9 @@ func newRunConfig(name string, opts []RunOption) (runConfig, error) {
 	}
 	var broken string
 	switch {
+	case len(c.value) > recipes.MaxPayload:
+		broken = fmt.Sprintf("value has %d bytes; at most %d are allowed",
+			len(c.value), recipes.MaxPayload)
 	case c.drain <= 0 && c.drain != Forever:
 		broken = fmt.Sprintf("drain of %v; want a positive time, or Forever", c.drain)
 	case c.onOverrun == nil:

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
@@ -114,6 +115,40 @@ func TestForeignCodeThatPanicsDoesNotKeepTheName(t *testing.T) {
 			_ = a.client.Close(t.Context())
 		}
 	})
+}
+
+// TestOnErrorThatPanicsWhileNobodyAnswersPassesThrough: the report of a campaign
+// without an answer has a goroutine of its own. Its panic reaches the caller of
+// Run, and the name is free, also when the service has answered meanwhile.
+func TestOnErrorThatPanicsWhileNobodyAnswersPassesThrough(t *testing.T) {
+	for name, answers := range map[string]bool{"away": false, "back": true} {
+		parties(t, 2, func(t *testing.T, p ...party) {
+			p[0].svc.Stop()
+			func() {
+				defer func() {
+					got, ok := recover().(*election.PanicError)
+					if !ok || got.Value != "rude" || !strings.Contains(got.Error(), "panic_test.go") {
+						t.Errorf("%s: recovered %v", name, got)
+					}
+				}()
+				err := p[0].e.Run(t.Context(), idle, election.WithOnError(func(error) {
+					if answers {
+						p[0].svc.Start()
+						time.Sleep(time.Minute)
+					}
+					panic("rude")
+				}))
+				t.Errorf("%s: Run = %v", name, err)
+			}()
+			p[0].svc.Start()
+			synctest.Wait()
+			term, err := p[1].e.TryCampaign(t.Context(), nil)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			p[1].resign(term)
+		})
+	}
 }
 
 // rudeWriter is a log that cannot be written to.

@@ -70,8 +70,9 @@ func TestClosedClientEndsThePause(t *testing.T) {
 func TestReportOfAnOutageMayEndTheCampaign(t *testing.T) {
 	for _, joining := range []bool{false, true} {
 		for _, closing := range []bool{false, true} {
-			parties(t, 1, func(t *testing.T, p ...party) {
-				a := p[0]
+			synctest.Test(t, func(t *testing.T) {
+				a := join(t, memory.NewService(), "a")
+				defer a.client.Close(t.Context()) // fails while the service is away
 				if joining {
 					_ = a.session()
 				}

@@ -50,8 +50,7 @@ var ErrOverrun = errors.New("work overran its time to stop")
 //
 // Each error is also joined with that of resigning, if that failed: the name is
 // then free as soon as the service answers, at the latest when the session has
-// ended. Work that calls t.Resign itself has its term behind it, and returns
-// nil to end Run or ErrStepDown to have it campaign again.
+// ended.
 //
 // A panic of work passes through: Run resigns, and panics with a [*PanicError].
 // If work ends its goroutine (runtime.Goexit, which testing's FailNow calls),
@@ -63,8 +62,7 @@ var ErrOverrun = errors.New("work overran its time to stop")
 // the end of ctx. Besides, it returns ErrOverrun.
 //
 // When Run has returned, nothing of it is left in this process, except after
-// ErrOverrun. Its entry may stay until the service has answered, at most as
-// long as the session.
+// ErrOverrun.
 func (e *Election) Run(
 	ctx context.Context, work func(ctx context.Context, t *Term) error, opts ...RunOption,
 ) error {

@@ -25,7 +25,7 @@ func TestRunEndsWhenItsWorkIsDone(t *testing.T) {
 		defer cancel()
 		err := a.e.Run(ctx, func(ctx context.Context, term *election.Term) error {
 			l, err := b.e.Leader(b.Context())
-			if err != nil || l.Token != term.Token() || string(l.Value) != "v" {
+			if err != nil || l.Token != term.Token() || string(l.Payload) != "v" {
 				t.Errorf("during the work: %+v, %v", l, err)
 			}
 			if d, ok := ctx.Deadline(); !ok || !d.Equal(want) || ctx.Value(key{}) != 7 {

@@ -62,7 +62,7 @@ func TestLeaderCannotCampaignAgainstItself(t *testing.T) {
 func TestLeaderShowsWhoLeads(t *testing.T) {
 	parties(t, 2, func(t *testing.T, p ...party) {
 		a, b := p[0], p[1]
-		if l, err := b.e.Leader(b.Context()); !errors.Is(err, election.ErrNoLeader) || !l.IsZero() {
+		if l, err := b.e.Leader(b.Context()); !errors.Is(err, election.ErrNoLeader) || l.Token != 0 {
 			a.Errorf("nobody: %+v, %v", l, err)
 		}
 		began := time.Now()
@@ -70,8 +70,8 @@ func TestLeaderShowsWhoLeads(t *testing.T) {
 		time.Sleep(time.Minute)
 		c := b.stand(b.Context())
 		l, err := b.e.Leader(b.Context())
-		if err != nil || l.Identity != "a" || string(l.Value) != "a" || l.Token != term.Token() ||
-			l.IsZero() ||
+		if err != nil || l.Identity != "a" || string(l.Payload) != "a" || l.Token != term.Token() ||
+			l.Token == 0 ||
 			l.Session != term.Session() || !l.Since.Equal(began) {
 			a.Errorf("%+v, %v", l, err)
 		}
@@ -83,7 +83,7 @@ func TestLeaderShowsWhoLeads(t *testing.T) {
 		}
 		b.resign(next)
 		b.svc.AddForeign(queue)
-		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "" || l.IsZero() {
+		if l, err := a.e.Leader(a.Context()); err != nil || l.Identity != "" || l.Token == 0 {
 			a.Errorf("a foreign entry: %+v, %v", l, err)
 		}
 	})
@@ -106,12 +106,12 @@ func TestProclaimChangesWhatOthersSeeAndWakesNoCandidate(t *testing.T) {
 			a.Errorf("%+v, then %+v", before, after)
 		}
 		l, err := b.e.Leader(b.Context())
-		if err != nil || string(l.Value) != "new" || l.Identity != "a" || l.Token != term.Token() {
+		if err != nil || string(l.Payload) != "new" || l.Identity != "a" || l.Token != term.Token() {
 			a.Errorf("%+v, %v", l, err)
 		}
 		if err := term.Proclaim(a.Context(), make([]byte, recipes.MaxPayload+1)); !errors.Is(err,
 			coordinator.ErrInvalid) ||
-			!strings.HasPrefix(err.Error(), `baton: proclaim "jobs": invalid: value has `) {
+			!strings.HasPrefix(err.Error(), `baton: proclaim "jobs": invalid: payload has `) {
 			a.Errorf("too long: %v", err)
 		}
 		a.resign(term)
@@ -133,7 +133,7 @@ func TestObserveShowsEachChangeAndEndsOnce(t *testing.T) {
 						errs.add(err.Error())
 						continue
 					}
-					shown.add(l.Identity + ":" + string(l.Value))
+					shown.add(l.Identity + ":" + string(l.Payload))
 				}
 			}()
 			synctest.Wait()

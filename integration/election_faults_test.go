@@ -32,7 +32,7 @@ func TestObserverSurvivesReconnectAndCompaction(t *testing.T) {
 				if err != nil {
 					return
 				}
-				seen <- string(l.Value)
+				seen <- string(l.Payload)
 			}
 		}()
 		sees := func(want string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/integration/internal/proc"
 	"github.com/baton-go/baton/integration/internal/servers"
+	"github.com/baton-go/baton/recipes"
 )
 
 func init() { proc.Register("elect", electWorker) }
@@ -172,7 +173,7 @@ func TestObserversWatchTheLeaderAlone(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		seen := make(chan election.Leader, 1000)
+		seen := make(chan recipes.Contender, 1000)
 		for range observers {
 			wg.Go(func() {
 				for l, err := range newElection(t, o.Client, name).Observe(ctx) {
@@ -188,7 +189,7 @@ func TestObserversWatchTheLeaderAlone(t *testing.T) {
 			for range observers {
 				select {
 				case l := <-seen:
-					if string(l.Value) != value {
+					if string(l.Payload) != value {
 						t.Fatalf("observed %+v, want %q", l, value)
 					}
 				case <-time.After(10 * time.Second):

@@ -354,7 +354,7 @@ func observeTerms(t *testing.T, c *coordinator.Client, name string) func() coord
 				}
 				break
 			}
-			if !l.IsZero() && l.Token < newest {
+			if l.Token != 0 && l.Token < newest {
 				t.Errorf("observed term %d after %d", l.Token, newest)
 			}
 			if l.Token > newest {

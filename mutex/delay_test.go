@@ -154,7 +154,7 @@ func TestTryLockDuringTheLockDelay(t *testing.T) {
 		a.expire()
 		synctest.Wait()
 		_, err := b.m.TryLock(t.Context())
-		var rests *recipes.DelayError
+		var rests *recipes.TakenError
 		if !errors.Is(err, coordinator.ErrTaken) || !errors.As(err, &rests) ||
 			rests.Delay != delay || rests.Name != "jobs" {
 			t.Errorf("TryLock: %v", err)

@@ -19,8 +19,8 @@
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
 // a write that it had begun although another process holds the lock by then.
-// Send [Lock.Token] to the resource, and have it refuse smaller tokens than the
-// greatest it has seen; in the process, check [Lock.Err] before each step that
+// Send the lock's Token to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, check its Err before each step that
 // matters.
 //
 // # Reentrancy
@@ -37,7 +37,6 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -91,11 +90,7 @@ func (m *Mutex) Name() string { return m.queue.Name() }
 // Lock waits until the mutex is held, in the order of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of
-// ctx, untouched, when it ends while waiting behind others;
-// coordinator.ErrUnavailable, together with that cause, when it ends while the
-// service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed.
+// in the queue is removed. [recipes.Queue.Acquire] has the errors.
 func (m *Mutex) Lock(ctx context.Context) (*Lock, error) {
 	return m.acquire(ctx, recipes.Request{Op: "lock", Mode: mode})
 }
@@ -113,13 +108,12 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{hold: h, mutex: m}, nil
+	return &Lock{&h.Handle, h, m}, nil
 }
 
 // Do locks, runs work, and unlocks, also when work panics. The context of work
-// ends when ctx does or when the lock is lost, with the cause; work must return
-// soon after. Do returns the error of Lock, or of work; if the lock was lost
-// before work returned, or could not be released, that is in the error as well.
+// ends when ctx does or when the lock is lost; work must return soon after. For
+// the error see [recipes.Hold.Do].
 func (m *Mutex) Do(ctx context.Context, work func(context.Context) error) error {
 	if work == nil {
 		return fmt.Errorf("baton: %w: nil work for mutex %q", coordinator.ErrInvalid, m.Name())
@@ -140,6 +134,7 @@ func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 // Lock is a held mutex: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
 type Lock struct {
+	*recipes.Handle
 	hold  *recipes.Hold
 	mutex *Mutex
 }
@@ -148,50 +143,8 @@ type Lock struct {
 // ctx that has ended.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
-// lock was lost before, the error says why, and nothing is deleted. When ctx
-// ends before the service answers, or the service refuses, the error says so,
-// and the release goes on in the background until it is done or the session has
-// ended.
+// lock was lost before, the error says why. After any other error the release
+// goes on in the background.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
-
-// Token is the fencing token of this grant: strictly greater than those of all
-// earlier grants of this name. Re-entering gives the same token.
-func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
-
-// Sequencer describes this lock so that any process can check it: see package
-// coordinator/fence. It costs nothing, but for the first of a session, which reads
-// the identity of the service. When the lock is over the error says why, as Err
-// does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
-func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
-	s, err := l.hold.Sequencer(ctx)
-	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
-}
-
-// Context ends when the lock does, with the cause (coordinator.ErrReleased,
-// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can hold it.
-// It has the values of the context given to Lock, but not its deadline. Given
-// to Lock of the same mutex, it re-enters. After re-entering, it ends when the
-// last handle is unlocked.
-func (l *Lock) Context() context.Context { return l.hold.Context() }
-
-// Err returns nil while the lock is held, by the clock, and then why it is not.
-// When the machine may have slept it asks the service first, for two seconds at
-// most.
-func (l *Lock) Err() error { return l.hold.Err() }
-
-// Revoked waits until another client asks the holder to release, as Curator's
-// Revoker does on a client with that layout, and then returns nil. The lock is
-// still held; the holder decides. The error is ErrInvalid where no client can ask,
-// why the lock ended if it does so first, and else the cause of ctx.
-func (l *Lock) Revoked(ctx context.Context) error {
-	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
-}
-
-// Session is the ID of the session that holds, as Contenders shows it.
-func (l *Lock) Session() string { return l.hold.Session() }
-
-// Deadline is when the lock is lost unless the session is renewed before. Every
-// renewal moves it on. It has a monotonic clock reading.
-func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

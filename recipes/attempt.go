@@ -55,8 +55,7 @@ func (l *Queue) acquire(ctx context.Context, r Request) (*Hold, error) {
 		a.observe(ctx, began, event.NotGranted, err)
 		return nil, err
 	}
-	// Before there is a hold, which can be lost at once: observers are notified
-	// of the grant before the loss.
+	// before there is a hold, which can be lost at once
 	a.observe(ctx, began, event.Granted, nil)
 	return a.hold(ctx), nil
 }
@@ -100,9 +99,8 @@ func (a *attempt) win(ctx context.Context) (err error) {
 	return nil
 }
 
-// join puts a contender into the queue. When the session was over before, so
-// that nothing was applied, it joins once more on a new session. When the record
-// has changed since this queue read it, the contender agrees on the new one.
+// join puts a contender into the queue: on a new session if this one was over
+// before, and by the new record if that has changed since this queue read it.
 func (a *attempt) join(ctx context.Context) (err error) {
 	for sessions := 0; ; {
 		if a.session, err = a.queue.client.Session(ctx); err != nil {
@@ -146,7 +144,6 @@ func ended(ctx context.Context, err error) error {
 // taken for the present one: if it is not, joining fails. A Try that is not
 // exclusive also reads the queue, so that one that fails has not touched it;
 // before it fails by a record that was read before, it reads that again.
-// (For an exclusive Try the service refuses to join a queue that is not empty.)
 func (a *attempt) agree(ctx context.Context) error {
 	known := false
 	if a.Terms != nil {
@@ -297,12 +294,10 @@ func (a *attempt) awaitEither(ctx context.Context, places []driver.Place) error 
 const askWho = time.Second
 
 // taken makes a TakenError of the error of a Try that found the name taken. When
-// ctx has ended it leaves err alone, which may be its cause, the ErrTaken of
-// another call.
+// ctx has ended, err may be its cause, the ErrTaken of another call.
 func (a *attempt) taken(ctx context.Context, err error) error {
-	var rests *DelayError
-	taken := errors.Is(err, coordinator.ErrTaken) && !errors.As(err, &rests)
-	if !a.Try || !taken || ctx.Err() != nil {
+	_, known := err.(*TakenError) //nolint:errorlint // ours, see rest
+	if !a.Try || known || !errors.Is(err, coordinator.ErrTaken) || ctx.Err() != nil {
 		return err
 	}
 	ask, cancel := context.WithTimeout(ctx, askWho)

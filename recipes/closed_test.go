@@ -133,7 +133,7 @@ func errorOf(method reflect.Value, all map[string]any) (err error, fallible bool
 	switch last := out[len(out)-1].Interface().(type) {
 	case error:
 		return last, true
-	case iter.Seq2[election.Leader, error]:
+	case iter.Seq2[recipes.Contender, error]:
 		for _, err := range last {
 			return err, true
 		}
@@ -168,7 +168,8 @@ var fine = map[string]error{
 	"hold.Sequencer": coordinator.ErrReleased,
 	"lock.Revoked":   coordinator.ErrReleased, "write lock.Revoked": coordinator.ErrReleased,
 	"downgraded lock.Revoked": coordinator.ErrReleased,
-	"hold.Revoked":            coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased,
+	"permit.Revoked":          coordinator.ErrReleased, "term.Revoked": coordinator.ErrReleased,
+	"hold.Revoked": coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased,
 	"hold.Do": coordinator.ErrReleased,
 }
 

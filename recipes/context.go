@@ -75,23 +75,6 @@ func (c *workContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// unlooked is ctx without its look at the clock, for callers that ask err next:
-// to look twice would be a good part of what re-entering costs, and Err would
-// not heed the end of Do's caller when the service has to be asked.
-func (g *grant) unlooked(ctx context.Context) context.Context {
-	switch c := ctx.(type) {
-	case *holdContext:
-		if c.grant == g {
-			return c.Context
-		}
-	case *workContext:
-		if c.hold.grant == g {
-			return c.Context
-		}
-	}
-	return ctx
-}
-
 // Under returns the context for work under h. It has the values and the deadline
 // of ctx, carries h, and ends when ctx does or when h does, with the cause; its
 // Err looks at the clock as that of h's context does. Call stop when the work

@@ -8,7 +8,6 @@ import (
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
-	"github.com/baton-go/baton/internal/engine"
 )
 
 // conversion converts a grant's entry to another mode, in the background. It
@@ -28,9 +27,9 @@ type conversion struct {
 }
 
 // convert begins to convert the entry to a mode, which excludes less. After a
-// conversion that failed there is no other, unless its mode broke a rule and
-// changed nothing. The caller holds g.mu, and has made sure that there are
-// handles: after the last one nothing may make an entry.
+// conversion that failed there is no other, unless its mode broke a rule. The
+// caller holds g.mu, and has made sure that there are handles: after the last one
+// nothing may make an entry.
 func (g *grant) convert(mode string) *conversion {
 	g.held = ""
 	if c := g.conversion; c != nil {
@@ -170,20 +169,12 @@ func (g *grant) await(ctx context.Context, c *conversion) error {
 
 // pending is the error of a call that ends before what it began.
 func (g *grant) pending(err error) error {
-	name := string(g.queue.id)
-	maybe := &coordinator.Error{Op: "convert", Name: name, Err: err, Maybe: true}
-	return engine.Describe(context.Background(), "convert", name, maybe)
-}
-
-// notHeld is the error of a release that finds the entry removed.
-func (g *grant) notHeld() error {
-	return &coordinator.Error{Op: "leave", Name: string(g.queue.id), Err: coordinator.ErrNotHeld}
+	return &coordinator.Error{Op: "convert", Name: string(g.queue.id), Err: err, Maybe: true}
 }
 
 // withdraw removes the entry, in whatever mode it stands. A conversion under
 // way gets a little time: when its outcome is known, leaving is one plain
-// request. That matters most when the service has refused it for want of space,
-// since it might refuse the other way as well.
+// request, which a service without space does not refuse.
 func (g *grant) withdraw(ctx context.Context) error {
 	g.takeBack(ctx)
 	g.mu.Lock()
@@ -205,7 +196,7 @@ func (g *grant) withdraw(ctx context.Context) error {
 	case c == nil || c.err == nil:
 	case errors.Is(c.err, coordinator.ErrRemoved):
 		g.session.Discard(g.queue.id, g.place.ID) // a late request to join may be to come
-		return g.notHeld()
+		return coordinator.ErrNotHeld
 	case c.maybe && ctx.Err() != nil: // the time is used up
 		g.session.Discard(g.queue.id, g.place.ID)
 		return g.pending(driver.Wrap(coordinator.ErrUnavailable, context.Cause(ctx)))

@@ -12,21 +12,6 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// DelayError says that the last holder of the name was lost, and for how long at
-// most the name stays free. It is a coordinator.ErrTaken.
-type DelayError struct {
-	Op, Name string
-	Delay    time.Duration
-}
-
-func (e *DelayError) Error() string {
-	return fmt.Sprintf("baton: %s %q: the last holder was lost, and the name rests for up to %v",
-		e.Op, e.Name, e.Delay)
-}
-
-// Unwrap returns coordinator.ErrTaken.
-func (e *DelayError) Unwrap() error { return coordinator.ErrTaken }
-
 // note is the record of a queue with a lock-delay: who held last.
 type note struct {
 	Token driver.Token `json:"token"`
@@ -68,7 +53,7 @@ func (a *attempt) rest(ctx context.Context) error {
 			case err != nil:
 				return err
 			case left > 0 && a.Try:
-				return &DelayError{Op: a.Op, Name: a.queue.name, Delay: left}
+				return &TakenError{Op: a.Op, Name: a.queue.name, Delay: left}
 			case left > 0:
 				if err := a.sleep(ctx, left); err != nil {
 					return err
@@ -80,7 +65,7 @@ func (a *attempt) rest(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case !rewrite(ctx, err):
+		case !Overtaken(ctx, err):
 			return ended(ctx, err)
 		}
 	}
@@ -96,8 +81,7 @@ type vacancy struct {
 }
 
 // left is how much is left of a lock-delay. That the contender is first in the
-// queue after the note was read shows that the holder which left the note is
-// lost. Without that read it might hold now, and this contender be the lost one.
+// queue after the note was read shows that it is the note of a lost holder.
 func (a *attempt) left(
 	ctx context.Context, known driver.Version, delay time.Duration,
 ) (time.Duration, error) {

@@ -39,8 +39,11 @@ type grant struct {
 	// held, by sending to it, while the entry's value is written or the entry
 	// converted
 	writing    chan struct{}
-	overtime   *overtime   // nil without WithHoldWarning and WithMaxHold
 	conversion *conversion // the latest conversion; nil if there was none
+
+	timers  []*time.Timer // of WithHoldWarning and WithMaxHold
+	long    bool          // observers know that the grant lasts long
+	tooLong bool          // the contexts were ended
 }
 
 // level is the handles of a grant that have one mode in common. When the last
@@ -94,12 +97,12 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 	// it may end before the grant does
 	if (g.low.mode != "" || g.queue.maxHold > 0) && l.count == 0 {
 		l.ctx, l.cancel = context.WithCancelCause(g.ctx)
-		if g.overtime != nil && g.overtime.tooLong {
+		if g.tooLong {
 			l.end(ErrHeldTooLong)
 		}
 	}
 	l.count++
-	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
+	return &Hold{Handle{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}}
 }
 
 // holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
@@ -107,10 +110,10 @@ func (g *grant) holds() int { return g.top.count + g.low.count }
 
 // ErrOtherMode says that the context carries a hold of the queue, but in a mode that cannot be
 // entered in the one asked for.
-var ErrOtherMode = fmt.Errorf("%w: the queue is held by the caller's context in another mode",
-	coordinator.ErrInvalid)
+var ErrOtherMode = fmt.Errorf("%w: the context holds the name in a mode that cannot become "+
+	"the one asked for: unlock it first", coordinator.ErrInvalid)
 
-// Held reports whether ctx carries a hold of the queue (see Hold.Context) that is
+// Held reports whether ctx carries a hold of the queue (see Handle.Context) that is
 // not over.
 func (l *Queue) Held(ctx context.Context) bool {
 	g, _ := ctx.Value(l.key).(*grant)
@@ -122,14 +125,18 @@ func (l *Queue) Held(ctx context.Context) bool {
 	return g.holds() > 0
 }
 
-// reenter returns one more handle of the grant that ctx carries, if that is of
-// this queue and not over. Otherwise it returns nil, and the caller is queued.
-// A grant whose mode does not include the one asked for is refused: the caller
-// would wait for itself.
+// reenter returns one more handle of the grant that ctx carries, or nil if there
+// is none of this queue that is not over. A grant whose mode does not include the
+// one asked for is refused: the caller would wait for itself.
 func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 	g, _ := ctx.Value(l.key).(*grant)
-	if g == nil || r.Fresh || g.unlooked(ctx).Err() != nil {
+	if g == nil || r.Fresh {
 		return nil, nil
+	}
+	select { // not Err, which would look at the clock, as err does, but for any time
+	case <-ctx.Done():
+		return nil, nil
+	default:
 	}
 	if err := g.err(ctx); err != nil {
 		if g.ctx.Err() != nil {
@@ -151,10 +158,9 @@ func (l *Queue) reenter(ctx context.Context, r *Request) (*Hold, error) {
 }
 
 // leave counts one handle less. last: it was the last of all. When it was the
-// last of the top level, and the grant goes on in the lesser mode, leave begins
-// the conversion, unless the grant is over. Both are one step: between them the
-// other handles could be released, and the conversion would meet an entry that is
-// being removed.
+// last of the top level, leave begins the conversion to the lesser mode, unless
+// the grant is over. That is one step, or the other handles could be released
+// before, and the conversion meet an entry that is being removed.
 func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -186,9 +192,8 @@ func (g *grant) leaveOthers(l *level) bool {
 }
 
 // err returns nil while the grant holds, by the clock and not only by its
-// timers, and then why it ended. When the service has to be asked, because the
-// machine may have slept, it waits for the answer, but no longer than ctx: then
-// the error is ctx's cause, and whether the grant is over is not known.
+// timers, and then why it ended. When the service has to be asked and ctx ends
+// before the answer, it is ctx's cause, and whether the grant is over is not known.
 func (g *grant) err(ctx context.Context) error {
 	var unknown error
 	if g.ctx.Err() == nil {
@@ -201,9 +206,8 @@ func (g *grant) err(ctx context.Context) error {
 	return context.Cause(g.ctx)
 }
 
-// settled is called when the hold has lasted for engine.SettleAfter: shorter holds
-// do not pay for the conversion to Terms.Held, nor for the watch that tells the
-// holder at once when somebody deletes the entry.
+// settled is called after engine.SettleAfter: shorter holds pay neither for the
+// conversion to Terms.Held, nor for the watch that notices a deleted entry at once.
 func (g *grant) settled() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -67,10 +67,16 @@ type TakenError struct {
 	// Holder was the first in the queue when the call had failed. Its Identity is
 	// empty when the queue was empty again by then, or could not be read.
 	Holder Contender
+	// Delay is for how long at most the name stays free because its last holder was
+	// lost: see WithLockDelay. Then nobody holds.
+	Delay time.Duration
 }
 
 func (e *TakenError) Error() string {
 	s := fmt.Sprintf("baton: %s %q: %v", e.Op, e.Name, coordinator.ErrTaken)
+	if e.Delay > 0 {
+		s += fmt.Sprintf(": the last holder was lost, and the name rests for up to %v", e.Delay)
+	}
 	if h := e.Holder; h.Identity != "" {
 		since := h.Since.Format(time.RFC3339)
 		s += fmt.Sprintf(" by %s since %s (token %d)", h.Identity, since, h.Token)

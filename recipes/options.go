@@ -37,11 +37,10 @@ const MaxLockDelay = time.Minute
 // 2006).
 //
 // Each holder leaves a note at the name, which its release takes back; the next
-// contender waits if it finds one. When it is lost while it waits, the wait
-// begins anew on another client, and goes on on the same one. All users of the
-// name give the option, for without it the note is not read. A grant costs two
+// contender waits if it finds one. All users of the name give the option, for
+// without it the note is not read. A grant costs two
 // requests more, a release one. A release that had no answer may count as a loss.
-// A Try during the wait is a [*DelayError].
+// A Try during the wait is a [*TakenError] with the Delay.
 func WithLockDelay(d time.Duration) Option {
 	return func(o *options) { o.delayed, o.delay = true, d }
 }
@@ -52,7 +51,7 @@ func RefuseLockDelay(l *Queue, recipe string) error {
 	if l.delay == 0 {
 		return nil
 	}
-	return invalid("lock-delay %v for %s %q: only a mutex and an election have one",
+	return engine.Invalid("lock-delay %v for %s %q: only a mutex and an election have one",
 		l.delay, recipe, l.name)
 }
 
@@ -73,14 +72,16 @@ func (o *options) check(name string) error {
 	short := func(d time.Duration) bool { return d < 0 || d > 0 && d < time.Millisecond }
 	switch {
 	case len(o.payload) > MaxPayload:
-		return invalid("payload has %d bytes; at most %d are allowed", len(o.payload), MaxPayload)
+		return engine.Invalid("payload has %d bytes; at most %d are allowed",
+			len(o.payload), MaxPayload)
 	case o.delayed && (o.delay < time.Millisecond || o.delay > MaxLockDelay):
-		return invalid("lock-delay %v for %q: want 1ms to %v", o.delay, name, MaxLockDelay)
+		return engine.Invalid("lock-delay %v for %q: want 1ms to %v", o.delay, name, MaxLockDelay)
 	case short(o.warnAfter):
-		return invalid("hold warning after %v for %q: want 0 for none, or at least 1ms",
+		return engine.Invalid("hold warning after %v for %q: want 0 for none, or at least 1ms",
 			o.warnAfter, name)
 	case short(o.maxHold):
-		return invalid("longest hold %v for %q: want 0 for none, or at least 1ms", o.maxHold, name)
+		return engine.Invalid("longest hold %v for %q: want 0 for none, or at least 1ms",
+			o.maxHold, name)
 	}
 	return engine.CheckIdentity(o.identity)
 }

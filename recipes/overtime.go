@@ -11,25 +11,13 @@ import (
 // name is still held, and Err of the hold is nil.
 var ErrHeldTooLong = errors.New("held for longer than the longest hold")
 
-// overtime is what a grant has with WithHoldWarning or WithMaxHold.
-type overtime struct {
-	timers  [2]*time.Timer // those that are not needed are nil
-	long    bool           // observers know that the grant lasts long
-	tooLong bool           // the contexts were ended
-}
-
 // watchTime sets the timers. The caller holds g.mu. What they run belongs to the
 // session, so that Close waits for it and no observer is notified after that.
 func (g *grant) watchTime() {
-	l := g.queue
-	if l.warnAfter == 0 && l.maxHold == 0 || g.ctx.Err() != nil {
-		return
-	}
-	g.overtime = new(overtime)
-	for i, after := range []time.Duration{l.warnAfter, l.maxHold} {
-		if after > 0 {
+	for i, after := range []time.Duration{g.queue.warnAfter, g.queue.maxHold} {
+		if after > 0 && g.ctx.Err() == nil {
 			lasts := func() { g.lasts(after, i == 1) }
-			g.overtime.timers[i] = time.AfterFunc(after, func() { g.session.Go(lasts) })
+			g.timers = append(g.timers, time.AfterFunc(after, func() { g.session.Go(lasts) }))
 		}
 	}
 }
@@ -37,15 +25,10 @@ func (g *grant) watchTime() {
 // timed stops the timers of a grant that is over, and reports whether observers
 // know that it lasted long. The caller holds g.mu.
 func (g *grant) timed() bool {
-	if g.overtime == nil {
-		return false
+	for _, t := range g.timers {
+		t.Stop()
 	}
-	for _, t := range g.overtime.timers {
-		if t != nil {
-			t.Stop()
-		}
-	}
-	return g.overtime.long
+	return g.long
 }
 
 func (g *grant) lasts(limit time.Duration, tooLong bool) {
@@ -54,10 +37,10 @@ func (g *grant) lasts(limit time.Duration, tooLong bool) {
 		g.mu.Unlock()
 		return
 	}
-	first := !g.overtime.long
-	g.overtime.long = true
+	first := !g.long
+	g.long = true
 	if tooLong {
-		g.overtime.tooLong = true
+		g.tooLong = true
 		g.top.end(ErrHeldTooLong)
 		g.low.end(ErrHeldTooLong)
 	}

@@ -2,7 +2,6 @@ package recipes
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/baton-go/baton/coordinator"
@@ -29,12 +28,12 @@ type Queue struct {
 // NewQueue returns the queue of a recipe's kind and a name. It does no I/O.
 func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue, error) {
 	if c == nil {
-		return nil, invalid("nil client")
+		return nil, engine.Invalid("nil client")
 	}
 	l := &Queue{client: engine.Of(c), name: name, kind: kind}
 	for _, o := range opts {
 		if o == nil {
-			return nil, invalid("nil option for %s %q", kind, name)
+			return nil, engine.Invalid("nil option for %s %q", kind, name)
 		}
 		o(&l.options)
 	}
@@ -50,7 +49,7 @@ func NewQueue(c *coordinator.Client, kind, name string, opts ...Option) (*Queue,
 	}
 	l.key, l.shared = holdKey{l.client, l.id}, l.client.Sharer()
 	if l.delay != 0 && l.shared != nil {
-		return nil, invalid("lock-delay %v for %q: "+
+		return nil, engine.Invalid("lock-delay %v for %q: "+
 			"the other clients of a shared queue do not keep to it", l.delay, name)
 	}
 	if _, err := l.encode(info{Identity: l.identity, Payload: l.payload}); err != nil {
@@ -87,20 +86,24 @@ type Request struct {
 func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
 
 // Acquire joins the queue and waits until the rule admits. A context that carries
-// a live hold of this queue (see [Hold.Context]) re-enters it instead: no request
+// a live hold of this queue (see [Handle.Context]) re-enters it instead: no request
 // is made, and the token is the same.
 //
 // On success the caller has to release the hold. On failure nothing is held, and
-// the entry is removed in the background. When ctx ends while waiting, the error
-// is context.Cause(ctx).
+// the entry is removed, in the background if need be. Errors: the cause of ctx,
+// untouched, when it ends while waiting behind others; coordinator.ErrUnavailable,
+// together with that cause, when it ends while the service owes an answer;
+// ErrSessionLost when the session ended while waiting; ErrRemoved when somebody
+// deleted the entry; ErrRefused; ErrInvalid for a payload that is too long, or a
+// TTL that the service does not take; ErrClosed.
 func (l *Queue) Acquire(ctx context.Context, r Request) (*Hold, error) {
 	switch {
 	case r.Rule != nil && r.Terms != nil:
-		return nil, invalid("%s %q: a request has a rule or terms, not both", r.Op, l.name)
+		return nil, engine.Invalid("%s %q: a request has a rule or terms, not both", r.Op, l.name)
 	case r.Mode == "" && (r.Terms == nil || r.Terms.Mode == nil):
-		return nil, invalid("%s %q: a request needs a mode", r.Op, l.name)
+		return nil, engine.Invalid("%s %q: a request needs a mode", r.Op, l.name)
 	case len(r.Payload) > MaxPayload:
-		return nil, invalid("%s %q: payload has %d bytes; at most %d are allowed",
+		return nil, engine.Invalid("%s %q: payload has %d bytes; at most %d are allowed",
 			r.Op, l.name, len(r.Payload), MaxPayload)
 	}
 	h, err := l.reenter(ctx, &r)
@@ -129,12 +132,7 @@ func (l *Queue) describe(ctx context.Context, op string, err error) error {
 	return engine.Describe(ctx, op, l.name, err)
 }
 
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("baton: %w: %s", coordinator.ErrInvalid, fmt.Sprintf(format, args...))
-}
-
-// List returns all contenders in order, as the service shows them. The rule of a
-// mode tells which of them hold.
+// List returns all contenders in order. The rule of a mode tells which of them hold.
 func (l *Queue) List(ctx context.Context, rule func(mode string) Rule) ([]Contender, error) {
 	var entries []driver.Entry
 	err := l.client.OnSession(ctx, func(s *engine.Session) (err error) {

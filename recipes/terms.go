@@ -1,7 +1,6 @@
 package recipes
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -15,9 +14,9 @@ import (
 // comparing the record's version is one step at the service, so no contender is
 // queued by other terms than those stored at that moment.
 type Terms struct {
-	// Initial is written when the queue has no record yet. Empty: then that is an error, None.
+	// Initial is written when the queue has no record yet. Empty: then that is
+	// ErrNoRecord.
 	Initial []byte
-	None    error // nil: ErrNoRecord
 	// Rule returns the rule that follows from the record, or an error if the
 	// contender does not agree with it. joined: the contender is queued, and the
 	// record has changed meanwhile.
@@ -34,8 +33,8 @@ type Terms struct {
 	Counts func(mode string) bool
 }
 
-// ErrNoRecord says that the queue has no record.
-var ErrNoRecord = errors.New("nothing is stored at the name")
+// ErrNoRecord says that the queue has no record, and none was given.
+var ErrNoRecord = errors.New("nothing is stored at the name: give a first value")
 
 // ask finds out the rule from the record as it is now.
 func (a *attempt) ask(ctx context.Context) error {
@@ -60,21 +59,21 @@ func (l *Queue) found(ctx context.Context, s *engine.Session, t *Terms) (driver.
 			return r, err
 		}
 		if len(t.Initial) == 0 {
-			return r, cmp.Or(t.None, ErrNoRecord)
+			return r, ErrNoRecord
 		}
 		v, err := s.SetRecord(ctx, l.id, t.Initial, 0)
 		switch {
 		case err == nil:
 			return driver.Record{Value: t.Initial, Version: v}, nil
-		case !rewrite(ctx, err):
+		case !Overtaken(ctx, err):
 			return r, ended(ctx, err)
 		}
 	}
 }
 
-// rewrite reports, of a failed write of a record, whether to read it and write
+// Overtaken reports, of a failed write of a record, whether to read it and write
 // again: another client was faster, or this very request whose reply was lost.
-func rewrite(ctx context.Context, err error) bool {
+func Overtaken(ctx context.Context, err error) bool {
 	return ctx.Err() == nil &&
 		(errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err))
 }
@@ -107,8 +106,7 @@ func (a *attempt) look(ctx context.Context) (driver.View, error) {
 // reports whether it is the one that the verdict comes from. If not, the
 // contender has to read the queue again. A contender that watched the one ahead
 // was not notified of a change; one that watched the record may be notified of it
-// later than of a leaving that came after it. (To read the record before every
-// grant would cost more; to have all waiters watch it would wake them all.)
+// later than of a leaving that came after it.
 func (a *attempt) confirm(ctx context.Context) (bool, error) {
 	if !a.stale {
 		return true, nil
@@ -126,7 +124,7 @@ func (a *attempt) renegotiate(ctx context.Context, known driver.Version) error {
 	case err != nil:
 		return err
 	case r.Version == 0:
-		return cmp.Or(a.Terms.None, ErrNoRecord)
+		return ErrNoRecord
 	case r.Version == a.record:
 		return nil
 	}

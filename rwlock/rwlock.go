@@ -25,7 +25,7 @@
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with a
 // write that it had begun although another process holds the lock by then. Send
-// [Lock.Token] to the resource, and have it refuse smaller tokens than the
+// the lock's Token to the resource, and have it refuse smaller tokens than the
 // greatest that it has seen. Readers share, and may come in any order: have only
 // what is done under the write lock checked, its reads included.
 //
@@ -54,12 +54,10 @@ package rwlock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
-	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -75,8 +73,7 @@ var shared = recipes.Shared(reading)
 
 // ErrUpgrade says that the context holds the lock for reading, and the call
 // asks for writing. It is a coordinator.ErrInvalid. Unlock the read lock first.
-var ErrUpgrade = fmt.Errorf("%w: a read lock cannot become a write lock: unlock it first",
-	coordinator.ErrInvalid)
+var ErrUpgrade = recipes.ErrOtherMode
 
 // RWLock is a read-write lock's name on a client. It has no state: two of the same name are the
 // same lock. It is safe for concurrent use.
@@ -120,11 +117,8 @@ func (l *RWLock) Name() string { return l.queue.Name() }
 // of asking.
 //
 // On success the caller has to unlock. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be. Errors: the cause of
-// ctx, untouched, when it ends while waiting behind others;
-// coordinator.ErrUnavailable, together with that cause, when it ends while the
-// service owes an answer; ErrSessionLost when the session ended while waiting;
-// ErrRemoved when somebody deleted the entry; ErrRefused; ErrClosed; [ErrUpgrade].
+// in the queue is removed. Errors: [ErrUpgrade], and those of
+// [recipes.Queue.Acquire].
 func (l *RWLock) Lock(ctx context.Context) (*Lock, error) {
 	return l.acquire(ctx, recipes.Request{Op: "lock", Mode: writing, Lesser: reading})
 }
@@ -154,25 +148,14 @@ func (l *RWLock) TryRLock(ctx context.Context) (*Lock, error) {
 func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	h, err := l.queue.Acquire(ctx, r)
 	if err != nil {
-		return nil, l.explain(r.Op, err)
+		return nil, err
 	}
-	return &Lock{hold: h, lock: l, writer: r.Mode == writing}, nil
-}
-
-// explain makes ErrOtherMode of the queue an ErrUpgrade.
-func (l *RWLock) explain(op string, err error) error {
-	var e *coordinator.Error
-	if errors.As(err, &e) && e.Err == recipes.ErrOtherMode { //nolint:errorlint // not the cause of ctx
-		return &coordinator.Error{Op: op, Name: l.Name(), Err: ErrUpgrade}
-	}
-	return err
+	return &Lock{&h.Handle, h, l, r.Mode == writing}, nil
 }
 
 // Do locks for writing, runs work, and unlocks, also when work panics. The
-// context of work ends when ctx does or when the lock is lost, with the cause;
-// work must return soon after. Do returns the error of Lock, or of work; if the
-// lock was lost before work returned, or could not be released, that is in the
-// error as well.
+// context of work ends when ctx does or when the lock is lost; work must return
+// soon after. For the error see [recipes.Hold.Do].
 func (l *RWLock) Do(ctx context.Context, work func(context.Context) error) error {
 	return l.do(ctx, l.Lock, work)
 }
@@ -225,7 +208,13 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 
 // Lock is a held read or write lock: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
+//
+// A writer's token is strictly greater than those of all grants of this name
+// that had ended before it began. Readers have theirs in the order of asking,
+// which need not be that of their grants: one may be smaller than that of a
+// reader who came and left meanwhile.
 type Lock struct {
+	*recipes.Handle
 	hold   *recipes.Hold
 	lock   *RWLock
 	writer bool
@@ -236,57 +225,11 @@ type Lock struct {
 // handles too, the hold goes on for reading.
 //
 // A second Unlock returns coordinator.ErrNotHeld and changes nothing. When the
-// lock was lost before, the error says why, and nothing is deleted. When ctx
-// ends before the service answers, or the service refuses, the error says so,
-// and the release goes on in the background until it is done or the session has
-// ended.
+// lock was lost before, the error says why. After any other error the release
+// goes on in the background.
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.lock.Name(), l.hold.Release(ctx))
 }
 
 // Writer reports whether this handle is a write lock.
 func (l *Lock) Writer() bool { return l.writer }
-
-// Token is the fencing token of this grant. A writer's is strictly greater than
-// those of all grants of this name that had ended before it began. Readers have
-// theirs in the order of asking, which need not be that of their grants: one
-// may be smaller than that of a reader who came and left meanwhile. Re-entering
-// gives the same token, and so does reading within a write lock.
-func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
-
-// Sequencer describes this lock so that any process can check it: see package
-// coordinator/fence. A downgrade ends it; after that, ask again. It costs nothing,
-// but for the first of a session, which reads the identity of the service. When
-// the lock is over the error says why, as Err does.
-func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
-	s, err := l.hold.Sequencer(ctx)
-	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
-}
-
-// Context ends when the lock does, with the cause (coordinator.ErrReleased,
-// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone that it excludes
-// can hold it. It has the values of the context given to the call that made the
-// lock, but not its deadline. Given to a call on the same lock, it re-enters.
-// After re-entering, it ends when the last handle of the same kind, read or
-// write, is unlocked.
-func (l *Lock) Context() context.Context { return l.hold.Context() }
-
-// Err returns nil while the lock is held, by the clock, and then why it is not.
-// When the machine may have slept it asks the service first, for two seconds at
-// most.
-func (l *Lock) Err() error { return l.hold.Err() }
-
-// Revoked waits until another client asks the holder to release, as Curator's
-// Revoker does on a client with that layout, and then returns nil. The lock is
-// still held; the holder decides. The error is ErrInvalid where no client can ask,
-// why the lock ended if it does so first, and else the cause of ctx.
-func (l *Lock) Revoked(ctx context.Context) error {
-	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
-}
-
-// Session is the ID of the session that holds, as Contenders shows it.
-func (l *Lock) Session() string { return l.hold.Session() }
-
-// Deadline is when the lock is lost unless the session is renewed before. Every
-// renewal moves it on. It has a monotonic clock reading.
-func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/baton-go/baton/coordinator"
@@ -12,8 +11,9 @@ import (
 	"github.com/baton-go/baton/recipes"
 )
 
-// ErrNoLimit says that no limit is stored at the name, and none was given.
-var ErrNoLimit = fmt.Errorf("%w: give a limit to New, or call SetLimit", recipes.ErrNoRecord)
+// ErrNoLimit says that no limit is stored at the name, and none was given. Give
+// one to New, or call SetLimit.
+var ErrNoLimit = recipes.ErrNoRecord
 
 // stored is the record of the queue.
 type stored struct {
@@ -38,7 +38,7 @@ func (s *Semaphore) decode(record []byte) (int, error) {
 // has in mind counts when it joins; a change while it waits is for it, too.
 func (s *Semaphore) terms(n int) *recipes.Terms {
 	believed := int(s.limit.Load())
-	t := &recipes.Terms{None: ErrNoLimit, Held: holdingMode(n), Counts: saysHeld,
+	t := &recipes.Terms{Held: holdingMode(n), Counts: saysHeld,
 		Mode: func(v driver.Version) string { return askingMode(n, v) }}
 	if believed != Stored {
 		t.Initial = stored{believed}.encode()
@@ -96,12 +96,6 @@ func (s *Semaphore) storedLimit(ctx context.Context) (int, error) {
 	return s.decode(r.Value)
 }
 
-// overtaken reports that the record was written meanwhile, be it by the request
-// that failed: it has to be read again.
-func overtaken(err error) bool {
-	return errors.Is(err, coordinator.ErrStale) || coordinator.MayHaveApplied(err)
-}
-
 // SetLimit stores another limit, 1 to [MaxLimit], and makes it the one that
 // this Semaphore has in mind, unless that is [Stored]. Others who have the old
 // one in mind get a [LimitError] from then on; those who wait already are not
@@ -136,7 +130,7 @@ func (s *Semaphore) SetLimit(ctx context.Context, limit int) error {
 				s.limit.Store(int64(limit))
 			}
 			return nil
-		case ctx.Err() != nil || !overtaken(err):
+		case !recipes.Overtaken(ctx, err):
 			return recipes.Describe(ctx, "set-limit", s.Name(), err)
 		}
 	}

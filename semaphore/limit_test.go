@@ -12,7 +12,6 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/recipes"
 	"github.com/baton-go/baton/semaphore"
 )
 
@@ -56,12 +55,12 @@ func TestStoredLimitIsFollowed(t *testing.T) {
 	parties(t, semaphore.Stored, func(a, b party) {
 		for _, s := range []*semaphore.Semaphore{a.s, b.s} {
 			_, err := s.Acquire(a.Context(), 1)
-			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
+			wantErr(t, err, semaphore.ErrNoLimit)
 			_, err = s.TryAcquire(a.Context(), 1)
-			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
+			wantErr(t, err, semaphore.ErrNoLimit)
 			_, err = s.Limit(a.Context())
-			wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
-			want := "nothing is stored at the name: give a limit"
+			wantErr(t, err, semaphore.ErrNoLimit)
+			want := "nothing is stored at the name: give a first value"
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("error %v, want %q", err, want)
 			}
@@ -272,14 +271,14 @@ func TestRecordThatIsDeletedIsWrittenByTheNextWhoKnowsTheLimit(t *testing.T) {
 		if !a.svc.RemoveRecord(queue) {
 			t.Fatal("no record")
 		}
-		w.failed(semaphore.ErrNoLimit, recipes.ErrNoRecord)
-		behind.failed(semaphore.ErrNoLimit, recipes.ErrNoRecord)
+		w.failed(semaphore.ErrNoLimit)
+		behind.failed(semaphore.ErrNoLimit)
 		synctest.Wait()
 		if l := a.list(); l.Limit != 0 || len(l.Contenders) != 1 || l.Free() != 0 {
 			t.Errorf("listing %+v", l)
 		}
 		_, err := b.believing(semaphore.Stored).Acquire(a.Context(), 1)
-		wantErr(t, err, semaphore.ErrNoLimit, recipes.ErrNoRecord)
+		wantErr(t, err, semaphore.ErrNoLimit)
 		one := b.acquire(1)
 		if n, err := a.s.Limit(a.Context()); n != 3 || err != nil {
 			t.Errorf("Limit = %d, %v", n, err)

@@ -12,10 +12,9 @@
 // At no moment do live sessions hold more permits than the limit; see below for
 // what a change of the limit means. The context of a permit ends before the
 // service can give what it holds to anyone else. Permits are handed out in the
-// order of asking, all that one call asks for at once or none: two clients who
-// ask for two of two never hold one each, and who asks for many is not overtaken
-// by those who ask for few. Whichever holder leaves, the first in the queue is
-// admitted if it fits. A release wakes those it admits and one more at most; or,
+// order of asking, all that one call asks for at once or none: who asks for many
+// is not overtaken by those who ask for few. Whichever holder leaves, the first in
+// the queue is admitted if it fits. A release wakes those it admits and one more at most; or,
 // in a crowd (see Cost), once each session that waits. (While the service
 // refuses to convert entries, for want of space or permission, those behind one
 // who was admitted may wait for longer than they have to.) Every grant has a
@@ -66,8 +65,8 @@
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
-// its work although another process has its permits by then. [Permit.Token] and
-// [Permit.Slots] let a resource tell.
+// its work although another process has its permits by then. The permit's Token
+// and [Permit.Slots] let a resource tell.
 //
 // Each Acquire is queued, also with the context of a permit: who holds permits
 // and asks for more can wait for ever for others who do the same.
@@ -164,15 +163,10 @@ func (s *Semaphore) Name() string { return s.queue.Name() }
 // Acquire waits until n permits are held, all of them, in the order of asking.
 //
 // On success the caller has to release. On failure nothing is held, and the entry
-// in the queue is removed, in the background if need be.
-// Errors: the cause of ctx, untouched, when it ends while waiting behind
-// others; coordinator.ErrUnavailable, together with that cause, when it ends
-// while the service owes an answer; ErrInvalid when n is not 1 to the limit,
-// also when the limit was lowered below n meanwhile, as soon as it is the first
-// who waits; [LimitError]; [ErrNoLimit] when none is stored and [Stored] was
-// given, or when somebody deleted it meanwhile; ErrSessionLost when the session
-// ended while waiting; ErrRemoved when somebody deleted the place in the queue;
-// ErrRefused; ErrClosed.
+// in the queue is removed. Errors: those of [recipes.Queue.Acquire]; ErrInvalid
+// when n is not 1 to the limit, also when the limit was lowered below n
+// meanwhile, as soon as it is the first who waits; [LimitError]; [ErrNoLimit] when
+// none is stored and [Stored] was given, or when somebody deleted it meanwhile.
 func (s *Semaphore) Acquire(ctx context.Context, n int) (*Permit, error) {
 	return s.acquire(ctx, n, recipes.Request{Op: "acquire"})
 }
@@ -206,11 +200,8 @@ func (s *Semaphore) acquire(ctx context.Context, n int, r recipes.Request) (*Per
 }
 
 // Do acquires n permits, runs work, and releases them, also when work panics.
-// The context of work ends when ctx does or when the permits are lost, with the
-// cause; work must return soon after. If work releases p, Do returns
-// coordinator.ErrNotHeld. Do returns the error of Acquire, or of work; if the
-// permits were lost before work returned or could not be given back, that is in
-// the error as well.
+// The context of work ends when ctx does or when the permits are lost; work must
+// return soon after, and not release p. For the error see [recipes.Hold.Do].
 func (s *Semaphore) Do(
 	ctx context.Context, n int, work func(ctx context.Context, p *Permit) error,
 ) error {

@@ -57,7 +57,7 @@ func (s *Semaphore) sharedLimit(ctx context.Context) (int, error) {
 		stored, missing, err := s.storedShared(ctx)
 		if err == nil && missing && limit != Stored {
 			err = s.queue.SetRecord(ctx, []byte(strconv.Itoa(limit)), 0)
-			if err != nil && overtaken(err) && ctx.Err() == nil {
+			if recipes.Overtaken(ctx, err) {
 				continue
 			}
 			stored = limit

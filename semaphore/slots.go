@@ -20,10 +20,8 @@ import (
 // as the permit is given back, or its session has ended. Whoever deletes that
 // record by hand has numbers handed out twice.
 //
-// The record has 64 KiB. A holder takes 30 bytes of it and one more for each
-// digit and comma of its numbers: there is room for some 1,900 holders of one
-// permit each, or for one of some 12,700. What does not fit is
-// coordinator.ErrInvalid.
+// The record has 64 KiB: there is room for some 1,900 holders of one permit each,
+// or for one of some 12,700. What does not fit is coordinator.ErrInvalid.
 func (p *Permit) Slots(ctx context.Context) ([]int, error) {
 	if p.semaphore.turns != nil {
 		return nil, p.semaphore.notShared("slots", "it has no numbers")
@@ -116,7 +114,7 @@ func (p *Permit) assign(ctx context.Context, n int) error {
 		case err == nil:
 			p.slots, p.unsure = mine, false // one that is late finds another version
 			return p.hold.Check(ctx)
-		case ctx.Err() != nil || !overtaken(err):
+		case !recipes.Overtaken(ctx, err):
 			return err
 		}
 	}

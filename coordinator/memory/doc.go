@@ -20,10 +20,9 @@
 //
 // # One service, many clients
 //
-// A [Service] holds what a server would hold: sessions with their timers,
-// queues, entries, watches, and the counter that tokens come from. A [Driver] is
-// one client's link to it. Everything that passes between the two passes over
-// that link, so a client knows only what has reached it.
+// A [Service] holds what a server would hold. A [Driver] is one client's link to
+// it. Everything that passes between the two passes over that link, so a client
+// knows only what has reached it.
 //
 //	Driver --request--> [delay][hold] --> Service
 //	Driver <-- reply, notification -- [hold][delay] <-- Service
@@ -46,8 +45,7 @@
 // # Guarantees
 //
 // It keeps every clause of package driver and is run against the conformance
-// suite in coordinator/coordinatortest. A session ends when the service's own
-// timer says so; a renewal counts from its arrival.
+// suite in coordinator/coordinatortest.
 //
 // Nothing survives the process: memory:// opens a new service each time. Requests
 // of one link that are delayed by the same time may change places on the way, as

@@ -103,17 +103,17 @@ func ExampleStats_Since() {
 }
 
 // An operator deletes the entry that holds.
-func ExampleService_RemoveGrant() {
+func Example_break() {
 	ctx := context.Background()
 	svc := memory.NewService()
 	_, client, m := replica(svc)
 	defer client.Close(ctx)
 
 	lock, _ := m.Lock(ctx)
-	fmt.Println("removed:", svc.RemoveGrant(lock.Token()))
+	fmt.Println("removed:", client.Break(ctx, "mutex", "jobs", lock.Token()))
 	fmt.Println(lock.Unlock(ctx))
 	// Output:
-	// removed: true
+	// removed: <nil>
 	// baton: unlock "jobs": not held
 }
 

@@ -158,20 +158,6 @@ func (s *Service) Remove(queue driver.Queue, keyOrID string) bool {
 	return e != nil
 }
 
-// RemoveGrant is [Service.Remove] for an operator who has the token of a grant:
-// of a lock, a permit or a term.
-func (s *Service) RemoveGrant(token driver.Token) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, e := range s.entries {
-		if e.Token == token {
-			s.leave(e, ByOperator, false)
-			return true
-		}
-	}
-	return false
-}
-
 // AddForeign puts an entry that Baton did not write at the end of a queue. Its
 // place has no ID, mode or session. It stays until Remove.
 func (s *Service) AddForeign(queue driver.Queue) driver.Place {

@@ -36,9 +36,8 @@ type session struct {
 	watches  map[*watch]struct{}
 }
 
-// open starts a session at the service. The timer is the service's own: it runs
-// whether the client ever hears of its session or not, so a lost answer leaves
-// nothing that outlives the TTL (O4).
+// open starts a session at the service. The timer is the service's own, so a lost
+// answer leaves nothing that outlives the TTL (O4).
 func (s *Service) open(d *Driver, ttl time.Duration) *session {
 	s.opened++
 	opened := &session{
@@ -76,9 +75,8 @@ func (s *session) expire() {
 	s.end(ByClock)
 }
 
-// end ends a session at the service, in one step as seen by everyone else. Its
-// own watches go first: a waiter of the session must not be told that an entry
-// has left, which it could take for its admission.
+// end ends a session at the service. Its own watches go first: a waiter of the
+// session must not be told that an entry has left, and take it for its admission.
 func (s *session) end(by Hand) {
 	svc := s.driver.svc
 	s.over = true

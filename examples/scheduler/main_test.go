@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
 	"github.com/baton-go/baton/coordinator/memory"
 )
@@ -217,7 +218,10 @@ func TestSmallTroubleCostsNothing(t *testing.T) {
 func TestLeaderStopsWhenAnOperatorTakesTheLead(t *testing.T) {
 	for name, take := range map[string]func(f *fleet){
 		"the session ended": func(f *fleet) { f.replicas[0].link.Expire() },
-		"the entry removed": func(f *fleet) { f.svc.RemoveGrant(f.all()[0].token) },
+		"the entry removed": func(f *fleet) {
+			const queue = driver.Queue("election/scheduler")
+			f.svc.Remove(queue, f.svc.Snapshot(queue)[0].Key)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			play(t, 2, func(f *fleet) {

@@ -226,7 +226,7 @@ func TestDropInElection(t *testing.T) {
 	check(t, err)
 	leader, err := ours.Leader(ctx)
 	check(t, err)
-	if string(leader.Value) != "theirs" || int64(leader.Token) != theirsE.Rev() || leader.Session != fmt.Sprintf("%016x", int64(other.Lease())) {
+	if string(leader.Payload) != "theirs" || int64(leader.Token) != theirsE.Rev() || leader.Session != fmt.Sprintf("%016x", int64(other.Lease())) {
 		t.Errorf("Baton sees %+v", leader)
 	}
 	check(t, e.Proclaim(ctx, "late"), concurrency.ErrElectionNotLeader)

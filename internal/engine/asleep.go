@@ -12,12 +12,10 @@ import (
 
 // The deadline of a session is kept on the monotonic clock, which steps of the
 // wall clock do not move. While a machine is suspended that clock stands still
-// on most systems and the service's does not, so after it the deadline means
-// nothing. The wall clock is the only one in the standard library that goes on
-// meanwhile. It proves nothing, since it may have been set, but it can raise
-// the question: when the deadline has passed by the wall clock alone, the
-// service is asked before a hold is called good. Requests go on as ever: each
-// one is such a question.
+// on most systems and the service's does not. The wall clock goes on meanwhile,
+// and proves nothing, since it may have been set. So when the deadline has passed
+// by the wall clock alone, the service is asked before a hold is called good.
+// Requests go on as ever: each one is such a question.
 
 // How often a session whose holders only listen compares the clocks.
 const (
@@ -47,8 +45,7 @@ func (c *Client) now() moment {
 	return moment{now, now.UnixNano()}
 }
 
-// mayHaveSlept reports whether the deadline has passed by the wall clock, counted
-// from its reading when the last acknowledged renewal was sent.
+// mayHaveSlept reports whether the deadline has passed by the wall clock.
 func (s *Session) mayHaveSlept(now moment) bool {
 	return now.wall >= s.wallDeadline.Load()
 }
@@ -82,7 +79,7 @@ func (s *Session) awake() {
 	ctx, cancel := context.WithTimeout(s.ctx, bound)
 	defer cancel()
 	end := time.Now().Add(bound)
-	err := s.client.config.Retry.do(ctx, s.ctx, func() error {
+	err := s.client.config.retry(ctx, s.ctx, func() error {
 		err := s.renewOnce(ctx, bound)
 		if err == nil || errors.Is(err, ErrSessionLost) || errors.Is(err, ErrUnavailable) {
 			return err

@@ -7,7 +7,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Converts reports whether an entry can be converted at all.
+// Converts reports whether the service can convert entries.
 func (s *Session) Converts() bool { return s.can.Converter != nil }
 
 // Convert gives the place of own to an entry with another mode and value, and
@@ -22,7 +22,7 @@ func (s *Session) Convert(
 ) (driver.Place, error) {
 	place := own.Place
 	if !s.Converts() {
-		return place, invalid("the mode of an entry cannot be changed on this service")
+		return place, Invalid("the mode of an entry cannot be changed on this service")
 	}
 	err := s.change(ctx, "convert", queue, true, func(ctx context.Context) error {
 		p, err := s.can.Converter.Convert(ctx, queue, own, mode, value)

@@ -44,7 +44,7 @@ func (c *Client) Driver() driver.Driver { return c.driver }
 // New is coordinator.New.
 func New(d driver.Driver, opts ...Option) (*Client, error) {
 	if d == nil {
-		return nil, invalid("nil driver")
+		return nil, Invalid("nil driver")
 	}
 	c := &Client{driver: d, opening: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
@@ -122,14 +122,13 @@ func (c *Client) live() (*Session, error) {
 	return nil, nil
 }
 
-// open opens a session, trying again while the service is unavailable. One
-// attempt lasts no longer than the TTL: after that its session could be over
-// before it was used.
+// open tries until the service is available. One attempt lasts no longer than the
+// TTL: after that its session could be over before it was used.
 func (c *Client) open(ctx context.Context) (*Session, error) {
 	var s *Session
 	began := time.Now()
 	warned := false
-	err := c.config.Retry.do(ctx, c.ctx, func() (err error) {
+	err := c.config.retry(ctx, c.ctx, func() (err error) {
 		attempt, cancel := context.WithTimeout(ctx, c.config.TTL)
 		defer cancel()
 		s, err = c.openOnce(attempt)
@@ -182,8 +181,7 @@ func (c *Client) notOpened(ctx context.Context, err error) error {
 	return &Error{Op: "session", Name: c.String(), Err: err}
 }
 
-// Close releases all that the client holds; see coordinator.Client. Its first call
-// does so, the others wait for that.
+// Close is coordinator.Client.Close. The first call does it, the others wait for it.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed
@@ -213,8 +211,8 @@ func (c *Client) closeError(err error) error {
 
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(ErrClosed)
-	// An opening that is under way returns soon, since its context has just ended
-	// (clause G2), and nothing can store another session after this.
+	// An opening that is under way returns soon, by its context, and nothing can
+	// store another session after this.
 	c.opening <- struct{}{}
 	defer func() { <-c.opening }()
 

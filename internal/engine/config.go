@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -34,7 +33,7 @@ type Config struct {
 	Identity  string
 	Log       *slog.Logger
 	Observers []event.Observer
-	Retry     Retry
+	Jitter    float64 // spreads the pauses between attempts by ± this share; for tests
 
 	wall func() time.Time // the wall clock, if it is another than that of time.Now
 }
@@ -48,10 +47,11 @@ func newConfig(opts []Option) (Config, error) {
 		TTL:      DefaultTTL,
 		Identity: host + "/" + strconv.Itoa(os.Getpid()),
 		Log:      slog.Default(),
+		Jitter:   0.5,
 	}
 	for _, o := range opts {
 		if o == nil {
-			return c, invalid("nil option")
+			return c, Invalid("nil option")
 		}
 		o(&c)
 	}
@@ -61,66 +61,44 @@ func newConfig(opts []Option) (Config, error) {
 func (c *Config) check() error {
 	switch {
 	case c.TTL < MinTTL || c.TTL > MaxTTL:
-		return invalid("ttl %v is not between %v and %v", c.TTL, MinTTL, MaxTTL)
+		return Invalid("ttl %v is not between %v and %v", c.TTL, MinTTL, MaxTTL)
 	case c.Log == nil:
-		return invalid("nil logger")
+		return Invalid("nil logger")
 	case slices.Contains(c.Observers, nil):
-		return invalid("nil observer")
+		return Invalid("nil observer")
 	}
-	return cmp.Or(CheckIdentity(c.Identity), c.Retry.check())
+	return CheckIdentity(c.Identity)
 }
 
 // CheckIdentity reports whether id can be shown in listings.
 func CheckIdentity(id string) error {
 	if id == "" || len(id) > MaxIdentity {
-		return invalid("identity %.20q has %d bytes; 1 to %d are allowed", id, len(id), MaxIdentity)
+		return Invalid("identity %.20q has %d bytes; 1 to %d are allowed", id, len(id), MaxIdentity)
 	}
 	for _, r := range id {
 		if unicode.IsControl(r) || r == unicode.ReplacementChar {
-			return invalid("identity %q has a control character or is not UTF-8", id)
+			return Invalid("identity %q has a control character or is not UTF-8", id)
 		}
 	}
 	return nil
 }
 
-// Retry says how long to pause between attempts while the service is unavailable.
-// The zero value of a field means its default.
-type Retry struct {
-	Initial, Max time.Duration
-	Jitter       float64 // a share of the pause; negative means none
-}
-
-const (
-	initialPause  = 50 * time.Millisecond
-	longestPause  = 500 * time.Millisecond
-	defaultJitter = 0.5
-)
-
-func (r Retry) check() error {
-	if r.Initial < 0 || r.Max < 0 || r.Jitter > 1 {
-		return invalid("retry %+v: pauses must not be negative, and jitter at most 1", r)
-	}
-	initial, longest := cmp.Or(r.Initial, initialPause), cmp.Or(r.Max, longestPause)
-	if initial > longest {
-		return invalid("retry: initial pause %v is above the longest, %v", initial, longest)
-	}
-	return nil
-}
-
-func (r Retry) pauses() *backoff.ExponentialBackOff {
+// pauses are those between attempts while the service is unavailable. The longest
+// has clean-up done within a second of the service's return.
+func (c *Config) pauses() *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(cmp.Or(r.Initial, initialPause)),
-		backoff.WithMaxInterval(cmp.Or(r.Max, longestPause)),
+		backoff.WithInitialInterval(50*time.Millisecond),
+		backoff.WithMaxInterval(500*time.Millisecond),
 		backoff.WithMultiplier(2),
-		backoff.WithRandomizationFactor(max(0, cmp.Or(r.Jitter, defaultJitter))),
+		backoff.WithRandomizationFactor(c.Jitter),
 		backoff.WithMaxElapsedTime(0),
 	)
 }
 
-// do calls op until it returns anything but ErrUnavailable, or ctx or life ends.
+// retry calls op until it returns anything but ErrUnavailable, or ctx or life ends.
 // It returns op's last error, and gives each error that is followed by a pause to
 // notify.
-func (r Retry) do(ctx, life context.Context, op func() error, notify func(error)) error {
+func (c *Config) retry(ctx, life context.Context, op func() error, notify func(error)) error {
 	var pauses *backoff.ExponentialBackOff
 	for {
 		err := op()
@@ -129,7 +107,7 @@ func (r Retry) do(ctx, life context.Context, op func() error, notify func(error)
 		}
 		notify(err)
 		if pauses == nil { // nearly always the first attempt succeeds
-			pauses = r.pauses()
+			pauses = c.pauses()
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):

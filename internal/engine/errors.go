@@ -46,7 +46,7 @@ func maybe(op string, queue driver.Queue, err error, uncertain bool) error {
 // Describe gives err the operation and the name that a user knows, in place of
 // those of the steps behind it. It returns nil and the cause of ctx untouched.
 func Describe(ctx context.Context, op, name string, err error) error {
-	if err == nil || ctx.Err() != nil && same(err, context.Cause(ctx)) {
+	if err == nil || ctx.Err() != nil && Same(err, context.Cause(ctx)) {
 		return err
 	}
 	said := &Error{Op: op, Name: name, Err: err}
@@ -67,20 +67,20 @@ func Describe(ctx context.Context, op, name string, err error) error {
 func IsCause(ctx context.Context, err error) bool {
 	select {
 	case <-ctx.Done():
-		return same(err, context.Cause(ctx))
+		return Same(err, context.Cause(ctx))
 	default:
 		return false
 	}
 }
 
-// same reports whether two errors are one. errors.Is would also find it behind others.
-func same(a, b error) bool {
+// Same reports whether two errors are one. errors.Is would also find it behind others.
+func Same(a, b error) bool {
 	return a != nil && b != nil && reflect.ValueOf(a).Comparable() &&
 		reflect.ValueOf(b).Comparable() && a == b //nolint:errorlint // identity is meant
 }
 
-// invalid returns an ErrInvalid that names the value and the rule.
-func invalid(format string, args ...any) error {
+// Invalid returns an ErrInvalid that names the value and the rule.
+func Invalid(format string, args ...any) error {
 	return fmt.Errorf("baton: %w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 

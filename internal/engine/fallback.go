@@ -9,8 +9,7 @@ import (
 )
 
 // withFallbacks returns the capabilities of a session. The core serves for those that
-// it lacks, except Converter and QueueWatcher, which stay nil: see Session.Converts and
-// Session.WatchesQueues.
+// it lacks, except Converter, QueueWatcher and Revoker, which stay nil.
 func withFallbacks(s driver.Session) driver.Capabilities {
 	c, f := s.Capabilities(), fallback{s}
 	if c.Handoff == nil {
@@ -24,9 +23,6 @@ func withFallbacks(s driver.Session) driver.Capabilities {
 	}
 	if c.Operator == nil {
 		c.Operator = f
-	}
-	if c.Revoker == nil {
-		c.Revoker = f
 	}
 	return c
 }
@@ -49,7 +45,7 @@ func (f fallback) Pass(ctx context.Context, queue driver.Queue, own driver.Place
 }
 
 func (f fallback) Write(context.Context, driver.Queue, driver.Place, []byte) error {
-	return invalid("the value of an entry cannot be changed on this service")
+	return Invalid("the value of an entry cannot be changed on this service")
 }
 
 func (f fallback) Head(
@@ -111,13 +107,9 @@ func (f fallback) Check(
 }
 
 func (f fallback) Remove(context.Context, driver.Queue, string, driver.Token) error {
-	return invalid("the entry of another session cannot be removed on this service")
+	return Invalid("the entry of another session cannot be removed on this service")
 }
 
 func (f fallback) Queues(context.Context) ([]driver.Queue, error) {
-	return nil, invalid("queues cannot be listed on this service")
-}
-
-func (f fallback) Revoked(context.Context, driver.Queue, driver.Place) error {
-	return invalid("nobody can ask for that on this queue")
+	return nil, Invalid("queues cannot be listed on this service")
 }

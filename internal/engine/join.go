@@ -53,21 +53,16 @@ func (s *Session) Join(
 // A service that gets ten thousand requests at once answers some of them too
 // late, and to repeat a join costs more than to send it: the earlier request,
 // which may be applied yet, has to be ruled out, and on etcd that makes other
-// joins fail which are under way. So a crowd that is too much for the service
-// for a moment would keep it busy without end. A driver, too, learns from the
-// first contenders that the queue is busy, and does better with the rest.
-// Contenders that give up together leave at once as well.
-//
-// A read costs as much as the queue is long, and many contenders read at once
-// when many leave that were not the first: those who give up together, or the
-// contenders of a session that ends.
+// joins fail. So a crowd that is too much for a moment would keep the service
+// busy without end. Contenders that give up together leave at once as well, and
+// make others read, which costs as much as the queue is long.
 const (
 	mostChanges = 256 // joins, and as many removals in the background
 	mostReads   = 16
 )
 
-// enter waits for a place among the requests of a kind. If it fails, nothing was
-// sent. The caller frees the place by receiving from places.
+// enter waits for a place among the requests of a kind, which the caller frees by
+// receiving.
 func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -84,19 +79,16 @@ func (s *Session) enter(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// NewID returns the ID of a new contender. It is not made from the session,
-// since two goroutines on one session are two contenders. It has 96 random
-// bits, so that no other contender ever has it, as the numbers of a semaphore's
-// permits require. With again it has 64, so that no other contender has it that
-// is in the queue at the same time. (Each lock sends, stores and receives every
-// character of it.)
+// NewID returns the ID of a new contender. It has 96 random bits, so that no
+// other contender ever has it, as the numbers of a semaphore's permits require.
+// With again it has 64, enough for those that are in the queue at the same time:
+// each lock sends, stores and receives every character of it.
 //
 // With again it may be the ID of an earlier contender of this session, if the
-// driver wants [driver.Capabilities].ReuseIDs. A name that was used once costs
-// etcd something until its history is compacted: it stays in the index that is
-// walked to read a queue, or to see that it is empty. With new names for all, a
-// queue that is locked a thousand times a second would become slower by the
-// minute. So there are as many names as the session had contenders at once.
+// driver wants [driver.Capabilities].ReuseIDs. A name that was used once stays in
+// etcd's index, which is walked to read a queue, until it is compacted. With new
+// names for all, a queue that is locked a thousand times a second would become
+// slower by the minute.
 func (s *Session) NewID(again bool) string {
 	if !again {
 		return randomHex(12)
@@ -122,8 +114,7 @@ func randomHex(size int) string {
 const mostIDs = 16 << 10
 
 // reuse makes the ID of a contender available that is in no queue and of which
-// every request was answered: nothing that is under way can meet the next
-// contender of that ID.
+// every request was answered: none can meet the next contender of that ID.
 func (s *Session) reuse(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,11 +21,8 @@ import (
 //	Discard       is Withdraw in the background
 
 // Leave removes an entry of this session. ErrNotHeld means that it was not there
-// any more, and that nothing was deleted.
-//
-// When ctx ends first, or the service refuses, the error says so, and the
-// removal goes on in the background until it is done or the session, and with
-// it the entry, has ended.
+// any more, and that nothing was deleted. When ctx ends first, or the service
+// refuses, the removal goes on in the background.
 func (s *Session) Leave(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.leave(ctx, queue, own, s.driver.Leave)
 }
@@ -79,8 +76,8 @@ func (s *Session) Withdraw(ctx context.Context, queue driver.Queue, id string) e
 // Abandon is Leave in the background.
 func (s *Session) Abandon(queue driver.Queue, own driver.Place) { s.abandon(queue, own, true) }
 
-// abandon is Abandon. certain: every earlier request to leave was answered, so
-// that none can be applied late.
+// certain: every earlier request to leave was answered, so that none can be
+// applied late.
 func (s *Session) abandon(queue driver.Queue, own driver.Place, certain bool) {
 	s.background("leave", queue, func(ctx context.Context) error {
 		err := s.driver.Leave(ctx, queue, own)
@@ -125,8 +122,7 @@ func (s *Session) doubted(id string) bool {
 	return doubted
 }
 
-// left is called when the entry of a contender is gone. certain: a request to
-// leave was answered that it is, and so was every earlier one.
+// left is called when the entry of a contender is gone. certain: as for abandon.
 func (s *Session) left(queue driver.Queue, id string, certain bool) {
 	switch {
 	case s.doubted(id):

@@ -17,24 +17,24 @@ const MaxName = 255
 func CheckName(name string) error {
 	switch {
 	case name == "":
-		return invalid("name is empty")
+		return Invalid("name is empty")
 	case len(name) > MaxName:
-		return invalid("name %.20q… has %d bytes; at most %d are allowed", name, len(name), MaxName)
+		return Invalid("name %.20q… has %d bytes; at most %d are allowed", name, len(name), MaxName)
 	case !utf8.ValidString(name):
-		return invalid("name %q is not valid UTF-8", name)
+		return Invalid("name %q is not valid UTF-8", name)
 	case strings.ContainsFunc(name, unicode.IsControl):
-		return invalid("name %q has a control character", name)
+		return Invalid("name %q has a control character", name)
 	}
 	for i, seg := range strings.Split(name, "/") {
 		switch {
 		case seg == "":
-			return invalid("name %q has an empty segment; \"/\" must not begin, end or be doubled", name)
+			return Invalid("name %q has an empty segment; \"/\" must not begin, end or be doubled", name)
 		case seg == "." || seg == "..":
-			return invalid("name %q has the segment %q", name, seg)
+			return Invalid("name %q has the segment %q", name, seg)
 		case strings.TrimSpace(seg) == "":
-			return invalid("name %q has a blank segment", name)
+			return Invalid("name %q has a blank segment", name)
 		case i == 0 && seg == "zookeeper":
-			return invalid("name %q begins with the reserved word \"zookeeper\"", name)
+			return Invalid("name %q begins with the reserved word \"zookeeper\"", name)
 		}
 	}
 	return nil
@@ -45,7 +45,7 @@ func CheckName(name string) error {
 func QueueOf(kind, name string) (driver.Queue, error) {
 	bad := func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }
 	if kind == "" || kind == OwnKind || strings.ContainsFunc(kind, bad) {
-		return "", invalid("kind %q of a queue: want letters a to z and \"-\", and not %q", kind, OwnKind)
+		return "", Invalid("kind %q of a queue: want letters a to z and \"-\", and not %q", kind, OwnKind)
 	}
 	if err := CheckName(name); err != nil {
 		return "", err
@@ -53,9 +53,8 @@ func QueueOf(kind, name string) (driver.Queue, error) {
 	return driver.NewQueue(kind, name), nil
 }
 
-// Queue returns the queue of a recipe's name, as QueueOf does. Where queues are
-// shared with other clients, a name is what they call it, and a kind that they
-// have nothing like is ErrInvalid.
+// Queue is QueueOf. Where queues are shared with other clients, a name is what
+// they call it, and a kind that they have nothing like is ErrInvalid.
 func (c *Client) Queue(kind, name string) (driver.Queue, error) {
 	d := c.Sharer()
 	if d == nil {

@@ -56,11 +56,10 @@ func (s *Session) WatchesQueues() bool { return s.can.QueueWatcher != nil }
 
 // WatchQueue shows a contender its queue, again and again, until judge returns
 // true; then it returns nil. All contenders of a session share two watches: of
-// the queue and of its record.
+// the queue and of its record, of which the caller knows the version known.
 //
 // Each view has own in it. When own is not in the queue any more, WatchQueue
-// returns nil: Ahead then says why. known is the version of the record that the
-// caller knows. For the rest it is like Await.
+// returns nil: Ahead then says why. For the rest it is like Await.
 func (s *Session) WatchQueue(
 	ctx context.Context, queue driver.Queue, own driver.Place, known driver.Version,
 	judge func(QueueView) bool,
@@ -169,8 +168,7 @@ func (w *queueWatch) leave() {
 	}
 }
 
-// end ends the watch because of an error, which its users get, or without one if
-// there are no users. The next contender begins another watch.
+// end ends the watch because of an error, which its users get, or of having none.
 func (w *queueWatch) end(err error) {
 	w.session.mu.Lock()
 	defer w.session.mu.Unlock()

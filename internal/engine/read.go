@@ -8,10 +8,10 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 )
 
-// Ahead returns the places ahead of own in order, all places if own is zero. The
-// view is at least as new as own. ErrRemoved means that own is not in the queue
-// any more although the session lives: when a session ends its entries go, and a
-// view may be newer than what the driver knows of the session.
+// Ahead returns the places ahead of own in order, all places if own is zero.
+// ErrRemoved means that own is not in the queue any more although the session
+// lives. To know that it renews the session: a view may be newer than what the
+// driver knows of the session, whose entries go when it ends.
 func (s *Session) Ahead(
 	ctx context.Context, queue driver.Queue, own driver.Place,
 ) (driver.View, error) {
@@ -131,10 +131,12 @@ func (s *Session) requestOrWait(
 }
 
 // Revoked waits until another client has asked a contender of this session to
-// give up; see [driver.Revoker]. Where queues have no such requests the error is
-// ErrInvalid, and when own is not in the queue any more, ErrRemoved.
+// give up; see [driver.Revoker]. ErrRemoved: own is not in the queue any more.
 func (s *Session) Revoked(ctx context.Context, queue driver.Queue, own driver.Place) error {
 	return s.wait(ctx, "await a revocation", queue, func(ctx context.Context) error {
+		if s.can.Revoker == nil {
+			return Invalid("nobody can ask for that on this queue")
+		}
 		return s.can.Revoker.Revoked(ctx, queue, own)
 	})
 }

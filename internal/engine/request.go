@@ -10,7 +10,7 @@ import (
 )
 
 // request sends one request, and repeats it until it is answered, ctx ends or the
-// session does. f is one attempt. op and queue appear in events.
+// session does. op and queue appear in events.
 //
 // An attempt lasts no longer than patience, so that a request that is stuck on a
 // silent member of the service is sent to another one. A join has more patience
@@ -57,9 +57,8 @@ func (s *Session) wait(
 // have done so. ofSession means that what it writes is an entry of this session:
 // when the session is lost, such a change is gone as well.
 //
-// What the driver says is read where the driver returns it and not from the
-// error of the request, because that may contain the cause of ctx, which is any
-// error.
+// What the driver says is read where the driver returns it: the error of the
+// request may contain the cause of ctx, which is any error.
 func (s *Session) change(
 	ctx context.Context, op string, queue driver.Queue, ofSession bool,
 	f func(context.Context) error,
@@ -105,7 +104,7 @@ func (s *Session) outcome(ctx context.Context, err error, wait bool) error {
 }
 
 func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f func() error) error {
-	return s.client.config.Retry.do(ctx, s.ctx, f, func(err error) {
+	return s.client.config.retry(ctx, s.ctx, f, func(err error) {
 		s.client.Observe(event.Event{Kind: event.Retried,
 			Session: s.ID(), Op: op, Queue: queue, Err: err})
 	})
@@ -114,10 +113,9 @@ func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f fu
 // bind returns a context for a driver. It ends with ctx, with life, or when
 // patience has passed (0: never), whichever is first, and has the values of ctx.
 //
-// Its cause is always context.Canceled, never that of ctx. The cause of a
-// user's context is any error, often one of our own: an errgroup hands on its
-// first error, and a hold's context ends with ErrSessionLost. A driver that
-// returned it would seem to say that this session is lost, or the name taken.
+// Its cause is always context.Canceled, never that of ctx, which is often one of
+// our own errors: a hold's context ends with ErrSessionLost. A driver that returned
+// it would seem to say that this session is lost, or the name taken.
 func bind(
 	ctx, life context.Context, patience time.Duration,
 ) (bound context.Context, stop func()) {
@@ -142,9 +140,8 @@ const releaseTime = 2 * time.Second
 
 // ReleaseContext returns a context for all steps of a public call that releases
 // something. It ends when ctx does, with the same cause. But if ctx is dead
-// already, it lives for two seconds: releasing must work during clean-up after a
-// cancellation. So it does if ctx ends because a hold is released or a client
-// closed: then ctx comes from a hold, and ends by the very call.
+// already, it lives for two seconds: releasing must work during clean-up. So it
+// does if ctx comes from a hold, and ends by the very call.
 func ReleaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Done() == nil {
 		return ctx, func() {}

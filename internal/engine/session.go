@@ -78,8 +78,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 	return s
 }
 
-// guard ends the session when the service says that it is over, or the clock. It listens
-// while a renewal waits for its answer.
+// guard ends the session when the service says that it is over, or the clock.
 func (s *Session) guard() {
 	look := time.NewTicker(min(s.TTL()/looksPerTTL, lookAtLeast))
 	defer look.Stop()
@@ -145,7 +144,7 @@ func (s *Session) Check(ctx context.Context) error {
 	}
 }
 
-// Ended is Check without the question. Callers that send a request anyway use it.
+// Ended is Check without the question, for callers that send a request anyway.
 func (s *Session) Ended() error {
 	if !s.overdue(time.Now()) {
 		return nil
@@ -166,8 +165,7 @@ func (s *Session) State() (event.State, <-chan struct{}) {
 	return s.state, s.changed
 }
 
-// expire ends the session if its deadline has really passed: a renewal may have moved it
-// since the caller looked.
+// expire ends the session unless a renewal has moved its deadline meanwhile.
 func (s *Session) expire() {
 	s.mu.Lock()
 	late := time.Since(s.born) - time.Duration(s.deadline.Load())
@@ -179,9 +177,8 @@ func (s *Session) expire() {
 		"counts as lost %v after the last acknowledged one was sent", s.TTL()-s.margin)))
 }
 
-// extend moves the deadline after a renewal, sent at the given time, was
-// acknowledged. An acknowledgement that comes after the deadline is too late:
-// the loss may have been seen. left is what was left until then.
+// extend moves the deadline after a renewal was acknowledged. After the deadline
+// that is too late: the loss may have been seen. left is what was left until then.
 func (s *Session) extend(sent moment) (left time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,8 +242,8 @@ func (s *Session) end(cause error) {
 }
 
 // OnEnd calls f when the session ends, in the goroutine that ends it, so that
-// Close returns after f. If the session is over already it calls f at once. stop
-// reports whether it keeps f from being called; a second stop reports false.
+// Close returns after f, or at once if it has ended. stop reports whether it keeps
+// f from being called.
 func (s *Session) OnEnd(f func()) (stop func() bool) {
 	s.mu.Lock()
 	if s.onEnd == nil {
@@ -282,8 +279,7 @@ func (s *Session) close(ctx context.Context) error {
 }
 
 // Go runs f in a goroutine that the session owns: closing waits for it, so f
-// must end soon after Context does. When the session is over already, f does
-// not run and Go returns false: there is nothing left to watch or to clean.
+// must end soon after Context does. When the session is over it returns false.
 func (s *Session) Go(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,7 +296,7 @@ func (s *Session) Go(f func()) bool {
 // could have succeeded.
 func (s *Session) renew() {
 	interval := s.TTL() / RenewalsPerTTL
-	pauses := s.client.config.Retry.pauses()
+	pauses := s.client.config.pauses()
 	timer := time.NewTimer(interval - time.Since(s.born))
 	defer timer.Stop()
 	for {

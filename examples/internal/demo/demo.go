@@ -80,13 +80,11 @@ func Run(ctx context.Context, url string, n int, replica Replica) error {
 // opener returns how a replica opens its client. In memory all replicas share
 // one service, with a short TTL and without a log.
 func opener(url string) func(identity string) (*coordinator.Client, error) {
-	if url != InMemory {
-		return func(identity string) (*coordinator.Client, error) {
-			return coordinator.Open(url, coordinator.WithIdentity(identity))
-		}
-	}
 	svc := memory.NewService()
 	return func(identity string) (*coordinator.Client, error) {
+		if url != InMemory {
+			return coordinator.Open(url, coordinator.WithIdentity(identity))
+		}
 		return coordinator.New(svc.Driver(), coordinator.WithIdentity(identity),
 			coordinator.WithTTL(coordinator.MinTTL),
 			coordinator.WithLogger(slog.New(slog.DiscardHandler)))

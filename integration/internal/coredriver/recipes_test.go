@@ -220,8 +220,8 @@ func TestElectionHasSuccessorsAndObservers(t *testing.T) {
 		defer stop()
 		go func() {
 			for leader, err := range e.Observe(watching) {
-				if err == nil && !leader.IsZero() {
-					o.add(string(leader.Value))
+				if err == nil && leader.Token != 0 {
+					o.add(string(leader.Payload))
 				}
 			}
 		}()

@@ -10,6 +10,7 @@ import (
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/election"
 	"github.com/baton-go/baton/internal/engine"
+	"github.com/baton-go/baton/recipes"
 )
 
 // leaderAt is who is first in the queue from a moment on. A zero token is nobody.
@@ -111,10 +112,10 @@ func (a *actor) follow(ctx context.Context) {
 		}
 		a.listens(false, func(o *watcher) {
 			o.shown, o.token, o.value = true, leader.Token,
-				string(leader.Value)
+				string(leader.Payload)
 		})
-		a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Value)
-		if !leader.IsZero() && leader.Token < seen {
+		a.w.say("%s: sees %d %q", a.label, leader.Token, leader.Payload)
+		if leader.Token != 0 && leader.Token < seen {
 			a.w.blame("%s: saw %d after %d", a.label, leader.Token, seen)
 		}
 		seen = max(seen, leader.Token)
@@ -162,7 +163,7 @@ func (a *actor) observe() {
 func (a *actor) sees(ctx context.Context) {
 	a.since = a.w.now()
 	o, _ := a.object()
-	var leader election.Leader
+	var leader recipes.Contender
 	err := a.call(ctx, "leader", 0, func(ctx context.Context) (err error) {
 		leader, err = o.(*election.Election).Leader(ctx)
 		return err
@@ -172,8 +173,8 @@ func (a *actor) sees(ctx context.Context) {
 	if err != nil && !errors.Is(err, election.ErrNoLeader) {
 		return
 	}
-	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Value), a.since) {
+	if l := a.w.queues[a.name.queue]; !l.led(leader.Token, string(leader.Payload), a.since) {
 		a.w.violation("%s: Leader is %d %q, which was not so since %v; %v", a.label, leader.Token,
-			leader.Value, a.since, l.heads[len(l.heads)-1])
+			leader.Payload, a.since, l.heads[len(l.heads)-1])
 	}
 }

@@ -357,7 +357,7 @@ func (w *world) open(s *slot) {
 	c, err := coordinator.New(&jittery{Driver: d, w: w, slot: s},
 		coordinator.WithTTL(w.ttl), coordinator.WithIdentity(fmt.Sprint("c", s.index)),
 		coordinator.WithLogger(slog.New(slog.DiscardHandler)),
-		coordinator.WithRetry(coordinator.Retry{Jitter: -1}),
+		func(c *engine.Config) { c.Jitter = 0 },
 		coordinator.WithObserver(w.book), coordinator.WithObserver(
 			event.ObserverFunc(func(e event.Event) { w.observe(s, d, e) })))
 	if err != nil {

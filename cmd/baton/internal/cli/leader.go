@@ -11,6 +11,7 @@ import (
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/recipes"
 )
 
 func (a *app) leader() *cobra.Command {
@@ -71,21 +72,21 @@ func (a *app) watchLeader(ctx context.Context, name string, machine bool) error 
 }
 
 // printLeader prints one leader in one line.
-func (a *app) printLeader(l election.Leader, machine bool) error {
+func (a *app) printLeader(l recipes.Contender, machine bool) error {
 	var err error
 	switch {
-	case machine && l.IsZero():
+	case machine && l.Token == 0:
 		_, err = fmt.Fprintln(a.Out, "null")
 	case machine:
 		err = json.NewEncoder(a.Out).Encode(map[string]any{
-			"identity": l.Identity, "value": string(l.Value),
+			"identity": l.Identity, "value": string(l.Payload),
 			"token": l.Token, "session": l.Session, "since": l.Since,
 		})
-	case l.IsZero():
+	case l.Token == 0:
 		_, err = fmt.Fprintln(a.Out, "nobody")
 	default:
 		_, err = fmt.Fprintf(a.Out, "%s (%s, token %d, since %s)\n",
-			cell(string(l.Value)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339))
+			cell(string(l.Payload)), cell(l.Identity), l.Token, l.Since.Format(time.RFC3339))
 	}
 	return err
 }

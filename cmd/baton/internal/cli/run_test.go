@@ -13,7 +13,7 @@ import (
 
 	"github.com/baton-go/baton/cmd/baton/internal/ward"
 	_ "github.com/baton-go/baton/coordinator/memory"
-	"github.com/baton-go/baton/election"
+	"github.com/baton-go/baton/recipes"
 )
 
 // The test binary is a guard if baton's commands need one.
@@ -147,7 +147,7 @@ func TestElectionWithoutLeader(t *testing.T) {
 func TestLeadersValueIsQuotedIfItCouldDoHarm(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Out: &out}}
-	if err := a.printLeader(election.Leader{Value: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, false); err != nil {
+	if err := a.printLeader(recipes.Contender{Payload: []byte("me\n\x1b[2Jyou"), Identity: "web-1", Token: 7}, false); err != nil {
 		t.Fatal(err)
 	}
 	if want := `"me\n\x1b[2Jyou" (web-1, token 7,`; !strings.HasPrefix(out.String(), want) {
