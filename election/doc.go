@@ -24,8 +24,8 @@
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
 // a write that it had begun although another one leads by now. Hand
-// the term's Token to the resource, and have it refuse smaller tokens than the
-// greatest it has seen; in the process, look at its Err before each step
+// [Term.Token] to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, look at [Term.Err] before each step
 // that matters.
 //
 // Work that does not return when its context ends cannot be stopped, and may

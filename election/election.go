@@ -92,7 +92,7 @@ func (e *Election) campaign(ctx context.Context, r recipes.Request) (*Term, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Term{&h.Handle, h, e}, nil
+	return &Term{hold: h, election: e}, nil
 }
 
 // Candidates returns all candidates in order, the leader first, as the service

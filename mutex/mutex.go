@@ -19,8 +19,8 @@
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
 // a write that it had begun although another process holds the lock by then.
-// Send the lock's Token to the resource, and have it refuse smaller tokens than the
-// greatest it has seen; in the process, check its Err before each step that
+// Send [Lock.Token] to the resource, and have it refuse smaller tokens than the
+// greatest it has seen; in the process, check [Lock.Err] before each step that
 // matters.
 //
 // # Reentrancy
@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -108,7 +109,7 @@ func (m *Mutex) acquire(ctx context.Context, r recipes.Request) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{&h.Handle, h, m}, nil
+	return &Lock{hold: h, mutex: m}, nil
 }
 
 // Do locks, runs work, and unlocks, also when work panics. The context of work
@@ -134,7 +135,6 @@ func (m *Mutex) Contenders(ctx context.Context) ([]recipes.Contender, error) {
 // Lock is a held mutex: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
 type Lock struct {
-	*recipes.Handle
 	hold  *recipes.Hold
 	mutex *Mutex
 }
@@ -148,3 +148,43 @@ type Lock struct {
 func (l *Lock) Unlock(ctx context.Context) error {
 	return recipes.Describe(context.Background(), "unlock", l.mutex.Name(), l.hold.Release(ctx))
 }
+
+// Token is the fencing token of this grant: strictly greater than those of all
+// earlier grants of this name. Re-entering gives the same token.
+func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
+
+// Sequencer describes this lock so that any process can check it: see package
+// coordinator/fence. It costs nothing, but for the first of a session, which reads
+// the identity of the service. When the lock is over the error says why, as Err
+// does. Other errors: ErrUnavailable, ErrRefused, the cause of ctx.
+func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := l.hold.Sequencer(ctx)
+	return s, recipes.Describe(ctx, "sequencer", l.mutex.Name(), err)
+}
+
+// Context ends when the lock does, with the cause (coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can hold it.
+// It has the values of the context given to Lock, but not its deadline. Given
+// to Lock of the same mutex, it re-enters. After re-entering, it ends when the
+// last handle is unlocked.
+func (l *Lock) Context() context.Context { return l.hold.Context() }
+
+// Err returns nil while the lock is held, by the clock, and then why it is not.
+// When the machine may have slept it asks the service first, for two seconds at
+// most.
+func (l *Lock) Err() error { return l.hold.Err() }
+
+// Revoked waits until another client asks the holder to release, as Curator's
+// Revoker does on a client with that layout, and then returns nil. The lock is
+// still held; the holder decides. The error is ErrInvalid where no client can ask,
+// why the lock ended if it does so first, and else the cause of ctx.
+func (l *Lock) Revoked(ctx context.Context) error {
+	return recipes.Describe(ctx, "await a revocation", l.mutex.Name(), l.hold.Revoked(ctx))
+}
+
+// Session is the ID of the session that holds, as Contenders shows it.
+func (l *Lock) Session() string { return l.hold.Session() }
+
+// Deadline is when the lock is lost unless the session is renewed before. Every
+// renewal moves it on. It has a monotonic clock reading.
+func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

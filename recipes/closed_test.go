@@ -168,8 +168,7 @@ var fine = map[string]error{
 	"hold.Sequencer": coordinator.ErrReleased,
 	"lock.Revoked":   coordinator.ErrReleased, "write lock.Revoked": coordinator.ErrReleased,
 	"downgraded lock.Revoked": coordinator.ErrReleased,
-	"permit.Revoked":          coordinator.ErrReleased, "term.Revoked": coordinator.ErrReleased,
-	"hold.Revoked": coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased,
+	"hold.Revoked":            coordinator.ErrReleased, "term.Proclaim": coordinator.ErrReleased,
 	"hold.Do": coordinator.ErrReleased,
 }
 

@@ -102,7 +102,7 @@ func (g *grant) handle(ctx context.Context, l *level) *Hold {
 		}
 	}
 	l.count++
-	return &Hold{Handle{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}}
+	return &Hold{level: l, ctx: holdContext{Context: l.ctx, values: ctx, grant: g}}
 }
 
 // holds is the number of handles that are not released; 0 is final. The caller holds g.mu.
@@ -113,7 +113,7 @@ func (g *grant) holds() int { return g.top.count + g.low.count }
 var ErrOtherMode = fmt.Errorf("%w: the context holds the name in a mode that cannot become "+
 	"the one asked for: unlock it first", coordinator.ErrInvalid)
 
-// Held reports whether ctx carries a hold of the queue (see Handle.Context) that is
+// Held reports whether ctx carries a hold of the queue (see Hold.Context) that is
 // not over.
 func (l *Queue) Held(ctx context.Context) bool {
 	g, _ := ctx.Value(l.key).(*grant)

@@ -5,25 +5,89 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
 	"github.com/baton-go/baton/coordinator/driver"
 	"github.com/baton-go/baton/coordinator/event"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/internal/engine"
 )
 
 // Hold is one handle of a grant. Each re-entry gets a handle of its own, with the
 // same token; the grant is released with the last one. A Hold is safe for
 // concurrent use.
-type Hold struct{ Handle }
+type Hold struct {
+	level    *level
+	ctx      holdContext
+	released atomic.Bool
+}
+
+// Token is the fencing token of the grant. Show it to every resource that the
+// hold protects, with each access, reads included, and have the resource refuse
+// tokens smaller than the greatest it has seen.
+func (h *Hold) Token() coordinator.Token { return h.ctx.grant.token }
+
+// Context ends when the hold does: released, lost with the session, or removed.
+// Its cause tells which (ErrReleased, ErrSessionLost, ErrRemoved, ErrClosed).
+// With WithMaxHold it can end sooner. It has the values of the context given to
+// the call that made this hold, but not its deadline. Its Err looks at the
+// clock, so that a process that was paused sees the loss at once; contexts
+// derived from it see it when their timers have run. After a re-entry it ends
+// with the last handle of its mode.
+//
+// Given to a call on the same queue, it re-enters the hold.
+func (h *Hold) Context() context.Context { return &h.ctx }
+
+// Err returns nil while this handle holds, and then why it does not. It does
+// not wait, except after the machine may have slept: then it asks the service
+// first, for two seconds at most, and without an answer the hold is lost.
+func (h *Hold) Err() error { return h.Check(context.Background()) }
 
 // Check is Err, and waits no longer than ctx, whose cause it returns then.
-func (h *Hold) Check(ctx context.Context) error { return h.check(ctx) }
+func (h *Hold) Check(ctx context.Context) error {
+	if h.released.Load() {
+		return coordinator.ErrReleased
+	}
+	return h.ctx.grant.err(ctx)
+}
+
+// Deadline is when the hold ends unless the session is renewed before, as it is every
+// quarter of the TTL.
+func (h *Hold) Deadline() time.Time { return h.ctx.grant.session.Deadline() }
+
+// Session is the ID of the session that holds.
+func (h *Hold) Session() string { return h.ctx.grant.session.ID() }
 
 // ID is the contender's, the same in all modes. It is unique while the hold lasts,
 // and together with the token for ever.
 func (h *Hold) ID() string { return h.Place().ID }
+
+// Revoked waits until another client asks the holder to release, as Curator's
+// Revoker does, and then returns nil; the holder may release or not. It costs a
+// request. Where queues are not shared with such a client the error is
+// ErrInvalid; when the hold ends first, why it ended; else the cause of ctx.
+func (h *Hold) Revoked(ctx context.Context) error {
+	g := h.ctx.grant
+	if err := h.Check(ctx); err != nil {
+		return err
+	}
+	bound, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(&h.ctx, func() { cancel(context.Cause(&h.ctx)) })()
+	for {
+		place := g.standing()
+		err := g.session.Revoked(bound, g.queue.id, place)
+		if errors.Is(err, coordinator.ErrRemoved) && g.standing() != place {
+			continue // it was converted
+		}
+		if over := h.Check(ctx); over != nil && err != nil {
+			return over
+		}
+		return err
+	}
+}
 
 // Place is the entry, with its key at the service, as the last conversion that is
 // known to have succeeded left it.
@@ -196,4 +260,43 @@ func (h *Hold) toWrite(ctx context.Context) error {
 			over = h.ctx.grant.ctx.Done() // only its context has ended, by WithMaxHold
 		}
 	}
+}
+
+// Sequencer describes this grant so that any process can check it: see package
+// fence. It names the entry as it is now. A conversion, when a part is released or
+// a write lock becomes a read lock, ends earlier sequencers, and the next call
+// makes another one, with the same token.
+//
+// It costs nothing, but for the first of a session, which reads the identity of
+// the service, and for a grant that is going to be converted to Terms.Held, which
+// happens first.
+func (h *Hold) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	if err := h.Check(ctx); err != nil {
+		return fence.Sequencer{}, err
+	}
+	g := h.ctx.grant
+	g.mu.Lock()
+	t := g.conversion
+	if g.held != "" && g.holds() > 0 {
+		t = g.convert(g.held)
+	}
+	g.mu.Unlock()
+	if t != nil {
+		// which has changed nothing
+		if err := g.await(ctx, t); err != nil && !errors.Is(err, coordinator.ErrInvalid) {
+			return fence.Sequencer{}, err
+		}
+	}
+	service, err := g.session.Service(ctx)
+	if over := h.Check(ctx); over != nil {
+		err = over
+	}
+	if err != nil {
+		return fence.Sequencer{}, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	kind, name, _ := g.queue.id.Split()
+	scope := fence.Scope{Service: service, Kind: kind, Name: name}
+	return fence.Sequencer{Scope: scope, Token: g.token, Key: g.place.Key}, nil
 }

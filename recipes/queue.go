@@ -86,7 +86,7 @@ type Request struct {
 func (r *Request) exclusive() bool { return r.Rule == nil && r.Terms == nil }
 
 // Acquire joins the queue and waits until the rule admits. A context that carries
-// a live hold of this queue (see [Handle.Context]) re-enters it instead: no request
+// a live hold of this queue (see [Hold.Context]) re-enters it instead: no request
 // is made, and the token is the same.
 //
 // On success the caller has to release the hold. On failure nothing is held, and

@@ -25,7 +25,7 @@
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with a
 // write that it had begun although another process holds the lock by then. Send
-// the lock's Token to the resource, and have it refuse smaller tokens than the
+// [Lock.Token] to the resource, and have it refuse smaller tokens than the
 // greatest that it has seen. Readers share, and may come in any order: have only
 // what is done under the write lock checked, its reads included.
 //
@@ -58,6 +58,7 @@ import (
 	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/recipes"
 )
 
@@ -150,7 +151,7 @@ func (l *RWLock) acquire(ctx context.Context, r recipes.Request) (*Lock, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{&h.Handle, h, l, r.Mode == writing}, nil
+	return &Lock{hold: h, lock: l, writer: r.Mode == writing}, nil
 }
 
 // Do locks for writing, runs work, and unlocks, also when work panics. The
@@ -208,13 +209,7 @@ func (l *RWLock) Contenders(ctx context.Context) ([]Contender, error) {
 
 // Lock is a held read or write lock: a handle that is unlocked once. It is safe for
 // concurrent use, and must not be copied.
-//
-// A writer's token is strictly greater than those of all grants of this name
-// that had ended before it began. Readers have theirs in the order of asking,
-// which need not be that of their grants: one may be smaller than that of a
-// reader who came and left meanwhile.
 type Lock struct {
-	*recipes.Handle
 	hold   *recipes.Hold
 	lock   *RWLock
 	writer bool
@@ -233,3 +228,47 @@ func (l *Lock) Unlock(ctx context.Context) error {
 
 // Writer reports whether this handle is a write lock.
 func (l *Lock) Writer() bool { return l.writer }
+
+// Token is the fencing token of this grant. A writer's is strictly greater than
+// those of all grants of this name that had ended before it began. Readers have
+// theirs in the order of asking, which need not be that of their grants: one
+// may be smaller than that of a reader who came and left meanwhile. Re-entering
+// gives the same token, and so does reading within a write lock.
+func (l *Lock) Token() coordinator.Token { return l.hold.Token() }
+
+// Sequencer describes this lock so that any process can check it: see package
+// coordinator/fence. A downgrade ends it; after that, ask again. It costs nothing,
+// but for the first of a session, which reads the identity of the service. When
+// the lock is over the error says why, as Err does.
+func (l *Lock) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := l.hold.Sequencer(ctx)
+	return s, recipes.Describe(ctx, "sequencer", l.lock.Name(), err)
+}
+
+// Context ends when the lock does, with the cause (coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone that it excludes
+// can hold it. It has the values of the context given to the call that made the
+// lock, but not its deadline. Given to a call on the same lock, it re-enters.
+// After re-entering, it ends when the last handle of the same kind, read or
+// write, is unlocked.
+func (l *Lock) Context() context.Context { return l.hold.Context() }
+
+// Err returns nil while the lock is held, by the clock, and then why it is not.
+// When the machine may have slept it asks the service first, for two seconds at
+// most.
+func (l *Lock) Err() error { return l.hold.Err() }
+
+// Revoked waits until another client asks the holder to release, as Curator's
+// Revoker does on a client with that layout, and then returns nil. The lock is
+// still held; the holder decides. The error is ErrInvalid where no client can ask,
+// why the lock ended if it does so first, and else the cause of ctx.
+func (l *Lock) Revoked(ctx context.Context) error {
+	return recipes.Describe(ctx, "await a revocation", l.lock.Name(), l.hold.Revoked(ctx))
+}
+
+// Session is the ID of the session that holds, as Contenders shows it.
+func (l *Lock) Session() string { return l.hold.Session() }
+
+// Deadline is when the lock is lost unless the session is renewed before. Every
+// renewal moves it on. It has a monotonic clock reading.
+func (l *Lock) Deadline() time.Time { return l.hold.Deadline() }

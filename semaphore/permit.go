@@ -5,19 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/baton-go/baton/coordinator"
+	"github.com/baton-go/baton/coordinator/fence"
 	"github.com/baton-go/baton/internal/engine"
 	"github.com/baton-go/baton/recipes"
 )
 
 // Permit is what one Acquire was granted: a handle of one or more permits. It is
 // safe for concurrent use, and must not be copied.
-//
-// Several grants hold at once, with different tokens: a resource that checks
-// them has to know the holders, or check by slot.
 type Permit struct {
-	*recipes.Handle
 	hold      *recipes.Hold
 	semaphore *Semaphore
 
@@ -28,7 +26,7 @@ type Permit struct {
 }
 
 func (s *Semaphore) permit(h *recipes.Hold, n int) *Permit {
-	p := &Permit{Handle: &h.Handle, hold: h, semaphore: s, busy: make(chan struct{}, 1)}
+	p := &Permit{hold: h, semaphore: s, busy: make(chan struct{}, 1)}
 	p.n.Store(int64(n))
 	return p
 }
@@ -36,7 +34,7 @@ func (s *Semaphore) permit(h *recipes.Hold, n int) *Permit {
 // Permits is how many permits are held: what was acquired less what ReleasePart
 // gave back. It is 0 once the permit is released or lost.
 func (p *Permit) Permits() int {
-	if p.Err() != nil {
+	if p.hold.Err() != nil {
 		return 0
 	}
 	return int(p.n.Load())
@@ -102,3 +100,36 @@ func (p *Permit) ReleasePart(ctx context.Context, n int) error {
 func (p *Permit) describe(op string, err error) error {
 	return recipes.Describe(context.Background(), op, p.semaphore.Name(), err)
 }
+
+// Token is the fencing token of this grant. Several grants hold at once, with
+// different tokens: a resource that checks them has to know the holders, or
+// check by slot.
+func (p *Permit) Token() coordinator.Token { return p.hold.Token() }
+
+// Sequencer tells of this permit in a form that can be shown to others, in any
+// process, and checked there: see package coordinator/fence. ReleasePart ends
+// it; after that, ask again. The first of a session is a request, and so is the
+// first of a permit, whose entry has to say that it holds. When the permit is
+// over the error says why, as Err does.
+func (p *Permit) Sequencer(ctx context.Context) (fence.Sequencer, error) {
+	s, err := p.hold.Sequencer(ctx)
+	return s, recipes.Describe(ctx, "sequencer", p.semaphore.Name(), err)
+}
+
+// Context ends when the permit does, with the cause (coordinator.ErrReleased,
+// ErrSessionLost, ErrRemoved, ErrClosed), and before anyone else can have what
+// it holds. It has the values of the context given to Acquire, but not its
+// deadline.
+func (p *Permit) Context() context.Context { return p.hold.Context() }
+
+// Err returns nil while the permit is held, by the clock, and then why it is
+// not. After the machine may have slept it asks the service first, and waits
+// for two seconds at most.
+func (p *Permit) Err() error { return p.hold.Err() }
+
+// Session is the ID of the session that holds, as List shows it.
+func (p *Permit) Session() string { return p.hold.Session() }
+
+// Deadline is when the permit is lost unless the session is renewed before. It
+// moves on with every renewal, and has a monotonic clock reading.
+func (p *Permit) Deadline() time.Time { return p.hold.Deadline() }

@@ -65,8 +65,8 @@
 // # Not guaranteed
 //
 // A process that was stopped, by SIGSTOP or a suspended machine, may go on with
-// its work although another process has its permits by then. The permit's Token
-// and [Permit.Slots] let a resource tell.
+// its work although another process has its permits by then. [Permit.Token] and
+// [Permit.Slots] let a resource tell.
 //
 // Each Acquire is queued, also with the context of a permit: who holds permits
 // and asks for more can wait for ever for others who do the same.

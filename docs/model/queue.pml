@@ -465,7 +465,7 @@ admit: /* go: recipes.Queue.acquire, engine.Session.Check, recipes.attempt.hold 
 		fi
 	};
 
-hold: /* go: recipes.Handle.Context, recipes.grant.watchSelf, recipes.grant.removed */
+hold: /* go: recipes.Hold.Context, recipes.grant.watchSelf, recipes.grant.removed */
 	if
 	:: atomic { dead[s] -> goto out }
 	:: atomic { removed[me] -> holds[i] = 0; writes[i] = 0; goto leave } /* or released before it is noticed */

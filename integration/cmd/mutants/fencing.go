@@ -47,7 +47,7 @@ var ofFencing = []mutation{{
 }, {
 	name: "sequencer-too-early", promise: "P3",
 	what:   "A permit's sequencer names the entry that is converted soon after.",
-	file:   "recipes/handle.go",
+	file:   "recipes/hold.go",
 	old:    `		t = g.convert(g.held)`,
 	new:    ``,
 	caught: []test{{pkg: "recipes", name: "TestSequencerHoldsForAsLongAsTheGrant"}},
