@@ -27,8 +27,8 @@ type Session struct {
 
 	joins, removals, reads chan struct{} // a place for each request of its kind that is under way
 
-	patience time.Duration // how long one attempt of a request lasts
-	longer   time.Duration // how long that of a join does
+	patience *patience // with one attempt of a request
+	longer   *patience // with that of a join
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
@@ -70,8 +70,9 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
 	}
-	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / RenewalsPerTTL}
+	s.longer = &patience{life: s.ctx, lasts: ds.TTL() / 2}
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
 	s.alarm = time.NewTimer(time.Until(s.Deadline()))
