@@ -35,8 +35,9 @@ func (s *Session) attempt(
 	bound, stop := bind(ctx, patience.context())
 	defer stop()
 	err := f(bound)
-	if errors.Is(err, context.Canceled) && ctx.Err() == nil && s.ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
-		return driver.Wrap(ErrUnavailable, err)
+	alive := ctx.Err() == nil && s.ctx.Err() == nil
+	if alive && errors.Is(err, context.Canceled) && !errors.Is(err, ErrUnavailable) {
+		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded) // of patience
 	}
 	return err
 }
