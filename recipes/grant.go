@@ -34,8 +34,7 @@ type grant struct {
 	value    []byte
 	// the mode to convert to when the hold has lasted; empty if there is none,
 	// or it has begun
-	held   string
-	settle *time.Timer // runs settled
+	held string
 	// held, by sending to it, while the entry's value is written or the entry
 	// converted
 	writing    chan struct{}
@@ -79,16 +78,20 @@ func (a *attempt) hold(ctx context.Context) *Hold {
 	if a.exclusive() && a.first {
 		g.passes = g.place
 	}
-	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
-	g.quiet = a.session.OnEnd(g.lost)
 	g.mu.Lock() // settled can run at once
-	defer g.mu.Unlock()
-	g.settle = time.AfterFunc(engine.SettleAfter, g.settled)
+	// The loss is reported even if nobody looks at the context: a lost hold is never silent.
+	var alive bool
+	g.quiet, alive = a.session.Hold(g.settled, g.lost)
 	g.watchTime()
 	if g.held != "" && !a.last {
 		g.convert(g.held)
 	}
-	return g.handle(ctx, &g.top)
+	h := g.handle(ctx, &g.top)
+	g.mu.Unlock()
+	if !alive {
+		g.lost()
+	}
+	return h
 }
 
 // handle returns one more handle. Its context has the values of ctx, but not its
@@ -170,7 +173,6 @@ func (g *grant) leave(l *level, over bool) (last bool, t *conversion) {
 	}
 	switch {
 	case g.holds() == 0:
-		g.settle.Stop()
 		g.timed()
 		return true, nil
 	case l == &g.top && l.count == 0 && !over:

@@ -82,7 +82,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	if s != nil || err != nil {
 		return s, err
 	}
-	bound, stop := bind(ctx, c.ctx, 0)
+	bound, stop := bind(ctx, c.ctx)
 	defer stop()
 	select {
 	case c.opening <- struct{}{}:

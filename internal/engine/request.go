@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/baton-go/baton/coordinator/driver"
@@ -17,7 +18,7 @@ import (
 // than the rest: its repetition costs more, and thousands that join at once may
 // wait for each other.
 func (s *Session) request(
-	ctx context.Context, op string, queue driver.Queue, patience time.Duration,
+	ctx context.Context, op string, queue driver.Queue, patience *patience,
 	f func(context.Context) error,
 ) error {
 	if err := s.Ended(); err != nil {
@@ -29,13 +30,14 @@ func (s *Session) request(
 
 // attempt runs f once, for no longer than ctx, the session and patience last.
 func (s *Session) attempt(
-	ctx context.Context, patience time.Duration, f func(context.Context) error,
+	ctx context.Context, patience *patience, f func(context.Context) error,
 ) error {
-	bound, stop := bind(ctx, s.ctx, patience)
+	bound, stop := bind(ctx, patience.context())
 	defer stop()
 	err := f(bound)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && s.ctx.Err() == nil && !errors.Is(err, ErrUnavailable) {
-		return driver.Wrap(ErrUnavailable, err)
+	alive := ctx.Err() == nil && s.ctx.Err() == nil
+	if alive && errors.Is(err, context.Canceled) && !errors.Is(err, ErrUnavailable) {
+		return driver.Wrap(ErrUnavailable, context.DeadlineExceeded) // of patience
 	}
 	return err
 }
@@ -47,7 +49,7 @@ func (s *Session) wait(
 	if err := s.Ended(); err != nil {
 		return err
 	}
-	bound, stop := bind(ctx, s.ctx, 0)
+	bound, stop := bind(ctx, s.ctx)
 	defer stop()
 	err := s.retry(bound, op, queue, func() error { return f(bound) })
 	return s.outcome(ctx, err, true)
@@ -110,22 +112,38 @@ func (s *Session) retry(ctx context.Context, op string, queue driver.Queue, f fu
 	})
 }
 
-// bind returns a context for a driver. It ends with ctx, with life, or when
-// patience has passed (0: never), whichever is first, and has the values of ctx.
+// patience is how long attempts last. They share contexts: a timer for each attempt
+// would cost a twentieth of an uncontended lock and its unlock.
+type patience struct {
+	life  context.Context
+	lasts time.Duration
+
+	mu    sync.Mutex
+	ctx   context.Context // of the latest attempts
+	began time.Time
+}
+
+// context ends with life, or when an attempt that begins now has lasted for long
+// enough, but for up to a quarter.
+func (p *patience) context() context.Context {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.ctx == nil || now.Sub(p.began) > p.lasts/4 {
+		ctx, cancel := context.WithCancel(p.life)
+		time.AfterFunc(p.lasts, cancel)
+		p.ctx, p.began = ctx, now
+	}
+	return p.ctx
+}
+
+// bind returns a context for a driver. It ends with ctx or with life, whichever is
+// first, and has the values of ctx.
 //
 // Its cause is always context.Canceled, never that of ctx, which is often one of
 // our own errors: a hold's context ends with ErrSessionLost. A driver that returned
 // it would seem to say that this session is lost, or the name taken.
-func bind(
-	ctx, life context.Context, patience time.Duration,
-) (bound context.Context, stop func()) {
-	bound = context.WithoutCancel(ctx)
-	var cancel context.CancelFunc
-	if patience > 0 {
-		bound, cancel = context.WithTimeout(bound, patience)
-	} else {
-		bound, cancel = context.WithCancel(bound)
-	}
+func bind(ctx, life context.Context) (bound context.Context, stop func()) {
+	bound, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopCtx := context.AfterFunc(ctx, cancel)
 	stopLife := context.AfterFunc(life, cancel)
 	return bound, func() {

@@ -27,8 +27,8 @@ type Session struct {
 
 	joins, removals, reads chan struct{} // a place for each request of its kind that is under way
 
-	patience time.Duration // how long one attempt of a request lasts
-	longer   time.Duration // how long that of a join does
+	patience *patience // with one attempt of a request
+	longer   *patience // with that of a join
 
 	closing  atomic.Bool  // somebody calls, or has called, the driver's Close
 	born     time.Time    // carries the monotonic clock
@@ -42,7 +42,9 @@ type Session struct {
 	alarm        *time.Timer // fires at the deadline; guard listens
 	state        event.State
 	changed      chan struct{}       // closed and replaced at each change of state
-	onEnd        *list.List          // of func(), see OnEnd; nil once they are called
+	holds        *list.List          // of *hold, see Hold; nil once their losses are told
+	young        *list.Element       // the oldest of them that has not settled, if any
+	settling     bool                // settle will be called
 	doubts       map[string]struct{} // see doubt
 	ids          []string            // that can be used again, see NewID
 	queueWatches map[driver.Queue]*queueWatch
@@ -60,7 +62,7 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 		margin: ds.Slack() + ds.TTL()/marginsPerTTL,
 		born:   sent.time,
 		state:  event.StateConnected,
-		onEnd:  list.New(),
+		holds:  list.New(),
 		doubts: make(map[string]struct{}),
 
 		changed:  make(chan struct{}),
@@ -70,8 +72,9 @@ func newSession(c *Client, ds driver.Session, sent moment) *Session {
 
 		queueWatches: make(map[driver.Queue]*queueWatch),
 	}
-	s.patience, s.longer = ds.TTL()/RenewalsPerTTL, ds.TTL()/2
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.patience = &patience{life: s.ctx, lasts: ds.TTL() / RenewalsPerTTL}
+	s.longer = &patience{life: s.ctx, lasts: ds.TTL() / 2}
 	s.deadline.Store(int64(ds.TTL() - s.margin))
 	s.wallDeadline.Store(sent.wall + int64(ds.TTL()-s.margin))
 	s.alarm = time.NewTimer(time.Until(s.Deadline()))
@@ -226,11 +229,11 @@ func (s *Session) end(cause error) {
 			"service", s.client.String(), "session", s.ID(), "error", cause)
 	}
 	s.mu.Lock()
-	all := s.onEnd
-	s.onEnd = nil
+	all := s.holds
+	s.holds, s.young = nil, nil
 	s.mu.Unlock()
 	for e := all.Front(); e != nil; e = e.Next() {
-		e.Value.(func())()
+		e.Value.(*hold).lost()
 	}
 	if errors.Is(cause, ErrClosed) {
 		return // close does the rest
@@ -241,32 +244,62 @@ func (s *Session) end(cause error) {
 	s.client.later(s)
 }
 
-// OnEnd calls f when the session ends, in the goroutine that ends it, so that
-// Close returns after f, or at once if it has ended. stop reports whether it keeps
-// f from being called.
-func (s *Session) OnEnd(f func()) (stop func() bool) {
+// SettleAfter is how long a hold lasts before it is worth more than its grant.
+const SettleAfter = 250 * time.Millisecond
+
+type hold struct {
+	since         time.Time
+	settled, lost func()
+}
+
+// Hold calls settled after SettleAfter, and lost when the session ends, in the
+// goroutine that ends it, so that Close returns after lost. If the session is not
+// alive it calls neither. stop reports whether it keeps lost from being called; a
+// second stop reports false.
+func (s *Session) Hold(settled, lost func()) (stop func() bool, alive bool) {
 	s.mu.Lock()
-	if s.onEnd == nil {
-		s.mu.Unlock()
-		f()
-		return func() bool { return false }
+	defer s.mu.Unlock()
+	if s.holds == nil {
+		return func() bool { return false }, false
 	}
-	e := s.onEnd.PushBack(f)
-	s.mu.Unlock()
+	e := s.holds.PushBack(&hold{time.Now(), settled, lost})
+	if s.young == nil {
+		s.young = e
+	}
+	if !s.settling {
+		s.settling = true
+		time.AfterFunc(SettleAfter, s.settle)
+	}
 	return func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.onEnd == nil || e.Value == nil {
+		if s.holds == nil || e.Value == nil {
 			return false
 		}
-		s.onEnd.Remove(e)
+		if s.young == e {
+			s.young = e.Next()
+		}
+		s.holds.Remove(e)
 		e.Value = nil
 		return true
-	}
+	}, true
 }
 
-// SettleAfter is how long a hold lasts before it is worth more than its grant.
-const SettleAfter = 250 * time.Millisecond
+// settle serves all holds, most of which are released before they settle: a timer
+// for each would cost a twentieth of an uncontended lock and its unlock.
+func (s *Session) settle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; s.young != nil; s.young = s.young.Next() {
+		h := s.young.Value.(*hold)
+		if left := SettleAfter - time.Since(h.since); left > 0 {
+			time.AfterFunc(left, s.settle)
+			return
+		}
+		go h.settled()
+	}
+	s.settling = false
+}
 
 // close ends the session at the service, after end, and waits for what it started.
 func (s *Session) close(ctx context.Context) error {

@@ -98,10 +98,10 @@ var ofSessions = []mutation{{
 	name: "waits-without-a-session", promise: "P8",
 	what: "A waiter whose session is lost goes on waiting.",
 	file: "internal/engine/request.go",
-	old: `	bound, stop := bind(ctx, s.ctx, 0)
+	old: `	bound, stop := bind(ctx, s.ctx)
 	defer stop()
 	err := s.retry(bound`,
-	new: `	bound, stop := bind(ctx, ctx, 0)
+	new: `	bound, stop := bind(ctx, ctx)
 	defer stop()
 	err := s.retry(bound`,
 	caught: []test{simulated("")},

@@ -133,6 +133,11 @@ func (s *socket) SetReadDeadline(t time.Time) error {
 	return s.Conn.SetReadDeadline(t)
 }
 
+// SetWriteDeadline does nothing. When a write blocks, the server owes an answer, and
+// the deadline for reading closes the connection. The client sets and clears one for
+// each request, which may wake a thread.
+func (s *socket) SetWriteDeadline(time.Time) error { return nil }
+
 // Write never fails. When it cannot write it closes the connection, and the
 // client learns of it from the next read, exactly once.
 //
