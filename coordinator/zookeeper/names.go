@@ -60,17 +60,10 @@ func (n node) tokenOr(czxid int64) driver.Token {
 // parseNode reads the name of a child that Baton wrote; ok is false for all
 // others, and for a successor node.
 func parseNode(name string) (n node, ok bool) {
-	var parts [6]string
-	count, rest, more := 0, name, true
-	for ; more; count++ {
-		if count == len(parts) {
-			return node{}, false
-		}
-		parts[count], rest, more = strings.Cut(rest, "_")
-	}
-	switch count {
+	parts := strings.Split(name, "_")
+	switch len(parts) {
 	case 4:
-	case len(parts):
+	case 6:
 		if n.token, n.turn, ok = conversion(parts[3], parts[4]); !ok {
 			return node{}, false
 		}
@@ -82,23 +75,17 @@ func parseNode(name string) (n node, ok bool) {
 		return node{}, false
 	}
 	n.Place = driver.Place{Key: name, ID: parts[1], Mode: parts[0], Session: parts[2]}
-	n.seq, ok = nodes.Sequence(parts[count-1])
+	n.seq, ok = nodes.Sequence(parts[len(parts)-1])
 	return n, ok
 }
 
 // conversion reads the parts that a conversion adds, in the form in which they
 // are written and no other.
 func conversion(token, turn string) (driver.Token, uint32, bool) {
-	if !nodes.Within(token, 16, 16, nodes.IsHex) ||
-		!nodes.Within(turn, 1, 8, nodes.IsHex) || turn[0] == '0' {
-		return 0, 0, false
-	}
-	t, err := strconv.ParseUint(token, 16, 63)
-	if err != nil || t == 0 {
-		return 0, 0, false
-	}
-	n, err := strconv.ParseUint(turn, 16, 32)
-	return driver.Token(t), uint32(n), err == nil
+	t, _ := strconv.ParseUint(token, 16, 63)
+	n, _ := strconv.ParseUint(turn, 16, 32)
+	written := fmt.Sprintf("%016x %x", t, n) == token+" "+turn
+	return driver.Token(t), uint32(n), t > 0 && n > 0 && written
 }
 
 // late tells that the sequence number is one of those that a service gives when

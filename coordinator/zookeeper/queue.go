@@ -282,9 +282,7 @@ func (s *session) wakeFollower(ctx context.Context, successor string) {
 }
 
 // Forget deletes all nodes that a contender of this session has in a queue,
-// after making sure that no more can appear: see Begin. If there is none, an
-// operator may have deleted the entry alone, and followers wait with its
-// successor node.
+// after making sure that no more can appear: see Begin.
 func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) error {
 	if err := cmp.Or(s.CheckQueue(queue), nodes.CheckID(id)); err != nil {
 		return err
@@ -307,9 +305,6 @@ func (s *session) Forget(ctx context.Context, queue driver.Queue, id string) err
 		if err != nil && !errors.Is(err, driver.ErrGone) {
 			return err
 		}
-	}
-	if len(mine) == 0 {
-		return s.removeOrphans(ctx, queue, all)
 	}
 	return nil
 }

@@ -84,7 +84,8 @@ func (s *session) view(ctx context.Context, queue driver.Queue, names []string) 
 
 // entriesOf lists a queue, and those of its nodes that are this session's of one
 // contender, after all that was sent before: see Begin. Strays do not matter;
-// clean-up must work in spite of them.
+// clean-up must work in spite of them. If there are none, an operator may have
+// deleted the entry alone, and a follower waits with its successor node.
 func (s *session) entriesOf(
 	ctx context.Context, queue driver.Queue, id string,
 ) (mine []node, all queueView, err error) {
@@ -97,18 +98,17 @@ func (s *session) entriesOf(
 			mine = append(mine, n)
 		}
 	}
+	if err == nil && len(mine) == 0 {
+		err = s.removeOrphans(ctx, queue, all)
+	}
 	return mine, all, err
 }
 
 // find looks for the node that an earlier join of this contender may have made.
-// If there is none, it deletes what successor nodes may have been left.
 func (s *session) find(
 	ctx context.Context, queue driver.Queue, id string,
 ) (j driver.Joined, found bool, err error) {
 	mine, all, err := s.entriesOf(ctx, queue, id)
-	if err == nil && len(mine) == 0 {
-		err = s.removeOrphans(ctx, queue, all)
-	}
 	if err != nil || len(mine) == 0 {
 		return driver.Joined{}, false, err
 	}
